@@ -1,6 +1,7 @@
-"""`python -m benchmarks [--lower] [--repetitions N] [--folder FOLDER]`: count and measure, write RESULTS.md and
-results.json, and compare the counts with their floors. Exits 1, with a line for each count above its floor. `--lower`
-lets the floors sink to the counts.
+"""`python -m benchmarks [--lower] [--repetitions N] [--folder FOLDER]`: counts and measures, and writes the results.
+
+It writes RESULTS.md and results.json, and compares the counts with their floors, the lowest counts so far. If a count
+is above its floor, it prints a line and exits with 1. `--lower` lowers the floors to the counts.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ DP, PP, STEPS = 8, 2, 100
 
 
 def checked() -> None:
-    """The step, and all checks on its journals."""
+    """Runs the step, and all checks on its journals."""
     found = judge(program.world(DP, PP), program.simulate(DP, PP, STEPS))
     assert not found, found
 
 
 def measure(repetitions: int) -> Results:
-    """Everything; some minutes."""
+    """Measures everything, in some minutes."""
     expected = baseline.Outcome(30952, 11127)
     assert baseline.run(DP, PP, 50) == expected, "this is not the baseline any more"
     assert {flattened.run(DP, PP, 50).end, program.simulate(DP, PP, 50).elapsed_ns} == {expected.end}
@@ -64,7 +65,7 @@ def measure(repetitions: int) -> Results:
 
 
 def counted() -> dict[str, float]:
-    """What is compared with floors."""
+    """Counts calls, instructions and memory: the numbers that have floors."""
     memory = {"MB, 1,024 ranks x 100 steps": growth.peak_mb(), "MB, judged": growth.peak_mb(judged=True)}
     return {**counts.in_a_process(), **instructions.counted(), **memory}
 
@@ -85,7 +86,7 @@ def main() -> int:
 
 
 def compared(counts: dict[str, float], known: dict[str, float]) -> int:
-    """The exit code, with a line for each count that is not at its floor."""
+    """Returns the exit code, and prints a line for each count above its floor."""
     lines = above(counts, known)
     for line in lines:
         print(f"above its floor: {line}", file=sys.stderr)

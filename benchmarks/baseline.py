@@ -1,11 +1,11 @@
-"""The step as one writes it in SimPy: a Store-fed process per stream, a helper process per collective, Stores between
+"""The benchmark's step in usual SimPy: a Store-fed process per stream, a helper process per collective, Stores between
 ranks.
 
-    >>> run(dp=8, pp=2, steps=50)
-    Outcome(events=30952, end=11127)
+>>> run(dp=8, pp=2, steps=50)
+Outcome(events=30952, end=11127)
 
-Its cost is the cost of idiomatic SimPy, so neither its events nor its times may change. Each measurement compares the
-figures above.
+The cost of this module is the cost of usual SimPy code. So its events and times must not change, and each measurement
+first checks the numbers above.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from typing import Any, NamedTuple
 import simpy
 
 HOST_NS, AGREE_NS, ATTENTION_NS, EXCHANGE_NS, EXPERTS_NS = 50, 20, 40, 30, 30
-"""Durations of the step; `host_ns` adds some skew."""
+"""Durations of the step in nanoseconds. `host_ns` adds some skew."""
 
 Moves = Generator[simpy.Event, Any, Any]
 
 
 class Outcome(NamedTuple):
-    """The number of events that SimPy got, and the simulated time of the last one."""
+    """The number of events that SimPy received, and the simulated time of the last one in nanoseconds."""
 
     events: int
     end: int
 
 
 def host_ns(replica: int, step: int) -> int:
-    """How long the host works before a step."""
+    """Returns how many nanoseconds the host works before a step."""
     return HOST_NS + (replica * 7 + step) % 11
 
 
 class Meeting:
-    """A collective, over and over: with the last member a helper process starts, which takes its time."""
+    """A collective that repeats. When the last member arrives, a helper process starts and waits for its duration."""
 
     def __init__(self, env: simpy.Environment, members: int, ns: int) -> None:
         self.env, self.members, self.ns = env, members, ns
@@ -55,7 +55,7 @@ class Meeting:
 
 
 class Queue:
-    """A stream: a process that takes one piece of work after the other from a Store."""
+    """A stream: a process that takes one piece of work after another from a Store."""
 
     def __init__(self, env: simpy.Environment) -> None:
         self.env = env

@@ -1,10 +1,10 @@
-"""What is counted: calls of functions, a rank-step and a schedule. The same on every machine with the same Python.
+"""Counts function calls per rank-step and per schedule. A count is equal on every machine with the same Python.
 
-Seconds tell one processor from another: the same commit has 0.98 of the baseline's speed on one and 0.79 on another. A
-count tells code that does more from code that does less. `sys.setprofile` sees each call of a Python function, each
-resumption of a coroutine, and each call of a built-in function. A run of many steps less one of few leaves the steps.
+Times depend on the processor: one commit has 0.98 of the baseline's speed on one processor and 0.79 on another. A count
+only depends on the code. `sys.setprofile` sees each call of a Python function, each resumption of a coroutine, and each
+call of a built-in function. The difference between a run of many steps and a run of few steps is the cost of the steps.
 
-    python -m benchmarks.counts         # all counts as JSON, from a process with a fixed seed of hashes
+    python -m benchmarks.counts         # prints all counts as JSON, from a process with a fixed hash seed
 
 >>> calls(lambda: sorted([2, 1]))       # the lambda, and `sorted`
 Calls(python=1, all=2)
@@ -29,18 +29,18 @@ from tests.worlds import pipeline, wake_pause
 
 DP, PP, FEW, MANY = 8, 2, 5, 45
 EVERY = 256
-"""One of this number is explored here, of the 6,768 small worlds of the pipeline."""
+"""The benchmark explores one in this number of the 6,768 small worlds of the pipeline."""
 
 
 class Calls(NamedTuple):
-    """Calls of Python functions, and calls of any."""
+    """The number of calls of Python functions, and of all functions."""
 
     python: float
     all: float
 
 
 def calls(work: Callable[[], Any]) -> Calls:
-    """The calls while that runs, without those of the garbage collector."""
+    """Counts the calls during `work`, without those of the garbage collector."""
     found = {"call": 0, "c_call": 0}
 
     def look(frame: Any, event: str, argument: object) -> None:
@@ -57,12 +57,12 @@ def calls(work: Callable[[], Any]) -> Calls:
         sys.setprofile(None)
         if usual:
             gc.enable()
-    return Calls(found["call"], found["call"] + found["c_call"] - 1)  # the last one ends the count
+    return Calls(found["call"], found["call"] + found["c_call"] - 1)  # the last call only stops the profiler
 
 
 def rank_step(way: Callable[[int], Any], ranks: int, few: int = FEW, many: int = MANY) -> Calls:
-    """The calls of one rank in one step of a way to run that is given the number of steps."""
-    way(few), way(many)  # what is made once
+    """Returns the calls of one rank in one step. `way`: runs a number of steps."""
+    way(few), way(many)  # the first run initializes caches
     short, long = calls(lambda: way(few)), calls(lambda: way(many))
     return Calls(*((b - a) / (ranks * (many - few)) for a, b in zip(short, long, strict=True)))
 
@@ -83,13 +83,13 @@ def proven(case: Any) -> Explored:
 
 
 def exploring(cases: list[Any]) -> tuple[int, float]:
-    """The schedules of some worlds, each proven, and the calls a schedule."""
+    """Returns the number of schedules of some worlds, each proven, and the calls per schedule."""
     schedules = sum(proven(case).exploration.runs for case in cases)
     return schedules, calls(lambda: [proven(case) for case in cases]).all / schedules
 
 
 def counted() -> dict[str, float]:
-    """All counts, by the names that the floors have."""
+    """Returns all counts, with the names that the floors use."""
     run, with_checks = rank_step(simulated, DP * PP), rank_step(judged, DP * PP)
     wake, wake_calls = exploring([wake_pause.case(2, 3)])
     small, small_calls = exploring([pipeline.case(one) for one in islice(pipeline.small_scopes(), 0, None, EVERY)])
@@ -105,7 +105,7 @@ def counted() -> dict[str, float]:
 
 
 def in_a_process() -> dict[str, float]:
-    """All counts of a new process, where sets have the same order each time."""
+    """Returns all counts of a new process, in which a fixed hash seed makes the order of sets equal."""
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     what = [sys.executable, "-m", "benchmarks.counts"]
     ended = subprocess.run(what, env=environment, check=True, stdout=subprocess.PIPE, text=True)

@@ -1,7 +1,8 @@
-"""`python -m benchmarks.dumps [RANKS [ENTRIES]]`: how long a large job's dumps take to explain, and how much memory.
+"""`python -m benchmarks.dumps [RANKS [ENTRIES]]`: measures time and memory to explain the dumps of a large job.
 
-The job is made here: groups of eight for tensors, groups across them, and the world; one rank leaves out a call. 512
-ranks of 2,000 entries have to take less than 30 s of one core and 1 GB. Writing the dumps is not measured.
+The benchmark creates the dumps of a job with tensor-parallel groups of eight, groups across them, and the world. One
+rank omits a call. For 512 ranks with 2,000 entries each, one core must need less than 30 s and 1 GB. The time to write
+the dumps does not count.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dpsim.diagnose.dumps.judgement import judge_dumps
 from dpsim.diagnose.dumps.reading import read_dumps
 
 WIDE = 8
-"""Ranks of a group for tensors."""
+"""The number of ranks in a tensor-parallel group."""
 
 MOST_S, MOST_MB = 30.0, 1024.0
 
@@ -30,7 +31,9 @@ FRAMES = [{"name": "all_reduce", "filename": "torch/distributed/distributed_c10d
 
 
 def calls(rank: int, number: int, odd: int) -> Iterator[tuple[str, int, int]]:
-    """Group, sequence and place of each call of a rank, in order. `odd` leaves out one near the end, and stops."""
+    """Yields the calls of a rank, in order: group, sequence number and place. Rank `odd` omits a call near the end, and
+    stops.
+    """
     seqs = {"tp": 0, "dp": 0, "world": 0}
     last = number - 6
     for at in range(number):
@@ -44,7 +47,7 @@ def calls(rank: int, number: int, odd: int) -> Iterator[tuple[str, int, int]]:
 
 
 def write(folder: Path, ranks: int, number: int, odd: int) -> None:
-    """A pickle for each rank."""
+    """Writes a pickle for each rank."""
     for rank in range(ranks):
         own = [*calls(rank, number, odd)]
         first = rank - rank % WIDE

@@ -1,8 +1,9 @@
-"""How many schedules and how many small worlds a second, all checks and the explorer's own work included.
+"""Measures schedules and small worlds per second, including all checks and the work of the explorer.
 
-* the wake/pause protocol, 2 ranks x 3 steps: all its schedules by DPOR, again and again (a new exploration each time);
-* the pipeline with tokens on a side stream: a sample of its 6,768 small worlds, each proven;
-* the wake/pause protocol, sampled by one process and by two: wall time, since two processes have two CPU times.
+* The wake/pause protocol with 2 ranks and 3 steps: DPOR explores all its schedules, again and again from the start.
+* The pipeline with tokens on a side stream: the explorer proves a sample of its 6,768 small worlds.
+* The wake/pause protocol, sampled by one process and by two. This is wall time, because two processes have two CPU
+  times.
 
 The worlds are those of the tests (`tests/worlds`).
 """
@@ -27,7 +28,9 @@ EXPLORATIONS, EVERY, SAMPLED = 20, 16, 6_000
 
 
 class Explored(NamedTuple):
-    """Complete schedules a second; small worlds a second; `speed_up`: of two processes; None on one core."""
+    """Complete schedules per second, and small worlds per second. `speed_up`: the factor for two processes; None on one
+    core.
+    """
 
     schedules: Spread
     worlds: Spread
@@ -39,7 +42,7 @@ def subject(case: Any) -> Subject:
 
 
 def proofs() -> int:
-    """The answer is the number of schedules."""
+    """Proves the world repeatedly, and returns the number of schedules."""
     wake, runs = subject(wake_pause.case(2, 3)), 0
     for _ in range(EXPLORATIONS):
         found = explore_subject(wake, "dpor")
@@ -49,16 +52,17 @@ def proofs() -> int:
 
 
 def small_worlds() -> int:
-    """The answer is the number of worlds."""
+    """Proves the small worlds, and returns their number."""
     scopes = list(islice(pipeline.small_scopes(), 0, None, EVERY))
     for number, scope in enumerate(scopes):
-        small = replace(subject(pipeline.case(scope)), repeats=number % SHARE == 0)  # as `dpsim explore --all-up-to`
+        # `dpsim explore --all-up-to` repeats the same share of worlds.
+        small = replace(subject(pipeline.case(scope)), repeats=number % SHARE == 0)
         assert explore_subject(small, "dpor").verdict == "proven"
     return len(scopes)
 
 
 def sampled(jobs: int) -> float:
-    """Wall seconds."""
+    """Returns the wall seconds of a sample with `jobs` processes."""
     begun = time.perf_counter()
     (found,) = explore_all([subject(wake_pause.case(3, 3))], "random", jobs=jobs, schedules=SAMPLED)
     assert found.exploration.runs == SAMPLED
@@ -66,7 +70,7 @@ def sampled(jobs: int) -> float:
 
 
 def rate(work: Callable[[], int], repetitions: int) -> Spread:
-    """Of a second of CPU time."""
+    """Returns how often `work` succeeds per second of CPU time."""
     count = work()
     return spread([count / seconds(work) for _ in range(repetitions)])
 

@@ -1,11 +1,11 @@
-"""The step flattened by hand for speed: the limit of what SimPy allows.
+"""The benchmark's step, flattened by hand for speed: the limit of what SimPy allows.
 
-A stream is a number, the time at which it is free. A collective is one event, which gets its time from the last member,
-and a channel is a deque. Ops have no addresses and no records, and the program computes no numbers. Each change of the
-program needs a new flattening by hand. This is no way to write a simulator, but it shows the limit.
+A stream is a number: the time at which it is free. A collective is one event, which the last member schedules. A
+channel is a deque. Ops have no addresses and no records, and the program computes no numbers. After each change of the
+program, its author has to flatten it again, so this is no way to write a simulator. It only shows the limit.
 
-    >>> run(dp=8, pp=2, steps=50)
-    Outcome(events=1940, end=11127)
+>>> run(dp=8, pp=2, steps=50)
+Outcome(events=1940, end=11127)
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Meeting:
         self.latest = 0
 
     def join(self, value: int, at: int = 0) -> simpy.Event:
-        """The event's value is (largest value, time of the end)."""
+        """Adds a member that arrives at `at`. The value of the event is (largest value, end time)."""
         values, over, env = self.values, self.over, self.env
         values.append(value)
         if at > self.latest:
@@ -45,7 +45,7 @@ class Meeting:
 
 
 class Channel:
-    """Hands values from one rank to another."""
+    """Passes values from one rank to another."""
 
     __slots__ = ("env", "getter", "values")
 

@@ -1,7 +1,7 @@
-"""The lowest counts that were reached, by version of Python. `make bench` fails on a count above its floor.
+"""Floors are the lowest counts so far, for each version of Python. `make bench` fails if a count is above its floor.
 
-Floors only sink: `python -m benchmarks --lower` writes what is lower now, and adds what has no floor. To raise one,
-edit floors.json, and say in the commit what it buys.
+`python -m benchmarks --lower` writes lower counts as new floors, and adds floors that are missing. Only a manual edit
+of floors.json raises a floor, and its commit message says why.
 
 >>> above({"calls a rank-step": 391.2}, {"calls a rank-step": 390.6})
 []
@@ -22,19 +22,21 @@ FILE = Path(__file__).parent / "floors.json"
 VERSION = ".".join(platform.python_version_tuple()[:2])
 
 TOLERANCE = 0.002
-"""Less than one call a rank-step."""
+"""The tolerance of a count as a fraction: less than one call per rank-step."""
 TOLERANCES = {"instructions a rank-step": 0.03, "MB, 1,024 ranks x 100 steps": 0.05, "MB, judged": 0.05}
-"""What varies more from run to run."""
+"""The tolerances of counts that vary more between runs."""
 
 
 def floors(file: Path = FILE, version: str = VERSION) -> dict[str, float]:
-    """Those of a version of Python; empty if it has none."""
+    """Returns the floors of a version of Python, or an empty mapping."""
     found: dict[str, float] = json.loads(file.read_text()).get(version, {}) if file.exists() else {}
     return found
 
 
 def above(figures: Mapping[str, float], floors: Mapping[str, float]) -> list[str]:
-    """A line for each figure above its floor. A figure that has no floor, or was not counted here, is left out."""
+    """Returns a line for each figure above its floor. It omits a figure without a floor, or without a count on this
+    machine.
+    """
     return [
         f"{name}: {_plain(figures[name])}, has to be at most {_plain(floor)} (and {100 * tolerance(name):g} %)"
         for name, floor in floors.items()
@@ -43,12 +45,12 @@ def above(figures: Mapping[str, float], floors: Mapping[str, float]) -> list[str
 
 
 def below(figures: Mapping[str, float], floors: Mapping[str, float]) -> list[str]:
-    """The names of figures that are well below their floor, or have none."""
+    """Returns the names of figures that are below their floor by more than the tolerance, or that have no floor."""
     return [name for name, is_now in figures.items() if is_now < floors.get(name, float("inf")) * (1 - tolerance(name))]
 
 
 def lowered(figures: Mapping[str, float], floors: Mapping[str, float]) -> dict[str, float]:
-    """The floors, with the figures that are lower or have none."""
+    """Returns the floors, with those figures that are lower or have none."""
     return {
         name: min(table[name] for table in (figures, floors) if name in table)
         for name in dict.fromkeys([*figures, *floors])
@@ -56,7 +58,7 @@ def lowered(figures: Mapping[str, float], floors: Mapping[str, float]) -> dict[s
 
 
 def lower(figures: Mapping[str, float], file: Path = FILE, version: str = VERSION) -> None:
-    """Write what is lower now."""
+    """Writes lower figures as new floors."""
     every = json.loads(file.read_text()) if file.exists() else {}
     rounded = {name: round(value, 2) for name, value in figures.items()}
     every[version] = lowered(rounded, every.get(version, {}))

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.gpu [--turns N] [--processes N] [--folder FOLDER]`, or `make bench-gpu`: the cost of the
-contract on two GPUs, over the same work in plain torch (`gpu_ways`).
+"""`python -m benchmarks.gpu [--turns N] [--processes N] [--folder FOLDER]`, or `make bench-gpu`: measures the cost of
+dpsim on two GPUs, compared with the same work in plain torch (`gpu_ways`).
 
-A figure is the median, over processes, of the median ratio of a process's turns. The command writes RESULTS_GPU.md and
-results_gpu.json to the folder. It exits with 1 and a line for each missed bar. On a machine without two GPUs, it
-measures only the sum over gloo and says so. There it writes only to a folder that the user names.
+A figure is the median, over processes, of the median ratio of the turns in a process. The command writes RESULTS_GPU.md
+and results_gpu.json to the folder. If a figure exceeds its limit, it prints a line and exits with 1. On a machine
+without two GPUs, it measures only the sum over gloo and says so. There it writes only to a folder that the user names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from real.backend import GlooBackend, NcclBackend, TorchBackend
 RANKS = 2
 
 BARS = {"coordination": 1.45, "launches": 1.6, HOST_SUM: 1.05, "replay": 1.1, "replays": 1.02}
-"""Limits, as multiples of plain torch. In the first, reads that wait without blocking the host cost 1.17 by themselves.
+"""The limits, as multiples of plain torch. In `coordination`, reads that wait without blocking the host already cost
+1.17.
 """
 
 WORDS = {
@@ -39,7 +40,7 @@ WORDS = {
 
 
 class Process(NamedTuple):
-    """One figure of one process: microseconds of plain torch and of the contract, and the ratio within a turn."""
+    """A figure of one process: microseconds of plain torch and of dpsim, and their ratio within a turn."""
 
     plain_us: Spread
     contract_us: Spread
@@ -47,7 +48,7 @@ class Process(NamedTuple):
 
 
 class Results(NamedTuple):
-    """`figures`: by name, one a process."""
+    """The results of all processes. `figures`: maps a name to a list with one item per process."""
 
     machine: dict[str, str]
     turns: int
@@ -65,7 +66,7 @@ def world() -> World:
 
 
 def measure(kind: type[TorchBackend], turns: int, processes: int) -> Results:
-    """Each counted process is a separate pool."""
+    """Runs the program in `processes` separate worker pools, and returns the results."""
     figures: dict[str, list[Process]] = {}
     versions: dict[str, str] = {}
     for _ in range(processes):
@@ -84,7 +85,7 @@ def measure(kind: type[TorchBackend], turns: int, processes: int) -> Results:
 
 
 def times(journal: list[RawRecord]) -> dict[str, list[tuple[float, float]]]:
-    """(plain torch, the contract) of each turn, by figure."""
+    """Returns, for each figure, the pair (plain torch, dpsim) of each turn, in microseconds."""
     found: dict[str, list[tuple[float, float]]] = {}
     for record in journal:
         if record[KIND] == "decision":
@@ -93,7 +94,7 @@ def times(journal: list[RawRecord]) -> dict[str, list[tuple[float, float]]]:
 
 
 def missed(results: Results) -> list[str]:
-    """A line for each bar that is not reached.
+    """Returns a line for each figure above its limit.
 
     >>> launches = Process(spread([100.0] * 3), spread([170.0] * 3), spread([1.7] * 3))
     >>> missed(Results({}, 11, {"launches": [launches] * 3}))
@@ -107,7 +108,7 @@ def missed(results: Results) -> list[str]:
 
 
 def table(results: Results) -> str:
-    """RESULTS_GPU.md."""
+    """Returns the text of RESULTS_GPU.md."""
     where = ", ".join(f"{name} {version}" for name, version in results.machine.items())
     lines = [
         "# What the contract costs on GPUs",
@@ -138,7 +139,7 @@ def table(results: Results) -> str:
 
 
 def write(results: Results, folder: Path) -> None:
-    """Both files."""
+    """Writes both files."""
     (folder / "RESULTS_GPU.md").write_text(table(results))
     figures = {
         name: [{key: value._asdict() for key, value in one._asdict().items()} for one in found]

@@ -1,17 +1,17 @@
 """The parts that `benchmarks.gpu_profile` measures: a coordination step and 20 launches, in variants, in one worker.
 
     plain          plain torch on the same process group
-    polled         plain torch that reads without holding the host: pinned memory, an event, polls
-    memory         the contract, with its journal in a file in memory
-    disk           the contract, with its journal in a file where temporary files lie
-    none           the contract, whose records go nowhere
-    shared         as memory, with every op through the shared half of the contract, as where faults are injected
+    polled         plain torch with reads that do not block the host: pinned memory, an event, polls
+    memory         dpsim, with its journal in a file in memory
+    disk           dpsim, with its journal in a file in the folder of temporary files
+    none           dpsim, without a journal
+    shared         like memory, but every op takes the slower code path that plants faults
 
-Without a GPU the program leaves `polled` and `shared` out, and the rest shows only that it runs.
+Without a GPU, the program omits `polled` and `shared`, and the others only show that the program runs.
 
 A turn repeats each variant of each loop `COUNTS` times. Rank 0 writes the figures of a turn into its journal, as
-decisions at "LOOP/VARIANT", in us. They are the medians of the parts, their tenth percentiles, the median of the whole,
-and the page faults per repetition.
+decisions at "LOOP/VARIANT", in microseconds. They are the medians of the parts, their tenth percentiles, the median of
+the whole, and the page faults per repetition.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ PARTS = {
     "coordination": ("alloc", "fill", "all_reduce", "read", "await", "free"),
     "launches": ("alloc", "20 launches", "read", "await", "free"),
 }
-"""By loop."""
+"""The parts of each loop."""
 
 COUNTS = {"coordination": 60, "launches": 30}
-"""How often each is done in a turn."""
+"""How often a turn repeats each loop."""
 
 PLAIN = ("plain", "polled")
-"""Those that begin on torch's default stream. They have no part "read": torch reads while the host waits."""
+"""Variants that use torch's default stream. They have no part "read", because torch reads while the host waits."""
 
 Sink: TypeAlias = Callable[[RawRecord], None]
 Loop: TypeAlias = Callable[[], Awaitable[tuple[int, ...]]]
-"""Does it once; gives the clock, in ns, before it and after each part."""
+"""Runs a loop once, and returns the clock in nanoseconds before it and after each part."""
 
 
 @register_protocol(PROGRAM)
 class Parts(Program[Mapping[str, Any]]):
-    """`turns`: one more is done, and not counted."""
+    """A program that runs all variants. `turns`: the number of turns, plus a first one that does not count."""
 
     def prepare(self, args: Any) -> Mapping[str, Any]:
         given: Mapping[str, Any] = args
@@ -73,7 +73,7 @@ class Parts(Program[Mapping[str, Any]]):
             loops = variants(rank, list(ways_out))
             for rank.step in range(prepared["turns"] + 1):
                 names = list(loops)
-                first = rank.step % len(names)  # so that none is always behind the same other one
+                first = rank.step % len(names)  # so that no variant always follows the same other one
                 for name in names[first:] + names[:first]:
                     for loop, once in loops[name].items():
                         if name in PLAIN and isinstance(rank.stream("main"), CudaStream):
@@ -101,7 +101,9 @@ async def figures(once: Loop, count: int) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def sinks(rank: int) -> Iterator[dict[str, Sink]]:
-    """Where records go, by variant of the contract. A folder in which no journal can be made is left out."""
+    """Yields, for each variant of dpsim, the function that writes records. It omits a folder in which it cannot
+    write.
+    """
     with contextlib.ExitStack() as opened:
         found: dict[str, Sink] = {}
         for name, parent in (("memory", MEMORY), ("disk", Path(tempfile.gettempdir()))):
@@ -116,14 +118,14 @@ def sinks(rank: int) -> Iterator[dict[str, Sink]]:
 
 
 def default_stream() -> None:
-    """As torch begins; an op of the contract leaves its own stream the current one."""
+    """Sets torch's default stream as the current stream, because an op of dpsim leaves its own stream current."""
     import torch
 
     torch.cuda.set_stream(torch.cuda.default_stream())
 
 
 def variants(rank: RealRank, journaled: list[str]) -> dict[str, dict[str, Loop]]:
-    """The loops of each variant. `journaled`: those of the contract, by where their records go."""
+    """Returns the loops of each variant. `journaled`: the names of the variants with a journal."""
     main, group = rank.stream("main"), rank.device("dp")
     ours = contract(main, group)
     found = {"plain": plain(rank, polled=False), **{name: ours for name in journaled if name != "shared"}}
@@ -214,7 +216,7 @@ def cpu(tensor: Any) -> Any:
 
 
 def reader() -> Callable[[Any], Any]:
-    """A read that holds no lock and waits in no call: what the contract asks of one."""
+    """Returns a read that holds no lock and blocks in no call, as dpsim requires it."""
     import torch
 
     event, blocks = torch.cuda.Event(), dict[Any, Any]()

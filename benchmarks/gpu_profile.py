@@ -1,12 +1,17 @@
-"""`python benchmarks/gpu_profile.py [--out FILE] [--turns N] [--processes N]`: the time of `benchmarks.gpu` by part.
+"""`python benchmarks/gpu_profile.py [--out FILE] [--turns N] [--processes N]`: measures the time of `benchmarks.gpu` by
+part.
 
-The command measures a coordination step and 20 launches, part by part, on two GPUs. It compares plain torch with the
-contract. The journal of the contract is in memory, on a disk or nowhere, and one variant uses the shared half of the
-contract (`gpu_parts`). So the report shows the reason of a missed bar. The difference contract - plain is the cost of
-the contract, memory - none that of the journal, and disk - memory that of the folder. The difference shared - memory
-shows the calls that the fused ops save, and polled - plain the cost of a host that never blocks.
+The command measures a coordination step and 20 launches, part by part, on two GPUs, in plain torch and with dpsim. The
+variants of dpsim (`gpu_parts`) differ in where the journal goes, and one takes the slower code path. So the differences
+show the reason of a missed limit:
 
-Figures are microseconds, medians over turns and processes; the tenth percentile is in brackets. `times plain` is a
+    contract - plain    the cost of dpsim
+    memory - none       the cost of the journal
+    disk - memory       the cost of the disk
+    shared - memory     the calls that the fused ops save
+    polled - plain      the cost of a host that never blocks
+
+Figures are microseconds: medians over turns and processes, with the tenth percentile in brackets. `times plain` is a
 ratio within a turn. The command writes FILE, or prints its text, after each process. A machine without two GPUs
 measures gloo, which only shows that the command runs.
 """
@@ -20,7 +25,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, TypeAlias
 
-if not __package__:  # run as a file
+if not __package__:  # because Python runs this as a file
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.gpu import RANKS, world
@@ -30,11 +35,11 @@ from real.backend import GlooBackend, NcclBackend, TorchBackend
 from real.folder import MEMORY, has_room
 
 Turns: TypeAlias = dict[tuple[int, int], tuple[Any, ...]]
-"""Figures of one variant of one loop, by process and turn."""
+"""Maps process and turn to the figures of one variant of one loop."""
 
 
 def measure(kind: type[TorchBackend], turns: int) -> tuple[list[RawRecord], dict[str, str]]:
-    """Rank 0's journal of a new pool, and the versions there."""
+    """Returns rank 0's journal of a new worker pool, and the versions of libraries there."""
     backend = kind()
     try:
         run = backend.run(world(), PROGRAM, {"turns": turns})
@@ -52,7 +57,7 @@ def add(found: dict[str, Turns], process: int, journal: list[RawRecord]) -> None
 
 
 def table(found: dict[str, Turns], loop: str) -> list[str]:
-    """Of one loop, a row for each variant."""
+    """Returns the table of one loop, with a row for each variant."""
     heads = ("variant", "whole", "times plain", *PARTS[loop], "page faults")
     plain = found[f"{loop}/plain"]
     rows = [heads, ("---",) * len(heads)]

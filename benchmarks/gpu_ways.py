@@ -1,15 +1,15 @@
-"""The ways that `benchmarks.gpu` compares: the same work through the contract, and in plain torch on the same process
-groups. One worker runs them in turn. Processes of one build differ by half, so a ratio compares two times of one
-process.
+"""The ways that `benchmarks.gpu` compares: the same work with dpsim, and in plain torch on the same process groups.
 
-    coordination   an eager step: a table is filled by five torch ops, summed over the ranks, and read
+One worker runs both ways in turn, because the times of two processes of one build may differ by half.
+
+    coordination   an eager step: five torch ops fill a table, the ranks sum it, and the host reads it
     launches       20 kernels of one torch op each, and a read
     host sum       an all_reduce of host memory over gloo
     broadcast      from one stream to another and back, with a broadcast on the other
-    replay         of a graph of eight layers, each a kernel and a sum over the ranks, and a wait for it
-    replays        twenty of them, and then a wait
+    replay         a graph of eight layers, each a kernel and a sum over the ranks, and a wait
+    replays        twenty such replays, and then a wait
 
-Rank 0's times of each turn are in its journal, as decisions: (plain torch, the contract), microseconds.
+Rank 0 writes the times of each turn into its journal, as decisions: (plain torch, dpsim), in microseconds.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ HOST_SUM = "host sum"
 
 Way: TypeAlias = Callable[[], Awaitable[object]]
 Ways: TypeAlias = dict[str, tuple[Way, Way]]
-"""Plain torch and the contract, by name."""
+"""Maps a name to its two ways: plain torch and dpsim."""
 
 COUNTS = {"coordination": 60, "launches": 30, HOST_SUM: 60, "broadcast": 40, "replay": 60, "replays": 10}
-"""The number of repetitions in a turn; the median counts."""
+"""The number of repetitions in a turn, whose median counts."""
 
 COLD = 8
-"""The number of first repetitions that do not count, because the work before them left other code in the caches."""
+"""The number of first repetitions that do not count, because the caches still have other code."""
 
 COLUMN = 1, 2, 3, 4
 
@@ -48,7 +48,10 @@ LAYERS, TOKENS, WIDTH, REPLAYS = 8, 32, 2048, 20
 
 @register_protocol(PROGRAM)
 class Beside(Program[Mapping[str, Any]]):
-    """`turns`: the program makes one more, which does not count. `gpu`: it also runs the ways that need a GPU."""
+    """A program that runs all ways. `turns`: the number of turns, plus a first one that does not count.
+
+    `gpu`: it also runs the ways that need a GPU.
+    """
 
     def prepare(self, args: Any) -> Mapping[str, Any]:
         given: Mapping[str, Any] = args
@@ -63,7 +66,7 @@ class Beside(Program[Mapping[str, Any]]):
             ways = {**device_ways(rank), **await graph_ways(rank), **ways}
         for rank.step in range(prepared["turns"] + 1):
             for name, (plain, ours) in ways.items():
-                if prepared["gpu"]:  # as torch begins; an op of the contract leaves its own stream the current one
+                if prepared["gpu"]:  # because an op of dpsim leaves its own stream current
                     torch.cuda.set_stream(torch.cuda.default_stream())
                 took = await median_us(plain, COUNTS[name]), await median_us(ours, COUNTS[name])
                 if rank.step:
@@ -205,22 +208,22 @@ async def graph_ways(rank: RealRank) -> Ways:
 
 
 def start(numbers: Any) -> None:
-    """Kernel."""
+    """A kernel that sets all numbers to 1."""
     numbers[:] = 1
 
 
 def halve(numbers: Any) -> None:
-    """Kernel: one torch op."""
+    """A kernel of one torch op."""
     numbers *= 0.5
 
 
 def fill(table: Any, index: int, column: tuple[int, ...]) -> None:
-    """Kernel: five torch ops."""
+    """A kernel of five torch ops."""
     table[:] = 0
     for row, value in enumerate(column):
         table[row, index] = value
 
 
 def increment(numbers: Any) -> None:
-    """Kernel: one torch op."""
+    """A kernel of one torch op."""
     numbers += 1

@@ -1,10 +1,10 @@
-"""Many ranks: the growth of the cost of a rank-step from 16 to 1,024 ranks, beside the growth of the baseline. Also the
-growth of the cost of judging, and memory.
+"""Measures many ranks: how the cost of a rank-step grows from 16 to 1,024 ranks, compared with the baseline. It also
+measures the growth of the cost of the checks, and memory.
 
-Memory is the peak of a process that does nothing else. A process never shrinks, so each measurement needs a fresh one:
+Memory is the peak of a process that does nothing else. A process never shrinks, so each measurement needs a new one:
 
     python -m benchmarks.growth             # prints the peak in MB
-    python -m benchmarks.growth judged      # the same with all checks on the run
+    python -m benchmarks.growth judged      # the same, with all checks on the run
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from benchmarks.measure import Spread, spread, turns
 from dpsim.checks.judge import judge
 
 FEW, MANY = (8, 2), (512, 2)
-"""dp and pp of 16 and of 1,024 ranks."""
+"""dp and pp of 16 ranks and of 1,024 ranks."""
 
 STEPS_FEW, STEPS_MANY, STEPS_MEMORY = 200, 6, 100
 
 
 class Growth(NamedTuple):
-    """The factor by which a rank-step costs more with many ranks.
+    """The factors by which a rank-step costs more with many ranks than with few.
 
-    `relative`: the machine's growth over the baseline's. `judging`: the growth of all checks on existing runs.
+    `relative`: the machine's growth divided by the baseline's. `judging`: the growth of the checks alone, on existing
+    runs.
     """
 
     machine: Spread
@@ -41,12 +42,12 @@ class Growth(NamedTuple):
 def per_rank_step(
     way: Callable[[int, int, int], Any], size: tuple[int, int], steps: int
 ) -> tuple[Callable[[], Any], int]:
-    """A way to run, and the rank-steps that it makes."""
+    """Returns a function that runs `way`, and the number of rank-steps that it runs."""
     return lambda: way(*size, steps), size[0] * size[1] * steps
 
 
 def judging(dp: int, pp: int, steps: int) -> Callable[[], None]:
-    """All checks on a run, again and again."""
+    """Returns a function that runs all checks on one run."""
     of, run = program.world(dp, pp), program.simulate(dp, pp, steps)
 
     def way() -> None:
@@ -76,7 +77,9 @@ def measure(repetitions: int) -> Growth:
 
 
 def own_peak_mb() -> float:
-    """Of this process. Not by `ru_maxrss` where there is another way: it knows what the parent took before the fork."""
+    """Returns the peak memory of this process in MB. It avoids `ru_maxrss` if possible, because that includes the
+    parent's peak before the fork.
+    """
     status = Path("/proc/self/status")
     if status.exists():
         [line] = [line for line in status.read_text().splitlines() if line.startswith("VmHWM")]
@@ -85,7 +88,10 @@ def own_peak_mb() -> float:
 
 
 def peak_mb(judged: bool = False) -> float:
-    """Megabytes of a fresh process that simulates 1,024 ranks for 100 steps, keeps all journals, and perhaps judges."""
+    """Returns the peak memory in MB of a new process that simulates 1,024 ranks for 100 steps and keeps all journals.
+
+    `judged`: the process also runs all checks.
+    """
     what = [sys.executable, "-m", "benchmarks.growth", *(["judged"] if judged else [])]
     return float(subprocess.run(what, check=True, capture_output=True, text=True).stdout)
 

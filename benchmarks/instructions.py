@@ -1,7 +1,7 @@
-"""Instructions a rank-step, where valgrind is installed: what counts of calls do not see, such as a longer loop.
+"""Counts instructions per rank-step, if valgrind is installed. They show what calls do not show, such as a longer loop.
 
-Callgrind runs the benchmark's program for many steps and for few, and the difference are the steps. It takes about a
-minute. The seed of hashes is fixed. Addresses differ from run to run, and move the count by up to 2 %.
+Callgrind runs the benchmark's program for many steps and for few, and the difference is the cost of the steps. It takes
+about a minute. The hash seed is fixed. But addresses differ between runs, so the count varies by up to 2 %.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from benchmarks.counts import DP, FEW, MANY, PP
 
 
 def instructions(steps: int) -> int:
-    """Of a process that imports the program and runs it."""
+    """Returns the instructions of a process that imports the program and runs it for `steps` steps."""
     code = f"from benchmarks import program; program.simulate({DP}, {PP}, {steps})"
     tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
     ended = subprocess.run(
@@ -30,7 +30,7 @@ def instructions(steps: int) -> int:
 
 
 def counted() -> dict[str, float]:
-    """Empty where valgrind is absent."""
+    """Returns the count, or nothing without valgrind."""
     if shutil.which("valgrind") is None:
         print("instructions a rank-step: left out, as valgrind is not installed", file=sys.stderr)
         return {}

@@ -1,10 +1,10 @@
-"""Turns, ratios and their spread.
+"""Measures turns, ratios and their spread.
 
-A figure is a ratio of two ways that run one after the other. So a disturbance that slows the machine down for a while
-slows both. The median of the ratios counts; quartiles and extremes show its reliability.
+A figure is the ratio of two ways that run one after the other, so a slow phase of the machine affects both. The median
+of the ratios counts. Quartiles and extremes show how reliable it is.
 
-    >>> spread([3.0, 1.0, 2.0, 2.5, 1.5])
-    Spread(median=2.0, lower=1.25, upper=2.75, least=1.0, most=3.0)
+>>> spread([3.0, 1.0, 2.0, 2.5, 1.5])
+Spread(median=2.0, lower=1.25, upper=2.75, least=1.0, most=3.0)
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Spread(NamedTuple):
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Of three values or more."""
+    """Returns the spread of three or more values."""
     lower, median, upper = statistics.quantiles(values, n=4)
     return Spread(median, lower, upper, min(values), max(values))
 
 
 def seconds(way: Callable[[], Any]) -> float:
-    """CPU time of one call. This function collects the garbage of earlier calls first; Python collects garbage of the
-    call as usual.
+    """Returns the CPU seconds of one call. It first collects the garbage of earlier calls, so that only the call's own
+    counts.
     """
     gc.collect()
     start = time.process_time()
@@ -48,7 +48,7 @@ def seconds(way: Callable[[], Any]) -> float:
 
 
 def turns(ways: Mapping[str, Callable[[], Any]], repetitions: int) -> dict[str, list[float]]:
-    """CPU seconds of each way in each turn: A B C A B C ... One turn before goes uncounted."""
+    """Returns the CPU seconds of each way in each turn: A B C A B C ... The first turn does not count."""
     took: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(repetitions + 1):
         for name, way in ways.items():
@@ -59,5 +59,5 @@ def turns(ways: Mapping[str, Callable[[], Any]], repetitions: int) -> dict[str, 
 
 
 def ratios(slow: Sequence[float], fast: Sequence[float]) -> list[float]:
-    """How many times as long, turn by turn."""
+    """Returns the ratio of two ways in each turn."""
     return [a / b for a, b in zip(slow, fast, strict=True)]

@@ -1,13 +1,12 @@
-"""The step as a protocol against `dpsim.contract.interface`, and the world for it.
+"""The benchmark's step as a dpsim program (`dpsim.contract.interface`), and its world.
 
-The waits of the host, the order on the streams and the durations equal those of the baseline. So the program ends at
-the same simulated time. Beyond the baseline it does the work of a protocol. Every call has an address and a record,
-kernels read and write memory and compute numbers, and collectives move them. It allocates buffers once and uses them in
-every step, as captured graphs require.
+The host waits, streams order the work, and ops last exactly as in the baseline, so the program ends at the same
+simulated time. Beyond the baseline, every call has an address and a record, kernels compute numbers in memory, and
+collectives move them. The program allocates buffers once and uses them in every step, as captured graphs require.
 
-    >>> run = simulate(dp=8, pp=2, steps=50)
-    >>> run.elapsed_ns, run.finished
-    (11127, True)
+>>> run = simulate(dp=8, pp=2, steps=50)
+>>> run.elapsed_ns, run.finished
+(11127, True)
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ COSTS = Costs(*[0] * len(Costs._fields))._replace(
 """The costs of the baseline, in which only work and collectives take time."""
 
 LOGITS = 4
-"""Elements that the host reads, whatever the size of the group."""
+"""How many elements the host reads, for any size of the group."""
 
 
 def attention(hidden: Any, source: Any, step: int) -> None:
@@ -42,7 +41,7 @@ def experts(output: Any, hidden: Any) -> None:
 
 
 class PipelinedStep(Program[None]):
-    """`dp` replicas (2 or more) of `pp` stages; rank = replica * pp + stage.
+    """`dp` replicas (2 or more) of `pp` stages. The rank is replica * pp + stage.
 
     A microbatch has an element for each replica.
     """
@@ -91,7 +90,9 @@ def zero(buffer: Any) -> None:
 
 
 def world(dp: int, pp: int) -> World:
-    """The groups of such an engine: data-parallel peers of a stage (host and experts), the stages of a replica."""
+    """Returns the world: two groups for the replicas of each stage (host and experts), and one for the stages
+    of each replica.
+    """
     specs = []
     for stage in range(pp):
         peers = tuple(replica * pp + stage for replica in range(dp))
@@ -105,5 +106,5 @@ def world(dp: int, pp: int) -> World:
 
 
 def simulate(dp: int, pp: int, steps: int) -> Run:
-    """Run it on the simulated machine, everything journaled."""
+    """Runs the program on the simulated machine, with full journals."""
     return SimBackend(COSTS).run_program(world(dp, pp), PipelinedStep(dp, pp, steps), None)

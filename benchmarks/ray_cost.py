@@ -1,10 +1,10 @@
-"""What Ray costs beside the units, in % of their CPU. It needs the extra ray.
+"""Measures the cost of Ray itself, in percent of the CPU time of the search. It needs the extra `ray`.
 
     python -m benchmarks.ray_cost
 
-A local Ray proves a world with two workers. Each task notes the CPU seconds of its process before and after. So what a
-worker takes between two tasks is known, without its start. The daemons of Ray take CPU all the time. The exploring
-process merges results without Ray, too.
+A local Ray cluster with two workers proves a world. The search consists of *units*, and a task of Ray does some of
+them. Each task notes the CPU seconds of its process before and after its units. So the difference between two tasks is
+the cost of the worker. The daemons of Ray always use CPU. The exploring process also merges results without Ray.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from dpsim.scenario import parse_scenario
 from tests import ROOT
 
 NOTES = "DPSIM_RAY_COST"
-"""The environment variable that names the file: a line a task."""
+"""The environment variable with the name of the file, which has a line per task."""
 
 
 def noting(seconds: float | None, units: Sequence[Unit], *sources: Source) -> Any:
-    """In place of `do_all_there`, in a worker."""
+    """Replaces `do_all_there` in a worker, and notes the CPU seconds."""
     before = time.process_time()
     answers = do_all_there(seconds, units, *sources)
     with Path(os.environ[NOTES]).open("a") as file:
@@ -43,7 +43,7 @@ def noting(seconds: float | None, units: Sequence[Unit], *sources: Source) -> An
 
 
 def in_tasks(notes: Path) -> tuple[float, float, int, int, set[int]]:
-    """CPU seconds within tasks and between them, the number of tasks and of units, and the workers."""
+    """Returns the CPU seconds within tasks and between them, the number of tasks and of units, and the workers."""
     of_workers = defaultdict[int, list[tuple[float, float, int]]](list)
     for line in notes.read_text().splitlines():
         worker, before, after, units = line.split()
@@ -55,9 +55,9 @@ def in_tasks(notes: Path) -> tuple[float, float, int, int, set[int]]:
 
 
 def main() -> None:
-    """One line for each part of the cost."""
+    """Prints a line for each part of the cost."""
     os.environ |= {"PYTHONPATH": str(ROOT), "RAY_worker_niceness": "0"}
-    vars(sys.modules[RayUnits.__module__])["do_all_there"] = noting  # which it gives to Ray
+    vars(sys.modules[RayUnits.__module__])["do_all_there"] = noting  # the function that Ray sends to its workers
     scenario = parse_scenario(ENGINES + 3 * REQUEST)
     with tempfile.NamedTemporaryFile() as notes, RayCluster.at("auto", 2) as cluster:
         os.environ[NOTES] = notes.name

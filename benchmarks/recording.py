@@ -1,9 +1,9 @@
-"""What the recorder costs a call: host time of its code, and of an all_reduce of gloo with and without it.
+"""Measures the cost of the recorder per call: the CPU time of the recorder alone, and of an all_reduce with it.
 
     python -m benchmarks.recording
 
-The first figure is the CPU time of three calls of the recorder: before one of torch, before its wait and after it. The
-second is a group of one rank, whose all_reduce does nothing but pass through torch.
+The first figure is the CPU time of three calls of the recorder: before a call of torch, before its wait, and after it.
+The second figure uses a gloo group of one rank, whose all_reduce only passes through torch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ print(best / {calls} * 1e6)
 
 
 def own_us() -> float:
-    """CPU microseconds of the recorder itself a call."""
+    """Returns the CPU microseconds of the recorder per call."""
     import torch
     import torch.distributed as dist
 
@@ -49,7 +49,7 @@ def own_us() -> float:
         group, method, words = dist.group.WORLD, METHODS["allreduce"], ([torch.ones(16)], options)
 
         def torchs(group: object) -> None:
-            """As far from the user's line as torch's own function."""
+            """Calls the recorder. Its distance from the user's line is that of torch's own function."""
             number = recorder.record(group, method.op, method.measure(words, {}), sys._getframe(1))
             recorder.waits(number)
             recorder.returned(number)
@@ -67,7 +67,7 @@ def _seconds(call: object, group: object) -> float:
 
 
 def passing_us(recorded: bool) -> float:
-    """CPU microseconds of an all_reduce of one rank."""
+    """Returns the CPU microseconds of an all_reduce of one rank."""
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ)
         if recorded:

@@ -1,6 +1,6 @@
-"""What was measured, as a table for people (RESULTS.md) and as JSON (results.json), side by side.
+"""Writes the results as a table for people (RESULTS.md) and as JSON (results.json).
 
-What a profile shows is prose and is written by hand: RESULTS.md keeps what stands below its line of dashes.
+The conclusions from a profile are written by hand: the report keeps the text in RESULTS.md below its line of dashes.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ LINE = "\n---\n"
 
 @dataclass(frozen=True)
 class Results:
-    """`us`: CPU microseconds a rank-step; `times`: how many times as fast as the baseline; `records`: a rank-step.
+    """All results. `us`: CPU microseconds per rank-step. `times`: the speed as a multiple of the baseline's. `records`:
+    per rank-step.
 
-    `startup`: CPU seconds of commands. `counts`: what is compared with floors.
+    `startup`: CPU seconds of commands. `counts`: the numbers that have floors.
     """
 
     repetitions: int
@@ -47,7 +48,7 @@ class Results:
 
 
 def machine() -> dict[str, str]:
-    """Where it was measured."""
+    """Returns the name of the machine."""
     model = ""
     cpus = Path("/proc/cpuinfo")
     if cpus.exists():
@@ -63,7 +64,7 @@ def machine() -> dict[str, str]:
 
 
 def write(results: Results, folder: Path) -> str:
-    """Write both files; the answer is the table."""
+    """Writes both files, and returns the table."""
     text = table(results)
     markdown = folder / "RESULTS.md"
     below = markdown.read_text().partition(LINE)[2] if markdown.exists() else ""
@@ -74,7 +75,7 @@ def write(results: Results, folder: Path) -> str:
 
 
 def table(results: Results) -> str:
-    """The upper part of RESULTS.md."""
+    """Returns the upper part of RESULTS.md."""
     us, times, untimed, growth = results.us, results.times, results.untimed, results.growth
     explored = results.explored
     where = ", ".join(f"{key} {value}" if key != "processor" else value for key, value in machine().items())
@@ -139,7 +140,7 @@ def _k(number: float) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Named tuples as objects."""
+    """Returns named tuples as plain objects."""
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, list):

@@ -1,10 +1,10 @@
-"""How much faster several processes are, from the CPU seconds of each unit: no matter how busy the machine is.
+"""Measures the speed-up of several processes from the CPU seconds of each unit, so a busy machine has no effect.
 
-    python -m benchmarks.speed_up               # a minute or two; writes a table to standard output
+    python -m benchmarks.speed_up               # prints a table after a minute or two
 
-One process does the units of a proof, and notes the CPU seconds of each. Then the same plan is given out to virtual
-workers, each of which has a core. A worker waits if there is no open unit, and a unit may wait for results before it.
-So the table tells what scheduling loses. What a busy machine, memory or pipes cost is not in it.
+A search consists of *units* of work. One process does all units of a proof and notes the CPU seconds of each. Then a
+simulation gives the same units to virtual workers with a core each. A worker waits if no unit is open, and a unit may
+wait for the results of earlier units. So the table shows the loss by scheduling, but not that by memory or pipes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def plan_of(strategy: str) -> InOrder:
 
 
 def noted(subject: Subject, strategy: str) -> tuple[list[Noted], float]:
-    """Each unit by its number; and the CPU seconds that the exploring process takes for all of them."""
+    """Returns each unit by its number, and the CPU seconds of the exploring process for all of them."""
     plan, done, own = plan_of(strategy), dict[int, Noted](), 0.0
     while True:
         before = time.process_time()
@@ -54,7 +54,7 @@ def noted(subject: Subject, strategy: str) -> tuple[list[Noted], float]:
 
 
 def makespan(units: Sequence[Noted], strategy: str, workers: int) -> float:
-    """Seconds until the last result, if each worker has a core."""
+    """Returns the seconds until the last result, if each worker has a core."""
     plan, now = plan_of(strategy), 0.0
     under_way: list[tuple[float, int, Unit]] = []
     while True:
@@ -68,7 +68,7 @@ def makespan(units: Sequence[Noted], strategy: str, workers: int) -> float:
 
 
 def main() -> None:
-    """A table for a proof by DPOR, and one for a search within a bound."""
+    """Prints a table for a proof by DPOR, and one for a search within a bound."""
     worlds = (("dpor", 3), ("within late_deliveries=1", 2))
     for strategy, requests in worlds:
         subject = Subject.of(parse_scenario(ENGINES + requests * REQUEST))

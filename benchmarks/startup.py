@@ -1,4 +1,4 @@
-"""Start-up: CPU seconds of a whole process that runs one command, its median. Bytecode is there already."""
+"""Measures start-up: the median CPU seconds of a process that runs one command, with compiled bytecode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COMMANDS = ("--help", "list", "schema", "run quickstart", "explore quickstart")
 
 
 def cpu_seconds(command: str) -> float:
-    """User and system time of the process, and of what it has waited for."""
+    """Returns the user and system time of the process and of its children."""
     what = [sys.executable, "-m", "dpsim.cli", *command.split()]
     with subprocess.Popen(what, stdout=subprocess.DEVNULL) as process:
         _, status, used = os.wait4(process.pid, 0)
@@ -21,7 +21,7 @@ def cpu_seconds(command: str) -> float:
 
 
 def measure(repetitions: int) -> dict[str, float]:
-    """For each command the median; one run before goes uncounted."""
+    """Returns the median for each command. The first run does not count."""
     for command in COMMANDS:
         cpu_seconds(command)
     took: dict[str, list[float]] = {command: [] for command in COMMANDS}

@@ -1,12 +1,12 @@
-"""Schedules and small worlds a second of a whole protocol: sampled tokens and hidden states of a pipeline.
+"""Measures schedules and small worlds per second of a whole protocol: sampled tokens and hidden states of a pipeline.
 
-No rank of this protocol polls, so one schedule proves each world. There are two measurements, for two stages and for
-four:
+No rank of this protocol polls, so one schedule proves each world. There are two measurements, each for two stages and
+for four:
 
 * the scenario that dpsim ships, prepared once and proven repeatedly;
-* a sample of the small worlds of a scope on one slot, each prepared and proven, as `dpsim explore --all-up-to` does.
+* a sample of the small worlds with one slot, each prepared and proven, as `dpsim explore --all-up-to` does.
 
-No figure fails the benchmark: they show the cost of a protocol beside the small example of `benchmarks.exploring`.
+No figure fails the benchmark. They show the cost of a real protocol beside the small example of `benchmarks.exploring`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ SMALL = scope("requests=2,steps=3,prompt=1,output=2,abort=1")
 
 
 class Rate(NamedTuple):
-    """Schedules a second, each the proof of a world. There are `worlds` different worlds, with means of `ops` and
-    `records` a run.
+    """Schedules per second, each the proof of a world. `worlds`: the number of different worlds. `ops`, `records`:
+    means per run.
     """
 
     worlds: int
@@ -51,7 +51,7 @@ class Tokens(NamedTuple):
 
 
 def small(stages: int) -> list[Scenario]:
-    """Some of the worlds in which a slot goes from one request to the next."""
+    """Returns a sample of the worlds in which one slot serves several requests."""
     config = {"max_num_seqs": 1, "max_num_batched_tokens": 4, "cudagraph_mode": "NONE"}
     base = {"name": "one-slot", "protocol": {"name": "pp_tokens"}, "config": config}
     topology = {"pipeline_parallel_size": stages}
@@ -61,12 +61,12 @@ def small(stages: int) -> list[Scenario]:
 
 
 def prove(subject: Subject) -> None:
-    found = explore_subject(replace(subject, repeats=False), "dpor")  # one in many is
+    found = explore_subject(replace(subject, repeats=False), "dpor")  # a sample
     assert (found.verdict, found.exploration.runs) == ("proven", 1)
 
 
 def measured(scenarios: list[Scenario], work: Callable[[], int], repetitions: int) -> Rate:
-    """`work` proves worlds, and says how many."""
+    """Returns the rate of `work`, which proves worlds and returns their number."""
     records = 0
 
     def once() -> None:

@@ -1,9 +1,9 @@
-"""Programs of torch.distributed: start-up, schedules a second, CPU and memory. Four ranks make twenty calls.
+"""Measures programs of torch.distributed: start-up, schedules per second, CPU and memory. Four ranks make twenty calls.
 
-python -m benchmarks.torch_ranks
+    python -m benchmarks.torch_ranks
 
-Schedules count in wall time, for ranks and dpsim share the cores. CPU time is that of this process, of the warm parent
-and of the children that it has seen end.
+Schedules per second use wall time, because ranks and dpsim share the cores. CPU time is that of this process, of the
+warm parent, which forks the ranks, and of its ended children.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def main(rank, size):
 
 
 class TorchRanks(NamedTuple):
-    """Seconds until the first run has ended; schedules a second, warm; CPU milliseconds of one, here and in ranks;
-    MiB of the warm parent.
+    """The results. `start`: seconds until the first run has ended. `schedules`: per second, afterwards. `own_ms`,
+    `ranks_ms`: CPU milliseconds of a schedule in this process and in the ranks. `memory`: MiB of the warm parent.
     """
 
     start: float
@@ -47,7 +47,7 @@ class TorchRanks(NamedTuple):
 
 
 def measure(repetitions: int) -> TorchRanks:
-    close()  # a parent that is warm already says nothing of the start
+    close()  # ends the warm parent, because its start is part of the measurement
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "calls.py"
         file.write_text(PROGRAM)
@@ -63,7 +63,7 @@ def measure(repetitions: int) -> TorchRanks:
 
 
 def rows(found: TorchRanks) -> list[tuple[str, str]]:
-    """For the report."""
+    """Returns the rows of the report."""
     what = f"programs of torch.distributed, {RANKS} ranks with 20 calls"
     return [
         (f"{what}: schedules a second, warm, wall time", f"{found.schedules}"),
@@ -74,7 +74,7 @@ def rows(found: TorchRanks) -> list[tuple[str, str]]:
 
 
 def runs(subject: Subject) -> float:
-    """Wall seconds of some schedules."""
+    """Returns the wall seconds of `RUNS` schedules."""
     begun = time.perf_counter()
     for _ in range(RUNS):
         follow = ScheduleReplay((), strict=False)
@@ -85,13 +85,13 @@ def runs(subject: Subject) -> float:
 
 
 def cpu_of_ranks() -> float:
-    """Seconds of the warm parent and of the children that it has seen end."""
+    """Returns the CPU seconds of the warm parent and of its ended children."""
     fields = Path(f"/proc/{nursery().process}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory() -> int:
-    """Resident bytes of the warm parent."""
+    """Returns the resident bytes of the warm parent."""
     return int(Path(f"/proc/{nursery().process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 

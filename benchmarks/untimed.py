@@ -1,8 +1,8 @@
-"""Untimed runs: ops per second under a strategy, and the cost of a tiny run from its set-up to its end.
+"""Measures untimed runs: ops per second with a strategy, and the cost of a tiny run.
 
-An explorer runs thousands of small schedules. Two figures matter there. One is the rate at which the machine chooses
-and fires ops, beside SimPy's bare loop of time-outs in the same turn. The other is the time of a run that does almost
-nothing.
+An explorer runs thousands of small schedules, so two figures matter. One is the rate at which the machine chooses and
+fires ops, compared with SimPy's bare loop of time-outs in the same turn. The other is the time of a run that does
+almost nothing, from its set-up to its end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TINY_RANKS, TINY_ROUNDS, TINY_RUNS = 4, 4, 50
 
 
 class First(Strategy):
-    """Picks always the first."""
+    """A strategy that always chooses the first candidate."""
 
     def pick(self, candidates: Sequence[Candidate]) -> int:
         return 0
@@ -38,7 +38,7 @@ class First(Strategy):
 
 
 def time_outs() -> None:
-    """SimPy's bare loop: processes that do nothing but wait."""
+    """Runs SimPy's bare loop: processes that only wait."""
     env = simpy.Environment()
 
     def tick() -> Any:
@@ -51,13 +51,13 @@ def time_outs() -> None:
 
 
 def steps() -> Run:
-    """The step of the benchmark, untimed, as an explorer runs it."""
+    """Runs the benchmark's step untimed, as an explorer does."""
     backend = SimBackend(COSTS, choose=First(), memory=False)
     return backend.run_program(world(DP, PP), PipelinedStep(DP, PP, STEPS), None)
 
 
 def ops_made(work: Callable[[], Any]) -> int:
-    """How many ops that makes. All of them fire where nothing of it is left over at the end."""
+    """Returns how many ops `work` creates. If its run finishes, all of them have fired."""
     made, plain = [0], Op.__init__
 
     def counted(*args: Any, **kwargs: Any) -> None:
@@ -80,7 +80,9 @@ def ops_of_steps() -> int:
 
 
 class Tiny(Program[None]):
-    """A few rounds of an agreement and a reduction: about 40 records a rank, the size of what is explored."""
+    """A program with a few rounds of an agreement and a reduction: about 40 records per rank, as in a typical
+    exploration.
+    """
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         host, device, main = rank.host("h"), rank.device("d"), rank.stream("main")
@@ -110,7 +112,9 @@ def tiny() -> None:
 
 
 class Untimed(NamedTuple):
-    """`ops_per_second` in the median; `of_simpy`: the share of SimPy's time-outs per second; `tiny_us`: of one run."""
+    """The results. `ops_per_second`: the median. `of_simpy`: the rate divided by SimPy's time-outs per second.
+    `tiny_us`: the microseconds of a tiny run.
+    """
 
     ops_per_second: float
     simpy_per_second: float

@@ -1,11 +1,11 @@
-"""One exploration in eight ways: one process, two, cut with kill -9 and resumed, on Ray with and without losses.
+"""Runs one exploration in eight ways: one process, two, killed and resumed, on Ray with and without lost workers.
 
-    python -m benchmarks.ways               # with the extra ray; some minutes; writes the tables to standard output
-    python -m benchmarks.ways engines       # this world alone
+    python -m benchmarks.ways               # prints the tables after some minutes; needs the extra ray
+    python -m benchmarks.ways engines       # only this world
 
-Each way has to find the same: verdict, schedules, classes, failures, and traces byte for byte. The script ends with 1
-if one does not. Two worlds are proven and one has failures. CPU seconds are those of all processes of a way,
-the daemons of Ray among them.
+Each way must find the same verdict, schedules, classes, failures and traces, byte for byte. Otherwise the script exits
+with 1. Two worlds are proven, and one has failures. CPU seconds are those of all processes of a way, including the
+daemons of Ray.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ MISSES = ("--module", "tests.campaign.bound_programs")
 
 
 class World(NamedTuple):
-    """What is explored. `cuts`: after these units the process is killed; `losses`: of workers of Ray."""
+    """A world to explore. `cuts`: the numbers of units after which the script kills the process. `losses`: how many Ray
+    workers it kills.
+    """
 
     name: str
     text: str
@@ -77,7 +79,9 @@ sys.exit(code)
 
 
 class Way(NamedTuple):
-    """`command`: what is put before and after the words of `dpsim explore`. `happens`: called now and then."""
+    """A way to explore. `before`, `after`: words before and after `dpsim explore ...`. `cut`: the script kills the
+    process and resumes. `kills`: it kills Ray workers.
+    """
 
     name: str
     before: tuple[str, ...] = ()
@@ -99,7 +103,7 @@ WAYS = (
 
 
 class Outcome(NamedTuple):
-    """`found`: what has to be equal. `traces`: their number, and a digest of their bytes."""
+    """The results of a way. `found`: what must be equal. `traces`: their number, and a digest of their bytes."""
 
     found: tuple[Any, ...]
     traces: str
@@ -112,13 +116,13 @@ class Outcome(NamedTuple):
 
 
 def stat(number: int) -> tuple[int, float]:
-    """The parent of a process, and its CPU seconds."""
+    """Returns the parent of a process, and its CPU seconds."""
     words = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
     return int(words[1]), (int(words[11]) + int(words[12])) / TICKS
 
 
 def descendants(ancestor: int) -> Iterator[tuple[int, float]]:
-    """The processes that one has started, itself included, each with its CPU seconds."""
+    """Yields a process and its descendants, each with its CPU seconds."""
     seen: dict[int, tuple[int, float]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -137,14 +141,16 @@ def units_of(folder: Path) -> int:
 
 
 def watched(command: list[str], here: Path, look: Callable[[subprocess.Popen[str], list[int]], None]) -> Any:
-    """Run a command to its end: what it printed, and the CPU seconds of all its processes. `look` may kill."""
+    """Runs a command to its end, and returns its output and the CPU seconds of all its processes. `look` may kill
+    some.
+    """
     cpu: dict[int, float] = {}
     looks = 0
     env = {**os.environ, "PYTHONPATH": str(ROOT), "RAY_worker_niceness": "0"}
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, cwd=here, env=env, text=True, stdout=subprocess.PIPE, stderr=quiet) as one:
         while one.poll() is None:
-            if looks % 5 == 0:  # which costs a tenth of a core
+            if looks % 5 == 0:  # this costs a tenth of a core
                 cpu.update(descendants(one.pid))
             looks += 1
             look(one, [*cpu])
@@ -195,7 +201,7 @@ def name_of(number: int) -> str:
 
 
 def main(names: list[str]) -> int:
-    """Print a table for each world."""
+    """Prints a table for each world."""
     same = True
     for world in (one for one in WORLDS if not names or one.name in names):
         print(f"\n{world.name}\n\n| way | verdict | schedules | classes | failures | traces | losses | units | CPU s |")

@@ -5,30 +5,29 @@
     result = dpsim.run_scenario(dpsim.load_scenario(dpsim.scenario_path("quickstart")))
     result.verdict, result.met
 
-    contract/          what a program calls, what a backend runs: interface, ops, world, program, registry
-    backend/           what every backend shares; the package `real` builds on it too
-    alone/             one rank of a run again, in its own process
+    contract/          the interface for programs and backends, and the records that they write
+    backend/           code that all backends share; the package `real` uses it too
+    alone/             repeats one rank of a run in a separate process
     sim/               the simulated machine
-    explore/           the search over schedules
-    checks/            what must hold, as folds over journals
-    diagnose/          findings in words
-    trace/             a run as a file, and the comparison of two
-    scenario/          what is run, what goes wrong, and what must come out
-    runner.py          one run, judged
-    campaign/          many runs: a world explored whole, over processes, replayed
+    explore/           searches the schedules of a program
+    checks/            finds violations in journals, the records of a run
+    diagnose/          explains findings in words
+    trace/             stores a run in a file, and compares two runs
+    scenario/          scenario files: the program, the planted faults, the expected outcome
+    runner.py          runs a scenario once, and judges the run
+    campaign/          explores scenarios, also in several processes, and replays failures
     cli/               the command `dpsim`
-    pytest_plugin.py   scenario files as tests
-    testing/           for tests of protocols and of backends
-    torch/             unmodified programs of torch.distributed, each rank a process
-    recorded/          the calls of a hung job as a program
-    mark.py            marks in a program that runs anywhere: steps and decisions
+    pytest_plugin.py   runs scenario files as tests
+    testing/           functions for tests of protocols and of backends
+    torch/             runs unmodified programs of torch.distributed
+    recorded/          turns the recorded calls of a hung job into a program
+    mark.py            marks steps and decisions in a program of torch.distributed
     version.py         the version of this distribution
 
-    vllm/              the model of one engine, found by entry points like the packages of a user
+    vllm/              the model of one engine, which dpsim finds by entry points, like a user's package
 
-Importing dpsim imports nothing else: Python looks the public names up when a module first uses them (PEP 562). A
-protocol, a variant or a test needs only the names of `dpsim` and of `dpsim.testing`; other modules may move. No module
-of this package imports this front.
+An import of dpsim imports no other module. Python imports a public name at its first use (PEP 562). A protocol, a
+variant or a test needs only the names of `dpsim` and `dpsim.testing`, because other modules may move between releases.
 """
 
 from importlib import import_module
@@ -85,7 +84,7 @@ _HOMES = {
     "scenario.params.per_rank": "PerRank",
     "trace": "compare digest read_trace write_trace",
 }
-"""Module of dpsim -> the public names that it has."""
+"""Maps a module of dpsim to the public names that it defines."""
 
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -1,4 +1,4 @@
-"""`python -m dpsim` is the command `dpsim`."""
+"""`python -m dpsim` runs the command `dpsim`."""
 
 from dpsim.cli import main
 

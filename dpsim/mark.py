@@ -1,4 +1,4 @@
-"""Marks in a program that runs anywhere: where a step begins, and what a rank decided.
+"""Marks for a program of torch.distributed: `step` marks the begin of a step, and `decide` a decision of the rank.
 
     from dpsim import mark
 
@@ -6,8 +6,8 @@
         mark.step(number)
         mark.decide("tokens", tokens)          # all ranks have to decide the same in a step
 
-Where nothing listens, both do nothing and cost the call of a function. Under `dpsim explore --torch` reports name the
-step, and ranks that decide otherwise are a finding. The module imports nothing: neither torch nor the rest of dpsim.
+Outside of dpsim, both functions do nothing and cost one function call. Under `dpsim explore --torch`, reports name the
+step, and dpsim reports ranks that decide differently. This module imports neither torch nor the rest of dpsim.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ from typing import Any
 
 
 class Listener:
-    """Who wants to know. A derived class answers; this one does nothing."""
+    """Receives the marks of a program. A derived class overrides these methods, which do nothing."""
 
     def step(self, number: int) -> None:
-        """A step begins."""
+        """A step begins. `number`: the number that the program gave."""
 
     def decide(self, label: str, value: Any, group: Any) -> None:
-        """The rank decided a value, which all ranks of `group` (None: of the world) decide alike in this step."""
+        """The rank decided `value`. All ranks of `group` (None: all ranks) must decide the same in this step."""
 
 
 _listeners: list[Listener] = []
 
 
 def listen(listener: Listener) -> None:
-    """Tell this one too from now on."""
+    """Passes all later marks to this listener as well."""
     _listeners.append(listener)
 
 
 def step(number: int) -> None:
-    """Say that the rank begins step `number`, a whole number."""
+    """Marks the begin of step `number`, an int."""
     for one in _listeners:
         one.step(number)
 
 
 def decide(label: str, value: Any, group: Any = None) -> None:
-    """Say what the rank decided: numbers, text, booleans, None, and tuples or lists of these. `group`: a process group
-    of torch whose members decide alike; None: all ranks.
+    """Marks a decision of the rank. `value`: numbers, text, booleans, None, and tuples or lists of these.
+
+    `group`: a torch process group whose members must decide the same, or None for all ranks.
     """
     for one in _listeners:
         one.decide(label, value, group)

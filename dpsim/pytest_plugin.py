@@ -1,7 +1,8 @@
-"""Scenarios as test items, and failures that are replayed. Loaded by every pytest where dpsim is installed.
+"""The pytest plugin of dpsim: it runs scenario files as tests, and replays failures. Every pytest loads it if dpsim is
+installed.
 
-A scenario file below a folder `scenarios/` becomes one test for each installed backend. It passes if the run is as the
-scenario expects, so a planted fault that is found as expected is a success:
+A scenario file below a folder `scenarios/` becomes one test for each installed backend. The test passes if the run is
+as the scenario expects. So a run with the expected finding passes:
 
     $ pytest scenarios -k quickstart
     scenarios/quickstart.yaml::sim PASSED
@@ -9,21 +10,23 @@ scenario expects, so a planted fault that is found as expected is a success:
     scenarios/quickstart.yaml::nccl SKIPPED (needs 4 GPUs, found 0)
 
 `--dpsim-explore=300`, or the ini option `dpsim_explore = 300`, adds a test `::explored` of at most that number of
-schedules. A failure is the report and the command that runs it again, no traceback. What the machine lacks (torch,
-GPUs, a data file) is a skip with the reason, and so is what a backend cannot show. With pytest-xdist and `--dist
-loadgroup`, the items of a real backend stay on one worker, which owns its processes.
+schedules. A failure shows the report and the command that repeats the run, and no traceback. If the machine lacks a
+resource (torch, GPUs, a data file), the test is skipped with the reason. It is also skipped if the backend cannot show
+the expected finding. With pytest-xdist and `--dist loadgroup`, the tests of a real backend stay on one worker, which
+owns its processes.
 
-A user's tests may use the fixture `dpsim_backend`, and a test that uses it may have the marker `gpu(2)`. If
-`dpsim.testing.holds` failed in a test, and the folder `.dpsim` was kept, the next run of the test tries that failure
-first.
-`pytest NODEID --dpsim-replay=TOKEN`, as the failure prints it, runs that failure in place of the test.
+A user's test may use the fixture `dpsim_backend`, and such a test may have the marker `gpu(2)`. If
+`dpsim.testing.holds` failed in a test and the folder `.dpsim` still exists, the next run of that test first tries the
+saved failure. The command `pytest NODEID --dpsim-replay=TOKEN`, which a failure prints, runs that failure in place of
+the test.
 
-In a project without scenarios this plugin does nothing, and importing it imports nothing but pytest. It looks only at
-its items and at tests that use its fixture; for all others the marker `gpu` means what it meant before. It looks at a
-YAML file only if its path fits the ini option `dpsim_scenarios` or was given on the command line. It leaves the file
-alone unless that looks like a scenario. A scenario has two of a scenario's keys at its top level, or one and a word
-that only scenarios have. A line below "collected" names what fits and is left alone. A suite with other YAML in
-`scenarios/` names its own:
+In a project without scenarios this plugin does nothing, and its import imports only pytest. It acts only on its own
+items and on tests that use its fixture, so the marker `gpu` of another plugin keeps its meaning.
+
+The plugin reads a YAML file only if the path matches the ini option `dpsim_scenarios`, or if the user named the file.
+It collects the file only if the file looks like a scenario. Such a file has two top-level keys of a scenario, or one
+key and a word that only scenarios have. After "collected", pytest prints a line with the files that matched but were
+left out. A project with other YAML files in `scenarios/` sets its own patterns:
 
     [tool.pytest.ini_options]
     dpsim_scenarios = ["protocols/**/*.yaml"]        # default: **/scenarios/**/*.y*ml
@@ -69,13 +72,13 @@ SCENARIO_KEYS = (
     "topology",
     "faults",
     "delays",
-)  # a load test has one of them, perhaps
+)  # one key is not enough, because a load test may have it
 SCENARIO_WORDS = re.compile(r"""\b(prompt_tokens|azure_csv|(data|tensor|pipeline)_parallel_size)["']?\s*:""")
-PARAMS = re.compile(r"""\bparams["']?\s*:""")  # of a protocol; other tools have such a key beside `workload`
+PARAMS = re.compile(r"""\bparams["']?\s*:""")  # of a protocol; other tools have the key `params` beside `workload`
 TARGET = re.compile(r"""\btarget["']?\s*:""")  # of a program of torch.distributed
-FIRST = ("sim", "gloo", "nccl")  # the order of a file's items; backends of others follow by name
-GROUPS = {"nccl": "gpu"}  # backend -> its xdist group, where that is not its name
-MAX_BYTES = 4 << 20  # of a scenario file, as its reader has it, which is not imported for that
+FIRST = ("sim", "gloo", "nccl")  # the order of a file's items; other backends follow by name
+GROUPS = {"nccl": "gpu"}  # maps a backend to its xdist group, if the group has another name
+MAX_BYTES = 4 << 20  # the limit of the scenario reader, repeated here because its import is slow
 LEFT_ALONE_SHOWN = 3
 
 BACKENDS: pytest.StashKey[list[str]] = pytest.StashKey()
@@ -89,7 +92,9 @@ REFUSED: pytest.StashKey[str] = pytest.StashKey()
 
 
 def installed_backends(config: pytest.Config) -> list[str]:
-    """In the order of a file's items. A session looks them up once, and reads all entry points of the environment."""
+    """Returns the names of the installed backends in the order of a file's items. It reads the entry points once a
+    session.
+    """
     if BACKENDS not in config.stash:
         from dpsim.runner import backend_names
 
@@ -99,7 +104,7 @@ def installed_backends(config: pytest.Config) -> list[str]:
 
 
 class ScenarioFailed(Exception):
-    """A scenario that is not as expected or cannot be run: a text to show, and class and culprit to sum it up."""
+    """A scenario failed or cannot run. `text`: the report. `klass`, `culprit`: for the summary line."""
 
     def __init__(self, text: str, klass: str, culprit: str = "") -> None:
         super().__init__(text)
@@ -109,7 +114,7 @@ class ScenarioFailed(Exception):
 
 
 class ScenarioFile(pytest.File):
-    """A YAML file with a scenario. It is read when the first of its items runs."""
+    """A YAML file with a scenario. It is parsed when the first of its items runs."""
 
     def collect(self) -> Iterable[pytest.Item]:
         for name in installed_backends(self.config):
@@ -125,7 +130,7 @@ class ScenarioFile(pytest.File):
 
 
 class ScenarioItem(pytest.Item):
-    """A scenario on the backend that the item is named after."""
+    """A scenario on one backend, which gives the item its name."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -136,14 +141,14 @@ class ScenarioItem(pytest.Item):
 
     @property
     def replay(self) -> str:
-        """A command line for the folder in which pytest was started."""
+        """The command line that repeats the run, for the folder in which the user started pytest."""
         return shlex.join([*self._command(), *self._modules()])
 
     def _command(self) -> list[str]:
         return ["dpsim", "run", self._shown_path, "--backend", self.name]
 
     def _modules(self) -> list[str]:
-        """What the command has to import that registers the protocol, which this process knows: a conftest, say."""
+        """Returns `--module` options for modules that register the protocol in this process, for example a conftest."""
         from dpsim.scenario import ScenarioError
         from dpsim.scenario.modules import names_to_import
 
@@ -155,7 +160,7 @@ class ScenarioItem(pytest.Item):
 
     @property
     def extras(self) -> Extras:
-        """What the report says of the scenario, and what to type for all of it."""
+        """The parts of a report about the scenario, and the command that prints all details."""
         from dpsim.diagnose.variants import extras_of_choice
 
         return extras_of_choice(self._file.scenario.protocol, f"{self.replay} --full")
@@ -170,7 +175,9 @@ class ScenarioItem(pytest.Item):
         return os.path.relpath(self.path, self.config.invocation_params.dir)
 
     def runtest(self) -> None:
-        """Tell what the machine lacks (a skip) and what is wrong with the scenario (a failure) from errors of dpsim."""
+        """Runs the scenario. Skips the test if the machine lacks a resource, and fails it if the scenario has an
+        error.
+        """
         from dpsim.contract.registry import UnknownName
         from dpsim.contract.world import BackendUnavailable, Unended
         from dpsim.scenario import FileMissing, ScenarioError
@@ -191,7 +198,7 @@ class ScenarioItem(pytest.Item):
             raise ScenarioFailed(text, type(error).__name__, place) from error
 
     def _judge(self) -> None:
-        """Run it. Raises ScenarioFailed if that is not as expected."""
+        """Runs and judges the scenario. Raises ScenarioFailed if the outcome is not as expected."""
         from dpsim.campaign.results import results_of
         from dpsim.checks.judge import switched_off_text
 
@@ -206,7 +213,7 @@ class ScenarioItem(pytest.Item):
             pytest.skip(result.unclaimed)
         switched_off = switched_off_text(result.switched_off)
         if switched_off:
-            self.add_report_section("call", "checks", switched_off)  # shown with -rP
+            self.add_report_section("call", "checks", switched_off)  # pytest prints it with -rP
 
     def _run(self) -> Result:
         from dpsim.runner import find_backend, run_scenario
@@ -230,7 +237,7 @@ class ScenarioItem(pytest.Item):
 
 
 class ExploredItem(ScenarioItem):
-    """A scenario in all its schedules, on the simulation."""
+    """A scenario whose schedules are explored on the simulation."""
 
     def _command(self) -> list[str]:
         return ["dpsim", "explore", self._shown_path, "--schedules", str(schedules_to_explore(self.config))]
@@ -257,14 +264,14 @@ class ExploredItem(ScenarioItem):
             klass = explored.failure.problem.klass if explored.failure else explored.verdict
             text = _with_results(text, *results_of_explored(scenario, explored))
             raise ScenarioFailed(text, klass, culprit)
-        self.add_report_section("call", "explored", explored.summary())  # shown with -rP
+        self.add_report_section("call", "explored", explored.summary())  # pytest prints it with -rP
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         return self.path, None, f"{self.path.stem}, explored"
 
 
 def _with_results(text: str, *folders: Path | None) -> str:
-    """A text of a failure, with the folders that hold the rest."""
+    """Returns the text of a failure, with the folders of its results."""
     return "\n".join([text, *(f"results: {folder}" for folder in folders if folder is not None)])
 
 
@@ -300,7 +307,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def schedules_to_explore(config: pytest.Config) -> int:
-    """How many schedules of each scenario are explored at most; 0 for none. The option comes before the ini file."""
+    """Returns how many schedules of each scenario to explore at most, or 0. The command line overrides the ini file."""
     given = config.getoption("dpsim_explore")
     text = config.getini("dpsim_explore") if given is None else given
     if not text.isdecimal() or len(text) > 9:
@@ -314,15 +321,15 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFi
         return None
     config, session = parent.config, parent.session
     named = session.isinitpath(file_path)
-    # Without a configuration file, `pytest scenarios` has that folder as rootdir: patterns hold from where we are, too.
+    # Without an ini file, `pytest scenarios` has that folder as rootdir, so patterns also start at the current folder.
     places = [Path(os.path.relpath(file_path, base)).parts for base in (config.rootpath, config.invocation_params.dir)]
     patterns = [tuple(one.split("/")) for one in config.getini("dpsim_scenarios")]
     chosen = named or any(fits(parts, one) for parts in places for one in patterns)
     if not chosen or any("calibration" in parts[:-1] for parts in places):
         return None
     if any(map(is_loop, takewhile(lambda folder: not session.isinitpath(folder), file_path.parents))):
-        return None  # pytest goes round forty times
-    why = None if named else why_left_alone(file_path)  # one that is named gets the errors of its reader
+        return None  # pytest would follow the link forty times
+    why = None if named else why_left_alone(file_path)  # if the user named the file, its reader reports errors
     if why is not None:
         config.stash.setdefault(LEFT_ALONE, []).append(f"{os.path.join(*places[1])} ({why})")
         return None
@@ -330,12 +337,14 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFi
 
 
 def is_loop(folder: Path) -> bool:
-    """Whether a folder is a link to one that it lies in: a walk that follows it never ends."""
+    """Returns whether a folder is a link to one of its parents. Following such a link never ends."""
     return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
 
 
 def why_left_alone(path: Path) -> str | None:
-    """Why a file is not taken for a scenario; None if it is. What is too large, or no file at all, is not read."""
+    """Returns why a file is not collected as a scenario, or None. It does not read a large file or one that is not
+    regular.
+    """
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):
@@ -353,7 +362,7 @@ def why_left_alone(path: Path) -> str | None:
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """A line for what fits the patterns and is no test, and one for the failures that are tried first."""
+    """Returns a line for files that match the patterns but are not collected, and a line for saved failures."""
     alone, saved = config.stash.get(LEFT_ALONE, []), config.stash.get(SAVED, [])
     more = [f"and {len(alone) - LEFT_ALONE_SHOWN} more"] * (len(alone) > LEFT_ALONE_SHOWN)
     lines = [f"dpsim: left alone: {', '.join([*alone[:LEFT_ALONE_SHOWN], *more])}"] * bool(alone)
@@ -361,13 +370,32 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """`assert holds(...).verdict == "proven"` says what to do if the search ended before its last schedule."""
+    """Explains `assert holds(...).verdict == "proven"` if the search ended before its last schedule. For a failed
+    assertion of a program, it lists the elements that differ: pytest cuts a long value in its middle.
+    """
     hint = getattr(left, "hint", "") if op == "==" and right == "proven" and isinstance(left, str) else ""
-    return [f"{str(left)!r} == 'proven'", hint] if hint else None
+    if hint:
+        return [f"{str(left)!r} == 'proven'", hint]
+    if not _in_program():
+        return None
+    from dpsim.contract.differing import compared
+
+    return compared(op, left, right, least=30)
+
+
+def _in_program() -> bool:
+    """Whether the simulation called what runs now: then a program's assertion failed, and none of a test."""
+    frame = sys._getframe(2) if "dpsim.sim.backend" in sys.modules else None
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).startswith(("dpsim.sim.", "dpsim.alone.")):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def fits(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
-    """Whether a path fits a pattern, both split at slashes; `**` stands for any number of folders, none included.
+    """Returns whether a path matches a pattern. Both are split at slashes. `**` matches any number of folders, also
+    none.
 
     >>> fits(("scenarios", "two.yaml"), ("scenarios", "**", "*.yaml"))
     True
@@ -379,14 +407,14 @@ def fits(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
     return fnmatchcase(parts[0], pattern[0]) and fits(parts[1:], pattern[1:])
 
 
-# ---- failures, again
+# ---- replays of failures
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "gpu(count=1): of dpsim's: a test with dpsim_backend is skipped where there are fewer GPUs"
     )
-    schedules_to_explore(config)  # a bad number is an error before the first test runs, and so is a damaged token
+    schedules_to_explore(config)  # a bad number is an error before the first test runs, and so is an invalid token
     if (word := config.getoption("dpsim_replay")) is not None:
         from dpsim.campaign.token import TokenError, fields_of
 
@@ -403,22 +431,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> Generator[None]:
-    """Read the token, now that the modules of the tests have registered what they register, and tests were deselected.
-    What pytest could not collect is pytest's to tell.
+    """Reads the token of --dpsim-replay after pytest has imported and selected the tests, because test modules register
+    protocols. Does nothing if the collection failed, because pytest reports that.
     """
     yield
     word = session.config.getoption("dpsim_replay")
     if word is None or session.testsfailed:
         return
     why = _read_replay(session.config, word, items)
-    if why is not None and hasattr(session.config, "workerinput"):  # of pytest-xdist: who raises is taken for crashed
+    if why is not None and hasattr(session.config, "workerinput"):  # pytest-xdist takes an exception here for a crash
         session.config.stash[REFUSED] = why
     elif why is not None:
         raise pytest.UsageError(why)
 
 
 def _read_replay(config: pytest.Config, word: str, items: list[pytest.Item]) -> str | None:
-    """Keep the failure that is replayed, or say why there is none."""
+    """Stores the failure to replay, or returns why there is none."""
     from dpsim.campaign.token import TokenError, read_token
 
     chosen = items[0] if len(items) == 1 and isinstance(items[0], pytest.Function) else None
@@ -435,7 +463,7 @@ def _read_replay(config: pytest.Config, word: str, items: list[pytest.Item]) -> 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """A failure that is replayed is the whole test; those that were saved come before it."""
+    """Runs the failure to replay in place of the test. Without one, it runs the saved failures before the test."""
     __tracebackhide__ = True
     config = pyfuncitem.config
     token = config.stash.get(REPLAY, None)
@@ -449,21 +477,23 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     command = f"pytest {shlex.quote(pyfuncitem.nodeid)} --dpsim-replay="
     if token is not None:
         explored = holds_again(token, f"{command}{token}")
-        pyfuncitem.add_report_section("call", "dpsim", explored.summary())  # shown with -rP
+        pyfuncitem.add_report_section("call", "dpsim", explored.summary())  # pytest prints it with -rP
         return True
     for one in saved:
         file = os.path.relpath(one.file)
         try:
             token = read_token(one.word, pyfuncitem.path)
             holds_again(token, command + one.word, f" of {file}, to be deleted if it is none of this test")
-        except (TokenError, ScenarioError) as error:  # of a protocol that has changed since
+        except (TokenError, ScenarioError) as error:  # the protocol has changed since
             pyfuncitem.add_report_section("call", "dpsim", f"{file} cannot be tried: {error}")
     return None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """A test of Hypothesis that has shown nothing fails: in each world that it drew nothing was coordinated."""
+    """Fails a Hypothesis test in which no rank coordinated anything in any drawn world, because it has tested
+    nothing.
+    """
     yield
     if "dpsim.campaign.drawn" in sys.modules:
         from dpsim.campaign.drawn import only_vacuous, running_test
@@ -481,20 +511,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if (why := item.config.stash.get(REFUSED, None)) is not None:
         pytest.fail(why, pytrace=False)
     wanted = gpus_wanted(item)
-    if wanted is not None and not isinstance(item, ScenarioItem):  # a scenario knows how many it needs once it is read
+    if wanted is not None and not isinstance(item, ScenarioItem):  # a scenario item checks this after it reads the file
         require_gpus(wanted)
 
 
 def require_gpus(wanted: int) -> None:
-    """Skip the running test if there are fewer GPUs."""
+    """Skips the running test if torch sees fewer than `wanted` GPUs."""
     found, why = gpus_found()
     if found < wanted:
         pytest.skip(f"needs {wanted} GPU{'s' if wanted > 1 else ''}, found {found}{why}")
 
 
 def gpus_wanted(item: pytest.Item) -> int | None:
-    """The count of the closest marker `gpu`. None without one, for tests of other plugins, and where the marker says
-    something else: then it is another plugin's.
+    """Returns the count of the closest marker `gpu`, or None.
+
+    It returns None for a test of another plugin, and for a marker with other arguments, which belongs to another
+    plugin.
     """
     marker = item.get_closest_marker("gpu")
     if marker is None or not (isinstance(item, ScenarioItem) or "dpsim_backend" in getattr(item, "fixturenames", ())):
@@ -505,7 +537,9 @@ def gpus_wanted(item: pytest.Item) -> int | None:
 
 @functools.cache
 def gpus_found() -> tuple[int, str]:
-    """How many GPUs torch sees, and why that may be none. Asked only when a test is about to run that needs one."""
+    """Returns how many GPUs torch sees, and a reason if torch is missing. It imports torch, so only tests with GPUs
+    call it.
+    """
     if importlib.util.find_spec("torch") is None:
         return 0, " (torch is not installed)"
     with warnings.catch_warnings():
@@ -518,7 +552,7 @@ def gpus_found() -> tuple[int, str]:
 
 @pytest.fixture(scope="session")
 def dpsim_backend() -> Iterator[Callable[..., Backend]]:
-    """`dpsim_backend("gloo", size=4)` gives a backend of dpsim, warm for the whole session.
+    """`dpsim_backend("gloo", size=4)` returns a backend of dpsim, whose processes live for the whole session.
 
     Skips the test, with the reason, if a world of `size` ranks (default 2) cannot run here.
     """
@@ -541,7 +575,7 @@ def pytest_sessionfinish() -> None:
         runner.close_backends()
 
 
-# ---- what is shown
+# ---- reports
 
 
 @pytest.hookimpl(wrapper=True)
@@ -565,13 +599,15 @@ def pytest_runtest_makereport(
 
 
 def _shorten(item: pytest.Item, report: pytest.TestReport, excinfo: ExceptionInfo[BaseException]) -> None:
-    """Show a failure of `holds` once: where it was called, and its text, which names all that is needed to see it
-    again. If nothing can replay it, the report keeps what Hypothesis says of its example; where everything is asked
-    for, everything is shown.
+    """Shortens the report of a failed `holds` to the line of its call and its text, which has the command that repeats
+    it.
+
+    If nothing can repeat the failure, the report keeps Hypothesis's text on its example. With --tb=long or
+    --full-trace, pytest shows everything.
     """
     error = excinfo.value
     if not isinstance(error, sys.modules["dpsim.campaign.properties"].DoesNotHold):
-        return  # nothing is imported: whatever this test has patched may be patched still
+        return  # without an import, because patches of this test may still be active
     from dpsim.campaign.saved import name_command
 
     if error.file is not None and error.replay:
@@ -582,11 +618,11 @@ def _shorten(item: pytest.Item, report: pytest.TestReport, excinfo: ExceptionInf
         told = AssertionError("\n".join([*where, str(error)])).with_traceback(error.__traceback__)
         report.longrepr = pytest.ExceptionInfo.from_exception(told).getrepr(style="value")
     if crash := getattr(report.longrepr, "reprcrash", None):
-        crash.message = str(error).partition("\n")[0]  # a CI machine's summary would show it all, a second time
+        crash.message = str(error).partition("\n")[0]  # the summary on a CI machine would repeat the whole text
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
-    """One line for each scenario that failed."""
+    """Prints a line for each scenario that failed."""
     lines = []
     for outcome in ("failed", "error"):
         for report in terminalreporter.getreports(outcome):

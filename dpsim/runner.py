@@ -1,4 +1,4 @@
-"""Scenario in, verdict out: the one place where scenario, protocol, backend, checks and expectation meet.
+"""Runs a scenario once, and judges the run: it prepares the program, calls the backend, and compares the findings.
 
 >>> from dpsim.scenario import scenario_from
 >>> request = {"arrival": "0ms", "prompt_tokens": 5, "output_tokens": 2}
@@ -29,11 +29,11 @@ from dpsim.scenario.to_world import only_simulated, prepare, world
 
 
 class UnknownBackend(BadInput):
-    """No backend of that name is installed."""
+    """No backend with this name is installed."""
 
 
 class Graphs(NamedTuple):
-    """CUDA graphs of all ranks together: captures that ended without an error, and replays of any of them."""
+    """Counts of CUDA graphs of all ranks: captures that ended without an error, and replays."""
 
     captured: int
     replayed: int
@@ -41,8 +41,9 @@ class Graphs(NamedTuple):
 
 @dataclass
 class Result:
-    """A judged run. `findings`: what does not hold, the primary one first. `switched_off`: suppressed findings per
-    pattern; for a check that was not run this number is not known.
+    """A judged run. `findings`: the violations, the primary one first. `figures`: numbers that the program reports.
+
+    `switched_off`: how many findings each pattern suppressed. It does not count for checks that did not run.
     """
 
     scenario: Scenario
@@ -54,12 +55,12 @@ class Result:
 
     @property
     def steps(self) -> int:
-        """Steps that rank 0 began."""
+        """The number of steps that rank 0 began."""
         return max((record[STEP] for record in self.run.journals[0][-1:]), default=-1) + 1
 
     @property
     def graphs(self) -> Graphs | None:
-        """How many were captured and replayed. None where none was, and the scenario does not ask for it."""
+        """The counts of captures and replays, or None if there was no capture and the scenario requests none."""
         records = [raw for journal in self.run.journals for raw in journal if raw[KIND] in ("capture", "replay")]
         replays = sum(raw[KIND] == "replay" for raw in records)
         captures = sum(raw[KIND] == "capture" and raw[CAPTURE_WHAT] == "end" for raw in records)
@@ -84,9 +85,10 @@ class Result:
 
     @property
     def unmet(self) -> str | None:
-        """In what the run is not as the scenario expects it; None if it is. A lost run is never as expected.
+        """How the run differs from what the scenario expects, or None. A lost run is never as expected.
 
-        A finished run in which a planted fault or delay did not happen is not what the scenario describes.
+        If a run finishes without a planted fault or delay, it is not as the scenario describes, so it is not as
+        expected.
         """
         if self.run.lost:
             return f"lost: {self.run.lost}"
@@ -102,34 +104,34 @@ class Result:
 
     @property
     def unclaimed(self) -> str | None:
-        """Why the run cannot be compared with what the scenario expects: nothing was found, and the backend cannot show
-        the expected finding. None if it can.
+        """Why the run cannot be compared with the expectation, or None. Then there is no finding, and the backend
+        cannot show the expected one.
         """
         klass = self.scenario.expected.klass
         return None if self.findings or klass is None else not_claimed(self.run, klass)
 
     @property
     def met(self) -> bool:
-        """Whether the run is as the scenario expects it: a planted fault that is found as expected is."""
+        """Whether the run is as the scenario expects. A run with the expected finding is."""
         return self.unmet is None and self.unclaimed is None
 
 
 SIMULATION = "sim"
-"""The backend that has everything that a scenario can ask for."""
+"""The backend that supports all features of scenarios."""
 
 _backends: dict[str, Backend] = {}
 
 
 def backend_names() -> list[str]:
-    """The backends installed, by name."""
+    """Returns the names of the installed backends, sorted."""
     return sorted({point.name for point in entry_points(group="dpsim.backends")})
 
 
 def find_backend(name: str) -> Backend:
-    """The backend of that name; one object a process, so that its worker pool stays warm.
+    """Returns the backend called `name`. A process has one object of each, so that its worker processes stay alive.
 
-    Raises UnknownBackend, ImportError for one whose module cannot be imported, and BackendUnavailable for one that
-    cannot be made or lacks a method of `dpsim.contract.world.Backend`.
+    Raises UnknownBackend, ImportError if its module cannot be imported, and BackendUnavailable if its constructor fails
+    or it lacks a method of `dpsim.contract.world.Backend`.
     """
     if name not in _backends:
         points = {point.name: point for point in entry_points(group="dpsim.backends")}
@@ -155,14 +157,14 @@ def _made(point: EntryPoint) -> Backend:
 
 
 def close_backends() -> None:
-    """Give back worker pools."""
+    """Closes all backends and their worker processes."""
     for backend in _backends.values():
         backend.close()
 
 
 @contextmanager
 def warm_backends() -> Iterator[None]:
-    """Close all backends at the end, whatever happens."""
+    """Closes all backends at the end of the block, also after an exception."""
     try:
         yield
     finally:
@@ -177,15 +179,16 @@ def run_scenario(
     progress: Callable[[int, int | None], None] | None = None,
     gates: Sequence[AnyGate] = (),
 ) -> Result:
-    """Run a scenario and judge it.
+    """Runs a scenario and judges the run.
 
-    `base`: the folder against which its files are resolved (that of the scenario file). `gates`: the order
-    of another run (`dpsim.campaign.gates`). `progress(done, total)` is called now and then with steps; total is None
-    where the protocol does not know.
+    `base`: the folder of the scenario's files. `gates`: the order of another run to repeat (`dpsim.campaign.gates`).
+    The runner calls `progress(done, total)` from time to time, both in steps; total is None if the program has no
+    estimate.
 
-    Raises ScenarioError for what cannot be read or run, at all or on that backend, and UnknownBackend. Raises
-    BackendUnavailable if this machine lacks what the backend needs, and Lost if it took that away before the run began.
-    What it takes away from a run is `Run.lost`. A hang, a crash, a disagreement are no errors but findings.
+    Raises ScenarioError for a scenario that cannot run at all or on that backend, and UnknownBackend. Raises
+    BackendUnavailable if this machine lacks a resource, and Lost if the machine took one away before the run. If the
+    machine takes one away during the run, `Run.lost` says so. A hang, a crash or a disagreement is a finding and no
+    error.
     """
     program, args, prepared = prepare(scenario, base)
     on, gated = find_backend(backend), replace(world(scenario, program, prepared), gates=tuple(gates), times=True)

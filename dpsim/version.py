@@ -5,7 +5,7 @@ from importlib.metadata import version as version_of
 
 
 def version() -> str:
-    """The version, as "0.1.0"; "unknown" where the source runs without an installation."""
+    """Returns the version, such as "0.1.0", or "unknown" if the source runs without an installation."""
     try:
         return version_of("dpsim-ranks")
     except PackageNotFoundError:

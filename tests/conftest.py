@@ -1,4 +1,4 @@
-"""For all tests of this repository: 5 % of what they run on the simulation runs twice (`tests.determinism.repeat`)."""
+"""pytest hooks for all tests of this repository: 5 % of the simulated runs run twice (`tests.determinism.repeat`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """In this repository `gpu(n)` is a skip on every test; to others the plugin leaves their marker."""
+    """Skips a test with the marker `gpu(n)` if there are fewer GPUs. The plugin does this only for tests of dpsim."""
     marker = item.get_closest_marker("gpu")
     if marker is not None and isinstance(item, pytest.Function):
         require_gpus(*marker.args)
@@ -51,5 +51,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def session_repeats() -> Repeats:
-    """What this session repeats."""
+    """Returns the repeats of this session."""
     return repeats

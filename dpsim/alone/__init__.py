@@ -1,18 +1,19 @@
-"""Each rank runs once more alone, in its own process: what ranks share in Python shows as a difference.
+"""Runs each rank once more alone in a process, to find Python state that ranks share.
 
-    past.py       what a rank has learned and done in a run
-    messages.py   what the parent and the server say to each other
-    communicators.py  communicators whose peers are not there
-    machine.py    streams and buffers that do nothing but journal, and the rank that has all of these
-    answers.py    the run of one rank, answered from its past and compared with it
-    digest.py     what a module holds, by name, to be compared with a fresh interpreter
+    past.py       what the awaits of a rank returned in a run, and its records
+    messages.py   the messages between dpsim's process and the server
+    communicators.py  communicators without peers
+    machine.py    streams, buffers and the other objects of a rank: they only write the journal
+    answers.py    the run of one rank alone: answers its awaits and compares its records
+    digest.py     the contents of a module in words, for a comparison of two processes
     server.py     a fresh interpreter that forks a process for each rank
-    client.py     the server, as the parent sees it
+    client.py     the server as seen by dpsim's process: starts it and sends jobs
 
-In the simulation the Python of all ranks runs in one interpreter. Ranks can agree there through a module, a class or
-`os.environ`, and no hardware lets them. So a run that holds is made again, rank by rank. The server imports the module
-of the program and forks. In the copy only one rank runs, and its awaits return what they returned before. A rank that
-shares nothing writes the same journal.
+In the simulation, one interpreter runs the Python code of all ranks. So ranks can agree through a module variable, a
+class or `os.environ`, although real ranks have separate processes. After a run that holds, dpsim therefore repeats the
+run rank by rank (`dpsim.campaign.lone_ranks`). The server imports the program's module and forks. In the copy one rank
+runs, and each of its awaits returns the value of the first run. A rank that shares nothing with other ranks writes the
+same journal again.
 """
 
 from dpsim.backend.journal.call_site import own_code

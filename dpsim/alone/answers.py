@@ -1,10 +1,11 @@
-"""One rank runs again alone: its awaits are answered from its past, and its records are compared with those it wrote.
+"""Runs one rank alone: answers its awaits from the first run, and compares its records with those of the first run.
 
-    difference = AloneRun(world, past, packages).go(program, prepared)      # None: the rank did the same
+    difference = AloneRun(world, past, packages).go(program, prepared)      # None: the rank wrote the same records
 
-The run ends at the first record that differs, or where the past has no more answers. Threads of a rank go on in the
-same order again. Each is a greenlet that stands still at its turns, as in the simulation. Records are compared thread
-by thread.
+`past` is the record of the first run, in which all ranks ran (`dpsim.alone.past`). The repeated run ends at the first
+record that differs, or at an await that the first run did not answer. The host threads of the rank run in the order of
+the first run. Each thread is a greenlet that stops before each of its calls, as in the simulation. The comparison is
+separate for each thread.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from dpsim.contract.program import Program
 from dpsim.contract.world import World
 
 STANDS = object()
-"""What a program yields if it awaits something that the past has no answer for."""
+"""The value that an await yields if the first run has no answer for it."""
 
 
 class RunOver(BaseException):
-    """A record differs, or there is none to compare with: nothing more is of interest."""
+    """Ends the repeated run: a record differs, or the first run has no record for comparison."""
 
 
 class AloneRun:
-    """The run of one rank. `difference`: the first record that is not as in the past."""
+    """The repeated run of one rank. `difference`: the first record that differs from the first run, else None."""
 
     def __init__(self, world: World, past: Past, packages: Collection[str]) -> None:
         self.difference: Differs | None = None
@@ -53,7 +54,7 @@ class AloneRun:
         self._hub = getcurrent()
 
     def go(self, program: Program[Any], prepared: Any) -> Differs | None:
-        """Run the program of the rank."""
+        """Runs the rank's program, and returns the first difference, or None."""
         shared = self._shared
         shared.aborts = program.aborts
         journal = shared.thread()
@@ -89,7 +90,7 @@ class AloneRun:
 
     @staticmethod
     def _drive(coroutine: Coroutine[Any, Any, None]) -> bool:
-        """Whether the coroutine has ended, and does not stand."""
+        """Returns True if the coroutine ended, and False if it stopped at an await without an answer."""
         try:
             event = coroutine.send(None)
             while event is not STANDS:
@@ -100,6 +101,7 @@ class AloneRun:
         return False
 
     def of(self, journal: Journal) -> Outcome:
+        """Returns the outcome of the op that the journal wrote last: the value or the error of the first run."""
         site, ordinal = journal.site, journal.ordinal
 
         def outcome() -> Generator[Any, Any, Any]:
@@ -116,7 +118,9 @@ class AloneRun:
         return outcome
 
     def _given(self, thread: str, site: str, ordinal: int) -> Given | None:
-        """What that await returned. The next answer of the thread is asked first: most come in order."""
+        """Returns what the await at this address returned in the first run, or None. The search starts at the next
+        answer of the thread, because a thread mostly awaits in order.
+        """
         answers = self._answers.get(thread, [])
         for at in range(len(answers) - 1, -1, -1):
             if (answers[at].site, answers[at].ordinal) == (site, ordinal):
@@ -126,6 +130,7 @@ class AloneRun:
     # ---- its threads
 
     def start(self, rank: AloneRank, thread: AloneThread, program: ThreadProgram) -> None:
+        """Starts a host thread of the rank, which stops until the first run has its turn."""
         journal = self._shared.thread(thread.name)
         journal.step = rank.step
         self._turns(journal)
@@ -158,7 +163,7 @@ class AloneRun:
             raise error
 
     def _point(self) -> None:
-        """The running thread stands until the past says that it went on."""
+        """Stops the running thread until its next turn in the first run."""
         self._hub.switch()
 
     def _run_threads(self, main: Any) -> None:
@@ -194,7 +199,7 @@ class AloneRun:
             raise RunOver
 
     def _end(self) -> None:
-        """Nothing more comes: what the rank did among others, and not alone, is a difference."""
+        """Notes a difference if the rank wrote fewer records alone than in the first run."""
         for thread, theirs in self._theirs.items():
             at = self._written[thread]
             if self.difference is None and at < len(theirs):
@@ -202,4 +207,6 @@ class AloneRun:
 
 
 _standing: list[Any] = []
-"""Coroutines that stand. They are not closed, since what a program does when it is taken down is no part of its run."""
+"""Coroutines that stopped at such an await. They stay referenced: if Python closed one, its `finally` blocks would run
+code that is no part of the run.
+"""

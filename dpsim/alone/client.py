@@ -1,9 +1,10 @@
-"""The server of lone ranks, as the parent sees it: started when it is first needed, and kept.
+"""The server of lone ranks as dpsim's process sees it. dpsim starts the server at the first job and keeps it.
 
-    answer = ask(job)                   # for each rank a `Differs` or None; or why there is none, as text
-    there = held(modules)               # what the modules hold in the server
+    answer = ask(job)                   # a list: for each rank a `Differs` or None; a text says why there is no answer
+    there = held(modules)               # the contents of the modules in the server, by name
 
-A module that has changed since the server imported it needs another server, and so does a process that was forked.
+dpsim starts another server if a module has changed since this one imported it. A forked copy of dpsim's process also
+starts its own server.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from typing import Any
 from dpsim.alone.messages import AloneJob, Differs, Module, NotAlone
 
 ANSWER_SECONDS = 600.0
-"""For all ranks of a job together."""
+"""Seconds in which the server has to answer for all ranks of a job together."""
 
 
 class AloneServer:
-    """The server process."""
+    """The server process and the socket to it. `stamps`: the stamp of each module at the time of its import."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
@@ -36,7 +37,7 @@ class AloneServer:
                 [sys.executable, "-P", "-m", "dpsim.alone.server", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # what a program prints it has printed before
+                stdout=subprocess.DEVNULL,  # the first run has printed the program's output already
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONHASHSEED": seed},
             )
@@ -46,13 +47,15 @@ class AloneServer:
         self.asked = 0
 
     def fits(self, modules: Sequence[Module]) -> bool:
-        """Whether it is ours, lives, and has no module that is another one by now."""
+        """Returns whether this process started the server, the server lives, and no module has changed since its
+        import.
+        """
         if self.parent != os.getpid() or self._process.poll() is not None:
             return False
         return all(self.stamps.get(module, stamp(module)) == stamp(module) for module in modules)
 
     def ask(self, question: Any) -> Any:
-        """Its answer; a `NotAlone` if there is none."""
+        """Sends a question and returns the answer; a `NotAlone` if the server ended, or gave none in ANSWER_SECONDS."""
         self.asked += 1
         try:
             pickle.dump(question, self._link)
@@ -69,7 +72,7 @@ class AloneServer:
         return NotAlone(why)
 
     def close(self) -> None:
-        """End it."""
+        """Kills the server process, if this process started it."""
         with suppress(OSError):
             self._link.close()
         self._socket.close()
@@ -84,8 +87,8 @@ atexit.register(lambda: close())
 
 
 def ask(job: AloneJob) -> list[Differs | None] | str:
-    """For each rank of a job its difference or None; or why nothing is known, in words. A server that has imported
-    other modules before may refuse what a new one does not.
+    """Runs the ranks of a job alone. Returns for each rank its first difference or None; or a text that says why there
+    is no result. If a server that has imported other modules before refuses the job, dpsim asks a fresh one.
     """
     if not hasattr(os, "fork"):
         return "this machine has no fork"
@@ -105,13 +108,15 @@ def ask(job: AloneJob) -> list[Differs | None] | str:
 
 
 def held(modules: Sequence[Module]) -> dict[str, str]:
-    """What modules hold in the server, by name; empty where it does not know."""
+    """Returns what the modules contain in the server (`dpsim.alone.digest`); an empty dict if the server gives no
+    answer.
+    """
     answer = _served(modules).ask(list(modules))
     return answer if isinstance(answer, dict) else {}
 
 
 def stamp(module: Module) -> Any:
-    """Tells whether the file of a module has changed."""
+    """Returns time and size of a module's file, which differ after a change; None without a file."""
     try:
         status = os.stat(module.file)
     except OSError:
@@ -120,6 +125,7 @@ def stamp(module: Module) -> Any:
 
 
 def _served(modules: Sequence[Module]) -> AloneServer:
+    """Returns a server that fits these modules: the present one, or a new one."""
     global _server
     if _server is None or not _server.fits(modules):
         if _server is not None:
@@ -130,7 +136,7 @@ def _served(modules: Sequence[Module]) -> AloneServer:
 
 
 def close() -> None:
-    """End the server, if there is one."""
+    """Ends the server, if there is one."""
     global _server
     if _server is not None:
         _server.close()

@@ -1,9 +1,9 @@
-"""Communicators of a rank that runs alone: no peer is there, and calls do nothing but journal.
+"""Communicators of a rank that runs alone. They have no peers: a call only writes its record.
 
-What an await or a look returns comes from the rank's past (`dpsim.alone.answers`).
+An await or a query returns the value of the first run (`dpsim.alone.answers`).
 
     group = AloneHostCommunicator(journal, spec, answers)
-    await group.all_reduce(mine)                # what it returned in the run before
+    await group.all_reduce(mine)                # the sum that the first run returned here
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from dpsim.contract.world import CommunicatorSpec
 
 
 class CallAnswers(Protocol):
-    """Where what awaits return comes from."""
+    """The source of the values that awaits return."""
 
     def of(self, journal: Journal) -> Outcome:
-        """The answer to the op that was journaled last."""
+        """Returns the outcome in the first run of the op that the journal wrote last."""
 
 
 class AloneCall:
-    """A collective or transfer whose await and looks have known outcomes."""
+    """A collective or transfer of a host. Its await and its queries return the outcomes of the first run."""
 
     __slots__ = ("_answer", "_answers", "_journal")
 
@@ -51,7 +51,7 @@ class AloneCall:
 
 
 class AloneHostCommunicator(JournaledHostCommunicator):
-    """A host communicator whose peers have answered before."""
+    """A host communicator whose calls return the results of the first run."""
 
     __slots__ = ("_answers",)
 
@@ -70,7 +70,9 @@ class AloneHostCommunicator(JournaledHostCommunicator):
 
 
 class AloneDeviceCommunicator(JournaledDeviceCommunicator):
-    """A device communicator that moves nothing. `lazy`: it is made at its first use, and a capture refuses that."""
+    """A device communicator that moves no data. `lazy`: the first run made the communicator at its first use. A capture
+    refuses such a first use.
+    """
 
     __slots__ = ("_lazy", "_made")
 
@@ -102,7 +104,9 @@ class AloneDeviceCommunicator(JournaledDeviceCommunicator):
         return self._lazy and self._makes(issue) not in self._made
 
     def _makes(self, issue: Issue) -> tuple[int, ...]:
-        """Whose communicator it goes out on: a transfer outside of a group has one of its pair."""
+        """Returns the members of the communicator on which the issue runs. A transfer outside of a coalesced group has
+        a communicator for its pair.
+        """
         if issue.group is not None or issue.peer is None:
             return self.ranks
         return min(self.journal.rank, issue.peer), max(self.journal.rank, issue.peer)

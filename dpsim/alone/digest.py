@@ -1,10 +1,10 @@
-"""What modules hold, by name: compared between two processes it tells what a run has changed.
+"""Describes the contents of modules in words, so that a comparison of two processes shows which variable a run changed.
 
     there = contents(["programs"])      # {"BOARD of programs.py": "{}", ...} in a fresh interpreter
     changed(contents(["programs"]), there)      # ["BOARD of programs.py"]
 
-It describes variables of the modules, attributes of their classes, and what functions keep: defaults, closures and
-caches. An object is described by its fields, four levels deep.
+The words cover the variables of the modules, the attributes of their classes, and the defaults, closures and caches of
+their functions. An object is described by its fields, at most DEPTH levels deep.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ import numpy as np
 
 DEPTH = 4
 LENGTH = 1_000
-"""This number of elements of a container is described."""
+"""At most this number of elements of a container are described."""
 
 
 def contents(modules: Iterable[str]) -> dict[str, str]:
-    """Of modules that were imported. A name has the file of its module."""
+    """Returns for each variable of the imported modules, and each class attribute, its contents in words. A key names
+    the file, too.
+    """
     found: dict[str, str] = {}
     for name in modules:
         module = sys.modules.get(name)
@@ -42,7 +44,7 @@ def contents(modules: Iterable[str]) -> dict[str, str]:
 
 
 def changed(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    """The names whose contents differ."""
+    """Returns the names whose contents differ between two results of `contents`."""
     return [name for name in here if here[name] != there.get(name, here[name])]
 
 
@@ -52,10 +54,12 @@ def _of_class(kind: type[Any], file: str) -> dict[str, str]:
 
 
 def describe(value: Any, depth: int = DEPTH) -> str:
-    """The value in words that are the same in two processes, if the value is."""
+    """Returns the value in words. Two processes give equal words for equal values of plain data, arrays and containers
+    of these. `depth`: levels of fields and elements that are described; below them only the type.
+    """
     try:
         return _describe(value, depth)
-    except Exception:  # a property of somebody's own
+    except Exception:  # for instance a property of the user's class that raises
         return type(value).__qualname__
 
 

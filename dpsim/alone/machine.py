@@ -1,10 +1,11 @@
-"""A machine on which one rank runs without the others: streams, buffers, communicators that do nothing but journal.
+"""The objects of a rank that runs alone: streams, buffers, events, flags, threads and stores that only write the
+journal.
 
-Each await returns the value that this rank got in the earlier run. So no kernel runs, and no other rank exists. Each
-class here derives from a shared class of `dpsim.backend` and adds this answer. The addresses, records and injected
-faults are those of all backends.
+Each await returns the value of the first run, in which all ranks ran. So no kernel runs, and no other rank exists. Each
+class derives from the shared class of `dpsim.backend`, which assigns addresses, writes records and applies planted
+faults on every backend. The class here adds only the answer.
 
-    rank = AloneRank(journal, answers)          # `answers`: gives what the awaited op returned (`dpsim.alone.answers`)
+    rank = AloneRank(journal, answers)          # `answers.of(journal)`: the outcome of the last op in the first run
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from dpsim.contract.rules.made_groups import GroupSpecs
 
 
 class Answers(Protocol):
-    """Where what awaits return comes from, and who runs the rank's threads."""
+    """The source of the values that awaits return. It also runs the rank's host threads."""
 
     def of(self, journal: Journal) -> Outcome:
-        """The answer to the op that was journaled last."""
+        """Returns the outcome in the first run of the op that the journal wrote last."""
 
     def start(self, rank: AloneRank, thread: AloneThread, program: ThreadProgram) -> None:
-        """Begin a host thread."""
+        """Starts a host thread."""
 
 
 class AloneBuffer(JournaledBuffer):
-    """A buffer without memory."""
+    """A buffer without memory. A read returns the array of the first run."""
 
     __slots__ = ("_answers",)
 
@@ -62,7 +63,7 @@ class AloneBuffer(JournaledBuffer):
 
 
 class AloneEvent(JournaledEvent):
-    """A point in a stream."""
+    """An event of a stream. A query or a synchronise returns the outcome of the first run."""
 
     __slots__ = ("_answers",)
 
@@ -81,7 +82,7 @@ class AloneEvent(JournaledEvent):
 
 
 class AloneStream(JournaledStream):
-    """A stream on which nothing runs."""
+    """A stream that runs nothing."""
 
     __slots__ = ("answers",)
 
@@ -109,7 +110,7 @@ class AloneStream(JournaledStream):
 
 
 class AloneFlag(JournaledFlag):
-    """A flag whose waits and queries have known outcomes."""
+    """A flag. Waits and queries return the outcomes of the first run."""
 
     __slots__ = ("_answers",)
 
@@ -159,7 +160,7 @@ class AloneThread(JournaledThread):
 
 
 class AloneStore(JournaledStore):
-    """A store whose other users are not there."""
+    """A store. Gets and changes return the outcomes of the first run."""
 
     __slots__ = ("_answers",)
 
@@ -181,7 +182,7 @@ class AloneStore(JournaledStore):
 
 
 class AloneRank(JournaledRank):
-    """The rank as its program sees it."""
+    """The rank as its program sees it, without any other rank."""
 
     __slots__ = ("_answers",)
 

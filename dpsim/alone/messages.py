@@ -1,8 +1,9 @@
-"""What the parent and the server of lone ranks say to each other. All of it is pickled.
+"""The messages between dpsim's process (the parent) and the server of lone ranks, pickled.
 
-parent: AloneJob        server: for each rank a `Differs` or None
-parent: [Module, ...]   server: what they hold, by name
-                        server: NotAlone, for either
+parent sends          server answers
+AloneJob              for each rank a `Differs` or None
+[Module, ...]         the contents of these modules, by name
+either of the two     NotAlone, if it has no answer
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ class Module(NamedTuple):
 
     @property
     def known_as(self) -> str:
-        """Its name in the server: a main module is imported under that of its file."""
+        """The module's name in the server. The main module has the name of its file there."""
         return Path(self.file).stem if self.name == "__main__" else self.name
 
 
 class AloneJob(NamedTuple):
-    """Run these ranks of a program again, each alone. `args`: pickled arguments of the program. `packages`: those of
-    protocols, by which a place in the source differs from a library's.
+    """The ranks of a program that the server has to run, each alone. `program`: its registered name. `args`: the
+    pickled arguments of the program. `path`, `environment`: `sys.path` and the environment variables of the parent.
+    `packages`: the packages that register programs; a report skips frames of all other libraries.
     """
 
     world: World
@@ -43,7 +45,10 @@ class AloneJob(NamedTuple):
 
 
 class Differs(NamedTuple):
-    """The first record of a rank that differs: at that index of its thread, among others and alone."""
+    """The first record in which a rank alone differs from the first run. `at`: its index in the journal of its thread.
+    `among`: the record of the first run, among all ranks; None if there is none. `alone`: the record of the rank alone;
+    None if it wrote none.
+    """
 
     rank: int
     at: int
@@ -52,12 +57,12 @@ class Differs(NamedTuple):
 
     @property
     def step(self) -> int:
-        """The step in which it is seen."""
+        """The step of the two records, the smaller one if they differ."""
         step: int = min(raw[STEP] for raw in (self.among, self.alone) if raw is not None)
         return step
 
 
 class NotAlone(NamedTuple):
-    """Why there is no answer."""
+    """There is no answer. `why`: the reason in words."""
 
     why: str

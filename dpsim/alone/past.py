@@ -1,10 +1,10 @@
-"""What a rank has learned and done in a run: enough for it to make that run again alone.
+"""What a rank's awaits returned in a run, and which records it wrote. This is enough to run the rank again alone.
 
     past = Past(rank=1)
-    past.given["main"].append(Given("agree", 0, array))     # what an await returned, in the order of its thread
-    past.records = journal                                  # what the rank did
+    past.given["main"].append(Given("agree", 0, array))     # the await agree[0] of the main thread returned `array`
+    past.records = journal                                  # the records of the rank
 
-All of it is plain data, or arrays, and crosses to another process.
+A `Past` is plain data and arrays, so dpsim can pickle it for another process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpsim.contract.ops import INJECTED_WHAT, KIND, MAIN, THREAD, RawRecord
 
 
 class Given(NamedTuple):
-    """What an await at a site returned, or what it raised."""
+    """What the await at an address returned (`value`), or the exception that it raised (`error`)."""
 
     site: str
     ordinal: int
@@ -31,9 +31,10 @@ class Given(NamedTuple):
 
 @dataclass
 class Past:
-    """Of one rank. `given`: by thread. `turns`: of a rank with several threads, which one went on, in order, and what
-    its call raised there. `end`: how its program ended, as a record; None where it did not. `cut`: the rank came
-    further than its records say, as one that was killed.
+    """One rank in the first run. `given`: for each host thread, what its awaits returned, in order. `turns`: for a rank
+    with several threads, the thread that continued at each turn, and the exception that its call raised there. `end`:
+    the end of the program as a record, None if it did not end. `cut`: the rank was killed, so it may have run further
+    than its records show.
     """
 
     rank: int
@@ -44,7 +45,9 @@ class Past:
     cut: bool = False
 
     def by_thread(self) -> dict[str, list[RawRecord]]:
-        """Its records as a rank alone writes them, with the end of the program as the last of the main thread."""
+        """Returns the records of each thread as a rank alone writes them. The end of the program is the last one of
+        main.
+        """
         threads: dict[str, list[RawRecord]] = {MAIN: []}
         for raw in comparable(self.records):
             threads.setdefault(raw[THREAD], []).append(raw)
@@ -54,7 +57,7 @@ class Past:
 
 
 def comparable(records: Iterable[RawRecord]) -> Iterable[RawRecord]:
-    """Without what a backend adds by itself: the end of a rank, and where an allocator has placed memory."""
+    """Yields the records without what a backend adds: the end of the rank, a kill, and the address of allocations."""
     for raw in records:
         kind = raw[KIND]
         if kind == "alloc":
@@ -64,13 +67,13 @@ def comparable(records: Iterable[RawRecord]) -> Iterable[RawRecord]:
 
 
 def is_kill(raw: RawRecord) -> bool:
-    """Whether the record says that the rank was killed."""
+    """Returns whether the record says that the scenario killed the rank."""
     return bool(raw[KIND] == "injected" and raw[INJECTED_WHAT] == "kill")
 
 
 def ending(journal: Journal, error: BaseException | None, packages: Collection[str]) -> RawRecord:
-    """How a program ended, as a record. `error`: what it raised."""
+    """Returns the end of a program as a record. `error`: the exception that the program raised, or None."""
     if error is None:
         return "finished", journal.step, MAIN, "end", 0, ""
     where = raised_at(error, packages)
-    return "raised", journal.step, MAIN, type(error).__name__, 0, where, said(error)[:500]
+    return "raised", journal.step, MAIN, type(error).__name__, 0, where, said(error)

@@ -1,12 +1,12 @@
-"""A fresh interpreter that imports the modules of programs and forks: each rank runs alone in a copy of it.
+"""A fresh interpreter that imports the modules of a program, and forks a process for each rank that has to run alone.
 
-No torch is imported here, no thread started, no program run, so each copy is as a process that has just started. Its
-`hash` of text differs from the parent's, as `client.py` starts it. The server leaves when its parent does.
+    python -P -m dpsim.alone.server 5           # 5: the descriptor of a socket to dpsim's process
 
-    python -P -m dpsim.alone.server 5           # 5: the descriptor of a socket to the parent
+The server imports no torch, starts no thread and runs no program. So each forked copy is like a process that has just
+started. The server has another hash seed than dpsim's process (`client.py`), so a program that depends on the hash of a
+text behaves differently. The server ends when dpsim's process does.
 
-It answers a `AloneJob` with a `Differs` or None for each rank, and modules with what they hold. Where it cannot, a
-`NotAlone` says why.
+`dpsim.alone.messages` lists its questions and answers.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from dpsim.alone.past import Past
 from dpsim.contract import registry
 
 MOST_SECONDS = 60
-"""Of CPU time that a rank takes alone: one that waits for another one in a loop of Python's never ends."""
+"""CPU seconds of one rank. A rank that waits for another one in a loop of Python would never end."""
 
 
 def serve(link: Any) -> None:
-    """Until the parent is gone."""
+    """Answers questions until the socket closes."""
     while True:
         question = pickle.load(link)
         try:
@@ -67,7 +67,7 @@ def _alone(job: AloneJob) -> list[Differs | None] | NotAlone:
 
 
 def _import(module: Module) -> None:
-    """Import it under its name, or from its file where another module has that name, or none."""
+    """Imports a module by its name. If another module has this name, or none, it imports the file."""
     name, file = module.known_as, module.file
     try:
         found = importlib.import_module(name)
@@ -89,7 +89,7 @@ def _run(job: AloneJob, args: Any, past: Past) -> Differs | None:
 
 
 def _forked(call: Callable[[], Any]) -> Any:
-    """What a call gives in a copy of this process."""
+    """Runs `call` in a forked copy of this process and returns its result; a `NotAlone` if the copy gives none."""
     ours, theirs = os.pipe()
     process = os.fork()
     if not process:
@@ -124,13 +124,13 @@ def _limit() -> None:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for dpsim's process, which ends this one
     with suppress(EOFError, OSError):
         serve(socket.socket(fileno=int(sys.argv[1])).makefile("rwb"))
 
 
 if __name__ == "__main__":
-    # Under its own name: what is pickled here is of the module that the parent knows.
+    # Import the module by its name: pickles of `__main__` would not fit the classes of dpsim's process.
     from dpsim.alone.server import main as run
 
     run()

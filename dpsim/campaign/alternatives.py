@@ -2,8 +2,9 @@
 
     extras = of_result(extras, result, folder)              # of `dpsim run`
     extras = of_shown(extras, subject, shown, scenario)     # of a failure of an exploration
+    extras = of_replayed(extras, replayed)                  # of a trace or a token that was run again
 
-Both make more runs of the same world (`turns`, `one_more`). So commands ask for them where a person reads the report,
+All make more runs of the same world (`turns`, `one_more`). So commands ask for them where a person reads the report,
 and a search does not ask.
 """
 
@@ -14,6 +15,7 @@ from pathlib import Path
 from dpsim.campaign.calls import no_breakpoints, with_calls
 from dpsim.campaign.explored import Shown
 from dpsim.campaign.one_more import with_one_more
+from dpsim.campaign.replay import Replayed
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.turns import turning_in_time, turning_of
 from dpsim.checks.finding import Finding
@@ -53,6 +55,20 @@ def of_shown(extras: Extras, subject: Subject, shown: Shown, scenario: Scenario)
     with no_breakpoints():
         found = None if shown.failure.in_time else turning_of(subject, shown.schedule)
         return _with(extras, shown.run, found, with_one_more(scenario, shown.findings[0]))
+
+
+def of_replayed(extras: Extras, replayed: Replayed) -> Extras:
+    """Of a run that a replay made again on the simulation: a run on real processes has no schedule to swap."""
+    run, findings, scenario = replayed.run, replayed.findings, replayed.scenario
+    if not findings or run.lost or replayed.backend != SIMULATION:
+        return extras
+    with no_breakpoints():
+        found = None
+        if replayed.schedule is not None:
+            found = turning_of(Subject.of(scenario, replayed.base), replayed.schedule.steps)
+        elif replayed.steps is None and sum(map(len, run.journals)) <= LONGEST:
+            found = turning_in_time(Subject.of(scenario, replayed.base))
+        return _with(extras, run, found, with_one_more(scenario, findings[0], replayed.base))
 
 
 def _with(extras: Extras, run: Run, found: Turning | None, more: Finding | None) -> Extras:

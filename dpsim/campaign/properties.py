@@ -161,9 +161,10 @@ def _explored(
 def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     """The failure of a token: first along its schedule, then in every schedule, as `holds` found it. Raises DoesNotHold
     if either is not as the scenario expects. `replay`: the command that shows it; `saved`: where it is from. If another
-    schedule fails now, the command gets the word of that, and the results are of the run that failed now.
+    schedule fails now, the command has its token, and the results are those of its run.
     """
     __tracebackhide__ = True
+    from dpsim.campaign.alternatives import of_replayed
     from dpsim.campaign.replay import replay_token
     from dpsim.campaign.subject import Subject
     from dpsim.diagnose.report import report
@@ -174,7 +175,8 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     with suppress(Mismatch):  # the run polls without end now: exploring says so
         again = replay_token(token)
         if again.findings:
-            told = f"{report(again.run, again.findings, extras_of_choice(scenario.protocol))}\n\n{again.summary()}"
+            extras = of_replayed(extras_of_choice(scenario.protocol), again)
+            told = f"{report(again.run, again.findings, extras)}\n\n{again.summary()}"
             unmet = scenario.expected_of_all.unmet("violated", again.findings[0])
             if unmet is not None:
                 if again.schedule is not None and (again.skipped or not again.same):
@@ -237,9 +239,7 @@ def _is_drawn() -> bool:
 
 
 def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: int) -> tuple[str, str]:
-    """What to type to see the failure again: in a test that pytest runs, the test; else the command line's. Or why
-    there is nothing to type.
-    """
+    """The command that shows the failure again: pytest's for a test, else one of dpsim. Or why there is none."""
     from dpsim.campaign.drawn import running_test
     from dpsim.campaign.token import MOST_SCHEDULES, Token, beyond
     from dpsim.scenario.modules import names_to_import

@@ -51,7 +51,7 @@ class Replayed:
     without one. `skipped`, `added`: words of it that did not fit, and what was chosen without one (fallback only).
     `simulated`: where this is of another backend, the run whose gates it was made at. `stalled`: at which of these it
     stands. `draws`: how many of the steps are draws, which a report does not count. `schedule`: what was chosen, of a
-    run of the simulation without time.
+    run of the simulation without time. `base`: the folder of the scenario's files; None for the working folder.
     """
 
     name: str
@@ -68,6 +68,7 @@ class Replayed:
     simulated: Replayed | None = None
     draws: int = 0
     schedule: Schedule | None = None
+    base: Path | None = None
 
     @property
     def same(self) -> bool:
@@ -144,7 +145,7 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks
             result = run_scenario(scenario, base=base)
         with_calls(result, base)
         difference = compare(trace, Trace.of(kept(result.run), "replay"))
-        return Replayed(trace.name, trace.header.klass, scenario, result.run, result.findings, difference)
+        return Replayed(trace.name, trace.header.klass, scenario, result.run, result.findings, difference, base=base)
     follow = looks.follow(trace.schedule.steps, strict)
     follow.begin()
     try:
@@ -172,6 +173,7 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks
         follow.added,
         draws=draws_of(follow),
         schedule=Schedule(trace.schedule.strategy, tuple(follow.schedule)),
+        base=base,
     )
 
 

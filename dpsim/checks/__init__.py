@@ -1,51 +1,53 @@
-"""The checks, one file each. A check folds over the journals of a `Run`, so it judges every backend alike.
+"""The checks, one file each. A check reads the journals of a run and returns findings.
 
-judge.py             all checks on one run, in order of cause; the classes that are switched off
-certificate.py       the checks that a run certainly passes, from one cheap pass
-finding.py           the findings of checks, and all classes
-ledger.py            members of a group make the same collectives, in the same steps
-made_groups.py       groups that members make with other members than their peers; a part of the ledger
+A journal is the list of ops that one rank issued. Simulated runs and runs on gloo and NCCL have the same journals, so a
+check judges every backend alike.
+judge.py             runs all checks on a run, sorts the findings by cause, and drops classes that are switched off
+certificate.py       finds the checks that a run certainly passes, in one cheap pass
+finding.py           defines findings, culprits and the list of all classes
+ledger.py            all members of a group make the same collectives in the same steps
+made_groups.py       all members of a new group name the same ranks; a part of the ledger
 transfers.py         a rank sends what its peer receives; a part of the ledger
-apart.py             the first calls of a step at which sites differ; a part of the ledger
-crosswise.py         members that make the same collectives in different orders; a part of the ledger
-agreement.py         ranks made equal decisions where they have to
-undecided.py         labels that one member misspells or leaves out; a part of agreement
+apart.py             finds the first calls of a step at which sites differ; a part of the ledger
+crosswise.py         finds members that make the same collectives in different orders; a part of the ledger
+agreement.py         ranks make equal decisions where they have to
+undecided.py         finds a decision that one member misspells or leaves out; a part of agreement
 fault.py             no rank raised, no rank died
-explained_death.py   a process that ends by itself after a mismatch, which is then the cause
-mail.py              ranks that wait at a mailbox without end; a part of deadlock
-stores.py            ranks that wait at a port or for a key without end; a part of deadlock
-deadlock.py          the chain of waits of a run that did not reach its end
+explained_death.py   sorts the death of a process behind the mismatch that killed it
+mail.py              finds ranks that wait at a mailbox without end; a part of deadlock
+stores.py            finds ranks that wait at a port or for a key without end; a part of deadlock
+deadlock.py          explains a hang by the chain of waits
 given_up.py          peers that wait for a member that has aborted; a part of deadlock
-thread_hangs.py      host threads of one rank that wait for each other; a part of deadlock
-alike_hangs.py       one finding for ranks whose threads hang alike
-stream_flags.py      streams that wait for a flag which no host sets; a part of deadlock
-recorded_again.py    an event that a stream records again behind such a wait
-thread_records.py    questions about single records of threads
-thread_positions.py  how far a rank with threads is in a step, whatever their order
-livelock.py          ranks that move without end and make no progress
-progress.py          after the last fault a run reaches its end within a bound
-nondeterminism.py    a repeated run is the same run; this is no check of one run, so judge does not have it
-unordered.py         unordered uses by host threads; this is no check of journals, so judge does not have it
-behind_loss.py       whether a rank of a lost run may have learned of the loss
-limits.py            hosts that a limit of the world holds up; a part of deadlock
+thread_hangs.py      finds host threads of one rank that wait for each other; a part of deadlock
+alike_hangs.py       merges the findings of ranks whose threads hang alike
+stream_flags.py      finds streams that wait for a flag which no host sets; a part of deadlock
+recorded_again.py    finds an event that a stream records again while a host waits for it; a part of stream_flags
+thread_records.py    helpers that read single records of host threads
+thread_positions.py  how far a rank with several threads is in a step
+livelock.py          finds ranks that loop without end and make no progress
+progress.py          after the last fault, a run reaches its end within a bound of ops
+nondeterminism.py    compares a run with its repetition; judge does not call it, because it needs two runs
+unordered.py         reports unordered uses of host objects; judge does not call it, because journals do not show them
+behind_loss.py       whether a rank may have noticed that the machine lost a process
+limits.py            finds hosts that a launch queue, an allocation or a first use blocks; a part of deadlock
 crossed_transfers.py ranks that all send first, or all receive first; a part of deadlock
-standing.py          the heads of streams, and their cycle; for the two above and below
-first_use.py         hosts that stand in their first use of a communicator; a part of limits
-order_inversion.py   device collectives that block each other; a part of deadlock
-race.py              two accesses of one piece of memory that nothing orders
-floats.py            terms of a maximum or minimum that are no numbers
-stale.py             ordered accesses of memory that no longer, or not yet, has the expected contents
-stale_replay.py      replays that need fresh contents and read those of the replay before; a part of stale
-graph_lint.py        captured graphs: effects that no replay repeats, members that are eager while others are not
-leftover.py          unfinished ops of programs that ended: results not awaited, transfers without a partner
-completed.py         the transfer that each receive from any source became
+standing.py          finds the op at the head of each stream, and a cycle of such ops
+first_use.py         finds hosts that wait for peers in their first use of a communicator; a part of limits
+order_inversion.py   finds device collectives that block each other; a part of deadlock
+race.py              finds two unordered accesses of one memory range
+floats.py            finds NaN inputs to a maximum or minimum
+stale.py             finds ordered accesses of memory that does not have the expected contents
+stale_replay.py      finds replays that read the input of the replay before; a part of stale
+graph_lint.py        finds host effects within a capture, and collectives that are eager on some members only
+leftover.py          finds results that no program awaited, and transfers without a partner
+completed.py         replaces each receive from any source by the transfer that it became
 run_index.py         the input of checks: the journals of a run, indexed once
-expected.py          the expectation of a scenario, and why an outcome does not meet it
-usual_step.py        the usual pattern of a step, for cases without a majority
-stuck.py             the op in which each rank of a hang stands
-blame/               the culprit of a run, from all of its findings
-happens_before/      the order of a run's accesses, rebuilt from its journals
-memory/              the last accesses of each piece of memory
+expected.py          compares the outcome of a run with the expectation of a scenario
+usual_step.py        the usual pattern of a step, as evidence where there is no majority
+stuck.py             the collectives and transfers in which the ranks of a hang wait
+blame/               decides the culprit of a run from all findings
+happens_before/      rebuilds the happens-before order of a run from its journals
+memory/              keeps the last accesses of each memory range
 """
 
 from dpsim.checks.finding import Culprit, Finding, matches

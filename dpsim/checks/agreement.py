@@ -1,11 +1,12 @@
-"""Agreement: ranks of a group made equal decisions where they have to (I-DP-1 and related rules).
+"""Agreement: checks that the ranks of a group decide equal values, for example equal batch sizes (invariant I-DP-1).
 
-A protocol records such a value with `rank.decide(label, value, kind)`. The check compares the k-th decision of a label
-in a step over the members of the group. It reports the first difference of each label, and the minority is the culprit.
+A protocol records a decision with `rank.decide(label, value, kind)`. The check compares decisions of one label within a
+step, in order, over all members of the group. It reports the first difference of each label. If the decisions have a
+majority, the rank outside the majority is the culprit.
 
     rank 0 decides plan=(False, (8, 8), 2), rank 1 decides plan=(False, (8, 4), 2)   ->   DISAGREEMENT:PLAN
 
-If all members reached their ends, a member that decided less often than others disagrees as well (`undecided`).
+If all programs ended, a member that decided less often than the others is a violation as well (`undecided`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from __future__ import annotations
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex, by_step, decision, first_difference, split
 from dpsim.checks.undecided import Undecided, findings_of, first_undecided
+from dpsim.contract.differing import told_apart
 from dpsim.contract.ops import DECISION_VALUE, STEP
-from dpsim.contract.words import ranks_text, short
+from dpsim.contract.words import ranks_text
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """At most one finding for each label of each communicator."""
+    """Returns at most one finding for each label of each communicator."""
     findings, undecided = [], list[Undecided]()
     for (communicator, label), members in run_index.decisions.items():
         rows = [[(entry.raw[STEP], entry.raw[DECISION_VALUE]) for entry in entries] for entries in members.values()]
@@ -54,15 +56,17 @@ def _finding(
     odd = here[parted[1][0]] if parted else None
     reference = here[parted[0][0]] if parted else here[min(here)]
     said = decision(odd or reference)
+    texts = told_apart(label, list(sides))
+    decided = [(ranks, text.removeprefix(f"{label} = ")) for text, ranks in zip(texts, sides.values(), strict=True)]
     return Finding(
         check="agreement",
         klass=f"DISAGREEMENT:{label.upper()}",
         message=f"ranks of {communicator} disagree on {label!r} in step {said.step}: "
-        + "; ".join(f"{ranks_text(ranks)} decided {short(value)}" for value, ranks in sides.items()),
+        + "; ".join(f"{ranks_text(ranks)} decided {text}" for ranks, text in decided),
         culprit=Culprit.of(odd.rank, said) if odd else None,
         position=run_index.position(reference),
         details=tuple(
-            f"{ranks_text(ranks)} decided {label} = {short(value)} at {decision(here[ranks[0]]).where}"
-            for value, ranks in sides.items()
+            f"{ranks_text(ranks)} decided {text} at {decision(here[ranks[0]]).where}"
+            for text, ranks in zip(texts, sides.values(), strict=True)
         ),
     )

@@ -1,4 +1,4 @@
-"""Equal hangs of host threads on several ranks share one finding.
+"""Alike hangs: if host threads of several ranks hang in the same way, merges their findings into one.
 
 rank 0   thread u1 waits for flag ready         thread u1 of ranks 0, 1 waits for flag ready
 rank 1   thread u1 waits for flag ready         culprit every rank, if there is no other one
@@ -14,7 +14,9 @@ from dpsim.contract.words import ranks_text
 
 
 def folded(findings: Sequence[Finding], size: int) -> list[Finding]:
-    """Fold findings of ranks that hang alike into one. `size`: the number of ranks and services."""
+    """Returns the findings with one for all ranks that hang in the same way. `size` is the number of ranks and
+    services.
+    """
     alike: dict[object, list[Finding]] = {}
     for finding in findings:
         if finding.culprit is not None:
@@ -23,8 +25,9 @@ def folded(findings: Sequence[Finding], size: int) -> list[Finding]:
 
 
 def _folded(findings: list[Finding], size: int) -> Finding:
-    """One finding for ranks that hang alike. If all do, the culprit is that line on every rank; otherwise there is
-    none.
+    """Returns one finding for ranks that hang in the same way.
+
+    If all ranks and services do, the culprit is that line on every rank. Otherwise the finding has no culprit.
     """
     first = findings[0]
     if len(findings) == 1 or first.culprit is None:

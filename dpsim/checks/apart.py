@@ -1,14 +1,18 @@
-"""Apart: the first place in a step at which two members of a communicator made calls at different sites.
+"""Apart: finds the first call of a step at which two members of a communicator called from different sites.
 
-If a rank makes one call too many, or leaves one out, its later calls pair up with different calls. If these are equal
-in op, size and type, the lists differ only at their ends, and the sites show where it began:
+A site is the name of a call in the source. If a rank makes one call too many, or leaves one out, its later calls pair
+up with different calls of its peers. These calls may agree in op, size and type. Then the lists of calls differ only in
+length, and only the sites show where the mistake is:
 
     rank 0   first                second
     rank 1   first    first       second        ->   the second `first` of rank 1 met `second` of rank 0
 
-Two members may call one collective by two names. So two sites are not apart if neither member ever reaches the site of
-the other. They are not apart either if one is the site of a root (`crosswise`), or if another step shows that they are
-one call.
+Two members may also call one collective at two sites on purpose. So the module ignores a pair of different sites in
+three cases:
+
+* Neither member ever calls at the site of the other.
+* One of the sites is that of a root, and only roots call there (`crosswise`).
+* Another step shows that the two sites belong to one call.
 """
 
 from __future__ import annotations
@@ -23,7 +27,10 @@ from dpsim.contract.ops import COLLECTIVE_ROOT, SITE
 
 
 class Apart(NamedTuple):
-    """The first difference between the calls of a member and those of another one, `theirs`: an index, or None."""
+    """The first difference between a member's calls and the calls `theirs` of another member.
+
+    `at` is the index of the call in the step, or None. `text` describes the pair for a message.
+    """
 
     theirs: list[Entry]
     at: int | None
@@ -31,7 +38,7 @@ class Apart(NamedTuple):
 
 
 class Members:
-    """The calls of all members of a communicator, with facts of all steps that are computed once."""
+    """The calls of all members of a communicator by rank, and facts that are derived from them once."""
 
     def __init__(self, calls: dict[int, list[Entry]]) -> None:
         self.calls = calls
@@ -39,25 +46,25 @@ class Members:
 
     @cached_property
     def roles(self) -> tuple[set[str], set[str]]:
-        """The sites of roots, and those of others."""
+        """Returns the sites at which roots call, and those at which other members call."""
         return roles(self.calls)
 
     @cached_property
     def sites(self) -> dict[int, set[str]]:
-        """The sites that each member ever reaches."""
+        """Returns the sites at which each member calls in the whole run."""
         return {rank: {raw[SITE] for _, _, raw in entries} for rank, entries in self.calls.items()}
 
     @cached_property
     def steps(self) -> dict[int, dict[int, list[Entry]]]:
-        """The calls of each member by step."""
+        """Returns the calls of each member by step."""
         return {rank: by_step(entries) for rank, entries in self.calls.items()}
 
     def elsewhere(self, step: int) -> dict[int, dict[int, list[Entry]]]:
-        """The same without one step."""
+        """Returns the calls of each member by step, without one step."""
         return {rank: {when: own for when, own in steps.items() if when != step} for rank, steps in self.steps.items()}
 
     def are_one_call(self, step: int, one: str, other: str) -> bool:
-        """Whether another step shows that two sites are one call. Each member that departs in a step asks the same."""
+        """Returns whether a step other than `step` shows that two sites are one call. The answer is cached."""
         key = step, one, other
         if key not in self._one_call:
             self._one_call[key] = are_one_call(self.elsewhere(step), one, other)
@@ -65,7 +72,7 @@ class Members:
 
 
 def first_apart(members: Members, step: int, mine: list[Entry], others: Sequence[list[Entry]]) -> Apart:
-    """The difference between `mine` and the one of several right members with which it has the most in common."""
+    """Returns the difference between `mine` and one of the lists `others`: the one with the longest equal beginning."""
     found = [(own, _index(members, step, mine, own)) for own in others]
     theirs, index = max(found, key=lambda one: len(one[0]) if one[1] is None else one[1])
     if index is None:
@@ -76,7 +83,7 @@ def first_apart(members: Members, step: int, mine: list[Entry], others: Sequence
 
 
 def _index(members: Members, step: int, mine: list[Entry], theirs: list[Entry]) -> int | None:
-    """The index of the first calls of a step at different sites; None if there are none."""
+    """Returns the index of the first pair of calls at different sites in a step, or None."""
     if not mine or not theirs:
         return None
     reached = [members.sites[own[0].rank] for own in (mine, theirs)]

@@ -1,10 +1,12 @@
-"""Whether a rank may have learned that the machine took a peer away (`Run.lost`). What it did then says nothing.
+"""Behind loss: whether a rank may have noticed that the machine took a process away from the run (`Run.lost`).
 
     may_know(run)           # True: rank 1 asked for a key, and got None, since the store's process was killed
 
-Three answers tell a rank of a loss: a store that is gone, a time-out that passed, and ("gone", 0). The last one comes
-from the watch of a process. Journals do not say when the process was lost, so each such answer counts. A poll that
-finds no message, or an event that has not passed, is no sign: a protocol has to expect both without any loss.
+After such a loss, the acts of a rank are no evidence against its program. Three results show a loss to a rank: a store
+that is gone, an expired timeout, and ("gone", 0) from the watch of a process.
+
+Journals do not show when the machine took the process away. So each such result counts. A poll without a message, or an
+event that has not completed, does not count: these happen in healthy runs.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dpsim.contract.world import Run
 
 
 def may_know(run: Run) -> bool:
-    """Whether a rank of the run got an answer that only a loss, or a time-out, explains."""
+    """Returns whether a rank of the run got a result that only a loss or a timeout explains."""
     return any(_learns(journal) for journal in run.journals)
 
 
@@ -35,6 +37,6 @@ def _learns(journal: Sequence[RawRecord]) -> bool:
 
 
 def _may_end_by_loss(raw: RawRecord) -> bool:
-    """Whether an op ends without an answer if a process is lost."""
+    """Returns whether an op may return without a result if a process is lost."""
     limits = {"take": TAKE_TIMEOUT, "look": LOOK_TIMEOUT}
     return raw[KIND] == "store" or (raw[KIND] in limits and raw[limits[raw[KIND]]] is not None)

@@ -1,27 +1,26 @@
-"""Certificate: the checks that a finished run certainly passes, from one cheap pass over its journals.
+"""Certificate: finds the checks that a finished run certainly passes, in one cheap pass over its journals.
 
     passed = certified(world, run)      # {"ledger", "agreement", "fault", "deadlock", "livelock", "leftover", ...}
 
-Nearly all runs are plainly in order: all members make the same calls, and the order that each rank makes alone orders
-its memory. This pass sees it rank by rank. It does not need the order of the whole run (`happens_before`), whose clocks
-cover all streams of all ranks. If a case is not plain, there is no certificate: the check itself looks, and explains
-its findings.
+In nearly all runs, all members make the same calls, and the program order of each single rank already orders its memory
+accesses. This pass verifies both rank by rank. It does not need the happens-before order of the whole run, whose vector
+clocks cover all streams of all ranks. If a run is less simple, it gets no certificate, and `judge` runs the check.
 
-Guarantee: in a run of a backend, a certified check finds nothing if the other checks find nothing. The clauses:
+Guarantee: in a run of a backend, a certified check finds nothing if the other checks find nothing. The conditions:
 
 * fault, deadlock, livelock: all ranks reached their ends, and the machine took nothing away from the run.
-* ledger: all members of a communicator made the same calls in the same steps, none of them with sizes. They made them
-  at the same sites, or with no site in common. Each send has a receive of the same number of elements and type.
+* ledger: all members of a communicator made the same calls in the same steps, and no call has per-peer sizes. They made
+  them at the same sites, or have no site in common. Each send has a receive of the same number of elements and type.
 * agreement: all members decided the same values under a label, equally often, in the same steps. For a local decision,
-  this holds for all members that made it.
+  this is true of all members that made it.
 * graph_lint: no rank captured. Or no rank sent a message during a capture, and all captured and replayed the same
   collectives.
-* leftover: each rank learned the outcome of every op that has one for it, and each send has a receive.
-* race, stale: all members of a communicator made equally many calls, and each send has a receive. The order that each
-  rank makes alone orders its memory (`dpsim.checks.memory.own_order`). No rank has several host threads, because their
-  order is not one sequence. No buffer needs fresh contents for each replay.
+* leftover: each rank received the result of every op that has one, and each send has a receive.
+* race, stale: all members of a communicator made equally many calls, and each send has a receive. The program order of
+  each rank orders its memory (`dpsim.checks.memory.own_order`). No rank has several host threads, because their order
+  is not one sequence. No buffer needs fresh contents for each replay.
 
-The tests have a twin of each clause: a run that just misses the certificate.
+For each condition, a test has a run that fails only this condition.
 """
 
 from __future__ import annotations
@@ -60,27 +59,28 @@ from dpsim.contract.world import Run, World
 MEMORY = frozenset({"race", "stale"})
 
 CALLED = itemgetter(STEP, SITE, *range(CALL.start, CALL.stop))
-"""The arguments and the place of a call, which members have to share."""
+"""Returns the step, the site and the arguments of a call, which members have to share."""
 
 SIZES, MOVED, DECIDED = itemgetter(COLLECTIVE_SIZES), itemgetter(COUNT, DTYPE), itemgetter(STEP, DECISION_VALUE)
 
 AWAITED = frozenset({"read", "ask", "take", "sleep", "look"})
-"""Kinds of op whose outcome a host learns. It also learns the outcome of host collectives and transfers, which are on
-no stream.
-"""
+"""Kinds of op whose result a host awaits. It also awaits collectives and transfers that are on no stream."""
 
 LOOKS = frozenset({"wait", "query"})
-"""The calls on a flag that a host awaits."""
+"""The ways in which a host waits for a flag or reads it."""
 
 SEEN = {"capture": "captured", "fresh": "fresh", "group": "made", "receive_any": "any_source"}
-"""Kinds of op whose presence matters, and the field that records it."""
+"""Kinds of op whose presence prevents a certificate, and the field of `_Said` that notes it."""
 
 UNHEARD = frozenset({"launch", "mark", "wait", "flag_wait"})
-"""Kinds of op that only the rank's device sees: every second record."""
+"""Kinds of op that only the rank's device executes. They are half of all records, so the pass skips them first."""
 
 
 def certified(world: World, run: Run, idle: Collection[str] = ()) -> frozenset[str]:
-    """Names of the checks that pass. `idle`: checks that the user switched off; the result may lack them."""
+    """Returns the names of the checks that the run passes.
+
+    `idle` names the checks that the user switched off. The result may omit them.
+    """
     if not run.finished or run.lost or run.endless:
         return frozenset()
     said = _Said()
@@ -123,14 +123,14 @@ def certified(world: World, run: Run, idle: Collection[str] = ()) -> frozenset[s
 
 
 class _Said:
-    """The calls and decisions of ranks, compared with those of earlier ranks.
+    """The calls and decisions of the ranks so far, compared with each other.
 
-    `callers`: the number of ranks with calls on a communicator. `joined`: all of these made equally many calls;
-    `alike`: the same calls. `agreed`: all ranks with decisions decided the same. `deciders`: the number of ranks that
-    decided a label that is not local. `made`: a rank made a communicator. `any_source`: a rank received from any
-    source, so transfers are not matched yet. `ended`: programs awaited all of their ops. `owners`: the ranks with
-    memory. `fresh`: some memory needs fresh contents for each replay. `captured`: a rank captured a graph. `threaded`:
-    a rank started a thread. `sent`, `received`: the transfers of a line (communicator, sender, receiver).
+    `callers` counts the ranks with calls on a communicator. `joined`: all of them made equally many calls; `alike`:
+    they made the same calls. `agreed`: all ranks decided the same. `deciders` counts the ranks that decided a label
+    that is not local. `made`: a rank made a communicator. `any_source`: a rank received from any source, so the
+    transfers are not paired yet. `ended`: programs awaited all of their ops. `owners`: the ranks that allocate memory.
+    `fresh`: some memory needs fresh contents for each replay. `captured`: a rank captured a graph. `threaded`: a rank
+    started a thread. `sent`, `received`: the transfers by (communicator, sender, receiver).
     """
 
     def __init__(self) -> None:
@@ -141,14 +141,14 @@ class _Said:
         self.owners: list[int] = []
         self.sent: dict[tuple[str, int, int], list[RawRecord]] = {}
         self.received: dict[tuple[str, int, int], list[RawRecord]] = {}
-        self._calls: dict[str, list[list[Any]]] = {}  # by communicator: the different lists of calls
+        self._calls: dict[str, list[list[Any]]] = {}  # the different lists of calls, by communicator
         self._decisions: dict[tuple[str, str], list[Any]] = {}
 
     def add(self, rank: int, journal: list[RawRecord]) -> None:
         calls: dict[str, list[RawRecord]] = {}
         decisions: dict[tuple[str, str], list[RawRecord]] = {}
         pending: dict[tuple[Any, ...], bool] = {}
-        asked: RawRecord | None = None  # the last pending op: hosts await most ops at once
+        asked: RawRecord | None = None  # the last op, still pending: hosts await most ops at once
         owns = False
         for raw in journal:
             kind = raw[KIND]
@@ -196,7 +196,7 @@ class _Said:
                 pending[raw[ADDRESS]] = True
             elif kind == "thread":
                 self.threaded = True
-        # A rank that stands in an idle get has not reached its end.
+        # A rank that waits in an idle get may still await its other ops.
         if (pending or asked is not None) and journal[-1][KIND] == "finished":
             self.ended = False
         if owns:
@@ -224,7 +224,7 @@ class _Said:
 
 
 def _go_together(one: list[Any], other: list[Any]) -> bool:
-    """Whether two lists of calls differ only in their sites, and have no site in common in any step."""
+    """Returns whether two lists of calls are equal but for their sites, and share no site in any step."""
     return [(step, call) for step, _, *call in one] == [(step, call) for step, _, *call in other] and {
         called[:2] for called in one
     }.isdisjoint(called[:2] for called in other)

@@ -1,8 +1,8 @@
-"""Facts from several records: communicators that ranks made, and the transfer that a receive from any source became.
+"""Completed: adds what only several records together show, so that checks see ordinary transfers and communicators.
 
-A rank journals such a receive at its call, before it knows the sender. The learned value has the source. So the receive
-takes the next place in the line of that sender, and from here on it is an ordinary transfer. A receive without a
-learned value does not change.
+A rank journals a receive from any source when it calls it, before it has a sender. The record of the result contains
+the sender. So this module replaces the receive by an ordinary transfer from that sender, with the next sequence number.
+A receive without a result stays as it is. The module also adds the communicators that ranks made during the run.
 
     world, run = completed(world, run)          # the same ones, if there is no such record
 """
@@ -30,7 +30,7 @@ from dpsim.contract.world import Run, World
 
 
 def completed(world: World, run: Run) -> tuple[World, Run]:
-    """The world with the communicators of the run, and the run with a transfer for each receive that took a message."""
+    """Returns the world with the communicators of the run, and the run with a transfer for each such receive."""
     kinds = {raw[KIND] for journal in run.journals for raw in journal}
     if "group" in kinds:
         world = with_made(world, run.journals)

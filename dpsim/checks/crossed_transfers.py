@@ -1,19 +1,19 @@
-"""Crossed transfers: each rank of a cycle stands in a transfer, before the transfer that another rank waits for.
+"""Crossed transfers: each rank of a cycle waits in a transfer, and has not issued the transfer that another rank needs.
 
     rank 0   send to 1   recv from 1
     rank 1   send to 0   recv from 0        ->   HANG:P2P:CROSSED_SENDS
 
-A send may end before its receive, or last until then. So this program hangs on some devices, with some sizes, and ends
-on others. Ranks that all receive first hang everywhere:
+A send may complete before the peer receives, or only then. This depends on the device and the size. So this program
+hangs on some devices only. If all ranks receive first, the program hangs everywhere:
 
     rank 0   recv from 1   send to 1
     rank 1   recv from 0   send to 0        ->   HANG:P2P:CROSSED_RECVS
 
-A cycle with a send in it has the first class. On a device, the ops of a rank on one communicator follow one another, on
-all streams. A host that awaits its send has not issued its receive yet, which is the same mistake.
+A cycle with at least one send has the first class. On a device, the transfers of a rank on one communicator run one
+after another, on whatever streams. A host that awaits its send before it issues its receive makes the same mistake.
 
-The culprit is the line, on all ranks of the cycle, if they stand at one line. Otherwise there is none, because each of
-them could swap its two calls.
+If all ranks of the cycle wait at one source line, the culprit is this line on all of them. Otherwise there is no
+culprit, because any of these ranks could swap its two calls.
 """
 
 from __future__ import annotations
@@ -34,14 +34,18 @@ OTHER = {"send": "receive", "recv": "send"}
 
 
 class Crossing(NamedTuple):
-    """The transfer in which a rank stands, and the next one that it would reach; None if the rank has not issued it."""
+    """The transfer in which a rank waits, and the later one that a peer needs. None if the rank has not issued that
+    one.
+    """
 
     within: Entry
     before: Entry | None
 
 
 def on_streams(run_index: RunIndex, standing: Standing, cycle: Sequence[Key]) -> Finding:
-    """The finding for transfers on devices, each of which waits for the next, and the last for the first."""
+    """Returns the finding for a cycle of transfers on devices. Each transfer in `cycle` waits for the next, the last
+    one for the first.
+    """
     ranks: list[Crossing] = []
     for key, after in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
         for rank in (rank for rank, other in standing.behind[key].items() if other == after):
@@ -54,9 +58,7 @@ def on_streams(run_index: RunIndex, standing: Standing, cycle: Sequence[Key]) ->
 
 
 def of_hosts(run_index: RunIndex, waits: Mapping[int, Stuck], path: Sequence[int], details: Sequence[str]) -> Finding:
-    """The finding for hosts that await their sends and have not reached the ops that others wait for, and for their
-    devices.
-    """
+    """Returns the finding for hosts that await their sends in a cycle, and have not issued their receives."""
     ranks = [Crossing(waits[rank].joined[rank], None) for rank in path[:-1]]
     return _finding(run_index, ranks, "begin both before you await one, or ", details)
 

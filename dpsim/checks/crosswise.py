@@ -1,23 +1,26 @@
-"""Crosswise: members make the same collectives in a step, but in different orders.
+"""Crosswise: finds members that make the same collectives in a step, but in different orders.
 
-If the calls have equal op, size and type, no other check sees it. Each call pairs up with a different call of the peer,
-and carries its data:
+If these calls agree in op, size and type, no other check finds the mistake. Each call pairs up with a different call of
+the peer, and exchanges wrong data:
 
     step         4
     rank 0   all_reduce at sizes    all_reduce at flags
     rank 1   all_reduce at flags    all_reduce at sizes       ->   MISMATCH:COLLECTIVE:SITES
 
-So within a step, members whose lists of sites are permutations of each other must have equal lists. This is a part of
-the ledger, which finds all other differences. The check ignores lists of different sites, because two members may call
-one collective by two names. It ignores the two sides of a rooted collective. A site at which only roots call may meet
-any site at which no root calls (`give` and `take` in turn, if the root rotates). It also ignores two names of one call,
-because members may swap roles. A step proves such names if one member reaches only the first site in it, and the other
-only the second. If all steps are crossed, nothing distinguishes swapped roles from swapped calls, and there is a
-finding.
+The check compares the lists of sites (names of calls in the source) of two members in a step. It reports lists that
+have the same sites in different orders. This is a part of the ledger, which finds all other differences. The check
+ignores pairs of sites that belong together:
+
+* The two sides of a rooted collective: only roots call at one site, and only the others at the second. So the sites
+  `give` and `take` swap if the root rotates.
+* Two names of one call, between which members swap roles. A step proves this if one member calls only at the first
+  site, and the other only at the second:
 
     step         3            4
     rank 0   busy         busy  idle
     rank 1   idle         idle  busy                          ->   nothing
+
+If every step is crossed, swapped roles look like swapped calls, and the check reports them.
 """
 
 from __future__ import annotations
@@ -34,10 +37,10 @@ Sites: TypeAlias = tuple[str, ...]
 
 
 def crosswise(run_index: RunIndex, communicator: str, members: dict[int, list[Entry]]) -> Finding | None:
-    """The first step in which members of a communicator pair up crosswise."""
+    """Returns a finding for the first step in which members of a communicator pair up crosswise, or None."""
     lists_of = dict.fromkeys(tuple([(raw[STEP], raw[SITE]) for _, _, raw in own]) for own in members.values())
     if all(set(one).isdisjoint(other) for one, other in combinations(lists_of, 2)):
-        return None  # members with different lists share no site
+        return None  # each two different lists have no site in common
     of_roots, of_others = roles(members)
     steps = {rank: by_step(entries) for rank, entries in members.items()}
     for step in sorted({step for own in steps.values() for step in own}):
@@ -59,7 +62,7 @@ def crosswise(run_index: RunIndex, communicator: str, members: dict[int, list[En
 
 
 def roles(members: dict[int, list[Entry]]) -> tuple[set[str], set[str]]:
-    """The sites at which roots make rooted calls, and those at which the others do."""
+    """Returns the sites at which roots make rooted calls, and the sites at which the other members do."""
     roles: tuple[set[str], set[str]] = set(), set()
     for rank, entries in members.items():
         for entry in entries:
@@ -70,9 +73,11 @@ def roles(members: dict[int, list[Entry]]) -> tuple[set[str], set[str]]:
 
 
 def are_one_call(steps: dict[int, dict[int, list[Entry]]], one: str, other: str) -> bool:
-    """Whether two sites meet in a step in which neither member reaches both. Then they pair up in any order."""
+    """Returns whether two sites pair up in a step in which neither member calls at both. Then they are two names of one
+    call.
+    """
     by_ranks = [{step: _sites(entries) for step, entries in own.items()} for own in steps.values()]
-    unlike = {tuple(own.items()): own for own in by_ranks}  # equal members meet at one site
+    unlike = {tuple(own.items()): own for own in by_ranks}  # members with equal lists always pair up at one site
     for mine, theirs in permutations(unlike.values(), 2):
         for step in sorted(mine.keys() & theirs.keys()):
             first, second = mine[step], theirs[step]
@@ -93,8 +98,9 @@ def _finding(
     lists: dict[Sites, list[int]],
     before: set[Sites],
 ) -> Finding:
-    """`before`: the lists of earlier steps. The culprit is the member whose list differs from all others, or from all
-    earlier ones.
+    """Returns the finding. The culprit is the member whose list differs from all others, or from all lists in `before`.
+
+    `before` contains the lists of earlier steps.
     """
     parted = split({rank: sites for sites, ranks in lists.items() for rank in ranks})
     own = {entry.rank: next(sites for sites, ranks in lists.items() if entry.rank in ranks) for entry in pair}

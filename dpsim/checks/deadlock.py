@@ -1,23 +1,23 @@
-"""Deadlock: the chain of waits of a run that did not reach its end.
+"""Deadlock: explains a run that did not reach its end by the chain of waits between its ranks.
 
-The check starts from collectives that not every member joined, and from transfers that only one side made. It does not
-start from hosts, because a host that ran ahead has ended while its device hangs. A rank that stands in such an op waits
-for the ranks that did not join (`stuck`). A missing rank that stands in another such op waits in turn. If all of them
-wait, they form a cycle. Otherwise the rank that waits for no rank is the cause: it ended, died, or stands still
-somewhere else.
+The check starts from incomplete ops: collectives that not every member joined, and transfers that only one side issued.
+It does not start from hosts, because a host that ran ahead may have ended while its device still hangs. A rank in an
+incomplete op waits for the ranks that did not join it (`stuck`). If a missing rank is in another incomplete op, it
+waits as well. If each missing rank waits, the ranks form a cycle. Otherwise the cause is a rank that waits for no rank:
+it ended, died, or is blocked elsewhere.
 
-A send without a receive may have ended (it is eager). So may the part of a member that gets nothing from the missing
-members, such as a root. Such an op counts only for a rank that did not end and waits in no other op. A rank that stands
-in a `get` waits for a message. A rank in an idle take, which may last without end, does not hang.
+Some ops complete without all members. An eager send may return before its receive, and a root may need nothing from the
+others. So such an op counts only for a rank that has not ended and is in no other incomplete op. A rank in a get waits
+for a message. A rank in an idle get may wait without end, so it does not hang.
 
-Two checks run before this one. `order_inversion` finds devices that block each other although every member issued its
-part. `limits` finds a host that a limit of the world stops in a plain call. A member may wait for more peers than it
-has to. These checks assume this only if nothing else explains a hang.
+Two parts run before this chain. `order_inversion` finds devices that block each other although every member issued its
+call. `limits` finds a host that a launch queue or an allocation blocks. A collective may return before all members have
+joined; the checks assume that it waits for all only if nothing else explains a hang.
 
-If ranks have several host threads, these may wait for each other within their rank (`thread_hangs`). That explains why
-peers wait in vain. So does a stream that waits for a flag which no host sets (`stream_flags`).
+The host threads of one rank may wait for each other (`thread_hangs`), and a stream may wait for a flag that no host
+sets (`stream_flags`). Either explains why peers wait for this rank.
 
-If none of these explains the stop, the finding is undecided. A rank that polls is never a deadlock.
+If nothing explains the hang, the finding is HANG:UNDECIDED. A rank that still polls is a livelock and no deadlock.
 """
 
 from __future__ import annotations
@@ -36,16 +36,19 @@ from dpsim.contract.words import ranks_text
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """One finding, and one for each rank that waits for a message. None if the run finished or could still move, or if
-    a rank that raised explains the stop. The first finding names the limits of the world that take part.
+    """Returns the finding of the hang, and one for each rank that waits for a message or key.
+
+    Empty if the run finished or could still move, or if an exception explains the hang. The first finding lists the
+    full launch queues and slots that take part.
     """
     findings = _hang(run_index)
     return [limits.takes_part(run_index, one) if not at else one for at, one in enumerate(findings)]
 
 
 def every(run_index: RunIndex) -> list[Finding]:
-    """All hangs of a run, each as a separate finding, even beside ranks that raised, died or repeat themselves. It is
-    for a user who switched the findings of these ranks off.
+    """Returns all hangs of a run as separate findings, even if a rank raised or died.
+
+    `judge` calls this if the user switched off the findings that would explain the hangs.
     """
     stuck = find_stuck(run_index)
     waits = {rank: one for one in stuck for rank in one.waits}
@@ -122,8 +125,8 @@ def _with_details(finding: Finding, details: tuple[str, ...]) -> Finding:
 
 
 def _roots(run_index: RunIndex, stuck: list[Stuck], waits: Mapping[int, Stuck]) -> list[int]:
-    """Ranks that others wait for, and that wait for no rank. If one of them died or raised, a sleeping rank is no
-    root.
+    """Returns the ranks that others wait for, and that wait for no rank. Sleeping ranks only count if none died or
+    raised.
     """
     roots = sorted({rank for one in stuck for rank in one.missing if rank not in waits})
     gone = any(run_index.end(rank) in GONE for rank in roots)
@@ -144,7 +147,7 @@ def _in_streams(run_index: RunIndex, stuck: list[Stuck], roots: list[int]) -> Fi
 
 
 def _lasting(run_index: RunIndex) -> Finding | None:
-    """The hang that results if sends wait for their receives."""
+    """Returns the finding of the hang that results if sends last until their receives, or None."""
     streams = order_inversion.in_streams
     return streams(run_index, lasting=True) or streams(run_index, joint=True, lasting=True)
 
@@ -157,7 +160,7 @@ def _in_slots(run_index: RunIndex) -> Finding | None:
 
 
 def _cycles(waits: Mapping[int, Stuck]) -> list[list[int]]:
-    """Ranks that wait for each other in a cycle, with its first rank at both ends; each cycle once."""
+    """Returns each cycle of ranks that wait for each other once. The first rank is at both ends."""
     found: list[list[int]] = []
     for start in sorted(waits):
         path = [start]
@@ -169,7 +172,7 @@ def _cycles(waits: Mapping[int, Stuck]) -> list[list[int]]:
 
 
 def describe(run_index: RunIndex, stuck: Stuck) -> list[str]:
-    """Lines that name the waiting ranks and the positions of the missing ones."""
+    """Returns lines that name the waiting ranks, and the last op of each missing one."""
     some_entry = next(iter(stuck.joined.values()))
     some = wanted(some_entry)
     members = (
@@ -190,7 +193,7 @@ def describe(run_index: RunIndex, stuck: Stuck) -> list[str]:
 
 
 def _in(run_index: RunIndex, entry: Entry) -> str:
-    """The replay of an op, for the end of a list."""
+    """Returns the graph replay that contains an op, as the end of a list in a message."""
     within = run_index.within(entry)
     return f", {within}" if within else ""
 
@@ -202,7 +205,9 @@ def wanted(entry: Entry) -> Collective | Transfer | ReceiveAny:
 
 
 def _ended(run_index: RunIndex, rank: int) -> str:
-    """The end of a rank, in words. A rank in an idle get has ended, although its program has not."""
+    """Returns how a rank ended, in words. A rank in an idle get counts as ended, although its program is
+    still there.
+    """
     end, last = run_index.end(rank), run_index.last(rank)
     if end != "finished":
         return end
@@ -212,7 +217,7 @@ def _ended(run_index: RunIndex, rank: int) -> str:
 
 
 def _did(run_index: RunIndex, rank: int) -> str:
-    """The last op of a rank, or the op before its end. Lines of its threads show where each stands."""
+    """Returns the last op of a rank in words. Empty for a rank with threads, whose lines show each thread."""
     if rank in run_index.threaded and run_index.end(rank) == "blocked":
         return ""
     journal = run_index.run.journals[rank]
@@ -252,9 +257,7 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
 
 
 def _left_by_the_dead(run_index: RunIndex, rank: int, blocked: list[int]) -> Finding:
-    """A rank died or raised with work outstanding that it had issued. All members had joined, and the work never
-    ends.
-    """
+    """Returns the finding for peers that wait for work of a rank that died or raised after it had joined their ops."""
     entry, culprit = run_index.last(rank), reached(run_index, rank)
     return Finding(
         check="deadlock",

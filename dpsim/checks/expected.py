@@ -1,18 +1,17 @@
-"""The expectation of a scenario, and the reason why an outcome does not meet it: one rule for one run and for many.
+"""Expected: compares the outcome of a run, or of all schedules, with the `expect` section of a scenario.
 
-If a planted fault leads to the expected finding, this is a success. If the fault never happened, it is none, whatever
-the outcome:
+First, all faults that the scenario plants must happen. Otherwise the outcome is a failure, whatever the verdict:
 
     >>> Expected("violated", "HANG:*").unmet("held", None, ["skip: rank 1 never reached dp.agre[5]"])
     'never applied: skip: rank 1 never reached dp.agre[5]'
 
-A vacuous run is no success either, unless a scenario expects it: no rank coordinated, so the run shows nothing.
+A vacuous run is a failure, unless the scenario expects it. In such a run no rank communicated, so it shows nothing:
 
     >>> Expected().unmet("vacuous", None)
     'expected held, came vacuous (nothing was coordinated; if that is meant, write `expect: {verdict: vacuous}`)'
 
-Then the verdict counts, the class of the primary finding, and its culprit: the rank, and the step if the scenario names
-one.
+Then the function compares the verdict, the class of the primary finding (the first cause), and its culprit. It compares
+the step only if the scenario names one:
 
     >>> from dpsim.checks.finding import Culprit
     >>> primary = Finding("ledger", "HANG:COLLECTIVE:MISSING_RANK", "", Culprit(1, 2, "dp.agree", ""), (2, 0))
@@ -21,8 +20,8 @@ one.
     >>> Expected("violated", "HANG:*", rank=1, step=5).unmet("violated", primary)
     'expected rank 1 in step 5 as culprit, came rank 1 in step 2'
 
-`dpsim.runner` judges a run by this rule, and `dpsim.campaign.explored` all schedules of a world. They report a planted
-fault that did not happen only if a run reached its end. A run that stopped early may not have reached the fault.
+`dpsim.runner` applies this rule to one run, and `dpsim.campaign.explored` to all schedules of a scenario. Both require
+planted faults only of runs that reached their end. A run that stopped early may not have reached the fault.
 """
 
 from __future__ import annotations
@@ -36,10 +35,12 @@ UNMEANT = "nothing was coordinated; if that is meant, write `expect: {verdict: v
 
 
 class Expected(NamedTuple):
-    """The expected outcome. `verdict`: "held" is every verdict but violated and vacuous. Only all schedules can be
-    "proven". "vacuous": no rank issued anything that others could see. `klass`: a pattern for the class of the primary
-    finding. `rank` and `step`: the expected culprit (a service by its name) and its step; None for any. A step without
-    a rank has no effect.
+    """The expected outcome.
+
+    `verdict`: "held" accepts every verdict but violated and vacuous. "proven" needs all schedules. "vacuous": no rank
+    issued an op that other ranks can observe. `klass` is a pattern for the class of the primary finding. `rank` is the
+    expected culprit (a service by its name) and `step` its step; None accepts any. Without a rank, the step has no
+    effect.
     """
 
     verdict: Literal["held", "proven", "vacuous", "violated"] = "held"
@@ -63,10 +64,10 @@ class Expected(NamedTuple):
     def unmet(
         self, came: str, primary: Finding | None, never_applied: Sequence[str] = (), remark: str = ""
     ) -> str | None:
-        """The reason why an outcome is not the expected one; None if it is.
+        """Returns the reason why an outcome is not the expected one, or None.
 
-        `came`: the verdict, "violated" or another word for a success. `never_applied`: faults and delays that did not
-        happen although they could have. `remark`: an addition if the verdict differs.
+        `came` is the verdict. `never_applied` lists faults and delays that did not happen although they could have.
+        `remark` is added to the reason if the verdict differs.
         """
         if never_applied:
             return f"never applied: {'; '.join(never_applied)}"
@@ -90,4 +91,4 @@ class Expected(NamedTuple):
 
 
 HELD = Expected()
-"""The expectation of a scenario without `expect`."""
+"""The expectation of a scenario without an `expect` section."""

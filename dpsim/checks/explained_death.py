@@ -1,13 +1,13 @@
-"""A process that ends by itself after a mismatch: the mismatch is the cause, and comes first.
+"""Explained death: if a mismatch killed a process, sorts the mismatch before the death.
 
-gloo ends a process that receives more bytes than it has room for. The simulation and NCCL continue:
+gloo ends a process that receives more bytes than its buffer has. The simulation and NCCL continue:
 
     rank 0   send int32[2] to rank 1
     rank 1   recv int32[1] from rank 0      gloo: SIGABRT       ->   MISMATCH:TRANSFER:COUNT, then DEATH:RANK
 
-With the mismatch first, the primary finding is the same on every backend. Effects of the death on other ranks come
-after the mismatch, too. If the scenario planted the death, the mismatch did not cause it, so its finding stays at the
-start of its step.
+With the mismatch first, the primary finding is the same on every backend. Hangs of other ranks that wait for the dead
+one follow the mismatch as well. If the scenario planted the death, the mismatch did not cause it, and the finding keeps
+its position.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PLANTED = ("die", "kill")
 
 
 def behind_mismatch(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings. Those of a death come behind the first mismatch of a step that this rank reached."""
+    """Returns the findings. Those of a death come behind the first mismatch, if the rank had reached its step."""
     died = [rank for rank, end in enumerate(run_index.run.ends) if end == "died" and not _planted(run_index, rank)]
     first = min((one.position for one in findings if matches(one.klass, "MISMATCH")), default=None)
     if first is None:
@@ -37,7 +37,7 @@ def _planted(run_index: RunIndex, rank: int) -> bool:
 
 
 def _of(finding: Finding, died: set[int]) -> bool:
-    """Whether a finding is about the death of one of these ranks, or about waits for it."""
+    """Returns whether a finding is about the death of one of these ranks, or about a wait for one."""
     told = matches(finding.klass, "DEATH") or matches(finding.klass, "HANG")
     return told and finding.culprit is not None and finding.culprit.rank in died
 

@@ -1,18 +1,20 @@
-"""Fault: no rank raised, no rank died.
-
-The deadlock check handles the effects of a rank's exception or death on its peers; this check only reports it, with the
-place. If no thread joined a host thread that raised, and its rank stands still, this check reports that exception too.
-If another thread passed an exception on, the finding names the thread that raised it first. The same holds for a thread
-that raised while another one captured, because a CUDA graph is lost with the first error.
-
-If a rank raised after it took a message, the finding names the sender and its line, because the message may be wrong.
-The content identifies a message; if several ranks sent the same one, the finding names all. If a rank raised after a
-notice that another one is gone, it comes behind that rank, which ended before. Ranks that raised the same at one place
-of one step share one finding. Its culprit is that place on all of these ranks, because the line is wrong and no single
-rank.
+"""Fault: checks that no rank raised an exception and that no rank died.
 
     rank 1 raised ValueError in step 3: ...         ->   CRASH:VALUEERROR, culprit rank 1
     ranks 0, 1 raised ValueError in step 3: ...     ->   CRASH:VALUEERROR, culprit ranks 0, 1, or every rank
+
+The check reports only the exception or death and its place. The deadlock check reports peers that wait for the rank. A
+host thread may also raise without a thread that joins it. If its rank is blocked at the end, the check reports this
+exception too.
+
+If one thread passes an exception on to another, the finding names the thread that raised it first. A CUDA capture
+becomes invalid with the first error. So if a thread raises while another one captures, the finding names the former.
+
+If a rank raised after it took a message, the message may be wrong, so the finding names the sender and its line. The
+check identifies a message by its content. If several ranks sent equal messages, the finding names all of them.
+
+If a rank raised after the notice that another rank is gone, its finding is sorted behind that of the other rank. Ranks
+that raised the same exception at one line of one step share a finding, whose culprit is that line on all of them.
 """
 
 from __future__ import annotations
@@ -46,8 +48,10 @@ from dpsim.contract.world import At
 
 
 def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
-    """One finding for each exception, on any number of ranks. One for each dead rank for which no other rank waits, or
-    with `every` for each dead rank.
+    """Returns one finding for each exception and each dead rank.
+
+    Ranks with the same exception share one. A dead rank is left out if a rank is blocked, because the deadlock check
+    then reports it; with `every` it is not left out.
     """
     findings = []
     alike: dict[tuple[int, str, str], list[Entry]] = {}
@@ -74,14 +78,16 @@ def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
 
 
 def _raised(journal: Sequence[RawRecord], rank: int) -> Entry:
-    """The place where the program of a rank raised. Without a record of the exception, it is the last record."""
+    """Returns the record of the exception of a rank, or its last record."""
     at = max((at for at, raw in enumerate(journal) if raw[KIND] == "raised"), default=len(journal) - 1)
     return Entry(rank, at, journal[at])
 
 
 def _first_raised(run_index: RunIndex, raised: Entry) -> Entry:
-    """The end of another thread that raised the same at the same place, if there is one. Otherwise the end of a thread
-    that raised while this one captured, because its error made the capture invalid. Otherwise `raised` itself.
+    """Returns the record of the thread that raised first.
+
+    This is another thread that ended with the same exception at the same line, or one that raised while this thread
+    captured. Otherwise it is `raised` itself.
     """
     journal, said = run_index.run.journals[raised.rank], _said(raised)
     ended = [Entry(raised.rank, at, raw) for at, raw in enumerate(journal[: raised.at]) if raw[KIND] == "ended"]
@@ -93,9 +99,7 @@ def _first_raised(run_index: RunIndex, raised: Entry) -> Entry:
 
 
 def _broken_capture(journal: Sequence[RawRecord], thread: str) -> range:
-    """The records of the last capture of a thread, if the thread gave it up at the end of a journal; otherwise
-    empty.
-    """
+    """Returns the records of the capture that a thread abandoned as its last act. Empty if there is none."""
     own = [at for at, raw in enumerate(journal) if raw[KIND] == "capture" and raw[THREAD] == thread]
     if len(own) < 2 or journal[own[-1]][CAPTURE_WHAT] != "abandon" or own[-1] != len(journal) - 1:
         return range(0)
@@ -127,8 +131,9 @@ def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:
 
 
 def _position(run_index: RunIndex, entry: Entry) -> tuple[int, int]:
-    """The position of an exception: its own, or one behind the last end of which its rank got a notice. Ends have an
-    order, so the chain leads to the first.
+    """Returns the position of an exception: its own, or one behind the rank whose end the raising rank noticed last.
+
+    Ranks end one after another, so following these notices ends at the first one.
     """
     run, own = run_index.run, run_index.position(entry)
     answers = (raw[LEARNED_OUTCOME] for raw in reversed(run.journals[entry.rank][: entry.at]) if raw[KIND] == "learned")
@@ -143,7 +148,9 @@ def _position(run_index: RunIndex, entry: Entry) -> tuple[int, int]:
 
 
 def _message_before(run_index: RunIndex, entry: Entry) -> list[str]:
-    """The last value that a thread learned before it raised, if it was a message, with its sender; otherwise none."""
+    """Returns a line about the message that a thread took last before it raised, with its sender. Empty without a
+    message.
+    """
     journal = run_index.run.journals[entry.rank]
     own = [raw for raw in journal[: entry.at] if raw[THREAD] == entry.raw[THREAD]]
     learned = next((raw for raw in reversed(own) if raw[KIND] == "learned"), None)
@@ -166,7 +173,7 @@ def _sent(rank: int, raw: RawRecord) -> str:
 
 
 def _said(entry: Entry) -> tuple[str, str]:
-    """The type of the exception, and its message."""
+    """Returns the type of the exception and its message."""
     record = entry.record
     if isinstance(record, Ended):
         error, _, message = record.message.partition(": ")

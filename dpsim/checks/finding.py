@@ -1,6 +1,7 @@
-"""The findings of checks, and their classes.
+"""Finding: what a check reports. It has a class, a message and a culprit.
 
-Classes are hierarchical, parts joined by colons, most general first; patterns select them with shell wildcards:
+A class is a path of words joined by colons, the most general first. A user selects classes by patterns with shell
+wildcards:
 
     >>> matches("HANG:COLLECTIVE:MISSING_RANK", "HANG:*"), matches("HANG:COLLECTIVE:MISSING_RANK", "HANG")
     (True, True)
@@ -90,10 +91,12 @@ from dpsim.contract.words import did_you_mean, ranks_text
 
 @dataclass(frozen=True)
 class Culprit:
-    """The culprit of a finding: rank, logical step, site of the op, its file:line, the host thread and the replay of a
-    graph (`dpsim.contract.rules.replay_frame`). If the rank left the op out, the line is that of the peers' op. A
-    service also has its name. If several ranks did the same, `ranks` has all of them, and `rank` the first; `every`:
-    these are all ranks of the world.
+    """The rank that a finding blames, and the op.
+
+    `step` is the logical step, `site` the name of the op in the source, and `where` its file:line. `within` names the
+    graph replay that contains the op (`dpsim.contract.rules.replay_frame`). If the rank left the op out, `where` is the
+    line of its peers' op. `service` is the name if the rank is a service. If several ranks did the same, `ranks` lists
+    them and `rank` is the first; `every` is True if they are all ranks.
     """
 
     rank: int
@@ -108,7 +111,7 @@ class Culprit:
 
     @property
     def who(self) -> str:
-        """The rank in words, or all culprits.
+        """Returns the blamed ranks in words.
 
         >>> Culprit(1, 0, "dp.agree", "").who, Culprit(0, 0, "dp.agree", "", ranks=(0, 2)).who
         ('rank 1', 'ranks 0, 2')
@@ -117,7 +120,7 @@ class Culprit:
 
     @staticmethod
     def of(rank: int, record: Record, within: str = "") -> Culprit:
-        """The culprit that issued an op."""
+        """Returns the culprit for an op of a rank. `within` names its replay."""
         return Culprit(rank, record.step, record.site, record.where, record.thread, within)
 
     def __str__(self) -> str:
@@ -131,10 +134,10 @@ class Culprit:
 class Finding:
     """A violation that a check found.
 
-    `position` orders findings by cause: (step, index of the op in a journal); the smallest is the primary one.
-    `message` is one line; `details` are further lines for the report. `ground`: the evidence against the culprit, in
-    parts of a line ("step tags differ in 7 of 7 later pairs"). `waits`: the chain of waits from the rank that shows the
-    hang to the culprit, in parts of a line.
+    `position` is (step, index of the op in its journal). Findings are sorted by it, so that the first is the cause: the
+    primary finding. `message` is one line, and `details` are further lines for the report. `ground` is the evidence
+    against the culprit, in parts of a line ("step tags differ in 7 of 7 later pairs"). `waits` is the chain of waits
+    from the blocked rank to the culprit, in parts of a line.
     """
 
     check: str
@@ -148,12 +151,12 @@ class Finding:
 
 
 def matches(klass: str, pattern: str) -> bool:
-    """Whether a class is the pattern, matches it as a shell wildcard, or lies below it."""
+    """Returns whether a class equals the pattern, matches it as a shell wildcard, or lies below it."""
     return klass.startswith(f"{pattern}:") or (fnmatchcase(klass, pattern) if wild(pattern) else klass == pattern)
 
 
 def wild(pattern: str) -> bool:
-    """Whether a pattern has characters that a shell expands."""
+    """Returns whether a pattern contains shell wildcards."""
     return "*" in pattern or "?" in pattern or "[" in pattern
 
 
@@ -221,14 +224,14 @@ CLASSES = (
     "LEFTOVER:SEND",
     "LEFTOVER:RECV",
 )
-"""All classes that a finding can have. A part in angle brackets can be any word, or several."""
+"""All classes that a finding can have. A part in angle brackets stands for any word, or several."""
 
 REUSE = ("RACE:REUSED_IN_FLIGHT", "STALE:REUSED_BLOCK")
-"""The classes that a run shows only if its backend says where memory lies."""
+"""The classes that need the addresses of memory. A run shows them only if its backend records these."""
 
 
 def can_match(known: str, pattern: str) -> bool:
-    """Whether the pattern selects the class, or one of the classes of a class with angle brackets."""
+    """Returns whether the pattern selects the class. For a class with angle brackets, one possible word suffices."""
     fixed, angle, _ = known.partition("<")
     if not angle:
         return matches(known, pattern)
@@ -239,10 +242,11 @@ def can_match(known: str, pattern: str) -> bool:
 
 
 def covers(known: str, pattern: str) -> bool:
-    """Whether the pattern selects the class, and all classes of a class with angle brackets.
+    """Returns whether the pattern selects the class. For a class with angle brackets, it must select all possible
+    words.
 
-    >>> covers("CRASH:<EXCEPTION>", "CRASH:*"), covers("CRASH:<EXCEPTION>", "CRASH:V*")
-    (True, False)
+        >>> covers("CRASH:<EXCEPTION>", "CRASH:*"), covers("CRASH:<EXCEPTION>", "CRASH:V*")
+        (True, False)
     """
     fixed, angle, _ = known.partition("<")
     if not angle:
@@ -251,7 +255,9 @@ def covers(known: str, pattern: str) -> bool:
 
 
 def pattern_problem(pattern: str) -> str | None:
-    """The error of a pattern that can select no finding, with the nearest class; None for a good pattern."""
+    """Returns an error message for a pattern that can select no finding, with the nearest class. None for a good
+    pattern.
+    """
     if pattern in CLASSES or any(can_match(known, pattern) for known in CLASSES):
         return None
     parts = [known.partition(":<")[0].split(":") for known in CLASSES]

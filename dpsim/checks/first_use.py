@@ -1,17 +1,17 @@
-"""Runs that hang because a host stands in its first use of a communicator: a part of `limits`.
+"""First use: finds hosts that block each other because each creates a communicator first with another peer.
 
-If ranks make communicators at first use (`World.lazy`), that use is a meeting: the host waits in the call until all
-members have made theirs. For transfers outside a group, each pair of ranks has a communicator. So ranks may wait in a
-cycle:
+NCCL creates a communicator when ranks use it for the first time. If the scenario models this (`World.lazy`), the host
+waits in its first call until all members make theirs. For a send or receive outside a group, each pair of ranks has its
+own communicator. So ranks may wait in a cycle:
 
     rank 0   send to 1   recv from 2
     rank 1   send to 2   recv from 0
     rank 2   send to 0   recv from 1        ->   HANG:HOST:FIRST_USE
 
-Or a chain of such ranks ends at one that waits for their next op.
+Instead of a cycle, the ranks may form a chain. The last rank of the chain then waits for a later op of these ranks.
 
-The culprit is the line, if all ranks of a cycle stand at one line. Otherwise a cycle has none. For a chain it is the
-first rank.
+If all ranks of a cycle wait at one source line, the culprit is that line. Otherwise a cycle has no culprit. The culprit
+of a chain is its first rank.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ FEW = 8
 
 
 def absent(run_index: RunIndex, entry: Entry) -> tuple[int, ...]:
-    """The members that a rank waits for in its first use of a communicator; empty if this call is no such use."""
+    """Returns the members that have not made their first call on this communicator. Empty if `entry` is no
+    first use.
+    """
     raw = entry.raw
     if not run_index.world.lazy or raw[KIND] not in ("collective", "transfer") or raw[STREAM] is None:
         return ()
@@ -36,14 +38,16 @@ def absent(run_index: RunIndex, entry: Entry) -> tuple[int, ...]:
 
 
 def _members(run_index: RunIndex, raw: RawRecord, rank: int) -> tuple[int, ...]:
-    """The members of the communicator that a call needs: those of its pair, or all."""
+    """Returns the ranks that a call's communicator connects: both ranks of a transfer outside a group, or
+    all members.
+    """
     if raw[KIND] == "transfer" and raw[TRANSFER_GROUP] is None:
         return min(rank, raw[TRANSFER_PEER]), max(rank, raw[TRANSFER_PEER])
     return run_index.communicator(raw[COMMUNICATOR]).ranks
 
 
 def _came(run_index: RunIndex, rank: int, name: str, members: Sequence[int]) -> bool:
-    """Whether a rank has used the communicator."""
+    """Returns whether a rank has used the communicator on its device."""
     return any(
         raw[KIND] in ("collective", "transfer")
         and raw[STREAM] is not None
@@ -54,7 +58,7 @@ def _came(run_index: RunIndex, rank: int, name: str, members: Sequence[int]) -> 
 
 
 def where(run_index: RunIndex, entry: Entry) -> str:
-    """A rank in its first use, in words."""
+    """Returns a line about a rank that waits in a first use."""
     record = entry.record
     said = _first(run_index, entry, ranks_text(absent(run_index, entry)))
     return (
@@ -69,7 +73,10 @@ def _first(run_index: RunIndex, entry: Entry, others: str) -> str:
 
 
 def finding(run_index: RunIndex, standing: Mapping[int, Entry], details: Sequence[str]) -> Finding:
-    """The finding for ranks that each stand in a first use: their cycle, or else the longest chain."""
+    """Returns the finding for ranks that each wait in a first use: their cycle, or else the longest chain.
+
+    `standing` maps each such rank to its call.
+    """
     ways = [_way(run_index, standing, rank) for rank in standing]
     way = next((way for way in ways if way[0] == way[-1]), max(ways, key=len))
     ranks = [rank for rank in dict.fromkeys(way) if rank in standing]
@@ -92,8 +99,9 @@ def finding(run_index: RunIndex, standing: Mapping[int, Entry], details: Sequenc
 
 
 def _way(run_index: RunIndex, standing: Mapping[int, Entry], start: int) -> list[int]:
-    """The path from one rank to the rank that it waits for, and so on. It ends at a rank without a first use. If a rank
-    repeats, the path is the cycle.
+    """Returns the path from rank `start` along the first absent member of each call.
+
+    The path ends at a rank that waits in no first use. If it reaches a rank twice, only the cycle is returned.
     """
     way = [start]
     while way[-1] in standing:
@@ -118,7 +126,7 @@ def _told(run_index: RunIndex, entries: Sequence[Entry], way: Sequence[int]) -> 
 
 
 def _end(run_index: RunIndex, rank: int) -> str:
-    """The position of the rank that ends a chain."""
+    """Returns what the last rank of a chain does, in words."""
     last, end = run_index.last(rank), run_index.end(rank)
     if last is None or end != "blocked":
         return {"finished": "has ended", "blocked": "did nothing"}.get(end, end)

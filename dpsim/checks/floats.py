@@ -1,9 +1,9 @@
-"""Floats: a maximum or minimum with a NaN has no defined result.
+"""Floats: finds a NaN in the input of a maximum or minimum. Libraries may keep the NaN or lose it.
 
     rank 1 brings a NaN to an all_reduce with max   ->   UNDEFINED:NAN, culprit rank 1, at its call
 
-The backend sees which members brought a NaN (`Run.undefined`). Every backend sees the arrays of hosts, and the
-simulation also those of devices.
+The backend notes which members contributed a NaN (`Run.undefined`). Every backend inspects arrays of hosts. Only the
+simulation also inspects buffers of devices.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpsim.contract.undefined import Undefined
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """One finding for each place and communicator, at the first member that brought a NaN there."""
+    """Returns one finding for each site and communicator, for the first member that contributed a NaN there."""
     first: dict[tuple[str, str], list[Entry]] = {}
     for one in run_index.run.undefined:
         entry = _entry(run_index, one)
@@ -29,7 +29,7 @@ def _position(entry: Entry) -> tuple[int, int, int]:
 
 
 def _entry(run_index: RunIndex, one: Undefined) -> Entry | None:
-    """The call of the member that brought the NaN."""
+    """Returns the call of the member that contributed the NaN, or None."""
     own = run_index.collectives[one.communicator].get(one.rank, ())
     calls = [entry for entry in own if entry.raw[KIND] == "collective" and entry.raw[SITE] == one.site]
     return next((entry for entry in calls if entry.raw[ORDINAL] == one.ordinal), None)

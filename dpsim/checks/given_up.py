@@ -1,10 +1,11 @@
-"""Communicators that a member has aborted: peers that wait there (a part of deadlock), and calls that the abort broke
-off (which the ledger ignores).
-
-All members had joined the op in which such peers wait, and one of them left before it was over for all.
+"""Given up: handles communicators that a member aborted, as in ncclCommAbort. The ledger and the deadlock check use it.
 
     rank 0   all_reduce on dp #3   abort dp       the abort broke #3 off, so the ledger ignores it
     rank 1   ended                                without the abort, rank 1 left #3 out
+
+Call #3 of rank 0 never completes, because rank 0 aborted its communicator. So the ledger does not blame rank 1 for #3.
+Peers that had joined a collective with the aborting rank may still wait in it. The deadlock check then blames the
+abort.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ABORTED = "HANG:COLLECTIVE:ABORTED"
 
 
 def left_standing(run_index: RunIndex, blocked: list[int]) -> Finding | None:
-    """The finding if a rank aborted a communicator in which a peer waits that did not abort, after all had joined."""
+    """Returns a finding if all members had joined a collective, one of them aborted, and a peer in it did not abort."""
     for communicator, members in run_index.aborted.items():
         stand = [rank for rank in blocked if rank in run_index.collectives[communicator] and rank not in members]
         if stand:
@@ -40,7 +41,7 @@ def left_standing(run_index: RunIndex, blocked: list[int]) -> Finding | None:
 def without_broken_off(
     run_index: RunIndex, communicator: str, members: dict[int, list[Entry]]
 ) -> dict[int, list[Entry]]:
-    """The calls of each member, without those that its abort broke off and that no other member joined."""
+    """Returns the calls of each member, without those that its abort broke off and that no other member joined."""
     gave_up = run_index.aborted.get(communicator, set())
     others = [len(own) for rank, own in members.items() if rank not in gave_up]
     if not gave_up or not others:
@@ -52,13 +53,13 @@ def without_broken_off(
 
 
 def _ended(run_index: RunIndex, communicator: str, own: list[Entry]) -> int:
-    """The number of calls of a rank that aborted, up to the last one with a known end."""
+    """Returns the number of calls of an aborting rank, up to the last one that certainly completed."""
     if not own:
         return 0
     journal = run_index.run.journals[own[0].rank]
     learned = {raw[ADDRESS] for raw in journal if raw[KIND] == "learned" and raw[LEARNED_OUTCOME] != BROKEN_OFF}
     at = next(at for at, raw in enumerate(journal) if _aborts(raw, communicator))
-    passed = passed_on_streams(journal[:at])  # behind the abort, streams continue past the broken work
+    passed = passed_on_streams(journal[:at])  # after the abort, streams continue past the broken work
 
     def ended(entry: Entry) -> bool:
         if entry.raw[STREAM] is None:

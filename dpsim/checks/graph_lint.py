@@ -1,18 +1,20 @@
-"""Graph lint: mistakes in captured graphs that no call refuses and that do not stop the run.
+"""Graph lint: finds mistakes in captured CUDA graphs that neither raise an error nor stop the run.
 
-* GRAPH:HOST_EFFECT: a host thread sent a message while it captured, or set a key of a store. That happened once, and no
-  replay does it. A stage that waits for one in each step hangs.
-* GRAPH:UNPAIRED: in one collective or transfer some members replay a captured call and others make an eager one, or a
-  call of another capture. The hardware pairs them as they arrive; NCCL requires all or none, of the same capture.
+* GRAPH:HOST_EFFECT: a host thread sent a message, or set a key of a store, while it captured. This happened once, at
+  capture, and no replay repeats it. A peer that waits for one message in each step then hangs.
+* GRAPH:UNPAIRED: in one collective or transfer, some members replay a captured call. The others call eagerly, or replay
+  a
+  call of another capture. NCCL requires that all members replay the same capture, or that none does.
 
     rank 0   capture g: all_reduce    replay g          step 2: all_reduce #1 is call 0 of capture 0
     rank 1   capture g: all_reduce    all_reduce        step 2: all_reduce #1 is eager            ->   GRAPH:UNPAIRED
 
-Captures pair up by their order, whatever the names of their graphs. If ranks captured differently, the finding lists
-the captures of each rank. For an eager rank, it also lists the captures that the rank gave up before.
+The captures of different ranks correspond by their order, whatever the names of their graphs. If ranks captured
+different calls, the finding lists the captures of each rank. For a member that called eagerly, it also lists the
+captures that the rank had abandoned.
 
-A call that a capture forbids raises at once, and needs no check. `stale` finds replays that use freed memory. Prior
-art: NCCL's documentation of CUDA graphs, "captured or not must be uniform over the ranks".
+This check ignores calls that a capture forbids, because they raise at once. The check `stale` finds replays that use
+freed memory. Source: NCCL's documentation of CUDA graphs, "captured or not must be uniform over the ranks".
 """
 
 from __future__ import annotations
@@ -43,11 +45,13 @@ from dpsim.contract.rules.replay_frame import UNCOUNTED
 from dpsim.contract.words import counted, ranks_text, short
 
 Line: TypeAlias = str | tuple[str, int, int]
-"""Calls that pair up in order: collectives of a communicator, or transfers there from one rank to another."""
+"""Calls that pair up in order: the collectives of a communicator, or its transfers from one rank to another."""
 
 
 class CapturedCall(NamedTuple):
-    """A captured call: the number of the capture among those with calls of that line, and its number in it."""
+    """A captured call. `capture` counts the captures with calls of its line, and `number` counts the calls in the
+    capture.
+    """
 
     capture: int
     number: int
@@ -59,7 +63,9 @@ GOES_OUT = frozenset({"collective", "transfer"})
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """At most one finding for messages, and one for each communicator and each direction between two ranks."""
+    """Returns at most one finding for host effects, and one for each communicator and each direction
+    between two ranks.
+    """
     journals = run_index.run.journals
     if not any(map(has_graphs, journals)):
         return []
@@ -75,12 +81,12 @@ def check(run_index: RunIndex) -> list[Finding]:
 
 
 def has_graphs(journal: list[RawRecord]) -> bool:
-    """Whether the rank captured anything."""
+    """Returns whether the rank captured anything."""
     return any(raw[KIND] == "capture" for raw in journal)
 
 
 def calls(rank: int, journal: list[RawRecord]) -> dict[Line, list[CapturedCall]]:
-    """By line, the calls on the device in order."""
+    """Returns the calls of a rank's device by line. Each is the captured call that was replayed, or EAGER."""
     captured: dict[str, dict[Line, list[CapturedCall]]] = {}  # by graph
     captures: Counter[Line] = Counter()
     found: dict[Line, list[CapturedCall]] = {}
@@ -110,7 +116,10 @@ def calls(rank: int, journal: list[RawRecord]) -> dict[Line, list[CapturedCall]]
 
 
 def _line(rank: int, kind: str, raw: Sequence[Any], shift: int = 0) -> Line:
-    """The line of a record, or of the fields that a capture keeps of it, which are `shift` places further left."""
+    """Returns the line of a raw record.
+
+    A `kept` record contains only the fields that a capture keeps of a call. There, the indexes are smaller by `shift`.
+    """
     name: str = raw[COMMUNICATOR - shift]
     if kind == "collective":
         return name
@@ -123,8 +132,9 @@ def _kept_line(rank: int, raw: RawRecord) -> Line:
 
 
 def agreed(journals: list[list[RawRecord]]) -> bool:
-    """Whether there is nothing to find. There is no message in a capture, and all members with calls of a line captured
-    and replayed the same ones.
+    """Returns whether this check certainly finds nothing.
+
+    No rank has a host effect in a capture, and on each line all members captured and replayed the same calls.
     """
     known: dict[Line, list[CapturedCall]] = {}
     for rank, journal in enumerate(journals):
@@ -137,9 +147,7 @@ def agreed(journals: list[list[RawRecord]]) -> bool:
 
 
 def _sent(journal: list[RawRecord]) -> list[int]:
-    """The places where a thread sent messages, or set keys of a store, within a capture that kept a call of this
-    thread.
-    """
+    """Returns the indexes of messages and store writes by a thread that took part in the current capture."""
     found: list[int] = []
     sent: list[int] = []
     threads: set[str] = set()
@@ -181,7 +189,7 @@ def _messages(run_index: RunIndex) -> list[Finding]:
 def _unpaired(
     run_index: RunIndex, name: Line, members: dict[int, list[Entry]], paired: list[dict[Line, list[CapturedCall]]]
 ) -> Finding | None:
-    """The first collective or transfer whose members differ."""
+    """Returns a finding for the first collective or transfer of a line whose members are not paired, or None."""
     rows = {rank: paired[rank].get(name, []) for rank in members}
     for seq in range(max(map(len, rows.values()), default=0)):
         here = {rank: row[seq] for rank, row in rows.items() if seq < len(row)}
@@ -200,34 +208,37 @@ def _finding(
     record = first.record
     before = {rank: run_index.run.journals[rank][: members[rank][seq].at] for rank in here}
     differ, captures = _captures_told(name, {rank: captured(rank, name, journal) for rank, journal in before.items()})
-    how = "; ".join(
-        f"{ranks_text(some)} {_way(run_index, way, name, members[some[0]][seq])}"
+    sides = [
+        _side(run_index, some, way, name, members[some[0]][seq])
         for way, _ in ways
         for some in [[rank for rank, call in here.items() if call == way]]
-    )
+    ]
     return Finding(
         check="graph_lint",
         klass="GRAPH:UNPAIRED",
-        message=f"{record.site} ({record.describe()}) in step {record.step} is made by {how}; all members have to make "
-        f"it eagerly, or all in a replay of the same capture{differ and f'; {differ}'}",
+        message=f"{record.site} ({record.describe()}) is unpaired in step {record.step}; all members have to call it "
+        f"eagerly, or all to replay it from the same capture: {'; '.join(sides)}{differ and f'; {differ}'}",
         culprit=run_index.culprit(first) if usual is not None else None,
         position=run_index.position(first),
-        details=(*captures, *_given_up({rank: before[rank] for rank, call in here.items() if call == EAGER})),
+        details=(*sides, *captures, *_given_up({rank: before[rank] for rank, call in here.items() if call == EAGER})),
     )
 
 
-def _way(run_index: RunIndex, way: CapturedCall, name: Line, entry: Entry) -> str:
+def _side(run_index: RunIndex, ranks: list[int], way: CapturedCall, name: Line, entry: Entry) -> str:
+    """What some ranks do, with the line of the first of them."""
+    who, s = ranks_text(ranks), "s" * (len(ranks) == 1)
     where = f" at {entry.record.where}" if entry.record.where else ""
     if way == EAGER:
-        return f"eagerly{where}"
+        return f"{who} call{s} it eagerly{where}"
     journal = run_index.run.journals[entry.rank][: entry.at]
     graph = next(raw[GRAPH] for raw in reversed(journal) if raw[KIND] == "replay")
     own = dict(captured(entry.rank, name, journal))[graph]
-    return f"as call {way.number + 1} of the {own} that graph {graph} captured{where}, in {run_index.within(entry)}"
+    call = f"call {way.number + 1} of {own}{where and f', captured{where}'}"
+    return f"{who} replay{s} it in {run_index.within(entry)}, as {call}"
 
 
 def captured(rank: int, name: Line, journal: Sequence[RawRecord]) -> list[tuple[str, int]]:
-    """The graphs with calls of a line that a rank captured, in order, and the number of these calls in each."""
+    """Returns the graphs that a rank captured with calls of a line, in order, and the number of these calls in each."""
     found, own = [], 0
     for raw in journal:
         if raw[KIND] == "kept" and raw[KEPT_CALL] in GOES_OUT:
@@ -240,20 +251,26 @@ def captured(rank: int, name: Line, journal: Sequence[RawRecord]) -> list[tuple[
 
 
 def _captures_told(name: Line, rows: dict[int, list[tuple[str, int]]]) -> tuple[str, list[str]]:
-    """The first difference between the captures of ranks, in words, and the captures of each rank; empty if all are
-    alike. For ranks without a common name of a graph, only the calls count.
+    """Returns the first difference between the ranks' captures in words, and a line for the captures of each rank.
+
+    Both are empty if the captures are equal. If the ranks have no graph name in common, only the numbers of calls
+    count.
     """
     named = bool(set.intersection(*({graph for graph, _ in row} for row in rows.values())))
     at = first_difference([row if named else [calls for _, calls in row] for row in rows.values()])
     if at is None:
         return "", []
-    line = name if isinstance(name, str) else f"{name[0]} from rank {name[1]} to rank {name[2]}"
+    line = _line_text(name)
     firsts = _folded({rank: _captured_text(row[at : at + 1]) for rank, row in rows.items()})
-    differ = f"what they captured on {line} differs from capture {at + 1} on: " + ", ".join(
-        f"{what} on {ranks}" for ranks, what in firsts
+    differ = f"the captures on {line} differ from capture {at + 1} on: " + ", ".join(
+        f"{ranks} captured {what}" for ranks, what in firsts
     )
     whole = _folded({rank: _captured_text(row) for rank, row in rows.items()})
     return differ, [f"{ranks} captured on {line}, in order: {what}" for ranks, what in whole]
+
+
+def _line_text(name: Line) -> str:
+    return name if isinstance(name, str) else f"{name[0]} from rank {name[1]} to rank {name[2]}"
 
 
 def _captured_text(row: list[tuple[str, int]]) -> str:
@@ -262,7 +279,7 @@ def _captured_text(row: list[tuple[str, int]]) -> str:
 
 
 def _given_up(eager: dict[int, list[RawRecord]]) -> list[str]:
-    """The captures that ranks gave up and did not repeat."""
+    """Returns lines about the captures that ranks abandoned and did not repeat."""
     texts = {}
     for rank, journal in eager.items():
         last = {raw[GRAPH]: raw for raw in journal if raw[KIND] == "capture"}
@@ -273,7 +290,7 @@ def _given_up(eager: dict[int, list[RawRecord]]) -> list[str]:
 
 
 def _folded(texts: dict[int, str]) -> list[tuple[str, str]]:
-    """Ranks with the same text, together."""
+    """Returns each text once, with all ranks that share it."""
     sides: dict[str, list[int]] = {}
     for rank, text in texts.items():
         sides.setdefault(text, []).append(rank)

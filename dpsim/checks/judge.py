@@ -1,18 +1,23 @@
-"""All checks on one run; the findings in order of cause, without those that a scenario switches off.
+"""Judge: runs all checks on a run, and returns the findings in order of cause.
 
     findings = judge(world, run)
     findings = judge(world, run, ["RACE:*"])            # does not run the check of races
     kept, off = switch_off(findings, ["HANG:*"])        # off: {"HANG:*": 2}
 
-A scenario switches findings off by class, and this module counts them. If it switches off all classes of a check, this
-module does not run the check; `not_run` names it. A check that stops at the first difference of a communicator does not
-report later ones, even if the first is switched off. This module also skips checks that the `certificate` certifies, if
-the other checks find nothing.
+A scenario may switch classes of findings off. `switch_off` removes them and counts them for the report. If a scenario
+switches off all classes of a check, the judge does not run this check, and `not_run` names it. A check may stop at the
+first difference of a communicator. It then reports no later difference, even if the first one is switched off.
 
-`not_claimed` names classes that need facts which a backend does not provide. If the machine took a resource away from a
-run (`Run.lost`), only the acts of ranks are judged, and not what is missing. Nothing
-is judged once a rank may have learned of the loss (`behind_loss`). If the bound on ops ended a run
-(`Run.overdue`), this is the finding. It has no hangs, because all actors might have continued.
+The judge also skips each check that the `certificate` proves to pass. If another check finds something, the proof is no
+longer valid, and the judge runs all checks.
+
+Three kinds of run are special:
+
+* The machine took a process away (`Run.lost`): only what ranks did is judged, and missing ops are not. If a rank may
+  have noticed the loss, nothing is judged (`behind_loss`).
+* A run exceeded its bound on ops (`Run.overdue`): this is a finding. Hangs are not reported, because actors could have
+  continued.
+* The backend does not record addresses of memory: `not_claimed` names the classes that need them.
 """
 
 from __future__ import annotations
@@ -47,7 +52,7 @@ from dpsim.contract.world import Run, World
 
 
 class Check(NamedTuple):
-    """A check, and patterns for the classes that it finds."""
+    """A check function, and patterns for the classes that it finds."""
 
     run: Callable[[RunIndex], list[Finding]]
     finds: tuple[str, ...]
@@ -76,19 +81,20 @@ EVERY: dict[str, Callable[[RunIndex], list[Finding]]] = {
     "fault": partial(fault.check, every=True),
     "deadlock": deadlock.every,
 }
-"""These leave out what another finding explains. If a scenario switches that finding off, they have to report
-everything.
+"""Variants of checks that report everything, even what another finding explains.
+
+The judge uses them if the user switched off the findings that would explain the others.
 """
 
 OF_ENDS = ("HANG", "LIVELOCK", "PROGRESS", "CRASH", "DEATH", "LEFTOVER")
-"""Classes of findings about the ends of ranks, or about ops that are missing."""
+"""Classes of findings about how ranks end, or about missing ops."""
 
 
 def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
-    """The findings in step order, then by place within the step; the first is the primary one. Empty if all holds.
+    """Returns the findings, sorted by step and then by position within the step. The first one is the primary finding.
 
-    `off`: patterns that are switched off. Checks that can find only these do not run; the result has all findings of
-    the others.
+    Empty if the run passes. `off` contains patterns of classes that are switched off. A check that can find only these
+    does not run, but the result still contains all findings of the other checks.
     """
     idle = _idle(tuple(off))
     passed = certified(world, run, idle)
@@ -121,7 +127,7 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
 
 
 def _named(world: World, finding: Finding) -> Finding:
-    """Put names of services into a finding; checks use numbers."""
+    """Returns the finding with names of services instead of their numbers. Checks use numbers."""
 
     def said(text: str) -> str:
         return with_services(text, world.size, world.services)
@@ -135,12 +141,12 @@ def _named(world: World, finding: Finding) -> Finding:
 
 @lru_cache(maxsize=64)
 def _idle(off: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of checks that do not run. Cached, because thousands of runs have the same patterns."""
+    """Returns the names of the checks that do not run. Cached, because thousands of runs have the same patterns."""
     return tuple(not_run(off))
 
 
 def not_run(off: Sequence[str]) -> dict[str, list[str]]:
-    """The checks whose classes are all switched off, and the patterns that do it.
+    """Returns the checks whose classes are all switched off, each with the patterns that do so.
 
     >>> not_run(["RACE:*", "CRASH"])
     {'race': ['RACE:*']}
@@ -153,8 +159,9 @@ def not_run(off: Sequence[str]) -> dict[str, list[str]]:
 
 
 def switch_off(findings: Iterable[Finding], patterns: Sequence[str]) -> tuple[list[Finding], dict[str, int]]:
-    """The findings that no pattern selects, and the number that each pattern removed. If several select a finding, the
-    first counts.
+    """Returns the findings that no pattern selects, and how many findings each pattern removed.
+
+    If several patterns select a finding, the first one counts.
     """
     kept: list[Finding] = []
     counts = dict.fromkeys(patterns, 0)
@@ -168,8 +175,10 @@ def switch_off(findings: Iterable[Finding], patterns: Sequence[str]) -> tuple[li
 
 
 def not_claimed(run: Run, pattern: str) -> str | None:
-    """The reason why this run can show no finding of the pattern, or None. Its backend (gloo) does not say where memory
-    lies, and the pattern selects only classes about reused memory.
+    """Returns the reason why this run can show no finding of the pattern, or None.
+
+    The reason is that the pattern selects only classes about reused memory, and the backend (gloo) records no
+    addresses.
     """
     needs = all(known in REUSE for known in CLASSES if can_match(known, pattern))
     if not needs or any(raw[ALLOC_PLACE] for journal in run.journals for raw in journal if raw[KIND] == "alloc"):
@@ -178,7 +187,7 @@ def not_claimed(run: Run, pattern: str) -> str | None:
 
 
 def counted(counts: dict[str, int]) -> dict[str, int]:
-    """The counts, without patterns that concern only checks that did not run."""
+    """Returns the counts without patterns that concern only checks that did not run."""
     idle = not_run(list(counts))
     ran = [known for name, check in CHECKS.items() if name not in idle for known in check.classes]
     return {
@@ -187,7 +196,7 @@ def counted(counts: dict[str, int]) -> dict[str, int]:
 
 
 def switched_off_text(counts: dict[str, int]) -> str:
-    """One line on the switched-off findings, even if there were none; empty without patterns.
+    """Returns one line about the switched-off findings, even if their number is 0. Empty without patterns.
 
     >>> switched_off_text({"MISMATCH:*": 2, "CRASH": 0})
     '2 findings switched off: 2 by MISMATCH:*, 0 by CRASH'

@@ -1,31 +1,30 @@
-"""Ledger: the members of a group make the same collectives, in the same steps (I-ES-1, I-DP-2).
-
+"""Ledger: checks that all members of a group make the same collectives in the same steps (invariants I-ES-1, I-DP-2).
 If a rank leaves out one collective, its next call silently pairs up with the skipped call of its peers, perhaps for an
-hour. So the ledger does not compare calls by their pairs but by their **step tag**. Within a step, every member's list
-of (op, count, dtype, root, reduction, sizes) must be the same. A member that is still within the step may have a
-shorter list. A member that has left the step has left a call out.
+hour. So the ledger does not compare the calls that paired up. It compares the calls of one **step**, a number that the
+program sets. Within a step, the lists of (op, count, dtype, root, reduction, sizes) of all members must be equal. If a
+member's list is shorter, the member may still be in this step. If it has moved on to the next, it left a call out.
 
     step         4           5           6
     rank 0   agree(16)   agree(16)   agree(16)
     rank 1   agree(16)       -       agree(16)
 
-Rank 1 left out agree in step 5, although the hang shows at the end of the run.
-
+Rank 1 left out agree in step 5, although the run hangs only at its end.
 A rank may also hang *within* the step in which it left a call out, because its next collective is on another
-communicator. Then the usual order of communicators in a step shows that the rank is past the call.
+communicator. Then the order of communicators in other steps shows that the rank is past the call (`usual_step`).
 
-If a rank broke a call off with an abort, and no other member joined it, the call does not count (`given_up`).
+The ledger makes further comparisons. It compares the sites (names in the source) of equal calls, because two members
+may swap two calls (`crosswise`). Sites also show at which call a difference began (`apart`). In an all_to_all, member i
+has to send to j as many elements as j expects. The two sides of a transfer have to agree (`transfers`). The ledger
+ignores calls that an abort of the communicator broke off (`given_up`).
 
-If the sites of members differ before their calls do, the culprit begins at the first different site (`apart`).
+The culprit follows from these rules, in this order:
 
-The ledger also compares the sites of equal calls: members may pair up `crosswise`.
+1. A rank that did nothing in a step left out the step, even if most ranks did nothing.
+2. A rank without a call is wrong if every earlier step has one on all ranks.
+3. The majority is right.
+4. The side that follows the pattern of the other steps is right (`usual_step`).
 
-The ledger compares the pieces of an all_to_all. The piece that member i sends to j has to be the one that j expects
-from i. It also compares the two sides of a transfer (`transfers`).
-
-A rank that did nothing in a step left it out, even if most ranks did. So did a rank without a call where every step
-before has one. Otherwise the majority is right, and without a majority the usual step decides. If that does not decide
-either, the finding blames no rank, and it guesses whether a call is missing or one too many.
+If no rule decides, the finding has no culprit. Its class is then a guess whether one call is missing or one too many.
 """
 
 from __future__ import annotations
@@ -56,8 +55,9 @@ from dpsim.contract.words import ranks_text, times
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """At most one finding for each communicator, and for each pair of ranks that transfer: later differences follow
-    from the first.
+    """Returns at most one finding for each communicator, and for each pair of ranks that transfer.
+
+    Later differences of the same communicator follow from the first.
     """
     findings = transfers.unequal(run_index) + made_groups.unlike(run_index)
     apart = made_groups.apart(run_index)
@@ -87,8 +87,9 @@ def check(run_index: RunIndex) -> list[Finding]:
 
 
 def _alike(rows: list[list[Entry]]) -> tuple[bool, bool]:
-    """Whether all members made the same calls, none of them with sizes, and whether at the same sites. This quickly
-    recognises the usual case.
+    """Returns whether all members made equal calls without per-peer sizes, and whether they made them at equal sites.
+
+    This fast test recognises the usual case.
     """
     first, sites_alike = rows[0], True
     if any(len(row) != len(first) for row in rows):
@@ -124,7 +125,7 @@ def _first(run_index: RunIndex, communicator: str, members: dict[int, list[Entry
 
 
 def _pieces(run_index: RunIndex, communicator: str, members: dict[int, list[Entry]]) -> Finding | None:
-    """The first collective in which one member sends another a piece of unexpected size."""
+    """Returns a finding for the first collective in which one member sends another a part of unexpected size."""
     ranks, size = list(members), len(members)
     for calls in zip(*members.values(), strict=False):
         rules = COLLECTIVES.get(calls[0].raw[OP], UNKNOWN)
@@ -182,7 +183,7 @@ def _blame(
 ) -> Finding:
     idle = [rank for rank in calls if not usual.took_part(rank, step)]
     busy = [rank for rank in calls if rank not in idle]
-    if not idle:  # ranks without a call where every step before has one, even if they are the majority
+    if not idle:  # ranks without a call although every earlier step has one, even if they are the majority
         idle = usual.without_usual_calls(communicator, step, {rank: len(own) for rank, own in calls.items()})
         busy = [rank for rank in calls if rank not in idle]
     parted = (busy, idle) if idle and len({calls[rank] for rank in busy}) == 1 else split(calls)
@@ -243,8 +244,10 @@ def _blame(
 
 
 def _own(run_index: RunIndex, communicator: str, rank: int, reference: list[Entry], index: int) -> Entry:
-    """The call that a rank left out, at its own site: a broadcast's root may have another site than its receivers.
-    Another step in which it made the same number of calls shows this site; otherwise it is the site of the others.
+    """Returns the call that a rank left out, at the rank's own site.
+
+    The root of a broadcast may call at another site than its receivers. A step in which the rank made equally many
+    calls shows its site. Otherwise the result is the call of its peer.
     """
     own, site = run_index.collectives[communicator][rank], call(reference[index]).site
     if all(call(entry).site != site for entry in own):
@@ -255,7 +258,9 @@ def _own(run_index: RunIndex, communicator: str, rank: int, reference: list[Entr
 
 
 def _of_replay(run_index: RunIndex, entry: Entry, rank: int) -> str:
-    """The replay of a call that a rank left out, and whether that rank replayed the graph in this step."""
+    """Returns the graph replay that made a call, and whether the rank that left it out replayed this graph
+    in the step.
+    """
     at = replay_at(run_index.run.journals[entry.rank], entry.at)
     if at is None:
         return ""
@@ -269,7 +274,7 @@ def _of_replay(run_index: RunIndex, entry: Entry, rank: int) -> str:
 
 
 def _list(run_index: RunIndex, entries: list[Entry]) -> str:
-    """Calls of a step in words; the calls of one replay are one entry, and so are many equal calls."""
+    """Returns the calls of a step in words. The calls of one replay are one entry, and so are several equal calls."""
     told = []
     for of, some in groupby(entries, run_index.within):
         said = ", ".join(_alike_calls(list(own)) for _, own in groupby(some, _kind_of_call))
@@ -282,7 +287,7 @@ def _kind_of_call(entry: Entry) -> tuple[object, ...]:
 
 
 def _alike_calls(entries: list[Entry]) -> str:
-    """Consecutive calls that differ only in their numbers."""
+    """Returns consecutive calls in words that differ only in their sequence numbers."""
     calls = [call(entry) for entry in entries]
     if len(calls) > 2:
         return f"{calls[0].describe()} to #{calls[-1].seq} at {calls[0].where}"

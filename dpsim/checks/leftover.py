@@ -1,16 +1,15 @@
-"""Leftover: unfinished ops of a program that reached its end.
+"""Leftover: finds ops that a program began and never completed, although the program reached its end.
 
-* LEFTOVER:NEVER_AWAITED: an op that learns something, and whose result the program never awaited. The program does not
-  know whether it succeeded, or happened.
-* LEFTOVER:SEND, LEFTOVER:RECV: a transfer whose other side the peer's program never called. The next transfer between
+* LEFTOVER:NEVER_AWAITED: the program never awaited the result of an op. So it does not know whether the op succeeded.
+* LEFTOVER:SEND, LEFTOVER:RECV: a transfer for which the peer's program made no matching call. The next transfer between
   the two ranks would pair up with it.
 
       rank 0   send   send   ended
       rank 1   recv          ended      ->   LEFTOVER:SEND
 
-The check looks only at programs that ended. A program that stands in an idle get, raised or died might have finished
-the op later. A message that no rank took is no leftover, because a program may abandon a mailbox. For each site, and
-each pair of ranks, the finding shows the first op and counts the rest.
+The check reads only programs that ended. A program that raised, died or waits in an idle get might have completed the
+op later. A message that no rank took is no violation, because a program may abandon a mailbox. For each site, and for
+each pair of ranks, the finding shows the first op and counts the others.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from dpsim.contract.ops import ADDRESS, COMMUNICATOR, FLAG_HOW, KIND, ORDINAL, S
 from dpsim.contract.words import counted
 
 LEARNS = frozenset({"read", "ask", "take", "sleep", "receive_any", "look"})
-"""Kinds of op that a host awaits; collectives and transfers are awaited in the host domain."""
+"""Kinds of op that a host awaits. It also awaits collectives and transfers that are on no stream."""
 
 GOES_OUT = frozenset({"collective", "transfer"})
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """At most one finding for each site, and one for each direction between two ranks of a communicator."""
+    """Returns at most one finding for each site, and one for each direction between two ranks of a communicator."""
     ended = [bool(journal) and journal[-1][KIND] == "finished" for journal in run_index.run.journals]
     sites: dict[tuple[str, str], list[Entry]] = {}
     for rank, came_to_its_end in enumerate(ended):
@@ -47,7 +46,7 @@ def check(run_index: RunIndex) -> list[Finding]:
 
 
 def _pending(run_index: RunIndex, rank: int) -> Iterator[Entry]:
-    """The ops that a rank began, and of which it never learned the outcome."""
+    """Returns the ops that a rank began and whose results it never received."""
     begun: dict[Any, int] = {}
     journal = run_index.run.journals[rank]
     for at, raw in enumerate(journal):
@@ -56,20 +55,20 @@ def _pending(run_index: RunIndex, rank: int) -> Iterator[Entry]:
             if begun.pop(raw[ADDRESS], None) is None:
                 begun.pop(_of_another_thread(begun, raw), None)
         elif kind in GOES_OUT and raw[STREAM] is None and run_index.gave_up(rank, raw[COMMUNICATOR]):
-            continue  # a rank need not learn that its abort broke the op off
+            continue  # a rank need not await an op that its own abort broke off
         elif kind in LEARNS or (kind in GOES_OUT and raw[STREAM] is None) or _about_threads(raw):
             begun[raw[ADDRESS]] = at
     return (Entry(rank, at, journal[at]) for at in begun.values())
 
 
 def _of_another_thread(begun: Mapping[Any, int], learned: RawRecord) -> object:
-    """The address of a call that another thread began and this one awaited; None if there is none."""
+    """Returns the address of an op that another thread began and this one awaited, or None."""
     at = learned[SITE : ORDINAL + 1]
     return next((one for one in begun if one[1:] == at), None)
 
 
 def _about_threads(raw: RawRecord) -> bool:
-    """Whether an op waits for a flag or a thread, or queries a flag."""
+    """Returns whether an op waits for a flag or a thread, or reads a flag."""
     kind = raw[KIND]
     return bool(
         (kind == "flag" and raw[FLAG_HOW] in ("wait", "query")) or (kind == "thread" and raw[THREAD_HOW] == "join")

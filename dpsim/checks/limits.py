@@ -1,18 +1,18 @@
-"""Runs that hang because a host stands in a plain call: a part of deadlock.
+"""Limits: finds hosts that hang in a call that normally returns at once, such as a kernel launch. A part of deadlock.
 
-A launch and an allocation return at once, unless a limit of the world holds them up. Such a limit is a full launch
-queue, an allocation that synchronises, or a communicator that ranks make at its first use (`first_use`). The device
-then waits for a peer, and the peer waits for a later op of this host:
+Such a call may block because the launch queue is full, or because an allocation synchronises with the device. It may
+also create a communicator, and wait for its members (`first_use`). If the device waits for a peer, and the peer waits
+for a later op of this host, the run hangs:
 
     rank 0   all_reduce on dp #0, launch more[1]     its queue is full; the message to rank 1 is never sent
     rank 1   get go                                  waits for that message before it joins dp #0
 
-So if peers wait for a rank, and this rank stands in such a call, it did not leave a call out. Only the simulated
-machine knows these ranks (`Run.standing`); their last record is the call. For the first use of a communicator, the
-journals of every backend suffice: a rank stands in it until all members have made theirs.
+So rank 0 did not leave out the message; it never reached that op. Only the simulated machine records which ranks are
+blocked so (`Run.standing`), and their last record is the blocking call. For a first use, the journals of every backend
+suffice, because a rank waits in it until all members have made theirs.
 
-Slots for ops that run on a device at a time (`World.residency`) are another such limit. The machine also knows which
-ops hold them (`Run.occupied`). The report of each hang names these, whatever its cause (`takes_part`).
+A device may also limit how many collectives run on it at a time (`World.residency`). The machine records which ops
+occupy these slots (`Run.occupied`). `takes_part` adds them to the report of each hang, whatever its cause.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from dpsim.contract.words import counted
 FEW = 8
 
 PLAIN = frozenset({"alloc", "launch", "collective", "transfer", "replay"})
-"""Kinds of record of the calls that may hold a host up."""
+"""Kinds of record of the calls that may block a host in this way."""
 
 
 def held_up(
     run_index: RunIndex, awaited: Sequence[int] = (), letters: Sequence[Finding] = (), details: Sequence[str] = ()
 ) -> list[Finding]:
-    """One finding for the first rank that stands in a plain call, with details of the others.
+    """Returns one finding for the first rank that is blocked in such a call, with details of the others.
 
-    None if no rank stands so, or if no rank waits for it. `awaited`: ranks that peers wait for and that wait in no
-    collective or transfer. If one of them neither stands so nor waits for a message (`letters`), it is the culprit.
+    Empty if no rank is, or if another rank explains the hang. `awaited`: ranks that peers wait for and that are in no
+    incomplete collective or transfer. Each must be blocked in such a call, or wait for a message (`letters`).
     """
     standing = _standing(run_index)
     silent = {finding.culprit.rank for finding in letters if finding.culprit is not None}
@@ -65,12 +65,12 @@ def held_up(
 
 
 def _standing(run_index: RunIndex) -> list[Entry]:
-    """The plain calls in which ranks stand."""
+    """Returns the calls in which ranks are blocked."""
     return [last for rank in range(len(run_index.run.ends)) if (last := stands_at(run_index, rank)) is not None]
 
 
 def stands_at(run_index: RunIndex, rank: int) -> Entry | None:
-    """The plain call in which a rank stands: the last record of one of its threads."""
+    """Returns the call in which a rank is blocked, or None. It is the last record of one of its host threads."""
     if rank in run_index.run.standing:
         lasts = run_index.living(rank)
         return next((last for last in lasts if last.raw[KIND] in PLAIN), lasts[0] if lasts else None)
@@ -80,9 +80,7 @@ def stands_at(run_index: RunIndex, rank: int) -> Entry | None:
 
 
 def takes_part(run_index: RunIndex, finding: Finding) -> Finding:
-    """The finding of a hang, with the limits of the world that take part. These are hosts that stand in a call, and
-    slots that others wait for.
-    """
+    """Returns the finding of a hang, with details on blocked hosts and occupied slots."""
     stands = [_where(run_index, last) for last in _standing(run_index) if not finding.klass.startswith("HANG:HOST")]
     slots = [_full(run_index, one) for one in _full_ranks(run_index)[:FEW]]
     more = len(_full_ranks(run_index)) - len(slots)
@@ -91,12 +89,12 @@ def takes_part(run_index: RunIndex, finding: Finding) -> Finding:
 
 
 def no_slots(run_index: RunIndex) -> bool:
-    """Whether an op waits for a slot."""
+    """Returns whether an op waits for a slot."""
     return bool(_full_ranks(run_index))
 
 
 def _full_ranks(run_index: RunIndex) -> list[Occupied]:
-    """The ranks without a free slot, if an op waits for one. The ranks of waiting ops come first."""
+    """Returns the ranks without a free slot, those with waiting ops first. Empty if no op waits for a slot."""
     full = [one for one in run_index.run.occupied if run_index.end(one.rank) == "blocked"]
     return sorted(full, key=lambda one: not one.waiting) if any(one.waiting for one in full) else []
 

@@ -1,13 +1,13 @@
-"""Livelock: ranks that move without end and make no progress.
+"""Livelock: finds ranks that loop without end and make no progress.
 
-The backend sees that a run has no end (`Run.endless`). The check reads from the tail of a rank's journal what the rank
-repeats.
+The backend notices that a run can only repeat itself, and stops it (`Run.endless`). The check reads what a rank repeats
+from the end of its journal:
 
     rank 0 polls inbox without end, in vain         ->   LIVELOCK:POLL, culprit rank 0
     ranks 0, 1 sleep without end                    ->   LIVELOCK:SLEEP, no culprit
 
-Nothing shows which of several ranks should have acted, so the check blames only a rank that moves alone. A chain of
-waits does not explain a livelock: `dpsim.checks.deadlock` handles runs in which nothing can move.
+If several ranks loop, the journals do not show which of them should have acted, so the finding names no culprit. Runs
+in which every rank is blocked are deadlocks (`dpsim.checks.deadlock`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KINDS = {
     "sleep": "LIVELOCK:SLEEP",
     "decision": "LIVELOCK:DECISION",
 }
-"""The class by the calls that a rank repeats, the most telling first. The answer that it asks for does not arrive."""
+"""The class of the finding by the op that a rank repeats. If it repeats several, the first in this table decides."""
 
 ASKS = ("take", "ask", "look", "flag")
 WHY = {True: "nothing else can happen that would answer", False: "nothing is asked that could end it"}
@@ -34,7 +34,7 @@ TAIL = 64
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """One finding for all ranks that moved without end; none if the run had an end."""
+    """Returns one finding for all ranks that loop, or none if the run ended by itself."""
     endless = run_index.run.endless
     if not endless or run_index.run.overdue:
         return []
@@ -61,8 +61,10 @@ def check(run_index: RunIndex) -> list[Finding]:
 
 
 def explains(run_index: RunIndex, finding: Finding) -> bool:
-    """Whether a finding is about a collective that a rank repeats without end. The backend stopped the run before the
-    rank reached it again, and its peers wait there.
+    """Returns whether a finding is about a collective that a rank repeats in its loop.
+
+    The backend stopped the run before the rank reached the collective again, so the peers that wait there are no
+    violation.
     """
     culprit = finding.culprit
     if finding.check != "ledger" or not finding.klass.startswith("HANG") or culprit is None:
@@ -72,13 +74,13 @@ def explains(run_index: RunIndex, finding: Finding) -> bool:
 
 
 def _from(kind: str, cycle: list[Entry]) -> list[Entry]:
-    """A cycle, rotated to begin with a call of that kind, if it has one."""
+    """Returns the repeated ops, rotated to begin with an op of this kind if there is one."""
     start = next((at for at, entry in enumerate(cycle) if entry.raw[KIND] == kind), 0)
     return cycle[start:] + cycle[:start]
 
 
 def repeated(run_index: RunIndex, rank: int) -> list[Entry]:
-    """The calls at the end of a journal, each place once, in order."""
+    """Returns the ops at the end of a journal in order, each place in the source once."""
     journal = run_index.run.journals[rank]
     start = max(0, len(journal) - TAIL)
     places: dict[tuple[str, str, str], Entry] = {}
@@ -95,7 +97,7 @@ def text(entry: Entry) -> str:
 
 
 def _others(run_index: RunIndex) -> list[str]:
-    """The positions of the ranks that neither ended nor moved."""
+    """Returns a line for each rank that is blocked and does not loop."""
     run, lines = run_index.run, []
     for rank, journal in enumerate(run.journals):
         if run.ends[rank] == "blocked" and rank not in run.endless:

@@ -1,11 +1,11 @@
-"""Groups that members make with different members than their peers: they never meet.
+"""Made groups: finds members that create a group with different ranks than their peers. A part of the ledger.
 
     rank 0   group x of ranks 0, 1
     rank 1   group x of ranks 0, 1, 2       ->   MISMATCH:GROUP:RANKS
 
-A rank names the members of a group that it makes (`Rank.group`). If one of these made a group of that name with other
-ranks, in another order, or for other devices, it means another group. If most members name the same ranks, the others
-are wrong. This check is a part of the ledger.
+A rank lists the members of a group that it creates (`Rank.group`). All listed members must create the group with the
+same ranks in the same order, and for the same devices. If they differ, they create different groups and wait for each
+other in vain. If most members agree, the others are wrong.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ CURE = "give the same ranks in the same order on all of them"
 
 
 def unlike(run_index: RunIndex) -> list[Finding]:
-    """One finding for each name that members use for different groups."""
+    """Returns one finding for each name that members use for different groups."""
     return [_finding(run_index, name, own) for name, own in _by_name(run_index).items() if _differ(own)]
 
 
 def apart(run_index: RunIndex) -> set[str]:
-    """The communicators of these groups. Their missing members follow from this mistake."""
+    """Returns the communicators of these groups. The ledger skips them, because missing members follow from this
+    mistake.
+    """
     by_name = _by_name(run_index)
     return {entry.raw[GROUP_COMMUNICATOR] for own in by_name.values() if _differ(own) for entry in own.values()}
 
@@ -39,7 +41,7 @@ def _by_name(run_index: RunIndex) -> dict[str, dict[int, Entry]]:
 
 
 def _differ(own: dict[int, Entry]) -> bool:
-    """Whether ranks name a member that made the group differently."""
+    """Returns whether a rank lists a member that created the group differently."""
     return any(
         rank in own and _said(own[rank]) != _said(entry) for entry in own.values() for rank in entry.raw[GROUP_RANKS]
     )

@@ -1,10 +1,11 @@
-"""Mailboxes: ranks that wait without end in a get, or at the gate of a look.
+"""Mail: finds ranks that wait at a mailbox without end. A part of deadlock.
 
     rank 1 waits for a message in inbox                               ->   HANG:MAILBOX:NO_MESSAGE, culprit rank 1
     rank 1 waits at its gate for what rank 0 posts at tell[2]         ->   HANG:MAILBOX:GATE, culprit rank 1
 
-A get with a time-out is never such a hang. A gate (`World.gates`) names the message that a get or poll has to take, so
-that this run repeats another one. If this message does not arrive, this run differs from the other one.
+A get with a timeout returns by itself, so it never hangs. The second line is about a run that repeats an earlier run. A
+gate (`World.gates`) names the message that a get or poll took in the earlier run. If this message does not arrive, the
+two runs differ.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dpsim.contract.world import outside
 
 
 def waiting(run_index: RunIndex) -> list[Finding]:
-    """A finding for each rank that waits without end at a mailbox."""
+    """Returns a finding for each rank that waits at a mailbox without end."""
     gates = {gate.at: gate.message for gate in run_index.world.gates if isinstance(gate, Gate)}
     blocked = [rank for rank, end in enumerate(run_index.run.ends) if end == "blocked"]
     findings = []
@@ -44,8 +45,9 @@ def _no_message(run_index: RunIndex, last: Entry, record: Take) -> Finding:
 
 
 def _last_taken(run_index: RunIndex, last: Entry, record: Take) -> tuple[str, ...]:
-    """The last message that the rank took from this mailbox, in a line. It may be an error that no other message
-    follows.
+    """Returns a line about the last message that the rank took from this mailbox.
+
+    It may report an error, after which the sender sends no further message.
     """
     looks: set[Any] = set()
     took: str | None = None
@@ -65,7 +67,7 @@ def _sent(run_index: RunIndex, last: Entry, record: Take) -> str:
 
 
 def _told(run_index: RunIndex, message: Address) -> str:
-    """A message: its sender and place, and whether the sender posted it."""
+    """Returns the message of a gate in words: its sender and site, and whether the sender posted it."""
     by, thread, site, ordinal = message
     if by < 0:
         return f"message {ordinal} from outside, which is sent where {run_index.world.actor(outside(by))} is"

@@ -1,15 +1,16 @@
-"""A repeated run, along its own schedule, has the same records.
-
-All verdicts of exploring depend on this: a proof is a claim about programs that are functions of their schedule. The
-check is a fold over the journals of two runs. It finds the first record in which they differ: the earliest step, and
-within a step the earliest op of a rank. A rank whose journal only ends earlier counts last, because mostly it waits for
-another rank.
+"""Nondeterminism: compares a run with its repetition along the same schedule. Both must have the same records.
 
     finding = nondeterminism.check(first.journals, second.journals)
 
-`dpsim.alone` compares a rank that runs alone in a process, and `shared_state` makes the finding.
+The explorer of schedules depends on this. It proves a property of a program by running every schedule. The proof is
+valid only if the schedule alone decides what the program does.
 
-If the second run stopped because its schedule no longer fitted, the check compares its records up to there.
+The check finds the first record that differs: the earliest step, and within a step the earliest op of a rank. If one
+journal of a rank is only shorter than the other, the rank probably waits for another rank. So this difference counts
+only if there is no other. The second run may stop because its schedule no longer fits. Then the check compares the
+records up to this place.
+
+`shared_state` makes the finding for a related comparison: `dpsim.alone` runs one rank alone in a fresh process.
 """
 
 from __future__ import annotations
@@ -36,11 +37,14 @@ SHARED = (
 )
 
 NAMED = 12
-"""The largest number of shared objects that a finding names."""
+"""The largest number of shared objects that a finding lists."""
 
 
 def check(first: Journals, second: Journals, stopped: str = "") -> Finding | None:
-    """The first difference; None if there is none. `stopped`: the reason why the second run did not reach its end."""
+    """Returns a finding for the first difference, or None.
+
+    `stopped` is the reason why the second run did not reach its end.
+    """
     places = [
         place
         for rank, (one, other) in enumerate(zip(first, second, strict=True))
@@ -64,13 +68,14 @@ def check(first: Journals, second: Journals, stopped: str = "") -> Finding | Non
 
 
 def of(message: str) -> Finding:
-    """A difference without a record."""
+    """Returns a finding for a difference that no record shows."""
     return Finding("nondeterminism", "NONDETERMINISM:REPEAT", message, None, (0, 0), CAUSES)
 
 
 def unseeded(generator: str, culprit: Culprit | None) -> Finding:
-    """A run used a generator without a seed, although its records did not differ. `culprit`: the rank, if it is
-    known.
+    """Returns a finding for a run that used a random generator without a seed, although its repetition was equal.
+
+    `culprit` is the rank, if it is known.
     """
     who = "a rank" if culprit is None else f"rank {culprit.rank} in step {culprit.step}"
     message = (
@@ -83,8 +88,10 @@ def unseeded(generator: str, culprit: Culprit | None) -> Finding:
 def shared_state(
     rank: int, at: int, among: RawRecord | None, alone: RawRecord | None, shared: Sequence[str]
 ) -> Finding:
-    """A rank differs if it runs alone in a process. `among`: its record in the process that all ranks share. `shared`:
-    the contents of the program's module that differ from those in a fresh process.
+    """Returns a finding for a rank that behaves differently if it runs alone in its process.
+
+    `among` is its first different record in the process that all ranks share, and `alone` that in its own process.
+    `shared` lists objects of the program's module whose contents differ between the two processes.
     """
     found = alone if among is None or among[KIND] == "finished" else among
     record = as_record(found or among or ())
@@ -104,14 +111,14 @@ def shared_state(
 
 
 def with_seen(found: Finding, seen: str) -> Finding:
-    """A difference, with an observation that explains it."""
+    """Returns the finding with an observation that explains the difference."""
     return replace(found, details=(*found.details, f"seen: {seen}"))
 
 
 def _difference(
     rank: int, one: Sequence[RawRecord], other: Sequence[RawRecord], stopped: bool
 ) -> tuple[bool, int, int, int] | None:
-    """(whether one of them only ends earlier, step, index, rank) of the first record that differs."""
+    """Returns (whether one journal is only shorter, step, index, rank) for the first record that differs, or None."""
     for at, (mine, theirs) in enumerate(zip(one, other, strict=False)):
         if mine != theirs and repr(mine) != repr(theirs):  # nan is not equal to itself
             return False, min(mine[STEP], theirs[STEP]), at, rank

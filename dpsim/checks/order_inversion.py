@@ -1,25 +1,27 @@
-"""Order inversion: device collectives that block each other, although every member has issued them.
+"""Order inversion: finds device collectives that block each other although every member has issued them.
 
-Hosts run ahead of their devices, so streams can hang while every collective has all its members:
+Hosts run ahead of their devices. So a run can hang on its streams while every collective has all its members:
 
     rank 0, stream main:   all_reduce on dp, all_reduce on ep
     rank 1, stream main:   all_reduce on ep, all_reduce on dp
 
-Rank 0's device stands in dp and reaches ep after it; rank 1's device does the opposite. On one stream this hangs
-always. A collective that waits for its peers occupies its device (`World.residency`; on hardware, the multiprocessors).
-So on two streams it hangs if a device cannot run both at a time. The journals prove the first case, because they show
-the head of each stream. They do not show which collective got the device first. So the check looks for the second case
-only if a run hung and nothing else explains it. It lets each rank start its collectives in the order of their issue.
+The device of rank 0 executes dp and waits for rank 1; the device of rank 1 executes ep and waits for rank 0.
 
-In both cases there is a graph. A collective waits for the collective in which one of its members stands, if a part of
-it needs that member. The check removes the collectives that wait for no unfired one, and the rest has a cycle.
+On one stream per rank, this hangs in every run. The journals prove it, because they show which op is first on each
+stream. On two streams per rank, it hangs only if a device cannot run both collectives at a time. (A waiting collective
+occupies multiprocessors; `World.residency` sets how many fit.) Journals do not show which collective started first. So
+the check assumes this case only if a run hung and nothing else explains it. It then starts the collectives of each rank
+in the order of issue.
 
-Transfers stand on streams, too: a receive waits for its send, and a send perhaps for its receive. Beside collectives
-the check treats them as collectives. A cycle of transfers alone has another class (`crossed_transfers`).
+In both cases the check builds a graph of waits. Collective A waits for collective B if a member of A, which others
+need, is still in B. The check removes collectives that wait for none until only cycles remain.
 
-A member may wait for all others or only for those whose elements it gets (`dpsim.contract.rules.wait_set`). A sender
-may wait for its receiver or not. Journals do not show which they do. A hang that needs no such optional wait is a
-proof. The check assumes optional waits only if nothing else explains a hang.
+Transfers are nodes of this graph, too. A receive waits for its send, and a send may wait for its receive. A cycle of
+transfers alone has another class (`crossed_transfers`).
+
+Some waits are optional. A member may wait for all others, or only for those whose data it needs
+(`dpsim.contract.rules.wait_set`), and a sender may wait for its receiver. A cycle without optional waits is a proof.
+The check adds optional waits only if nothing else explains a hang.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from dpsim.contract.words import counted, ranks_text
 
 
 class DevicePart(NamedTuple):
-    """A rank's part in a collective, its stream, and the ranks that it waits for."""
+    """One rank's part of a device collective, its stream, and the ranks that the part waits for."""
 
     key: Key
     stream: str
@@ -48,8 +50,10 @@ class DevicePart(NamedTuple):
 
 
 def in_streams(run_index: RunIndex, joint: bool = False, lasting: bool = False) -> Finding | None:
-    """Collectives in opposite order on streams: a proven hang. With `joint`, all members wait for all; with `lasting`,
-    sends wait for their receives. If only transfers take part, they are crossed.
+    """Returns a finding for collectives in opposite order on streams, or None.
+
+    With `joint`, each member waits for all others. With `lasting`, sends wait for their receives. A cycle of transfers
+    alone gives the finding for crossed transfers.
     """
     run = run_index.run
     passed = [passed_on_streams(journal) for journal in run.journals] if lasting else None
@@ -63,8 +67,9 @@ def in_streams(run_index: RunIndex, joint: bool = False, lasting: bool = False) 
 
 
 def in_residency(run_index: RunIndex, joint: bool = False) -> Finding | None:
-    """Collectives in opposite order on several streams. Each rank runs them in the order of their issue, as many at a
-    time as the world allows. Without a limit, it runs one.
+    """Returns a finding for collectives in opposite order on several streams, or None.
+
+    Each rank starts them in the order of issue. It runs as many at a time as the scenario allows, by default one.
     """
     room = run_index.world.residency or 1
     where = f"a device runs {room} at a time" if run_index.world.residency else "a device may not run both at a time"
@@ -72,8 +77,10 @@ def in_residency(run_index: RunIndex, joint: bool = False) -> Finding | None:
 
 
 def in_places(run_index: RunIndex, joint: bool = False) -> Finding | None:
-    """Collectives and transfers that wait for places of a device which others hold, by the machine's own record. A rank
-    without a free place has not reached an op in which another rank waits for it.
+    """Returns a finding for a cycle among the ops that occupy a device's slots and the ops that wait for a slot.
+
+    The simulated machine records both (`Run.occupied`). A rank without a free slot cannot start an op that other ranks
+    wait for.
     """
     standing, room = Standing(), run_index.world.residency or 0
     calls = [(one, run_index.run.journals[one.rank]) for one in run_index.run.occupied if one.held]
@@ -99,7 +106,9 @@ LASTING = ", and sends last until they are received"
 
 
 def _slots(run_index: RunIndex, room: int, joint: bool) -> Standing:
-    """The ops that remain when each rank has started its collectives in the order of their issue, `room` at a time."""
+    """Returns the ops that never complete if each rank starts its collectives in the order of issue, `room`
+    at a time.
+    """
     left: list[list[DevicePart]] = []
     over, came = _over(run_index, joint)
     for rank, journal in enumerate(run_index.run.journals):
@@ -142,8 +151,9 @@ def _slots(run_index: RunIndex, room: int, joint: bool) -> Standing:
 
 
 def _over(run_index: RunIndex, joint: bool) -> tuple[set[tuple[Key, int]], defaultdict[Key, set[int]]]:
-    """Parts of device collectives that certainly ended, with their rank. A host learned of later work on their stream,
-    or all members that they wait for have certainly arrived. Also returns the members that certainly arrived at each.
+    """Returns the parts of device collectives that certainly completed, and the members that certainly reached each.
+
+    A part completed if the host observed later work on its stream, or if all members that it waits for have arrived.
     """
     came: defaultdict[Key, set[int]] = defaultdict(set)
     over = set()
@@ -163,7 +173,9 @@ def _over(run_index: RunIndex, joint: bool) -> tuple[set[tuple[Key, int]], defau
 
 
 def _finding(run_index: RunIndex, standing: Standing, where: str) -> Finding | None:
-    """The finding: each rank of the cycle stands in one collective and reaches another after it."""
+    """Returns the finding for a cycle, or None. Each rank of the cycle executes one collective and reaches the next
+    after it.
+    """
     cycle = standing.cycle()
     if not cycle:
         return None

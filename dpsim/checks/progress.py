@@ -1,17 +1,17 @@
-"""Progress: after the last fault a run reaches its end, within a bound (`World.progress`).
-
-The simulation ends the run when an actor passes the bound (`Run.overdue`). The check reads from the tail of the actor's
-journal what the actor was doing.
+"""Progress: after the last planted fault, a run must reach its end within a bound of ops (`World.progress`).
 
     rank 0 gets with a time-out, again and again, each time another key   ->   PROGRESS:BOUND, culprit rank 0
 
-It is the first finding, and `judge` leaves hangs out beside it, because an actor that waited at the cut might have
-continued.
+The simulation stops the run as soon as an actor exceeds the bound (`Run.overdue`). The check reads from the end of the
+actor's journal what the actor repeated. This finding comes first. `judge` reports no hang beside it, because an actor
+that waited at that moment might have continued.
 
-A run in which nothing can move is a hang. A run that repeats itself without end is a livelock, without any bound. No
-journal shows a state that no actor acts on, such as a coordinator's belief that engines run (museum, coord-latch). All
-actors wait idly, which is a good end. So a protocol declares what it owes by a get that is not idle, like a client that
-waits for its answer. Then a stop is a hang.
+Two other violations need no bound. If no actor can move, the run is a hang. If the run repeats exactly the same ops, it
+is a livelock.
+
+Some failures are invisible here. If a message is lost and all actors then wait in idle gets, the run counts as ended. A
+protocol can prevent this: an actor that needs an answer waits for it in a get that is not idle. Then the lost message
+is a hang.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FEW = 8
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """One finding for the actor that passed the bound; none without one, or if the run reached its end."""
+    """Returns a finding for the actor that exceeded the bound; empty if none did."""
     run, most = run_index.run, run_index.world.progress
     if not run.overdue:
         return []

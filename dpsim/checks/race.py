@@ -1,24 +1,24 @@
-"""Race: two accesses of one piece of memory, one of them a write, without an order.
+"""Race: finds two accesses of one memory range that happens-before does not order, if one of them is a write.
 
-Vector clocks find races even if the run passed: in another run the two accesses may have the opposite order. There is
-at most one finding for each class and pair of buffers, which the sites of their allocs name. It shows the earliest
-race, and the message counts the rest, on all ranks.
+The check uses vector clocks. So it finds a race even if this run happened to execute both in the right order. It
+reports at most one finding for each class and each pair of allocation sites. The finding shows the earliest race, and
+its message counts the others on all ranks.
 
-* RACE:BUFFER: both through the same buffer (whole or views).
-* RACE:REUSED_IN_FLIGHT: an access of an older buffer has no order with a write of a newer one. The newer one may get
-  the memory of the older one, in this run or in another (`dpsim.checks.memory.reuse`).
+* RACE:BUFFER: both accesses are to the same buffer, directly or through views.
+* RACE:REUSED_IN_FLIGHT: an access of an older buffer, and a write of a newer one. The allocator may give both the same
+  memory, in this run or in another (`dpsim.checks.memory.reuse`).
 
     rank 0 step 3: kernel write.h on stream main  and  kernel use.h on stream side
     -> stream side must wait for an event recorded on stream main after write.h
 
-If several accesses of a stream have no order with a later one, the fix names the last of them. If both orders are
-possible, it names both: a later read of earlier contents may go first, and so may a later write.
+If several accesses on one stream are unordered with a later one, the suggested fix names the last of them. If the
+program could also order the two accesses the other way round, the finding suggests both ways.
 
-The culprit is the access that lacks the order: the one issued later. For reuse it is the access of the older buffer, if
-no call named its stream to the allocator. Otherwise it is that of the newer buffer. If the same line lacks the order in
-the same step of several ranks, the culprit is that line on all of them.
+The culprit is the access that lacks a wait, which is the one issued later. For reused memory, it is the access of the
+older buffer if the program never called record_stream for its stream. Otherwise it is the access of the newer one. If
+one source line lacks the wait in the same step of several ranks, the culprit is that line on all of them.
 
-Prior art: `torch.cuda._sanitizer`, whose reports name both accesses too; it has no reuse, no views, no other ranks.
+Prior art: `torch.cuda._sanitizer` also names both accesses. It covers neither reused memory nor views nor other ranks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dpsim.contract.rules.replay_frame import replay_at, within
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """At most one finding for each class and pair of buffer sites."""
+    """Returns at most one finding for each class and each pair of allocation sites."""
     return races(run_index, run_index.memory) if run_index.buffers else []
 
 
@@ -42,11 +42,11 @@ def races(run_index: RunIndex, memory: Memory) -> list[Finding]:
     earliest: dict[tuple[str, str, str], tuple[tuple[int, int], Pair]] = {}
     alike: dict[tuple[str, str, str], list[Pair]] = {}
     seen: set[tuple[int, int, int, int, int]] = set()
-    latest: dict[tuple[int, int, str, int], Access] = {}  # the last access without an order with a later one
+    latest: dict[tuple[int, int, str, int], Access] = {}  # the last access that is unordered with a later one
     for pair in memory.pairs:
         rank, first, second = pair
         once = rank, first.at, second.at, first.buffer, second.buffer
-        if once in seen:  # the same two ops, on another piece
+        if once in seen:  # the same two ops, on another range of the buffer
             continue
         seen.add(once)
         place = rank, second.at, first.stream.name, first.buffer
@@ -73,7 +73,7 @@ def races(run_index: RunIndex, memory: Memory) -> list[Finding]:
 
 
 class Lifetimes:
-    """The beginnings and ends of the buffers of a rank, and the streams that record_stream named."""
+    """The allocation and the free of each buffer of a rank, and the streams that record_stream named for it."""
 
     def __init__(self, journal: list[RawRecord]) -> None:
         self.journal = journal
@@ -95,7 +95,7 @@ class Lifetimes:
         return f"buffer {buffer}" if at is None else str(self.journal[at][SITE])
 
     def home(self, buffer: int) -> str:
-        """The stream whose pool the buffer comes from."""
+        """Returns the stream from whose pool the buffer comes."""
         return str(self.journal[self.allocs[buffer]][STREAM])
 
     def name(self, buffer: int) -> str:
@@ -108,7 +108,7 @@ def _op(raw: RawRecord) -> str:
 
 
 def summary(rank: int, access: Access, journal: list[RawRecord], name: str) -> str:
-    """One access in words."""
+    """Returns one access in words."""
     raw = journal[access.at]
     return (
         f"rank {rank}, step {raw[STEP]}: {_op(raw)} ({as_record(raw).describe()}) {access.how}s {name} "
@@ -117,7 +117,7 @@ def summary(rank: int, access: Access, journal: list[RawRecord], name: str) -> s
 
 
 def _in(access: Access, journal: list[RawRecord]) -> str:
-    """The replay of an access, and the meaning of its stream's name, if the program has no stream of that name."""
+    """Returns the graph replay of an access in words. A stream that exists only in the graph is explained."""
     at = replay_at(journal, access.at)
     if at is None:
         return ""
@@ -136,8 +136,10 @@ def _finding(
     position: tuple[int, int],
     alike: list[Entry],
 ) -> Finding:
-    """`last`: the last access like the first. `alike`: the access that lacks the order, in each pair of this class and
-    buffers.
+    """Returns the finding for a pair of accesses.
+
+    `last` is the last access of the first one's stream that is unordered with the second. `alike` contains the culprit
+    access of each such pair.
     """
     rank, first, second = pair
     journal = run_index.run.journals[rank]
@@ -183,7 +185,7 @@ def _order(late: Access, early: Access, journal: list[RawRecord]) -> str:
         )
     waits, marked = late.stream.name, early.stream.name
     after, before = _op(journal[early.at]), ""
-    if first is not None:  # at its end, its branches have ended too
+    if first is not None:  # all branches of a replay have ended when its stream continues
         marked, after = journal[first][STREAM], within(journal, early.at)
     if second is not None:
         waits, before = journal[second][STREAM], f", before {within(journal, late.at)}"
@@ -191,8 +193,9 @@ def _order(late: Access, early: Access, journal: list[RawRecord]) -> str:
 
 
 def _other_order(first: Access, second: Access, journal: list[RawRecord]) -> list[str]:
-    """The fix by the opposite order, if the program could issue the two in that order. It cannot move an op of a
-    replay, nor a first write behind its readers.
+    """Returns the fix by the opposite order, if the program could issue the two accesses in that order.
+
+    It cannot move an op of a replay, and it cannot move the first write of a buffer behind its readers.
     """
     replays = replay_at(journal, first.at), replay_at(journal, second.at)
     if replays != (None, None) or (first.group is not None and first.group == second.group):
@@ -211,7 +214,7 @@ def _writes(raw: RawRecord, buffer: int) -> bool:
 
 
 def _captured_on(access: Access, graph: str, journal: list[RawRecord]) -> str:
-    """The stream of the program on which the capture kept a call."""
+    """Returns the stream of the program on which the capture recorded a call."""
     name = str(access.stream.name)
     if name.endswith(f"@{graph}"):
         return name.removesuffix(f"@{graph}")
@@ -219,18 +222,21 @@ def _captured_on(access: Access, graph: str, journal: list[RawRecord]) -> str:
 
 
 def _lacks(lives: Lifetimes, klass: str, old: Access, new: Access) -> Access:
-    """The access that lacks the order. For reused memory, this is the old one, if no call named its stream."""
+    """Returns the access that lacks a wait: the newer one, or for reused memory perhaps the older one."""
     return old if klass == "RACE:REUSED_IN_FLIGHT" and _untold(lives, old) else new
 
 
 def _untold(lives: Lifetimes, old: Access) -> bool:
-    """Whether no call named the stream of an access to the allocator. A graph's pool has no stream of the program."""
+    """Returns whether the program never told the allocator that this stream uses the buffer.
+
+    A buffer from a graph's pool has no stream of the program, so the result is False.
+    """
     home, side = lives.home(old.buffer), old.stream.name
     return side != home and side not in lives.used.get(old.buffer, []) and "@" not in home
 
 
 def _reuse(lives: Lifetimes, old: Access, new: Access) -> str:
-    """The fix that orders accesses of reused memory."""
+    """Returns the fix that orders accesses of reused memory."""
     if not _untold(lives, old):
         return _order(new, old, lives.journal)
     home, name, side = lives.home(old.buffer), lives.name(old.buffer), old.stream.name

@@ -1,13 +1,13 @@
-"""An event that a stream records again behind a wait: the second record makes a host hang.
-
-`event.synchronize()` waits for the event's most recent record. In the failure below, that record lies on a stream
-behind a wait for a flag. The host sets this flag only after `synchronize` returns. So the stream and the host both
-hang. The event's earlier record is not behind the wait: without the later record, the host would continue.
+"""Recorded again: finds an event that a stream records a second time while a host relies on the first record.
 
     main        record e   side waits for f   record e again on side   synchronize e   set f: it never reaches this
 
-This module goes through the records of one rank in their order. It uses the order within a stream and the waits for
-events. A device communicator orders streams, too, and this module misses hangs that only this order causes.
+`event.synchronize()` waits for the most recent record of the event. In the example, this record is on stream side,
+behind a wait for flag f. The host sets f only after `synchronize` returns. So stream and host wait for each other.
+Without the second record, the host would continue, because the first record is before the wait.
+
+The module reads the journal of one rank in order. It follows the order within streams and the waits for events. Device
+communicators order streams as well, but the module misses hangs that only such an order causes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from dpsim.contract.ops import EVENT, KIND, STREAM, RawRecord
 
 
 def recorded_again(journal: list[RawRecord], wait: int, asked: int) -> int | None:
-    """The index of the event's record without which the host would not wait behind a stream's wait. `wait`: the wait of
-    the stream; `asked`: the read or synchronisation in which the host stands. None: the host stands elsewhere, or no
-    stream recorded an event again.
+    """Returns the index of the second record of the event, or None.
+
+    `wait` is the index of the stream's wait for a flag. `asked` is the index of the read or synchronize in which the
+    host waits. None if the host waits for something else, or if no stream recorded an event again.
     """
     behind: dict[str, int | None] = {
         journal[wait][STREAM]: None
-    }  # streams behind the wait, each with the record that put it there
-    held: dict[int, int | None] = {}  # the same for events, by their last records
+    }  # streams that the wait blocks, each with the record through which it does
+    held: dict[int, int | None] = {}  # the same for events
     free: set[int] = set()  # events with a record before the wait
     free.update(raw[EVENT] for raw in journal[:wait] if raw[KIND] == "mark")
     for at in range(wait + 1, asked):

@@ -1,7 +1,9 @@
-"""The input of checks: the journals of a run, indexed once.
+"""Run index: the input of checks. It contains the journals of a run, indexed once by communicator, transfer and
+decision.
 
-Journals of long runs have millions of records, and nearly all of them are unsuspicious. So records stay raw tuples
-here, and only relevant ones get names. `Entry` is a record with its place: an index into its rank's journal.
+A journal is the list of a rank's records, one for each op. Long runs have millions of records, and checks look at few
+of them closely. So the index keeps raw tuples. `Entry` adds the rank and the index in its journal, and `Entry.record`
+has named fields.
 """
 
 from __future__ import annotations
@@ -43,11 +45,11 @@ from dpsim.contract.world import CommunicatorSpec, End, Run, World
 K = TypeVar("K", bound=Hashable)
 
 GONE = ("died", "raised")
-"""Ends of ranks that stopped before the end of their program."""
+"""Ways in which a rank ends before the end of its program."""
 
 
 class Entry(NamedTuple):
-    """A record and where it stands."""
+    """A record with its rank and its index in the rank's journal."""
 
     rank: int
     at: int
@@ -63,7 +65,7 @@ class Entry(NamedTuple):
 
 
 class TransferLine(NamedTuple):
-    """Transfers from one rank to another on a communicator, in order."""
+    """The transfers from one rank to another on a communicator, in order."""
 
     sends: list[Entry]
     receives: list[Entry]
@@ -71,22 +73,22 @@ class TransferLine(NamedTuple):
 
 @dataclass
 class RunIndex:
-    """A run and its index."""
+    """A run and its index. Positions of ranks with host threads are cached."""
 
     world: World
     run: Run
     collectives: dict[str, dict[int, list[Entry]]]  # communicator -> member -> its calls, in order
-    decisions: dict[tuple[str, str], dict[int, list[Entry]]]  # (communicator, label) -> the same of decisions
+    decisions: dict[tuple[str, str], dict[int, list[Entry]]]  # (communicator, label) -> member -> its decisions
     transfers: dict[tuple[str, int, int], TransferLine]  # (communicator, sender, receiver)
     buffers: bool  # whether any memory was ever allocated
-    aborted: dict[str, set[int]] = field(default_factory=dict)  # communicator -> members that gave it up
-    groups: list[Entry] = field(default_factory=list)  # groups that ranks make during the run
-    from_any: list[Entry] = field(default_factory=list)  # receives from any source without a known message
+    aborted: dict[str, set[int]] = field(default_factory=dict)  # communicator -> members that aborted it
+    groups: list[Entry] = field(default_factory=list)  # records of groups that ranks make
+    from_any: list[Entry] = field(default_factory=list)  # receives from any source that took no message
     _positions: dict[int, list[int]] = field(default_factory=dict)  # for ranks with host threads
 
     @cached_property
     def memory(self) -> Memory:
-        """Accesses to memory without an order, or with a wrong one."""
+        """Returns the accesses to memory that are unordered, or ordered wrongly."""
         return Memory.of(self.world, self.run)
 
     @staticmethod
@@ -102,7 +104,7 @@ class RunIndex:
         aborted: dict[str, set[int]] = {}
         groups: list[Entry] = []
         from_any: list[Entry] = []
-        make = tuple.__new__  # as Entry(...), at a third of its cost
+        make = tuple.__new__  # a third of the time of Entry(...)
         for rank, journal in enumerate(run.journals):
             for at, raw in enumerate(journal):
                 kind = raw[KIND]
@@ -129,7 +131,7 @@ class RunIndex:
         return RunIndex(world, run, collectives, decisions, transfers, buffers, aborted, groups, from_any)
 
     def gave_up(self, rank: int, communicator: str) -> bool:
-        """Whether a rank has aborted a communicator. The abort broke off its unfinished calls there."""
+        """Returns whether a rank has aborted a communicator, which broke off its incomplete calls there."""
         return bool(self.aborted) and rank in self.aborted.get(communicator, ())
 
     def end(self, rank: int) -> End:
@@ -139,15 +141,15 @@ class RunIndex:
         return next(spec for spec in self.world.communicators if spec.name == name)
 
     def within(self, entry: Entry) -> str:
-        """The replay of a graph to which an entry belongs, in words; empty if there is none."""
+        """Returns the graph replay that contains an entry, in words; empty if none does."""
         return within(self.run.journals[entry.rank], entry.at)
 
     def culprit(self, entry: Entry, rank: int | None = None) -> Culprit:
-        """The culprit that issued an op; `rank`: the culprit that left this op out."""
+        """Returns the culprit for an op: the rank that issued it, or `rank` if that one left the op out."""
         return Culprit.of(entry.rank if rank is None else rank, entry.record, self.within(entry))
 
     def one_line(self, entries: Sequence[Entry]) -> Culprit | None:
-        """The line at which several ranks issued these ops, one each; None if lines or steps differ."""
+        """Returns the source line at which several ranks issued these ops, one each; None if lines or steps differ."""
         if len({(entry.step, entry.record.site, entry.record.where) for entry in entries}) > 1:
             return None
         ranks = tuple(sorted(entry.rank for entry in entries))
@@ -155,7 +157,7 @@ class RunIndex:
         return replace(self.culprit(min(entries)), ranks=ranks, every=every)
 
     def of_all(self, entry: Entry, others: Iterable[Entry]) -> Culprit:
-        """The rank that issued an op, and all ranks with an op of the same step, site and line."""
+        """Returns the culprit for an op, with all ranks of `others` that have an op of the same step, site and line."""
         place = entry.step, entry.record.site, entry.record.where
         alike = (one.rank for one in others if (one.step, one.record.site, one.record.where) == place)
         ranks = tuple(sorted({entry.rank, *alike}))
@@ -164,7 +166,7 @@ class RunIndex:
         return replace(self.culprit(entry, ranks[0]), ranks=ranks, every=len(ranks) == len(self.run.journals))
 
     def last(self, rank: int, thread: str | None = None) -> Entry | None:
-        """The last record of a rank, or of one of its threads, except for injected faults."""
+        """Returns the last record of a rank, or of one of its threads. Planted faults do not count."""
         journal = self.run.journals[rank]
         for at in range(len(journal) - 1, -1, -1):
             if journal[at][KIND] != "injected" and thread in (None, journal[at][THREAD]):
@@ -172,8 +174,9 @@ class RunIndex:
         return None
 
     def living(self, rank: int) -> list[Entry]:
-        """The last record of each host thread of a rank that has not ended, main first. For a rank with one thread,
-        that of the rank.
+        """Returns the last record of each host thread that has not ended, the main thread first.
+
+        For a rank with one thread, it is the last record of the rank.
         """
         if rank not in self.threaded:
             last = self.last(rank)
@@ -187,25 +190,28 @@ class RunIndex:
         return sorted(lasts.values(), key=lambda entry: entry.raw[THREAD] != MAIN)
 
     def asleep(self, rank: int) -> bool:
-        """Whether all remaining threads of a rank stand in idle takes, which may last without end."""
+        """Returns whether all remaining threads of a rank wait in idle gets, which the program allows to wait without
+        end.
+        """
         lasts = self.living(rank)
         idle = all(last.raw[KIND] == "take" and last.raw[TAKE_HOW] == "idle" for last in lasts)
         return bool(lasts) and idle and self.end(rank) not in GONE
 
     @cached_property
     def threaded(self) -> frozenset[int]:
-        """The ranks that started host threads, or use flags like them."""
+        """Returns the ranks that started host threads or used flags."""
         journals = enumerate(self.run.journals)
         return frozenset(rank for rank, journal in journals if any(raw[KIND] in ("thread", "flag") for raw in journal))
 
     def reached(self, rank: int) -> int:
-        """The last step in which a rank has a record; -1 if it has none."""
+        """Returns the last step in which a rank has a record; -1 if it has none."""
         last = self.last(rank)
         return last.step if last else -1
 
     def passed(self, rank: int, step: int) -> bool:
-        """Whether a rank is past a step, so that it left out the missing ops. If another rank died or raised, it may
-        have been about to wake a sleeping one.
+        """Returns whether a rank has finished a step, so that it left out what it did not do in it.
+
+        A sleeping rank has not, if any actor died or raised: that actor may have been about to send it a message.
         """
         if self.reached(rank) > step:
             return True
@@ -213,13 +219,14 @@ class RunIndex:
 
     @cached_property
     def some_gone(self) -> bool:
-        """Whether any actor died or raised."""
+        """Returns whether any actor died or raised."""
         return any(end in GONE for end in self.run.ends)
 
     def position(self, entry: Entry) -> tuple[int, int]:
-        """(step, number of the op within the step): comparable between ranks that run the same program. Records that
-        are no op do not count, such as a probe in one branch or an injection. Ops of other threads of the rank do not
-        count either.
+        """Returns (step, number of earlier ops in the step), which is comparable between ranks of one program.
+
+        Probes and planted faults do not count, because only some ranks have them. Nor do ops of the rank's other
+        threads.
         """
         journal, number, at = self.run.journals[entry.rank], 0, entry.at - 1
         if entry.rank in self.threaded:
@@ -245,7 +252,7 @@ SIGNATURE = Collective._fields[CALL]
 
 
 def signatures(entries: Iterable[Entry], index: int) -> list[Signature]:
-    """The signature of each call of one member, in the order of SIGNATURE; `index`: the member's."""
+    """Returns the signature of each call of one member, in the order of SIGNATURE. `index` is the member's index."""
     return [
         COLLECTIVES.get(raw[OP], UNKNOWN).signature(raw[CALL], index) if raw[COLLECTIVE_SIZES] else raw[CALL]
         for _, _, raw in entries
@@ -259,7 +266,7 @@ def decision(entry: Entry) -> Decision:
 
 
 def by_step(entries: Iterable[Entry]) -> dict[int, list[Entry]]:
-    """Entries grouped by their step tag."""
+    """Returns the entries grouped by step."""
     steps: dict[int, list[Entry]] = {}
     for entry in entries:
         steps.setdefault(entry.raw[STEP], []).append(entry)
@@ -267,7 +274,7 @@ def by_step(entries: Iterable[Entry]) -> dict[int, list[Entry]]:
 
 
 def first_difference(rows: Sequence[Sequence[Any]]) -> int | None:
-    """The first index at which the rows differ; a row that has ended differs. None if all are equal."""
+    """Returns the first index at which the rows differ, or at which a row has ended. None if all rows are equal."""
     longest = max(rows, key=len)
     if all(row == longest for row in rows):
         return None
@@ -277,7 +284,7 @@ def first_difference(rows: Sequence[Sequence[Any]]) -> int | None:
 
 
 def split(values: dict[int, K]) -> tuple[list[int], list[int]] | None:
-    """(majority, minority) of ranks by their values; None without a majority of more than half."""
+    """Returns (majority, minority) of ranks by their values; None if no value has more than half of the ranks."""
     [(value, votes), *_] = Counter(values.values()).most_common(1)
     if 2 * votes <= len(values):
         return None

@@ -1,17 +1,17 @@
-"""Stale: ordered ops that touch memory which no longer has, or does not yet have, the expected contents.
+"""Stale: finds ops that access memory which no longer has, or does not have yet, the expected contents.
 
-* STALE:REUSED_BLOCK: the memory of the op's buffer may belong to a newer buffer that was written before. Then the op
-  reads values of the newer buffer, or destroys them.
-* STALE:FREED: the program freed the buffer before it issued the op. A replay uses the memory of its capture, whether it
-  is freed or not. A program may use the output of a graph until its pool gives the memory away.
-* STALE:UNWRITTEN: an op reads memory of its buffer before any write; the contents of a new buffer are undefined.
-* STALE:VERSION: an op reads another version of a buffer than it expects (`Buffer.tagged`): the write before it left
-  another tag, or none.
+* STALE:REUSED_BLOCK: the allocator may have given the memory of the op's buffer to a newer buffer, which a kernel has
+  written. Then the op reads the newer values, or overwrites them.
+* STALE:FREED: the program freed the buffer before it issued the op. Only graphs make this possible. A replay uses the
+  memory of its capture even after a free, and a program may hold a weak reference to a graph's output.
+* STALE:UNWRITTEN: an op reads a buffer before any write. The contents of a new buffer are undefined.
+* STALE:VERSION: an op expects that the last write left a certain tag (`Buffer.tagged`), and it left another one or
+  none.
 * STALE:NOT_WRITTEN_FOR_REPLAY: see `dpsim.checks.stale_replay`.
 
-A write without an order with the read is a race, not a stale read. A program cannot *issue* other ops after the free of
-their buffer, because the contract refuses them. There is at most one finding for each class and site of the buffer's
-alloc. It shows the earliest op, and the message counts the rest, on all ranks.
+In all of these, happens-before orders the accesses. If a write is unordered with the read, it is a race instead. The
+check reports at most one finding for each class and allocation site. The finding shows the earliest op, and its message
+counts the others on all ranks.
 
     stream:   main                                             side
               free a; alloc b (same place); write b; send      receive the answer; read a      ->   STALE:REUSED_BLOCK
@@ -44,8 +44,8 @@ from dpsim.contract.rules.replay_frame import within
 
 @dataclass
 class Case:
-    """A stale op, and the number of similar ones. `over`: the earlier write there, if there is one. `tags`: the
-    expected tag and the actual one, if they differ.
+    """A stale op. `over` is the write before it, if there is one. `tags` are the expected tag and the actual one, if
+    they differ. `more` counts similar ops.
     """
 
     klass: str
@@ -58,7 +58,7 @@ class Case:
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """At most one finding for each class and site of a buffer."""
+    """Returns at most one finding for each class and allocation site."""
     return [*_stale(run_index, run_index.memory), *stale_replay.found(run_index)] if run_index.buffers else []
 
 
@@ -148,7 +148,10 @@ def _finding(
 
 
 def _life(lives: Lifetimes, what: str, at: int, name: str) -> str:
-    """The beginning or end of a life of memory. The life of a graph's memory ends when its pool gives it away."""
+    """Returns when the program allocated or freed a buffer, in words.
+
+    A buffer of a graph's pool ends when the pool gives its memory to a later capture or replay.
+    """
     raw = lives.journal[at]
     where, of = f" at {raw[WHERE]}" if raw[WHERE] else "", within(lives.journal, at)
     if what == "free" and "@" in raw[STREAM]:
@@ -158,8 +161,9 @@ def _life(lives: Lifetimes, what: str, at: int, name: str) -> str:
 
 
 def _lost(lives: Lifetimes, buffer: int) -> str:
-    """The replay that may have overwritten memory of a graph's pool, so that the memory began another life; empty if
-    none has. An earlier life of the memory ended in that replay.
+    """Returns the replay that may have overwritten memory of a graph's pool, in words; empty if none has.
+
+    The memory's earlier buffer ended in that replay.
     """
     at = lives.allocs.get(buffer)
     if at is None or "@" not in lives.journal[at][STREAM]:
@@ -171,12 +175,12 @@ def _lost(lives: Lifetimes, buffer: int) -> str:
 
 
 def _origin(alloc: RawRecord) -> tuple[str, str, str]:
-    """The key that the lives of one memory of a pool share."""
+    """Returns a key that is equal for all buffers which have one memory range of a graph's pool in turn."""
     return alloc[STREAM], alloc[SITE], alloc[WHERE]
 
 
 def _kept(lives: Lifetimes, buffer: int) -> str:
-    """The rule that a use after the free breaks."""
+    """Returns the rule that a use after the free breaks."""
     at = lives.allocs.get(buffer)
     if at is not None and "@" in lives.journal[at][STREAM]:
         return f"what a graph left holds until its pool ({lives.journal[at][STREAM]}) gives the memory out again"
@@ -184,11 +188,10 @@ def _kept(lives: Lifetimes, buffer: int) -> str:
 
 
 def used_after_free(journal: list[RawRecord]) -> list[tuple[int, int]]:
-    """(index in the journal, buffer) of each use of memory that was freed before the op was issued, in order.
+    """Returns (index in the journal, buffer) of each use of memory that was freed before the op was issued, in order.
 
-    The contract refuses such a use, with two exceptions. A replay of a graph uses the memory of its capture, whether it
-    is freed or not. A weak reference to a graph's output is invalid once the graph's pool has given the memory away.
-    Journals show both, in the order of issue.
+    A backend refuses such a use, with two exceptions. A replay uses the memory of its capture, whether it is freed or
+    not. A weak reference to a graph's output becomes invalid once the graph's pool gives the memory away.
 
         free x;  replay g: launch k reads x     ->  (at of k, x)
     """

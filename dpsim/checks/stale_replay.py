@@ -1,17 +1,16 @@
-"""Stale replays: a replay reads the same contents as the replay before it, although its program needs fresh ones each
-time.
+"""Stale replay: finds a replay that reads the input of the replay before it, although it needs new input each time.
 
     x = main.alloc(4, "int32", "x", per_replay=True)        # each replay of a graph reads fresh contents
-
     host:     write x    replay 0 of g: read x    replay 1 of g: read x      ->   STALE:NOT_WRITTEN_FOR_REPLAY
 
-A replay may read elements of such a buffer if an op wrote them after the previous replay of the same graph read them.
-Any write counts: eager, in another graph, or in this one. Several graphs may each read one write once.
+An op must write the elements of such a buffer between two replays of one graph that read them. Any write counts: an
+eager kernel, another graph, or the replay itself. Several graphs may each read one write once.
 
-The check goes through journals in the order of issue. A write that a rank issues before a replay, without an order with
-the replay, is a race, and `dpsim.checks.race` finds it.
+The check reads journals in the order of issue. A write that is issued before the replay, but unordered with it, is a
+race (`dpsim.checks.race`).
 
-By default `repeated` looks at all buffers. So an exploration learns whether a replay read old contents.
+By default, `repeated` inspects all buffers and not only those with `per_replay`. The explorer uses this to count
+replays that read old contents.
 """
 
 from __future__ import annotations
@@ -52,15 +51,15 @@ PLACES = {
     "transfer": (TRANSFER_READS, TRANSFER_WRITES),
     "read": (READ_READS,),
 }
-"""The places of memory in records of each kind."""
+"""The indexes of the fields that list memory ranges, by kind of record: what the op reads, and what it writes."""
 
 Span: TypeAlias = tuple[int, int, int]
-"""First element, end, and the journal index of the op that read them in a replay."""
+"""The first element, the end, and the journal index of the op that read these elements in a replay."""
 
 
 class Repeated(NamedTuple):
-    """Indices in the journal: an op of a replay that reads old contents, and the op of an earlier replay that read
-    them.
+    """A repeated read: the journal index `at` of the read, its buffer, and the index `before` of the read
+    it repeats.
     """
 
     at: int
@@ -69,11 +68,11 @@ class Repeated(NamedTuple):
 
 
 class _Contents:
-    """The elements of each buffer that replays of each graph read and no op wrote since."""
+    """For each graph and buffer, the elements that its replays have read and no op has written since."""
 
     def __init__(self) -> None:
         self._old: dict[tuple[str, int], list[Span]] = {}
-        self._now: dict[tuple[str, int], list[Span]] = {}  # read by the present replay
+        self._now: dict[tuple[str, int], list[Span]] = {}  # what the present replay reads
 
     def read(self, graph: str, refs: Refs, at: int) -> Iterator[Repeated]:
         for buffer, first, end, *_ in refs:
@@ -91,14 +90,14 @@ class _Contents:
                         kept[key] = [rest for span in kept[key] for rest in _without(span, first, end)]
 
     def replayed(self) -> None:
-        """The present replay is over."""
+        """Ends the present replay: its reads are old contents for the next one."""
         for key, spans in self._now.items():
             self._old.setdefault(key, []).extend(spans)
         self._now.clear()
 
 
 def _without(span: Span, first: int, end: int) -> Iterator[Span]:
-    """The rest of a span.
+    """Yields what remains of a span without the elements from `first` to `end`.
 
     >>> [*_without((0, 8, 5), 2, 4)], [*_without((0, 8, 5), 0, 9)]
     ([(0, 2, 5), (4, 8, 5)], [])
@@ -111,8 +110,9 @@ def _without(span: Span, first: int, end: int) -> Iterator[Span]:
 
 
 def repeated(journal: list[RawRecord], marked: Container[int] | None = None) -> Iterator[Repeated]:
-    """Reads of old contents of these buffers in replays. By default, all buffers; then writes before the capture of the
-    graph are old for its first replay.
+    """Yields the reads of old contents in replays, for the buffers `marked` or by default for all.
+
+    By default, what was written before the capture is old for the first replay.
     """
     contents, graph, left = _Contents(), "", 0
     for at, raw in enumerate(journal):
@@ -139,12 +139,12 @@ def repeated(journal: list[RawRecord], marked: Container[int] | None = None) -> 
 
 
 def marked(journal: list[RawRecord]) -> set[int]:
-    """The buffers that need fresh contents for each replay."""
+    """Returns the buffers that need fresh contents for each replay."""
     return {raw[BUFFER] for raw in journal if raw[KIND] == "fresh"}
 
 
 def found(run_index: RunIndex) -> list[Finding]:
-    """The first such read of each buffer's site, on any rank; the message counts the rest."""
+    """Returns one finding for each allocation site: the first such read on any rank. The message counts the others."""
     cases: dict[tuple[str, str], list[tuple[tuple[int, int], int, Repeated]]] = {}
     for rank, journal in enumerate(run_index.run.journals):
         buffers = marked(journal)
@@ -192,5 +192,5 @@ def _finding(run_index: RunIndex, cases: list[tuple[tuple[int, int], int, Repeat
 
 
 def _writes(raw: RawRecord, buffer: int) -> bool:
-    """Whether an op writes a buffer."""
+    """Returns whether an op writes a buffer."""
     return raw[KIND] in PLACES and any(ref[0] == buffer for place in PLACES[raw[KIND]][1:] for ref in raw[place])

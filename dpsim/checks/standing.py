@@ -1,13 +1,13 @@
-"""The ops in which devices stand: the op in which each rank waits on its streams, and the ops that it would reach next.
+"""Standing: finds the op at the head of each stream of a hung run, and a cycle of such ops that wait for each other.
 
-A collective waits for the collective in which one of its members stands, if a part of it needs that member. The same
-holds for a transfer. Without the ops that wait for no unfired op, the rest has a cycle.
+Op A waits for op B if a rank that A needs is still executing B. `cycle` removes the ops that wait for none until only
+cycles remain.
 
     standing = heads(run_index, walk, joint=False)      # by the heads of the streams, after a walk
     standing.cycle()                                    # [("dp", 0), ("ep", 0)]
 
-The key of a collective is (communicator, sequence number). The key of a transfer has the communicator with both ends,
-and the number.
+A collective has the key (communicator, sequence number). In the key of a transfer, the name of the communicator also
+contains sender and receiver.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ from dpsim.contract.ops import CALL, COMMUNICATOR, KIND, OP, SEQ, STREAM, TRANSF
 from dpsim.contract.rules.wait_set import awaited
 
 Key: TypeAlias = tuple[str, int]
-"""A collective: communicator and sequence number. Or a transfer: communicator with both ends, and number."""
+"""(communicator, sequence number) of a collective. For a transfer, the communicator's name contains both ranks."""
 
 
 @dataclass
 class Standing:
-    """The ops in which devices stand. `behind[x][rank]` is the collective in which the rank stands before x, if a part
-    of x needs the rank: `needed[x]`.
+    """The ops that devices execute at the end of a run.
+
+    `stands[x]` lists the ranks that execute x, and `needed[x]` the ranks that they need. `behind[x][rank]` is the op
+    that a needed rank has to complete before x.
     """
 
     stands: dict[Key, list[int]] = field(default_factory=dict)
@@ -39,17 +41,19 @@ class Standing:
     behind: dict[Key, dict[int, Key]] = field(default_factory=dict)
 
     def stand(self, key: Key, rank: int, needs: Sequence[int]) -> None:
-        """A rank stands in `key` and waits for the others that it needs."""
+        """Notes that a rank executes op `key` and needs the ranks `needs`."""
         self.stands.setdefault(key, []).append(rank)
         self.needed.setdefault(key, set()).update(needs)
 
     def wait(self, key: Key, rank: int, other: Key | None) -> None:
-        """A rank reaches `key` only after `other`. This counts if ranks that stand in `key` (see `stand`) need it."""
+        """Notes that a rank reaches op `key` only after `other`. It has an effect only if a rank in `key` needs this
+        rank.
+        """
         if other is not None and other != key and rank in self.needed.get(key, ()):
             self.behind.setdefault(key, {}).setdefault(rank, other)
 
     def cycle(self) -> list[Key]:
-        """Collectives, each of which waits for the next, and the last for the first; empty if there are none."""
+        """Returns ops that each wait for the next, and the last one for the first. Empty if there is no cycle."""
         waits = {key: dict.fromkeys(self.behind.get(key, {}).values()) for key in self.stands}
         left = 0
         while len(waits) != left:
@@ -65,11 +69,11 @@ class Standing:
 
 
 PARTS = (StreamState.collective, StreamState.transfer)
-LINE = "{} from rank {} to {}"  # transfers in one direction, as a collective's communicator
+LINE = "{} from rank {} to {}"  # the name of a direction, in place of a communicator
 
 
 def needs_of(run_index: RunIndex, raw: RawRecord, rank: int, joint: bool) -> Sequence[int]:
-    """The ranks that a part waits for."""
+    """Returns the ranks that a rank's part of an op waits for. With `joint`, these are all members of a collective."""
     if raw[KIND] == "transfer":
         return (raw[TRANSFER_PEER],)
     members = tuple(run_index.collectives[raw[COMMUNICATOR]])
@@ -77,11 +81,12 @@ def needs_of(run_index: RunIndex, raw: RawRecord, rank: int, joint: bool) -> Seq
 
 
 def heads(run_index: RunIndex, walk: Walk, joint: bool) -> Standing:
-    """The standing ops by the heads of the streams after a walk; transfers of a coalesced group have lanes beside their
-    stream.
+    """Returns the ops at the heads of all streams after a walk.
+
+    The transfers of a coalesced group have separate queues (lanes) beside their stream.
     """
     standing = Standing()
-    marks: dict[Signal, StreamState] = {}  # the streams that set marks
+    marks: dict[Signal, StreamState] = {}  # the stream that records each event
     later: list[tuple[Key, StreamState]] = []
     for stream in (one for host in walk.hosts for one in (*host.streams.values(), *host.lanes.values())):
         for place, (fire, _, item, _) in enumerate(stream.queue):
@@ -95,7 +100,7 @@ def heads(run_index: RunIndex, walk: Walk, joint: bool) -> Standing:
                     standing.stand(key, stream.rank, needs_of(run_index, item, stream.rank, joint))
 
     def keeps(stream: StreamState | None, seen: tuple[StreamState, ...] = ()) -> Key | None:
-        """The part of its rank that a stream waits for, directly or not."""
+        """Returns the op of the same rank that a stream waits for, directly or through events."""
         if stream is None or stream in seen or not stream.queue:
             return None
         fire, _, item, _ = stream.queue[0]
@@ -115,7 +120,7 @@ def heads(run_index: RunIndex, walk: Walk, joint: bool) -> Standing:
 
 
 def key_of(raw: RawRecord, rank: int) -> Key:
-    """The key of a rank's part in a collective or transfer."""
+    """Returns the key of a collective or transfer."""
     if raw[KIND] == "collective":
         return raw[COMMUNICATOR], raw[SEQ]
     ends = (rank, raw[TRANSFER_PEER]) if raw[OP] == "send" else (raw[TRANSFER_PEER], rank)
@@ -123,7 +128,7 @@ def key_of(raw: RawRecord, rank: int) -> Key:
 
 
 def entry_of(run_index: RunIndex, key: Key, rank: int) -> Entry | None:
-    """A rank's part in a collective or transfer; None if it has not issued it."""
+    """Returns a rank's call of a collective or transfer; None if the rank has not issued it."""
     if key[0] in run_index.collectives:
         calls = run_index.collectives[key[0]][rank]
     else:

@@ -1,13 +1,12 @@
-"""Stores: ranks that wait without end at a port without a listener, or for a key that no rank sets.
+"""Stores: finds ranks that wait without end for a store to open its port, or for a key that no rank sets.
 
     rank 1 waits for a listener at port 5 of node 0               ->   HANG:STORE:NO_LISTENER, culprit rank 1
     rank 1 waits for key k, which no rank sets                    ->   HANG:STORE:NO_VALUE, culprit rank 1
     rank 1 waits for key address, and rank 0 sets adress          ->   the same, culprit rank 0
 
-If a rank sets a key with nearly this spelling, and no rank asks for that key, the check assumes a spelling error.
-
-A wait with a time-out ends by this time-out at the latest, so it is no hang. The journals show which ranks listen at
-which port. If a rank joined a port at which no rank of the world listens, another program listens there.
+In the third case, the keys differ by one letter, and no rank waits for `adress`. So the check assumes a spelling error
+of rank 0. A wait with a timeout returns by itself, so it is no hang. If a rank joined a port that no rank opened, the
+check assumes that a program outside the run listens there.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ SETS = ("set", "add", "compare_set")
 
 
 def waiting(run_index: RunIndex) -> list[Finding]:
-    """A finding for each rank that waits at a store."""
+    """Returns a finding for each rank that waits at a store without end."""
     findings = []
     for rank, end in enumerate(run_index.run.ends):
         last = run_index.last(rank)
@@ -76,7 +75,7 @@ class Meant(NamedTuple):
 
 
 def _meant(run_index: RunIndex, wanted: Stored) -> Meant | None:
-    """The one key with nearly the spelling of the wanted one, for which no rank asks."""
+    """Returns the key whose spelling is nearest to the wanted one, if no rank waits for that key; otherwise None."""
     uses = [
         (rank, raw)
         for rank, journal in enumerate(run_index.run.journals)
@@ -99,7 +98,7 @@ def _place(record: Stored) -> str:
 
 
 def _listeners(run_index: RunIndex, record: Stored) -> str:
-    """The ranks that listened there, and the listeners of other ports of that node."""
+    """Returns in words which ranks listened at this port, or else at other ports of the node."""
     came = listened(run_index, record.node, record.port)
     if came:
         return f"{ranks_text(came)} listened there, and left"
@@ -111,7 +110,9 @@ def _listeners(run_index: RunIndex, record: Stored) -> str:
 
 
 def _setters(run_index: RunIndex, record: Stored) -> tuple[str, str]:
-    """The key that the rank waits for; the listener there, and the ranks that set the key at any port."""
+    """Returns the key that the rank waits for, and in words who listens there and which ranks set the key
+    at any port.
+    """
     came = listened(run_index, record.node, record.port)
     sets = [
         (raw[STORE_PORT], rank)
@@ -127,12 +128,12 @@ def _setters(run_index: RunIndex, record: Stored) -> tuple[str, str]:
 
 
 def listened(run_index: RunIndex, node: int, port: int) -> list[int]:
-    """The ranks that listened at a port."""
+    """Returns the ranks that listened at a port."""
     return [rank for rank, journal in enumerate(run_index.run.journals) if port in _opened(journal, node)]
 
 
 def _opened(journal: list[RawRecord], node: int) -> set[int]:
-    """The ports of a node at which a rank listened."""
+    """Returns the ports of a node at which a rank listened."""
     asked = {
         raw[ADDRESS] for raw in journal if raw[KIND] == "store" and raw[STORE_HOW] == "open" and raw[STORE_NODE] == node
     }

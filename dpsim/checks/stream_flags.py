@@ -1,11 +1,11 @@
-"""Streams that wait for a flag of their rank although no host sets it: a part of deadlock.
-
-A host thread that may set the flag may stand elsewhere, in a collective or in a get. Then the check reports that op and
-not the stream.
+"""Stream flags: finds streams that wait for a flag which no host thread of their rank sets. A part of deadlock.
 
     main   stream s waits for ready; read behind it       no thread sets it                        HANG:FLAG:NEVER_SET
     main   stream s waits for ready       u1  set ready, clear ready: the stream may be late       HANG:FLAG:CLEARED
     main   stream s waits for ready, records e again; synchronize e; set ready              HANG:EVENT:RECORDED_AGAIN
+
+If a host thread of the rank is blocked in another op, such as a collective or a get, it may set the flag later. Then
+the deadlock check reports that op and not the stream.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from dpsim.contract.ops import EVENT, FLAG_AWAITED, KIND, STREAM, THREAD
 
 
 def check(run_index: RunIndex, waiting: Collection[int]) -> list[Finding]:
-    """One finding for each rank with such a stream; ranks that hang alike share one. `waiting`: ranks that stand in a
-    collective or transfer.
+    """Returns one finding for each rank with such a stream. Ranks that hang in the same way share one.
+
+    `waiting` contains the ranks that are blocked in a collective or transfer.
     """
     found = []
     for rank in sorted(holding(run_index)):
@@ -34,13 +35,13 @@ def check(run_index: RunIndex, waiting: Collection[int]) -> list[Finding]:
 
 
 def holding(run_index: RunIndex) -> list[int]:
-    """The ranks with such a stream."""
+    """Returns the ranks that have such a stream."""
     ranks = range(len(run_index.run.journals))
     return [rank for rank in ranks if run_index.end(rank) == "blocked" and _standing(run_index, rank)]
 
 
 def _standing(run_index: RunIndex, rank: int) -> list[Entry]:
-    """The first wait of each stream that never ends, followed by waits that may have missed their set."""
+    """Returns the first wait of each stream that never ends, and then the waits that may have missed their set."""
     journal = run_index.run.journals[rank]
     never: dict[str, Entry] = {}
     missed: dict[str, Entry] = {}
@@ -77,7 +78,7 @@ def _finding(run_index: RunIndex, entry: Entry) -> Finding:
 
 
 def _recorded_again(run_index: RunIndex, entry: Entry) -> Finding | None:
-    """The finding if a host of the rank waits behind the flag only because an event was recorded again there."""
+    """Returns the finding if a host waits for the stream only because an event was recorded again on it, or None."""
     rank, journal = entry.rank, run_index.run.journals[entry.rank]
     if passings(journal)[entry.at].by is not None:
         return None

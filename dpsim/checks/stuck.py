@@ -1,11 +1,11 @@
-"""The ops in which ranks of a hang stand: collectives that not all members joined, transfers that one side did not
-make.
+"""Stuck: lists the incomplete ops of a hung run: collectives that a member did not join, and transfers without a peer.
 
 rank 0   all_reduce on dp #3                      stands in dp #3
 rank 1   recv from rank 0 on pp #0                is missing there; rank 0 is missing in pp #0
 
-A member waits for the members whose elements it gets, and perhaps for others (`dpsim.contract.rules.wait_set`). A
-sender perhaps waits for its receiver. Such a possible wait counts only if the rank did not end and has no certain wait.
+A member certainly waits for the members whose data it needs. It may also wait for the others, as
+`dpsim.contract.rules.wait_set` describes, and a sender may wait for its receiver. Such an optional wait counts only if
+the rank has no certain wait and did not end.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ from dpsim.contract.rules.wait_set import awaited
 
 @dataclass(frozen=True)
 class Stuck:
-    """A collective that not all members joined, or a transfer that one side did not make. `waits`: the members that
-    joined and stand in it. `missing`: the members that they wait for.
+    """An incomplete collective or transfer.
+
+    `joined` maps the ranks that issued it to their calls. `waits` are those of them that are blocked in it, and
+    `missing` are the ranks that they wait for.
     """
 
     communicator: str
@@ -54,9 +56,7 @@ class Stuck:
 
 
 def find_stuck(run_index: RunIndex) -> list[Stuck]:
-    """The first collective of each communicator, and the first transfer of each pair, in which a rank stands. They are
-    in the order of their steps.
-    """
+    """Returns the first incomplete op of each communicator and of each pair of ranks, in the order of their steps."""
     stuck = []
     for communicator, members in run_index.collectives.items():
         for seq, joined in _unjoined(members):
@@ -80,12 +80,12 @@ def find_stuck(run_index: RunIndex) -> list[Stuck]:
 
 
 def _given_up(run_index: RunIndex, rank: int, communicator: str) -> bool:
-    """Whether a rank no longer waits for its ops, because it aborted the communicator or died."""
+    """Returns whether a rank no longer waits for its ops, because it aborted the communicator or died."""
     return run_index.gave_up(rank, communicator) or run_index.end(rank) == "died"
 
 
 def _from_any(run_index: RunIndex) -> list[Stuck]:
-    """The first receive from any source of each rank and communicator. All other members are missing in it."""
+    """Returns the first receive from any source of each rank and communicator. All other members are missing in it."""
     first: dict[tuple[int, str], Stuck] = {}
     for entry in run_index.from_any:
         communicator = entry.raw[ANY_COMMUNICATOR]
@@ -97,7 +97,7 @@ def _from_any(run_index: RunIndex) -> list[Stuck]:
 
 
 def _perhaps(run_index: RunIndex, waiting: set[int]) -> list[Stuck]:
-    """The possible waits of ranks without a certain wait."""
+    """Returns the optional waits of ranks that have no certain wait."""
     stuck = []
     for communicator, members in run_index.collectives.items():
         for seq, joined in _unjoined(members):
@@ -116,15 +116,19 @@ def _perhaps(run_index: RunIndex, waiting: set[int]) -> list[Stuck]:
 
 
 def _unjoined(members: dict[int, list[Entry]]) -> Iterator[tuple[int, dict[int, Entry]]]:
-    """The collectives of a communicator that not all members joined, with those that did."""
+    """Yields the collectives that not all members joined: the sequence number, and the calls of the members
+    that did.
+    """
     lengths = [len(entries) for entries in members.values()]
     for seq in range(min(lengths), max(lengths)):
         yield seq, {rank: entries[seq] for rank, entries in members.items() if len(entries) > seq}
 
 
 def _stands_in(run_index: RunIndex, own: Entry) -> bool:
-    """Whether a rank may stand in its own op. On the host, its thread has not learned of the end, and did nothing after
-    it but send and join. On a stream, the rank did not end, and did not learn of later work on that stream.
+    """Returns whether a rank may be blocked in its call.
+
+    On the host, its thread has not received the result, and has since issued only ops that do not wait. On a stream,
+    the host has not observed later work on that stream.
     """
     if run_index.end(own.rank) != "blocked" or run_index.gave_up(own.rank, own.raw[COMMUNICATOR]):
         return False
@@ -144,13 +148,15 @@ def _stands_in(run_index: RunIndex, own: Entry) -> bool:
 
 
 def _goes_on(raw: RawRecord) -> bool:
-    """Whether an op does not hold its host up: a send, or a collective before its await."""
+    """Returns whether an op does not block its host: a send, or a collective whose result the host has not
+    awaited yet.
+    """
     return raw[KIND] in ("collective", "transfer") and raw[STREAM] is None and raw[OP] != "recv"
 
 
 def passed_on_streams(journal: list[RawRecord]) -> dict[str, int]:
-    """The point that each stream has certainly passed: the last op on that stream whose end the host learned."""
-    points: dict[int, tuple[str, int]] = {}  # event -> stream and index of its record
+    """Returns the index of the last op on each stream that has certainly completed, because a host observed it."""
+    points: dict[int, tuple[str, int]] = {}  # event -> its stream, and the index of its record
     asked: dict[tuple[Any, ...], tuple[str, int]] = {}  # address of the waiting op -> the same
     passed: dict[str, int] = {}
     for at, raw in enumerate(journal):

@@ -1,22 +1,19 @@
-"""Host threads of one rank that wait for each other: a part of deadlock.
+"""Thread hangs: finds host threads of one rank that wait for each other. A part of deadlock.
 
-A host thread waits for a flag that no thread sets, or joins a thread that does not end. If a thread that may release it
-stands elsewhere, for instance in a collective, the check reports that op and not this wait. These threads may release
-it:
+A host thread waits for a flag, or joins another thread. The following threads may end this wait:
 
-* the thread that a join names;
-* for a flag, the thread that set it last. If none has set it, the threads that set it on other ranks; if there are
-  none, all.
+* the thread that is joined;
+* the thread that set the flag last; if none has set it, those that set it on other ranks, or else all threads.
 
-The remaining hangs have their cause within the rank. The check follows the waits from thread to thread and reports the
-last:
+If such a thread is blocked in a collective or get, the cause is outside this rank, and the deadlock check reports that
+op. Otherwise this check follows the waits from thread to thread and reports the last one:
 
     main   wait ready                    no thread sets it: u1 has ended    HANG:FLAG:THREAD_ENDED
     main   join u1     u1  wait ready    main set and cleared it before     HANG:FLAG:CLEARED
     main   join u1     u1  join main                                        HANG:JOIN
     main   wait a      u1  wait b        main set b, u1 set a               HANG:FLAG:CYCLE
 
-If a thread raised and no thread joined it, this is a separate finding (`raised`), before the waits for it.
+If a thread raised and no thread joined it, the exception is a separate finding (`raised`), sorted before the waits.
 """
 
 from __future__ import annotations
@@ -44,40 +41,38 @@ THREAD_ENDED = "HANG:FLAG:THREAD_ENDED"
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """One finding for each such hang; ranks that hang alike share one. Each comes behind the exceptions of its
-    threads.
-    """
+    """Returns one finding for each rank whose threads hang. Ranks that hang alike share one."""
     blocked = [rank for rank in sorted(run_index.threaded) if run_index.end(rank) == "blocked"]
     found = [one for rank in blocked if (one := RankThreads(run_index, rank).finding()) is not None]
     return folded(found, len(run_index.run.journals))
 
 
 def holds(run_index: RunIndex, rank: int) -> bool:
-    """Whether only its own threads hold a rank up."""
+    """Returns whether only the threads of a rank block it."""
     blocked = rank in run_index.threaded and run_index.end(rank) == "blocked"
     return blocked and RankThreads(run_index, rank).finding() is not None
 
 
 def stands_elsewhere(run_index: RunIndex, rank: int) -> bool:
-    """Whether a thread of a rank stands in an op that neither its threads nor its streams explain."""
+    """Returns whether a thread of a rank is blocked in an op that neither threads nor streams of the rank explain."""
     raws = [entry.raw for entry in stands(run_index, rank)]
     return any(awaited(raw) and not (waits(raw) or is_idle(raw) or raw[KIND] in ("read", "ask")) for raw in raws)
 
 
 def stands(run_index: RunIndex, rank: int) -> list[Entry]:
-    """The op of each thread of a rank that has not ended."""
+    """Returns the op of each thread of a rank that has not ended."""
     return [*RankThreads(run_index, rank).living.values()]
 
 
 def lines(run_index: RunIndex, rank: int) -> list[str]:
-    """Lines with the op of each thread of a rank, or its end."""
+    """Returns lines with the op or the end of each thread of a rank."""
     if rank not in run_index.threaded:
         return []
     return RankThreads(run_index, rank).lines()
 
 
 class RankThreads:
-    """The threads of one rank. `living`: the op of each. `ends`: the last records of the others."""
+    """The threads of one rank. `living`: the op of each. `ends`: the last records of those that ended."""
 
     def __init__(self, run_index: RunIndex, rank: int) -> None:
         self.run_index, self.rank = run_index, rank
@@ -89,15 +84,17 @@ class RankThreads:
             if raw[KIND] == "ended" and raw[THREAD] not in self.living
         }
         main = self.living.get(MAIN)
-        if main is not None and not self._holds(main):  # it has reached its end, and waits for the others
+        if main is not None and not self._holds(main):  # it has ended, and only waits for the other threads
             self.ends[MAIN] = self.living.pop(MAIN)
 
     def _holds(self, entry: Entry) -> bool:
-        """Whether a thread can stand in this op."""
+        """Returns whether a thread can be blocked in this op."""
         return awaited(entry.raw) or (entry.raw[KIND] in PLAIN and self.rank in self.run_index.run.standing)
 
     def _standing(self, last: Entry) -> Entry:
-        """The op in which a thread stands: its last op that can hold it and did not return; otherwise its last op."""
+        """Returns the op in which a thread is blocked: the last one that it awaits without a result, or else its last
+        op.
+        """
         heard = {raw[ADDRESS] for raw in self.journal if raw[KIND] == "learned"}
         for at in range(last.at, -1, -1):
             raw = self.journal[at]
@@ -106,7 +103,7 @@ class RankThreads:
         return last
 
     def finding(self) -> Finding | None:
-        """The hang of this rank, if only its threads cause it."""
+        """Returns the finding if only the threads of this rank cause its hang, or None."""
         held = [name for name, entry in self.living.items() if waits(entry.raw) and self._within(name)]
         if not held:
             return None
@@ -116,7 +113,7 @@ class RankThreads:
             path.append(after)
         name = path[-1]
         cycle = path[path.index(after) :] if after is not None else []
-        if not waits(self.living[name].raw):  # it stands in an idle get, and another thread joins it
+        if not waits(self.living[name].raw):  # it waits in an idle get, and another thread joins it
             name = path[-2]
         entry = self.living[name]
         klass, why = self._why(name, cycle)
@@ -134,16 +131,14 @@ class RankThreads:
         )
 
     def _before(self, name: str) -> tuple[int, int, bool, str]:
-        """Orders threads by their positions, unless they wait for a flag that no thread set."""
+        """Returns a sort key: threads by position, and last those that wait for a flag that no thread set."""
         entry = self.living[name]
         step, number = self.run_index.position(entry)
         unset = entry.raw[KIND] == "flag" and not self._setters(entry.raw[FLAG])
         return (step, int(name != MAIN), False, name) if unset else (step, number, name == MAIN, "")
 
     def _culprit(self, name: str) -> Culprit:
-        """The culprit for a thread that waits: the ended thread, at its exception or at the other flag that it set;
-        otherwise itself.
-        """
+        """Returns the culprit for a waiting thread: an ended thread that raised or set another flag, or else itself."""
         entry = self.living[name]
         ended = [self.ends[one] for one in self._setters(entry.raw[FLAG]) or self.ends if one in self.ends]
         raised = next((one for one in ended if one.raw[KIND] == "ended" and one.raw[ENDED_MESSAGE]), None)
@@ -152,8 +147,8 @@ class RankThreads:
         return self.run_index.culprit(self._other_set(entry.raw) or entry)
 
     def _within(self, name: str) -> bool:
-        """Whether all threads that a thread may wait for, directly or not, wait for flags and threads too, or have
-        ended.
+        """Returns whether all threads that this one may wait for, directly or not, wait for flags or
+        threads as well.
         """
         seen, left = {name}, [name]
         while left:
@@ -167,7 +162,7 @@ class RankThreads:
         return True
 
     def _may_let_go(self, name: str) -> list[str]:
-        """The living threads that may release this one."""
+        """Returns the threads that have not ended and may end the wait of this one."""
         raw = self.living[name].raw
         if raw[KIND] == "thread":
             return [one for one in self.living if one == raw[THREAD_NAME]]
@@ -177,7 +172,7 @@ class RankThreads:
         return [one for one in self.living if (one in setters or not setters) and one != name]
 
     def releasing(self, name: str) -> list[str]:
-        """The threads that would release this one. If one of those has ended, only those that have."""
+        """Returns the threads that would end this wait. If some of them have ended, only those."""
         entry = self.living.get(name)
         if entry is None or not waits(entry.raw):
             return []
@@ -187,16 +182,16 @@ class RankThreads:
         return ended or setters
 
     def _could_set(self, name: str) -> tuple[list[str], list[str]]:
-        """The threads that set the flag of a thread that waits, and those that would set it and have ended."""
+        """Returns the threads that set the awaited flag, and those that would set it but have ended."""
         flag = self.living[name].raw[FLAG]
         setters = [one for one in self._setters(flag) if one != name]
         ended = [one for one in setters or self.ends if one in self.ends]
-        if self._flag(flag).sets:  # the end of the setting thread is more telling if it raised
+        if self._flag(flag).sets:  # the flag was set, so the setter's end matters only if it raised
             ended = [one for one in ended if self.ends[one].raw[KIND] == "ended" and self.ends[one].raw[ENDED_MESSAGE]]
         return setters, ended
 
     def _setters(self, flag: str) -> list[str]:
-        """The thread that set a flag last. If no thread of this rank did, the threads that did on other ranks."""
+        """Returns the thread that set a flag last. If none of this rank did, the threads that did on other ranks."""
         own = self._flag(flag).sets
         if own:
             return [own[-1].raw[THREAD]]
@@ -204,7 +199,7 @@ class RankThreads:
         return sorted({raw[THREAD] for journal in journals for raw in journal if sets(raw, flag)})
 
     def _next(self, name: str) -> str | None:
-        """The thread that this one waits for, if it is a single one."""
+        """Returns the thread that this one waits for, if it is a single one."""
         raw = self.living[name].raw
         if raw[KIND] == "flag" and not self._setters(raw[FLAG]):
             return None
@@ -215,7 +210,7 @@ class RankThreads:
         return FlagHistory.of(self.rank, self.journal, flag)
 
     def _why(self, name: str, cycle: list[str]) -> tuple[str, str]:
-        """The class of the hang, and the wait of the thread in words."""
+        """Returns the class of the hang, and the wait of the thread in words."""
         entry = self.living[name]
         raw, where = entry.raw, place(entry)
         if cycle:
@@ -235,23 +230,23 @@ class RankThreads:
         return klass, f"waits for flag {raw[FLAG]} ({where}), {self._history(flag, name)}{self._instead(raw)}: {rest}"
 
     def _instead(self, awaited: RawRecord) -> str:
-        """The flag that another thread set instead, in words."""
+        """Returns the flag that another thread set instead, in words."""
         last = self._other_set(awaited)
         if last is None:
             return ""
         return f", while {last.raw[THREAD]} set flag {last.raw[FLAG]} instead ({place(last)})"
 
     def _other_set(self, awaited: RawRecord) -> Entry | None:
-        """The set of another flag by another thread, if it is the last set and no thread waited for that flag since."""
+        """Returns the last set of all, if another thread set another flag and no thread waited for that flag since."""
         flags = [Entry(self.rank, at, raw) for at, raw in enumerate(self.journal) if raw[KIND] == "flag"]
         at = max((at for at, one in enumerate(flags) if one.raw[FLAG_HOW] == "set"), default=0)
-        last = flags[at]  # there is at least one, because a thread waits
+        last = flags[at]  # the list is not empty, because a thread waits for a flag
         again = any((one.raw[FLAG], one.raw[FLAG_HOW]) == (last.raw[FLAG], "wait") for one in flags[at:])
         other = last.raw[FLAG] != awaited[FLAG] and last.raw[THREAD] != awaited[THREAD]
         return None if last.raw[FLAG_HOW] != "set" or again or not other else last
 
     def _history(self, flag: FlagHistory, own: str) -> str:
-        """The sets and clears of a flag, in words."""
+        """Returns the last set and clear of a flag, in words."""
         if not flag.sets:
             journals = enumerate(self.run_index.run.journals)
             name = self.living[own].raw[FLAG]
@@ -274,7 +269,7 @@ class RankThreads:
         return f"{name} waits for flag {raw[FLAG]} ({place(entry)}){history}"
 
     def _stands_text(self, name: str, who: str = "") -> str:
-        """The op or the end of a thread; with its name first, if it is given."""
+        """Returns the op or the end of a thread in words, after its name `who` if that is given."""
         subject = f"{who} " if who else ""
         if name in self.ends:
             end = self.ends[name]

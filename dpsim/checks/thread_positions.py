@@ -1,12 +1,12 @@
-"""The position of a rank with host threads in a step, independent of the order of their turns.
+"""Thread positions: numbers the ops of a step on a rank with several host threads, whatever the order of the threads.
 
     main      call #0   start a, b              join a, b   call #9
     a                   call #1   call #2
     b                   call #1   call #2
 
-The position of an op counts the earlier ops of its thread. It also counts the ops of the thread's starter before the
-start, and those of each joined thread. Ops of other threads do not count, because another run may have them in another
-order.
+Findings are sorted by this number. So it must not depend on the order in which this run happened to schedule the
+threads. It counts the earlier ops of the same thread in the step. It adds the ops of the starting thread before the
+start, and the ops of each thread that this one has joined.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_OP = ("probe", "injected")
 
 
 def thread_positions(journal: Sequence[RawRecord]) -> list[int]:
-    """For each record, the number of ops of its step before it."""
+    """Returns, for each record, the number of ops of its step before it."""
     clocks: dict[str, Counter[str]] = {}
     steps: dict[str, int] = {}
     joining: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Questions about single records of host threads, for checks that look for the cause of a hang within a rank."""
+"""Thread records: small functions that read single records of host threads, for checks of hangs within a rank."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from dpsim.contract.ops import (
 
 
 def waits(raw: RawRecord) -> bool:
-    """Whether a thread may wait there for another one."""
+    """Returns whether a thread waits there for another thread: for its flag, or for its end."""
     kind = raw[KIND]
     return bool((kind == "flag" and raw[FLAG_HOW] == "wait") or (kind == "thread" and raw[THREAD_HOW] == "join"))
 
 
 def awaited(raw: RawRecord) -> bool:
-    """Whether a thread awaits this op, which may last."""
+    """Returns whether a thread awaits this op, so that the op may block it."""
     kind = raw[KIND]
     if kind in ("collective", "transfer"):
         return raw[STREAM] is None
@@ -44,7 +44,7 @@ def sets(raw: RawRecord, flag: str) -> bool:
 
 @dataclass(frozen=True)
 class FlagHistory:
-    """The sets of a flag of a rank, in order, and its clear after the last one."""
+    """All sets of a flag on a rank in order, and the clear after the last one, if there is one."""
 
     sets: tuple[Entry, ...]
     cleared: Entry | None
@@ -74,7 +74,7 @@ def place(entry: Entry) -> str:
 
 
 def raised(run_index: RunIndex, rank: int) -> list[Entry]:
-    """The ends of threads of a rank that raised and that no thread joined."""
+    """Returns the end of each thread of a rank that raised and that no thread joined."""
     if rank not in run_index.threaded:
         return []
     journal = run_index.run.journals[rank]

@@ -1,19 +1,20 @@
-"""Transfers: a rank sends what its peer receives, in number and type of elements.
+"""Transfers: checks that each rank sends as many elements, and of the same type, as its peer receives.
 
-On every backend, a rank's k-th send to a peer on a communicator pairs with the peer's k-th receive from this rank. So
-the check compares the two lists in order. If they do not match, hardware copies the bytes that fit, and the run
-continues with wrong numbers.
+On every backend, the k-th send of a rank to a peer on a communicator pairs up with the peer's k-th receive from this
+rank. So the check compares the two lists in order. Hardware does not compare them: it copies the bytes that fit, and
+the run continues with wrong numbers.
 
     rank 0   send float32[64] to rank 1      send float32[64] to rank 1
     rank 1   recv float32[64] from rank 0    recv float32[32] from rank 0      ->   MISMATCH:TRANSFER:COUNT
 
-Two sides have no majority. The culprit is the side that differs from all other transfers at these sites, on both sides.
-If the calls that meet have different steps, one side left a transfer out before, or made one too many. It is the side
-whose number of transfers differs from every step before. If that number changes anyway, there is no culprit. `blame`
-uses further evidence from the journals.
+Two sides have no majority. The culprit is the side whose argument differs from all other transfers at these two sites
+(names of calls in the source), on both sides.
 
-This check ignores a transfer that only one side made. The deadlock check finds it, or, if all programs ended,
-`leftover`.
+If the paired calls belong to different steps, one side left out a transfer before, or made one too many. Then the
+culprit is the side whose number of transfers differs from every earlier step. If that number varies anyway, there is no
+culprit. The passes of `blame` may find further evidence.
+
+A transfer without a peer is no mismatch. The deadlock check reports it, or `leftover` if all programs ended.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from dpsim.checks.run_index import Entry, RunIndex, TransferLine, by_step
 from dpsim.contract.ops import COUNT, DTYPE, SITE, RawRecord
 
 FIELDS = {"count": COUNT, "dtype": DTYPE}
-"""The arguments that both sides share, and their places in a record."""
+"""The arguments that both sides share, with their indexes in a raw record."""
 
 
 def unequal(run_index: RunIndex) -> list[Finding]:
-    """At most one finding for each direction between two ranks of a communicator: later ones may follow from it."""
+    """Returns at most one finding for each direction between two ranks of a communicator. Later ones may follow from
+    it.
+    """
     findings = []
     for line in run_index.transfers.values():
         for index, (send, receive) in enumerate(zip(*line, strict=False)):
@@ -53,9 +56,10 @@ def _finding(run_index: RunIndex, line: TransferLine, index: int) -> Finding:
 
 
 def astray(line: TransferLine) -> tuple[Entry | None, str]:
-    """The culprit if calls of different steps meet, or one side made more. In the first step in which the sides differ,
-    it is the side with an unusual number of transfers. Returns its last call there, and a text. None without a usual
-    number, or if the side made no transfer.
+    """Returns the culprit and a text, if paired calls belong to different steps or one side made more.
+
+    The culprit is the side with an unusual number of transfers, in the first step in which the sides differ. The result
+    has its last call there. It is (None, "") if no number is usual, or if that side made no transfer in the step.
     """
     made = [by_step(side) for side in line]
     steps = sorted(made[0].keys() | made[1].keys())
@@ -74,8 +78,9 @@ def astray(line: TransferLine) -> tuple[Entry | None, str]:
 
 
 def _odd(line: TransferLine, index: int, field: int) -> Entry | None:
-    """The side that differs from all other transfers of the line at these sites, or None. A count may depend on data,
-    so it needs more other transfers.
+    """Returns the side whose argument differs from all other transfers of the line at these sites, or None.
+
+    An element count depends on data, so it needs at least two other transfers as evidence.
     """
     least = 2 if field == COUNT else 1
     matched = min(map(len, line))
@@ -89,7 +94,7 @@ def _odd(line: TransferLine, index: int, field: int) -> Entry | None:
 
 
 def summary(run_index: RunIndex, entry: Entry) -> str:
-    """A call and its place, in words."""
+    """Returns a call and its place in words."""
     record = entry.record
     at = f" at {record.where}" if record.where else ""
     within = run_index.within(entry)

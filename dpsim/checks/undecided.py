@@ -1,20 +1,20 @@
-"""Labels that a member does not decide: a part of agreement.
+"""Undecided: finds members that did not decide a label although other members of the group did. A part of agreement.
 
-If one member decides a label in a step, every member that takes part in the step has to decide it. A member takes part
-if it issued anything there. So a misspelt label disagrees with all others, and so does a label on another communicator:
+A decision is a value that a rank records under a label (`Rank.decide`). If one member decides a label in a step, every
+member that issued an op in this step has to decide it. So the check also finds misspelt labels and wrong communicators:
 
     rank 0   decides plan=8 on dp_cpu
     rank 1   decides plna=8 on dp_cpu       ->   DISAGREEMENT:PLAN, "did you mean 'plan'?"
 
-A member may leave out a `local` label (`Rank.decide`). Pipeline stages begin and end one after the other, and only a
-last stage has results. But a member that decided it before and after a step has to decide it in that step. A member
-that decided it in a step has to decide it as often as the others.
+A member may leave out a label that the program marks as `local`. For example, only the last stage of a pipeline has
+results. But there are two limits. A member that decided it before and after a step has to decide it in that step. A
+member that decided it in a step has to decide it as often as the others.
 
-This check ignores a rank that hangs, died or raised: it may not have reached its decision, and another check finds the
-cause. It also ignores a rank in an idle get, which may still continue its step.
+The check ignores a rank that hangs, died or raised. It may not have reached its decision, and another check finds the
+cause. It also ignores a rank in an idle get, which may continue its step.
 
-If one rank decides another label instead, one finding has both. The culprit is the minority. Of two members, it is the
-one whose label no other step has.
+If one rank decides another label instead, the check merges both into one finding. The culprit is the minority. Of two
+members, it is the one whose label no other step has.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from dpsim.contract.world import SILENT
 
 
 class Undecided(NamedTuple):
-    """The first step in which members decided a label less often than others. `counts`: the number of decisions of each
-    member that had to decide. `entry`: the decision that the others lack. `alone`: none of the `fewer` decided it in
-    this step.
+    """The first step in which members decided a label less often than others.
+
+    `counts` has the number of decisions of each member that had to decide, and `fewer` the members with too few.
+    `entry` is the decision that these lack. `alone`: none of them decided the label in this step.
     """
 
     communicator: str
@@ -69,14 +70,14 @@ NO_PART = SILENT - {"decision"} | {"raised", "thread"}
 
 
 def _takes_part(run_index: RunIndex, rank: int, step: int) -> bool:
-    """Whether a rank issued or decided anything in a step, and has finished it."""
+    """Returns whether a rank issued or decided anything in a step, and does not sleep in it."""
     if run_index.asleep(rank) and run_index.reached(rank) == step:
         return False
     return any(raw[STEP] == step and raw[KIND] not in NO_PART for raw in run_index.run.journals[rank])
 
 
 def findings_of(run_index: RunIndex, undecided: Sequence[Undecided]) -> list[Finding]:
-    """One finding for each label. If a rank decided one label in place of another, one finding has both."""
+    """Returns one finding for each label. If a rank decided one label in place of another, one finding has both."""
     findings, told = [], set[tuple[str, str]]()
     for one in sorted(undecided, key=lambda one: -max(one.counts.values()) * (len(one.counts) - len(one.fewer))):
         if (one.communicator, one.label) in told:
@@ -89,8 +90,9 @@ def findings_of(run_index: RunIndex, undecided: Sequence[Undecided]) -> list[Fin
 
 
 def _instead(run_index: RunIndex, one: Undecided, undecided: Sequence[Undecided]) -> Undecided | None:
-    """The decision of members without a label that replaces it: the same label on another communicator, or one with
-    nearly its spelling.
+    """Returns what the members without a label decided instead, or None.
+
+    It is the same label on another communicator, or a label of nearly the same spelling.
     """
     others = [
         other
@@ -132,7 +134,7 @@ def _finding(run_index: RunIndex, one: Undecided, instead: Undecided | None) -> 
 
 
 def _is_new(run_index: RunIndex, one: Undecided, instead: Undecided) -> bool:
-    """Whether the rank decided the right label in another step, and no other step or rank has the wrong one."""
+    """Returns whether the rank decided the right label in another step, and the wrong label occurs only in this one."""
     right = run_index.decisions[one.communicator, one.label][instead.entry.rank]
     wrong = run_index.decisions[instead.communicator, instead.label]
     return bool(right) and {entry.step for entries in wrong.values() for entry in entries} == {one.step}

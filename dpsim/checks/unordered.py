@@ -1,7 +1,8 @@
-"""Unordered uses of shared objects by host threads, although the program promises that flags order them: a finding per
-rank.
+"""Unordered: reports host threads that use a shared object without an order, although the program promises one.
 
 RACE:THREADS  'order' is changed by thread worker0 and by thread worker1 (programs.py:154), and nothing orders them
+
+A program makes this promise with `ordered_by_flags`. The simulation observes the uses while it runs (`Unordered`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ KLASS = "RACE:THREADS"
 
 
 def of(found: Sequence[Unordered]) -> list[Finding]:
-    """A finding for each pair of uses."""
+    """Returns a finding for each pair of unordered uses."""
     return [_finding(one) for one in found]
 
 

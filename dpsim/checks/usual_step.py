@@ -1,12 +1,12 @@
-"""The usual pattern of a step: evidence from the whole history, for cases without a majority.
+"""Usual step: learns from all steps of a run what a step usually contains, as evidence where there is no majority.
 
-Two ranks that differ have no majority, and a rank that hangs within a step has not yet shown that it left a call out.
-But ranks do nearly the same in every step, so the other steps show:
+Two ranks that differ have no majority. A rank that hangs within a step may not have shown yet that it left a call out.
+But a rank does nearly the same in every step. So the other steps show:
 
-* the order in which a step uses its communicators, and so whether a rank is past one;
-* the number of calls of a step on a communicator, and their arguments, if these never change;
-* sites that always have equally many visits. If every other step has as many kernels as collectives, a rank with two
-  kernels and one collective is the odd one.
+* in which order a step uses its communicators, and so whether a rank is past one of them;
+* how many calls a step makes on a communicator, and with which arguments, if these never change;
+* which sites are visited equally often. For example, every other step has as many kernels as collectives. Then a rank
+  with two kernels and one collective is the odd one.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from dpsim.checks.run_index import SIGNATURE, Entry, RunIndex, by_step, signatur
 from dpsim.contract.ops import KIND, SITE, STEP
 
 FEW = 2
-"""The number of earlier steps that establish a usual number of calls."""
+"""The number of earlier steps that are needed to establish a usual number of calls."""
 
 RankStep: TypeAlias = tuple[int, int]
-"""A rank's step: (rank, step)."""
+"""A step of a rank: (rank, step)."""
 
 
 class UsualStep:
@@ -41,8 +41,10 @@ class UsualStep:
         self._sites: defaultdict[RankStep, Counter[str]] | None = None
 
     def done(self, rank: int, step: int, communicator: str) -> bool:
-        """Whether a rank makes no more calls on `communicator` in a step, because it ended the step or is past that
-        communicator. A rank that gave the communicator up left nothing out.
+        """Returns whether a rank makes no more calls on `communicator` in a step, because it is past the step or
+        communicator.
+
+        A rank that aborted the communicator may leave out its calls, so the result is False.
         """
         if self.run_index.gave_up(rank, communicator):
             return False
@@ -52,18 +54,20 @@ class UsualStep:
 
     def _precedes(self, one: str, other: str, step: int) -> bool:
         votes = self._before[one, other] - self._before[other, one]
-        if not votes:  # without history: do more ranks of this step stand at `one` than at `other`?
+        if not votes:  # no earlier step has both: compare how many ranks used each in this step
             here = [used for (_, when), used in self._first.items() if when == step]
             votes = sum((one in used) - (other in used) for used in here)
         return votes > 0
 
     def took_part(self, rank: int, step: int) -> bool:
-        """Whether a rank called or launched anything in a step."""
+        """Returns whether a rank issued a collective or a kernel in a step."""
         return bool(self._site_counts()[rank, step])
 
     def without_usual_calls(self, communicator: str, step: int, calls: dict[int, int]) -> list[int]:
-        """The ranks that made no call in a step, if each step before has the same number of them and so have the other
-        ranks. A single earlier step does not suffice, because some calls occur every few steps.
+        """Returns the ranks without a call in a step, if all earlier steps and the other ranks have the same number of
+        calls.
+
+        A single earlier step does not suffice, because a program may make some calls only every few steps.
         """
         before = [
             (when, len(entries))
@@ -77,8 +81,9 @@ class UsualStep:
         return [rank for rank, number in calls.items() if not number]
 
     def odd_one(self, communicator: str, step: int, here: dict[int, list[Entry]]) -> int | None:
-        """The rank that departs from the usual step, among ranks whose calls on a communicator in a step differ. None
-        if that is not clear.
+        """Returns the one rank that departs from the usual step, or None.
+
+        `here` contains the different calls of the ranks on a communicator in the step.
         """
         if len({len(entries) for entries in here.values()}) > 1:
             broken = self._broken(step, here)
@@ -87,8 +92,9 @@ class UsualStep:
         return self._odd_calls(communicator, step, here)
 
     def _odd_calls(self, communicator: str, step: int, here: dict[int, list[Entry]]) -> int | None:
-        """All earlier steps with one of these sites have equally many calls, so that number is right. Or all earlier
-        steps have calls of one op, count, dtype, root, reduction or sizes.
+        """Returns the one rank whose number of calls, or one argument, differs from all earlier steps; or None.
+
+        The number counts only earlier steps that have one of these sites.
         """
         place = {rank: index for index, rank in enumerate(self.run_index.collectives[communicator])}
         steps = [
@@ -110,9 +116,10 @@ class UsualStep:
         return None
 
     def _broken(self, step: int, here: dict[int, list[Entry]]) -> list[int]:
-        """The ranks that break a rule "these two sites have equally many visits" which holds in all other steps.
+        """Returns the ranks for which two sites have different numbers of visits, although all other steps have equal
+        numbers.
 
-        A rank that is still within the step has not reached some sites yet; that breaks no rule.
+        For a rank that is still within the step, only the sites that it has reached count.
         """
         sites = self._site_counts()
         others = [
@@ -142,6 +149,6 @@ class UsualStep:
 
 
 def _only(ranks: Iterable[int]) -> int | None:
-    """The rank, if there is just one."""
+    """Returns the rank if there is exactly one, or else None."""
     found = list(ranks)
     return found[0] if len(found) == 1 else None

@@ -1,4 +1,4 @@
-"""`python -m dpsim.cli` is `dpsim`."""
+"""`python -m dpsim.cli` runs the command `dpsim`."""
 
 from dpsim.cli.ending import main
 

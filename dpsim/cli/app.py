@@ -1,13 +1,13 @@
-"""The command line: what it is called with, its commands by name, and how it ends.
+"""The typer application: it registers all commands, and turns what ends a command into an exit code.
 
     dpsim --help
     dpsim run quickstart
 
-Results are on stdout, the verdict last; `--json` makes them one JSON object. Exit codes, errors and progress are those
-of `dpsim.cli.console`. A planted fault that is found as the scenario expects is a success: exit 0.
+A command prints results to stdout, the verdict last. With `--json`, it prints one JSON object instead. A run that shows
+the fault which its scenario expects is a success, with exit code 0. `dpsim.cli.console` prints errors and progress.
 
-Nothing but typer is imported before a command runs, so that `dpsim --help` answers at once. So a command imports what
-it needs when it is called. Other packages add commands (`dpsim.cli.offered`).
+This module imports only typer and small modules, so that `dpsim --help` starts fast. A command imports the rest when a
+user calls it. Other packages add commands by entry points (`dpsim.cli.offered`).
 """
 
 from __future__ import annotations
@@ -56,11 +56,15 @@ from dpsim.cli.timer import FREE
 from dpsim.contract.words import printable
 
 OBJECTS = 50_000
-"""New objects before Python looks for cycles. Most of what a command makes first, modules and models, stays."""
+"""How many new objects start Python's garbage collector. Most objects that a command creates first, modules and models,
+live until its end.
+"""
 
 
 class Commands(NamedCommands):
-    """The commands. With `--json`, a command whose options are wrong prints an object, too."""
+    """The group of all commands. If options are wrong and the user gave `--json`, it prints an object with the
+    error.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         words = [*getattr(ctx, "_protected_args", ()), *ctx.args]
@@ -68,7 +72,7 @@ class Commands(NamedCommands):
             return super().invoke(ctx)
         except USAGE_ERROR as error:
             suggest_options(error)
-            ask("--json" in words)  # an unknown option ends the reading before `--json` is read
+            ask("--json" in words)  # the parser stops at an unknown option, maybe before `--json`
             say_error(str(error.format_message()), BAD_INPUT)
             raise
 
@@ -76,7 +80,7 @@ class Commands(NamedCommands):
 app = typer.Typer(
     name="dpsim",
     cls=Commands,
-    help="Run coordination protocols of inference engines, simulated, on gloo or on GPUs, and say what does not hold.",
+    help="Run coordination protocols of inference engines, simulated, on gloo or on GPUs, and report what fails.",
     epilog=ALL,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -85,13 +89,13 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """The entry point `dpsim`."""
+    """Runs the command line, and ends the process with its exit code. `dpsim.cli.ending` calls it."""
     gc.set_threshold(OBJECTS)
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each of its threads takes memory, and none has work here
-    with suppress(ValueError):  # not in the main thread: then signals are somebody else's
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each thread of OpenBLAS takes memory, and dpsim needs none
+    with suppress(ValueError):  # outside of the main thread, signals belong to the caller
         for name in ASK_TO_END:
             number = getattr(signal, name, None)
-            if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # `nohup` has one ignored
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # `nohup` ignores SIGHUP
                 signal.signal(number, _terminated)
     FREE.append(_terminated)
     try:
@@ -100,7 +104,7 @@ def main() -> None:
         how, code = how_interrupted(error)
         note(f"dpsim: {how}")
         sys.exit(code)
-    except OSError as error:  # typer's own output: help, usage
+    except OSError as error:  # typer cannot print help or usage
         silence(sys.stdout)
         note(f"dpsim: cannot write to standard output: {error.strerror}")
         sys.exit(code_of(error))

@@ -1,9 +1,10 @@
-"""`dpsim campaign`: a night of campaigns, and what is new in the newest night.
+"""`dpsim campaign`: runs a night of campaigns, and reports which failures are new in the newest night.
 
     dpsim campaign nightly --out nights --jobs 2
     dpsim campaign report nights
 
-What a night does and how its rows look is in `dpsim.campaign.nights`.
+A night explores the museum, a swarm, small worlds and the scenarios, and writes a row for each to a file.
+`dpsim.campaign.nights` describes the parts of a night and its rows.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def report(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="The folder of all nights.")] = options.NIGHTS,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is new in the newest night, and what no world of it reached."""
+    """Report what is new in the newest night, and what no world of that night reached."""
     with one_line_errors(), json_alone(as_json):
         from dpsim.campaign.nights.report import report_of
         from dpsim.cli import campaign_text as text
@@ -103,7 +104,7 @@ def report(
 
 
 def _sized(name: str, worlds: int | None, schedules: int | None) -> Size:
-    """The size of that name, with what the user gives in its place."""
+    """Returns the size called `name`, but with the numbers of worlds and schedules that the user gave."""
     from dpsim.campaign.nights.sizes import SIZES
 
     if name not in SIZES:
@@ -113,7 +114,9 @@ def _sized(name: str, worlds: int | None, schedules: int | None) -> Size:
 
 
 def _dated(night: str | None) -> tuple[str, int]:
-    """The date of the night, today if the user gives none, and its seed: so each night draws other worlds."""
+    """Returns the date of the night, today if the user gives none, and its seed. Each date has another seed, so each
+    night draws other worlds.
+    """
     from datetime import UTC, date, datetime
 
     from dpsim.campaign.nights.rows import file_of

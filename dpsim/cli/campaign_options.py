@@ -1,4 +1,4 @@
-"""The options of `dpsim campaign nightly` that no other command has."""
+"""The options that only `dpsim campaign nightly` has."""
 
 from __future__ import annotations
 

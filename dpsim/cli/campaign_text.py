@@ -1,4 +1,4 @@
-"""A night and its report as text: a table that is read in a minute, what is new first.
+"""Prints a night and its report as text: new failures first, then a table, and last what no world reached.
 
     night 2026-11-27, after 12 nights
 
@@ -14,7 +14,7 @@
     never reached by 1,000 worlds:
     ...
 
-`--json` has all of it.
+`--json` prints all of it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from dpsim.campaign.nights.rows import NightRow
 
 MOST = 5
-"""Failures of a kind."""
+"""At most this number of failures of each kind is printed."""
 
 HEAD = ("part", "looked at", "left out", "worlds", "schedules", "failed", "lost", "seconds")
 
 
 def night_as_text(file: Path, rows: Sequence[NightRow], parts: Sequence[str]) -> str:
-    """What a night has done. `parts`: those that the user asked for."""
+    """Returns the text for the rows of a night. `parts`: the parts that the user chose."""
     from dpsim.campaign.nights.idle import ran_nothing
 
     failures = [(row, found) for row in rows for found in row.failures]
@@ -51,13 +51,13 @@ def night_as_text(file: Path, rows: Sequence[NightRow], parts: Sequence[str]) ->
 
 
 def night_as_json(night: str, file: Path, rows: Sequence[NightRow]) -> dict[str, Any]:
-    """The same as plain data. What the rows reached is in the file."""
+    """Returns the same rows as plain data. What the rows reached is only in the file."""
     plain = [row.model_dump(mode="json", exclude={"reached", "schema_version"}) for row in rows]
     return {"night": night, "file": str(file), "rows": plain}
 
 
 def report_as_text(report: Report) -> str:
-    """The newest night against the nights before."""
+    """Returns the text of a report, which compares the newest night with the nights before."""
     before = f"after {counted(len(report.before), 'night')}" if report.before else "the first night"
     rows = [
         *_failures("new", report.new, full=True),
@@ -79,7 +79,9 @@ def report_as_text(report: Report) -> str:
 
 
 def _by_protocol(coverage: Coverage) -> list[str]:
-    """How much of what each protocol declares was reached."""
+    """Returns a table: for each protocol, how many of the probes, modes, branches and rows that it declares were
+    reached.
+    """
     counts: dict[str, dict[str, list[bool]]] = {}
     for kind, names in coverage.counts.items():
         for name, worlds in names.items():
@@ -96,7 +98,7 @@ def _table(totals: Sequence[PartTotal]) -> list[str]:
 
 
 def _in_line(cells: Sequence[Sequence[str]]) -> list[str]:
-    """A table of numbers, with its first column to the left."""
+    """Returns a table of numbers. The first column is aligned to the left, the others to the right."""
     widths = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
     return [
         "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
@@ -105,7 +107,7 @@ def _in_line(cells: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _failures(title: str, failures: Sequence[NightFailure], full: bool = False) -> list[tuple[str, str]]:
-    """The first of them; `full`: with what they say and how they are shown."""
+    """Returns rows for the first failures. `full`: with the message, and the command that shows the failure."""
     rows: list[tuple[str, str]] = []
     for at, (part, name, found, since) in _some(failures):
         says = f": {short(found.message, 160)}" if full and found.message else ""

@@ -1,4 +1,4 @@
-"""`dpsim compare`: are two traces equal, and if not, where do they differ first?
+"""`dpsim compare`: compares two traces. It prints whether they are equal, or the first difference.
 
 dpsim compare sim.jsonl gloo.jsonl
 """

@@ -1,4 +1,4 @@
-"""Whether two traces are equal, or where they differ first; and the same as one JSON object.
+"""Prints whether two traces are equal, or their first difference, as text and as one JSON object.
 
     equal: 21548 records, 1791 decisions, 3582 collectives
 
@@ -7,8 +7,8 @@
     B  gloo.jsonl
        quickstart on gloo, held, digest 9f2c41d07be3a865
 
-The answer comes first. Where the scenarios of the two differ, a warning at the end says in what. What
-comes out of a file is made printable: a terminal obeys nothing of it.
+The result is the first line. If the scenarios of the two traces differ, a warning at the end lists the differences. The
+module replaces control characters from a file, so a trace cannot send commands to the terminal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from dpsim.trace import Difference, Trace, scenario_changes
 
 
 def as_text(a: Trace, b: Trace, difference: Difference | None) -> str:
-    """Whether two traces that were compared are equal, the answer first."""
+    """Returns the text for the comparison of `a` with `b`. `difference`: the first one, or None if the traces are
+    equal.
+    """
     counts = a.counts
     answer = f"equal: {counts.total()} records, {counts['decision']} decisions, {counts['collective']} collectives"
     lines = [""]
@@ -40,7 +42,7 @@ def as_text(a: Trace, b: Trace, difference: Difference | None) -> str:
 
 
 def as_json(a: Trace, b: Trace, difference: Difference | None) -> dict[str, Any]:
-    """The same as plain data. `records`, `decisions`, `collectives`: those of A."""
+    """Returns the same as plain data. `records`, `decisions` and `collectives` count those of A."""
     return {
         "equal": difference is None,
         "a": _header(a),

@@ -1,15 +1,15 @@
-"""What the command line says and how it ends: plain text, errors in one line, exit codes that scripts can rely on.
+"""Prints results and errors of all commands, and maps errors to exit codes on which scripts can rely.
 
     0  the run is as its scenario expects; the traces are equal; the engine answers as dpsim says
     1  it is not
-    2  bad input: a scenario, a name, an option or a file that cannot be used as it is
-    3  this machine cannot run it, or took away what the run needs (a process, memory, room on a disk). Or this
-       backend cannot show what is expected, or dpsim cannot ask an installed engine. The message names what is missing
-    130  interrupted; 143 terminated; 128 + N for another signal. The message says where every rank stood
+    2  bad input: a scenario, a name, an option or a file that dpsim cannot use
+    3  no verdict: this machine cannot run the scenario, or took away a resource (a process, memory, room on a disk).
+       Or the backend cannot show what is expected, or dpsim cannot ask an installed engine. The message names the cause
+    130  interrupted; 143 terminated; 128 + N for another signal. The message says where every rank was
 
-Results go to stdout, everything else to stderr. There are no colours, bars or line breaks to fit a width unless the
-stream is a terminal, so `grep` can search what is piped. A mistake of the user, a full disk or `dpsim run ... | head`
-gives no traceback. Prior art: the command line interface guidelines (clig.dev); `rg` and `git` on broken pipes.
+Results go to stdout, everything else to stderr. Only on a terminal does a command print colours, progress bars or
+wrapped lines, so `grep` can search its output. A mistake of the user, a full disk or a closed pipe (`dpsim run ... |
+head`) causes no traceback. Prior art: the command line interface guidelines (clig.dev); `rg` and `git` on broken pipes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ from dpsim.contract.words import BadInput, printable
 
 
 class Terminated(KeyboardInterrupt):
-    """A signal that asks the command to end: as Ctrl-C, but for the exit code, which is a shell's."""
+    """A signal asked the command to end. The command ends as after Ctrl-C, with the exit code of a shell: 128 + the
+    signal.
+    """
 
     def __init__(self, number: int = signal.SIGTERM) -> None:
         super().__init__()
@@ -51,19 +53,21 @@ class Terminated(KeyboardInterrupt):
 
 
 def how_interrupted(error: KeyboardInterrupt) -> tuple[str, int]:
-    """In words, and the exit code."""
+    """Returns how the command was interrupted, in words, and the exit code."""
     return getattr(error, "how", "interrupted"), getattr(error, "code", INTERRUPTED)
 
 
 def end_by_interrupt(error: KeyboardInterrupt) -> NoReturn:
-    """Say what was done, if anything was, and where the run stood."""
+    """Prints what the command has done so far and where the run was, and ends the command."""
     how, code = how_interrupted(error)
     done = str(getattr(error, "done", ""))
     fail("\n".join([f"{how}; {done}" if done else f"{how}, without a result", *getattr(error, "__notes__", ())]), code)
 
 
 def say(text: str = "") -> None:
-    """Print to stdout. If the reader has gone away, the program ends silently; if the disk is full, it says so."""
+    """Prints to stdout. If the reader has closed the pipe, the command ends silently. If the disk is full, it ends with
+    an error.
+    """
     out = stdout()
     try:
         print("\n".join(map(_shown, text.split("\n"))), file=out, flush=True)
@@ -76,18 +80,18 @@ def say(text: str = "") -> None:
 
 
 def say_json(found: dict[str, Any]) -> None:
-    """Print the object of a command."""
+    """Prints the JSON object of a command."""
     say(object_text(found))
 
 
 def say_error(message: str, code: int) -> None:
-    """Print the object of a command that ends with an error, if its user gave `--json` and has no object yet."""
+    """Prints the JSON object of an error, if the user gave `--json` and the command has not printed an object yet."""
     if OUTPUT.asked and not OUTPUT.said:
         say_json({"error": {"exit_code": code, "message": message}})
 
 
 def _shown(line: str) -> str:
-    """A line with nothing in it that a terminal obeys but our own colours."""
+    """Returns the line without control characters, except for dpsim's own colours."""
     return (
         line if line.isprintable() else "".join(part if part in COLOURS else printable(part) for part in _PARTS(line))
     )
@@ -98,7 +102,9 @@ _PARTS = re.compile(r"(\x1b\[[0-9;]*m)").split
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file that is there as a whole, or as it was before. Raises OSError that names it."""
+    """Writes a file. The file is complete or unchanged, even after an error. Raises OSError with the name of the
+    file.
+    """
     from dpsim.trace.appearing import appearing
 
     try:
@@ -110,7 +116,7 @@ def write(path: Path, text: str) -> None:
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """Say on stderr what is wrong, and end."""
+    """Prints an error to stderr, and ends the command with the exit code `code`."""
     lines = [printable(line) for line in (message or "unknown error").splitlines()]
     note("\n".join(f"dpsim: {line}" for line in lines))
     if code in (BAD_INPUT, CANNOT_RUN):
@@ -120,10 +126,10 @@ def fail(message: str, code: int) -> NoReturn:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn expected errors into a message and an exit code. What is not expected goes through: it is a bug."""
+    """Turns expected errors into a message and an exit code. Passes other errors on, because they are bugs."""
     try:
         yield
-    except typer.Exit:  # chosen, whatever it came of
+    except typer.Exit:  # the command itself chose this code
         raise
     except KeyboardInterrupt as error:
         end_by_interrupt(error)
@@ -143,24 +149,26 @@ def one_line_errors() -> Iterator[None]:
         if said is None:
             raise
         fail(said, BAD_INPUT)
-    except BaseException as error:  # SystemExit(0) of a protocol would pass for "as expected"
+    except BaseException as error:  # without this, SystemExit(0) of a protocol looks like success
         fail(raised_by_protocol(error) or f"ended by {type(error).__name__}{at_own_place(error)}", BAD_INPUT)
 
 
 def lacking(error: BaseException) -> str:
-    """What the machine took away where this was raised, in a line; empty if it is no trouble of the machine."""
+    """Returns a line on the resource that the machine took away and so caused this error, or "" for any other error."""
     from dpsim.backend.journal.trouble import trouble
 
     return trouble(error)
 
 
 def code_of(error: OSError) -> int:
-    """That of a call of the system that failed: a full disk is trouble of the machine, a folder that is none is not."""
+    """Returns the exit code for a failed system call: 3 for trouble of the machine, such as a full disk,
+    otherwise 2.
+    """
     return CANNOT_RUN if lacking(error) else BAD_INPUT
 
 
 def _exit_code(error: Exception) -> int | None:
-    """That of an error that a user can do something about; None for any other."""
+    """Returns the exit code for an error that the user can correct, or None for any other error."""
     from dpsim.contract.world import BackendUnavailable, Unended
 
     if isinstance(error, BackendUnavailable | Unended):
@@ -172,9 +180,10 @@ def _exit_code(error: Exception) -> int | None:
 
 
 def columns(rows: Iterable[Sequence[str]], indent: int = 0) -> list[str]:
-    """Rows with their cells in line, two spaces apart.
+    """Returns rows with aligned cells, two spaces apart.
 
-    On a terminal, a last cell that is too long goes on below itself; `indent`: columns that the caller puts before.
+    On a terminal, a last cell that is too long continues on the next line, below its own start. `indent`: the columns
+    that the caller prints before each line.
     """
     table = list(rows)
     if not table:
@@ -191,7 +200,7 @@ def columns(rows: Iterable[Sequence[str]], indent: int = 0) -> list[str]:
 
 
 def painted(text: str, good: bool) -> str:
-    """Text with its first word in green or red, if stdout is a terminal that has colours."""
+    """Returns `text` with its first word in green or red, if stdout is a terminal with colours."""
     if not is_terminal(sys.stdout) or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     word, space, rest = text.partition(" ")

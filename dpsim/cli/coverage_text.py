@@ -1,4 +1,4 @@
-"""Coverage as text, what was never reached first.
+"""Prints coverage as text. What no schedule reached comes first.
 
     never reached by 1 world:
     modes     wake: large
@@ -6,7 +6,7 @@
               and 17 more
     reached   probes 5 of 5, modes 3 of 4, branches 30 of 48, rows 2 of 2
 
-The text is at most a screen, and `--json` has the rest.
+The text fits on a screen, and `--json` prints all of it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from dpsim.campaign.coverage import Coverage
 
 MOST = 4
-"""Names of a kind."""
+"""At most this number of names of each kind is printed."""
 
 
 def as_text(coverage: Coverage, remark: Callable[[str, str], str] = lambda kind, name: "") -> str:
-    """`remark`: the words behind a name of a kind that was never reached. Names with a remark come first."""
+    """Returns the text of `coverage`. `remark`: a function that returns words for a name that was never reached. Names
+    with such words come first.
+    """
     rows: list[tuple[str, str]] = []
     for kind in coverage.counts:
         remarked = [(name, remark(kind, name)) for name in coverage.never(kind)]
@@ -39,11 +41,11 @@ def as_text(coverage: Coverage, remark: Callable[[str, str], str] = lambda kind,
 
 
 def say_covered(covered: Coverage | None, stopped: str = "") -> None:
-    """Print it, if the user asked for it. `stopped`: where the search ended early, in words that come first."""
+    """Prints the coverage, if the user gave `--coverage`. `stopped`: a line that says where the search ended early."""
     if covered is not None:
         say(f"\n{stopped}\n{as_text(covered)}" if stopped else f"\n{as_text(covered)}")
 
 
 def covered_json(covered: Coverage | None) -> dict[str, Any]:
-    """The key of `--json`, if the user asked for it."""
+    """Returns the key `coverage` for `--json`, or nothing if the user did not give `--coverage`."""
     return {} if covered is None else {"coverage": covered.as_json()}

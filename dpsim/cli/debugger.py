@@ -1,10 +1,11 @@
-"""pdb at an op of a replay, with the state of every rank.
+"""pdb at an op of a replay, with two more commands that show the state of every rank.
 
-    (dpsim) ranks                # where each rank stands, and for whom it waits
-    (dpsim) rank 2               # the variables of rank 2 where it stands
-    (dpsim) rank 2 batch.tokens  # an expression there
+    (dpsim) ranks                # where each rank is, and which rank it waits for
+    (dpsim) rank 2               # the variables of rank 2 in its current frame
+    (dpsim) rank 2 batch.tokens  # an expression in that frame
 
-All else is pdb's own: `w`, `p`, `up`, `n`, `c`. The program stands in its call, and nothing of the op has happened yet.
+All other commands are pdb's own: `w`, `p`, `up`, `n`, `c`. The program has made the call, but the op has not happened
+yet.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LONGEST = 200
 
 
 class RankDebugger(pdb.Pdb):
-    """pdb with two commands more."""
+    """pdb with the commands `ranks` and `rank`."""
 
     def __init__(self, looks: Stepping, rank: int) -> None:
         super().__init__(stdin=sys.stdin, stdout=sys.stdout)
@@ -33,12 +34,12 @@ class RankDebugger(pdb.Pdb):
         self._looks, self._rank = looks, rank
 
     def do_ranks(self, _: str) -> None:
-        """ranks: where each rank stands, and for whom it waits."""
+        """ranks: where each rank is, and which rank it waits for."""
         for line in self._looks.lines():
             self.message(printable(line))
 
     def do_rank(self, words: str) -> None:
-        """rank N [EXPRESSION]: the variables of rank N where it stands, or an expression there."""
+        """rank N [EXPRESSION]: the variables of rank N in its current frame, or an expression there."""
         number, _, expression = words.strip().partition(" ")
         frame = self._frame(number)
         if frame is None:
@@ -55,11 +56,11 @@ class RankDebugger(pdb.Pdb):
             self.error(f"{type(error).__name__}: {error}")
 
     def stop_here(self, frame: FrameType) -> bool:
-        """`s` goes into calls of the program, and not into those of dpsim, where a line of the program waits."""
+        """Returns False in frames of dpsim, so that `s` steps into calls of the program and not into those of dpsim."""
         return not is_own_code(frame) and bool(super().stop_here(frame))
 
     def get_stack(self, f: FrameType | None, t: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
-        """The calls of the program alone, without those that run it."""
+        """Returns only the frames of the program, without the frames of dpsim that run it."""
         stack, at = super().get_stack(f, t)
         begin = next((place + 1 for place in range(at, -1, -1) if is_own_code(stack[place][0])), 0)
         return stack[begin:], at - begin
@@ -78,7 +79,7 @@ def _shown(value: object) -> str:
 
 
 def open_debugger(frame: FrameType, looks: Stepping, rank: int) -> bool:
-    """Let the user look around in this frame of the program, and go on. True if the user quits."""
+    """Opens pdb in `frame`, a frame of the program, and continues after it. Returns True if the user quits."""
     debugger = RankDebugger(looks, rank)
     debugger.reset()
     outer: FrameType | None = frame

@@ -1,13 +1,13 @@
-"""How the process of a command ends: always as the command line has chosen, and with a word.
+"""Ends the process of a command, so that its exit code is always the one that the command line chose.
 
-    main()      # what the script `dpsim` calls; does not return
+    main()      # the entry point of the script `dpsim`; does not return
 
-A protocol or a library may end the process by itself. `os._exit(0)` in a module would pass for "as expected", and so
-would `os.execvp("true", ...)`. OpenBLAS calls exit(1) of C where it gets no memory, and scripts read 1 as a verdict.
-All of these end with 3 here, and a line says so. `_exit` of C ends the process at once.
+A protocol or a library may end the process itself. `os._exit(0)` in a protocol would look like "as expected", and so
+would `os.execvp("true", ...)`. If OpenBLAS has no memory, it calls exit(1) of C, and a script reads 1 as a verdict. In
+all of these cases dpsim ends with code 3 and prints a line. It cannot intercept `_exit` of C.
 
-So the command itself leaves by `os._exit`, after Python's own exit functions. Processes that this one forks end as they
-like. A signal that ends the process is its parent's to report.
+So the command itself ends by the saved `os._exit`, after Python's exit functions have run. Forked processes may end in
+any way. If a signal ends the process, its parent sees that.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from typing import Any, NoReturn
 
 NO_VERDICT, BUG = 3, 70
 ROOM = 4 << 20
-"""Bytes that a process with memory has left."""
+"""How many bytes a process must be able to allocate, or it counts as out of memory."""
 _leave = os._exit
 REPLACES = "execv", "execve"
-"""What puts another program in the place of this one, whose exit status would be ours."""
+"""Functions that replace this program with another, whose exit code would look like dpsim's."""
 
 _kept: list[Any] = []
-"""Functions that C calls must not be collected."""
+"""Callbacks that C code calls, kept here because Python must not collect them."""
 
 
 def main() -> NoReturn:
-    """Run the command line, and leave with its exit code."""
+    """Runs the command line, and ends the process with its exit code."""
     watch()
     code: Any = 0
     try:
@@ -43,7 +43,7 @@ def main() -> NoReturn:
         run()
     except SystemExit as end:
         code = end.code
-    except BaseException as error:  # Python must not end by itself: what C calls at its exit needs Python
+    except BaseException as error:  # Python must not end by itself: the callback at C's exit needs Python
         code = NO_VERDICT if _for_lack_of_memory(error) else BUG
         if code == NO_VERDICT:
             _say(b"dpsim: no memory\n")
@@ -53,12 +53,14 @@ def main() -> NoReturn:
 
 
 def _for_lack_of_memory(error: BaseException | None) -> bool:
-    """Whether memory ended here, or where this was raised: what handles a MemoryError imports modules, and may fail."""
+    """Returns whether the process is out of memory, or an error in the chain is about memory. A handler of a
+    MemoryError imports modules, so it may raise another error.
+    """
     while error is not None:
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
             return True
         error = error.__context__
-    try:  # Python raises anything at all where an allocation fails within its compiler
+    try:  # Python raises various errors where its compiler cannot allocate
         bytearray(ROOM)
     except MemoryError:
         return True
@@ -66,7 +68,7 @@ def _for_lack_of_memory(error: BaseException | None) -> bool:
 
 
 def watch() -> None:
-    """From now on nothing but `main` ends this process without a word."""
+    """From now on, makes every end of this process other than by `main` print a line and return code 3."""
     owner = os.getpid()
 
     def ended(status: int) -> NoReturn:
@@ -83,14 +85,16 @@ def watch() -> None:
     os._exit = ended
     for name in REPLACES:
         setattr(os, name, _refused(owner, name))
-    with suppress(AttributeError, OSError, ValueError):  # a C library that has another name for it
+    with suppress(AttributeError, OSError, ValueError):  # a C library without __cxa_atexit
         called = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(exits)
         _kept.append(called)
         ctypes.CDLL(None).__cxa_atexit(called, None, None)
 
 
 def _refused(owner: int, name: str) -> Any:
-    """`os.execv` in this process; in those that it forks, the call as it was. `dpsim record` takes `__wrapped__`."""
+    """Returns a function that replaces `os.execv` or `os.execve`: it ends this process with code 3. A forked process
+    still calls the original. `dpsim record` uses `__wrapped__` to call the original.
+    """
     replace = getattr(os, name)
 
     @functools.wraps(replace)
@@ -105,19 +109,19 @@ def _refused(owner: int, name: str) -> Any:
 
 def _by_whom() -> str:
     frame: Any = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith("<"):  # Python's own, frozen
+    while frame.f_back is not None and frame.f_code.co_filename.startswith("<"):  # a frozen module of Python
         frame = frame.f_back
     return f" in {os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 def _say(text: bytes) -> None:
-    """By the descriptor: Python's own streams may be in any state."""
+    """Writes to the descriptor of stderr, because Python's streams may be closed or in use."""
     with suppress(OSError):
         os.write(2, text)
 
 
 def _end(code: Any) -> NoReturn:
-    """As the interpreter ends, but for what C does at its exit."""
+    """Ends the process like the Python interpreter, but without the exit functions of C."""
     if code is not None and not isinstance(code, int):
         _say(f"{code}\n".encode())
         code = 1

@@ -1,9 +1,9 @@
-"""The exit codes of `dpsim`, each with its outcome: for commands, their `--help`, and the table of docs/exit-codes.md.
+"""The exit codes of `dpsim`, each with its meaning. Commands, their `--help`, and docs/exit-codes.md use this table.
 
-    >>> CODES[BAD_INPUT].outcome[0][:9]
-    'bad input'
+>>> CODES[BAD_INPUT].outcome[0][:9]
+'bad input'
 
-A command adds 128 to the number of a signal that ends it, as a shell does.
+If a signal ends a command, its exit code is 128 plus the number of the signal, as in a shell.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ BUG = 70
 """EX_SOFTWARE of sysexits.h: neither a verdict nor a mistake of the user."""
 INTERRUPTED = 130
 PIPE_CLOSED = 141
-"""What a shell makes of SIGPIPE."""
+"""The exit code that a shell reports for SIGPIPE."""
 TERMINATED = 143
 
 ASK_TO_END = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGALRM", "SIGXCPU")
-"""A command that gets one of these ends as with Ctrl-C and leaves nothing behind. Slurm warns with SIGUSR1."""
+"""Signals at which a command ends as after Ctrl-C, and removes its temporary files. Slurm warns a job with SIGUSR1."""
 
 
 class ExitCode(NamedTuple):
-    """`outcome`: what the code stands for, a line for each kind. `output`: where the command says more."""
+    """The meaning of an exit code. `outcome`: a line for each case. `output`: where the command prints details."""
 
     outcome: tuple[str, ...]
     output: str
@@ -91,17 +91,17 @@ FIRST = {
     "report": "0 nothing failed in that night, 1 something failed, known or new, or no part ran anything",
     "record": "that of the job",
 }
-"""By command: what its result means. Other commands end with 0 if they are done."""
+"""What codes 0 and 1 mean for each command. Any other command returns 0 when it is done."""
 
 REST = "2 bad input, 3 cannot be run on this machine, or lost there. "
 BESIDE = "Also 70 a bug in dpsim, 130 interrupted, 141 nothing reads the output, 128 + N ended by signal N."
 
 ALL = f"Exit codes: {JUDGED}, {REST}{BESIDE}"
-"""For `dpsim --help`."""
+"""The exit codes in `dpsim --help`."""
 
 
 def in_help(*apps: typer.Typer) -> None:
-    """Put the exit codes below the help of each command, where its own help ends with nothing else."""
+    """Adds the exit codes to the help of each command that has no text below its help yet."""
     for app in apps:
         for command in app.registered_commands:
             command.epilog = command.epilog or f"Exit codes: {FIRST.get(command.name or '', DONE)}, {REST}{BESIDE}"

@@ -1,10 +1,11 @@
-"""`dpsim explain`: why a job hangs, from the dumps of its flight recorders; or a trace of dpsim in the same words.
+"""`dpsim explain`: explains why a job hangs, from the dumps of its flight recorders. It explains a trace of dpsim as
+well.
 
     dpsim explain /var/dumps            # a file for each rank, as torch's flight recorder writes them
-    dpsim explain dump.1 dump.2         # of two times: does the job move?
+    dpsim explain dump.1 dump.2         # dumps of two times: does the job progress?
     dpsim explain a.jsonl --json
 
-The exit code is 0 if there is an explanation, whatever it says.
+The exit code is 0 if there is an explanation, even if the job hangs.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def explain(
 
 
 def job_of_folder(*folders: Path) -> tuple[DumpedJob, Explanation]:
-    """The job of dumps or recordings, and what it shows. Raises BadInput."""
+    """Returns the job that dumps or recordings show, and its explanation. Raises BadInput."""
     from dpsim.diagnose.recordings.job import has_recordings
 
     if has_recordings(folders[0]):
@@ -76,7 +77,9 @@ def _of_trace(path: Path, modules: list[str] | None) -> Explanation:
 
 
 def judged_trace(path: Path, modules: list[str] | None) -> tuple[World, Run, Sequence[Finding]]:
-    """A trace is judged again, as it was recorded, and the run of a token is made again. A dump alone is no job. Raises
+    """Returns the world, the run and the findings of a trace, or of a replay token, which is run again.
+
+    A trace is judged again as it was recorded. The dump of one rank is bad input, because a job needs all ranks. Raises
     BadInput and OSError.
     """
     from dpsim.campaign.token import is_token
@@ -101,12 +104,12 @@ def judged_trace(path: Path, modules: list[str] | None) -> tuple[World, Run, Seq
         raise TraceError(f"{path}: its scenario is none that this dpsim runs: {error}") from None
     program, _, prepared = prepare(scenario)
     told = world(scenario, program, prepared)
-    run = replace(run, services=told.services)  # a trace has no names of services
+    run = replace(run, services=told.services)  # a trace does not name the services
     return told, run, judge(told, run)
 
 
 def _of_token(word: str, modules: list[str] | None) -> tuple[World, Run, Sequence[Finding]]:
-    """The run of a token, with what does not hold in it. Raises BadInput."""
+    """Runs the token again, and returns its world, run and findings. Raises BadInput."""
     from dpsim.campaign.replay import replay_token
     from dpsim.campaign.token import read_token
     from dpsim.cli.console import BAD_INPUT, fail

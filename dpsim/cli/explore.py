@@ -1,14 +1,15 @@
-"""`dpsim explore`: every schedule of scenarios, or as many as there is time for. With `--swarm`, it explores many
-worlds like them with drawn faults; with `--all-up-to`, every world like them with parameters up to sizes.
+"""`dpsim explore`: searches the schedules of scenarios, all of them if time permits, and prints a verdict.
 
     dpsim explore my.yaml --budget 60s --jobs 2
     dpsim explore my.yaml --swarm 100:die,kill,delay
     dpsim explore my.yaml --all-up-to interval=3,slots=2
 
-The scenario says which parameters have sizes (`dpsim.scenario.parameters`): this command knows none.
+A world is a scenario with fixed parameters and faults. `--swarm` explores many worlds like the scenario, with faults
+drawn at random. `--all-up-to` explores every world like the scenario whose parameters are up to the given sizes. The
+scenario defines which parameters have sizes (`dpsim.scenario.parameters`).
 
-Failures are written as traces, for `dpsim replay`. A trace that cannot be written is a warning: the verdicts stand, and
-so does the exit code. What the machine took away from a world is no verdict on it, and ends with 3.
+The command writes a trace of each failure, for `dpsim replay`. If it cannot write a trace, it prints a warning, but the
+verdict and the exit code stay. If the machine takes a resource away, there is no verdict, and the exit code is 3.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ if TYPE_CHECKING:
 
 SCHEDULES = 1_000
 UNBOUNDED = sys.maxsize
-"""DPOR goes on until its budget of seconds ends: it is the strategy that can finish, and the user wants it to."""
+"""No bound on schedules: with a budget of seconds, DPOR searches until the budget ends, and may complete the search."""
 
 STOPPED = "the search stopped at the first failure; --keep-going goes on"
 STOPPED_WORLD = "the search stopped at the first world that failed"
-"""Why coverage misses what later schedules reach."""
+"""Lines above the coverage that say why later schedules or worlds are missing in it."""
 
 
 def explore(
@@ -91,9 +92,9 @@ def explore(
     results: KeepResults = True,
     as_json: AsJson = False,
 ) -> None:
-    """Prove that a scenario holds in every schedule, or find one in which not.
+    """Prove that a scenario holds in every schedule, or find a schedule in which it fails.
 
-    Says proven, sampled or bounded, with counts, or what breaks, under which schedule, and how to replay it.
+    Prints proven, sampled or bounded, with counts. Or it prints the failure, its schedule and how to replay it.
     """
     with one_line_errors(), json_alone(as_json):
         from dpsim.campaign import files
@@ -127,7 +128,7 @@ def explore(
 
 
 def _checked(strategy: str, budget: str | None) -> float | None:
-    """The seconds of a budget, if there is one. A strategy that does not exist is bad input."""
+    """Returns the seconds of the budget, or None. Ends the command with code 2 for an unknown strategy."""
     from dpsim.explore import STRATEGIES, search
 
     try:
@@ -139,7 +140,7 @@ def _checked(strategy: str, budget: str | None) -> float | None:
 
 
 def _refuse_both(swarm: str | None, all_up_to: str | None, keep_going: bool) -> None:
-    """Options that exclude each other."""
+    """Ends the command with code 2 for options that exclude each other."""
     if swarm is not None and all_up_to is not None:
         fail("--swarm: not together with --all-up-to; leave one of them out", BAD_INPUT)
     if keep_going and (swarm is not None or all_up_to is not None):
@@ -153,7 +154,7 @@ def _explore_each(
     options: Options,
     shown: Display,
 ) -> NoReturn:
-    """Each scenario as it is written."""
+    """Explores each scenario as it is written, prints the results, and ends the command."""
     from dpsim.campaign import deepening
     from dpsim.cli import explore_text as text
     from dpsim.cli import two_lines
@@ -188,7 +189,7 @@ def _explore_each(
 
 
 def _results(outcome: Outcome, options: Options, wanted: bool) -> list[str]:
-    """The folders of the failures of a scenario that is not as expected."""
+    """Writes a folder of results for each failure of a scenario that is not as expected. Returns the folders."""
     if not wanted or outcome.explored.unmet is None:
         return []
     from dpsim.campaign.results import results_of_explored
@@ -197,7 +198,7 @@ def _results(outcome: Outcome, options: Options, wanted: bool) -> list[str]:
 
 
 def _warn(outcome: Outcome) -> None:
-    """Of a trace that is missing."""
+    """Prints a warning for a trace that could not be written."""
     if outcome.unwritten is not None:
         note(f"dpsim: warning: no trace of the failure of {outcome.scenario.name} was written: {outcome.unwritten}")
 
@@ -207,8 +208,8 @@ def _end(lost: bool, met: bool) -> NoReturn:
 
 
 class Display(NamedTuple):
-    """How results are shown. `more`: options that a command to type next needs as well; `results`: keep folders;
-    `covered`: what the worlds reached, if the user asked.
+    """How to print the results. `more`: options to repeat in suggested commands. `results`: keep folders of results.
+    `covered`: collects coverage, or None.
     """
 
     more: list[str]
@@ -220,7 +221,7 @@ class Display(NamedTuple):
 
 
 class Set(NamedTuple):
-    """Worlds like one scenario. `possible`: in how many worlds of a swarm each kind of fault is possible."""
+    """The worlds like one scenario. `possible`: for each kind of fault, the number of swarm worlds that allow it."""
 
     sizes: Scale
     total: int
@@ -229,7 +230,7 @@ class Set(NamedTuple):
 
 
 def _small(chosen: list[tuple[Scenario, Path]], sizes: str) -> Iterator[Set]:
-    """For each scenario, every world with parameters up to sizes."""
+    """Yields, for each scenario, all worlds with parameters up to `sizes`."""
     from dpsim.scenario.small.worlds import all_up_to
 
     for base, folder in chosen:
@@ -238,7 +239,7 @@ def _small(chosen: list[tuple[Scenario, Path]], sizes: str) -> Iterator[Set]:
 
 
 def _drawn(chosen: list[tuple[Scenario, Path]], text: str, seed: int) -> Iterator[Set]:
-    """For each scenario, a swarm."""
+    """Yields, for each scenario, a swarm."""
     from dpsim.campaign.swarm import swarm_of
     from dpsim.scenario import swarm as swarms
 
@@ -255,7 +256,7 @@ def _explore_whole(
     options: Options,
     shown: Display,
 ) -> NoReturn:
-    """Each set of worlds, up to the first world that fails."""
+    """Explores the worlds of each set until one fails, prints the results, and ends the command."""
     from dpsim.campaign import files
     from dpsim.cli import explore_text as text
     from dpsim.cli import two_lines

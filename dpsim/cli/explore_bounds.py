@@ -1,4 +1,4 @@
-"""The bounds of `dpsim explore`: what they exclude.
+"""Checks the bounds of `dpsim explore`, for example a number of late deliveries, against its other options.
 
 dpsim explore my.yaml --late-deliveries 2 --deaths 1 --budget 10min
 """
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def refuse_bounds(bounds: Bounds, strategy: str, of_a_set: bool, scenarios: Iterable[Scenario]) -> None:
-    """A bound is for all schedules of a scenario: with a set of worlds or a strategy that samples it is bad input."""
+    """Ends the command with code 2 if there is a bound, but the search is over a set of worlds or only samples
+    schedules.
+    """
     named = [f"--{key.replace('_', '-')}" for key, number in bounds._asdict().items() if number is not None]
     for scenario in scenarios:
         limits = bounds.of(scenario, type(bounds)())._asdict()

@@ -1,4 +1,4 @@
-"""The options of `dpsim explore` that no other command has."""
+"""The options that only `dpsim explore` has."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AllUpTo = Annotated[
     str | None,
     typer.Option(
         metavar="SIZES",
-        help="Every small world instead: parameters, and how far each goes, e.g. interval=3,slots=2.",
+        help="Explore every world with parameters up to these sizes instead, e.g. interval=3,slots=2.",
     ),
 ]
 Worlds = Annotated[
@@ -39,9 +39,11 @@ Worlds = Annotated[
         "(die, kill, delay; also skip, repeat, timeout).",
     ),
 ]
-Save = Annotated[Path, typer.Option(metavar="FOLDER", help="Where traces of failures go.")]
+Save = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder for traces of failures.")]
 Work = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep each result in this new folder, for --resume.")]
-Resume = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Go on with what --work left there after a cut.")]
+Resume = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Continue the search that --work kept in this folder.")
+]
 Cluster = Annotated[
     str | None,
     typer.Option(
@@ -52,22 +54,31 @@ Cluster = Annotated[
 Coverage = Annotated[
     bool,
     typer.Option(
-        "--coverage", help="Say which probes, modes, orders of two sites and rows of tables no schedule reached."
+        "--coverage", help="Print which probes, modes, orders of two sites and rows of tables no schedule reached."
     ),
 ]
 Preemptions = Annotated[
     int | None,
-    typer.Option(metavar="N", min=0, max=1_000_000, help="All schedules with at most N preemptions, from none on."),
+    typer.Option(
+        metavar="N",
+        min=0,
+        max=1_000_000,
+        help="Explore all schedules with at most N preemptions, first those with none.",
+    ),
 ]
 LateDeliveries = Annotated[
     int | None,
-    typer.Option(metavar="N", min=0, max=1_000_000, help="The same with at most N messages that are delivered late."),
+    typer.Option(metavar="N", min=0, max=1_000_000, help="Explore all schedules with at most N late messages."),
 ]
 Deaths = Annotated[
     int | None,
-    typer.Option(metavar="N", min=0, max=1_000_000, help="The same with at most N of the faults kill and die."),
+    typer.Option(
+        metavar="N", min=0, max=1_000_000, help="Explore all schedules with at most N of the faults kill and die."
+    ),
 ]
 EarlyTimeouts = Annotated[
     int | None,
-    typer.Option(metavar="N", min=0, max=1_000_000, help="The same with at most N time-outs that pass early."),
+    typer.Option(
+        metavar="N", min=0, max=1_000_000, help="Explore all schedules with at most N time-outs that pass early."
+    ),
 ]

@@ -1,4 +1,4 @@
-"""What an exploration looks like: a block of text for each scenario, and the same as JSON.
+"""Prints an exploration: a block of text for each scenario, and the same as JSON.
 
     scenario   wake
     schedules  9 in 9 classes, 0 redundant; 6.8 choices each
@@ -9,9 +9,9 @@
     assumes: no rank dies; unlimited residency; unlimited launch queue; no other effect of hardware
     expected: held; met
 
-The verdict is never "passed". *Proven* says that nothing is left to try, *sampled* how much was tried and how much of
-it was new, *bounded* what was cut off. What it assumes is what the world was not asked to do. A violation is reported
-as a run is, followed by its schedule and the commands that make the same run again.
+The verdict *proven* means that the explorer tried every schedule. *Sampled* means that it tried some, and the text says
+how many were new. *Bounded* means that some runs were cut off. The line `assumes` names effects that the explorer left
+out. A violation is printed as a run is, followed by its schedule and the commands that repeat the run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ VERDICTS = ("proven", "bounded", "sampled", "vacuous", "violated", "lost")
 
 
 def table(explored: Explored) -> list[tuple[str, str]]:
-    """Names and values, as text."""
+    """Returns names and values of the table, as text."""
     found = explored.exploration
     each = f"{found.steps / found.runs:.1f} choices each" if found.steps else "nothing to choose" * (found.runs < 2)
     cut = f", {found.cut:,} cut off" if found.cut else ""
@@ -72,12 +72,12 @@ def table(explored: Explored) -> list[tuple[str, str]]:
 
 
 def verdict_line(explored: Explored) -> str:
-    """For what is not violated. What was lost says in further lines where ranks stood."""
+    """Returns the verdict on one line, for a scenario without a failure."""
     return f"{explored.verdict.upper()}  {explored.exploration.claim()}"
 
 
 def assumes_line(assumes: Sequence[str]) -> list[str]:
-    """None, where nothing is assumed.
+    """Returns the line of assumptions, or no line if there are none.
 
     >>> assumes_line(("no rank dies", "unlimited residency")), assumes_line(())
     (['assumes: no rank dies; unlimited residency'], [])
@@ -86,7 +86,7 @@ def assumes_line(assumes: Sequence[str]) -> list[str]:
 
 
 def expectation_line(expected: Expected, unmet: str | None) -> str:
-    """What was expected, and whether it came."""
+    """Returns the line that names the expectation, and whether the outcome meets it."""
     return f"expected: {expected}; " + ("met" if unmet is None else f"NOT met: {unmet}")
 
 
@@ -96,15 +96,13 @@ def as_text(
     next: Callable[[Failure], tuple[str, ...]] = lambda failure: (),
     full: bool = False,
 ) -> str:
-    """The block of one scenario, but for the line that says whether it is as expected. `next`: what to type after a
-    failure.
-    """
+    """Returns the block of one scenario. `next`: returns the commands to suggest for a failure. `full`: all details."""
     world = explored.subject.world
 
     def named(text: str) -> str:
         return with_services(text, world.size, world.services)
 
-    own = [("scenario", scenario.name), *params_row(scenario)]  # the scenario's own words: "ranks 2" is a number there
+    own = [("scenario", scenario.name), *params_row(scenario)]  # not `named`: parameters have plain numbers
     rows = [*own, *((name, named(value)) for name, value in table(explored))]
     failed = bool(explored.shown)
     lines: list[str] = []
@@ -125,7 +123,7 @@ def as_text(
 
 
 def _verdict(explored: Explored) -> list[str]:
-    """The verdict, what it assumes, and what kept it from being a proof."""
+    """Returns the verdict, its assumptions, and the polls that prevented a proof."""
     found = explored.exploration
     polls = found.polls if explored.verdict in ("sampled", "bounded") else ""
     return [
@@ -137,7 +135,7 @@ def _verdict(explored: Explored) -> list[str]:
 
 
 def totals(all_explored: Sequence[Explored]) -> str:
-    """Several scenarios in a line.
+    """Returns the verdicts of several scenarios on one line.
 
     >>> totals([])
     '0 scenarios'
@@ -148,7 +146,7 @@ def totals(all_explored: Sequence[Explored]) -> str:
 
 
 def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) -> dict[str, Any]:
-    """The same as plain data. `traces`: the files of failures, by fingerprint."""
+    """Returns the exploration as plain data. `traces`: maps the fingerprint of a failure to its file."""
     found, failure = explored.exploration, explored.failure
     primary = explored.findings[0] if explored.findings else None
     both, pairs = found.both_orders
@@ -194,7 +192,7 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
 
 
 def _evidence(explored: Explored, scenario: Scenario) -> dict[str, Any]:
-    """Of the first failure, if a run shows it."""
+    """Returns the evidence keys for the first failure, if a run shows it."""
     if not explored.shown:
         return evidence(None, (), extras_of_choice(scenario.protocol))
     shown = explored.shown[0]
@@ -202,7 +200,7 @@ def _evidence(explored: Explored, scenario: Scenario) -> dict[str, Any]:
 
 
 def _extras(explored: Explored, shown: Shown, scenario: Scenario, commands: tuple[str, ...]) -> Extras:
-    """What a report says beside its findings."""
+    """Returns the parts of a report besides its findings."""
     from dpsim.campaign.alternatives import of_shown
 
     return of_shown(extras_of_choice(scenario.protocol, *commands), explored.subject, shown, scenario)
@@ -212,8 +210,9 @@ def _extras(explored: Explored, shown: Shown, scenario: Scenario, commands: tupl
 
 
 def whole_as_text(name: str, sizes: Scale, total: int, whole: Whole, possible: Mapping[str, int] = NO_KINDS) -> str:
-    """Every small scenario like one, or those of a swarm; that which was violated, as it could be saved and run.
-    `possible`: in how many worlds of a swarm each kind of fault was.
+    """Returns the block for a set of worlds: a scenario up to `sizes`, or the swarm in `sizes`; `total` worlds in all.
+
+    `possible`: for each kind of fault, the number of swarm worlds that allow it.
     """
     drawn = isinstance(sizes, Swarm)
     failed = whole.first is not None
@@ -241,7 +240,7 @@ def whole_as_text(name: str, sizes: Scale, total: int, whole: Whole, possible: M
 
 
 def whole_verdict(sizes: Scale, total: int, whole: Whole) -> str:
-    """The verdict on all worlds, in a line."""
+    """Returns the verdict on a set of worlds, on one line."""
     if whole.lost:
         return f"LOST  world {whole.explored + 1:,} of {total:,}, and no failure before: {whole.lost}"
     if whole.first is not None:
@@ -264,7 +263,7 @@ def whole_verdict(sizes: Scale, total: int, whole: Whole) -> str:
 
 
 def _probed(probes: Mapping[str, int]) -> str:
-    """In how many worlds each was reached: a proof of worlds in which nothing happens would say little.
+    """Returns, for each probe, how many worlds reached it. A proof of worlds that reach no probe would mean little.
 
     >>> _probed({"a": 3, "b": 0, "c": 1})
     'a in 3 worlds, c in 1 world; never: b'
@@ -277,7 +276,7 @@ def _probed(probes: Mapping[str, int]) -> str:
 def whole_as_json(
     name: str, sizes: Scale, total: int, whole: Whole, possible: Mapping[str, int] = NO_KINDS
 ) -> dict[str, Any]:
-    """The same as plain data."""
+    """Returns the exploration of a set of worlds as plain data."""
     first = whole.first
     return {
         "scenario": name,

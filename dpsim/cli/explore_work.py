@@ -1,9 +1,10 @@
-"""The options `--work`, `--resume` and `--cluster` of `dpsim explore`: a folder that keeps results, and other machines.
+"""The options `--work` and `--resume` of `dpsim explore`, which keep results in a folder, and `--cluster`.
 
-    dpsim explore my.yaml --strategy dpor --work night        # Ctrl-C, a kill, a power cut
-    dpsim explore my.yaml --strategy dpor --resume night      # goes on, with any number of --jobs
+    dpsim explore my.yaml --strategy dpor --work night        # interrupted by Ctrl-C, a kill or a power cut
+    dpsim explore my.yaml --strategy dpor --resume night      # continues, with any number of --jobs
 
-A folder of another scenario, program, search or version of dpsim is bad input, and the message names what differs.
+If the folder is of another scenario, program, search or version of dpsim, `--resume` ends with code 2, and the message
+names the difference.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 def opened(
     work: Path | None, resume: Path | None, chosen: Sequence[tuple[Scenario, Path]], options: Options, worlds: str
 ) -> Iterator[WorkFolder | None]:
-    """The folder of either option, locked; None without. `worlds`: which worlds of each scenario are explored."""
+    """Yields the locked folder of `--work` or `--resume`, or None without them.
+
+    `worlds`: which worlds of each scenario the command explores, in words. Results of other worlds do not fit.
+    """
     if work is not None and resume is not None:
         fail("--resume: not together with --work; --resume also keeps what it does", BAD_INPUT)
     if work is None and resume is None:
@@ -43,7 +47,9 @@ def opened(
 
 
 def on(cluster: str | None, jobs: int) -> AbstractContextManager[RayCluster | None]:
-    """The cluster of the option; None without. `jobs`: units at a time, if there is more than one."""
+    """Returns the cluster of `--cluster`, or None. `jobs`: how many units of the search run at the same time, if more
+    than 1.
+    """
     if cluster is None:
         return nullcontext()
     from dpsim.campaign.ray_cluster import NoCluster, RayCluster

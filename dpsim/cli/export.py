@@ -1,11 +1,11 @@
-"""`dpsim export`: a run or a hung job as a picture.
+"""`dpsim export`: draws a run or a hung job.
 
-dpsim export skip.jsonl                          # skip.html, for any browser
-dpsim export calls --format perfetto             # calls.json, for ui.perfetto.dev
+    dpsim export skip.jsonl                          # writes skip.html, for any browser
+    dpsim export calls --format perfetto             # writes calls.json, for ui.perfetto.dev
 
-A trace, a folder of recordings and one of dumps give the same picture of the same calls. A trace of a run in time has
-durations beside, unless --ticks leaves them out. The exit code is 0 if there is
-a picture, whatever it shows.
+A trace, a folder of recordings and a folder of dumps give equal pictures of equal calls. The trace of a run with
+simulated or real time also has durations, unless --ticks leaves them out. The exit code is 0 if there is a picture,
+even if the job hangs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class PictureFormat(StrEnum):
-    """What the file is for."""
+    """The format of the picture."""
 
     HTML = "html"
     PERFETTO = "perfetto"
@@ -41,13 +41,15 @@ def export(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="The file; left out, the name of the source with .html."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="The file; if left out, the name of the source with .html."
+        ),
     ] = None,
     form: Annotated[
         PictureFormat, typer.Option("--format", help="html: for any browser. perfetto: for ui.perfetto.dev.")
     ] = PictureFormat.HTML,
     in_ticks: Annotated[
-        bool, typer.Option("--ticks", help="Show order and not duration: an op is a tick, on every backend.")
+        bool, typer.Option("--ticks", help="Draw order and not duration: each op takes one tick.")
     ] = False,
     module: Modules = None,
 ) -> None:
@@ -67,7 +69,7 @@ def export(
 
 
 def picture_of(source: Path, modules: list[str] | None = None, in_ticks: bool = False) -> Picture:
-    """The picture of a trace, or of a folder of recordings or dumps. Raises BadInput and OSError."""
+    """Returns the picture of a trace or token, or of a folder of recordings or dumps. Raises BadInput and OSError."""
     from dpsim.campaign.token import is_token
 
     token = is_token(str(source))
@@ -84,7 +86,7 @@ def picture_of(source: Path, modules: list[str] | None = None, in_ticks: bool = 
 
 
 def text_of(picture: Picture, form: PictureFormat = PictureFormat.HTML) -> str:
-    """The file."""
+    """Returns the content of the file in the given format."""
     if form is PictureFormat.PERFETTO:
         from dpsim.diagnose.pictures.perfetto import trace_events
 

@@ -1,11 +1,11 @@
-"""The hooks of a program: its pieces that a variant may replace, with their methods, for `dpsim show`.
+"""Finds the hooks of a program, for `dpsim show`: the classes that a variant (a program with one change) may replace.
 
     hooks("waves")[0]["classes"]         # ["mine.waves.Source"]
-    of_name("next_wave")                 # the hooks with such a method
+    of_name("next_wave")                 # the hooks that have a method of this name
 
-A program asks for its pieces in `prepare` (`dpsim.with_variant`), and which ones depends on the scenario. So this
-module prepares each shipped scenario of the program, and collects what it asks for. A program of a user has the
-scenario with the defaults of its parameters.
+A program asks for these classes in `prepare` (`dpsim.with_variant`), and the scenario decides for which ones. So this
+module calls `prepare` with each shipped scenario of the program, and collects the classes. For a user's program it uses
+a scenario with default parameters.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ from dpsim.scenario.to_world import prepare
 Hook = dict[str, Any]
 
 ANNOTATION = re.compile(r"(: |-> )'([^']*)'")
-"""Of a signature: source text, which Python prints in quotes."""
+"""Matches an annotation in a signature: Python prints it in quotes if it is source text."""
 
 
 def hooks(protocol: str) -> list[Hook]:
-    """The pieces of a program, the first one first. Each has the import paths of the `classes` from which a variant
-    derives, the `rule` of the piece, and its `methods`: name, `signature`, `arguments`, `rule`.
+    """Returns the hooks of a program. Each has `classes`, the import paths of the classes from which a variant may
+    derive.
+
+    It also has a `rule`, the first sentence of the class, and `methods`: name, `signature`, `arguments`, `rule`.
     """
     entry = registry.protocol(protocol)
     with suppress(ScenarioError, Unsuitable):
@@ -47,7 +49,7 @@ def hooks(protocol: str) -> list[Hook]:
 
 
 def of_name(name: str) -> list[Hook]:
-    """The hooks with a method of this name, or of `Class.method`, each once; `protocols`: the programs with it."""
+    """Returns the hooks with a method `name` or `Class.method`. `protocols`: the programs that have this hook."""
     kind, _, method = name.rpartition(".")
     found: dict[str, Hook] = {}
     for entry in sorted(registry.protocols(), key=lambda one: -len(registry.variants(one.name))):
@@ -60,7 +62,7 @@ def of_name(name: str) -> list[Hook]:
 
 
 def _hooks_if_usable(protocol: str) -> list[Hook]:
-    """None of a protocol with unusable `Params`: the user asks for another one."""
+    """Returns no hooks for a protocol with invalid `Params`, because the user may ask for another protocol."""
     try:
         return hooks(protocol)
     except BadInput:
@@ -77,7 +79,7 @@ def _shipped() -> tuple[Scenario, ...]:
 
 
 def _hook(base: type[Any], made: list[type[Any]]) -> Hook:
-    """`made`: the classes that stand in the place of `base`, in the forms of the program."""
+    """Returns the hook for the class `base`. `made`: the classes that the forms of the program use in its place."""
     variants = {entry.make for entry in registry.variants()}
     classes = [one for one in made if one not in variants and _importable(one)] or [base]
     return {
@@ -98,7 +100,7 @@ def _first_sentence(method_or_class: Any) -> str:
 
 
 def _methods(piece: type[Any]) -> Iterator[dict[str, str]]:
-    """The methods that a variant may override, in the order of the source; those of the base class first."""
+    """Yields the public methods of a class in the order of the source, those of its base class first."""
     package = piece.__module__.partition(".")[0]
     names = [name for base in reversed(piece.__mro__) if base.__module__.startswith(package) for name in vars(base)]
     for name in dict.fromkeys(names):
@@ -116,7 +118,7 @@ def _methods(piece: type[Any]) -> Iterator[dict[str, str]]:
 
 
 def lines_of(hook: Hook) -> list[str]:
-    """A hook for people: where it is, and a line for each method."""
+    """Returns the lines of a hook: its class, and each method."""
     first, *others = hook["classes"]
     also = f" (also {', '.join(path.rpartition('.')[2] for path in others)})" if others else ""
     lines = [f"{first}{also}", f"    {hook['rule']}"] if hook["rule"] else [f"{first}{also}"]
@@ -126,7 +128,7 @@ def lines_of(hook: Hook) -> list[str]:
 
 
 def how_to_replace(hook: Hook) -> list[str]:
-    """A variant that overrides the first method of a hook, to copy."""
+    """Returns the source of a variant that overrides the first method of a hook, for the user to copy."""
     module, _, name = hook["classes"][0].rpartition(".")
     method = hook["methods"][0]
     begins = "async def" if method["signature"].startswith("async ") else "def"

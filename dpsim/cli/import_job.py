@@ -1,9 +1,10 @@
-"""`dpsim import`: the calls of a job that hung, as a scenario that hangs in the simulation.
+"""`dpsim import`: writes the calls of a job that hung as a scenario that hangs in the simulation.
 
-    dpsim import calls -o hung.yaml        # dumps, or a recording
+    dpsim import calls -o hung.yaml        # from dumps or recordings
     dpsim run hung.yaml
 
-The scenario is run once. What it expects is what that run shows, and the command says whether it is what the job shows.
+The command runs the scenario once and writes its finding as the expectation. It prints what the job shows and what the
+simulation shows, so the user can compare them.
 """
 
 from __future__ import annotations

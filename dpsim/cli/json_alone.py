@@ -1,8 +1,8 @@
-"""What a command prints with `--json` is one object on stdout, whatever a protocol prints.
+"""Keeps stdout for the one JSON object of `--json`, even if a protocol prints to stdout.
 
 with json_alone(as_json):
-    ...                         # what is printed here goes to stderr, by worker processes as well
-    say_json(found)             # and this to stdout
+    ...                         # prints of this process and of worker processes go to stderr
+    say_json(found)             # this goes to stdout
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from typing import Any, TextIO
 STDOUT, STDERR = 1, 2
 
 SCHEMA_VERSION = 1
-"""Of the objects that `--json` prints. It rises if a key changes its meaning."""
+"""The version of the objects that `--json` prints. It increases if a key changes its meaning."""
 
 
 @dataclass
 class Output:
-    """Of one command. `asked`: its user gave `--json`; `said`: its object is on stdout."""
+    """The state of one command. `asked`: the user gave `--json`. `said`: the command has printed its object."""
 
     asked: bool = False
     said: bool = False
 
 
 OUTPUT = Output()
-"""A command that ends with an error prints an object too, unless it has printed one."""
+"""The state of the current command. With it, a command that ends with an error prints exactly one object."""
 
 
 def ask(wanted: bool) -> bool:
-    """Note that the user gave `--json`. typer calls this while it reads the options."""
+    """Notes that the user gave `--json`. typer calls this while it parses the options."""
     OUTPUT.asked |= wanted
     return wanted
 
 
 def object_text(found: dict[str, Any]) -> str:
-    """The object of a command, which is now printed."""
+    """Returns the text of a command's object, and notes that the command prints it."""
     OUTPUT.said = True
     return json.dumps({"schema_version": SCHEMA_VERSION, **found})
 
 
 def begin() -> None:
-    """Forget what the last command of this process did."""
+    """Resets the state, because one process may run several commands."""
     OUTPUT.asked = OUTPUT.said = False
 
 
@@ -54,13 +54,13 @@ _kept: list[TextIO] = []
 
 
 def stdout() -> TextIO:
-    """Where results go."""
+    """Returns the stream for results."""
     return _kept[-1] if _kept else sys.stdout
 
 
 @contextmanager
 def json_alone(wanted: bool) -> Iterator[None]:
-    """Keep stdout for `say`, if it is wanted."""
+    """Redirects stdout to stderr, except for `say`. Does nothing if `wanted` is False."""
     if not wanted or sys.stdout is None or sys.stderr is None:
         yield
         return
@@ -74,11 +74,13 @@ def json_alone(wanted: bool) -> Iterator[None]:
 
 @contextmanager
 def _descriptor() -> Iterator[TextIO]:
-    """The stream of stdout by another descriptor, while processes that start find stderr in its place."""
+    """Yields a stream to the real stdout, while descriptor 1 leads to stderr, also in processes that start
+    meanwhile.
+    """
     stream = sys.stdout
     try:
         real = stream.fileno() == STDOUT
-    except (OSError, ValueError):  # a test's
+    except (OSError, ValueError):  # a stream of a test
         real = False
     if not real:
         yield stream

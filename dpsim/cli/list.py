@@ -1,4 +1,4 @@
-"""`dpsim list` and `dpsim schema`: what there is to run, and what a scenario file may say.
+"""`dpsim list` and `dpsim schema`: list what a user can run, and print the JSON Schema of scenario files.
 
 dpsim schema > docs/scenario.schema.json
 """

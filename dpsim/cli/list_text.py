@@ -1,9 +1,9 @@
-"""What there is to choose from: scenarios, protocols with their forms, variants, backends; as plain data and as text.
+"""Lists scenarios, protocols with their forms, variants and backends, as plain data and as text.
 
-    >>> [entry["forms"] for entry in protocols() if entry["name"] == "conformance"]
-    [['default']]
+>>> [entry["forms"] for entry in protocols() if entry["name"] == "conformance"]
+[['default']]
 
-A scenario that cannot be read is listed all the same, with what is wrong with it.
+A scenario file with an error is listed as well, with its error as description.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from dpsim.scenario.locate import bundled_files
 Entries = list[dict[str, Any]]
 MUSEUM = "museum/"
 KINDS = ("scenarios", "museum", "protocols", "variants", "backends")
-"""What `dpsim list WHAT` lists alone."""
+"""The kinds that `dpsim list WHAT` accepts."""
 
 
 def found(what: str | None = None, only: str | None = None) -> dict[str, Entries]:
-    """The entries of a kind, or of all kinds. `only`: a text that is in their names, or a pattern for whole names.
+    """Returns the entries of the kind `what`, or of all kinds. `only`: a text within a name, or a pattern for whole
+    names.
 
-    Without `what`, the exhibits of the museum are among the scenarios.
+    Without `what`, the exhibits of the museum (`scenarios/museum`) are among the scenarios.
     """
     makes = {"scenarios": scenarios, "protocols": protocols, "variants": variants, "backends": backends}
     kinds = {"museum": ["scenarios"]}.get(what or "", [what] if what else [*makes])
@@ -41,7 +42,7 @@ def found(what: str | None = None, only: str | None = None) -> dict[str, Entries
 
 
 def _named(name: str, only: str | None) -> bool:
-    """Whether a name has a text, or matches a pattern; letters of both cases are equal.
+    """Returns whether `name` contains the text `only` or matches it as a pattern. Upper and lower case are equal.
 
     >>> _named("pp2_padded", "PADDED"), _named("pp2_padded", "pp?_*"), _named("pp2_padded", "dp")
     (True, True, False)
@@ -50,21 +51,23 @@ def _named(name: str, only: str | None) -> bool:
 
 
 def scenarios() -> Entries:
-    """The scenarios that come with dpsim: name, description, file."""
+    """Returns the scenarios that come with dpsim: name, description, file."""
     found = []
     for name, path in bundled_files().items():
         try:
             description = load_scenario(path).description
         except ScenarioError as error:
-            first = str(error).partition("\n")[0].partition("; ")[0]  # `dpsim run` gives all of it
+            first = str(error).partition("\n")[0].partition("; ")[0]  # `dpsim run` prints the whole error
             description = f"cannot be read: {first}"
         found.append({"name": name, "description": " ".join(description.split()), "file": str(path)})
     return found
 
 
 def protocols() -> Entries:
-    """Registered protocols; the first of the forms is the default. `params`: of a program that has them, each by name
-    with its values in words. `protects`, `unprotected`: sentences by form, of a program whose forms differ in that.
+    """Returns the registered protocols. The first of the `forms` is the default.
+
+    `params`: for a program with `Params`, each parameter with its values in words. `protects`, `unprotected`: sentences
+    for each form of a program whose forms differ in their protection.
     """
     return [
         {
@@ -79,20 +82,22 @@ def protocols() -> Entries:
 
 
 def _protection(program: type[Program[Any]]) -> dict[str, dict[str, list[str]]]:
-    """From what forms protect although no published version does, and what published ones leave unprotected."""
+    """Returns what unpublished forms protect, and what published forms leave unprotected."""
     tables = {"protects": program.protects, "unprotected": program.unprotected}
     return {key: {form: list(told) for form, told in table.items()} for key, table in tables.items() if table}
 
 
 def _params(model: type[Any]) -> dict[str, str]:
-    """The fields of a model of parameters."""
+    """Returns each field of a model of parameters with its values in words."""
     from dpsim.scenario.params.shapes import described
 
     return described(model)
 
 
 def variants() -> Entries:
-    """Registered variants. `expected`: class of the finding that catches it, or None and a `reason`."""
+    """Returns the registered variants. `expected`: the class of the finding that catches it, or None with a
+    `reason`.
+    """
     return [
         {
             "name": entry.name,
@@ -107,7 +112,7 @@ def variants() -> Entries:
 
 
 def backends() -> Entries:
-    """Installed backends. `reason`: why one cannot run a world of two ranks here, or None."""
+    """Returns the installed backends. `reason`: why one cannot run a world of two ranks here, or None."""
     found = []
     for name in runner.backend_names():
         try:
@@ -121,7 +126,7 @@ def backends() -> Entries:
 
 
 def _parameters(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
-    """The section that lists parameters; without any there is none."""
+    """Returns the section of parameters, or no section without parameters."""
     rows: list[tuple[str, ...]] = [
         (entry["name"], "; ".join(f"{name} {values}" for name, values in entry["params"].items()))
         for entry in entries
@@ -131,7 +136,7 @@ def _parameters(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
 
 
 def _forms_that(entries: Entries, key: str) -> list[tuple[str, ...]]:
-    """A row for each sentence, with the protocol and all forms of which it is true."""
+    """Returns a row for each sentence, with the protocol and all forms that share the sentence."""
     rows: list[tuple[str, ...]] = []
     for entry in entries:
         forms: dict[str, list[str]] = {}
@@ -143,7 +148,7 @@ def _forms_that(entries: Entries, key: str) -> list[tuple[str, ...]]:
 
 
 def _protections(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
-    """The sections on protection; without any row there is none."""
+    """Returns the sections on protection that have rows."""
     titles = {
         "protects": "forms that protect although no published version does",
         "unprotected": "forms of published versions, and what they leave unprotected",
@@ -152,7 +157,7 @@ def _protections(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
 
 
 def as_text(found: dict[str, Entries]) -> str:
-    """The inventory for people. `found`: entries of `scenarios`, `protocols`, `variants` and `backends`."""
+    """Returns the text of all sections. `found`: the entries by kind."""
     sections = {title: rows for kind, entries in found.items() for title, rows in _sections(kind, entries).items()}
     lines: list[str] = []
     for title, rows in sections.items():
@@ -182,7 +187,9 @@ def _sections(kind: str, entries: Entries) -> dict[str, list[tuple[str, ...]]]:
 
 
 def _scenario_sections(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
-    """The shipped scenarios and the exhibits of the museum. A section without rows is left out beside the other one."""
+    """Returns the sections of shipped scenarios and of museum exhibits. Omits an empty section if the other one has
+    rows.
+    """
     described = [(one["name"], one["description"]) for one in entries]
     plain: list[tuple[str, ...]] = [both for both in described if not both[0].startswith(MUSEUM)]
     exhibits: list[tuple[str, ...]] = sorted(

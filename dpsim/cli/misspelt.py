@@ -1,10 +1,10 @@
-"""Commands and options that the user misspelt: the error has a suggestion where a name is near, and else none.
+"""Suggests commands and options for a misspelt one. If no name is similar, the error has no suggestion.
 
     $ dpsim explroe quickstart
     Error: No such command 'explroe'; did you mean 'explore'?
 
-typer suggests names of which six letters in ten agree, such as `export` for `explore`. dpsim asks
-`dpsim.contract.words.nearest`, as for all other names.
+typer suggests any name that shares six letters in ten, such as `export` for `explore`. So dpsim replaces its
+suggestions with those of `dpsim.contract.words.nearest`, which all other messages use.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typer.core import TyperGroup
 from dpsim.contract.words import nearest, question
 
 USAGE_ERROR: Any = typer.BadParameter.__base__
-"""Of click. typer brings its own click in some releases, and exports only this subclass."""
+"""The base class of click's usage errors. Some releases of typer bundle click and export only BadParameter."""
 
 MOST = 3
 
 
 class NamedCommands(TyperGroup):
-    """Commands by name."""
+    """A group of commands whose errors have dpsim's suggestions."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**{**given, "suggest_commands": False})
 
     def make_context(self, *args: Any, **given: Any) -> Any:
-        """Read the options in front of the command."""
+        """Parses the options before the command."""
         try:
             return super().make_context(*args, **given)
         except USAGE_ERROR as error:
@@ -37,7 +37,7 @@ class NamedCommands(TyperGroup):
             raise
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
-        """Find the command."""
+        """Finds the command that the user named."""
         try:
             return super().resolve_command(ctx, args)
         except USAGE_ERROR as error:
@@ -47,7 +47,7 @@ class NamedCommands(TyperGroup):
 
 
 def suggest_options(error: Any) -> None:
-    """Put the near options into the error of an unknown one, in place of typer's."""
+    """Replaces typer's suggestions in the error of an unknown option with similar options."""
     if getattr(error, "possibilities", None) is None:
         return
     known = [] if error.ctx is None else [word for one in error.ctx.command.params for word in one.opts]

@@ -1,7 +1,7 @@
-"""`dpsim museum`: what finds each known mistake, and how soon.
+"""`dpsim museum`: shows which strategy finds each known mistake, and after how many schedules.
 
 dpsim museum --only 'm-dp-*'
-dpsim museum M-DP-1             # what it is, and what to type to see it
+dpsim museum M-DP-1             # describes this mistake, and prints commands that show it
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from dpsim.cli.options import AsJson, Modules, Quiet, budget_seconds, import_mod
 def museum(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Say what these variants are and how to run them, and explore none."),
+        typer.Argument(metavar="NAME", help="Describe these variants and how to run them, and explore none."),
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Variants of this name alone, e.g. M-DP-3 or 'm-dp-*'; repeatable."),
+        typer.Option(metavar="PATTERN", help="Only variants of this name, e.g. M-DP-3 or 'm-dp-*'; repeatable."),
     ] = None,
     exhibits: Annotated[
         list[Path] | None, typer.Option(metavar="FOLDER", help="Take exhibits from this folder too; repeatable.")
@@ -84,7 +84,7 @@ def museum(
 
 
 def _say_so_far(error: KeyboardInterrupt, as_json: bool) -> None:
-    """Print the rows that were finished before Ctrl-C, and let the interrupt carry their number."""
+    """Prints the rows that were finished before Ctrl-C, and adds their number to the error."""
     from dpsim.campaign.interrupts import with_done
     from dpsim.campaign.museum import Exhibition
     from dpsim.cli import museum_text as text

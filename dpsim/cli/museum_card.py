@@ -1,4 +1,4 @@
-"""What one variant of the museum is: what it does wrong, what shows it, what must catch it, and what to type.
+"""Describes one variant of the museum: its mistake, the scenario that shows it, and the finding that must catch it.
 
 $ dpsim museum M-DP-1
 M-DP-1
@@ -26,9 +26,11 @@ from dpsim.scenario.locate import bundled_scenarios, scenario_path
 
 
 def cards(entries: Sequence[VariantEntry], files: Mapping[str, Path], options: Sequence[str]) -> list[dict[str, Any]]:
-    """Of each variant, as plain data. `options`: words that commands need as well, as those of --module.
+    """Returns a card for each variant, as plain data.
 
-    Raises ScenarioError for an exhibit that cannot be read, or runs something else.
+    `files`: maps the name of a variant, in lower case, to its exhibit. `options`: options to repeat in suggested
+    commands, such as --module. Raises ScenarioError for an exhibit that dpsim cannot read, or that runs another
+    variant.
     """
     return [_card(entry, files.get(entry.name.lower()), "".join(f" {one}" for one in options)) for entry in entries]
 
@@ -58,12 +60,12 @@ def _bundled(file: Path) -> bool:
 
 
 def _named(file: Path) -> str:
-    """As a command takes it."""
+    """Returns the exhibit as the user types it in a command."""
     return FOLDER + file.stem if _bundled(file) else shlex.quote(str(file))
 
 
 def as_text(shown: Sequence[Mapping[str, Any]]) -> str:
-    """One card below the other."""
+    """Returns the text of the cards, one below the other."""
     return "\n\n".join("\n".join([card["id"], *columns(_rows(card))]) for card in shown)
 
 

@@ -1,12 +1,13 @@
-"""The table of `dpsim.campaign.museum` as text and as one JSON object: what catches what, and after how many schedules.
+"""Prints the table of `dpsim.campaign.museum`: for each mistake, what finds it and after how many schedules.
 
     entry    class                         by      twin                schedules until found
     M-DP-1   HANG:COLLECTIVE:MISSING_RANK  ledger  proven, 1 schedule  1 by every strategy
 
-Where strategies differ, each is named with the median of its searches and, after a slash, the worst, `random:3/17`. A
-miss stays in the table, and counts as worse than any number. `>200` means that the limit ended the search. `-` means
-that the strategy had no schedule left, as first-in-first-out after its only one. The last line says how many variants
-are as they are registered; before it, each that is not.
+If the strategies differ, the row has a cell for each, such as `random:3/17`: the median of its searches, and after a
+slash the worst. A search that finds nothing counts as worse than any number. `>200` means that it ended at the limit.
+`-` means that it ended because no schedule was left, for example first-in-first-out after its only schedule.
+
+The last line counts the variants that are as registered. The lines before it name each variant that is not.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ median, and after a slash the worst of {seeds} seeds; >{limit}: not within the l
 
 
 def as_text(shown: Exhibition) -> str:
-    """The table, what each strategy did in all, and the verdict last."""
+    """Returns the table, the totals of each strategy, and the verdict at the end."""
     limit = shown.limit
     head = ("entry", "class", "by", "twin", "schedules until found")
     lines = columns([head, *(_cells(row, limit) for row in shown.rows)])
@@ -44,7 +45,7 @@ def as_text(shown: Exhibition) -> str:
 
 
 def verdict(shown: Exhibition) -> str:
-    """What is not as registered, and last, how many variants are."""
+    """Returns a line for each variant that is not as registered, and a line that counts those that are."""
     wrong = [f"{row.entry.name} is not as registered: {problem}" for row in shown.rows for problem in row.wrong]
     good = sum(not row.wrong for row in shown.rows)
     return "\n".join([*wrong, f"{good} of {len(shown.rows)} variants are as registered"])
@@ -77,7 +78,7 @@ def _needed(row: Row, limit: int) -> str:
 
 
 def cell(searches: Sequence[Exploration], limit: int) -> str:
-    """The median of some searches, and after a slash the worst if it is another."""
+    """Returns the median of the searches, and after a slash the worst if it differs."""
     middle, worst = (_schedules(one, limit) for one in _middle_and_worst(searches))
     return middle if middle == worst else f"{middle}/{worst}"
 
@@ -89,7 +90,7 @@ def _total(searches: Sequence[Exploration], limit: int) -> tuple[str, str, str, 
 
 
 def _middle_and_worst(searches: Sequence[Exploration]) -> tuple[Exploration, Exploration]:
-    """A miss is worse than any that found it."""
+    """Returns the median and the worst search. A search that found nothing is worse than any other."""
     order = sorted(searches, key=lambda one: (one.verdict != "violated", one.runs))
     return order[(len(order) - 1) // 2], order[-1]
 
@@ -101,7 +102,7 @@ def _schedules(searched: Exploration, limit: int) -> str:
 
 
 def as_json(shown: Exhibition) -> dict[str, Any]:
-    """The same as plain data. In `schedules`, a median or worst of null is a miss."""
+    """Returns the table as plain data. In `schedules`, null as median or worst is a search that found nothing."""
     return {
         "limit": shown.limit,
         "entries": [_entry(row) for row in shown.rows],

@@ -1,9 +1,9 @@
-"""`dpsim new NAME`: a protocol to begin with, its scenario, and its property test.
+"""`dpsim new NAME`: writes a new protocol, its scenario and its property test.
 
     dpsim new agreement                 # agreement.py, agreement.yaml, test_agreement.py
     dpsim new agreement -o mine         # the same, in the folder `mine`
 
-The protocol holds, so all three commands that `new` prints succeed before the first change.
+The protocol is correct, so the three commands that `new` prints succeed before the user changes anything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpsim.cli.console import BAD_INPUT, fail, one_line_errors, say
 def new(
     name: Annotated[str, typer.Argument(help="The protocol: a lower-case word of Python, such as 'agreement'.")],
     folder: Annotated[
-        Path, typer.Option("-o", metavar="FOLDER", help="Where to write; it is made if needed.")
+        Path, typer.Option("-o", metavar="FOLDER", help="The folder for the files; the command creates it if needed.")
     ] = Path(),
 ) -> None:
     """Write a new protocol with a parameter, its scenario and its property test."""

@@ -1,4 +1,4 @@
-"""The files that `dpsim new` writes.
+"""The content of the files that `dpsim new` writes.
 
 >>> [*of("agreement")]
 ['agreement.py', 'agreement.yaml', 'test_agreement.py']
@@ -63,14 +63,14 @@ def test_$name(scenario):
 
 
 def of(name: str) -> dict[str, str]:
-    """The files of a protocol of this name, with their contents."""
+    """Returns the files for a protocol called `name`: the name of each file with its content."""
     klass = "".join(part.capitalize() for part in name.split("_"))
     files = {f"{name}.py": PROTOCOL, f"{name}.yaml": SCENARIO, f"test_{name}.py": TEST}
     return {file: Template(text).substitute(name=name, klass=klass) for file, text in files.items()}
 
 
 def wrong_name(name: str) -> str:
-    """Why no protocol can have this name, or the empty text."""
+    """Returns why a protocol cannot be called `name`, or "" if it can."""
     from dpsim.contract import registry
 
     if not name.isascii() or not name.isidentifier() or name != name.lower() or not name.strip("_"):

@@ -1,4 +1,4 @@
-"""What other packages offer on the command line, by entry points: commands, sources of scenarios, and options.
+"""Loads what other packages add to the command line by entry points: commands, sources of scenarios, and options.
 
     [project.entry-points."dpsim.commands"]
     greet = "my_package.commands:greet"                  # dpsim greet NAME
@@ -9,7 +9,7 @@
     [project.entry-points."dpsim.options"]
     run = "my_package.options:run"                       # dpsim run SCENARIO --faster
 
-A command, like a source, is a function whose signature typer reads; its docstring is the help:
+A command is a function whose signature typer reads, and so is a source. Its docstring is the help:
 
     def greet(context: typer.Context, name: str) -> None:
         \"""Say hello.\"""
@@ -17,12 +17,11 @@ A command, like a source, is a function whose signature typer reads; its docstri
             raise BadInput(f"{name}: expected letters")   # one line on stderr, exit 2
         context.obj.say(f"hello {name}")                  # `context.obj` is the module dpsim.cli.console
 
-An option changes the scenario of `dpsim run`. The entry point has the name of the command. The first parameter of its
-function is the scenario; the others are options, each None where the user leaves it out. The function returns the
-scenario to run.
+An option changes the scenario that `dpsim run` runs. Its entry point has the name of the command. The function takes
+the scenario first, then the options, each None if the user omits it. It returns the scenario to run.
 
-A module with such functions imports little besides typer: `dpsim --help` imports it. A user who calls a command that
-cannot be imported gets the error. `dpsim` leaves out an option whose function cannot be imported.
+A module with such functions should import little besides typer, because `dpsim --help` imports it. If the import of a
+command fails, the user sees the error when calling the command. If the import of an option fails, `dpsim` omits it.
 """
 
 from __future__ import annotations
@@ -48,7 +47,9 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 def add_commands(app: typer.Typer, group: str) -> bool:
-    """Add the commands of a group of entry points; whether there are any. `app` keeps the commands that it has."""
+    """Adds the commands of a group of entry points to `app`, except for names that `app` already has. Returns whether
+    there are any.
+    """
     points = entry_points(group=group)
     taken = {command.name for command in app.registered_commands}
     for point in points:
@@ -77,9 +78,9 @@ def _missing(point: EntryPoint, error: Exception) -> Callable[[], NoReturn]:
 
 
 def with_offered(before: str) -> Callable[[C], C]:
-    """Decorator of a command: adds the options that entry points offer for it, in front of the parameter `before`.
+    """Decorates a command: adds the options that entry points offer for it, before the parameter called `before`.
 
-    The command gets their values as keyword arguments.
+    The command receives their values as keyword arguments.
     """
 
     def add(command: C) -> C:
@@ -94,14 +95,16 @@ def with_offered(before: str) -> Callable[[C], C]:
 
 
 def answers(command: str, scenario: Scenario, given: dict[str, Any]) -> Iterator[Any]:
-    """What each function that has options of a command makes of a scenario, with what was given for them."""
+    """Yields, for each function with options of `command`, the scenario that it returns. `given`: the values of the
+    options.
+    """
     for function, options in _options(command).items():
         yield function(scenario, **{option.name: given[option.name] for option in options})
 
 
 @functools.cache
 def _options(command: str) -> dict[Callable[..., Any], list[inspect.Parameter]]:
-    """The functions for a command, and the options of each. One that cannot be loaded is left out."""
+    """Returns the functions with options of a command, each with its options. Omits a function whose import fails."""
     found: dict[Callable[..., Any], list[inspect.Parameter]] = {}
     for point in entry_points(group=OPTIONS, name=command):
         try:

@@ -1,4 +1,4 @@
-"""Options that several commands have, what they mean, and how they are typed again.
+"""Options of several commands, and functions that apply them.
 
 dpsim explore my.yaml --module my_protocols --off 'RACE:*' --json
 """
@@ -22,7 +22,8 @@ AsJson = Annotated[
     bool, typer.Option("--json", callback=ask, is_eager=True, help="Print one JSON object instead of text.")
 ]
 Full = Annotated[
-    bool, typer.Option("--full", help="Of a failure all: figures, last ops, all waits, other findings, its schedule.")
+    bool,
+    typer.Option("--full", help="Print all of a failure: figures, last ops, all waits, other findings, its schedule."),
 ]
 Modules = Annotated[
     list[str] | None,
@@ -44,12 +45,12 @@ KeepResults = Annotated[
     bool,
     typer.Option(
         "--results/--no-results",
-        help="Of what is not as expected, keep report, picture, trace and scenario in .dpsim/results.",
+        help="Keep report, picture, trace and scenario of an unexpected outcome in .dpsim/results.",
     ),
 ]
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", help="Print the verdict and what was expected alone, and show no progress. Errors stay."),
+    typer.Option("--quiet", help="Print only the verdict, the expectation and errors, and show no progress."),
 ]
 Memory = Annotated[
     str | None,
@@ -58,8 +59,8 @@ Memory = Annotated[
 
 
 def allow_memory(memory: str | None, quiet: bool = False) -> None:
-    """Let runs take this much memory. A note on stderr announces a large run, unless `quiet`. What is no size is bad
-    input.
+    """Sets how much memory a run may take. Prints a note on stderr before a large run, unless `quiet`. Ends the command
+    with code 2 if `memory` is no size.
     """
     from dpsim.scenario.estimate import allow, parse_memory
 
@@ -71,7 +72,7 @@ def allow_memory(memory: str | None, quiet: bool = False) -> None:
 
 
 def import_modules(modules: Iterable[str] | None) -> None:
-    """Import a user's modules, named or by the paths of their files. One that cannot be imported is bad input."""
+    """Imports the modules of a user, given as names or files. Ends the command with code 2 if an import fails."""
     from dpsim.scenario.modules import import_named
 
     for module in modules or ():
@@ -85,7 +86,7 @@ def import_modules(modules: Iterable[str] | None) -> None:
 
 
 def budget_seconds(budget: str | None) -> float | None:
-    """The seconds of a budget, if there is one. What is no time is bad input."""
+    """Returns the seconds of a budget, or None without a budget. Ends the command with code 2 if it is no time."""
     from dpsim.scenario.duration import parse_duration
 
     try:
@@ -95,7 +96,9 @@ def budget_seconds(budget: str | None) -> float | None:
 
 
 def with_off(scenario: Scenario, patterns: list[str]) -> Scenario:
-    """The same, with more findings switched off."""
+    """Returns the scenario with more classes of findings switched off. Ends the command with code 2 for an unknown
+    class.
+    """
     from dpsim.checks.finding import pattern_problem
     from dpsim.scenario import scenario_from
 
@@ -108,7 +111,7 @@ def with_off(scenario: Scenario, patterns: list[str]) -> Scenario:
 
 
 def option(name: str) -> str:
-    """How a parameter of a command is typed.
+    """Returns the option for a parameter of a command.
 
     >>> option("as_json")
     '--as-json'
@@ -117,7 +120,7 @@ def option(name: str) -> str:
 
 
 def typed(flag: str, values: Iterable[str] | None) -> list[str]:
-    """A repeatable option as a user types it.
+    """Returns a repeatable option as the user types it.
 
     >>> typed("--off", ["RACE:*", "HANG"]), typed("--off", None)
     (['--off', 'RACE:*', '--off', 'HANG'], [])

@@ -1,4 +1,4 @@
-"""How far a command is, on stderr."""
+"""Shows on stderr how far a command is."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from dpsim.cli.timer import Timer
 
 
 class Progress:
-    """Steps done so far, on stderr: a bar on a terminal, else a line every ten seconds. Quick work shows nothing.
+    """Shows the number of finished steps: as a bar on a terminal, otherwise as a line every ten seconds.
 
-    A timer shows it also where no step is reported: before the first one, and after the last. It is a signal and no
-    thread, since this process forks. Where other code uses that signal, reports alone show it.
+    Work of less than half a second shows nothing. Between two reports of steps, a timer updates the display. The timer
+    uses a signal and no thread, because this process forks. If other code uses that signal, only reports update the
+    display.
 
-    `budget`: seconds that the command may take; the progress then says how many are left. `quiet`: show nothing.
+    `title`: the words before the count. `unit`: a word for one step. `budget`: seconds that the command may take, so
+    the display shows how many are left. `quiet`: shows nothing.
     """
 
     AFTER_S = 0.5
@@ -59,22 +61,22 @@ class Progress:
             self._bar.stop()
 
     def __call__(self, done: int, total: int | None) -> None:
-        """`done`: steps, from 0; `total`: None if it is not known."""
+        """Reports steps. `done`: the finished steps, from 0. `total`: all steps, or None if it is unknown."""
         self._done = done, total
         self._show()
 
     def told(self, line: str) -> None:
-        """How far it is, in words that stand for the number of steps."""
+        """Sets a text that replaces the number of steps."""
         self._told = line
 
     def phase(self, title: str) -> None:
-        """What is being done now."""
+        """Sets another title and resets the number of steps."""
         self.title, self._done = title, None
         if self._bar is not None:
             self._draw(f"{title}{self._left(self._clock())}", 0, None)
 
     def _left(self, now: float) -> str:
-        """What is left of the budget, behind a comma; empty without a budget."""
+        """Returns the seconds that are left of the budget, after a comma, or "" without a budget."""
         if self._budget is None:
             return ""
         left = self._budget - (now - self._start)
@@ -104,7 +106,7 @@ class Progress:
 
 
 def _new_bar(estimate: bool) -> tuple[Any, Any]:
-    """`estimate`: of the time until all steps are done."""
+    """Returns a bar of rich, and its task. `estimate`: the bar also shows the remaining time."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar

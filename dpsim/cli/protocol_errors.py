@@ -1,6 +1,7 @@
-"""Errors of a protocol's own code outside of a run: where its module is imported, in `prepare`, in `figures`.
+"""Messages for errors in a protocol's own code outside of a run: at its import, in `prepare`, or in `figures`.
 
-Within a run an error is a finding. Here it is bad input, told in one line with the place in the protocol:
+Within a run, an exception of a protocol is a finding. Outside of a run it is bad input. The message is one line with
+the place in the protocol:
 
     dpsim: the protocol raised KeyError: 'limit', at waves.py:12
 """
@@ -11,8 +12,9 @@ from types import FrameType
 
 
 def raised_by_protocol(error: BaseException) -> str | None:
-    """The line for an error that a registered protocol or variant raised; None for any other. Those that come with
-    dpsim are dpsim, and their errors are bugs.
+    """Returns the message for an error in the code of a registered protocol or variant, or None for any other error.
+
+    Errors of the protocols that come with dpsim are bugs in dpsim, so they have no such message.
     """
     from dpsim.backend.journal.call_site import frames_of
     from dpsim.contract.registry import modules
@@ -24,7 +26,7 @@ def raised_by_protocol(error: BaseException) -> str | None:
 
 
 def at_own_place(error: BaseException) -> str:
-    """ ", at waves.py:12": the innermost place that is neither dpsim's nor a library's; "" if there is none."""
+    """Returns ", at waves.py:12": the innermost place outside of dpsim and libraries, or "" if there is none."""
     from dpsim.backend.journal.call_site import frames_of, is_library, place_in
     from dpsim.contract.registry import packages
 

@@ -1,10 +1,10 @@
-"""`dpsim record`: run a job, and write each rank's calls of torch.distributed into a folder while it runs.
+"""`dpsim record`: runs a job, and writes each rank's calls of torch.distributed into a folder meanwhile.
 
     dpsim record -o FOLDER -- torchrun --nproc-per-node 4 train.py
-    dpsim explain FOLDER          # while it hangs, or afterwards
+    dpsim explain FOLDER          # while the job hangs, or afterwards
 
-The command becomes the job: its output, its signals and its exit code are the job's own. What it adds are variables of
-the environment, which another launcher can set instead (docs/a-job-hangs.md).
+The process of dpsim becomes the job by exec, so output, signals and exit code are the job's own. dpsim only adds
+environment variables, which another launcher can set as well (docs/a-job-hangs.md).
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from dpsim.contract.recording import HEADER_BYTES, SLOT, SLOTS, TABLE_BYTES
 
 def record(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="The job, as you start it.")],
-    folder: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where the recordings go.")],
+    folder: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="The folder for the recordings.")],
     calls: Annotated[
-        int, typer.Option(min=16, max=1 << 24, metavar="N", help="Calls that are kept of each process, 64 bytes each.")
+        int,
+        typer.Option(min=16, max=1 << 24, metavar="N", help="How many calls to keep of each process, 64 bytes each."),
     ] = SLOTS,
     quiet: Annotated[
         float,
         typer.Option(
             min=0.5,
             metavar="SECONDS",
-            help="Write the lines of a process that made no call for this number of seconds.",
+            help="Write the current lines of a process that made no call for this number of seconds.",
         ),
     ] = 15.0,
 ) -> None:
@@ -47,12 +48,15 @@ def record(
         most = (HEADER_BYTES + TABLE_BYTES + calls * SLOT.size) / 1e6
         note(f"dpsim: recording into {folder}, {most:.0f} MB a process; then: dpsim explain {folder}")
         sys.stdout.flush()
-        become = getattr(os.execve, "__wrapped__", os.execve)  # no verdict is lost: this command has none (`ending`)
+        become = getattr(os.execve, "__wrapped__", os.execve)  # without the guard of `ending`: there is no verdict
         become(program, [program, *command[1:]], environment)
 
 
 def variables(folder: Path, calls: int, quiet: float) -> dict[str, str]:
-    """What a job's environment needs to be recorded."""
+    """Returns the environment variables that make the processes of a job record their calls.
+
+    `calls`: how many calls each process keeps. `quiet`: seconds without a call, after which it writes its stacks.
+    """
     found = find_spec("real.record")
     if found is None or not found.submodule_search_locations:
         fail("the recorder is not installed; expected the package `real` beside `dpsim`", BAD_INPUT)

@@ -1,10 +1,10 @@
-"""`dpsim replay`: the run of a trace made again, or that of a token from a log.
+"""`dpsim replay`: repeats the run of a trace, or of a token from a log.
 
 dpsim replay .dpsim/my-448da4e9.jsonl
 dpsim replay dpsim1.qz0NPXjaVY5... --module tests/test_mine.py
-dpsim replay a.jsonl --until 5                      # where each rank stands there
-dpsim replay a.jsonl --break 'rank 1 dp.agree[5]'   # pdb in the program
-dpsim replay a.jsonl --step                         # who waits for whom after each choice
+dpsim replay a.jsonl --until 5                      # stops before step 5, and prints where each rank is
+dpsim replay a.jsonl --break 'rank 1 dp.agree[5]'   # opens pdb in the program
+dpsim replay a.jsonl --step                         # prints after each choice which rank waits for which
 """
 
 from __future__ import annotations
@@ -31,23 +31,21 @@ def replay(
         typer.Argument(metavar="TRACE", help="A trace of `dpsim explore` or `dpsim run`, or a token."),
     ],
     fallback: Annotated[
-        bool, typer.Option("--fallback", help="Go on where the schedule does not fit, and say what was skipped.")
+        bool, typer.Option("--fallback", help="Continue where the schedule does not fit, and print what was skipped.")
     ] = False,
-    backend: Annotated[
-        str, typer.Option(help="Where to run it: on gloo or nccl in the order that it had on sim.")
-    ] = "sim",
+    backend: Annotated[str, typer.Option(help="Where to run it: gloo and nccl repeat the order of sim.")] = "sim",
     file: Annotated[
         list[str] | None,
-        typer.Option("--file", metavar="FILE", help="The token may name this file, and run it. Repeatable."),
+        typer.Option("--file", metavar="FILE", help="Allow the token to run this file. Repeatable."),
     ] = None,
     until: Annotated[
-        int | None, typer.Option(metavar="STEP", min=0, help="Stop before this step, and say where each rank stands.")
+        int | None, typer.Option(metavar="STEP", min=0, help="Stop before this step, and print where each rank is.")
     ] = None,
     at: Annotated[
         str | None,
         typer.Option("--break", metavar="ADDRESS", help="Open pdb in the program at this op: 'rank 1 dp.agree[5]'."),
     ] = None,
-    step: Annotated[bool, typer.Option("--step", help="Say after each choice who waits for whom.")] = False,
+    step: Annotated[bool, typer.Option("--step", help="Print after each choice which rank waits for which.")] = False,
     module: Modules = None,
     full: Full = False,
     quiet: Quiet = False,
@@ -55,8 +53,9 @@ def replay(
     results: KeepResults = True,
     as_json: AsJson = False,
 ) -> None:
-    """Make the run of a trace again, and say whether it is the same."""
+    """Repeat the run of a trace, and report whether it is the same run."""
     with one_line_errors(), json_alone(as_json):
+        from dpsim.campaign.alternatives import of_replayed
         from dpsim.campaign.stepping import StoppedAt
         from dpsim.cli import replay_text, two_lines
         from dpsim.diagnose.variants import extras_of_choice
@@ -78,6 +77,8 @@ def replay(
         _missed(looks, replayed)
         more = [*["--fallback"] * fallback, *typed("--file", file), *typed("--module", module)]
         extras = extras_of_choice(replayed.scenario.protocol, _again(trace, backend, more, full))
+        if not quiet or results:  # the turning costs more runs, and a quiet replay without results prints nothing of it
+            extras = of_replayed(extras, replayed)
         folder = _results(looks, replayed, extras) if results else None
         if as_json:
             say_json(replay_text.as_json(replayed, extras, folder))
@@ -87,7 +88,7 @@ def replay(
 
 
 def _replayed(trace: str, backend: str, looks: Stepping, strict: bool) -> Replayed:
-    """The run of a token or a trace, made again."""
+    """Repeats the run of a token or a trace. `strict`: raises Mismatch where the schedule does not fit the run."""
     from dpsim import trace as traces
     from dpsim.campaign.replay import replay as replay_trace
     from dpsim.campaign.replay import replay_token
@@ -107,13 +108,13 @@ def _replayed(trace: str, backend: str, looks: Stepping, strict: bool) -> Replay
 
 
 def _again(trace: str, backend: str, more: list[str], full: bool) -> str:
-    """What to type to see all of it."""
+    """Returns the command that prints all details of the replay."""
     words = ["dpsim", "replay", trace, *["--backend", backend] * (backend != "sim")]
     return shlex.join([*words, *more, *["--full"] * (not full)])
 
 
 def _looks(until: int | None, at: str | None, step: bool, as_json: bool) -> Stepping:
-    """What looks on at the run."""
+    """Returns the object that observes the run for --until, --break and --step."""
     from dpsim.campaign.stepping import Stepping, break_address
 
     if as_json and (until is not None or at is not None or step):
@@ -127,7 +128,7 @@ def _looks(until: int | None, at: str | None, step: bool, as_json: bool) -> Step
 
 
 def _results(looks: Stepping, replayed: Replayed, extras: Extras) -> Path | None:
-    """The folder of a run that is not as expected."""
+    """Writes a folder of results if the run has findings. Returns the folder, or None."""
     if not replayed.findings or looks.world is None:
         return None
     from dpsim.campaign.results import results_of_replayed
@@ -138,7 +139,7 @@ def _results(looks: Stepping, replayed: Replayed, extras: Extras) -> Path | None
 
 
 def _missed(looks: Stepping, replayed: Replayed) -> None:
-    """Say what an option asked for and the run did not show."""
+    """Prints a note for each option whose place the run did not reach."""
     if looks.at is not None and not looks.reached:
         note(f"dpsim: --break: the run made no op at {looks.at}")
     if looks.until is not None:

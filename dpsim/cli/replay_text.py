@@ -1,4 +1,4 @@
-"""How a replay went: what does not hold in the run, and whether it is the run of the trace; and the same as JSON.
+"""Prints the findings of a replay, and whether it is the run of the trace, as text and as JSON.
 
 replayed along 3 steps: the same run again
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False, folder: Path | None = None) -> str:
-    """What does not hold in the run, and whether it is that of the trace. `folder`: of its results."""
+    """Returns the text of a replay. `full`: with all details and the schedule. `folder`: the folder of its results."""
     if full and replayed.schedule is not None:
         extras = extras._replace(schedule=_schedule(replayed.schedule.steps))
     lines = [report(replayed.run, replayed.findings, extras, full), ""] if replayed.findings else []
@@ -35,12 +35,12 @@ def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False, fo
 
 
 def _schedule(words: Sequence[str]) -> tuple[str, ...]:
-    """The steps that the run took, as `dpsim explore --full` prints them."""
+    """Returns the choices of the run, as `dpsim explore --full` prints them."""
     return (f"{counted(len(words), 'choice')} with {counted(switches(words), 'switch', 'switches')}", *folded(words))
 
 
 def as_json(replayed: Replayed, extras: Extras = NOTHING, folder: Path | None = None) -> dict[str, Any]:
-    """The same as plain data."""
+    """Returns the same as plain data."""
     return {
         "trace": replayed.name,
         "scenario": replayed.scenario.name,

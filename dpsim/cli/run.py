@@ -1,8 +1,8 @@
-"""`dpsim run`: a scenario on a backend, judged.
+"""`dpsim run`: runs a scenario on a backend, and judges the run.
 
     dpsim run quickstart --backend gloo --trace gloo.jsonl
 
-dpsim prints the verdict also where it cannot write the trace; then it reports that after the verdict.
+If the command cannot write the trace, it prints the verdict first and the error after it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def run(
 ) -> None:
     """Run a scenario and judge it.
 
-    Says what holds or who broke it, where, and whether that was expected.
+    Prints what holds, or which rank broke it and where, and whether the scenario expects that.
     """
     with one_line_errors(), json_alone(as_json):
         import dpsim.runner as runner
@@ -96,7 +96,7 @@ def run(
                 elif as_json:
                     digest = traces.digest(result.run.journals)
             except (OSError, traces.TraceError) as error:
-                unwritten = error  # the verdict is printed all the same
+                unwritten = error  # the command prints the verdict first
         written = None if unwritten else trace
         given = torch_target.typed_again(torch, ranks, order) or words, words if torch else []
         commands = _next(
@@ -115,7 +115,7 @@ def run(
 
 
 def _results(result: Result, extras: Extras) -> Path | None:
-    """The folder of a run that is not as expected."""
+    """Writes a folder of results if the run is not as expected. Returns the folder, or None."""
     if result.unmet is None:
         return None
     from dpsim.campaign.results import results_of
@@ -127,7 +127,7 @@ def _results(result: Result, extras: Extras) -> Path | None:
 
 
 def _extras(result: Result, base: Path, commands: tuple[str, ...]) -> Extras:
-    """What a report says beside the run."""
+    """Returns the parts of a report besides the findings."""
     from dpsim.diagnose.variants import extras_of_choice
 
     extras = extras_of_choice(result.scenario.protocol, *commands)
@@ -139,7 +139,7 @@ def _extras(result: Result, base: Path, commands: tuple[str, ...]) -> Extras:
 
 
 def _load_backend(name: str) -> None:
-    """Make the backend; one that cannot be imported here cannot run here."""
+    """Loads the backend. Ends the command with code 3 if its import fails."""
     from dpsim.runner import find_backend
 
     try:
@@ -151,7 +151,7 @@ def _load_backend(name: str) -> None:
 
 
 def _next(again: str, trace: Path | None, more: list[str]) -> tuple[str, ...]:
-    """What to type after a failure."""
+    """Returns the commands to suggest after a failure."""
     return (again, *[shlex.join(["dpsim", "replay", str(trace), *more])] * (trace is not None))
 
 
@@ -164,7 +164,9 @@ def _command(
     memory: str | None,
     full: bool,
 ) -> str:
-    """What to type to see all of it. `given`: what to run, and the arguments of a target."""
+    """Returns the command that prints all details of this run. `given`: what to run, and the arguments of a torch
+    program.
+    """
     what, arguments = given
     words = ["dpsim", "run", *what, *["--backend", backend] * (backend != "sim")]
     words += typed("--module", modules)

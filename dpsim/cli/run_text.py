@@ -1,4 +1,4 @@
-"""What a judged run looks like: the table, the verdict, the expectation; and the same as one JSON object.
+"""Prints a judged run: the verdict, a table and the expectation, as text and as one JSON object.
 
     scenario               quickstart
     backend                sim
@@ -8,11 +8,11 @@
     2 findings switched off: 2 by RACE:*
     expected: held; met
 
-A run that does not hold begins with its report (`dpsim.diagnose.report`), and its table comes behind that: one line of
-it, or all with `--full`. The last line of text is always whether the run is as its scenario expects it. If it is not,
-the command adds the folder of its results. Where the
-scenario switches findings off, a line before it says how many. The JSON has every key always, with null where there is
-nothing, and times in whole nanoseconds.
+A run with findings begins with its report (`dpsim.diagnose.report`). After the report comes one line of the table, or
+the whole table with `--full`. The last line always says whether the run is as its scenario expects. If not, the command
+adds the folder of its results. If the scenario switches findings off, a line counts them.
+
+The JSON object always has all keys, with null where there is no value, and times in nanoseconds.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ ENDED = {"blocked": "hung", "raised": "raised", "died": "died"}
 
 
 def as_text(result: Result, extras: Extras, trace: Path | None, digest: str | None, full: bool = False) -> str:
-    """What does not hold or that all does, with the table, then what was expected. `extras`: for the report; `trace`:
-    the file that the run was written to, with that digest.
+    """Returns the text of a run. `extras`: more parts of the report. `trace`, `digest`: the file of the trace and its
+    digest, or None. `full`: the whole table, also after a report.
     """
     failed = bool(result.findings or result.run.lost)
     rows = table(result) if full or not failed else [("run", _in_a_line(result))]
@@ -55,13 +55,13 @@ def as_text(result: Result, extras: Extras, trace: Path | None, digest: str | No
         lines += result.scenario.own_settings()
     else:
         lines = [painted(verdict_line(result), good=True), *unchecked(result), "", *columns(rows)]
-    if not str(result.unmet).startswith("never applied"):  # else the last line says it
+    if not str(result.unmet).startswith("never applied"):  # the last line names them otherwise
         lines += [f"never applied: {line}" for line in result.never_applied]
     return "\n".join([*lines, *switched_off_lines(result), expectation_line(result)])
 
 
 def table(result: Result) -> list[tuple[str, str]]:
-    """Names and values, as text."""
+    """Returns names and values of the table, as text."""
     run, services = result.run, result.run.services
     simulated = run.backend == "sim"
     return [
@@ -80,7 +80,7 @@ def table(result: Result) -> list[tuple[str, str]]:
 
 
 def _in_a_line(result: Result) -> str:
-    """What ran, where and how far."""
+    """Returns one line: the scenario, its backend, the number of ranks and steps, and the time."""
     run = result.run
     size = f"{counted(run.size, 'rank')}" + (f" and {counted(len(run.services), 'service')}" if run.services else "")
     time = "simulated" if run.backend == "sim" else "on the clock"
@@ -89,7 +89,7 @@ def _in_a_line(result: Result) -> str:
 
 
 def _timeouts(result: Result) -> list[tuple[str, str]]:
-    """Those that passed; the report of a failure has them itself."""
+    """Returns rows for the time-outs that passed. The report of a failure has these lines already."""
     run = result.run
     lines = [] if result.findings or run.lost else passed_timeouts(run)
     names = ["time-outs passed", *[""] * len(lines)]
@@ -97,7 +97,7 @@ def _timeouts(result: Result) -> list[tuple[str, str]]:
 
 
 def params_row(scenario: Scenario) -> list[tuple[str, str]]:
-    """The parameters of a program that has `Params`, on one line, as a file has them."""
+    """Returns a row with the parameters of a program with `Params`, in the syntax of a scenario file."""
     from dpsim.scenario.yaml.writer import on_one_line
 
     params = scenario.protocol.plain_params
@@ -106,7 +106,7 @@ def params_row(scenario: Scenario) -> list[tuple[str, str]]:
 
 
 def verdict_line(result: Result) -> str:
-    """For a run in which all held; one that did not has a report."""
+    """Returns the verdict of a run without findings, on one line."""
     steps, ranks = result.steps, result.run.size
     if result.verdict == "vacuous":
         nothing = f"no rank issued anything but decisions, sleeps and idle gets ({result.run.backend})"
@@ -117,7 +117,7 @@ def verdict_line(result: Result) -> str:
 
 
 def expectation_line(result: Result) -> str:
-    """What was expected, and whether it came."""
+    """Returns the line that names the expectation, and whether the run meets it."""
     said = result.scenario.expected
     if result.unmet is not None:
         return f"expected: {said}; NOT met: {result.unmet}"
@@ -125,13 +125,13 @@ def expectation_line(result: Result) -> str:
 
 
 def switched_off_lines(result: Result) -> list[str]:
-    """One line if the scenario switches findings off, whether there were any or not; else none."""
+    """Returns a line that counts the suppressed findings, if the scenario switches findings off."""
     text = switched_off_text(result.switched_off)
     return [text] if text else []
 
 
 def as_json(result: Result, digest: str | None, extras: Extras = NOTHING) -> dict[str, Any]:
-    """The same as plain data. `digest`: that of the run's trace, None if no trace can hold it."""
+    """Returns the run as plain data. `digest`: the digest of its trace, or None if no trace can record the run."""
     primary, graphs = result.primary, result.graphs
     return {
         "scenario": result.scenario.name,
@@ -184,7 +184,7 @@ def _figure(value: Any) -> str:
 
 
 def _graphs(result: Result) -> list[tuple[str, str]]:
-    """Captures and replays of all ranks together. A scenario may ask for them and leave nothing to capture."""
+    """Returns a row that counts captures and replays of CUDA graphs of all ranks, if the scenario has graphs."""
     graphs = result.graphs
     if graphs is None:
         return []
@@ -193,9 +193,10 @@ def _graphs(result: Result) -> list[tuple[str, str]]:
 
 
 def _waits(run: Run, word: str) -> list[tuple[str, str]]:
-    """How long each rank waited for others, or was blocked in calls that wait; of many ranks, the spread and the worst.
+    """Returns how long each rank waited for others, or blocked in calls. For many ranks: the spread and the longest
+    waits.
 
-    Which of the two is known depends on the backend (`dpsim.contract.world.Run`).
+    The backend decides which of the two it measures (`dpsim.contract.world.Run`).
     """
     waited_ns = run.waited_ns
     if len(waited_ns) <= RANKS_LISTED:

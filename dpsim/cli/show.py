@@ -1,4 +1,4 @@
-"""`dpsim show NAME`: what a name of dpsim means.
+"""`dpsim show NAME`: explains a name of dpsim.
 
     dpsim show quickstart                              # a scenario: its file
     dpsim show conformance                           # a protocol: its forms, parameters and variants
@@ -9,7 +9,7 @@
     dpsim show 3                                     # an exit code
     dpsim show agreed_mode                           # a method that a variant may override
 
-A name may mean several of these, such as a scenario and a protocol. Then the command shows each of them.
+A name may have several meanings, for example a scenario and a protocol. The command then shows each of them.
 """
 
 from __future__ import annotations

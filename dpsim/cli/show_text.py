@@ -1,4 +1,4 @@
-"""What names mean, for `dpsim show`: as plain data and as text.
+"""Finds the meanings of a name for `dpsim show`, as plain data and as text.
 
 >>> [one["kind"] for one in meanings("HANG:JOIN")]
 ['class']
@@ -27,16 +27,17 @@ Meaning = dict[str, Any]
 
 
 def names() -> list[str]:
-    """All names that `dpsim show` knows."""
+    """Returns all names that `dpsim show` accepts."""
     entries = [*list_text.scenarios(), *list_text.protocols(), *list_text.variants(), *list_text.backends()]
     return [*dict.fromkeys(entry["name"] for entry in entries), *CLASSES, *keys()]
 
 
 def meanings(name: str) -> list[Meaning]:
-    """What `name` means. Each meaning has `kind` and `name`, and what `dpsim list --json` has for the kind.
+    """Returns the meanings of `name`. Each has `kind` and `name`, and the keys of `dpsim list --json` for its kind.
 
-    A scenario adds `text`, the contents of its file. A protocol adds `doc`, `file`, the names of its `variants`, and
-    the `hooks` that a variant may replace. A name that means nothing else may be a method of a hook.
+    A scenario adds `text`, the content of its file. A protocol adds `doc`, `file`, the names of its `variants`, and its
+    `hooks`: the classes that a variant may replace. Only a name without another meaning is looked up as a method of a
+    hook.
     """
     found = [*_scenario(name), *_protocol(name), *_variant(name), *_class(name), *_backend(name), *_key(name)]
     found += _exit_code(name)
@@ -101,7 +102,7 @@ def _exit_code(name: str) -> Iterator[Meaning]:
 
 
 def as_text(found: list[Meaning]) -> str:
-    """Each meaning for people, with what to type next."""
+    """Returns the text of each meaning, with the next command to type."""
     return "\n\n".join("\n".join(_LINES[one["kind"]](one)) for one in found)
 
 

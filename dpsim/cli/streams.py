@@ -1,4 +1,4 @@
-"""stderr, and what a stream is."""
+"""Prints to stderr, silences streams, and recognizes terminals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TextIO
 
 
 def note(text: str) -> None:
-    """Print to stderr, if there is one."""
+    """Prints to stderr. Does nothing if dpsim was started without stderr."""
     if sys.stderr is None:
         return
     try:
@@ -19,11 +19,11 @@ def note(text: str) -> None:
 
 
 def silence(stream: TextIO) -> None:
-    """Let what is still buffered go nowhere, so that Python does not complain at its end."""
+    """Redirects a stream to /dev/null, so that Python can flush it at exit without an error."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether it is a terminal. A stream that was closed before dpsim started is None."""
+    """Returns whether the stream is a terminal. A stream that was closed before dpsim started is None."""
     return stream is not None and stream.isatty()

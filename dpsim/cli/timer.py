@@ -18,11 +18,11 @@ from types import FrameType
 from typing import Any
 
 FREE: list[Any] = [signal.SIG_DFL]
-"""What SIGALRM may do for the timer to take it. The command line adds its own handler."""
+"""The handlers of SIGALRM that the timer may replace. The command line adds its own handler."""
 
 
 class Timer:
-    """Rings from `start` to `stop`, not before the first period is over."""
+    """Calls `ring` every `period` seconds between `start` and `stop`."""
 
     def __init__(self, period: float, ring: Callable[[], None]) -> None:
         self._period = period
@@ -44,5 +44,5 @@ class Timer:
             self._before = None
 
     def _rings(self, number: int, frame: FrameType | None) -> None:
-        with suppress(RuntimeError):  # the main thread is writing to the same stream: the next time, then
+        with suppress(RuntimeError):  # the main thread writes to the same stream, so skip this time
             self._ring()

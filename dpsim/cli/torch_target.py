@@ -1,10 +1,10 @@
-"""`--torch`: a program of torch.distributed in place of a scenario file.
+"""The option `--torch`: runs a program of torch.distributed instead of a scenario file.
 
     dpsim run --torch train.py --ranks 4 -- --steps 3
     dpsim explore --torch train.py:main --ranks 2 --order nccl
 
-What would name scenarios are then the arguments of the program. The scenario that comes of it has no faults and expects
-that the program holds.
+With this option, the words after `--` are the arguments of the program and no scenarios. dpsim creates a scenario
+without faults, which expects that the run holds.
 """
 
 from __future__ import annotations
@@ -21,28 +21,31 @@ if TYPE_CHECKING:
     from dpsim.scenario import Scenario
 
 STDIN = "-"
-"""In place of a file: the scenario comes from standard input."""
+"""The word for a scenario from standard input."""
 
 TorchTarget = Annotated[
     str | None,
     typer.Option(
         "--torch",
         metavar="FILE.py[:FUNCTION]",
-        help="An unmodified program of torch.distributed in place of a scenario; its arguments stand behind --.",
+        help="An unmodified program of torch.distributed in place of a scenario; its arguments follow --.",
     ),
 ]
 Ranks = Annotated[
     int | None, typer.Option(metavar="N", min=1, max=64, help="With --torch: how many ranks, 2 if left out.")
 ]
 Order = Annotated[
-    str | None, typer.Option(metavar="ORDER", help="With --torch: calls go out as with gloo or nccl; gloo if left out.")
+    str | None, typer.Option(metavar="ORDER", help="With --torch: issue calls as gloo or nccl does; gloo if left out.")
 ]
 
 
 def chosen(
     target: str | None, ranks: int | None, order: str | None, words: list[str], alone: bool = False
 ) -> list[tuple[Scenario, Path]]:
-    """The scenario of a target, or those that `words` name (one, if `alone`); each with the folder of its files."""
+    """Returns the scenario of a torch program, or those that `words` name. Each comes with the folder of its files.
+
+    `alone`: only one scenario is allowed. Ends the command with code 2 for options that do not fit.
+    """
     from dpsim.scenario import load_scenario
     from dpsim.scenario.locate import scenario_path
 
@@ -65,7 +68,7 @@ def chosen(
 
 
 def _of_input() -> tuple[Scenario, Path]:
-    """The scenario that another command writes; its files are sought in the current folder."""
+    """Reads a scenario from standard input. Its files are relative to the current folder."""
     from dpsim.scenario import parse_scenario
     from dpsim.scenario.yaml.reader import MAX_BYTES
 
@@ -73,7 +76,7 @@ def _of_input() -> tuple[Scenario, Path]:
 
 
 def _refuse_dump(path: Path) -> None:
-    """Say where the dump of a flight recorder goes."""
+    """Ends the command with code 2 for the dump of a flight recorder, and suggests `dpsim explain`."""
     from dpsim.diagnose.dumps.beginning import HEAD, is_dump
 
     with path.open("rb") as file:
@@ -95,7 +98,7 @@ def _of_target(target: str, ranks: int | None, order: str | None, args: list[str
 
 
 def typed_again(target: str | None, ranks: int | None, order: str | None) -> list[str]:
-    """The options as a user types them again."""
+    """Returns the options as the user types them."""
     words = [] if target is None else ["--torch", target]
     words += [] if ranks is None else ["--ranks", str(ranks)]
     return words + ([] if order is None else ["--order", order])

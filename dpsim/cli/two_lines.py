@@ -1,10 +1,10 @@
-"""What `--quiet` prints: the verdict in a line, and the line `expected:`.
+"""The two lines that `--quiet` prints: the verdict, and the expectation.
 
     $ dpsim run skip_one --quiet
     VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out a collective in which its peers wait
     expected: violated, HANG:COLLECTIVE:MISSING_RANK; met
 
-A replay has no expectation: its second line says whether the run is that of the trace.
+A replay has no expectation, so its second line says whether the run is that of the trace.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def of_run(result: Result) -> str:
-    """Of a judged run."""
+    """Returns the lines of a judged run."""
     from dpsim.cli import run_text
 
     failed = bool(result.findings or result.run.lost)
@@ -35,7 +35,9 @@ def of_run(result: Result) -> str:
 
 
 def of_each(outcomes: Sequence[Outcome]) -> str:
-    """Of explored scenarios; the name of each, if there are several, stands before its two lines."""
+    """Returns the lines of explored scenarios. If there are several, the name of the scenario precedes each pair of
+    lines.
+    """
     several = len(outcomes) > 1
     return "\n".join(_titled(one.scenario.name if several else "", *_of_explored(one.explored)) for one in outcomes)
 
@@ -53,7 +55,7 @@ def _of_explored(explored: Explored) -> tuple[str, str]:
 
 
 def of_worlds(name: str, sizes: Scale, total: int, whole: Whole) -> str:
-    """Of a set of worlds; `name`: that of the scenario they are like, empty if there is one such scenario alone."""
+    """Returns the lines of a set of worlds. `name`: the scenario, or "" if the command explores only one."""
     from dpsim.cli import explore_text
 
     failure = None if whole.first is None else whole.first.explored.failure
@@ -63,7 +65,7 @@ def of_worlds(name: str, sizes: Scale, total: int, whole: Whole) -> str:
 
 
 def of_replay(replayed: Replayed) -> str:
-    """Of a replay: the verdict, if the run does not hold, and whether the run is the same."""
+    """Returns the verdict, if the replay has findings, and the line that says whether it is the run of the trace."""
     failed = bool(replayed.findings or replayed.run.lost)
     verdict = [painted(_first(report(replayed.run, replayed.findings)), good=False)] * failed
     return "\n".join([*verdict, painted(printable(replayed.summary()), good=replayed.same)])

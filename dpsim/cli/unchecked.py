@@ -1,11 +1,11 @@
-"""What the checks could not see in a run that held, because the program does not tell them.
+"""Notes for a run without findings: what the checks could not see, because the program does not record it.
 
     HELD  2 steps on 2 ranks (sim)
     note: no rank calls rank.decide, so no check compares values; ...
 
-The check of agreement compares decisions (`rank.decide`) and nothing else. So a program that only prints its result
-holds, even if the result is wrong. The notes are no findings and change no verdict. Only a program with `Params` gets
-them: they help a user who writes a first protocol. Nearly all such protocols have a step loop and decisions.
+The agreement check compares only decisions (`rank.decide`). So a program that only prints its result passes, even if
+the result is wrong. These notes are no findings and change no verdict. dpsim prints them only for programs with
+`Params`, because users write their first protocols so, and nearly all such protocols should have steps and decisions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIME_SLEEP = "calls time.sleep, for which no simulated time passes; write `await
 
 
 def unchecked(result: Result) -> list[str]:
-    """A line for each omission. None for a run that did not hold, and for a program without `Params`."""
+    """Returns a note for each omission. Returns none for a run with findings, and for a program without `Params`."""
     if result.verdict != "held" or result.scenario.protocol.plain_params is None:
         return []
     records = [raw for journal in result.run.journals for raw in journal]
@@ -41,7 +41,7 @@ def unchecked(result: Result) -> list[str]:
 
 
 def _sleepers(program: type) -> list[str]:
-    """The methods of a class that name `time.sleep` by its module. Functions that they call are not looked at."""
+    """Returns the methods of a class that call `time.sleep`. It does not search functions that these methods call."""
     methods = [one for one in vars(program).values() if isinstance(one, FunctionType)]
     return [
         one.__qualname__

@@ -18,6 +18,7 @@ pieces.py          the parts of a program, one of which a variant may replace
 schedule.py        the interface between the simulated machine and a search over schedules
 installed.py       entry points of installed packages
 words.py           helpers for messages: the nearest name, counts, durations
+differing.py       the elements in which two long values differ, for messages
 collectives/       the collectives, one file each, with all rules for it
 rules/             rules that machines and checks share
 

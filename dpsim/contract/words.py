@@ -204,9 +204,20 @@ def _numbers(text: str) -> list[int]:
 
 
 def short(value: object, limit: int = 120) -> str:
-    """Returns a value as text for one line; it cuts a long one in the middle.
+    """Returns a value as text for one line. A long value keeps its beginning, followed by the number of cut characters.
 
     >>> short("abcdefghijklmnopqrstuvwxyz", 12)
+    'abcdefghijkl ... and 14 more characters'
+    """
+    text = str(value)
+    left = len(text) - limit
+    return text if left <= 0 else f"{text[:limit]} ... and {counted(left, 'more character')}"
+
+
+def middle_cut(value: object, limit: int = 120) -> str:
+    """A path or a call for one line. A long one is cut in the middle, because its end is the name of a file or a line.
+
+    >>> middle_cut("abcdefghijklmnopqrstuvwxyz", 12)
     'abcdef ... wxyz'
     """
     text = str(value)

@@ -1,18 +1,19 @@
-"""Reports: findings in words that an engineer can act on.
+"""Diagnose: turns findings into reports, pictures and advice that an engineer can act on.
 
-report.py        the report of a run that did not hold: its first screen, and the rest
+A finding is what a check reports about a run: a class such as HANG:COLLECTIVE:MISSING_RANK, a message, and a culprit.
+report.py        the report of a run with findings: its first screen, and the rest
 first_screen.py  at most ten lines: verdict, culprit, consequences, waits, commands to type
-evidence.py      the facts of a report, for text and JSON alike
-class_words.py   the class of a finding in words
-class_cures.py   what a user does after a finding of a class
-first_wrong.py   the first value of another step, and the ranks that raised first
-fitting.py       text that has to fit into a few lines
-variants.py      the file of a variant
+evidence.py      the facts of a report, for both text and JSON
+class_words.py   explains each class of finding in a few words
+class_cures.py   advises how to fix a finding, by its class
+first_wrong.py   finds the first receive that got a value of another step
+fitting.py       cuts and wraps text to lines of 120 columns
+variants.py      names the source file of a planted bug (variant) for a report
 last_ops.py      the last ops of each rank, in columns
-timeouts.py      time-outs that passed
-turning_text.py  steps of a schedule in words: the point of no return, and the events to swap
-dumps/           a hung job of torch, from the dumps of its flight recorders
-recordings/      the same, from the recordings of each rank
-pictures/        a run or a job in time: the waits, and the missing call
-injected.py      planted faults and delays that never happened
+timeouts.py      lists the waits that timed out
+turning_text.py  describes the steps of a schedule in words
+dumps/           explains a hung torch job by the dumps of its flight recorders
+recordings/      explains a hung torch job by the files that dpsim's recorder wrote
+pictures/        draws a run or a job on a time axis, with waits and missing calls
+injected.py      reports planted faults and delays that never happened
 """

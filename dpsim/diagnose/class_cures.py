@@ -1,9 +1,10 @@
-"""The next act of a user after a finding, by its class: for `dpsim show CLASS` and docs/finding-classes.md.
+"""Class cures: how a user fixes a finding, by its class. `dpsim show CLASS` and docs/finding-classes.md print it.
 
     >>> class_cure("HANG:JOIN")
     'Let no thread join itself or a thread that joins it.'
 
-A report names rank, line and cause. A cure says what a fix of this class looks like.
+A report names the rank, the line and the cause of one finding. A cure describes what all fixes of its class have in
+common.
 """
 
 from __future__ import annotations
@@ -75,11 +76,11 @@ CURES = {
     "LEFTOVER:SEND": "Receive the message, or do not send it.",
     "LEFTOVER:RECV": "Send the message, or leave the receive out.",
 }
-"""By class, as `dpsim.checks.finding.CLASSES` lists them."""
+"""The cure of each class, in the order of `dpsim.checks.finding.CLASSES`."""
 
 
 def class_cure(klass: str) -> str:
-    """One or two sentences; empty for the class of a check that dpsim does not know."""
+    """Returns one or two sentences; empty for a class that dpsim does not know."""
     if klass.startswith("CRASH:"):
         return CURES["CRASH:<EXCEPTION>"]
     return CURES["DISAGREEMENT:<LABEL>"] if klass.startswith("DISAGREEMENT:") else CURES.get(klass, "")

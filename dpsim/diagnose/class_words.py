@@ -1,11 +1,11 @@
-"""The class of a finding in words, for the first line of a report: the kind of trouble, and the event.
+"""Class words: explains the class of a finding in a few words, for the first line of a report.
 
     >>> class_words("HANG:JOIN")
     'a host thread joins one that never ends'
     >>> kind_words("STALE:FREED"), kind_words("CRASH:WRONGTOKEN", "WrongToken"), kind_words("CRASH:KEYERROR")
     ('STALE MEMORY', 'WRONG TOKEN', 'KEYERROR')
 
-`dpsim.checks.finding.CLASSES` lists the classes; each one has its words here.
+The first function describes the event, and the second one names the kind of failure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KINDS = {
     "GRAPH": "GRAPH",
     "LEFTOVER": "LEFTOVER",
 }
-"""Words for the first part of a class. A crash has the name of its exception instead."""
+"""The kind of failure, by the first word of a class. For a crash it is the name of the exception instead."""
 
 WORDS = {
     "HANG:COLLECTIVE:MISSING_RANK": "a rank left out a collective in which its peers wait",
@@ -92,18 +92,18 @@ WORDS = {
     "LEFTOVER:SEND": "ranks ended, and a send has no receive",
     "LEFTOVER:RECV": "ranks ended, and a receive has no send",
 }
-"""By class, as `CLASSES` lists them."""
+"""What happened, by class, in the order of `CLASSES`."""
 
 
 def class_words(klass: str) -> str:
-    """The event in a few words; empty for the class of a check that dpsim does not know."""
+    """Returns what happened in a few words; empty for a class that dpsim does not know."""
     if klass.startswith("CRASH:"):
         return WORDS["CRASH:<EXCEPTION>"]
     return WORDS["DISAGREEMENT:<LABEL>"] if klass.startswith("DISAGREEMENT:") else WORDS.get(klass, "")
 
 
 def kind_words(klass: str, raised: str = "") -> str:
-    """The kind of trouble. `raised`: the name of the exception of a crash, which its class has in capitals."""
+    """Returns the kind of failure. `raised` is the exception's name in its own case, because a class is in capitals."""
     kind, _, name = klass.partition(":")
     if kind != "CRASH":
         return KINDS.get(kind, kind)

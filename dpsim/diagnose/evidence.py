@@ -1,10 +1,10 @@
-"""The facts of a report besides its findings, as plain data for the text and the JSON of every command.
+"""Evidence: derives the facts of a report from a run and its findings, as plain data for both text and JSON.
 
     evidence(run, findings)["agreed"]      # the last step in which all agreed, or None
     evidence(run, findings)["waits"]       # ["rank 0 -> rank 1 (dp_cpu #5)", ...]
 
-Findings have their own chain of waits and their ground. Without a chain, the report shows the message of the check that
-found the hang.
+A finding may contain the chain of waits that leads to its culprit, and the evidence against it (`ground`). If no
+finding has a chain, the report shows the message of the finding about the hang instead.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from dpsim.diagnose.fitting import step_words
 
 
 class Extras(NamedTuple):
-    """Facts of a failure that only some commands have; each is a part of a line, or empty.
+    """Facts about a failure that only some commands know. Each is a part of a line, or empty.
 
-    `no_return`: the event after which no schedule finishes ("rank 2 posts hidden.receive[2]"). `swap`: the events to
+    `no_return`: the event after which every schedule fails ("rank 2 posts hidden.receive[2]"). `swap`: the events to
     swap so that the run finishes ("rank 0 takes RESUME before START_WAVE 1"). `one_more`: the culprit in the same
-    world with one rank more ("rank 1, step 2"). `variant`: its name, class and file. `unprotected`: what the form
-    of the run leaves unprotected, a sentence each; `shows`: by sentence, the classes that show it. `schedule`: for
-    an untimed run, how the search found it, then its steps. `next`: commands to type.
+    scenario with one more rank ("rank 1, step 2"). `variant`: the planted bug, its class and file. `unprotected`: what
+    the simulated release leaves unprotected, one sentence each; `shows`: the classes of findings that may follow, by
+    sentence. `schedule`: how the search found the failing schedule, and its steps. `next`: commands to type.
     """
 
     no_return: str = ""
@@ -47,7 +47,9 @@ NOTHING = Extras()
 
 
 def evidence(run: Run | None, findings: Sequence[Finding], extras: Extras = NOTHING) -> dict[str, Any]:
-    """The facts of the first screen, as JSON has them. A chain is a list of [function, place], the innermost first."""
+    """Returns the facts of the first screen as JSON data. A chain is a list of [function, place], the
+    innermost first.
+    """
     primary = findings[0] if findings else None
     return {
         "agreed": None if run is None else last_agreed(run, findings),
@@ -64,7 +66,7 @@ def evidence(run: Run | None, findings: Sequence[Finding], extras: Extras = NOTH
 
 
 def shown_unprotected(findings: Sequence[Finding], extras: Extras) -> tuple[str, ...]:
-    """What the form leaves unprotected, as far as the first finding may depend on it."""
+    """Returns what the form leaves unprotected, as far as the first finding may follow from it."""
 
     def may_cause(sentence: str) -> bool:
         return any(matches(findings[0].klass, pattern) for pattern in extras.shows.get(sentence, ("*",)))
@@ -73,12 +75,12 @@ def shown_unprotected(findings: Sequence[Finding], extras: Extras) -> tuple[str,
 
 
 def in_words(run: Run, text: str) -> str:
-    """A text with the names of services, and with words for special step numbers."""
+    """Returns a text with names of services, and with words for special step numbers."""
     return step_words(with_services(text, run.size, run.services))
 
 
 def finding_in_words(run: Run, finding: Finding) -> Finding:
-    """A finding with all texts in words; its culprit does not change."""
+    """Returns a finding with all of its texts in words. Its culprit does not change."""
     details, ground, waits = (
         tuple(in_words(run, line) for line in lines) for lines in (finding.details, finding.ground, finding.waits)
     )
@@ -86,13 +88,16 @@ def finding_in_words(run: Run, finding: Finding) -> Finding:
 
 
 def chain_of(run: Run, finding: Finding) -> Chain:
-    """The calls that led to the culprit's line; if the culprit left the op out, those of other steps or ranks."""
+    """Returns the calls that led to the culprit's line. For an op that it left out, they come from other steps or
+    ranks.
+    """
     return () if finding.culprit is None else run.chains.get(finding.culprit.where, ())
 
 
 def last_agreed(run: Run, findings: Sequence[Finding]) -> int | None:
-    """The last step before all findings in which every rank took part. None if there is none, or for a failure of
-    services, whose steps differ from those of ranks.
+    """Returns the last step before all findings in which every rank took part.
+
+    None if there is none, or if a service failed: services number their steps differently from ranks.
     """
     steps = [finding.position[0] for finding in findings]
     steps += [finding.culprit.step for finding in findings if finding.culprit is not None]
@@ -105,8 +110,10 @@ def last_agreed(run: Run, findings: Sequence[Finding]) -> int | None:
 
 
 def waits(findings: Sequence[Finding]) -> list[str]:
-    """The chains of waits. If no finding has one, a cycle of ranks that a hang names. Otherwise the message of a hang
-    that is not the primary finding.
+    """Returns the chain of waits of the first finding that has one.
+
+    Without a chain, returns the cycle of ranks that a hang names. Without a cycle, returns the message of a hang, if it
+    is not the first finding.
     """
     hangs = [finding for finding in findings if finding.check == "deadlock"]
     for finding in findings:
@@ -117,13 +124,14 @@ def waits(findings: Sequence[Finding]) -> list[str]:
 
 
 def kinds(findings: Sequence[Finding]) -> list[str]:
-    """The kinds of trouble of a run, each once, the primary one first."""
+    """Returns the kinds of failure of a run, each once, the primary one first."""
     return list(dict.fromkeys(kind_words(one.klass, exception_of(one)) for one in findings))
 
 
 def exception_of(finding: Finding) -> str:
-    """The name of the exception of a finding, as its program writes it; empty without one. The culprit may be another
-    rank than the one that raised, at an op.
+    """Returns the exception of a finding, as its program spells it; empty without one.
+
+    The culprit may be another rank than the one that raised, so the message is searched as well.
     """
     klass = finding.klass.removeprefix("CRASH:")
     names = [finding.culprit.site] if finding.culprit else []
@@ -132,7 +140,7 @@ def exception_of(finding: Finding) -> str:
 
 
 def later(findings: Sequence[Finding]) -> list[str]:
-    """The other findings without hangs, in parts of a line: each class once, with its count."""
+    """Returns the other findings except hangs, in parts of a line: each class once, with its count."""
     by_class: dict[str, list[Finding]] = {}
     for finding in findings[1:]:
         if finding.check != "deadlock":

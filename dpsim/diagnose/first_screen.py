@@ -1,4 +1,4 @@
-"""The first screen of a report: at most ten lines of 120 columns, for every backend and every finding alike.
+"""First screen: the summary of a report in at most ten lines of 120 columns, for every backend and every finding.
 
     VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out a collective in which its peers wait
     culprit   rank 1, step 5, dp.agree at step.py:134 < gather
@@ -8,8 +8,8 @@
     agreed    all steps up to 4
     next      dpsim run skip_one --full
 
-The first six lines have the culprit, or, without one, the acts of both sides. If ten lines do not suffice, the screen
-drops the least useful lines; `--full` has them all. It never cuts a command.
+The first six lines contain the culprit, or what both sides did if there is none. If ten lines do not suffice, the
+screen omits the least useful ones. The option `--full` prints all. The screen never shortens a command.
 """
 
 from __future__ import annotations
@@ -42,17 +42,18 @@ LINES = 10
 """The number of lines of a first screen."""
 
 TO_ORDER = "to order them: "
-"""The beginning of the remedy among the details of a finding."""
+"""A detail of a finding that begins so is the suggested fix."""
 
 _KERNEL = re.compile(r" \(kernel on stream \S+\)")
-"""The text behind the name of a kernel, which repeats the stream of its access."""
+"""Matches the text after the name of a kernel, which repeats the stream of the access."""
 
 NOT_DECIDED = "not decided: no majority and no other evidence"
 
 
 class Passage(NamedTuple):
-    """Some lines with a priority, `rank`: the screen drops those of the lowest priority first. `least`: the number of
-    lines that stay. `marked`: the rest says that the screen cut it.
+    """Some lines with a priority, `rank`. The screen first drops lines of the lowest priority.
+
+    `least` is the number of lines that always stay. `marked`: "..." shows that lines were dropped.
     """
 
     rank: int
@@ -62,7 +63,7 @@ class Passage(NamedTuple):
 
 
 def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[str]:
-    """The lines of the screen, for at least one finding."""
+    """Returns the lines of the screen. There must be at least one finding."""
     findings = [finding_in_words(run, finding) for finding in findings]
     primary = findings[0]
     agreed = last_agreed(run, findings)
@@ -95,7 +96,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
 
 
 def verdict_line(findings: Sequence[Finding]) -> str:
-    """Class, kinds of trouble and the event, with as many kinds as fit."""
+    """Returns the class, the kinds of failure and the event, with as many kinds as fit."""
     klass, known, raised = findings[0].klass, kinds(findings), exception_of(findings[0])
     happened = class_words(klass) + f" {raised}" * bool(raised)
     for count in range(len(known), 0, -1):
@@ -106,18 +107,18 @@ def verdict_line(findings: Sequence[Finding]) -> str:
 
 
 def remedy_of(finding: Finding) -> str:
-    """The remedy, if the check knows one."""
+    """Returns the suggested fix, if the check has one."""
     return next((line.removeprefix(TO_ORDER) for line in finding.details if line.startswith(TO_ORDER)), "")
 
 
 def sides_of(finding: Finding) -> list[str]:
-    """The acts of each side: details that are no remedy and no continuation of another line."""
+    """Returns what each side did: details that are neither the fix nor the continuation of another line."""
     lines = [line for line in finding.details if not line.startswith((TO_ORDER, " ", "or the other way"))]
     return lines if finding.culprit is None or finding.check == "race" else []
 
 
 def beside(finding: Finding) -> list[str]:
-    """The origin of a wrong message or memory, if a check that names a culprit has it."""
+    """Returns where a wrong message or wrong memory contents came from, for a finding with a culprit."""
     if finding.culprit is None or finding.check in ("race", "ledger", "agreement"):
         return []
     lines = [line for line in finding.details if not line.startswith((TO_ORDER, " "))]
@@ -126,7 +127,7 @@ def beside(finding: Finding) -> list[str]:
 
 
 def commands(words: Sequence[str]) -> list[str]:
-    """Commands side by side, as many as fit in a line."""
+    """Returns lines of commands, with as many in one line as fit."""
     lines: list[str] = []
     for command in words:
         both = f"{lines[-1]}       {command}" if lines else ""
@@ -138,7 +139,7 @@ def commands(words: Sequence[str]) -> list[str]:
 
 
 def _culprit(run: Run, primary: Finding) -> list[str]:
-    """The culprit, its place, and the calls that led there, on the same line or below it."""
+    """Returns the culprit, its place, and the calls that led there, in one line or several."""
     if primary.culprit is None:
         return labelled("culprit", [NOT_DECIDED])
     said, chain = in_words(run, str(primary.culprit)), chain_text(chain_of(run, primary))
@@ -152,10 +153,11 @@ def _culprit(run: Run, primary: Finding) -> list[str]:
 
 
 def _what(primary: Finding) -> list[str]:
-    """The act or omission of the culprit, or else the acts of each side."""
+    """Returns what the culprit did or left out; without a culprit, what each side did."""
     sides, head = sides_of(primary), _without_remedy(primary)
     if not sides:
-        return labelled("", folded(_said(primary, head), 3))
+        raised = primary.klass.startswith("CRASH:")  # its message is the program's, and has no place at its end
+        return labelled("", folded(_said(primary, head), 3, ends=not raised))
     if primary.culprit is None:
         most = 2 if len(sides) < 3 else 1
         lines = folded(head.partition(": rank")[0], most)
@@ -165,7 +167,7 @@ def _what(primary: Finding) -> list[str]:
 
 
 def _said(primary: Finding, message: str) -> str:
-    """The message of an exception, because the line above already has its rank and place."""
+    """Returns the message without the rank and place of an exception, because the line above names them."""
     culprit = primary.culprit
     if culprit is None or not primary.klass.startswith("CRASH:"):
         return message
@@ -174,7 +176,7 @@ def _said(primary: Finding, message: str) -> str:
 
 
 def _parting(sides: Sequence[str]) -> list[str]:
-    """The sides; if they are too long, without the common beginning of their lists."""
+    """Returns the lines of the sides. If they are too long, the common beginning of their lists is left out."""
     if len(sides) < 2 or max(map(len, sides)) <= 2 * (WIDTH - LABEL) or not all(": " in side for side in sides):
         return [*sides]
     lists = [side.partition(": ")[2].split(", ") for side in sides]
@@ -192,7 +194,7 @@ def _without_remedy(primary: Finding) -> str:
 
 
 def _schedule(schedule: Sequence[str]) -> list[str]:
-    """The schedule of the failure, with its steps if they fit."""
+    """Returns how the search found the failing schedule, with its steps if they fit."""
     if not schedule:
         return []
     head, *steps = schedule
@@ -201,13 +203,13 @@ def _schedule(schedule: Sequence[str]) -> list[str]:
 
 
 def _turning(extras: Extras) -> list[str]:
-    """The point of no return, and the swap with which the run finishes."""
+    """Returns the point of no return, and the swap of events with which the run finishes."""
     lines = folded(f"point of no return: {extras.no_return}", 1) if extras.no_return else []
     return [*lines, *(folded(f"here {extras.swap}; the other way round, the run finishes") if extras.swap else [])]
 
 
 def _fitted(parts: list[Passage]) -> list[str]:
-    """The lines of all parts. If they are too many, some of the least useful parts are missing."""
+    """Returns the lines of all parts. If there are too many, the least useful ones are left out."""
     while sum(len(part.lines) for part in parts) > LINES:
         spare = [at for at, part in enumerate(parts) if len(part.lines) > part.least]
         at = min(spare, key=lambda one: parts[one].rank)

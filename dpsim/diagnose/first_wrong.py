@@ -1,10 +1,10 @@
-"""The first value of another step, and the ranks that raised first: the way of a fault until a rank noticed it.
+"""First wrong: finds the first receive that got a value of another step, and the ranks that later raised because of it.
 
     first     wrong value: rank 2, step 2, hidden.receive got hidden.send of step 3; raised: step 8, ranks 0 to 2,
               WrongToken
 
-A value is wrong if a receive met a send of another step, after transfers of equal steps between these two ranks. Ranks
-that always receive values of an earlier step have no such transfer.
+A receive is wrong if its send belongs to another step, and earlier transfers between the two ranks had equal steps. The
+second condition excludes programs in which a rank always receives values of an earlier step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpsim.contract.world import Run
 
 
 def first_wrong(run: Run) -> list[str]:
-    """The two parts; empty without a value that is known to be wrong, and one part if no rank raised."""
+    """Returns two parts of a line: the wrong receive, and the exceptions. Empty without a wrong receive."""
     wrong = min(_wrong(run), default=None)
     if wrong is None:
         return []
@@ -25,7 +25,7 @@ def first_wrong(run: Run) -> list[str]:
 
 
 def _wrong(run: Run) -> Iterator[tuple[int, int, str]]:
-    """For each line of transfers, the first receive of another step: its step, its rank, and its text."""
+    """Yields the first wrong receive in each direction between two ranks: its step, its rank, and a text."""
     for (_, sender, receiver), (sends, receives) in _lines(run).items():
         equal = 0
         for send, receive in zip(sends, receives, strict=False):
@@ -39,7 +39,7 @@ def _wrong(run: Run) -> Iterator[tuple[int, int, str]]:
 
 
 def _lines(run: Run) -> dict[tuple[str, int, int], tuple[list[RawRecord], list[RawRecord]]]:
-    """(communicator, sender, receiver) -> its sends and receives, in order."""
+    """Returns (communicator, sender, receiver) -> its sends and receives, in order."""
     lines: dict[tuple[str, int, int], tuple[list[RawRecord], list[RawRecord]]] = {}
     for rank, journal in enumerate(run.journals):
         for raw in journal:
@@ -51,7 +51,7 @@ def _lines(run: Run) -> dict[tuple[str, int, int], tuple[list[RawRecord], list[R
 
 
 def _raised(run: Run) -> list[str]:
-    """The ranks that raised in the first step with an exception, and the exception."""
+    """Returns the ranks that raised in the first step with an exception, and the exception."""
     lasts = [(rank, journal[-1]) for rank, journal in enumerate(run.journals) if journal]
     ends = [(raw[STEP], rank, raw[SITE]) for rank, raw in lasts if raw[KIND] == "raised"]
     if not ends:

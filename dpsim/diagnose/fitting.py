@@ -1,9 +1,10 @@
-"""Text that has to fit: lines of 120 columns below a label, cut in the middle if they are too long.
+"""Fitting: cuts and wraps text to lines of 120 columns, after a label.
 
     >>> print("\\n".join(block("waits", ["rank 0 -> rank 1 (dp #3)", "rank 1 -> rank 0 (ep #3)"])))
     waits     rank 0 -> rank 1 (dp #3); rank 1 -> rank 0 (ep #3)
 
-The text has words for the step of an actor that has begun no step, or that works in none.
+A text that is too long loses its middle, because its end often is a place in the source. Special step numbers become
+words: an actor may fail before its first step, or work in no step at all.
 """
 
 from __future__ import annotations
@@ -13,44 +14,47 @@ import textwrap
 from collections.abc import Sequence
 
 from dpsim.contract.interface import NO_STEP
+from dpsim.contract.words import counted
 
 WIDTH = 120
-"""Columns of a line."""
+"""The number of columns of a line."""
 
 LABEL = 10
-"""Columns of a label, with the space behind it."""
+"""The number of columns of a label, with the space after it."""
 
 _STEPS = re.compile(rf"\b(?:in |of )?step (-\d+|{NO_STEP})\b")
 
 
 def step_words(text: str) -> str:
-    """Put words for the step of an actor that has begun no step, or that works in none. A warm-up may have negative
-    steps.
+    """Returns the text with words in place of special step numbers: before the first step, or in no step.
 
-    >>> step_words("raised in step -1; rank 2, step 1000000, drain")
-    'raised before its first step; rank 2, in no step, drain'
+    Other negative numbers stand for steps of a warm-up, and are before the first step as well.
+
+        >>> step_words("raised in step -1; rank 2, step 1000000, drain")
+        'raised before its first step; rank 2, in no step, drain'
     """
     return _STEPS.sub(lambda found: "in no step" if found[1] == str(NO_STEP) else "before its first step", text)
 
 
 def labelled(label: str, lines: Sequence[str]) -> list[str]:
-    """Lines with a label before the first."""
+    """Returns the lines with a label before the first one."""
     return [f"{name:{LABEL}}{line}" for name, line in zip([label, *[""] * len(lines)], lines, strict=False)]
 
 
-def folded(text: str, most: int = 2) -> list[str]:
-    """A text in at most `most` lines, which fit beside a label. A longer text is cut in the middle, because its end
-    often is a place.
+def folded(text: str, most: int = 2, ends: bool = True) -> list[str]:
+    """Returns a text in at most `most` lines after a label. If it is too long, it loses its middle, because the end
+    often names a line of code. With `ends=False` it loses its end, and the number of omitted characters follows.
     """
+    shorten = cut if ends else beginning
     for limit in range(most * (WIDTH - LABEL), 0, -4):
-        lines = textwrap.wrap(cut(text, limit), WIDTH - LABEL, break_on_hyphens=False)
+        lines = textwrap.wrap(shorten(text, limit), WIDTH - LABEL, break_on_hyphens=False)
         if len(lines) <= most:
             return lines
     return []
 
 
 def cut(text: str, limit: int) -> str:
-    """At most `limit` characters. The end stays, because it may be a place.
+    """Returns at most `limit` characters. The end stays, because it may be a place.
 
     >>> cut("rank 0 writes hidden[0] on stream comm at p.py:71", 38)
     'rank 0 writes ... comm at p.py:71'
@@ -61,8 +65,20 @@ def cut(text: str, limit: int) -> str:
     return f"{head.rpartition(' ')[0] or head} ... {tail.partition(' ')[2] or tail}"
 
 
+def beginning(text: str, limit: int) -> str:
+    """About `limit` characters, then the number of those left out.
+
+    >>> beginning("assert left == right left.tokens[30] = 130 right.tokens[30] = 7", 42)
+    'assert left == right left.tokens[30] = 130 ... and 21 more characters'
+    """
+    if len(text) <= limit:
+        return text
+    head = text[: limit + 1].rpartition(" ")[0] or text[:limit]
+    return f"{head} ... and {counted(len(text) - len(head), 'more character')}"
+
+
 def joined(parts: Sequence[str], most: int = 2) -> list[str]:
-    """Parts of a line, as many as fit into `most` lines; then the number of omitted parts."""
+    """Returns as many parts as fit into `most` lines, and the number of omitted parts."""
     for count in range(len(parts), 0, -1):
         left = len(parts) - count
         text = "; ".join([*parts[:count], *[f"and {left} more"] * bool(left)])
@@ -73,12 +89,12 @@ def joined(parts: Sequence[str], most: int = 2) -> list[str]:
 
 
 def block(label: str, parts: Sequence[str], most: int = 2) -> list[str]:
-    """Parts below a label; none without parts."""
+    """Returns parts after a label; nothing without parts."""
     return labelled(label, joined(parts, most)) if parts else []
 
 
 def capped(lines: Sequence[str], most: int, what: str = "lines") -> list[str]:
-    """At most `most` lines; the last one has the number of omitted lines."""
+    """Returns at most `most` lines. The last one has the number of omitted lines."""
     if len(lines) <= most:
         return [*lines]
     return [*lines[: most - 1], f"... and {len(lines) - most + 1} more {what}"]

@@ -1,9 +1,10 @@
-"""Faults, delays and messages from outside that never happened. No rank reached the address, or the change had no
-effect. A rank ended before its death, or no rank looked into the mailbox in time.
-
-Without this check, a run whose fault did not happen would count as healthy. So it reports a typing error in an address.
+"""Injected: reports planted faults, delays and messages that never happened, so that a typing error in one is noticed.
 
     faults: rank 1 never reached dp.agre[5]; did you mean dp.agree?
+
+A run whose fault did not happen would otherwise count as healthy. A fault does not happen if no rank reaches its
+address, if it changes nothing there, or if its rank ends before. A message from outside has no effect if its receiver
+never takes it.
 """
 
 from __future__ import annotations
@@ -39,27 +40,27 @@ from dpsim.contract.world import At, Kill, Message, Run, World
 REPLAYED = MADE | {"replay"}
 
 CHANGES = frozenset({"skip", "repeat", "alter"})
-"""Kinds of fault that change a call; they apply to collectives and transfers."""
+"""Kinds of fault that change a call. They apply to collectives and transfers."""
 
 CHANGED = frozenset({"collective", "transfer", "replay"})
-"""Kinds of record at which a user may place one; a replay contains such calls."""
+"""Kinds of record at which a user may place such a fault. A replay contains such calls."""
 
 _HOST = frozenset({"launch", "read", "alloc", "flag", "flag_wait", "thread", "ask", "sleep", "post", "take", "store"})
 NAMED = CHANGED | _HOST | {"decision", "kept", "capture"}
-"""Kinds of record whose site is a word of the protocol's source."""
+"""Kinds of record whose site is a name in the protocol's source."""
 
 NEVER_LATE = (
     ": calls on stores, ports and events, allocations and decisions are never late. Delay the start of the rank (leave "
     "`at` out) or a call before; `dpsim explore` tries all orders without a delay"
 )
-"""Why a delay that a rank reached did not happen."""
+"""Why a delay did not happen although the rank reached its address."""
 
 SHOWN = 20
-"""The largest number of sites of a rank or service in a message, if no site has nearly the same name."""
+"""The largest number of sites in a message, if no site has a similar name."""
 
 
 def never_applied(world: World, run: Run) -> list[str]:
-    """One line for each fault, kill or delay of the world without a trace in the journals. Empty if all happened."""
+    """Returns one line for each fault, kill, delay or message of the world without a record in the journals."""
     lines = []
     for kind, said, rank, at, change in [
         *((fault.kind, fault.describe(), fault.rank, fault.at, fault.change) for fault in world.faults),
@@ -78,9 +79,7 @@ def never_applied(world: World, run: Run) -> list[str]:
 
 
 def _unheard(world: World, run: Run, message: Message) -> str:
-    """The reason why the machine did not send a message from outside, or why it remains in its mailbox; empty if
-    neither holds.
-    """
+    """Returns why the machine did not send a message from outside, or why it stayed in its mailbox; empty otherwise."""
     letter = message.to, message.mailbox, message.content
     if not any(posted(raw) == letter and _stands_for(raw, "message", message.at) for raw in run.journals[message.by]):
         return _why(world, run, message.by, message.at, "message")
@@ -98,7 +97,7 @@ def _unheard(world: World, run: Run, message: Message) -> str:
 
 
 def injection_text(record: Injected) -> str:
-    """An injection in words: "skip", "alter count to 9 at dp_cpu #3", "delay 3 ms", "message 5 to inbox of rank 2"."""
+    """Returns an injection in words: "skip", "alter count to 9 at dp_cpu #3", "message 5 to inbox of rank 2"."""
     if record.what == "message":
         (_, to), (_, mailbox), (_, content) = record.change
         return f"message {content!r} to {mailbox} of rank {to}"
@@ -114,7 +113,7 @@ def _exactly(ns: int) -> str:
 
 
 def _stands_for(raw: RawRecord, kind: str, at: At) -> bool:
-    """Whether an `Injected` record belongs to a fault or delay of this kind at this address of its rank."""
+    """Returns whether an `Injected` record belongs to a fault or delay of this kind at this address of its rank."""
     if raw[INJECTED_WHAT] != kind:
         return False
     if at.communicator is not None:
@@ -135,7 +134,7 @@ _ENDED = {"finished": "had ended", "blocked": "stood still", "raised": "had rais
 
 
 def _why(world: World, run: Run, rank: int, at: At, kind: str, count: bool = False) -> str:
-    """The reason why nothing happened there. `count`: the fault changes a count."""
+    """Returns why nothing happened at an address. `count`: the fault changes a count."""
     journal, who = run.journals[rank], world.actor(rank)
     if at.communicator is not None:
         calls = sum(_is_collective(raw, at) for raw in journal)
@@ -172,7 +171,7 @@ def _is_collective(raw: RawRecord, at: At) -> bool:
 def _in_vain(
     who: str, journal: list[RawRecord], at: At, kind: str, count: bool, is_there: Callable[[RawRecord], bool]
 ) -> str:
-    """The reason why nothing happened at a place that the rank reached."""
+    """Returns why nothing happened at an address that the rank reached."""
     index = next((index for index, raw in enumerate(journal) if raw[KIND] in REPLAYED and is_there(raw)), None)
     of = None if index is None else replay_at(journal, index)
     meant = index != of if kind not in CHANGES else index is not None and journal[index][KIND] in CHANGED

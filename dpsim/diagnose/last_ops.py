@@ -1,8 +1,9 @@
-"""The last ops of each rank: the end of each journal, in columns. Ranks that did the same share their lines.
+"""Last ops: the end of each rank's journal, in columns. Ranks with equal last ops share their lines.
 
     ranks 0, 2, 3  step 5  all_reduce int32[16] on dp_cpu #5  <- did not return  dp.agree  app/step.py:134
 
-Records that hold no host up (memory, outcomes) are left out. A replay of a graph is one op, and so is a capture.
+The columns leave out records that never block a host, such as allocations and results. A replay of a graph is one op,
+and so is a capture.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ from dpsim.diagnose.fitting import step_words
 LAST_OPS = 5
 SHOWN = (
     *("collective", "transfer", "launch", "read", "post", "take", "store", "decision", "raised", "finished"),
-    *("capture", "kept", "replay", "mark"),  # marks of a replay
+    *("capture", "kept", "replay", "mark"),  # event records in a replay
     *("flag", "flag_wait", "thread", "ended"),
     *("receive_any", "group", "look"),
-    "ask",  # a rank may stand in it
+    "ask",  # a host may be blocked in it
     "injected",  # injections that end a rank
 )
 STOPPED = {"die": "dies here", "hang": "hangs here"}
@@ -47,13 +48,14 @@ STOPPED = {"die": "dies here", "hang": "hangs here"}
 
 
 def last_ops(run: Run, until: int | None, first: Collection[int] = ()) -> list[str]:
-    """Columns: ranks, step, op, site, place. `until`: only ops up to this step, for a run that continued. Each host
-    thread has its own lines, except for threads that ended without an exception. Ranks of `first` come before the
-    others.
+    """Returns columns: ranks, step, op, site, place.
+
+    `until`: only ops up to this step, for a run that continued. Each host thread has its own lines, unless it ended
+    without an exception. The ranks in `first` come before the others.
     """
 
     def named(cell: str) -> str:
-        """Put names of services before the padding of cells, because a name is longer than a number."""
+        """Inserts names of services before cells are padded, because a name is longer than a number."""
         return with_services(cell, run.size, run.services)
 
     blocks: dict[tuple[str, tuple[tuple[str, ...], ...]], list[int]] = {}
@@ -73,8 +75,8 @@ def last_ops(run: Run, until: int | None, first: Collection[int] = ()) -> list[s
 
 
 def _threads(journal: list[RawRecord]) -> list[str | None]:
-    """The host threads of a rank, without those that ended without an exception; None stands for all records of a rank
-    with one thread.
+    """Returns the host threads of a rank, without those that ended without an exception. [None] for a rank with one
+    thread.
     """
     if not any(raw[KIND] == "thread" for raw in journal):
         return [None]
@@ -86,11 +88,12 @@ def _threads(journal: list[RawRecord]) -> list[str | None]:
 
 
 def _recent(journal: list[RawRecord], until: int | None, thread: str | None) -> list[int]:
-    """The places of the last ops up to a step. Memory and outcomes are left out, because they fill the screen and show
-    little. A replay is one op, and so is a capture; an unfinished capture has a second one, the last call that it kept.
+    """Returns the journal indexes of the last ops up to a step.
+
+    A replay is one op, and so is a capture. An unfinished capture has a second one, the last call that it recorded.
     """
     recent: list[int] = []
-    at, capture = len(journal), ""  # the state of the present capture: "over" or "under way"
+    at, capture = len(journal), ""  # the capture around `at`: "over", "under way" or none
     while at and len(recent) < LAST_OPS:
         at -= 1
         raw, kind = journal[at], journal[at][KIND]
@@ -125,7 +128,7 @@ def _row(journal: list[RawRecord], at: int) -> tuple[str, ...]:
 
 
 def _stands_in(journal: list[RawRecord], at: int) -> bool:
-    """Whether an op holds its host up and did not return."""
+    """Returns whether an op blocks its host and did not return."""
     raw = journal[at]
     awaited = raw[KIND] in ("read", "take", "receive_any")
     awaited = awaited or (raw[KIND] in ("collective", "transfer") and raw[STREAM] is None)
@@ -139,13 +142,14 @@ def _stands_in(journal: list[RawRecord], at: int) -> bool:
 
 
 def _goes_on(raw: RawRecord) -> bool:
-    """Whether this is an injection behind which the host continues."""
+    """Returns whether this is an injection after which the host continues."""
     return raw[KIND] == "injected" and raw[INJECTED_WHAT] not in STOPPED
 
 
 def _wait_text(journal: list[RawRecord], at: int) -> str:
-    """The wait of a host that synchronizes an event. A capture begins with such a wait, at its own site: the host
-    journals its beginning when all streams are idle.
+    """Returns the wait of a host that synchronizes an event, in words.
+
+    A capture begins with such a wait, at its own site, because it can begin only when all streams are idle.
     """
     event, site = journal[at][EVENT], journal[at][SITE]
     marks = (journal[index] for index in range(at - 1, -1, -1) if journal[index][KIND] == "mark")

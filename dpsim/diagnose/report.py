@@ -1,14 +1,14 @@
-"""The report of a run that did not hold: the first screen, and with `full` the rest.
+"""Report: the text about a run with findings. It is the first screen, and with `full` the rest.
 
     report(run, findings, Extras(next=("dpsim run skip_one --full",)))
 
-The first screen (`dpsim.diagnose.first_screen`) has at most ten lines. The whole report adds the acts of each side, all
-waits, other findings, and the last ops of each rank. It adds the schedule, the time-outs that passed and the injections
-of the scenario. Each part occurs once. If many ranks differ, a part is cut, with a count, so the report has at most
-`MOST` lines. Majorities share a line, and the report names the minority, as in NCCL's RAS.
+The first screen (`dpsim.diagnose.first_screen`) has at most ten lines. The whole report adds what each side did, all
+waits, other findings, and the last ops of each rank. It adds the schedule, expired timeouts, and the faults that the
+scenario planted. A section that is too long is cut, with a count, so the report has at most `MOST` lines. Ranks that
+behave alike share a line, and the report names those that differ, as the RAS reports of NCCL do.
 
-A run from which the machine took a resource away has no verdict. Then the report names the resource, the last ops of
-every rank, and earlier findings.
+If the machine took a process away from the run, the run has no verdict. Then the report names the lost process, the
+last ops of every rank, and the findings so far.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from dpsim.diagnose.last_ops import LAST_OPS, last_ops
 from dpsim.diagnose.timeouts import passed_timeouts
 
 MOST = 135
-"""The largest number of lines of a whole report; a command adds its figures and its last lines."""
+"""The largest number of lines of a whole report. A command adds its own lines."""
 
 
 def report(run: Run, findings: Sequence[Finding], extras: Extras = NOTHING, full: bool = False) -> str:
-    """The report as lines of plain text without colours; empty without findings and without a loss."""
+    """Returns the report as plain text without colours; empty without findings and without a loss."""
     lines = _lost(run, findings, extras) if run.lost else _report(run, findings, extras, full) if findings else []
     return in_words(run, "\n".join(lines))
 
@@ -69,19 +69,19 @@ def _section(title: str, body: Sequence[str], most: int) -> list[str]:
 
 
 def _first_shown(findings: Sequence[Finding]) -> tuple[int, ...]:
-    """The ranks whose last ops come first, if not all fit."""
+    """Returns the ranks whose last ops come first, if not all fit."""
     culprit = findings[0].culprit
     return () if culprit is None else culprit.ranks or (culprit.rank,)
 
 
 def _without_remedy(finding: Finding) -> str:
-    """The message of a finding, without the remedy that its details repeat."""
+    """Returns the message of a finding without the suggested fix, which its details repeat."""
     remedy = remedy_of(finding)
     return finding.message.replace(f"; {remedy}", "") if remedy else finding.message
 
 
 def _stopped(run: Run) -> list[str]:
-    """The places of ranks that a planted fault hangs. They issued no op there, so no check sees it."""
+    """Returns lines about ranks that a planted fault hangs. They issued no op there, so no check reports them."""
     return [
         f"rank {rank} hangs at {At(raw[SITE], raw[ORDINAL], thread=raw[THREAD])} in step {raw[STEP]}, {raw[WHERE]}"
         for rank, journal in enumerate(run.journals)
@@ -91,7 +91,7 @@ def _stopped(run: Run) -> list[str]:
 
 
 def _injected(run: Run) -> list[str]:
-    """Every injection once; many of one kind are counted."""
+    """Returns a line for each injection. Repetitions at one site are counted."""
     lines: dict[tuple[int, At, str], list[int]] = {}
     for rank, journal in enumerate(run.journals):
         for raw in journal:

@@ -1,10 +1,10 @@
-"""Time-outs that passed in a run, in words: a rank that gave up explains many later events.
+"""Timeouts: lists the waits of a run that timed out, because a rank that gave up explains many later events.
 
     rank 1 waited 50 ms for 'answer'; the time-out passed (answer[0], programs.py:67)
     rank 0 waited 30000 ms for all_reduce #4 on world; the time-out passed (look[0], train.py:9)
 
-The journal has them on every backend: a get with a time-out that learned nothing, a wait for a call that learned no.
-The value of a store does not show whether a time-out passed or the listener left, so this module leaves stores out.
+The journals of every backend show two kinds: a get that returned no message, and a wait for a call that returned False.
+A wait at a store may return nothing after a timeout or after its listener left. So this module leaves stores out.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from dpsim.contract.world import Run
 
 MEETINGS = ("collective", "transfer")
 MOST = {"take": TAKE_TIMEOUT, "look": LOOK_TIMEOUT}
-"""The place of the time-out, by kind of record."""
+"""The index of the timeout in a raw record, by kind of record."""
 SHOWN = 10
-"""The number of time-outs of a run that are shown, because a rank that asks every second has many."""
+"""The largest number of timeouts in the result. A rank that polls with a timeout has many."""
 
 
 def passed_timeouts(run: Run) -> list[str]:
-    """A line for each of the first ones."""
+    """Returns a line for each of the first timeouts, and the number of others."""
     lines = []
     for rank, journal in enumerate(run.journals):
         waiting: dict[tuple[object, ...], RawRecord] = {}
@@ -62,7 +62,7 @@ def _line(rank: int, waited: RawRecord, journal: Sequence[RawRecord]) -> str:
 
 
 def _call(look: RawRecord, journal: Sequence[RawRecord]) -> str:
-    """The call of a host that a rank waited for: its place on the communicator, or its site."""
+    """Returns the call that a rank waited for: its number on the communicator, or its site."""
     site, number = look[LOOK_OF], look[LOOK_NUMBER]
     calls = (raw for raw in journal if raw[KIND] in MEETINGS and raw[SITE : ORDINAL + 1] == (site, number))
     call = next(calls, None)

@@ -1,10 +1,11 @@
-"""Steps of a schedule in words, and two lines about the failure: the point of no return, and the events to swap.
+"""Turning text: describes steps of a schedule in words, above all the step after which the run can only fail.
 
     point of no return: rank 1 looks into input (engine.input[0]); 16 random schedules from there fail, too
     here rank 1 looks into input (engine.input[0]) before rank 0 gets 'WAKE' of rank 2; the other way round, the run
     finishes
 
-A label names the op of a step (`dpsim.contract.schedule`). The journals of the failing run have the contents of the op.
+The explorer identifies a step of a schedule by a label, such as "rank 0 engine.input[0]" (`dpsim.contract.schedule`).
+This module looks up the op in the journals of the failing run, and adds the contents of messages.
 """
 
 from __future__ import annotations
@@ -28,19 +29,17 @@ from dpsim.contract.words import counted, short
 from dpsim.contract.world import Run
 
 _VISIT = re.compile(r"rank (\d+)(?:/(\S+))? (?:(delivers from outside|delivers|comes\ to) )?(\S+)\[(\d+)\]")
-"""The labels of visits (`dpsim.contract.schedule.visit_label`): with the verb of a message or of a waiting host thread,
-or without a verb.
-"""
+"""Matches the label of an op (`dpsim.contract.schedule.visit_label`), with or without a verb."""
 
 _WAITS = re.compile(rf"(.*): {RENDEZVOUS}")
-"""A draw after which a send waits for its receive."""
+"""Matches the label of a choice after which a send waits for its receive."""
 
 LONGEST = 40
 """The largest number of characters of a message's content."""
 
 
 def step_text(run: Run, label: str) -> str:
-    """A step in words. A label that is no visit does not change.
+    """Returns a step in words. A label that names no op of a rank does not change.
 
     >>> take = ("take", 0, "main", "engine.input", 0, "loop.py:9", "input", "idle", None)
     >>> post = ("post", 0, "main", "start", 1, "wave.py:7", 0, "input", ("START", 1))
@@ -72,7 +71,7 @@ def step_text(run: Run, label: str) -> str:
 
 
 def _record(run: Run, rank: int, thread: str, site: str, ordinal: int) -> RawRecord | None:
-    """The record of an op by its address."""
+    """Returns the record of an op with this address, or None."""
     if rank >= len(run.journals):
         return None
     outcomes = ("learned", "injected")
@@ -81,13 +80,15 @@ def _record(run: Run, rank: int, thread: str, site: str, ordinal: int) -> RawRec
 
 
 def no_return(run: Run, point: str, walks: int) -> str:
-    """The point of no return, with its evidence; empty without one."""
+    """Returns the point of no return, with its evidence; empty without one."""
     if not point:
         return ""
     return f"{step_text(run, point)}; {counted(walks, 'random schedule')} from there fail, too"
 
 
 def to_swap(run: Run, swaps: Sequence[Sequence[str]]) -> str:
-    """The events whose swap lets the run finish; empty without any. A single label is a draw, with its outcome."""
+    """Returns the events whose swap lets the run finish; empty without any. A single label is a choice and
+    its result.
+    """
     pairs = [" before ".join(step_text(run, label) for label in swap) for swap in swaps]
     return " and ".join(pairs)

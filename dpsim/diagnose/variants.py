@@ -1,7 +1,9 @@
-"""The variant or the form of a world, for its report: its class, and what it leaves unprotected.
+"""Variants: names, for a report, the planted bug that a scenario runs, or what its release leaves unprotected.
 
 variant_text("M-DP-1")      # "M-DP-1 is EarlyExit, dpsim/vllm/museum/batch.py:88"
 unprotected("mine", None)   # what the default form of the protocol leaves unprotected (`Program.unprotected`)
+
+A variant is a copy of a protocol with one bug. A form is the protocol as one release of the engine has it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dpsim.diagnose.evidence import Extras
 
 
 class ChosenProtocol(Protocol):
-    """The protocol that a scenario chooses."""
+    """The protocol that a scenario chooses, with its form and its variant."""
 
     @property
     def name(self) -> str: ...
@@ -26,25 +28,25 @@ class ChosenProtocol(Protocol):
 
 
 def extras_of(variant: str | None, *commands: str) -> Extras:
-    """The extras of a report for a world with that variant, and the next commands."""
+    """Returns the extras of a report for a scenario with that variant, and the next commands."""
     return Extras(variant=variant_text(variant), next=commands)
 
 
 def extras_of_choice(choice: ChosenProtocol, *commands: str) -> Extras:
-    """The same for the choice of a scenario. Without a variant, the form may be the cause."""
+    """Returns the extras for the protocol of a scenario. Without a variant, the form may be the cause."""
     leaves = () if choice.variant else unprotected(choice.name, choice.form)
     shows = registry.protocol(choice.name).program.shows
     return extras_of(choice.variant, *commands)._replace(unprotected=leaves, shows=shows)
 
 
 def unprotected(name: str, form: str | None) -> tuple[str, ...]:
-    """What a form leaves unprotected, a sentence each; by default, the default form."""
+    """Returns what a form leaves unprotected, one sentence each. Without a form it is the default form."""
     entry = registry.protocol(name)
     return tuple(entry.program.unprotected.get(form or entry.forms[0], ()))
 
 
 def variant_text(name: str | None) -> str:
-    """The variant in a line; empty without one. A variant that a program made at run time has no source line."""
+    """Returns the variant in a line; empty without one. A class that a program made at run time has no source line."""
     if not name:
         return ""
     make = registry.variant(name).make

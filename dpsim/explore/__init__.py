@@ -1,17 +1,17 @@
-"""Which schedules of a world there are, and which of them are worth a run.
+"""Chooses the schedules of a world that are worth a run. A *schedule* is one order of the steps of a simulated run.
 
     explore(once, search("portfolio"), Budget(schedules=1000)).summary()
 
     order.py        the order of one run: which steps commute, which race, when two runs are of one class
-    normal_form.py  the causes of a failure alone, in an order that a person can read
+    normal_form.py  the steps that caused a failure, in an order that a person can read
     strategies/     how schedules are chosen, one strategy a file
     explorer.py     the loop over runs, and the verdict
-    estimate.py     how many schedules there are in all, by what was seen of the tree
-    turning.py      of a failing schedule, the nearest one that finishes, and the point of no return
+    estimate.py     estimates the number of schedules of a search
+    turning.py      for a failing schedule: the nearest one that finishes, and the point of no return
 
-All of it is pure: it knows ops by label, footprint and what came before them (`dpsim.contract.schedule`), and neither
-the machine nor the checks. `dpsim.campaign.subject` puts these together; that is what scenarios, tests and the command
-line use.
+The package is pure: it sees an op only by its label, its footprint and its causes (`dpsim.contract.schedule`). It
+imports neither the simulated machine nor the checks. `dpsim.campaign.subject` combines the three. Scenarios, tests and
+the command line use that module.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from dpsim.explore.strategies.walks import Fifo, RandomWalk
 from dpsim.explore.strategies.within import NAME, within
 
 STRATEGIES: dict[str, type[Search]] = {kind.name: kind for kind in (Portfolio, Dpor, RandomWalk, Pct, Pos, Fifo)}
-"""By name; the first is the default."""
+"""The strategies by name. The first one is the default."""
 
 
 def search(name: str, seed: int = 0, longest: int = LONGEST) -> Search:
-    """A strategy by name; `seed` is for those that draw random numbers, and runs are cut off after `longest` steps. One
-    that has bounds is named with them (`dpsim.explore.strategies.within`). Raises ValueError for a name that is none.
+    """Returns a strategy by its name. `seed`: for strategies that draw random numbers. `longest`: the steps after which
+    the strategy cuts a run off. The name of a search within bounds has the bounds (`dpsim.explore.strategies.within`).
+    Raises ValueError for an unknown name.
     """
     if name.startswith(f"{NAME} "):
         return within(name, longest=longest)

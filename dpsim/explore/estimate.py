@@ -1,13 +1,14 @@
-"""How many schedules a search has in all, by what it has seen of its tree.
+"""Estimates how many schedules a search has in all, from the part of its tree that it has visited.
 
     estimate = TreeEstimate()
-    estimate.add(runs=64, share=-9.5)       # of a unit: these runs are 2 ** -9.5 of the tree
+    estimate.add(runs=64, share=-9.5)       # a unit of 64 runs, which are 2 ** -9.5 of the tree
     estimate.total, estimate.spread         # log2 of the number, and of its lowest and highest tenth over units
 
-A run has a share of the tree: half of what lies behind a place with two choices, and so on down to its end. Shares of
-all runs add up to one, so some runs by their shares are an estimate of the number. DPOR finds more choices at a place
-while it explores what lies behind, so shares are too large at first. The estimate is that of the last units, and never
-below what was run. The spread is that of single units, from the lowest tenth to the highest.
+A search tree has a choice at each place. Each run has a *share* of the tree. A place with two choices gives half of its
+share to each, and so on to the end of the run. The shares of all runs add up to one. So some runs divided by their
+shares estimate the number of all runs. DPOR finds more choices at a place while it explores the rest, so the shares of
+early runs are too large. Therefore the estimate uses only the last units, and is never below the number of runs so far.
+The spread is that of the estimates of single units, from the lowest tenth to the highest.
 
 Prior art: Knuth, "Estimating the efficiency of backtrack programs" (1975). This is the weighted backtrack estimator of
 Kilby, Slaney, Thiebaux and Walsh, "Estimating search tree size" (AAAI 2006).
@@ -20,11 +21,13 @@ from collections.abc import Iterable
 from math import inf, log2
 
 UNITS = 64
-"""The last units, of which the estimate is."""
+"""The number of last units that the estimate uses."""
 
 
 class TreeEstimate:
-    """Of one tree. Numbers are logarithms, since a float does not hold what a tree may have. `over`: all was run."""
+    """The estimate of one search tree. Numbers are logarithms, because a float overflows. `over`: the search has run
+    all schedules.
+    """
 
     def __init__(self) -> None:
         self.over = False
@@ -32,14 +35,14 @@ class TreeEstimate:
         self._units: deque[tuple[int, float]] = deque(maxlen=UNITS)
 
     def add(self, runs: int, share: float) -> None:
-        """Some runs, and log2 of their share of the tree."""
+        """Adds a unit. `runs`: its number of runs. `share`: log2 of their share of the tree."""
         if runs and share > -inf:
             self._runs += runs
             self._units.append((runs, share))
 
     @property
     def total(self) -> float | None:
-        """log2 of the number of runs; None if nothing is known."""
+        """The estimated log2 of the number of runs; None without any unit."""
         if not self._runs or self.over:
             return log2(self._runs) if self._runs else None
         runs = sum(runs for runs, _ in self._units)
@@ -47,13 +50,13 @@ class TreeEstimate:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """The lowest tenth of units, and the highest."""
+        """The estimate of the lowest tenth of units, and that of the highest, as log2."""
         least = log2(max(self._runs, 1))
         units = sorted(max(least, log2(runs) - share) for runs, share in self._units)
         return (least, least) if self.over or not units else (units[len(units) // 10], units[-1 - len(units) // 10])
 
     def words(self) -> str:
-        """In words; empty if nothing is known.
+        """Returns the estimate in words; an empty text without any unit.
 
         >>> estimate = TreeEstimate(); estimate.add(1, -3); estimate.add(2, -1); estimate.words()
         'about 5 in all (4 to 8)'
@@ -65,14 +68,14 @@ class TreeEstimate:
 
 
 def added(shares: Iterable[float]) -> float:
-    """log2 of the sum of numbers, of which these are the logarithms."""
+    """Returns log2 of the sum of the numbers whose log2 are given."""
     known = [*shares]
     most = max(known, default=-inf)
     return most if most == -inf else most + log2(sum(2 ** (one - most) for one in known))
 
 
 def number(exponent: float) -> str:
-    """A power of two in words.
+    """Returns a power of two in words.
 
     >>> number(10), number(40)
     ('1,024', '10^12')

@@ -1,21 +1,24 @@
-"""Explore: run schedule after schedule, and say what is known in the end, no more and no less.
+"""The loop of an exploration: runs one schedule after the other, and states in the end what is known of all of them.
 
-    def once(strategy):                                   # one run under this strategy; what is wrong with it
+    def once(strategy):                                   # makes one run under this strategy, and returns its problems
         run = SimBackend(choose=strategy, memory=False).run_program(world, program, None)
         return [Problem(finding.klass, finding.headline) for finding in judge(world, run)]
 
     result = explore(once, Portfolio(), Budget(schedules=1000))
     result.verdict          # "proven", "bounded", "sampled", "vacuous", "violated" or "lost"
 
-* **violated**: a schedule breaks something. It is kept, with its normal form.
-* **proven**: every class of schedules of this world was seen, and nothing is wrong in any.
-* **bounded**: every class was seen, but runs were cut off after a number of steps: what comes later is not known.
-* **vacuous**: nothing is wrong, but no rank issued anything but decisions, sleeps and idle gets.
-* **lost**: the machine took away what a run needs. What was found before is kept, and nothing is known of the rest.
-* **sampled**: the budget ended first. The result says how many schedules and classes were seen, and how many of the
-  last hundred schedules were new classes. If that is near zero, little is left to see.
+Two schedules are of one *class* if they differ only in the order of steps that do not affect each other.
 
-A problem that many schedules show is one `Failure`: `what` of a problem says when two are the same.
+* **violated**: a schedule breaks something. The result has it, with its normal form.
+* **proven**: the search has seen every class of schedules of this world, and nothing is wrong in any.
+* **bounded**: the search has seen every class, but it cut off runs that were too long. It does not know what would come
+  after the cut.
+* **vacuous**: nothing is wrong, but no rank issued anything but decisions, sleeps and idle gets.
+* **lost**: the machine took away what a run needs. The result has earlier failures, and nothing is known of the rest.
+* **sampled**: the budget ended first. The result states the numbers of schedules and classes, and how many of the last
+  hundred schedules were new classes. If few were new, the search has probably seen most classes.
+
+If many schedules show one problem, the result has one `Failure`. Two problems are the same if their `what` is equal.
 """
 
 from __future__ import annotations
@@ -34,9 +37,10 @@ Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "vacuous", "violate
 
 
 class Problem(NamedTuple):
-    """Something wrong in a run. `what` is equal for the same problem in two runs. `causes`: the steps that it depends
-    on, as a mask of the strategy's bits; None for all. `evidence`: what the judge of the run wants to keep with it, if
-    another run along this schedule would not show it.
+    """Something that is wrong in a run. `klass`: the class of the finding. `what`: a text that is equal for the same
+    problem in two runs. `causes`: the steps on which the problem depends, as a mask of the bits of labels; None for all
+    steps. `evidence`: data that the judge of the run keeps, because another run along this schedule may not show the
+    problem.
     """
 
     klass: str
@@ -46,8 +50,8 @@ class Problem(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """When to stop: after `schedules` schedules, or when `expired` says so (a clock of the caller's). `stop_at_first`:
-    also at the first failure.
+    """The end of an exploration: after `schedules` schedules, or when `expired` returns True (a clock of the caller).
+    `stop_at_first`: also at the first failure.
     """
 
     schedules: int = 1_000
@@ -57,10 +61,10 @@ class Budget(NamedTuple):
 
 @dataclass
 class Failure:
-    """A problem, a schedule that shows it, the strategy that found it `first` and in which run, and how often it was
-    seen. `normal`: the draws that did not take the first option, then the labels of its causes in normal form. Of all
-    schedules that were seen to show it, that of the least normal form is kept, so it does not matter which came first.
-    `in_time`: the run in time shows it, and no schedule.
+    """A problem with a schedule that shows it. `first`, `by`: the number of the run and the strategy that found it
+    first. `seen`: the number of runs that showed it. `normal`: the draws that did not take their first option, and then
+    the labels of its causes in normal form. Of all schedules that showed it, the one with the least normal form stays.
+    So the order of the runs does not matter. `in_time`: only the timed run shows the problem, and no schedule.
     """
 
     problem: Problem
@@ -76,7 +80,7 @@ class Failure:
         return fingerprint(self.problem.what, self.normal)
 
     def add(self, other: Failure) -> None:
-        """The same problem, seen elsewhere."""
+        """Adds another occurrence of the same problem."""
         if (len(other.normal), other.normal) < (len(self.normal), self.normal):
             self.problem, self.schedule, self.normal = other.problem, other.schedule, other.normal
         self.first, self.by = min((self.first, self.by), (other.first, other.by))
@@ -84,29 +88,30 @@ class Failure:
 
 
 RacePair: TypeAlias = tuple[str, str]
-"""Two labels without their ordinals, in the order in which they were seen."""
+"""The labels of two racing steps without their ordinals, in the order of the run."""
 
 
 Planted: TypeAlias = tuple[str, int, str]
-"""A fault or a delay of a world: what it is, of which rank, and where."""
+"""A planted fault or delay: what it is, its rank, and its address."""
 
 
 @dataclass
 class Exploration:
-    """What is known. `runs` counts all runs. `redundant`: those that were cut off since their class had been seen.
-    `cut`: those that grew too long, and were cut off after one of these `bounds`. `repeated`: how many were made again,
-    to see whether they are functions of their schedules. `fresh`: for each whole run, whether its class was new.
-    `races`: how often two sites raced in that order. `probes`: in how many runs each probe of the protocol was reached.
-    `outgrown`: the last run took so much that no other was begun. `within`: the bounds, in words, of which every
-    schedule was tried. `unfinished`: wider bounds, of which only a part was tried.
+    """The result of an exploration.
 
-    The caller that makes the runs fills in the rest. `injected`: for what is planted in the world, why a run that
-    finished went without it; empty once it happened in any run. `idle`: runs in which nothing was issued
-    (`Run.vacuous`). `stood`: where the ranks stood in the last run that was cut off, or that ran out of time. `polls`:
-    a loop that polls, and what to do instead. `did`: facts of what the runs did (`dpsim.campaign.assumptions.facts`).
-    `decided`: in how many runs a rank decided each mode and each row of a table of the program. `in_time`: what is
-    wrong with the run in time. `lost`: what the machine took away, so that there is no verdict; earlier failures are
-    still here.
+    `runs`: all runs. `redundant`: runs that the search cut off because it had seen their class. `cut`: runs that it cut
+    off because they were too long, by one of these `bounds`. `repeated`: runs that were made a second time, to see
+    whether they depend on their schedule alone. `fresh`: for each whole run, whether its class was new. `races`: for
+    each pair of sites in this order, the number of races. `probes`: for each probe of the program, the number of runs
+    that reached it. `outgrown`: the last run took too much memory, so the search ended. `within`: the bounds, in words,
+    within which the search tried every schedule. `unfinished`: wider bounds, within which it tried only some.
+
+    The caller that makes the runs fills in the rest. `injected`: for each planted fault, why a finished run went
+    without it; empty if it happened in some run. `idle`: runs that issued nothing (`Run.vacuous`). `stood`: where the
+    ranks stood in the last run that was cut off. `polls`: a loop that polls, and what to write instead. `did`: facts
+    about the runs (`dpsim.campaign.assumptions.facts`). `decided`: for each mode and each row of a table, the number of
+    runs in which a rank decided it. `in_time`: the problem of the timed run (`dpsim.campaign.in_time`). `lost`: what
+    the machine took away; then there is no verdict, but earlier failures are here.
     """
 
     verdict: Verdict = "sampled"
@@ -136,23 +141,23 @@ class Exploration:
 
     @property
     def vacuous(self) -> bool:
-        """Whether there was nothing in any run that could have failed to hold."""
+        """Whether no run issued anything that could have failed."""
         return 0 < self.idle == len(self.fresh) and not self.failures
 
     @property
     def new_per_hundred(self) -> float:
-        """New classes among the last hundred schedules, or per hundred of fewer."""
+        """The new classes among the last hundred schedules, or per hundred if there were fewer."""
         last = self.fresh[-100:]
         return 100 * sum(last) / len(last) if last else 0.0
 
     @property
     def both_orders(self) -> tuple[int, int]:
-        """Pairs of racing sites that were seen in both orders, and all that were seen."""
+        """The number of pairs of racing sites that runs showed in both orders, and the number of all pairs."""
         pairs = {tuple(sorted(pair)) for pair in self.races}
         return sum((one, other) in self.races and (other, one) in self.races for one, other in pairs), len(pairs)
 
     def claim(self) -> str:
-        """What is known, in words that go behind the verdict."""
+        """The text behind the verdict: what is known."""
         if self.verdict == "lost":
             return self.lost
         if self.verdict == "violated":
@@ -175,7 +180,7 @@ class Exploration:
         return f"holds in {counted(len(self.fresh), 'schedule')}; {new}{wider}" + (f"; {cut}" if self.cut else "")
 
     def summary(self) -> str:
-        """The verdict in a line, with counts."""
+        """The verdict in one line, with counts."""
         redundant = f", {self.redundant:,} of them redundant" if self.redundant else ""
         counts = f"{counted(self.runs, 'schedule')} ({counted(len(self.classes), 'class', 'classes')}{redundant})"
         return f"{self.verdict}: {self.claim()}; {counts}"
@@ -188,11 +193,12 @@ def explore(
     progress: Callable[[Exploration], None] | None = None,
     diverged: Callable[[Unrepeatable, Picker], Problem] | None = None,
 ) -> Exploration:
-    """Run `once` under the strategy until nothing is left to try or the budget ends.
+    """Runs `once` under the strategy until the search has no schedule left or the budget ends, and returns the result.
 
-    `once` makes one run and says what is wrong with it, the worst first. Raises what it raises; OutOfTime within a run
-    ends the budget, and the run does not count. Raises Unrepeatable for a run that is not a function of its schedule,
-    unless `diverged` makes a problem of it. Then that is the last run, since all others depend on it.
+    `once` makes one run and returns its problems, the worst first. `explore` raises what `once` raises, with two
+    exceptions: OutOfTime within a run ends the budget, and this run does not count. Raises Unrepeatable for a run that
+    does not depend on its schedule alone. If `diverged` is given, it makes a problem of this run, and the search ends
+    there, because all further schedules depend on the run.
     """
     result = Exploration(longest=search.longest)
     proved = set[Hashable]()
@@ -240,7 +246,7 @@ def explore(
 
 
 def _count(result: Exploration, current: Picker, whole: bool) -> Hashable:
-    """Count a run. The answer is its class, None for one that was cut off."""
+    """Counts a run. Returns its class, or None if the search cut it off."""
     key = None
     result.runs += 1
     result.steps += len(current.order.steps)

@@ -1,13 +1,14 @@
-"""The normal form of a failing run: its causes alone, each actor going on as long as it can. Nothing is run again for
-it.
+"""The normal form of a failing run: only the steps that caused the failure, in an order with few switches between
+actors.
 
-A failing schedule has dozens of steps, most of which have nothing to do with the failure, in an order that jumps
-about. What matters is the *causal past* of the failure: for a hang everything, for a wrong value what its host knew.
-A person can read these steps in an order that agrees with theirs and switches actors seldom. Since they depend on the
-class of the run alone, they are equal for every schedule that shows the same. `fingerprint` makes a short name of it.
+A failing schedule has dozens of steps in an order that jumps between actors, and most steps have nothing to do with the
+failure. The steps that matter are its *causal past*: for a hang all steps, for a wrong value those that its host knew
+of. `normal_form` puts these steps into an order that agrees with the order of the run and rarely switches actors. No
+run is necessary for this. The normal form depends only on the class of the run, so it is equal for all schedules of the
+class. `fingerprint` returns a short name for it.
 
-A livelock has thousands of steps all the same. `folded` is the schedule as it is printed, with what repeats itself
-counted; what is replayed is the whole list.
+A livelock has thousands of similar steps. `folded` returns the lines of a schedule for print, in which repeated steps
+are one line with a count. `dpsim replay` uses the whole list.
 
 Prior art: Godefroid's trace normal forms; Elle's and Lincheck's minimal explanations.
 """
@@ -24,15 +25,15 @@ from dpsim.contract.words import counted, times
 from dpsim.explore.order import Step
 
 NUMBERS = re.compile(r"(?<=[\[#])\d+")
-"""Of a label: which visit of a site, which op of a communicator. Steps that differ in these alone are alike."""
+"""The numbers of a label: the visit of a site, the op of a communicator. Steps that differ only in these are alike."""
 PERIOD = 64
 SAVED = 4
-"""Fewer lines are not worth a fold."""
+"""`folded` leaves a repetition of fewer lines as it is."""
 
 
 def normal_form(steps: Sequence[Step], causes: int | None = None) -> list[Step]:
-    """The steps in `causes` (default: all), ordered so that actors change seldom. Goes on with the present actor while
-    it has a step whose causes are all there, else takes the least label.
+    """Returns the steps in the mask `causes` (default: all), ordered so that actors change rarely. The order continues
+    with the present actor while this one has a step whose causes are all there. Otherwise it takes the least label.
     """
     left = [step for step in steps if causes is None or causes & step.bit]
     wanted = 0
@@ -51,12 +52,12 @@ def normal_form(steps: Sequence[Step], causes: int | None = None) -> list[Step]:
 
 
 def switches(labels: Sequence[str]) -> int:
-    """How often the actor changes."""
+    """Returns how often the actor changes from one label to the next."""
     return sum(actor(one) != actor(other) for one, other in itertools.pairwise(labels))
 
 
 def fingerprint(what: str, labels: Sequence[str]) -> str:
-    """A short name of a failure: what failed, and the normal form of the steps that led there.
+    """Returns a short name of a failure: of what failed, and of the normal form of its causes.
 
     >>> fingerprint("HANG", ["rank 0 poll[0]"]), fingerprint("HANG", ["rank 1 poll[0]"])
     ('c4c77a9f', '443b0721')
@@ -65,7 +66,7 @@ def fingerprint(what: str, labels: Sequence[str]) -> str:
 
 
 def folded(labels: Sequence[str]) -> list[str]:
-    """Lines for a schedule. Steps that come again and again, but for their numbers, are shown once and counted.
+    """Returns the lines of a schedule. If steps repeat except for their numbers, one line shows them with a count.
 
     >>> folded([f"rank 0 poll[{number}]" for number in range(900)])
     ['rank 0 poll[0]', '... this step 899 times more, up to rank 0 poll[899]']
@@ -89,7 +90,7 @@ def folded(labels: Sequence[str]) -> list[str]:
 
 
 def _again(alike: Sequence[str], at: int, period: int) -> int:
-    """How often the steps of a period from there on come again at once."""
+    """Returns how often the `period` steps from `at` on repeat directly."""
     end = at + period
     while end < len(alike) and alike[end] == alike[end - period]:
         end += 1

@@ -1,21 +1,23 @@
-"""The order of one run: which of its steps happened before which, and which could have come the other way round.
+"""The order of one run: which of its steps happened before which, and which could have happened in the other order.
 
-A *step* is an op that a strategy picked. Two steps are ordered by an edge, by a conflict of their footprints, or by a
-chain of these. (The machine carries the bits of earlier ops in `causes`.) All other steps commute. Two runs whose steps
-have the same order have the same result, and make one **class** (a Mazurkiewicz trace).
+A *step* is an op that a strategy picked. Two steps are ordered by an edge of the machine, by a conflict of their
+footprints, or by a chain of these. The machine passes the bits of the ops before a step by edges (`causes`). All other
+steps commute. Two runs whose steps have the same order have the same result, and are of one **class** (a Mazurkiewicz
+trace).
 
-Sets of steps are bit masks. A bit belongs to a label, not to a position, so two runs can compare their masks. A label
-gets its bit when it is first seen (`Labels`), and all strategies of an exploration share the bits.
+    step = order.add(label, footprint, causes)      # step.causes: all steps before it; step.races: what it races with
 
-    step = order.add(label, footprint, causes)      # step.causes: with all that conflicts; step.races
+Sets of steps are bit masks. A bit belongs to a label and not to a position, so the masks of two runs can be compared. A
+label gets its bit in the first run that has it (`Labels`), and all strategies of an exploration share the bits.
 
-Two steps *race* if they conflict and neither edges nor a third step that races lie between them. A release between two
-acquires does not count as a third step: it would hide that the acquires compete. A release and an acquire race like any
-others. With one slot they cannot come the other way round, but with two they can. A version without these races hid all
-acquires that come after the release on its stream from those before it.
+Two steps *race* if they conflict, and if neither edges nor a third racing step order them. Acquires and releases of a
+slot have a special rule. A release between two acquires does not count as a third step, because it would hide that the
+acquires compete. A release and an acquire race like any two steps. With one slot they have only one order, but with two
+slots they may have both. A version without this race did not race an acquire with those that come after the release on
+its stream.
 
 Prior art: Mazurkiewicz traces; Abdulla, Aronis, Jonsson and Sagonas, "Source sets" (JACM 2017). Python integers as sets
-of steps cost 40 ns an operation up to a thousand steps.
+of steps take 40 ns for an operation, up to a thousand steps.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ ClassKey: TypeAlias = frozenset[tuple[int, int]]
 
 
 class Labels:
-    """A bit for each label, the same in all runs."""
+    """Gives each label a bit, which is the same in all runs."""
 
     def __init__(self) -> None:
         self.bits: dict[str, int] = {}
@@ -43,7 +45,7 @@ class Labels:
         return bit
 
     def named(self, mask: int) -> list[str]:
-        """The labels of a mask, in the order in which they were first seen."""
+        """Returns the labels of a mask, in the order of their first occurrence."""
         names = list[str]()
         while mask:
             least = mask & -mask
@@ -53,7 +55,9 @@ class Labels:
 
 
 class Step:
-    """A step as it happened. `causes`: all before it, and itself."""
+    """A step of a run. `causes`: the bits of all steps before it, and its own bit. `races`: the earlier steps that it
+    races with.
+    """
 
     __slots__ = ("at", "bit", "causes", "footprint", "label", "races")
 
@@ -67,18 +71,18 @@ class Step:
 
 
 class Order:
-    """The steps of one run as they come."""
+    """The steps of one run so far."""
 
     def __init__(self, labels: Labels) -> None:
         self.labels = labels
         self.steps: list[Step] = []
         self.draws: list[int] = []
         self.unusual: list[str] = []
-        """The draws that did not take the first option, in words."""
+        """The draws that did not take their first option, in words."""
         self._touched: dict[Any, list[tuple[Step, str]]] = {}
 
     def add(self, label: str, footprint: Footprint, causes: int) -> Step:
-        """The next step; `causes` are the bits of what is before it by edges."""
+        """Adds the next step and returns it. `causes`: the bits of the ops before it by edges."""
         bit = self.labels.bit(label)
         causes, races = self.before(footprint, causes)
         step = Step(label, bit, footprint, bit | causes, races)
@@ -86,7 +90,7 @@ class Order:
         return step
 
     def take(self, step: Step) -> None:
-        """The next step, as it was in a run that was the same up to here."""
+        """Adds a step of an earlier run that was equal up to here, so its causes and races are known."""
         touched = self._touched
         for resource, mode in step.footprint:
             if mode == "w" or resource not in touched:
@@ -96,21 +100,21 @@ class Order:
         self.steps.append(step)
 
     def draw(self, words: str, index: int) -> None:
-        """A draw and its outcome: runs that drew otherwise are of another class."""
+        """Adds a draw and its outcome. Two runs with different outcomes are of different classes."""
         self.draws.append(self.labels.bit(words))
         if index:
             self.unusual.append(words)
 
     def before(self, footprint: Footprint, causes: int) -> tuple[int, list[Step]]:
-        """For a step with this footprint and these causes by edges: all its causes, and the steps that it would race
-        with. Its causes are all steps that conflict with it and what is before these.
+        """Returns all causes of a step with this footprint, and the earlier steps with which it would race. `causes`:
+        its causes by edges. To these come the earlier steps that conflict with it, and their causes.
         """
         edges, touched = causes, self._touched
         found: list[Step] = []
-        seen = acquires = releases = 0  # those found; among them, where this one acquires
+        seen = acquires = releases = 0  # bits of `found`; of these, acquires and releases if this step acquires
         for resource, mode in footprint:
             for other, was in touched.get(resource, ()):
-                if was == mode and mode not in "wa":  # `conflict`, written out: every pick comes here
+                if was == mode and mode not in "wa":  # `conflict`, inlined, because every pick runs this line
                     continue
                 causes |= other.causes
                 if not edges & other.bit:
@@ -122,7 +126,7 @@ class Order:
                     elif mode == "a" and was == "l":
                         releases |= other.bit
         if len(found) > 1:
-            lie = lie_but_releases = 0  # what lies before one of them
+            lie = lie_but_releases = 0  # the causes of the steps found
             for one in found:
                 lie |= one.causes & ~one.bit
                 lie_but_releases |= 0 if releases & one.bit else one.causes & ~one.bit
@@ -130,13 +134,13 @@ class Order:
         return causes, found
 
     def class_key(self) -> ClassKey:
-        """Equal for runs of the same class only."""
+        """Returns a key that is equal only for runs of the same class."""
         otherwise = [(self.labels.bit(words), 0) for words in self.unusual]
         return frozenset([(step.bit, step.causes) for step in self.steps] + otherwise)
 
 
 def overlap(one: Footprint, other: Footprint) -> bool:
-    """Whether two footprints conflict somewhere."""
+    """Returns whether two footprints conflict in some resource."""
     for resource, mode in one:
         for resource_too, mode_too in other:
             if resource == resource_too and conflict(mode, mode_too):
@@ -145,8 +149,8 @@ def overlap(one: Footprint, other: Footprint) -> bool:
 
 
 def lasting(waits: Sequence[OptionalWait]) -> list[OptionalWait]:
-    """Those of a run that may last without end, alone or together. For each, the last of its peers did not come, or
-    came after one of these.
+    """Returns those optional waits of a run that may last without end, alone or together. For each of them, the last
+    peer never arrived, or arrived after one of these waits.
     """
     left = [wait for wait in waits if wait.ended]
     while True:

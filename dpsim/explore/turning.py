@@ -1,20 +1,21 @@
-"""Turning: of a failing schedule, the nearest schedule that finishes, and the point of no return.
+"""The turning of a failing schedule: the nearest schedule that finishes, and the point of no return.
 
     found = turning(once, failing_schedule)
     found.swaps        # (("rank 0 delivers wake[0]", "rank 0 delivers resume[0]"),): the other order finishes
-    found.point        # the step of the failing schedule behind which no schedule that was tried finishes
+    found.point        # the step of the failing schedule after which no tried schedule finishes
     found.schedule     # the schedule that finishes, word by word
 
-A failing schedule is run again, and the search takes its races from the last one to the first. For each race of two
-steps it makes a run in which the second one comes first. All else keeps its order as far as it can. If that run fails,
-too, the races of that run are next: so the first schedule that finishes has the fewest swaps. A draw that did
-not take the first option is swapped for the first option.
+`dpsim explore` prints the turning in the report of a failure. The search runs the failing schedule again and takes the
+races of its steps, from the last one to the first. For each race it makes a run in which the second step comes first,
+and all other steps keep their order as far as possible. If this run fails too, the search later takes the races of this
+run. So the first schedule that finishes has the fewest swaps. A draw that did not take its first option is swapped for
+the first option.
 
-The *point of no return* is then looked for with random walks. A walk begins as the failing schedule does, up to a step
-and that step included. While a walk finishes, the point lies further on. `after` counts the walks from the point, none
-of which finishes: it is no proof.
+The *point of no return* is the step of the failing schedule after which no tried schedule finishes. The search finds it
+with random walks. A walk begins with the failing schedule up to and including a step. If a walk finishes, the point is
+later. `after` counts the walks from the point, none of which finishes. This is no proof.
 
-A schedule that fails in any order has no turning. `tried` says how many other orders were run.
+A schedule that fails in every tried order has no turning. `tried` counts the other orders.
 
 Prior art: delta debugging on schedules (Choi and Zeller, ISSTA 2002); the backward search of rr and of Microsoft's
 time-travel debugger.
@@ -34,13 +35,13 @@ from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.explore.strategies.walks import RandomWalk
 
 RUNS = 120
-"""Schedules that a search for the nearest one that finishes tries."""
+"""The most schedules that the search for the nearest finishing one tries."""
 
 WALKS = 16
-"""Random walks from a step of the failing schedule, before it is called the point of no return."""
+"""The number of random walks from a step, all of which have to fail before the step is the point of no return."""
 
 Once: TypeAlias = Callable[[Strategy], bool]
-"""Make a run under the strategy. Whether it holds. May raise CutOff."""
+"""Makes a run under the strategy and returns whether it holds. May raise CutOff."""
 
 
 Swap: TypeAlias = tuple[str, ...]
@@ -48,9 +49,9 @@ Swap: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Turning:
-    """`swaps`: pairs of steps, each in the order of the failing schedule; one element alone is a draw. `point`: a step
-    of the failing schedule; `after`: walks behind it, all of which fail. `schedule`: one that finishes. `tried`: runs
-    in all. Without a schedule that finishes `swaps` and `schedule` are empty.
+    """`swaps`: pairs of steps, each in the order of the failing schedule; a single element is a draw. `point`: the
+    point of no return. `after`: the number of failing walks after it. `schedule`: the schedule that finishes. `tried`:
+    all runs. If no tried schedule finishes, `swaps` and `schedule` are empty.
     """
 
     swaps: tuple[Swap, ...]
@@ -65,8 +66,8 @@ class Turning:
 
 
 class _Made(NamedTuple):
-    """A run: its schedule, its steps, the draws that did not take the first option, and whether it holds. `whole`: the
-    strategy did not cut it off.
+    """A run: its schedule, its steps, the draws that did not take their first option, and whether it holds. `whole`:
+    the strategy did not cut it off.
     """
 
     schedule: list[str]
@@ -77,8 +78,8 @@ class _Made(NamedTuple):
 
 
 def turning(once: Once, failing: Sequence[str], *, runs: int = RUNS, longest: int = LONGEST) -> Turning | None:
-    """Look for the turning of a failing schedule. None if a run along it holds, or is cut off: then nothing is known
-    of it. At most `runs` other schedules are run, and `WALKS` for each step that may be the point.
+    """Searches the turning of a failing schedule. Returns None if a run along it holds or is cut off. `runs`: the most
+    other schedules that it tries. It also makes up to `WALKS` walks for each step that may be the point of no return.
     """
     first = _made(once, ScheduleReplay(failing, strict=False, longest=longest))
     if first.holds or not first.whole:
@@ -99,7 +100,7 @@ def _made(once: Once, picker: Picker) -> _Made:
 
 
 def _nearest(once: Once, first: _Made, runs: int, longest: int) -> tuple[int, list[str] | None, tuple[Swap, ...]]:
-    """How many runs were made, the first that holds, and what was swapped in the failing schedule for it."""
+    """Returns the number of runs, the first schedule that holds or None, and the swaps that lead to it."""
     queue: deque[tuple[_Made, tuple[Swap, ...]]] = deque([(first, ())])
     known = {tuple(first.schedule)}
     tried = 0
@@ -119,8 +120,8 @@ def _nearest(once: Once, first: _Made, runs: int, longest: int) -> tuple[int, li
 
 
 def _swapped(failed: _Made) -> list[tuple[list[str], Swap]]:
-    """The words of a schedule for each race and each draw of a run that is swapped, and the swap. The last one comes
-    first.
+    """Returns for each race and each unusual draw of a run the words of a schedule with this swap, and the swap. The
+    last race of the run comes first.
     """
     place = {word: at for at, word in enumerate(failed.schedule)}
     found: list[tuple[int, list[str], Swap]] = []
@@ -136,18 +137,20 @@ def _swapped(failed: _Made) -> list[tuple[list[str], Swap]]:
         at = place[word]
         found.append(
             (at, [*failed.schedule[:at], *failed.schedule[at + 1 :]], (word,))
-        )  # drawn again: the first option
+        )  # the run draws again and takes the first option
     found.sort(key=lambda one: -one[0])
     return [(words, swap) for _, words, swap in found]
 
 
 def _follows(step: Step | None, earlier: Step) -> bool:
-    """Whether a step comes after the earlier one of a race, and so cannot come before it. A draw does not."""
+    """Returns whether a step comes after the earlier step of a race, and so cannot come before it. A draw (None) does
+    not.
+    """
     return step is not None and bool(step.causes & earlier.bit)
 
 
 class _From(RandomWalk):
-    """A walk that begins with the words of a schedule, as far as these are possible."""
+    """A random walk that begins with the words of a schedule, as far as these are possible."""
 
     name = "from"
 
@@ -177,8 +180,8 @@ class _From(RandomWalk):
 def _point(
     once: Once, failing: list[str], nearest: list[str], swaps: tuple[Swap, ...], tried: int, longest: int
 ) -> Turning:
-    """The step of the failing schedule behind which no walk finishes. The walk with the number 0 takes what became
-    ready first; the others are random.
+    """Returns the turning with its point of no return. Walk 0 takes the op that became ready first, and the others are
+    random.
     """
     at = _common(failing, nearest)
     while at < len(failing):
@@ -194,6 +197,6 @@ def _point(
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many words two schedules begin with alike."""
+    """Returns the number of words with which both schedules begin."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (mine, theirs) in enumerate(pairs) if mine != theirs), min(len(one), len(other)))

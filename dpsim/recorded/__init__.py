@@ -1,7 +1,7 @@
-"""The calls of a job that hung, as a program of the contract: `dpsim import FOLDER -o scenario.yaml`.
+"""Turns the calls of a hung job into a scenario: `dpsim import FOLDER -o scenario.yaml`.
 
-rows.py       one call as a line of text, which a scenario file has
-program.py    the protocol `recorded`, whose ranks make the calls of their rows
-inferred.py   steps of a job whose program names none
+rows.py       one call of a job as a line of text in a scenario file
+program.py    the program `recorded`, whose ranks make the calls of these lines
+inferred.py   the steps of a job, inferred from a call that all ranks repeat
 importing.py  from the dumps or recordings of a job to a scenario
 """

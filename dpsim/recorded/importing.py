@@ -1,10 +1,10 @@
-"""From the dumps or recordings of a job to a scenario, whose ranks make the same calls.
+"""Makes a scenario of the dumps or recordings of a job. In it, each rank makes the calls that it made in the job.
 
-    scenario = imported(job, "hung")       # a mapping, as a scenario file has it
+    scenario = imported(job, "hung")       # plain data in the form of a scenario file
     scenario["protocol"]["params"]["calls"][2][-1]      # "all_reduce default_pg 16 float32 sum open @train.py:42"
 
-Dumps keep no root: a broadcast of theirs comes from the first member. A group of one member has no calls here. A rank
-that left no dump, or died, makes the call in which its peers miss it, and dies there.
+Dumps have no roots, so a broadcast from a dump has the first member of its group as root. Groups of one member have no
+calls in the scenario. A rank that left no dump makes the collective in which its peers wait for it, and dies there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpsim.recorded.inferred import with_steps
 from dpsim.recorded.rows import OPS, REDUCTIONS, CallRow
 
 MOST = 20_000
-"""Calls of a scenario file."""
+"""The most calls that a scenario may have."""
 
 _OF_TORCH = {
     "Float": "float32",
@@ -40,7 +40,7 @@ _OF_TORCH = {
     "ComplexFloat": "complex64",
     "ComplexDouble": "complex128",
 }
-"""Types as dumps name them."""
+"""For the element types of dumps, the names in dpsim. Any other type becomes int32."""
 
 _SAME = (
     ("all_reduce_barrier", "barrier"),
@@ -59,15 +59,17 @@ _SAME = (
     ("scatter", "scatter"),
     ("reduce", "reduce"),
 )
-"""How names of recorders begin, and the operation."""
+"""How the names of operations in dumps begin, and the operation of dpsim. Any other operation becomes a barrier."""
 
 
 class CannotImport(BadInput):
-    """A job that is no scenario."""
+    """dpsim cannot make a scenario of this job."""
 
 
 def imported(job: DumpedJob, name: str) -> dict[str, Any]:
-    """The scenario of a job. Raises CannotImport."""
+    """Returns the scenario of a job as plain data. `name`: the name of the scenario. Raises CannotImport for more than
+    MOST calls.
+    """
     count = sum(map(len, job.calls.values()))
     if count > MOST:
         raise CannotImport(
@@ -86,7 +88,9 @@ def imported(job: DumpedJob, name: str) -> dict[str, Any]:
 
 
 def _names(job: DumpedJob) -> dict[str, str]:
-    """Groups with several members: a name without spaces, each once."""
+    """Returns for each group of several members its name in the scenario. A name has no spaces and at most 60
+    characters of the job's name, and occurs once. Groups of one member are left out.
+    """
     found: dict[str, str] = {}
     for key, group in job.groups.items():
         if len(group.members) > 1:
@@ -97,6 +101,7 @@ def _names(job: DumpedJob) -> dict[str, str]:
 
 
 def _row(job: DumpedJob, rank: int, call: RecordedCall, group: str) -> CallRow:
+    """Returns a rank's call as a row. Without a known root, the first member of the group is the root."""
     shape = call.shape
     inputs, outputs = (sum(map(prod, dims)) for dims in shape.dims)
     kind = next((word for words in shape.types for word in words), "int32")
@@ -125,7 +130,9 @@ def _row(job: DumpedJob, rank: int, call: RecordedCall, group: str) -> CallRow:
 
 
 def _deaths(job: DumpedJob, names: dict[str, str], rows: list[list[CallRow]]) -> list[dict[str, Any]]:
-    """Of ranks that are gone: the call in which a peer misses them, and a fault that ends them there."""
+    """Adds to `rows`, for each rank without a dump, the collective in which a peer waits for it. Returns for each such
+    rank a fault by which it dies in this collective. A rank for which peers wait only in a transfer gets neither.
+    """
     faults = []
     stands = standings(job)
     for rank in job.missing:

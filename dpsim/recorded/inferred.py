@@ -1,9 +1,9 @@
-"""Steps of a job whose program names none: a call that all ranks repeat begins one.
+"""Infers the steps of a job whose program names none: a call that all ranks repeat begins a new step each time.
 
     all_reduce @train.py:42   broadcast @train.py:44   all_reduce @train.py:42   broadcast @train.py:44
     step 0                                             step 1
 
-The call is the first one that each rank with calls makes at the same line, again and again. A job without such a call
+The call is the first one that every rank with calls makes at one line, at least FEWEST times. A job without such a call
 has no steps.
 """
 
@@ -15,18 +15,19 @@ from typing import TypeAlias
 from dpsim.recorded.rows import CallRow
 
 FEWEST = 3
-"""Rounds that each rank has to make."""
+"""Each rank has to make the call at least this number of times."""
 
 Place: TypeAlias = tuple[str, str, str]
 
 
 def with_steps(ranks: list[list[CallRow]]) -> list[list[CallRow]]:
-    """The rows of each rank, with a row where a step begins."""
+    """Returns the rows of each rank, with an additional row at the beginning of each step."""
     anchor = _anchor(ranks)
     return ranks if anchor is None else [_stepped(own, anchor) for own in ranks]
 
 
 def _anchor(ranks: list[list[CallRow]]) -> Place | None:
+    """Returns operation, group and line of the call that begins a step; None if no call does."""
     counts = [Counter(map(_place, own)) for own in ranks if own]
     first = next((own for own in ranks if own), [])
     often = [place for place in map(_place, first) if place[2] and all(own[place] >= FEWEST for own in counts)]

@@ -1,4 +1,4 @@
-"""The protocol `recorded`: each rank makes the calls of its rows, in their order.
+"""The program `recorded`: each rank makes the calls that a job made, one for each row of text, in order.
 
     protocol:
       name: recorded
@@ -8,8 +8,9 @@
         - ["all_reduce default_pg 16 float32 sum @train.py:42", ...]      # of rank 0
         - [...]
 
-A call whose end the job saw is awaited in its place. An open one is started, and awaited behind the last row: so a rank
-makes each call that it made in the job. The contents are zeros. A rank without further rows has finished.
+If the job recorded the end of a call, the rank awaits the call at once. Otherwise the rank starts the call, continues
+with the next row, and awaits the open calls after its last row. So each rank makes every call that it made in the job.
+All buffers contain zeros.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from dpsim.recorded.rows import CallRow, parsed
 
 
 class RecordedParams(BaseModel):
-    """The calls of a job."""
+    """The parameters of the program: the groups and calls of a job."""
 
     groups: dict[str, list[int]]
     """The members of each group, as ranks of the job."""
@@ -53,7 +54,7 @@ class RecordedParams(BaseModel):
 
 
 class RecordedCallsOfRanks(NamedTuple):
-    """Rows by rank, and the members of each group."""
+    """The result of `prepare`: the rows of each rank, and the members of each group."""
 
     rows: tuple[tuple[CallRow, ...], ...]
     groups: dict[str, tuple[int, ...]]
@@ -61,7 +62,7 @@ class RecordedCallsOfRanks(NamedTuple):
 
 @register_protocol("recorded")
 class RecordedProgram(Program[RecordedCallsOfRanks]):
-    """The calls of a job that was recorded (`dpsim import`)."""
+    """Makes the calls of a job that was recorded (`dpsim import`)."""
 
     Params = RecordedParams
 
@@ -92,7 +93,7 @@ class RecordedProgram(Program[RecordedCallsOfRanks]):
 
 
 def made(group: HostCommunicator, row: CallRow) -> Awaitable[Any]:
-    """Start the call of a row."""
+    """Starts the call of a row on the rank's group, and returns the work to await."""
     site = f"{row.line or row.op}.{row.op}"
     dtype = numpy_dtype(row.dtype)
     if row.op == "recv":
@@ -110,7 +111,7 @@ def made(group: HostCommunicator, row: CallRow) -> Awaitable[Any]:
     if row.op == "reduce":
         return group.reduce(array, row.peer, site=site, **how)
     if row.op == "all_to_all":
-        return group.all_to_all(np.zeros(group.size, dtype), site=site)  # who gives how many, no job records
+        return group.all_to_all(np.zeros(group.size, dtype), site=site)  # no job records the sizes of the pieces
     if row.op == "reduce_scatter":
         sizes = [len(piece) for piece in np.array_split(array, group.size)]
         return group.reduce_scatter(array, sizes=sizes, site=site, **how)

@@ -1,4 +1,4 @@
-"""One call of a recorded job as a line of text.
+"""One call of a recorded job as a line of text, a *row*.
 
     all_reduce default_pg 16 float32 sum @train.py:42
     broadcast tp 4 int64 root 1 @train.py:43
@@ -6,9 +6,10 @@
     recv pp 64 bfloat16 from 0 open @stage.py:13
     step 3
 
-The words are operation, group, elements that the rank brings (that it gets, of a receive) and their type. Then come the
-reduction, the root or the peer. `open` says that the rank did not see the call end. It goes on without it, as a stream
-does, and waits for it behind its last call. The line of the program comes last.
+The words are: operation, group, number of elements, element type, and then the reduction, the root or the peer. The
+elements are those that the rank sends, or of a receive those that it gets. `open`: the job did not record the end of
+the call, so the rank continues without it and awaits it after its last call. The source line in the job's program comes
+last. A row `step 3` begins a step.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ _STEP = re.compile(r"step (?P<step>\d{1,6})")
 
 
 class CallRow(NamedTuple):
-    """A call. `peer`: the rank of a root or a peer, -1 without one. `step`: of a row that begins one, else -1."""
+    """One row. `peer`: the rank of the root or of the peer, -1 without one. `is_open`: the job did not record the end
+    of the call. `line`: the source line. `step`: of a row that begins a step its number, else -1.
+    """
 
     op: str
     group: str = ""
@@ -65,7 +68,7 @@ class CallRow(NamedTuple):
 
 
 def parsed(text: str) -> CallRow:
-    """The row of a line. Raises ValueError that says what was expected.
+    """Returns the row of a line of text. Raises ValueError, which says what was expected.
 
     >>> parsed("broadcast tp 4 int64 root 1 @train.py:43").peer
     1

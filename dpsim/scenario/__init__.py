@@ -1,31 +1,31 @@
-"""Scenarios: what is run, what goes wrong, and what must come out.
+"""Scenarios: a scenario describes a program to run, the faults that dpsim plants in the run, and the expected outcome.
 
     scenario = load_scenario("scenarios/quickstart.yaml")        # or scenario_from({...})
 
-    model.py           the scenario: its sections, and the rules that span several of them
-    parameters.py      what the parameters of a program add to it
-    params/            parameters from a pydantic model: Program.Params
-    kinds.py           which class reads a scenario: its protocol decides
-    small/             every small world like a scenario
-    protocol.py        which program it runs, in which form
-    expect.py          what must come out
-    faults.py          its faults and delays, and the addresses of ops
-    messages.py        what mailboxes receive from outside
-    machine.py         the machine it runs on: what is finite, which other programs listen on ports
-    base.py            what all models have in common: strict, frozen, a broken rule with its path
-    duration.py        "20ms" in a file, nanoseconds everywhere else
-    edit.py            scenarios made and changed in Python
-    yaml/              scenarios as files: reading with the place of every value, and writing
-    errors.py          what is wrong with a scenario, as one exception
-    estimate.py        how large a run would be, and which one is refused
-    to_world.py        what a backend receives: a world, a program, its arguments
-    locate.py          from what a user types to a file
-    modules.py         from what a user types to the modules that register protocols
+    model.py           the class of a scenario: its sections, and the rules that span several of them
+    parameters.py      the base class of the sections that a program's package adds
+    params/            parameters of a program from a pydantic model (`Program.Params`)
+    kinds.py           selects the class for a scenario by its protocol
+    small/             enumerates all small worlds like a scenario
+    protocol.py        the section `protocol`: the program, its form and its variant
+    expect.py          the section `expect`: the expected outcome
+    faults.py          the sections `faults` and `delays`, and the addresses of ops
+    messages.py        the section `messages`: what mailboxes receive from outside
+    machine.py         the sections `limits` and `ports`
+    base.py            the base class of all sections, and errors with the path of a value
+    duration.py        durations: "20ms" in a file, integer nanoseconds in Python
+    edit.py            creates and changes scenarios in Python
+    yaml/              reads scenario files with the line of every value, and writes them
+    errors.py          the exception for all problems of a scenario
+    estimate.py        estimates the memory of a run, and refuses a run that is too large
+    to_world.py        turns a scenario into the world and arguments that a backend receives
+    locate.py          finds the scenario file that a user names
+    modules.py         imports the modules that register protocols, as a user names them
     schema.py          JSON Schema for editors
-    descriptions.py    what the fields mean, from the docstrings below them
-    swarm.py           scenarios like a given one, with other kinds of fault possible in each
+    descriptions.py    reads the meaning of a field from the docstring below it
+    swarm.py           draws scenarios like a given one, with random faults
 
-The names below are those that other rooms use most; what else there is is imported from its file.
+This package exports only the names that other packages use most. The rest is imported from the modules.
 """
 
 from dpsim.scenario.edit import scenario_from

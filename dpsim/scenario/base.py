@@ -1,12 +1,12 @@
-"""What all parts of a scenario have in common: they are strict, frozen, and say exactly where a rule was broken.
+"""The base class of all sections of a scenario, and `refuse`, which raises an error for broken rules with their places.
 
-A rule may span several fields, such as a fault on a rank that the world does not have. The validator of the part that
-holds all these fields checks it, far from the line that is to blame. So such a validator collects `Problem`s, each with
-the path of the guilty value, and hands them to `refuse`. The YAML reader finds the line of each path.
+A rule may span several fields, for example: a fault must name a rank of the world. The validator of the model that
+contains all these fields checks the rule. It collects a `Problem` for each violation, with the path of the wrong value,
+and passes them to `refuse`. The YAML reader turns each path into a line.
 
     refuse(Problem(("faults", 0, "rank"), "rank 7: the world has 4 ranks, 0 to 3"))
 
-Scalars are strict in Python as in YAML: `True` is no rank, "5" is no number of tokens.
+Scalars are strict in Python as in YAML: `True` is no rank, and "5" is no number of tokens.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from dpsim.scenario.descriptions import described
 from dpsim.scenario.errors import path_text
 
 MAX_RANKS = 4096
-"""More ranks than a world may have are a slip of the keyboard."""
+"""The largest world. A larger number of ranks is probably a typing error."""
 
 KeyPath: TypeAlias = tuple[str | int, ...]
-"""Keys and list positions from the top of a scenario, or of a part, down to a value."""
+"""Keys and list positions from the top of a scenario, or of a section, down to a value."""
 
 
 class StrictModel(BaseModel):
-    """A part of a scenario. Its fields are described by the docstrings below them; the repr is what differs from the
-    defaults.
+    """The base class of a section: frozen, and it forbids unknown keys. Docstrings below the fields describe them. Its
+    repr shows only the fields that differ from their defaults.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -52,32 +52,34 @@ class StrictModel(BaseModel):
 
 
 class Problem(NamedTuple):
-    """A broken rule: where, and in words."""
+    """A broken rule: the path of the wrong value, and a message."""
 
     path: KeyPath
     message: str
 
 
 def refuse(*problems: Problem) -> None:
-    """Raise one pydantic error that carries all `problems`, if there are any. For use in validators."""
+    """Raises one pydantic error with all `problems`, if there are any. Only validators call it."""
     if problems:
         text = "; ".join(f"{path_text(path)}: {message}" if path else message for path, message in problems)
         raise PydanticCustomError(RULE, "{text}", {"text": text, "problems": problems})
 
 
 RULE = "scenario_rule"
-"""The pydantic error type of `refuse`; its context holds `problems`."""
+"""The type of the pydantic error that `refuse` raises. Its context has the key `problems`."""
 
 Flag = Annotated[bool, Field(strict=True)]
 Index = Annotated[int, Field(ge=0, le=10**9, strict=True)]
-"""A step, an ordinal, a sequence number: from 0."""
+"""A step, an ordinal or a sequence number, from 0."""
 
 RankNumber = Annotated[int, Field(ge=0, lt=MAX_RANKS, strict=True)]
-"""A global rank; that the world has it is checked by the scenario."""
+"""A global rank. The scenario checks that the world has it."""
 
 
 def _decimal(key: Any) -> Any:
-    """A key of JSON is text; one spelling for each rank, or the later of 1 and 01 would replace the other."""
+    """Turns a rank that is a key in JSON, so a text, into a number. It accepts only one spelling of each number,
+    because 1 and 01 would otherwise be two keys for one rank.
+    """
     if isinstance(key, str):
         if not re.fullmatch(r"-?(0|[1-9][0-9]*)", key):
             raise PydanticKnownError("int_parsing")
@@ -86,16 +88,18 @@ def _decimal(key: Any) -> Any:
 
 
 RankKey = Annotated[RankNumber, BeforeValidator(_decimal)]
-"""A global rank that is the key of a mapping: in decimal, without leading zeros or a fraction."""
+"""A global rank as the key of a mapping: a decimal number without leading zeros."""
 
 ServiceName = Annotated[str, Field(strict=True, min_length=1, max_length=100, pattern=r"^[a-z][!-~]*$")]
-"""The name of a service of the program, as engine.1; that there is one is checked when the program is known."""
+"""The name of a service of the program, such as engine.1. `misnamed` checks that the program has this service."""
 
 RANK_TAG, SERVICE_TAG = "(rank)", "(service)"
-"""Not of a file: which of the two somebody named, in the place of an error."""
+"""Tags in the place of a pydantic error: whether the value is a rank or a service. They are no keys of a file."""
 
 ALL_TAG, EACH_TAG = "(all)", "(each)"
-"""Not of a file: whether a parameter has one value for all ranks or values of single ones, in the place of an error."""
+"""Tags in the place of a pydantic error: one value for all ranks, or values of single ranks. They are no keys of a
+file.
+"""
 
 
 def _named(value: object) -> str:
@@ -105,7 +109,7 @@ def _named(value: object) -> str:
 Actor: TypeAlias = Annotated[
     Annotated[RankNumber, Tag(RANK_TAG)] | Annotated[ServiceName, Tag(SERVICE_TAG)], Discriminator(_named)
 ]
-"""An actor that runs a part of the program: a rank, or a service."""
+"""A rank, by its number, or a service, by its name."""
 
 Word = Annotated[str, Field(strict=True, min_length=1, max_length=100, pattern=r"^[!-~]+$")]
-"""A name of a site, a communicator, a protocol, an adapter: printable ASCII without spaces."""
+"""The name of a site, a communicator, a protocol or an adapter: printable ASCII without spaces."""

@@ -1,11 +1,12 @@
-"""What a model's fields mean, from the docstrings below them, for the JSON Schema alone.
+"""Reads the meanings of a model's fields from the docstrings below them. Only the JSON Schema uses them.
 
     class Sizes(StrictModel):
         ranks: int = 2
         \"""How many.\"""             # described(Sizes) == {"ranks": "How many."}
 
-pydantic can do this where it makes a class (`use_attribute_docstrings`), but then each command reads and parses the
-source of every model. Here only the schema does. A class without source, as at a prompt, has no descriptions.
+pydantic can do this when it creates a class (`use_attribute_docstrings`). But then each command would read and parse
+the source of every model. So only the schema does it. A class without source, such as one from a prompt, has no
+descriptions.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ Fields = dict[str, str | None]
 
 
 def described(kind: type[BaseModel]) -> dict[str, str]:
-    """The docstring of each field that has one. A field that a derived class declares again is described there."""
+    """Returns the docstring of each field that has one. A field that a derived class repeats has the docstring
+    there.
+    """
     found: Fields = {}
     for base in kind.__mro__[kind.__mro__.index(BaseModel) - 1 :: -1]:
         found.update(_classes(base.__module__).get(base.__qualname__, {}))
@@ -31,7 +34,7 @@ def described(kind: type[BaseModel]) -> dict[str, str]:
 
 @functools.cache
 def _classes(module: str) -> dict[str, Fields]:
-    """By qualified name the fields of the classes of a module."""
+    """Returns the fields of each class in a module, by the qualified name of the class."""
     try:
         source = inspect.getsource(sys.modules[module])
     except (KeyError, OSError, TypeError):
@@ -49,7 +52,7 @@ def _within(body: Sequence[ast.stmt], above: str) -> Iterator[tuple[str, Fields]
 
 
 def _fields(body: Sequence[ast.stmt]) -> Fields:
-    """Annotated names, each with the text that stands directly below it."""
+    """Returns the annotated names of a class, each with the docstring directly below it."""
     found: Fields = {}
     for one, below in zip(body, [*body[1:], None], strict=True):
         if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):

@@ -1,15 +1,15 @@
-"""Durations: text with a unit in scenarios, integer nanoseconds everywhere else.
+"""Durations: text with a unit in scenario files, integer nanoseconds in Python.
 
-dpsim refuses a bare number, because it does not say whether it is milliseconds or seconds. (llm-d had such settings and
-deprecated them.) A fraction is allowed if it is a whole number of nanoseconds, so dpsim never rounds.
+dpsim refuses a number without a unit, because it could mean milliseconds or seconds. (llm-d had such settings and
+deprecated them.) It accepts a fraction only if the duration is a whole number of nanoseconds, so it never rounds.
 
     >>> parse_duration("1.5ms"), parse_duration("2m")
     (1500000, 120000000000)
     >>> format_duration(1_500_000), format_duration(100_000_000), format_duration(0)
     ('1.5ms', '100ms', '0s')
 
-`format_duration` gives the shortest text that means exactly the same (without a leading "0." where there is a
-smaller unit), so `parse_duration(format_duration(ns)) == ns` for every `ns`.
+`format_duration` returns the shortest exact text, so `parse_duration(format_duration(ns)) == ns` for every `ns`. If a
+smaller unit exists, it avoids a leading "0.".
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-"""Nanoseconds in each unit."""
+"""The nanoseconds of each unit."""
 
 MAX_NS = 400 * 24 * UNITS["h"]
-"""More than a year is a slip of the unit, not a duration."""
+"""The longest duration. A duration of more than a year probably has a wrong unit."""
 
 PATTERN = r"^[0-9]{1,20}(\.[0-9]{1,20})?(ns|us|ms|s|m|h)$"
 
@@ -33,7 +33,7 @@ _OTHER_NAMES = {"µs": "us", "μs": "us", "sec": "s", "secs": "s", "min": "m", "
 
 
 def parse_duration(value: object) -> int:
-    """Nanoseconds of a duration such as "20ms". Raises ValueError that says how to write it."""
+    """Returns the nanoseconds of a duration such as "20ms". Raises ValueError with the expected form."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise ValueError("expected a duration: a number and its unit, e.g. 20ms")
     text = str(value).strip()
@@ -59,14 +59,16 @@ def parse_duration(value: object) -> int:
 
 
 def format_duration(nanoseconds: int) -> str:
-    """The shortest exact text for `nanoseconds` (>= 0); of two equally short ones that with the larger unit."""
+    """Returns the shortest exact text for `nanoseconds`, which is 0 or more. Of two equally short texts, it returns the
+    one with the larger unit.
+    """
     texts = [f"{_decimal(nanoseconds, size)}{unit}" for unit, size in UNITS.items() if nanoseconds >= size]
     exact = [text for text in texts if "/" not in text]
     return min(reversed(exact), key=len) if exact else "0s"
 
 
 def _decimal(nanoseconds: int, size: int) -> str:
-    """`nanoseconds` / `size` as an exact decimal number, or something with a slash if it has no end."""
+    """Returns `nanoseconds` / `size` as an exact decimal number, or "/" if it has too many digits."""
     whole, rest = divmod(nanoseconds, size)
     if not rest:
         return str(whole)
@@ -98,7 +100,7 @@ Duration = Annotated[
     PlainSerializer(format_duration, return_type=str),
     WithJsonSchema({"type": "string", "pattern": PATTERN, "examples": ["20ms", "750us", "1.5s"]}),
 ]
-"""A field that is written "20ms" and held as integer nanoseconds, 0 to `MAX_NS`."""
+"""A field with a text such as "20ms" in a file, and integer nanoseconds from 0 to `MAX_NS` in Python."""
 
 PositiveDuration = Annotated[
     int,
@@ -107,4 +109,4 @@ PositiveDuration = Annotated[
     PlainSerializer(format_duration, return_type=str),
     WithJsonSchema({"type": "string", "pattern": PATTERN, "examples": ["20ms", "750us", "1.5s"]}),
 ]
-"""As `Duration`, but not 0."""
+"""Like `Duration`, but more than 0."""

@@ -1,9 +1,9 @@
-"""Scenarios made and changed in Python, with the errors that files get.
+"""Creates and changes scenarios in Python, with the same errors as scenario files.
 
     scenario = scenario_from({"name": "two", "protocol": "mine"})
     scenario = scenario_from({**dict(scenario), "faults": [...]})
 
-A scenario is never changed: what differs is a new, validated one.
+A scenario is immutable, so a change creates a new scenario, which dpsim validates as a whole.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpsim.scenario.yaml.messages import MOST, Explained, explain_all
 
 
 def scenario_from(mapping: Mapping[str, Any]) -> Scenario:
-    """A scenario from a mapping of the form of a scenario file. Raises ScenarioError with the path of every
+    """Returns a scenario from a mapping with the keys of a scenario file. Raises ScenarioError with the path of every
     problem.
     """
     short = short_for(mapping)
@@ -32,7 +32,7 @@ def scenario_from(mapping: Mapping[str, Any]) -> Scenario:
     try:
         return kind.model_validate(dict(mapping))
     except ValidationError as error:
-        if load_all():  # a name in it may be that of an entry point that was not imported yet
+        if load_all():  # a name in it may belong to an entry point that is not imported yet
             return scenario_from(mapping)
         explained = explain_all(error.errors(include_url=False), kind)
         raise scenario_error([_line(place) for place in explained], max(error.error_count() - MOST, 0)) from None

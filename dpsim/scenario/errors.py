@@ -1,13 +1,13 @@
-"""What is wrong with a scenario, in words for the person who wrote it.
+"""The exception for all problems of a scenario, in words for its author.
 
-All problems of a scenario, its file or a file that it names are one exception, `ScenarioError`. A command can show its
-text as it is. The text has one line a problem: its place, what is wrong, what was expected, and the nearest name for an
-unknown one. So no author of a scenario has to read a traceback.
+dpsim collects all problems of a scenario, or of a file that it names, in one `ScenarioError`. A command prints its
+text. The text has a line for each problem: the place, what is wrong and what dpsim expects. For an unknown name it also
+suggests the nearest one. So the author of a scenario never sees a traceback.
 
     bad.yaml:3:3: faults[0].kind: unknown kind 'skp'; expected one of skip, repeat, ...; did you mean 'skip'?
 
-Prior art: dagster's located YAML errors; pyaml issue 11 ("I would expect something simple such as: sr.yaml:
-'array' unexpected keyword at line 11"); Rust's did-you-mean.
+Prior art: dagster's located YAML errors; pyaml issue 11 ("I would expect something simple such as: sr.yaml: 'array'
+unexpected keyword at line 11"); Rust's did-you-mean.
 """
 
 from __future__ import annotations
@@ -18,25 +18,29 @@ from pathlib import Path
 from dpsim.contract.words import BadInput
 
 SHOWN = 10
-"""How many problems of one scenario are shown; the rest is counted."""
+"""How many problems the text of a ScenarioError shows. It only counts the others."""
 
 
 class ScenarioError(BadInput):
-    """A scenario that cannot be used. The text has one line for each problem."""
+    """A scenario has problems. The text has one line for each problem."""
 
 
 class FileMissing(ScenarioError):
-    """A file that a scenario names is not there. The text names the places where it was looked for."""
+    """A file that a scenario names does not exist. The text names the folders in which dpsim searched."""
 
 
 def refuse_pipes(path: Path, expected: str) -> None:
-    """Raise ScenarioError, unread, for what is there and is no file: opening a pipe would wait for its writer."""
+    """Raises ScenarioError for a path that is no regular file, without opening it: opening a pipe blocks until it has a
+    writer.
+    """
     if path.exists() and not path.is_file() and not path.is_dir():
         raise ScenarioError(f"{path}: not a regular file; expected {expected}")
 
 
 def scenario_error(lines: Sequence[str], untold: int = 0) -> ScenarioError:
-    """One error for several problems: at most `SHOWN` of them, and how many more there are, `untold` included."""
+    """Returns one error for several problems: the first `SHOWN` lines, and how many more there are. `untold`: problems
+    without a line, which count as well.
+    """
     shown = list(dict.fromkeys(lines))
     more = len(shown) + untold - SHOWN
     if more > 0:
@@ -45,13 +49,13 @@ def scenario_error(lines: Sequence[str], untold: int = 0) -> ScenarioError:
 
 
 def shown(value: object, length: int = 60) -> str:
-    """A value as it is quoted in a message: on one line, cut where it is long."""
+    """Returns a value as a message quotes it: on one line, with at most `length` characters."""
     text = repr(value)
     return text if len(text) <= length else f"{text[: length - 4]}...{text[-1]}"
 
 
 def path_text(path: Sequence[str | int]) -> str:
-    """A path into a scenario as people write it.
+    """Returns a path into a scenario as text.
 
     >>> path_text(("faults", 0, "at", "site"))
     'faults[0].at.site'

@@ -1,15 +1,15 @@
-"""How large a run would be, asked before anything is made of it: a few characters of a file may ask for a huge one.
+"""Estimates the memory of a run before it begins, because a few characters in a scenario file may require a huge run.
 
     output_tokens: 16000000     ->  about 16,000,000 steps, 256,000,000 records, 107 GB; expected at most 8 GB
 
-A program estimates it from its arguments (`Program.estimate`). dpsim refuses a run that takes more memory than the
-limit, whether a file, a trace or a stranger's token describes it. It announces a large run within the limit before the
-run begins.
+A program estimates the memory from its arguments (`Program.estimate`). dpsim refuses a run above the limit. This also
+applies to the run of a trace, or of a replay token from another person. It prints a line before a large run within the
+limit.
 
-    allow(16_000_000_000, note)     # what `--memory 16GB` does; None: the usual limit
+    allow(16_000_000_000, note)     # what `--memory 16GB` does; None: the default limit
     refuse_enormous("big", program, args)
 
-A program without an estimate has no bound here: then the progress line shows how far it is.
+A program without an estimate has no limit here. For such a run the user only sees the progress line.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from dpsim.contract.words import gigabytes
 from dpsim.scenario.errors import ScenarioError, shown
 
 MOST = 8_000_000_000
-"""Bytes that a run may take, unless the user allows more."""
+"""How many bytes a run may take, unless the user allows more."""
 
 LARGE = 500_000_000
-"""Bytes of a run from which on it is announced."""
+"""From how many bytes on dpsim prints a line before the run."""
 
 MOST_OF_TOKEN = 500_000_000
-"""Bytes of a run for which a word in a log may ask."""
+"""How many bytes the run of a replay token may take."""
 
 UNITS = {"MB": 10**6, "GB": 10**9}
 
 
 def _to_nobody(text: str) -> None:
-    """Where no command listens."""
+    """Ignores the line, because no command prints it."""
 
 
 @dataclass
 class _Allowed:
-    """Of this process."""
+    """The settings of this process."""
 
     most: int = MOST
     tell: Callable[[str], None] = _to_nobody
@@ -52,12 +52,14 @@ _allowed = _Allowed()
 
 
 def allow(most: int | None, tell: Callable[[str], None] = _to_nobody) -> None:
-    """Refuse only runs that take more bytes than `most`. `tell` gets the line about a large run."""
+    """Sets the limit of this process to `most` bytes, or to the default if None. `tell`: prints the line before a large
+    run.
+    """
     _allowed.most, _allowed.tell, _allowed.told = MOST if most is None else most, tell, ""
 
 
 def refuse_enormous(name: str, program: type[Program[Any]], args: Any) -> None:
-    """Raise ScenarioError where a run with these arguments takes more memory than is allowed."""
+    """Raises ScenarioError if a run with these arguments takes more memory than the limit."""
     if program.estimate is Program.estimate:
         return
     estimate = program().estimate(program.with_params(args))
@@ -73,12 +75,12 @@ def refuse_enormous(name: str, program: type[Program[Any]], args: Any) -> None:
 
 
 def above_token(program: type[Program[Any]], args: Any) -> str:
-    """What is too large where a token asks for it; empty if nothing is, or if the program does not know."""
+    """Returns why a run is too large for a replay token, or "" if it is not, or if the program has no estimate."""
     if program.estimate is Program.estimate:
         return ""
     try:
         estimate = program().estimate(program.with_params(args))
-    except Unsuitable:  # a run says why
+    except Unsuitable:  # the run reports the reason
         return ""
     if estimate is None or estimate.bytes <= MOST_OF_TOKEN:
         return ""
@@ -86,12 +88,10 @@ def above_token(program: type[Program[Any]], args: Any) -> str:
 
 
 def parse_memory(text: str) -> int:
-    """Bytes.
+    """Returns the bytes in a text such as "16GB". Raises ValueError for any other text.
 
     >>> parse_memory("16GB"), parse_memory("500 MB")
     (16000000000, 500000000)
-
-    Raises ValueError for anything else.
     """
     match = re.fullmatch(r"([0-9]{1,9}) ?(MB|GB)", text.strip())
     if match is None:

@@ -1,21 +1,21 @@
-"""What a scenario expects: of one run, and of all its schedules where that is something else.
+"""The section `expect` of a scenario: the expected outcome of one run, and of the exploration of all schedules.
 
     expect: {verdict: violated, class: "HANG:*", culprit: {rank: 1}}     # of a run, and of all schedules
     expect: {explored: {class: "HANG:*"}}                                # a run holds, some schedule hangs
-    expect: {explored: proven}                                           # and no schedule may be left to try
-    expect: {verdict: violated, explored: violated}                      # the first run breaks something, too
+    expect: {explored: proven}                                           # a run holds, and the explorer proves it
+    expect: {verdict: violated, explored: violated}                      # a run fails, and so does some schedule
 
-`explored` does not apply to one run: `verdict` does, which defaults to held.
+`dpsim run` compares the outcome with `verdict`, whose default is held, and ignores `explored`.
 
-A scenario that runs a variant leaves the class out: the class with which the variant is registered counts. A class in
-the file wins, so a world can expect a narrower one, and `class: "*"` expects any. A variant that is registered as
-harmless has no class; what a file expects of its faults is then of any class.
+If a scenario runs a variant and gives no class, dpsim expects the class with which the variant is registered. A class
+in the file has precedence, so a scenario may expect a narrower one, and `class: "*"` expects any. A variant that is
+registered as harmless has no class, so dpsim then accepts any class.
 
     protocol: {name: waves, variant: WAVES-1}                            # registered with HANG:COLLECTIVE:MISSING_RANK
     expect: {verdict: violated}                                          # so a finding of that class
 
-The judge is `dpsim.checks.expected`. This module defines the words of a file. It refuses a class that no finding has,
-and a class or a culprit where nothing is to be found.
+This module only validates the section. It refuses a class that no check reports, and a class or a culprit with a
+verdict other than violated. `dpsim.checks.expected` compares the outcome with it.
 """
 
 from __future__ import annotations
@@ -36,26 +36,28 @@ def _verdict_alone(value: Any) -> Any:
 ClassPattern = Annotated[
     str, Field(strict=True, max_length=200, pattern=r"^[A-Za-z0-9_*?\[\]!.-]+(:[A-Za-z0-9_*?\[\]!.-]+)*$")
 ]
-"""A class of findings, the beginning of one, or a shell wildcard."""
+"""A class of findings, its beginning, or a shell wildcard."""
 
 
 class ExpectedCulprit(StrictModel):
     """The rank or service that the finding must blame."""
 
     rank: Actor
-    """The rank that the finding has to blame, or the name of a service."""
+    """The rank that the finding must blame, or the name of a service."""
     step: Index | None = None
-    """The logical step, from 0. Left out: any."""
+    """The logical step, from 0. If left out: any."""
 
 
 class ExpectAny(StrictModel):
-    """A verdict, and what the primary finding must be where it is violated."""
+    """The expected verdict, and the first finding that a violation must have."""
 
     verdict: Literal["held", "proven", "vacuous", "violated"] = "held"
     klass: Annotated[ClassPattern | None, Field(alias="class")] = None
-    """Of the primary finding, e.g. HANG:COLLECTIVE:MISSING_RANK or DISAGREEMENT:*. Left out: the variant's, or any."""
+    """The class of the first finding, e.g. HANG:COLLECTIVE:MISSING_RANK or DISAGREEMENT:*. If left out: the variant's,
+    or any.
+    """
     culprit: ExpectedCulprit | None = None
-    """The rank, and its step, that the primary finding has to blame. Left out: any."""
+    """The rank, and its step, that the first finding must blame. If left out: any."""
 
     @model_validator(mode="before")
     @classmethod
@@ -81,7 +83,9 @@ class ExpectAny(StrictModel):
         return self
 
     def expected(self, registered: str | None) -> Expected:
-        """As what comes is judged by. `registered`: the class of the variant, for a violation without a class."""
+        """Returns the expectation for the judge. `registered`: the class of the variant, for a violation without a
+        class.
+        """
         rank, step = (None, None) if self.culprit is None else (self.culprit.rank, self.culprit.step)
         klass = registered if self.klass is None and self.verdict == "violated" else self.klass
         return Expected(self.verdict, klass, rank, step)
@@ -91,32 +95,32 @@ ExploredVerdict: TypeAlias = Literal["held", "proven", "vacuous", "violated"]
 
 
 class ExpectExplored(ExpectAny):
-    """What must come of all schedules. A bare word is short for the verdict alone."""
+    """The expected outcome of all schedules. A bare word is short for the verdict."""
 
     verdict: ExploredVerdict = "held"
-    """held: no schedule that was tried breaks anything; proven: and none is left to try; vacuous: in none was anything
-    coordinated. Left out: held, or violated if class or culprit are given.
+    """held: no tried schedule has a finding. proven: the explorer also tried every schedule. vacuous: no schedule has
+    anything to coordinate. If left out: held, or violated if class or culprit are given.
     """
 
 
 class Expect(ExpectAny):
-    """What must come out. A planted fault that is found as expected is a success."""
+    """The expected outcome. A run with the expected finding is a success."""
 
     verdict: Literal["held", "vacuous", "violated"] = "held"
-    """vacuous: no rank issues anything but decisions, sleeps and idle gets. Left out: held, or violated if class or
+    """vacuous: no rank issues anything but decisions, sleeps and idle gets. If left out: held, or violated if class or
     culprit are given.
     """
     explored: Annotated[
         ExpectExplored | None,
         BeforeValidator(_verdict_alone, json_schema_input_type=ExpectExplored | ExploredVerdict | None),
     ] = None
-    """What must come of all schedules, if it differs from one run. `explore` checks it; `run` checks the verdict above,
-    which defaults to held. Left out: the same as for one run.
+    """The expected outcome of all schedules, if it differs from that of one run. `explore` checks it; `run` checks the
+    verdict above, whose default is held. If left out: the same as for one run.
     """
 
     def of_small_worlds(self) -> Expect:
-        """What must come of every small world like this one. It leaves out the culprit, whose step does not exist in
-        small worlds, though its rank may.
+        """Returns the expectation for small worlds like this one. It has no culprit, because a small world may lack
+        that step.
         """
         explored = None if self.explored is None else self.explored.model_copy(update={"culprit": None})
         return self.model_copy(update={"culprit": None, "explored": explored})

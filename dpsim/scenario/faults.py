@@ -1,23 +1,24 @@
-"""What a scenario does to a healthy run: faults, which break the protocol, and delays, which it has to tolerate.
+"""The sections `faults` and `delays`: faults break the protocol, and a correct protocol must tolerate delays.
 
-Both happen at the address of an op on one rank, and an address means the same op in the simulation and on GPUs:
+A fault or delay happens at an op of one rank. The address of an op means the same op in the simulation and on GPUs:
 
     faults:
-      - {kind: skip, rank: 1, at: {site: dp.agree, ordinal: 5}}               # its sixth visit of the site
+      - {kind: skip, rank: 1, at: {site: dp.agree, ordinal: 5}}               # at its sixth visit of the site
       - {kind: alter, rank: 0, at: {communicator: dp, seq: 3}, change: {count: 7}}
     delays:
-      - {rank: 2, by: 3ms, at: {site: dp.agree}}                              # every visit
+      - {rank: 2, by: 3ms, at: {site: dp.agree}}                              # at every visit
       - {rank: 3, by: 1s}                                                     # the rank starts late
-      - {rank: 0, by: 1ms, at: {thread: ubatch.1}}                            # a host thread of it does
+      - {rank: 0, by: 1ms, at: {thread: ubatch.1}}                            # a host thread starts late
 
-Four kinds are what MPI verifiers (MUST, ISP) count as wrong use of collectives: left out, made twice, made differently,
-and dead processes. The fifth, `kill`, is a death that no op of the rank has to do with, on the simulation only:
+The kinds skip, repeat, alter and die are the wrong uses of collectives that MPI verifiers (MUST, ISP) know. A rank
+omits a call, makes it twice, makes it with other arguments, or has died. The kind `kill` exists only in the simulation.
+It lets a rank die between any two ops:
 
     faults:
-      - {kind: kill, rank: 1, time: 3ms}              # 3 ms after the start; where schedules are explored, at any point
-      - {kind: kill, rank: 1, at: {site: dp.agree, ordinal: 5}, partial: true, loses_mail: true}      # from that op on
+      - {kind: kill, rank: 1, time: 3ms}              # 3 ms after the start; in an exploration, at any point
+      - {kind: kill, rank: 1, at: {site: dp.agree, ordinal: 5}, partial: true, loses_mail: true}      # after that op
 
-Prior art for the shape: Chaos Mesh (kind, selector, parameters), Jepsen's nemesis.
+Prior art for the form: Chaos Mesh (kind, selector, parameters), Jepsen's nemesis.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from dpsim.scenario.duration import Duration, PositiveDuration
 
 
 class OpAddress(StrictModel):
-    """Where: `{site, ordinal}`, or for a collective `{communicator, seq}`. Counted per rank, from 0. A site is visited
-    by the host thread "main" unless `thread` names another one, which counts its own visits. `{thread}` alone: where
-    that thread starts, for delays.
+    """The address of an op: `{site, ordinal}`, or for a collective `{communicator, seq}`. Both are counted per rank,
+    from 0. The host thread "main" visits the site, unless `thread` names another one, which counts its own visits.
+    `{thread}` alone is the start of that thread, for delays.
     """
 
     model_config = ConfigDict(
@@ -51,11 +52,11 @@ class OpAddress(StrictModel):
     site: Word | None = None
     """The name of the op in the protocol's source, e.g. dp.agree."""
     ordinal: Index | None = None
-    """Which visit of the rank to the site, from 0. Delays may leave it out: every visit."""
+    """Which visit of the rank to the site, from 0. If a delay leaves it out: every visit."""
     thread: Word | None = None
-    """The host thread that visits the site; main if left out."""
+    """The host thread that visits the site. If left out: main."""
     communicator: Word | None = None
-    """The name of a communicator, e.g. dp_cpu; dp_cpu.1 where there are several of a kind."""
+    """The name of a communicator, e.g. dp_cpu, or dp_cpu.1 if there are several of this kind."""
     seq: Index | None = None
     """Which collective of the rank on the communicator, from 0."""
 
@@ -69,23 +70,23 @@ class OpAddress(StrictModel):
         return self
 
     def at(self) -> At:
-        """As a backend receives it."""
+        """Returns the address for a backend."""
         return At(self.site, self.ordinal, self.communicator, self.seq, self.thread or MAIN)
 
 
 class Change(StrictModel):
-    """What a collective is altered to: exactly one of its properties."""
+    """How the fault `alter` changes a collective: exactly one of its properties."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     op: Literal["all_reduce", "broadcast", "reduce", "gather", "scatter"] | None = None
-    """Another collective, by its name."""
+    """The name of another collective."""
     count: Annotated[int, Field(ge=1, le=1 << 28, strict=True)] | None = None
     """Another number of elements."""
     dtype: DType | None = None
-    """Another element type. Where the call reduces, a type that no library reduces so changes nothing."""
+    """Another element type. If the call reduces and no library reduces this type, nothing changes."""
     root: RankNumber | None = None
-    """Another root: a global rank."""
+    """Another root, as a global rank."""
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
@@ -106,13 +107,13 @@ def _happens_once(at: OpAddress) -> None:
 
 
 class FaultSpec(StrictModel):
-    """What all faults have. Use one of the kinds below."""
+    """The fields that all faults have. A file uses one of the kinds below."""
 
     kind: str
     rank: Actor
-    """The global rank that misbehaves, or the name of a service."""
+    """The global rank that has the fault, or the name of a service."""
     at: OpAddress
-    """The op at which it does."""
+    """The op at which the fault happens."""
 
     @model_validator(mode="after")
     def _one_op(self) -> Self:
@@ -120,16 +121,16 @@ class FaultSpec(StrictModel):
         return self
 
     def fault(self, rank: int) -> Fault:
-        """As a backend receives it; `rank`: the number of the one named."""
+        """Returns the fault for a backend. `rank`: the number of the rank or service."""
         change = self.change.model_dump(exclude_none=True) if isinstance(self, Alter) else {}
         return Fault(self.kind, rank, self.at.at(), change)  # type: ignore[arg-type]
 
 
 class Skip(FaultSpec):
-    """The rank leaves a collective out, so its next one pairs up with its peers' skipped one."""
+    """The rank omits a collective, so its next collective pairs with the omitted one of its peers."""
 
     kind: Literal["skip"]
-    """The rank leaves the call out."""
+    """The rank omits the call."""
 
 
 class Repeat(FaultSpec):
@@ -140,7 +141,7 @@ class Repeat(FaultSpec):
 
 
 class Alter(FaultSpec):
-    """The rank makes a collective differently from its peers."""
+    """The rank makes a collective with other arguments than its peers."""
 
     kind: Literal["alter"]
     """The rank makes the call with another argument."""
@@ -148,41 +149,43 @@ class Alter(FaultSpec):
 
 
 class Die(FaultSpec):
-    """The rank's process ends at an op, without a word."""
+    """The process of the rank ends at an op, without a message to its peers."""
 
     kind: Literal["die"]
     """The process of the rank ends there."""
 
 
 class Raise(FaultSpec):
-    """An exception is raised in the rank's program at an op, which is not made."""
+    """The rank's program raises an exception in place of an op."""
 
     kind: Literal["raise"]
     """The program of the rank raises there."""
 
 
 class Hang(FaultSpec):
-    """The rank stands at an op without end, with all its threads. Its process stays alive."""
+    """The rank stops at an op without end, with all its threads. Its process stays alive."""
 
     kind: Literal["hang"]
     """The rank stops there, with all its threads."""
 
 
 class KillSpec(StrictModel):
-    """The rank dies between any two of its ops. Simulation only: where schedules are explored, at any point at all."""
+    """The rank dies between any two of its ops. Only the simulation has this fault. An exploration tries every
+    point.
+    """
 
     kind: Literal["kill"]
-    """A search lets the rank die at any point, or not at all."""
+    """The explorer lets the rank die at each possible point, or not at all."""
     rank: Actor
     """The global rank that may die."""
     at: OpAddress | None = None
-    """The op from which on it may die. Left out: from the start."""
+    """The op after which it may die. If left out: from the start on."""
     time: Duration = 0
-    """In a run with time: how long after the start, or after the rank reached that op. Left out: at once."""
+    """In a run with time: how long after the start, or after that op, the rank dies. If left out: at once."""
     partial: Flag = False
-    """In a collective it may take any of its peers with it. Left out: all of them or none."""
+    """If the rank dies in a collective, the collective may fail for any of its peers. If left out: for all or none."""
     loses_mail: Flag = False
-    """Messages that it posted and that are not delivered yet may be lost. Left out: they arrive."""
+    """Undelivered messages of the rank may be lost. If left out: they arrive."""
 
     @model_validator(mode="after")
     def _one_op(self) -> Self:
@@ -191,7 +194,7 @@ class KillSpec(StrictModel):
         return self
 
     def kill(self, rank: int) -> Kill:
-        """As a backend receives it."""
+        """Returns the fault for a backend."""
         return Kill(rank, self.time, None if self.at is None else self.at.at(), self.partial, self.loses_mail)
 
 
@@ -199,15 +202,17 @@ AnyFault: TypeAlias = Annotated[Skip | Repeat | Alter | Die | Raise | Hang | Kil
 
 
 class DelaySpec(StrictModel):
-    """A rank comes late to an op, to every visit of a site, to each start of a thread, or, without `at`, to the run."""
+    """A rank is late: at an op, at every visit of a site, or at each start of a thread. Without `at`, it starts
+    late.
+    """
 
     rank: Actor
     """The rank that is late, or the name of a service."""
     by: PositiveDuration
-    """How late the rank arrives, such as 3ms."""
+    """How late the rank is, such as 3ms."""
     at: OpAddress | None = None
-    """The op, the site or the thread that is late. Left out: the start of the rank."""
+    """The op, the site or the thread that is late. If left out: the start of the rank."""
 
     def delay(self, rank: int) -> Delay:
-        """As a backend receives it."""
+        """Returns the delay for a backend."""
         return Delay(rank, At() if self.at is None else self.at.at(), self.by)

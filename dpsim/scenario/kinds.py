@@ -1,10 +1,10 @@
-"""Which class reads a scenario: its protocol decides.
+"""Selects the class that validates a scenario, by the protocol of the scenario.
 
     scenario_type("waves")       # a program with Params: a ParamsScenario with the model of its parameters
-    scenario_type("other")       # any other: the class that the entry point `default` names
+    scenario_type("other")       # any other program: the class that the entry point `default` names
 
-A package that adds sections to scenarios (`dpsim.scenario.parameters`) names its class by the entry point `default` of
-the group `dpsim.parameters`. Without such a package a program without `Params` has one rank.
+A package that adds sections to scenarios (`dpsim.scenario.parameters`) names its class by the entry point `default` in
+the group `dpsim.parameters`. Without such a package, a program without `Params` has one rank.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dpsim.contract.words import BadInput
 from dpsim.scenario.model import Scenario
 
 PARAMETERS = "dpsim.parameters"
-"""Group of entry points that name classes of scenarios, with parameters."""
+"""The group of entry points that name classes of scenarios with parameters."""
 
 
 def scenario_type(protocol: str | None = None) -> type[Scenario]:
-    """The class of scenarios of a protocol, by its registered name. Of a name that is not registered, and of None: the
-    class for programs without `Params`.
+    """Returns the class of scenarios for the protocol with this registered name. For None or an unknown name it returns
+    the class for programs without `Params`. Raises BadInput for invalid `Params`.
     """
     model: Any = None
     with suppress(registry.UnknownName):
@@ -43,7 +43,7 @@ def scenario_type(protocol: str | None = None) -> type[Scenario]:
 
 @functools.cache
 def default_type() -> type[Scenario]:
-    """The class that an entry point names. `Scenario` itself, without any, where none can be loaded."""
+    """Returns the class that the entry point names, or `Scenario` if there is none or its import fails."""
     for point in entry_points(group=PARAMETERS, name="default"):
         with suppress(ImportError):
             found: type[Scenario] = point.load()
@@ -52,7 +52,7 @@ def default_type() -> type[Scenario]:
 
 
 def protocol_of(mapping: Mapping[str, Any]) -> str | None:
-    """The name of the protocol in a mapping of the form of a scenario file; None if there is no such name.
+    """Returns the name of the protocol in a mapping with the keys of a scenario file, or None.
 
     >>> protocol_of({"protocol": "waves"}), protocol_of({"protocol": {"name": "waves"}}), protocol_of({"protocol": 3})
     ('waves', 'waves', None)
@@ -63,11 +63,11 @@ def protocol_of(mapping: Mapping[str, Any]) -> str | None:
 
 
 def short_for(mapping: Mapping[str, Any]) -> str | None:
-    """The key of a mapping that is short for a protocol and its parameters; None if there is none.
+    """Returns the key of a mapping that is short for a protocol with its parameters, or None.
 
         torch: {target: train.py, ranks: 4}        # protocol: {name: torch, params: {target: train.py, ranks: 4}}
 
-    Such a key is the name of a program with `Params`, where the mapping names no protocol.
+    Such a key is the name of a program with `Params`. The mapping must not have the key `protocol`.
     """
     if "protocol" in mapping:
         return None
@@ -80,7 +80,7 @@ def short_for(mapping: Mapping[str, Any]) -> str | None:
 
 
 def is_registered(mapping: Mapping[str, Any]) -> bool:
-    """Whether the protocol of a scenario is registered, or is the default."""
+    """Returns whether the protocol of a scenario is registered, or missing, which means the default."""
     name = protocol_of(mapping)
     try:
         return name is None or bool(registry.protocol(name))

@@ -1,13 +1,13 @@
-"""From what a user types to a scenario file.
+"""Finds the scenario file that a user names.
 
 `dpsim run quickstart` works in a clone and after an installation from a wheel, in any working folder:
 
-    scenario_path("my/own.yaml")        an existing file is taken as it is
-    scenario_path("quickstart")         else the name of a scenario that comes with dpsim, with or without .yaml,
-    scenario_path("museum/stale_slot")  with its folder if it lies in one
+    scenario_path("my/own.yaml")        # an existing file
+    scenario_path("quickstart")         # a scenario that comes with dpsim, with or without .yaml
+    scenario_path("museum/stale_slot")  # a scenario in a subfolder
 
-The scenarios that come with dpsim lie in `scenarios/` beside the package in a clone, and inside the package as
-`_scenarios/` in a wheel. An editable installation imports from the clone as well. This module reads and parses no file.
+A clone has these scenarios in `scenarios/` beside the package. A wheel has them in the package, in `_scenarios/`. An
+editable installation imports from the clone. This module does not read the files.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _NOT_SCENARIOS = ("calibration",)  # subfolders whose YAML files are measured co
 
 
 class ScenarioNotFound(BadInput):
-    """Neither a file nor the name of a scenario that comes with dpsim. The message says where it was looked for."""
+    """The name is neither a file nor a scenario that comes with dpsim. The message names the searched folder."""
 
 
 def scenario_path(name: str) -> Path:
-    """The file that `name` means. Raises ScenarioNotFound with the nearest names."""
+    """Returns the file that `name` means. Raises ScenarioNotFound with the nearest names."""
     given = Path(name)
     if given.is_file():
         return given
@@ -44,21 +44,21 @@ def scenario_path(name: str) -> Path:
 
 
 def bundled_scenarios() -> list[str]:
-    """The names of the scenarios that come with dpsim, relative to their folder and without .yaml, sorted."""
+    """Returns the sorted names of the scenarios that come with dpsim: paths in their folder, without .yaml."""
     return _scenarios_in(_scenario_folder(_PACKAGE))
 
 
 def bundled_files() -> dict[str, Path]:
-    """The same, each name with its file."""
+    """Returns the same names, each with its file."""
     folder = _scenario_folder(_PACKAGE)
     return {} if folder is None else {name: folder / f"{name}.yaml" for name in _scenarios_in(folder)}
 
 
 def _scenario_folder(package: Path) -> Path | None:
-    """Where the scenarios of the dpsim package at `package` lie; None if it has none.
+    """Returns the folder with the scenarios of the dpsim package at `package`, or None.
 
-    A folder `scenarios` beside the package counts only in a clone, which a pyproject.toml gives away: in site-packages
-    it would be another package's.
+    In a clone, a pyproject.toml is beside the package. Without this file, a folder `scenarios` beside the package
+    belongs to another package in site-packages.
     """
     in_wheel = package / "_scenarios"
     if in_wheel.is_dir():
@@ -77,7 +77,7 @@ def _scenarios_in(folder: Path | None) -> list[str]:
 
 
 def _what_is(given: Path) -> str:
-    """What is there in place of a file."""
+    """Describes what is at a path that is no regular file."""
     if given.is_dir():
         return "a folder, not a scenario file"
     if given.exists():
@@ -92,7 +92,7 @@ def _what_is(given: Path) -> str:
 
 
 def _meant(bare: str, names: list[str]) -> list[str]:
-    """Up to three names that `bare` may have meant: the same in a folder that it left out, then similar ones."""
+    """Returns up to three names that `bare` may mean: first the same name in a subfolder, then similar names."""
     same = [name for name in names if name.rpartition("/")[2] == bare]
     last = {name.rpartition("/")[2]: name for name in names}
     similar = [*nearest(bare, names, 3), *(last[word] for word in nearest(bare, last, 3))]

@@ -1,12 +1,11 @@
-"""The machine that a scenario runs on: what is finite there, how long a run may take, and which other programs run
-there.
+"""The sections `limits` and `ports`: the finite resources of the machine, time-outs of a run, and other programs there.
 
     limits: {stall: 2s, residency: 4}
     ports:
       - {port: 20004}                        # another program listens there, on node 0, from the start
-      - {port: 20003, node: 1, late: true}   # at some time, if no other program does then
+      - {port: 20003, node: 1, late: true}   # it begins to listen at any time, if the port is free
 
-What only the simulation has, a real backend refuses (`dpsim.scenario.to_world.only_simulated`).
+A real backend refuses the keys that only the simulation has (`dpsim.scenario.to_world.only_simulated`).
 """
 
 from __future__ import annotations
@@ -20,48 +19,51 @@ from dpsim.scenario.base import MAX_RANKS, Flag, Problem, StrictModel, refuse
 from dpsim.scenario.duration import PositiveDuration, format_duration
 
 Room = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
-"""How much of something finite there is."""
+"""How much of a finite resource there is."""
 
 
 Many = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
-"""A number, or none at all."""
+"""A number from 0."""
 
 
 class Limits(StrictModel):
-    """When a real backend gives up (the simulation sees a hang at once and needs neither). Also what is finite on a
-    device, for the simulation alone: a real backend refuses a scenario that says so.
+    """When a real backend ends a run, what is finite on a simulated device, and what an exploration tries. The
+    simulation finds a hang at once, so it needs no `stall`. A real backend refuses the keys that are for the simulation
+    only.
     """
 
     stall: PositiveDuration = 5_000_000_000
-    """A run is a hang when no rank moved for this time."""
+    """A run is a hang if no rank progressed for this time."""
     deadline: PositiveDuration = 600_000_000_000
-    """The longest that a run may take."""
+    """The longest time that a run may take."""
     residency: Room | None = None
-    """At most this number of device collectives and transfers of a rank run at a time. Left out: any number. Simulation
-    only.
+    """At most this number of device collectives and transfers of a rank run at the same time. If left out: any number.
+    Simulation only.
     """
     launch_queue: Room | None = None
-    """A launch waits until fewer than this number of ops of its stream have not ended. Left out: never. Simulation
-    only.
+    """A launch waits until its stream has fewer than this number of unfinished ops. If left out: it never waits.
+    Simulation only.
     """
     alloc_synchronises: Flag = False
-    """An allocation that needs new memory of the device waits for all work of its rank there. Simulation only."""
+    """An allocation that needs new device memory waits for all work of its rank on the device. Simulation only."""
     progress: Room | None = None
     """The most ops that a rank or service may issue after the last fault, kill or delay, or after the start. A run that
-    exceeds it is overdue. Left out: any number. Simulation only.
+    exceeds it is overdue. If left out: any number. Simulation only.
     """
     early_timeouts: Many = 0
-    """This number of time-outs of a run may pass early, whatever they wait for. Left out: none. For exploring on the
-    simulation only."""
+    """This number of time-outs of a run may pass early, whatever they wait for. If left out: none. Only explorations on
+    the simulation use it.
+    """
     preemptions: Many | None = None
-    """Explore all schedules with at most this number of preemptions (docs/explore-long.md). Left out: any number."""
+    """Explore all schedules with at most this number of preemptions (docs/explore-long.md). If left out: any number."""
     late_deliveries: Many | None = None
-    """Explore all schedules with at most this number of messages that are delivered late. Left out: any number."""
+    """Explore all schedules with at most this number of late messages. If left out: any number."""
     deaths: Many | None = None
-    """Explore all schedules with at most this number of the faults kill and die. Left out: all of them."""
+    """Explore all schedules with at most this number of the faults kill and die. If left out: all of them."""
     lazy_communicators: Flag = False
-    """A device communicator is made when all its members first use it, and not before; so is one for each pair that
-    transfers. Left out: all are there from the start."""
+    """A device communicator is created when all its members first use it, and one for each pair of ranks that
+    transfers. If left out: all exist from the start.
+    """
 
     @model_validator(mode="after")
     def _stall_within_deadline(self) -> Self:
@@ -77,10 +79,12 @@ class TakenPort(StrictModel):
     port: Annotated[int, Field(ge=1, le=65535, strict=True)]
     """The port on which the program listens."""
     node: Annotated[int, Field(ge=0, lt=MAX_RANKS, strict=True)] = 0
-    """The node it runs on, from 0."""
+    """The node on which it runs, from 0."""
     late: Flag = False
-    """It comes at some time, if the port is free then. Left out: it listens from the start. Simulation only."""
+    """The program begins to listen at any time, if the port is free then. If left out: from the start. Simulation
+    only.
+    """
 
     def stranger(self) -> Stranger:
-        """As a backend receives it."""
+        """Returns the program for a backend."""
         return Stranger(self.port, self.node, self.late)

@@ -1,12 +1,12 @@
-"""Messages that come from outside of the program: clients' requests, an operator's order, a stray answer.
+"""The section `messages`: messages from outside of the program, such as a client's request or an operator's command.
 
     messages:
       - {to: coordinator, mailbox: inbox, content: [wave, 3]}                       # sent when the coordinator begins
       - {to: 1, mailbox: inbox, content: pause, after: {rank: 0, site: engine.step, ordinal: 2}}
 
-A message is sent when a rank reaches an op, before that op. It is delivered some time later, like any other: an
-exploration tries every order. Messages from outside that are sent at ops of one rank reach each mailbox in order. They
-are in no order with what the rank sends itself.
+dpsim sends a message when a rank reaches an op, before the op. The message is delivered some time later, as any other,
+and the explorer tries every order. If messages are sent at ops of one rank, each mailbox receives them in order. But
+they have no order with the messages that the rank itself sends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from dpsim.scenario.errors import shown
 
 
 def _content(value: Any) -> Any:
-    """As a program gets it: lists are tuples."""
+    """Returns the content as a program receives it, with tuples for lists. Refuses None, which a poll of an empty
+    mailbox returns.
+    """
     if value is None:
         refuse(Problem((), "nothing is what a poll gives for an empty mailbox, and no message; expected plain data"))
     return _plain(value)
@@ -45,7 +47,7 @@ Content = Annotated[
 
 
 class After(StrictModel):
-    """Where a message is sent: when a rank reaches an op."""
+    """When a message is sent: when a rank reaches an op."""
 
     rank: Actor
     """The global rank, or the name of a service."""
@@ -58,25 +60,27 @@ class After(StrictModel):
 
 
 class MessageSpec(StrictModel):
-    """A message from outside."""
+    """A message from outside of the program."""
 
     to: Actor
-    """The global rank it goes to, or the name of a service."""
+    """The global rank that receives it, or the name of a service."""
     mailbox: Word
-    """The mailbox there."""
+    """The mailbox that receives it."""
     content: Content
-    """Numbers, texts, truth values, lists of these. A program gets a list as a tuple."""
+    """Numbers, texts, truth values, and lists of these. A program receives a list as a tuple."""
     after: After | None = None
-    """Where it is sent. Left out: where its receiver begins."""
+    """The op at which it is sent. If left out: it is sent when its receiver begins."""
 
     def message(self, to: int, by: int) -> Message:
-        """As a backend receives it; `to`, `by`: the numbers of those named."""
+        """Returns the message for a backend. `to`, `by`: the numbers of the receiver, and of the actor at whose op it
+        is sent.
+        """
         at = At() if self.after is None else At(self.after.site, self.after.ordinal, thread=self.after.thread)
         return Message(to, self.mailbox, self.content, by, at)
 
     @property
     def by(self) -> int | str:
-        """Where it is sent."""
+        """The rank or service at whose op the message is sent."""
         return self.to if self.after is None else self.after.rank
 
 

@@ -1,15 +1,16 @@
-"""The scenario: one pydantic model, of which YAML is the saved form and Python the builder.
+"""The class `Scenario`: one pydantic model for scenario files and for scenarios made in Python.
 
     scenario_from({"name": "two", "protocol": "mine", "faults": [...]})
     load_scenario("two.yaml")
 
-A `Scenario` that exists is valid: unknown keys, unknown names, ranks that the world does not have and contradictions
-were refused, each with its path. A scenario says *what* happens, never how it is run: the same one means the same on
-the simulation, on gloo and on NCCL.
+A `Scenario` object is always valid. The validators refuse unknown keys and names, ranks that the world lacks, and
+contradictions, each with its path. A scenario describes *what* happens, not where it runs: it means the same on the
+simulation, on gloo and on NCCL.
 
-The parameters of a program say what it does. A program that has `Params` gets `protocol: {params: ...}`; any other gets
-the sections of a class that an entry point names (`dpsim.scenario.kinds`).
-Sources: the order of sections follows Jepsen (work and nemesis apart, checker separate) and Chaos Mesh.
+The parameters of a program describe its work. A program with `Params` has them under `protocol: {params: ...}`. Any
+other program has the sections of a class that an entry point names (`dpsim.scenario.kinds`).
+
+Sources: the order of sections follows Jepsen (work, nemesis and checker are separate) and Chaos Mesh.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MAX_INJECTIONS = 10_000
 
 
 class Checks(StrictModel):
-    """What is not to be found."""
+    """Which findings do not count."""
 
     switched_off: Annotated[tuple[ClassPattern, ...], Field(max_length=100)] = ()
     """Findings of these classes, e.g. RACE:* or HANG, are counted, but neither reported nor part of the verdict."""
@@ -47,7 +48,7 @@ class Checks(StrictModel):
 
 
 class Scenario(Parameters):
-    """A coordination protocol, what goes wrong, and what must come out."""
+    """A coordination protocol, the planted faults, and the expected outcome."""
 
     faults: Annotated[tuple[AnyFault, ...], Field(max_length=MAX_INJECTIONS)] = ()
     """What breaks the protocol."""
@@ -70,16 +71,16 @@ class Scenario(Parameters):
 
     @property
     def expected(self) -> Expected:
-        """What must come of a run. A violation without a class has the one of the variant."""
+        """The expected outcome of a run. A violation without a class has the class of the variant."""
         return self.expect.expected(self.protocol.caught_as)
 
     @property
     def expected_of_all(self) -> Expected:
-        """What must come of all schedules."""
+        """The expected outcome of all schedules."""
         return (self.expect.explored or self.expect).expected(self.protocol.caught_as)
 
     def named(self) -> Iterator[tuple[KeyPath, int | str]]:
-        """All ranks and services that are named, with the place of each."""
+        """Yields all ranks and services that the scenario names, each with its path."""
         for i, fault in enumerate(self.faults):
             yield ("faults", i, "rank"), fault.rank
             if isinstance(fault, Alter) and fault.change.root is not None:
@@ -95,7 +96,7 @@ class Scenario(Parameters):
                 yield (*path, "culprit", "rank"), expect.culprit.rank
 
     def _wrong_ranks(self) -> Iterator[Problem]:
-        """Ranks that the world does not have."""
+        """Yields a problem for each rank that the world lacks."""
         size = self.size
         has = f"{size} ranks, 0 to {size - 1}" if size > 1 else "one rank, 0"
         yield from (
@@ -105,7 +106,7 @@ class Scenario(Parameters):
         )
 
     def _wrong_groups(self) -> Iterator[Problem]:
-        """Communicators that do not exist, or that a rank or root does not belong to."""
+        """Yields a problem for each communicator that does not exist, or that lacks the named rank or root."""
         injected: list[tuple[KeyPath, FaultSpec | KillSpec | DelaySpec]] = []
         injected += [(("faults", i), fault) for i, fault in enumerate(self.faults)]
         injected += [(("delays", i), delay) for i, delay in enumerate(self.delays)]
@@ -125,7 +126,9 @@ class Scenario(Parameters):
                     yield Problem((*path, *key), message)
 
     def _same_op_twice(self) -> Iterator[Problem]:
-        """Two faults at one op, or two deaths of a rank at any time: only one of them could happen."""
+        """Yields a problem for a second fault at one op, and for a second kill of a rank, because only one could
+        happen.
+        """
         first: dict[Any, int] = {}
         for i, fault in enumerate(self.faults):
             if isinstance(fault, KillSpec):
@@ -140,7 +143,7 @@ class Scenario(Parameters):
                 yield Problem(("faults", i), f"a second fault at {op}, as faults[{earlier}]; expected one fault an op")
 
     def _same_port_twice(self) -> Iterator[Problem]:
-        """Two programs at one port from the start."""
+        """Yields a problem for a second program on one port."""
         first: dict[tuple[int, int], int] = {}
         for i, taken in enumerate(self.ports):
             earlier = first.setdefault((taken.node, taken.port), i)
@@ -150,7 +153,7 @@ class Scenario(Parameters):
                 )
 
     def _expected_but_off(self) -> Iterator[Problem]:
-        """A finding that is expected and switched off."""
+        """Yields a problem for each expected finding whose class is switched off."""
         for i, pattern in enumerate(self.checks.switched_off):
             for path, expect in self._expected():
                 klass = expect.expected(self.protocol.caught_as).klass
@@ -159,7 +162,7 @@ class Scenario(Parameters):
                     yield Problem(("checks", "switched_off", i), message)
 
     def _expected(self) -> Iterator[tuple[KeyPath, ExpectAny]]:
-        """What is expected of a run, and what of all schedules, with the place of each."""
+        """Yields the expectation of a run, and that of all schedules, each with its path."""
         yield ("expect",), self.expect
         if self.expect.explored is not None:
             yield ("expect", "explored"), self.expect.explored

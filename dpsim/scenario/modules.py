@@ -1,9 +1,9 @@
-"""The modules that register protocols, as a user names them to a command and as a command is printed to be typed again.
+"""Imports the modules that register protocols, as a user names them in `--module`.
 
     import_named("my_protocols")                # or "protocols/mine.py"
     names_to_import("mine", "MINE-1")           # ["protocols/mine.py"]: what --module has to name for a scenario
 
-What comes with dpsim and what entry points name is registered without that.
+Protocols that come with dpsim, and those of entry points, are registered without an import.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dpsim.contract.registry import known_without_import, modules_of_forms, prot
 
 
 def import_named(word: str) -> None:
-    """Import a module by its dotted name, from the present folder too, or by the path of its file. A file is imported
-    as pytest would do it: under the name that it has below the first folder that is no package.
+    """Imports a module by its dotted name, also from the current folder, or by the path of its file. It imports a file
+    as pytest does: under its dotted name below the first folder that is no package.
 
-    Raises what the module raises, and ImportError where there is none, or another one of that name.
+    Raises the error of the module, and ImportError if there is no module or another one with that name.
     """
     if not word.endswith(".py") and os.sep not in word:
         sys.path.insert(0, os.getcwd())
@@ -40,9 +40,10 @@ def import_named(word: str) -> None:
 
 
 def names_to_import(protocol_name: str, variant_name: str | None) -> list[str]:
-    """What `import_named` has to import before a protocol, its forms and its variant are known. What comes with dpsim,
-    or is found by entry points, need not be imported. The paths of files that lie in the present folder, so that a log
-    can be read elsewhere; else dotted names.
+    """Returns the words for `--module` that register a protocol, its forms and its variant.
+
+    What comes with dpsim or by entry points needs no word. For a file in the current folder the word is its relative
+    path, so that a log is valid elsewhere. For other modules it is the dotted name.
     """
     owners: list[type[Any]] = [protocol(protocol_name).program]
     owners += [] if variant_name is None else [variant(variant_name).make]

@@ -1,7 +1,7 @@
-"""What the parameters of a program add to a scenario, and what the framework asks of them.
+"""The base class of the sections that a program's package adds to scenarios, and the questions that dpsim asks of them.
 
-The framework knows no parameter: neither what they are called nor what they mean. A package adds them as fields of a
-class derived from `Parameters`, answers the questions below, and joins that class with `Scenario`:
+dpsim itself defines no parameter of a program. A package defines parameters as fields of a class derived from
+`Parameters`, and overrides the properties and methods below. Then it joins that class with `Scenario`:
 
     class Sizes(Parameters):
         ranks: int = 2
@@ -12,7 +12,7 @@ class derived from `Parameters`, answers the questions below, and joins that cla
 
     class SizedScenario(Scenario, Sizes): ...   # in the order of a file: name, description, protocol, ranks, faults
 
-The entry point `default` of the group `dpsim.parameters` names the joined class, here `SizedScenario`
+The entry point `default` in the group `dpsim.parameters` names the joined class, here `SizedScenario`
 (`dpsim.scenario.kinds`). A program with a pydantic model of its parameters (`Program.Params`) needs none of this.
 """
 
@@ -32,11 +32,11 @@ from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.protocol import ProtocolChoice, name_alone
 
 MOST_RANKS = 64
-"""Of a world that a token may bring: far more than can be explored."""
+"""The largest number of ranks in the world of a replay token. It is far more than can be explored."""
 
 
 class Scale(Protocol):
-    """How far worlds go, in words and as plain data."""
+    """The sizes of a set of worlds, in words and as plain data."""
 
     def summary(self) -> str: ...
 
@@ -44,7 +44,7 @@ class Scale(Protocol):
 
 
 class Worlds(Protocol):
-    """Worlds to explore in place of one: how many there are, and each of them, smaller ones first."""
+    """A set of worlds to explore in place of one: its size, and each world, smaller ones first."""
 
     @property
     def sizes(self) -> Scale: ...
@@ -53,19 +53,21 @@ class Worlds(Protocol):
     def total(self) -> int: ...
 
     def worlds(self) -> Iterator[Any]:
-        """Scenarios."""
+        """Yields the scenarios."""
 
 
 class Parameters(StrictModel):
-    """What a scenario says first; then what its parameters mean, which are the fields of a derived class."""
+    """The first fields of a scenario. A derived class adds the parameters."""
 
     sections: ClassVar[tuple[str, ...]] = ()
-    """Parameters that are mappings: an unknown key may belong into one of them."""
+    """The parameters that are mappings. A message for an unknown key searches these for the section where the key
+    belongs.
+    """
     of_ranks: ClassVar[str] = "world"
-    """What has the ranks, in the words of an error."""
+    """A word for what has the ranks, for messages."""
 
     name: Annotated[str, Field(strict=True, min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_./-]+$")]
-    """For reports. Letters, digits, and any of . _ - /"""
+    """The name for reports: letters, digits, and any of . _ - /"""
     description: Annotated[str, Field(strict=True, max_length=10_000)] = ""
     """What the scenario shows, for readers and for `dpsim list`."""
     protocol: Annotated[ProtocolChoice, BeforeValidator(name_alone)]
@@ -73,80 +75,86 @@ class Parameters(StrictModel):
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """A parameter: its name and type are those of the derived class."""
+            """Returns a parameter. This tells type checkers that a derived class has more fields."""
 
     @property
     def size(self) -> int:
-        """How many ranks the world has."""
+        """The number of ranks of the world."""
         return 1
 
     @property
     def communicators(self) -> tuple[CommunicatorSpec, ...]:
-        """The groups of ranks, for a program that makes none itself."""
+        """The communicators, for a program that does not define any itself."""
         return ()
 
     def arguments(self, base: Path | None = None) -> Any:
-        """What the program is handed: `Arguments`, or those of a derived class. `base`: the folder of the scenario's
-        files; None: the working folder.
+        """Returns the arguments of the program: `Arguments`, or an object of a derived class.
 
-        Raises ScenarioError for a file that is not there or cannot be read.
+        `base`: the folder of the scenario's files, or None for the working folder. Raises ScenarioError for a file that
+        does not exist or cannot be read.
         """
         return Arguments(**self.protocol.arguments)
 
     @property
     def file(self) -> str | None:
-        """The file that the parameters name, if they name one."""
+        """The file that the parameters name, or None."""
         return None
 
     @property
     def captures_graphs(self) -> bool:
-        """Whether the parameters ask for graphs, so that a report says when none was captured."""
+        """Whether the parameters request CUDA graphs. Then a report also says that none was captured."""
         return False
 
     def problems(self) -> Iterator[Problem]:
-        """Rules that span several parameters and are broken."""
+        """Yields a problem for each broken rule that spans several parameters."""
         yield from ()
 
     def ranks_named(self) -> Iterator[tuple[KeyPath, int]]:
-        """The ranks that parameters name, with the place of each."""
+        """Yields the ranks that parameters name, each with its path."""
         yield from ()
 
     @property
     def small_sizes(self) -> str:
-        """The sizes of small worlds (`all_up_to`) that a nightly campaign explores; empty if it explores none."""
+        """The sizes of the small worlds that a nightly campaign explores (see `all_up_to`), or "" for none."""
         return ""
 
     def all_up_to(self, sizes: str) -> Worlds:
-        """Every world like this one with parameters up to sizes, such as "interval=3,slots=2". Raises ScenarioError for
-        sizes that are none, and for a program without parameters.
+        """Returns every world like this one with parameters up to `sizes`, such as "interval=3,slots=2".
+
+        Raises ScenarioError for invalid sizes, and for a program without parameters.
         """
         raise ScenarioError(f"--all-up-to: {self.protocol.name} has no parameters; explore it without")
 
     def one_more(self) -> Self | None:
-        """The same world with one rank more, which does what the last one does (`Program.one_more`); None: there is no
-        such world.
+        """Returns the same world with one more rank, which does what the last rank does (`Program.one_more`), or
+        None.
         """
         return None
 
     def differing(self) -> dict[str, tuple[int, ...]]:
-        """Each setting of single ranks that the others do not have, in words, and these ranks."""
+        """Returns the settings that only some ranks have, in words, each with these ranks."""
         return {}
 
     def own_settings(self) -> list[str]:
-        """The settings in which ranks differ, as lines of a report: what a mismatch comes from, most of the time."""
+        """Returns lines for a report on the settings in which ranks differ, because they often cause a mismatch."""
         return []
 
     def in_folder(self, base: Path) -> Self:
-        """The same scenario outside of the folder of its file."""
+        """Returns the same scenario with paths that are valid outside of the folder of its file."""
         return self
 
     def beyond(self) -> str:
-        """Why a token may not bring this scenario: it makes too large a world, or opens a file. Empty if it may."""
+        """Returns why a replay token may not contain this scenario, or "". The reason is too large a world, or a
+        file.
+        """
         return above({"ranks": (self.size, MOST_RANKS)})
 
 
 def named(kinds: Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]) -> tuple[CommunicatorSpec, ...]:
-    """The communicators of some kinds with their member lists: called by the kind, numbered where it has several."""
+    """Returns the communicators of some kinds. `kinds`: tuples of kind, domain and member lists.
+
+    A communicator has the name of its kind. If a kind has several communicators, a number follows: dp.0, dp.1.
+    """
     return tuple(
         CommunicatorSpec(kind, kind if len(groups) == 1 else f"{kind}.{index}", domain, ranks)
         for kind, domain, groups in kinds
@@ -155,7 +163,7 @@ def named(kinds: Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]) -> tup
 
 
 def above(counts: Mapping[str, tuple[int, int]]) -> str:
-    """The first count that is above its limit, in words.
+    """Returns the first count that exceeds its limit, in words, or "". `counts`: maps a noun to its count and limit.
 
     >>> above({"ranks": (64, 64), "steps": (2_000, 1_000)})
     '2,000 steps; expected at most 1,000'

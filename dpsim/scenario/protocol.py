@@ -1,11 +1,11 @@
-"""Which program a scenario runs: a protocol by its registered name, its form, and what is changed in it.
+"""The section `protocol`: the program that a scenario runs, its form, and its variant.
 
     protocol: my_protocol
     protocol: {name: my_protocol, form: plain, variant: MINE-1}
     protocol: {name: my_protocol, params: {interval: 2}}
 
-A protocol is named, never imported (`dpsim.contract.registry`); a name that is not registered is refused with the
-nearest one.
+A scenario names a protocol by its registered name and imports nothing (`dpsim.contract.registry`). For an unknown name,
+the error suggests the nearest one.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from dpsim.scenario.base import Flag, Problem, StrictModel, Word, refuse
 
 
 class ProtocolChoice(StrictModel):
-    """Which protocol, in which form, with what changed. A bare string is short for the name alone."""
+    """Which protocol, in which form, with which variant. A bare string is short for the name."""
 
     name: Word
-    """A registered protocol."""
+    """The registered name of the protocol."""
     form: Word | None = None
-    """A published form of it. Left out: the variant's, else the protocol's default."""
+    """A published form of the protocol. If left out: the form of the variant, or the default of the protocol."""
     variant: Word | None = None
-    """A mutant or historical bug, by its registered name. Left out: healthy."""
+    """The registered name of a mutant or a historical bug. If left out: none."""
     pieces: dict[Word, Word] = Field(default_factory=dict, max_length=100)
-    """Pieces of the form that are to be others, each by the name of another form of it."""
+    """Pieces of the form to replace, each with the name of another form of that piece."""
     allow_refused: Flag = False
-    """Whether a mix of pieces and settings is run that the engine refuses, to see what breaks."""
+    """Whether to run a mix of pieces and settings that the engine refuses, to see what fails."""
     params: Any = None
     """The parameters of a program that has a model of them (`Params`)."""
 
@@ -55,7 +55,7 @@ class ProtocolChoice(StrictModel):
         return self
 
     def _check_pieces(self, known: Mapping[str, tuple[str, ...]]) -> None:
-        """Refuse a piece that there is none of, or a form of one."""
+        """Refuses a piece that the program lacks, and a form that a piece lacks."""
         if not known and (self.pieces or self.allow_refused):
             key = "pieces" if self.pieces else "allow_refused"
             self._refuse(key, f"the forms of {self.name} have no pieces to swap; remove it")
@@ -99,12 +99,12 @@ class ProtocolChoice(StrictModel):
 
     @property
     def caught_as(self) -> str | None:
-        """The class with which the variant is registered. None without a variant, and for a harmless one."""
+        """The class with which the variant is registered, or None without a variant and for a harmless one."""
         return registry.variant(self.variant).expected if self.variant else None
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What of it a program is handed: the common fields of `dpsim.contract.program.Arguments`."""
+        """The fields of `dpsim.contract.program.Arguments` that this section defines."""
         return {
             "form": self.resolved_form,
             "variant": self.variant,
@@ -115,12 +115,12 @@ class ProtocolChoice(StrictModel):
 
     @property
     def plain_params(self) -> Any:
-        """The parameters as JSON has them, with defaults; None for a program without a model."""
+        """The parameters as plain JSON data, with defaults, or None for a program without a model."""
         if self.params is None:
             return None
         return self.params.model_dump(mode="json", by_alias=True, round_trip=True, warnings=False)
 
 
 def name_alone(value: Any) -> Any:
-    """A bare string is short for the name."""
+    """Expands a bare string into a mapping with the name."""
     return {"name": value} if isinstance(value, str) else value

@@ -1,16 +1,16 @@
-"""JSON Schema of scenario files, for editors: completion, allowed values and descriptions while typing.
+"""The JSON Schema of scenario files: editors use it for completion, allowed values and descriptions.
 
     # yaml-language-server: $schema=../docs/scenario.schema.json
 
-The file docs/scenario.schema.json is this text; a test holds it fresh. It is written anew by
+A test compares docs/scenario.schema.json with this module. The command that writes the file:
 
     python -m dpsim.scenario.schema > docs/scenario.schema.json
 
-With `dpsim schema --module my_protocols` it knows the parameters of programs that have `Params`, too.
+`dpsim schema --module my_protocols` also includes the parameters of programs with `Params`.
 
-It is draft 07, the newest draft that all YAML language servers know. The schema is a help, not the judge: it knows
-neither registered names nor rules that span several fields. Every file that `dump_scenario` writes satisfies it. Null
-is allowed where it is the default: it is what a key without a value says.
+The schema uses draft 07, the newest draft that all YAML language servers support. It only helps while typing: it checks
+neither registered names nor rules that span several fields. Every file that `dump_scenario` writes is valid. The schema
+allows null where null is the default, because a key without a value means null.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ from dpsim.scenario.model import Scenario
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 ID = "urn:dpsim:scenario:1"
-"""Names the schema, as an editor's cache wants. It is no address: nothing is loaded from there."""
+"""The identifier of the schema, for the cache of an editor. It is no address, and no editor downloads it."""
 
 TEMPLATE = "#/definitions/{model}"
 
 
 def schema(protocols: Iterable[ProtocolEntry] = ()) -> dict[str, Any]:
-    """The schema as a mapping: that of programs without `Params`, and of those of `protocols` that have them. It leaves
-    out a program whose `Params` cannot be used, or have no schema: a scenario of it shows the error.
+    """Returns the schema for programs without `Params` and for those of `protocols` that have them.
+
+    It omits a program with invalid `Params` or without a schema, because a scenario of that program shows the error.
     """
     named = {}
     for entry in (one for one in protocols if one.program.Params is not None):
@@ -60,7 +61,7 @@ def schema(protocols: Iterable[ProtocolEntry] = ()) -> dict[str, Any]:
 
 
 def _by_protocol(named: Mapping[str, type[Scenario]]) -> dict[str, Any]:
-    """A schema that asks for the protocol first."""
+    """Returns a schema that selects the schema of a program by the protocol."""
     kinds = dict.fromkeys([default_type(), *named.values()])
     found, every = models_json_schema([(kind, "validation") for kind in kinds], ref_template=TEMPLATE)
     definitions = every["$defs"]
@@ -82,7 +83,7 @@ def _by_protocol(named: Mapping[str, type[Scenario]]) -> dict[str, Any]:
 
 
 def _of_draft_07(node: Any) -> None:
-    """A list with a schema for each place is `items` there, and `prefixItems` in what pydantic writes."""
+    """Renames pydantic's `prefixItems`, a schema for each position of a list, to draft 07's `items`."""
     if isinstance(node, dict) and isinstance(node.get("prefixItems"), list):
         node["items"] = node.pop("prefixItems")
     for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
@@ -94,12 +95,12 @@ def _name(reference: Mapping[str, str]) -> str:
 
 
 def schema_text(protocols: Iterable[ProtocolEntry] = ()) -> str:
-    """The schema as it is committed: indented JSON that ends in a newline."""
+    """Returns the schema as text: indented JSON with a newline at its end."""
     return json.dumps(schema(protocols), indent=2, ensure_ascii=False) + "\n"
 
 
 def _describe(definitions: Mapping[str, dict[str, Any]]) -> None:
-    """Add the docstrings of fields of models that other packages bring."""
+    """Adds docstrings as descriptions to the fields of models from other packages."""
     kinds = {kind.__name__: kind for kind in _derived(BaseModel)}
     for name, definition in definitions.items():
         kind = kinds.get(name)
@@ -119,11 +120,11 @@ def _derived(kind: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def _short_protocol(scenario: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """A name is short for the mapping, and a form may look like a number."""
+    """Allows a bare name for the protocol, and a number for its form."""
     reference = scenario["properties"]["protocol"]
     choice = reference if "$ref" in reference else {"$ref": TEMPLATE.format(model="ProtocolChoice")}
     form = definitions[_name(choice)]["properties"]["form"]
-    form["anyOf"].append({"type": "number"})  # form: 0.14 is read as it is written
+    form["anyOf"].append({"type": "number"})  # the reader takes the source text of `form: 0.14`
     scenario["properties"]["protocol"] = {
         "description": "Which protocol, in which form, with what changed: a name, or a mapping.",
         "anyOf": [{"type": "string"}, {"$ref": choice["$ref"]}],
@@ -131,7 +132,7 @@ def _short_protocol(scenario: dict[str, Any], definitions: dict[str, Any]) -> No
 
 
 def _shorten(definitions: Iterable[dict[str, Any]]) -> None:
-    """Take away titles that repeat the key, and defaults that say little."""
+    """Removes titles that only repeat the key, and empty defaults."""
     for field in [field for one in definitions for field in one.get("properties", {}).values()]:
         field.pop("title", None)
         if field.get("pattern") == PATTERN and "default" in field:

@@ -1,16 +1,17 @@
-"""Scenarios like a given one, in each of which other kinds of fault are possible: a swarm.
+"""Draws a swarm: scenarios like a given one, where each world draws the kinds of faults that are possible in it.
 
-If all kinds were possible in every run, they would hide one another. A run in which a rank dies early shows nothing of
-a late message. So each world draws which kinds are possible in it, and then one or two faults of these kinds. Faults
-stop, and the run has to end (`limits.progress` says how soon).
+If every kind were possible in every run, the kinds would hide each other. For example, a run in which a rank dies early
+shows nothing about a late message. So each world first draws a set of kinds, and then one or two faults of these kinds.
+The faults stop, and then the run must end (`limits.progress` bounds how many ops it may need).
 
     for one in swarm_scenarios(base, places, Swarm(100, ("die", "kill", "delay")), seed=0):
         one.possible                                # ("die", "delay")
         one.scenario.faults, one.scenario.delays    # one or two of these
         one.scenario.description                    # "Possible here: die, delay."
 
-Faults lie at ops that a run without faults reaches (`Place`), each of another rank or service. All of it is a function
-of the seed. Prior art: Groce, Zhang, Eide, Chen, Regehr, "Swarm testing", 2012; TigerBeetle's simulator.
+Each fault is at an op that a run without faults reaches (`Place`), and two faults are on different ranks or services. A
+seed always gives the same worlds. Prior art: Groce, Zhang, Eide, Chen, Regehr, "Swarm testing", 2012; TigerBeetle's
+simulator.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.model import Scenario
 
 KINDS = ("die", "kill", "delay", "skip", "repeat", "timeout")
-"""All that can be drawn; the first three are drawn unless the user names others. In a world of the kind timeout one
-time-out of a run passes early, whatever it waits for."""
+"""All kinds that a swarm can draw. Without the user's choice it draws from the first three. In a world of the kind
+timeout, one time-out of a run passes early, whatever it waits for.
+"""
 
 NOT_DRAWN = ("raise", "hang", "alter")
-"""Kinds of fault that a scenario plants and no swarm draws."""
+"""Kinds of faults that a scenario can plant, but no swarm draws."""
 
 STANDS = KINDS[:3]
 MOST_WORLDS = 100_000
@@ -39,8 +41,8 @@ DELAYS = ("1us", "1ms", "1s", "1000s")
 
 
 class Place(NamedTuple):
-    """The address of an op of a rank or, by its name, of a service; without a site, where it starts. `calls`: it is a
-    collective. `times_out`: it waits with a time-out.
+    """The address of an op of a rank or service. Without a site, it is the start of the rank. `calls`: the op is a
+    collective. `times_out`: the op waits with a time-out. `can_be_late`: a delay there has an effect.
     """
 
     who: int | str
@@ -53,31 +55,31 @@ class Place(NamedTuple):
 
     @property
     def at(self) -> dict[str, Any]:
-        """As a scenario has it."""
+        """The key `at` of a fault or delay at this op."""
         thread = {} if self.thread == MAIN else {"thread": self.thread}
         return {"at": {"site": self.site, "ordinal": self.ordinal, **thread}} if self.site else {}
 
 
 class Swarm(NamedTuple):
-    """How many worlds, and the kinds of fault that are drawn from."""
+    """The number of worlds, and the kinds of faults from which they draw."""
 
     worlds: int
     kinds: tuple[str, ...] = STANDS
 
     def summary(self) -> str:
-        """In words."""
+        """Returns the swarm in words."""
         return f"{self.worlds:,} drawn, with at most {MOST_FAULTS} faults of {', '.join(self.kinds)}"
 
 
 class Drawn(NamedTuple):
-    """A world of a swarm, and the kinds of fault that were possible in it."""
+    """A world of a swarm, and the kinds of faults that were possible in it."""
 
     scenario: Scenario
     possible: tuple[str, ...]
 
 
 def swarm(text: str) -> Swarm:
-    """From "100" or "100:die,delay". Raises ScenarioError.
+    """Parses "100" or "100:die,delay". Raises ScenarioError.
 
     >>> swarm("100:die,delay")
     Swarm(worlds=100, kinds=('die', 'delay'))
@@ -98,8 +100,10 @@ def swarm(text: str) -> Swarm:
 
 
 def swarm_scenarios(base: Scenario, places: Sequence[Place], drawn: Swarm, seed: int = 0) -> Iterator[Drawn]:
-    """One after another. A kind for which there is no op is not possible. Raises ScenarioError if no kind is possible,
-    or if `base` itself has faults or delays.
+    """Yields the worlds of a swarm. `places`: the ops of a run without faults.
+
+    A kind is only possible if there is an op for it. Raises ScenarioError if no kind is possible, or if `base` itself
+    has faults or delays.
     """
     if base.faults or base.delays:
         raise ScenarioError(f"{base.name}: --swarm draws the faults and delays, and there are some; leave them out")
@@ -122,7 +126,7 @@ def _one(base: Scenario, places: Sequence[Place], kinds: Sequence[str], rng: ran
             continue
         place = rng.choice(where)
         free = [one for one in free if one.who != place.who]
-        if kind == "timeout":  # which one is left to exploring
+        if kind == "timeout":  # the explorer tries each time-out
             limits = limits.model_copy(update={"early_timeouts": 1})
         elif kind == "delay":
             planted["delays"].append({"rank": place.who, "by": rng.choice(DELAYS), **place.at})
@@ -142,7 +146,7 @@ def _one(base: Scenario, places: Sequence[Place], kinds: Sequence[str], rng: ran
 
 
 def _where(places: Sequence[Place], kind: str) -> list[Place]:
-    """The ops at which a fault of that kind does anything."""
+    """Returns the ops at which a fault of this kind has an effect."""
     if kind == "delay":
         return [place for place in places if place.can_be_late]
     if kind == "timeout":

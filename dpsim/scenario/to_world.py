@@ -1,11 +1,11 @@
-"""From a scenario to what a backend receives: a world, the name of a program, and plain data for it.
+"""Turns a scenario into what a backend receives: a world, the name of a program, and plain arguments.
 
     program, args, prepared = prepare(scenario, Path("scenarios"))
     told = world(scenario, program, prepared)
     run = backend.run(told, scenario.protocol.name, args)
 
-World and arguments are plain data and can be sent to worker processes. Nothing is decided here: defaults were filled in
-by the model.
+The world is the machine: ranks, communicators, services and faults. World and arguments are plain data, so they can be
+sent to worker processes. The model has already set all defaults, so this module adds none.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from dpsim.scenario.parameters import named
 
 
 def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any = None) -> World:
-    """The machine: ranks, communicators, and what to inject. `program`: what it says of services, nodes and groups, by
-    what it has prepared. Raises ScenarioError for services and nodes that there are not, and for a program whose
-    services, nodes or groups are no world.
+    """Returns the world of a scenario: ranks, communicators, services and faults.
+
+    `program`, `prepared`: the program and the result of its `prepare`, which define services, nodes and groups. Raises
+    ScenarioError for services and nodes that the program lacks, and for invalid services, nodes or groups of the
+    program.
     """
     groups = None if program is None else program.groups(prepared)
     services = services_of(program, prepared)
@@ -71,7 +73,7 @@ def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any
 
 
 def services_of(program: Program[Any] | None, prepared: Any) -> tuple[str, ...]:
-    """The names of its services. Raises ScenarioError for what is no tuple of names, as one string is none."""
+    """Returns the names of the program's services. Raises ScenarioError for a value that is no tuple of names."""
     services: Any = () if program is None else program.services(prepared)
     if not (isinstance(services, (tuple, list)) and all(isinstance(one, str) for one in services)):
         of = type(program).__qualname__
@@ -96,7 +98,7 @@ def _named(scenario: Scenario, groups: Sequence[Any]) -> tuple[CommunicatorSpec,
 
 
 def misnamed(scenario: Scenario, program: Program[Any] | None, prepared: Any = None) -> list[Problem]:
-    """Services that the program has not, and nodes that it does not use, by what it has prepared."""
+    """Returns a problem for each service that the program lacks, and for each node that it does not use."""
     services = services_of(program, prepared)
     nodes = 1 + max(() if program is None else program.nodes(prepared), default=0)
     known = f", or one of: {', '.join(services)}" if services else f": {scenario.protocol.name} has no services"
@@ -116,24 +118,28 @@ def misnamed(scenario: Scenario, program: Program[Any] | None, prepared: Any = N
 
 
 def misnamed_in(scenario: Scenario, base: Path | None = None) -> list[Problem]:
-    """As `misnamed`, for a scenario that has just been read from a folder. It ignores what else the program refuses:
-    the run reports that. It costs nothing where there is nothing to look for.
+    """Returns the problems of `misnamed` for a scenario that was just read. `base`: the folder of its file.
+
+    It ignores other errors of the program, because the run reports them. It does not call the program if the scenario
+    names no service and no node.
     """
     if not any(isinstance(rank, str) for _, rank in scenario.named()) and not any(one.node for one in scenario.ports):
         return []
-    with suppress(Exception):  # of a user's program; a file that is not there
+    with suppress(Exception):  # errors of the user's program, or a missing file
         program, _, made = prepare(scenario, base)
         return misnamed(scenario, program, made)
     return []
 
 
 class OnlySimulated(ScenarioError):
-    """The scenario asks for what no machine but the simulated one has."""
+    """The scenario uses a feature that only the simulation has."""
 
 
 def only_simulated(scenario: Scenario, backend: str, at_gates: bool = False) -> OnlySimulated | None:
-    """What of the scenario a backend that is no simulation has to refuse: to leave it out without a word would be
-    another experiment. None if there is nothing. `at_gates`: a time-out passes where it did in another run.
+    """Returns the error for a feature of the scenario that `backend`, a real one, does not have, or None.
+
+    Without this error, the backend would silently run another experiment. `at_gates`: each time-out passes where it
+    passed in another run, so early time-outs are possible.
     """
     only = {"residency", "launch_queue", "alloc_synchronises", "progress", *["early_timeouts"] * (not at_gates)}
     limits = scenario.limits.model_dump(include=only)
@@ -156,10 +162,10 @@ def only_simulated(scenario: Scenario, backend: str, at_gates: bool = False) -> 
 
 
 def prepare(scenario: Scenario, base: Path | None = None) -> tuple[Program[Any], Any, Any]:
-    """The program, its arguments, and what it makes of them. `base`: the folder of the scenario's files.
+    """Returns the program, its arguments, and the result of its `prepare`. `base`: the folder of the scenario's files.
 
-    Raises ScenarioError for a file that cannot be read, and for what the program cannot run. Raises it for a run that
-    takes more memory than is allowed (`estimate`).
+    Raises ScenarioError for a file that cannot be read, and for a scenario that the program refuses. It also raises it
+    for a run that takes too much memory (`dpsim.scenario.estimate`).
     """
     args = scenario.arguments(base)
     try:

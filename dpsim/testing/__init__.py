@@ -1,6 +1,8 @@
-"""For tests. `holds` checks that a scenario holds in every schedule (`dpsim.campaign.properties`). `same_on` checks
-that a real backend does the same with it (`dpsim.testing.elsewhere`). `check_backend` checks that a backend keeps the
-contract of `dpsim.contract.interface`. It judges sim, gloo and nccl, and backends of other packages.
+"""Functions for tests of protocols and of backends.
+
+`holds` checks that a scenario holds in every schedule that it explores (`dpsim.campaign.properties`). `same_on` checks
+that a real backend does the same as the simulation (`dpsim.testing.elsewhere`). `check_backend` checks that a backend
+follows the contract of `dpsim.contract.interface`. It tests sim, gloo, nccl and backends of other packages:
 
     from dpsim.testing import CONFORMANCE, check_backend
 
@@ -8,30 +10,30 @@ contract of `dpsim.contract.interface`. It judges sim, gloo and nccl, and backen
     def test_mine(case):
         check_backend(MyBackend(), only=case)
 
-Each case runs small programs on the backend and on the simulation and compares them. Decisions, learned values and ends
-must be equal, and so must the ops on every communicator and stream, in order. Where a case plants a fault, it also
-requires the right finding with the right culprit, and a backend that runs the next world. An `AssertionError` names the
-backend, the case with its rule, the rank, the expected and the actual value. Cases do not compare times.
+Each case runs small programs on the backend and on the simulation, and compares decisions, learned values and how ranks
+end. It also compares the ops on each communicator and stream, in order. Cases do not compare times. A case that plants
+a fault also requires the right finding with the right culprit. Then the backend must run another world. An
+`AssertionError` names the backend, the case with its rule, the rank, and the expected and the actual value.
 
-    suite.py         check_backend: the cases, one after the other
-    cases.py         the cases; the docstring of each is the rule that it holds a backend to
-    fault_cases.py   those in which something is planted
-    bench.py         runs a world on the backend and on the simulation, and compares
-    written_by.py    which line made a call, and which calls write a record
-    programs.py      six steps, made of parts that a case picks: where faults are planted
-    conformance/     every call of the contract, with results that a formula predicts: where nothing is planted
+    suite.py         check_backend: runs the cases one after the other
+    cases.py         the cases; the docstring of each is the rule that it checks
+    fault_cases.py   the cases that plant a fault
+    bench.py         runs a world on the backend and on the simulation, and compares the runs
+    written_by.py    finds the source line of a call, and the calls that write a record
+    programs.py      a program of six steps for the cases that plant a fault
+    conformance/     a program that makes every call of the contract and predicts each result
     elsewhere.py     same_on
     torch_programs.py  torch_holds: `holds` for an unmodified program of torch.distributed
 
-    strategies.py    scenarios, for Hypothesis: of any protocol
-    models.py        the parameters that a model allows, for Hypothesis
+    strategies.py    Hypothesis strategies for scenarios of any protocol
+    models.py        Hypothesis strategies for the parameters of a model
 
-Further strategies are here under their names. Entry points of the group `dpsim.strategies` name the modules that have
-them, beside the parameters that they draw (`dpsim.vllm.params.strategies`).
+Other packages may add strategies under their own names, by entry points in the group `dpsim.strategies`
+(`dpsim.vllm.params.strategies`).
 
-Not covered: that freed memory is reused, which the backend gloo does not claim; only that it is not reused too early.
-Nor the order of messages from two senders without gates, nor what a mismatched collective leaves in memory, which are
-undefined.
+The cases do not require that a backend reuses freed memory, because gloo never does, but only that no backend reuses it
+too early. They also ignore what the contract does not define: the order of messages from two senders, and the memory
+after a mismatched collective.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Names are looked up when they are first used (PEP 562): worker processes that import `conformance` need none."""
+    """Imports a public name at its first use (PEP 562), so that worker processes which import `conformance` load
+    little.
+    """
     from importlib import import_module
 
     homes = {
@@ -71,7 +75,7 @@ def __getattr__(name: str) -> Any:
 
 
 def with_cure(error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """The same error; of an extra that is not installed, with the command that installs it."""
+    """Returns the same error. If an optional dependency is missing, it adds the command that installs it."""
     if error.name not in ("hypothesis", "pytest"):
         return error
     cure = "install it: pip install -e '.[test]' in a clone of dpsim"
@@ -81,7 +85,7 @@ def with_cure(error: ModuleNotFoundError) -> ModuleNotFoundError:
 
 
 def strategy_of_a_package(name: str) -> Any:
-    """A public name of the modules of strategies; the first module that has it."""
+    """Returns a public name from the modules in `dpsim.strategies`: the first module with this name provides it."""
     from importlib.metadata import entry_points
 
     for point in entry_points(group="dpsim.strategies"):

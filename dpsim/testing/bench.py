@@ -1,8 +1,8 @@
-"""A backend on the bench: runs a world on it and on the simulation, and says which rule is broken.
+"""Runs a world on a backend and on the simulation, and raises an error that names the broken rule.
 
-The bench compares runs by their journals, op by op and rank by rank. A journal holds what a rank issued, in order, what
-it learned and what it decided. The comparison leaves out places in the source, which a backend may know differently,
-and the records of injections. It does not compare time.
+The bench compares the journals of the two runs, rank by rank and op by op. A journal lists what a rank issued, learned
+and decided, in order. The bench ignores places in the source, because backends may differ there, the records of planted
+faults, and time.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ from dpsim.testing.programs import ODD
 from dpsim.trace.given_ports import given_ports, named
 
 STALL_NS = 2_000_000_000
-"""Where a hang is planted, a real backend waits for this time until it reports it; else longer, for a busy machine."""
+"""The time after which a real backend reports a hang, if a case plants one. Other cases use a longer time, for a slow
+machine.
+"""
 
 
 class Bench:
-    """One case on one backend with `size` ranks. `last` is the rank to which things are done."""
+    """One case on one backend with `size` ranks. `last`: the rank in which cases plant faults. `rule`: the rule to
+    report.
+    """
 
     def __init__(self, backend: Backend, size: int, case: str, rule: str) -> None:
         self.backend = backend
@@ -45,7 +49,9 @@ class Bench:
         alone: bool = False,
         **more: Any,
     ) -> World:
-        """All ranks in every group; with `alone`, each rank has a separate group "ep". `hangs`: a hang is planted."""
+        """Returns a world in which every communicator has all ranks. `alone`: each rank has its own communicator "ep"
+        instead. `hangs`: the case plants a hang.
+        """
         everyone = tuple(range(self.size))
         experts = [(f"ep{rank}", (rank,)) for rank in everyone] if alone else [("ep", everyone)]
         return World(
@@ -63,14 +69,14 @@ class Bench:
         )
 
     def require(self, held: bool, what: str) -> None:
-        """Raises AssertionError with `what`, unless the rule held."""
+        """Raises AssertionError with the text `what` and the rule of the case, unless `held` is True."""
         if not held:
             raise AssertionError(f"backend {self.backend.name}, case {self.case}: {what}\n  the rule: {self.rule}")
 
     # ---- running
 
     def run(self, world: World, program: str, args: Any) -> tuple[Run, Run]:
-        """The run on the backend, which must be well formed, and the one on the simulation."""
+        """Returns the run on the backend and the run on the simulation. The first must be well-formed."""
         progress: list[int] = []
         run = self.backend.run(world, program, args, progress.append)
         if run.lost:
@@ -80,19 +86,19 @@ class Bench:
         return run, SimBackend().run(world, program, args)
 
     def passes(self, *parts: str, world: World | None = None) -> Run:
-        """A world in which nothing is planted runs to its end, and as on the simulation."""
+        """Runs parts of `testing_steps` without a planted fault. The run must end, and equal that of the simulation."""
         return self.healthy("testing_steps", {"parts": parts}, world or self.world())
 
     def conforms(self, part: str, same: bool = True) -> Run:
-        """A part of the program `conformance`, which computes by itself what the calls have to give, in 3 rounds. A
-        program with threads makes the part of host threads.
+        """Runs a part of the program `conformance` for 3 rounds. The program itself checks every result.
+        `conformance_threads` runs the part with host threads.
         """
         program = "conformance" if part in PARTS else "conformance_threads"
         return self.healthy(program, {"parts": (part,)}, self.world(), same)
 
     def conforms_without_time(self, part: str, same: bool = True) -> None:
-        """As `conforms`, on the untimed machine of the simulation, if the bench tests the simulation. Members end their
-        parts as early as the contract allows, and in another run with the last one.
+        """Runs a part on the untimed machine, if the backend is the simulation. One run completes a member's part of a
+        collective as early as the contract allows, the other as late as possible.
         """
         if isinstance(self.backend, SimBackend):
             for pick in (0, -1):
@@ -101,7 +107,9 @@ class Bench:
                 Bench(backend, self.size, self.case, self.rule).conforms(part, same)
 
     def healthy(self, program: str, args: Any, world: World, same: bool = True) -> Run:
-        """As `passes`, with any program. `same`: its ops do not depend on time, and are as on the simulation."""
+        """Runs any program like `passes`. `same`: its ops do not depend on time, so they must equal those of the
+        simulation.
+        """
         run, expected = self.run(world, program, args)
         if same:
             self.same(run, expected)
@@ -112,9 +120,11 @@ class Bench:
         return run
 
     def finds(self, klass: str, site: str, fault: Fault | None, *parts: str, same: bool = True) -> Run:
-        """What is planted in the last rank is found, with class, rank, step and site; then a healthy world passes.
+        """Plants `fault` in the last rank. The checks must find it with class, rank, step and site. Then a healthy
+        world must pass.
 
-        `same`: also as on the simulation, op by op. Not so where it is undefined what a collective does.
+        `same`: the ops must equal those of the simulation. It is False if the contract does not define the effect of a
+        collective.
         """
         world = self.world([fault] if fault else (), hangs=True)
         run, expected = self.run(world, "testing_steps", {"parts": parts})
@@ -132,8 +142,8 @@ class Bench:
     # ---- comparing
 
     def same(self, run: Run, expected: Run) -> None:
-        """Equal journals, but for places, injections and ports that a system gave, and equal ends. Those of a rank with
-        several host threads are equal thread by thread.
+        """Compares journals and ends, without places, planted faults and ports that the system chose. It compares the
+        host threads of a rank one by one.
         """
         given = given_ports(expected.journals), given_ports(run.journals)
         for rank, both in enumerate(zip(expected.journals, run.journals, strict=True)):
@@ -169,7 +179,7 @@ def _is_record(raw: RawRecord) -> bool:
 
 
 def _comparable(journal: list[RawRecord]) -> list[RawRecord]:
-    """Without places: in the source, and in memory (the last field of an alloc). Without injections."""
+    """Returns the journal without places in the source and in memory, and without planted faults."""
     return [
         (*raw[:WHERE], *raw[WHERE + 1 : ALLOC_PLACE if raw[KIND] == "alloc" else None])
         for raw in journal
@@ -185,7 +195,7 @@ def _by_thread(journal: list[RawRecord]) -> dict[str, list[RawRecord]]:
 
 
 def _raised(run: Run, expected: Run) -> str:
-    """The exceptions of ranks that should not have raised: they say more than the first difference."""
+    """Returns the exceptions of ranks that should not raise, because they explain more than the first difference."""
     ranks = [rank for rank, end in enumerate(run.ends) if end == "raised" != expected.ends[rank]]
     return "".join(f"; rank {rank} {as_record(run.journals[rank][-1]).describe()}" for rank in ranks)
 

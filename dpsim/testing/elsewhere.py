@@ -1,11 +1,11 @@
-"""`same_on`: a scenario does on a real backend what it does in the simulation, schedule by schedule, messages included.
+"""`same_on`: checks that a scenario does the same on a real backend as in the simulation, schedule by schedule.
 
     def test_mine():
         same_on(load_scenario("mine.yaml"), "gloo", schedules=5)
 
-Each run of the simulation makes the gates for one on the backend (`dpsim.campaign.gates`). There messages, threads,
-stores, events and sends have the order of the simulation, so races make no difference. `same_on` compares the traces:
-what each host thread issued, learned and decided, and how the actors ended.
+Each run of the simulation yields gates for a run on the backend (`dpsim.campaign.gates`). With these gates, messages,
+threads, stores, events and sends have the same order as in the simulation, so races make no difference. Then `same_on`
+compares the traces: what each host thread issued, learned and decided, and how each actor ended.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dpsim.scenario import Scenario
 def same_on(
     scenario: Scenario, backend: str = "gloo", *, schedules: int = 3, seed: int = 0, base: Path | None = None
 ) -> list[Again]:
-    """Run the scenario `schedules` times on the simulation, first in time and then along random schedules. Run it each
-    time on the backend with the same messages. `base`: the folder of the scenario's files.
+    """Runs the scenario `schedules` times on the simulation: first with simulated time, then with random schedules.
+    Repeats each run on the backend in the same order. `base`: the folder of the scenario's files.
 
-    Raises AssertionError at the first record that differs, and BackendUnavailable if this machine cannot run it there.
-    Raises ScenarioError for what cannot be run at all, and Lost if the machine took away what a run needs.
-    The plugin of pytest, or `dpsim.runner.close_backends`, closes the backend.
+    Raises AssertionError at the first record that differs, and BackendUnavailable if this machine cannot run the
+    backend. Raises ScenarioError for a scenario that cannot run at all, and Lost if the machine takes a resource away.
+    `dpsim.runner.close_backends` or the pytest plugin closes the backend.
     """
     reason = find_backend(backend).unavailable(scenario.size)
     if reason is not None:

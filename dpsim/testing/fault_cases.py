@@ -1,7 +1,7 @@
-"""The cases of the conformance suite in which something is planted; see `dpsim.testing.cases`.
+"""The cases of the conformance suite that plant a fault; see `dpsim.testing.cases`.
 
-The cases plant faults in the last rank, in the middle of the program. They are slow on a backend with real processes,
-because it has to detect a hang and to recover from it.
+They plant it in the last rank, in the middle of the program. These cases are slow on a backend with real processes,
+because the backend has to detect a hang and to recover from it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dpsim.testing.programs import ODD, STEPS
 
 @case
 def skipped_host(bench: Bench) -> None:
-    """A rank that leaves out a host collective goes on with its own array and pairs up with its peers' earlier call.
-    The run is not finished, the peers are blocked, and the next world runs.
+    """A rank that omits a host collective continues with its own array. Its next call pairs with the omitted call of
+    its peers. The run does not finish, the peers are blocked, and the next world runs.
     """
     skip = Fault("skip", bench.last, At("check.sum", ODD))
     run = bench.finds("HANG:COLLECTIVE:MISSING_RANK", "check.sum", skip, "host")
@@ -28,8 +28,8 @@ def skipped_host(bench: Bench) -> None:
 
 @case
 def skipped_device(bench: Bench) -> None:
-    """A rank that leaves out a device collective leaves its buffer as it is and pairs up with its peers' earlier call.
-    The run is not finished, the peers are blocked, and the next world runs.
+    """A rank that omits a device collective leaves its buffer unchanged. Its next call pairs with the omitted call of
+    its peers. The run does not finish, the peers are blocked, and the next world runs.
     """
     skip = Fault("skip", bench.last, At(communicator="dp", seq=ODD))
     run = bench.finds("HANG:COLLECTIVE:MISSING_RANK", "check.combine", skip, "device")
@@ -38,17 +38,17 @@ def skipped_device(bench: Bench) -> None:
 
 @case
 def skipped_captured(bench: Bench) -> None:
-    """A device collective that a rank leaves out of a capture is missing in each replay: the peers hang in theirs. The
-    finding is that of an eager collective, and the next world runs.
+    """If a rank omits a device collective in a capture, each replay lacks it, and the peers hang in theirs. The finding
+    is that of an eager collective, and the next world runs.
     """
-    skip = Fault("skip", bench.last, At("check.captured", 2 * ODD))  # each step captures it and replays it
+    skip = Fault("skip", bench.last, At("check.captured", 2 * ODD))  # a capture and a replay visit the site each step
     run = bench.finds("HANG:COLLECTIVE:MISSING_RANK", "check.captured", skip, "captured")
     bench.require(run.ends[0] == "blocked", f"rank 0 waits for a call that never comes: {run.ends[0]}")
 
 
 @case
 def repeated(bench: Bench) -> None:
-    """A collective made twice pairs up with its peers' next one; in the end the rank waits alone."""
+    """A repeated collective pairs with the next collective of the peers. In the end, the rank waits alone."""
     repeat = Fault("repeat", bench.last, At("check.sum", ODD))
     run = bench.finds("HANG:COLLECTIVE:EXTRA_CALL", "check.sum", repeat, "host")
     bench.require(run.ends[bench.last] == "blocked", f"rank {bench.last} waits alone: {run.ends[bench.last]}")
@@ -56,42 +56,42 @@ def repeated(bench: Bench) -> None:
 
 @case
 def altered_count(bench: Bench) -> None:
-    """A collective of another size is journaled as it was called, whatever comes of it; the next world runs."""
+    """The journal has a collective of another size as the rank called it, whatever its effect. The next world runs."""
     alter = Fault("alter", bench.last, At("check.combine", ODD), {"count": 2})
     bench.finds("MISMATCH:COLLECTIVE:COUNT", "check.combine", alter, "device", same=False)
 
 
 @case
 def altered_dtype(bench: Bench) -> None:
-    """A collective of another type is journaled as it was called, whatever comes of it; the next world runs."""
+    """The journal has a collective of another type as the rank called it, whatever its effect. The next world runs."""
     alter = Fault("alter", bench.last, At("check.sum", ODD), {"dtype": "int64"})
     bench.finds("MISMATCH:COLLECTIVE:DTYPE", "check.sum", alter, "host", same=False)
 
 
 @case
 def altered_op(bench: Bench) -> None:
-    """Another collective is journaled as it was called, whatever comes of it; the next world runs."""
+    """The journal has another collective as the rank called it, whatever its effect. The next world runs."""
     alter = Fault("alter", bench.last, At("check.combine", ODD), {"op": "broadcast"})
     bench.finds("MISMATCH:COLLECTIVE:OP", "check.combine", alter, "device", same=False)
 
 
 @case
 def altered_root(bench: Bench) -> None:
-    """A broadcast from another root is journaled as it was called, whatever comes of it; the next world runs."""
+    """The journal has a broadcast from another root as the rank called it, whatever its effect. The next world runs."""
     alter = Fault("alter", bench.last, At("check.tell", ODD), {"root": bench.last})
     bench.finds("MISMATCH:COLLECTIVE:ROOT", "check.tell", alter, "root", same=False)
 
 
 @case
 def dies(bench: Bench) -> None:
-    """A rank that dies ends as died. Peers that need it are blocked, the run comes back, and the next world runs."""
+    """A rank that dies ends as died. Peers that need it are blocked, the run returns, and the next world runs."""
     run = bench.finds("HANG:COLLECTIVE:DEAD_RANK", "check.sum", Fault("die", bench.last, At("check.sum", ODD)), "host")
     bench.require(run.ends[bench.last] == "died", f"rank {bench.last} was to die: {run.ends[bench.last]}")
 
 
 @case
 def dies_last(bench: Bench) -> None:
-    """A rank that dies when no peer needs it any more ends as died, and the peers finish."""
+    """If a rank dies when no peer needs it any more, it ends as died, and the peers finish."""
     world = bench.world(faults=[Fault("die", bench.last, At("sum", STEPS - 1))])
     run, expected = bench.run(world, "testing_steps", {"parts": ("host",)})
     bench.same(run, expected)
@@ -102,9 +102,9 @@ def dies_last(bench: Bench) -> None:
 
 @case
 def footprint(bench: Bench) -> None:
-    """A kernel that writes an array of its `reads` fails, and so does one that returns something. A kernel with the
-    same buffer in `reads` and `writes` may write it. The error names the launch and the line of the kernel; the host
-    meets it at the launch or at an await behind it.
+    """A kernel that writes an array of its `reads` fails, and so does a kernel that returns a value. A kernel may write
+    a buffer that is in both `reads` and `writes`. The error names the launch and the line of the kernel. The host
+    receives the error at the launch or at a later await.
     """
     for part in ("scribbles", "returns"):
         bench.finds("CRASH:KERNELERROR", "KernelError", None, part, "host", same=False)
@@ -113,7 +113,7 @@ def footprint(bench: Bench) -> None:
 @case
 def raises(bench: Bench) -> None:
     """A program that raises ends as raised, with a record of the exception. Peers that need it are blocked, the run
-    comes back, and the next world runs.
+    returns, and the next world runs.
     """
     run = bench.finds("CRASH:VALUEERROR", "ValueError", None, "raises", "host")
     bench.require(run.ends[bench.last] == "raised", f"rank {bench.last} was to raise: {run.ends[bench.last]}")
@@ -121,7 +121,7 @@ def raises(bench: Bench) -> None:
 
 @case
 def overwritten(bench: Bench) -> None:
-    """A read that expects a version has it in its record, and so has the write that left another one. The finding is
-    the same on every backend.
+    """The record of a read has the version that the read expects, and the record of a write has the version that it
+    leaves. The finding is equal on every backend.
     """
     bench.finds("STALE:VERSION", "check.read", None, "overwritten")

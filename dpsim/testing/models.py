@@ -1,11 +1,13 @@
-"""Parameters drawn from the types and bounds of a model.
+"""Hypothesis strategies for parameters, from the types and bounds of a pydantic model.
 
     params(Sizes, {"steps": st.just(2)})        # draws mappings with the keys of a scenario file
 
-A whole number lies between its bounds. Without an upper bound it is at most 8 above the lower bound, which is 0 by
-default. Lists have up to three items, or as many as the model asks for. A value of each rank (`PerRank`) differs
-for some of the first four ranks. The dullest value comes first in every choice, so a failing example shrinks to the
-smallest parameters, not to the defaults of the model. What the model itself refuses is drawn again.
+A whole number is within its bounds. Without an upper bound it is at most 8 above the lower bound, which is 0 by
+default. A list has up to three items, or more if the model requires them. A `PerRank` value differs for some of the
+first four ranks.
+
+The simplest value is first in every choice, so Hypothesis shrinks a failure to the smallest parameters and not to the
+defaults of the model. If the model refuses the drawn parameters, Hypothesis draws again.
 """
 
 from __future__ import annotations
@@ -41,8 +43,9 @@ RANKS = 4
 def params(
     draw: st.DrawFn, model: type[BaseModel], instead: Mapping[str, st.SearchStrategy[Any]] | None = None
 ) -> dict[str, Any]:
-    """Plain values of all fields of a model. `instead`: strategies for single fields, by the key of a file. Raises
-    ValueError for a key that is none.
+    """Draws plain values of all fields of a model. `instead`: strategies for single fields, by their keys in a file.
+
+    Raises ValueError for a key that the model lacks.
     """
     strategies = {**_of_fields(model, frozenset(instead or ())), **(instead or {})}
     found = {key: draw(one) for key, one in strategies.items()}
@@ -55,7 +58,9 @@ def params(
 
 @functools.lru_cache(1_000)
 def _of_fields(model: type[BaseModel], but: frozenset[str]) -> dict[str, st.SearchStrategy[Any]]:
-    """A strategy for each field, in order; None in the place of those that a caller brings."""
+    """Returns a strategy for each field, in order. For the fields in `but`, which the caller replaces, it returns
+    None.
+    """
     shapes = fields(model)
     for key in but - shapes.keys():
         raise ValueError(f"params: {model.__qualname__} has no field {key!r}; expected one of {', '.join(shapes)}")
@@ -71,7 +76,7 @@ def _of_fields(model: type[BaseModel], but: frozenset[str]) -> dict[str, st.Sear
 
 
 def values(shape: Shape) -> st.SearchStrategy[Any]:
-    """The plain values of a shape."""
+    """Returns a strategy for the plain values of a shape."""
     match shape:
         case Number(least, most, step):
             return _numbers(least, most, step)
@@ -103,7 +108,7 @@ def _of_ranks(drawn: tuple[Any, dict[int, Any]]) -> Any:
 
 
 def _others(shape: Other) -> st.SearchStrategy[Any]:
-    """Numbers with a fraction, text, and what else Hypothesis knows of a type and its bounds."""
+    """Returns a strategy for fractions, text, and any other type that Hypothesis knows."""
     annotation, metadata = shape
     pattern = next((one.pattern for one in metadata if getattr(one, "pattern", None)), None)
     if annotation is str and pattern is not None:
@@ -124,7 +129,9 @@ def _others(shape: Other) -> st.SearchStrategy[Any]:
 
 
 def _fractions(metadata: Sequence[Any]) -> st.SearchStrategy[float]:
-    """Numbers with a fraction as people write them: up to a million where the model has no bound, and none tiny."""
+    """Returns a strategy for fractions as people write them: up to a million without a bound, and none near zero
+    but 0.
+    """
     ge, gt, le, lt = (bound(metadata, name) for name in ("ge", "gt", "le", "lt"))
     least = next((one for one in (ge, gt) if one is not None), -1e6)
     most = next((one for one in (le, lt) if one is not None), 1e6)

@@ -1,10 +1,10 @@
-"""The small programs that `dpsim.testing` runs on a backend: six steps, made of parts that a case picks.
+"""The program `testing_steps`, which the cases of `dpsim.testing` run on a backend: six steps of parts that a case
+chooses.
 
     PartsByStep().run(rank, {"parts": ["host", "device"]})
 
-Every value depends on rank and step, so that a collective that paired up with one of another step is seen in what ranks
-learn. Nothing here is faulty but the parts `raises`, `scribbles` and `returns`: faults and delays are planted by the
-world.
+Every value depends on rank and step. So if a collective pairs with one of another step, the learned values show it.
+Only the parts `raises`, `scribbles` and `returns` are faulty. All other faults and delays are planted by the world.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from dpsim.contract.program import Program
 from dpsim.contract.registry import register_protocol
 
 STEPS = 6
-ODD = 3  # the step in which something is planted: not the first, so that there is a history, and not the last
+ODD = 3  # the step in which a case plants a fault: not the first, so that there is a history, and not the last
 
 
 @register_protocol("testing_steps")
 class PartsByStep(Program[Mapping[str, Any]]):
-    """Steps of the kinds named in the argument `parts`, for dpsim.testing."""
+    """A program for dpsim.testing. The argument `parts` names the parts of each step."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         for step in range(STEPS):
@@ -54,7 +54,7 @@ class PartsByStep(Program[Mapping[str, Any]]):
         rank.decide("combined", int(result.sum()), "dp")
 
     async def captured(self, rank: Rank, step: int) -> None:
-        """A graph with a kernel and a sum, replayed on a line of this step."""
+        """A CUDA graph with a kernel and a sum, captured and replayed in each step."""
         main, graph = rank.stream("main"), rank.graph(f"check.{step}")
         buffer = main.alloc(8, "int32", "check.buffer")
         async with graph.capture(main):
@@ -65,7 +65,7 @@ class PartsByStep(Program[Mapping[str, Any]]):
         buffer.free()
 
     async def ahead(self, rank: Rank, step: int) -> None:
-        """Start two sums, await the later one first; the host runs ahead of its stream by a whole step."""
+        """Starts two sums, and awaits the later one first. The host runs ahead of its stream by a whole step."""
         group, main = rank.host("dp_cpu"), rank.stream("main")
         first = group.all_reduce(_mine(rank, step), site="check.first")
         second = group.all_reduce(-_mine(rank, step), site="check.second")
@@ -84,11 +84,11 @@ class PartsByStep(Program[Mapping[str, Any]]):
             raise ValueError("as the case asks")
 
     async def scribbles(self, rank: Rank, step: int) -> None:
-        """In one step, a kernel of the last rank writes what it was given to read."""
+        """In one step, a kernel of the last rank writes to a buffer that it may only read."""
         await self._kernel(rank, step, scribble)
 
     async def returns(self, rank: Rank, step: int) -> None:
-        """In one step, a kernel of the last rank returns something."""
+        """In one step, a kernel of the last rank returns a value."""
         await self._kernel(rank, step, copies_and_returns)
 
     async def _kernel(self, rank: Rank, step: int, wrong: Kernel) -> None:
@@ -104,7 +104,7 @@ class PartsByStep(Program[Mapping[str, Any]]):
         target.free()
 
     async def overwritten(self, rank: Rank, step: int) -> None:
-        """A buffer that holds the step's version; in one step the last rank writes the next one before the read."""
+        """A buffer has the version of the step. In one step, the last rank writes the next version before the read."""
         main, last = rank.stream("main"), rank.host("dp_cpu").size - 1
         buffer = main.alloc(8, "int32", "check.buffer")
         for version in (step, step + 1)[: 1 + (step == ODD and rank.rank == last)]:
@@ -113,7 +113,7 @@ class PartsByStep(Program[Mapping[str, Any]]):
         buffer.free()
 
     async def twice(self, rank: Rank, step: int) -> None:
-        """Await a host collective and a read a second time."""
+        """Awaits a host collective and a read a second time."""
         work = rank.host("dp_cpu").all_reduce(_mine(rank, step), site="check.once")
         await work
         rank.decide("awaited.again", await _again(work), "dp_cpu")
@@ -126,22 +126,22 @@ class PartsByStep(Program[Mapping[str, Any]]):
 
 
 def fill(buffer: Any, value: int) -> None:
-    """Kernel: the same value everywhere."""
+    """A kernel that writes the same value everywhere."""
     buffer[:] = value
 
 
 def copies(source: Any, target: Any) -> None:
-    """Kernel: what it was given to read."""
+    """A kernel that copies its input."""
     target[:] = source
 
 
 def scribble(source: Any, target: Any) -> None:
-    """A kernel that no backend may accept."""
+    """A kernel that writes to its input, which a backend must refuse."""
     source[:] = 0
 
 
 def copies_and_returns(source: Any, target: Any) -> Any:
-    """Another one."""
+    """A kernel that returns a value, which a backend must refuse."""
     target[:] = source
     return 0
 

@@ -1,4 +1,5 @@
-"""Hypothesis strategies for scenarios of any protocol: write the property, and Hypothesis looks for what breaks it.
+"""Hypothesis strategies for scenarios of any protocol: a test states a property, and Hypothesis searches for a
+violation.
 
     @given(scenarios(protocol="waves", max_faults=0))
     def test_a_healthy_protocol_never_hangs(scenario):
@@ -6,12 +7,12 @@
 
     scenarios(protocol="waves", params={"steps": st.just(2)})
 
-The parameters of a program that has `Params` come from its model (`dpsim.testing.models`). Faults and delays lie at ops
-that a healthy run of the same world makes; the strategy makes that run on the simulation. A package with parameters of
-another kind brings a strategy of the same name (entry point group `dpsim.strategies`).
+For a program with `Params`, the strategy draws the parameters from its model (`dpsim.testing.models`). It plants faults
+and delays at ops that a healthy run of the same world makes, so it first makes that run on the simulation. A package
+with other parameters provides its own strategy `scenarios` by an entry point in the group `dpsim.strategies`.
 
-Hypothesis draws neither schedules nor seeds: `holds` explores the schedules. So a failure is a function of its
-scenario, and Hypothesis shrinks it to the smallest one.
+Hypothesis draws neither schedules nor seeds, because `holds` explores the schedules. So a failure depends only on the
+scenario, and Hypothesis can shrink it.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ if TYPE_CHECKING:
 KINDS = ("skip", "repeat", "die")
 
 MOST_OPS = 2_000
-"""Of a rank, in the run that finds ops: a program that does not end has enough of them."""
+"""The most ops of a rank in the run that finds ops. A program without an end reaches this bound."""
 
 
 def scenarios(*, protocol: str | None = None, **more: Any) -> st.SearchStrategy[Scenario]:
-    """Scenarios of a protocol, with nothing expected of them.
+    """Returns a strategy for scenarios of a protocol. The scenarios have no expectation.
 
-    Of a program with `Params`: `form`, `variant`; `params`, strategies for single parameters; `max_faults` (1) and
-    `max_delays` (0); `kinds` of faults: skip, repeat, die. Of any other program, and without a protocol, what the
-    package with its parameters takes.
+    For a program with `Params`, the arguments are `form`, `variant` and `params` (strategies for single parameters).
+    Also `max_faults` (1), `max_delays` (0), and `kinds` of faults: skip, repeat, die. For any other program, and
+    without a protocol, the arguments are those of the package with its parameters.
 
     Raises UnknownName for a protocol that is not registered.
     """
@@ -70,7 +71,7 @@ def with_params(
     max_delays: int = 0,
     kinds: Sequence[str] = KINDS,
 ) -> Scenario:
-    """Scenarios of a program that has `Params`."""
+    """Draws scenarios of a program with `Params`."""
     program = registry.protocol(protocol).program
     model: Any = program.Params
     drawn = draw(params_of(model, params))
@@ -90,7 +91,7 @@ def with_params(
 
 
 def _places(scenario: Scenario) -> list[Place]:
-    """The ops of one run without faults."""
+    """Returns the ops of a run without faults."""
     from dpsim.campaign.subject import Subject
     from dpsim.campaign.swarm import places
     from dpsim.sim.backend import SimBackend
@@ -102,7 +103,9 @@ def _places(scenario: Scenario) -> list[Place]:
 
 @st.composite
 def _faults(draw: st.DrawFn, places: Sequence[Place], most: int, kinds: Sequence[str]) -> list[dict[str, Any]]:
-    """Which kinds are possible in this example is drawn first, and noted (`dpsim.scenario.swarm` says why)."""
+    """Draws the kinds that are possible in this example first, and prints them (`dpsim.scenario.swarm` explains
+    why).
+    """
     possible = [kind for kind in kinds if draw(st.booleans())] or list(kinds[:1])
     if most and currently_in_test_context():
         note(f"faults that were possible: {', '.join(possible)}")

@@ -1,4 +1,4 @@
-"""`check_backend`: the cases of `dpsim.testing.cases`, one after the other, on one backend."""
+"""`check_backend`: runs the cases of `dpsim.testing.cases` on a backend, one after the other."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from dpsim.testing.fault_cases import CONFORMANCE
 
 
 def check_backend(backend: str | Backend, *, size: int = 2, only: str | Iterable[str] | None = None) -> None:
-    """Run the cases, or those named in `only`, with `size` ranks, on a backend or on the installed one of that name.
+    """Runs the cases, or those named in `only`, with `size` ranks. `backend`: an object, or the name of an installed
+    backend.
 
     Raises AssertionError at the first broken rule, and BackendUnavailable if the backend cannot run `size` ranks here.
-    Raises ValueError for fewer than two ranks, KeyError for an unknown case. The caller closes the backend.
+    Raises ValueError for fewer than two ranks, and KeyError for an unknown case. The caller closes the backend.
     """
     if size < 2:
         raise ValueError(f"size is {size}, but what ranks do to one another takes at least 2")

@@ -1,4 +1,4 @@
-"""Does a program of torch.distributed hold, whatever the schedule? One call for a test.
+"""`torch_holds`: checks in a test that a program of torch.distributed holds in every schedule that it explores.
 
     from dpsim.testing import torch_holds
 
@@ -10,7 +10,7 @@
 
     torch_holds("train.py", ranks=2, args=["--steps", "3"], order="nccl")
 
-The function runs in other processes. There its module is imported anew, and nothing of the test around it is seen.
+The function runs in other processes, which import its module again. So it does not see the state of the test.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def torch_holds(
     schedules: int = 300,
     strategy: str = "portfolio",
 ) -> Explored:
-    """Explore a function of a module, or a script, as `holds` explores a scenario. `args`: of the command line;
-    `faults`: as in a scenario file.
+    """Explores a function of a module, or a script, as `holds` explores a scenario.
 
-    Raises what `holds` raises; TypeError for a function that other processes cannot find by its name.
+    `args`: the arguments on the command line. `order`: gloo or nccl. `faults`: as in a scenario file. Raises what
+    `holds` raises, and TypeError for a function that other processes cannot find by its name.
     """
     __tracebackhide__ = True
     from dpsim.campaign.properties import holds
@@ -54,7 +54,9 @@ def torch_holds(
 
 
 def target_of(main: Callable[..., Any]) -> str:
-    """The file and the name of a function. Raises TypeError."""
+    """Returns the file and the name of a function, such as "train.py:main". Raises TypeError if it is no function of a
+    module.
+    """
     name = getattr(main, "__qualname__", "")
     file = inspect.getsourcefile(main)
     if not name.isidentifier() or file is None:

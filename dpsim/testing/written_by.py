@@ -1,7 +1,7 @@
-"""Which line of a program made a call, and which calls write a record.
+"""Finds the source line that made a call, and the calls that may write a record.
 
 line_of(raw)            # 'group.barrier(site="agree")'
-calls_of(raw)           # "barrier", as a pattern: the line has to call that
+calls_of(raw)           # "barrier", a pattern that the line must match
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ CALLS = {
     "wait": "wait|wait_stream|replay",
     "watch": "watch",
 }
-"""Kind of record -> the calls of the contract that write it; a collective or transfer is named as its call is. The
-records of a replay have the lines of the capture.
+"""Maps a kind of record to the calls that write it. The record of a collective or transfer has the name of its call.
+The records of a replay have the lines of the capture.
 """
 
 
 def calls_of(raw: RawRecord) -> str:
-    """Those that write such a record, as a pattern."""
+    """Returns the calls that write such a record, as a regular expression."""
     kind, fields = raw[KIND], raw[WHERE + 1 :]
     if kind == "kept":
         kind, fields = raw[KEPT_CALL], raw[KEPT_FIELDS]
@@ -52,7 +52,7 @@ def calls_of(raw: RawRecord) -> str:
 
 
 def line_of(raw: RawRecord) -> str:
-    """The source at the record's place; "" if there is none."""
+    """Returns the source line at the record's place, or ""."""
     path, _, number = raw[WHERE].rpartition(":")
     module = sys.modules.get(path.removesuffix(".py").replace("/", "."))
     source = getattr(module, "__file__", None) or ""

@@ -1,9 +1,10 @@
-"""One thread of a rank, from its first message to its end: each message becomes a call of the contract.
+"""Reads the messages of one thread of a rank's process, and makes a call of dpsim's interface for each of them.
 
     await Conversation(rank, RankProcess(rank, job, "gloo", silence=60), loops=True).hold()
 
-The process runs ahead until it asks. A call that it waits for is awaited here, and the answer goes back. When the run
-ends, or the rank dies in it, the process ends too. A thread that the process starts has its own conversation, as a
+The process of the rank sends messages and continues until it needs an answer, for example the result of a collective.
+The conversation awaits the call, then it sends the answer. When the run ends or a fault kills the rank, the
+conversation ends the process. If the process starts a thread, that thread has its own conversation, which runs in a
 host thread of the rank (`dpsim.torch.threads`).
 """
 
@@ -29,15 +30,15 @@ from dpsim.torch.store_calls import StoreMessages
 from dpsim.torch.threads import HeldThreads, ThreadMessages
 
 FILE = "file:"
-"""Begins the probe of a file that a rank wrote."""
+"""The prefix of a probe that names a file which a rank wrote. A probe is a record that the rank writes."""
 POLL = "is_completed"
-"""The probe of a rank that asks whether a call is over."""
+"""The probe that the rank writes when the program calls `Work.is_completed`."""
 PARTS = ("", ".alloc", ".fill", ".join", ".left", ".members")
-"""Ends of sites: the calls of the contract that one call of torch becomes lie at the same place."""
+"""The suffixes of sites. One call of torch becomes several calls of dpsim, which share its place in the source."""
 
 
 class RankProcess:
-    """The process of a rank, and what its threads share. `over`: its program has ended."""
+    """The process of a rank, shared by the conversations of its threads. `over`: the user's program has ended."""
 
     def __init__(self, rank: Rank, job: RanksJob, order: str, silence: float, aborts: bool = False) -> None:
         self.job = job
@@ -50,7 +51,9 @@ class RankProcess:
         self.over = False
 
     def begin(self, rank: int) -> None:
-        """Take the process."""
+        """Takes a child for global rank `rank` from the warm parent, and sets the time-out of its pipe to `silence`
+        seconds.
+        """
         self.seat = nursery().seat(self.job, rank)
         self.seat.pipe.end.settimeout(self.silence)
 
@@ -60,7 +63,7 @@ class RankProcess:
 
 
 class Conversation(ThreadMessages, StoreMessages):
-    """What dpsim and a thread of the process of a rank say to each other."""
+    """The conversation with one thread of a rank's process. Each method `on_NAME` handles the message NAME."""
 
     def __init__(self, rank: Rank, process: RankProcess, loops: bool, name: str = MAIN) -> None:
         self.rank = rank
@@ -71,7 +74,7 @@ class Conversation(ThreadMessages, StoreMessages):
         self.calls, self.stores, self.threads = process.calls, process.stores, process.threads
 
     async def hold(self) -> None:
-        """Until the program of the process has ended. Raises what it raised."""
+        """Runs until the user's program has ended. Raises the error that ended the program or its process."""
         self.rank.step = 0
         self.process.begin(self.rank.rank)
         try:
@@ -80,7 +83,7 @@ class Conversation(ThreadMessages, StoreMessages):
             self.process.leave()
 
     async def go_on(self) -> None:
-        """Until the program of the thread has ended."""
+        """Handles the messages of this thread until the thread or the program has ended."""
         while not (self.over or self.process.over):
             message, blocks = self._heard()
             if self.over:
@@ -96,7 +99,9 @@ class Conversation(ThreadMessages, StoreMessages):
                 self._answer(True)
 
     def _heard(self) -> tuple[Any, list[bytes]]:
-        """The next message of the process. Raises what its end was."""
+        """Returns the next message and its blocks. Raises an error that describes how the process ended, if it ended
+        early.
+        """
         rank, process = self.rank.rank, self.process
         try:
             return process.seat.pipe.receive()
@@ -123,7 +128,7 @@ class Conversation(ThreadMessages, StoreMessages):
             pipe.send(message, blocks)
             pipe.flush()
         except wire.Closed:
-            pass  # how it ended, the next message says
+            pass  # the next read finds out how the process ended
 
     # ---- messages
 
@@ -155,7 +160,7 @@ class Conversation(ThreadMessages, StoreMessages):
         try:
             over = await self.calls.query(number, site)
         except Aborted:
-            over = True  # the wait raises
+            over = True  # the wait raises the error
         self._answer(over)
 
     async def on_within(self, number: int, ns: int, site: str) -> None:
@@ -205,14 +210,16 @@ class Conversation(ThreadMessages, StoreMessages):
         raise not_covered(text, _chain(chain))
 
     async def beside(self, name: str) -> None:
-        """The conversation with another thread: it may go on, and then speaks."""
+        """Runs the conversation with the new thread `name`. Its first answer lets the thread begin."""
         other = Conversation(self.rank, self.process, self.loops, name)
         other._answer(True)
         await other.go_on()
 
 
 def _chain(sent: list[Any]) -> Chain:
-    """Functions and places, as they were sent. Raises Garbled."""
+    """Returns the chain of calls, pairs of function and place, that a message has. Raises wire.Garbled if it has
+    another form.
+    """
     try:
         return tuple([(str(function), str(place)) for function, place in sent])
     except (TypeError, ValueError):
@@ -224,7 +231,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _call(name: str, about: dict[str, Any]) -> TorchCall:
-    """A call as it was sent. Raises Garbled."""
+    """Returns the call that a "start" message describes. Raises wire.Garbled if an item has another type."""
     if "site" not in about or not all(isinstance(one, ABOUT.get(key, ())) for key, one in about.items()):
         raise wire.Garbled(f"the call {name} with {str(about)[:200]} has another form")
     items: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in about.items()}

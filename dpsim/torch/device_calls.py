@@ -1,7 +1,8 @@
-"""Calls in NCCL's order: each group has a stream, on which its calls run one after the other.
+"""Makes the calls of a rank as NCCL does: each communicator has a stream, on which its calls run one after the other.
 
-Transfers outside of a batch have a communicator and a stream for each pair, as in NCCL's process group. `wait` reads
-the result, so it holds the host; on hardware it orders the current stream alone. NCCL knows no tags.
+A send or receive outside of a batch runs on a communicator and a stream for that pair of ranks, as in torch's
+ProcessGroupNCCL. `wait` reads the result, so it blocks the host. On hardware, `Work.wait` only makes the current stream
+wait. NCCL has no tags, so this module ignores the tag of a call.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dpsim.torch.lowered import REDUCTIONS, Lowered, TorchCall, lower
 
 
 class Begun:
-    """A call on a stream: the event behind it, and the buffer that it fills."""
+    """A call on a stream: the event that the rank recorded behind it, and the buffer with its result."""
 
     def __init__(self, lowered: Lowered, buffer: Buffer | None, site: str, kind: str) -> None:
         self.lowered, self.buffer, self.site, self.kind = lowered, buffer, site, kind
@@ -29,28 +30,28 @@ class Begun:
 
 
 Batch: TypeAlias = tuple[str, AbstractContextManager[None], list[Begun]]
-"""The group of a batch, what ends it, and its transfers so far."""
+"""An open batch: the name of its group, the context manager that closes it, and its sends and receives so far."""
 
 
 class DeviceCalls:
-    """The calls of one rank that were put on streams."""
+    """The calls that one rank has put on streams. `HostCalls` has the same methods."""
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self.begun: dict[int, Begun] = {}
         self.begun_by: dict[int, tuple[str, str]] = {}
-        """None: what a rank puts on a stream, it need not wait for."""
+        """Always empty here, because a rank need not wait for work on a stream. `HostCalls` fills it."""
         self.waiting: dict[str, str] = {}
-        """By thread: the kind of group in whose call it stands."""
+        """Maps a thread to the communicator in whose call it waits."""
         self.made: dict[str, DeviceCommunicator] = {}
-        """The groups that the rank has made."""
+        """The process groups that the program made during the run."""
         self.used: set[str] = set()
-        """Kinds of communicators on which it made calls."""
+        """The names of the communicators that the rank has used."""
         self._batches: dict[str, Batch] = {}
-        """The batch that a thread has open, by its name."""
+        """Maps a thread to its open batch."""
 
     def start(self, number: int, group: str, call: TorchCall, block: bytes) -> None:
-        """Put a call on the stream of its group, or of its pair. Raises what torch raises for a reduction of bits."""
+        """Puts a call on the stream of its group or pair. Raises the RuntimeError of NCCL for a bitwise reduction."""
         if REDUCTIONS.get(call.reduce) in BITWISE:
             text = f"Cannot use ReduceOp.{call.reduce.upper()} with NCCL"
             raise raised_elsewhere("RuntimeError", text, told.get(call.site, ()))
@@ -78,9 +79,9 @@ class DeviceCalls:
             raise NewGroup(kind, members) from None
 
     def _put(self, on: DeviceCommunicator, stream: Stream, lowered: Lowered, call: TorchCall) -> Buffer | None:
-        """The buffer that has the result; None for a call that gives none."""
+        """Puts the call on `stream`. Returns the buffer with its result, or None for a call without a result."""
         name, more, site = lowered.name, lowered.more, call.site
-        if name == "barrier":  # torch's NCCL group reduces one element
+        if name == "barrier":  # torch's ProcessGroupNCCL implements a barrier as an all_reduce of one element
             on.all_reduce(self._given(stream, np.zeros(1, np.int32), "int32", site), stream, site=site)
             return None
         if name == "recv":
@@ -113,23 +114,25 @@ class DeviceCalls:
         return stream.alloc(lowered.elements, lowered.dtype, f"{site}.alloc")
 
     def _given(self, stream: Stream, array: Any, dtype: DType, site: str) -> Buffer:
-        """A buffer with these elements."""
+        """Returns a new buffer that a kernel on `stream` fills with the elements of `array`."""
         buffer = stream.alloc(array.size, dtype, f"{site}.alloc")
         text = array.tobytes().decode("latin-1")
         stream.launch(f"{site}.fill", fill, writes=[buffer], args=(text,))
         return buffer
 
     async def query(self, number: int, site: str) -> bool:
-        """Whether a call is over. One of a batch that was not sent off is not."""
+        """Returns whether a call is over. A call in a batch that the rank has not closed is not over."""
         event = self.begun[number].event
         return event is not None and await event.query(site)
 
     async def within(self, number: int, ns: int, site: str) -> bool:
-        """No time-out passes here: NCCL ends the process then, which is no exception of the program."""
+        """Returns True, because no time-out passes here. NCCL ends the process at a time-out, so no program can catch
+        it.
+        """
         return True
 
     async def wait(self, number: int, site: str) -> tuple[int | bool, list[bytes]]:
-        """The blocks of a call's result."""
+        """Blocks until the call is over. Returns True and the blocks of its result."""
         begun = self.begun.pop(number)
         assert begun.event is not None
         thread = self.rank.thread
@@ -142,7 +145,7 @@ class DeviceCalls:
         return True, begun.lowered.blocks(result)
 
     def batch(self, group: str) -> None:
-        """A batch of transfers begins, or ends (an empty name)."""
+        """Opens a batch of sends and receives on `group`. An empty name closes the batch of this thread."""
         if group:
             stream = self.rank.stream(group)
             within = self._group(group).coalesced(stream)
@@ -156,13 +159,13 @@ class DeviceCalls:
                 one.event = event
 
     async def make(self, kind: str, ranks: tuple[int, ...], site: str) -> None:
-        """Make a group: its members meet, as those of torch.distributed.new_group do on its store."""
+        """Makes a process group. All its members wait for each other, as they do on the store in `new_group`."""
         name = name_of(kind)
         await self.rank.group(name, ranks, device=True, site=site)
         self.made[kind] = self.rank.device(name)
 
     def abort(self, kind: str, site: str) -> None:
-        """Abort a group, and those of its pairs."""
+        """Aborts a group and the communicators of its pairs."""
         for one in [kind, *sorted(one for one in self.used if one.startswith(f"{kind}:"))]:
             self._group(one).abort(site=site)
 
@@ -172,5 +175,5 @@ class DeviceCalls:
 
 
 def fill(out: Any, text: str) -> None:
-    """The kernel that puts elements into a buffer."""
+    """The kernel that writes elements into a buffer. `text`: their bytes, one character a byte."""
     out[:] = np.frombuffer(text.encode("latin-1"), out.dtype)

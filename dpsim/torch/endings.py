@@ -1,11 +1,12 @@
-"""How a rank's process ends, other than by the end of its program.
+"""Translates the end of a rank's process into the finding that dpsim reports, unless the program ended normally.
 
     raised in its program       CRASH with the name and the place of the exception
     sys.exit(3), os._exit(3)    CRASH:EXITED, with the code
     a signal                    CRASH:KILLED, with its name
     nothing for too long        CRASH:SILENT: it computes, or waits for what is not simulated
 
-What the machine does to a process is no verdict (`dpsim.backend.journal.trouble`): that run is lost.
+A signal from outside, for example from the kernel when memory runs out, says nothing about the program. So dpsim raises
+`Lost` and gives no verdict for that run. `dpsim.backend.journal.trouble` lists the signals that do count.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dpsim.torch.nursery import HowEnded
 
 
 def of_process(rank: int, how: HowEnded) -> Elsewhere | None:
-    """What a process did whose pipe closed; None if it ended well. Raises Lost."""
+    """Returns the error for a process that closed its pipe, or None if it ended with code 0. Raises Lost."""
     name = signal.Signals(how.signal).name if how.signal else ""
     if name and name not in FAULTS:
         raise Lost(f"the process of rank {rank} was ended from outside ({name}); is there memory for all ranks?")
@@ -34,6 +35,6 @@ def exited(rank: int, code: int, calls: Chain) -> Elsewhere:
 
 
 def silent(rank: int, seconds: float) -> Elsewhere:
-    """A process that made no call for so long."""
+    """Returns the error for a process that made no call for `seconds` seconds."""
     said = f"rank {rank} made no call for {seconds:g} s: it computes, or waits for what dpsim does not simulate"
     return raised_elsewhere("Silent", said, ())

@@ -1,11 +1,14 @@
-"""The communicators of tags and pairs, found by running a program: a world names them before a run.
+"""Runs a program to find the communicators that it uses implicitly: those of its tags and of its pairs of ranks.
 
     found_by_running(program, prepared)     # (("world", (0, 1)), ("world#5", (0, 1)))
 
-Transfers with a tag go out on another communicator. So do in NCCL's order those of a pair that are not batched. Ranks
-use such a communicator without a call that makes it, so their members never meet in one, and `Rank.group` makes none.
-A run that uses one which its world does not have is broken off, and made again with it. One that only some schedule
-uses is not found so: that run is lost, and the next one knows it. Groups that the program makes need no such run.
+In this model, gloo uses another communicator for each tag, and NCCL one for each pair whose transfers are not batched.
+Ranks use such a communicator without a call that creates it, so `Rank.group` cannot create it during the run. The world
+(the ranks and communicators of a run) therefore has to list it before the run starts.
+
+If a run uses a communicator that its world lacks, dpsim aborts the run, adds the communicator and runs the program
+again. If only a later schedule uses one, that run is lost, and the next command includes it. Groups that the program
+makes with `new_group` need no such run.
 """
 
 from __future__ import annotations
@@ -25,34 +28,37 @@ if TYPE_CHECKING:
     from dpsim.torch.program import TorchPrepared, TorchProgram
 
 Found: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
-"""Kinds of groups, and their members as global ranks."""
+"""Communicators, each with its members as global ranks. `THREADS` and `ABORTS` are entries without members."""
 
 MOST_RUNS = 200
 
 missing: dict[str, tuple[int, ...]] = {}
-"""Groups that a run used and its world does not have."""
+"""Communicators that a run used and its world lacks."""
 uncovered: list[str] = []
-"""Calls of a run that dpsim does not simulate."""
+"""Calls of a run that dpsim does not simulate, each with its place."""
 
 _known: dict[Any, tuple[Found, bool]] = {}
 
 
 THREADS, ABORTS = "threads", "aborts"
-"""Stand among the groups where threads of a rank make calls, and where ranks abort groups."""
+"""Two entries of `Found`: a second thread of a rank makes calls; a rank aborts a process group."""
 _NEEDS = {THREADS: "calls of a second thread", ABORTS: "an abort of a group"}
 SAYS, CALLS = "says", "calls"
 started: list[str] = []
-"""What a run had of these: its ranks started threads (SAYS), or threads that are held made calls (CALLS)."""
+"""What the threads of a run did. SAYS: a rank started a thread. CALLS: a thread other than the main thread made a call.
+"""
 
 
 def not_covered(text: str, calls: Chain) -> Elsewhere:
-    """What a call raises that dpsim does not simulate: its name, and the user's line."""
+    """Returns the error for a call that dpsim does not simulate. `calls`: the user's frames. Notes it in
+    `uncovered`.
+    """
     uncovered.append(f"{calls[0][1]}: {text}" if calls else text)
     return raised_elsewhere("NotCovered", text, calls)
 
 
 class NewGroup(Lost):
-    """A run used a communicator of a tag or pair that its world does not have."""
+    """A run used a communicator that its world lacks, or one of `THREADS` and `ABORTS` for the first time."""
 
     def __init__(self, kind: str, ranks: tuple[int, ...]) -> None:
         said = _NEEDS.get(kind, kind)
@@ -61,10 +67,11 @@ class NewGroup(Lost):
 
 
 def found_by_running(program: TorchProgram, prepared: TorchPrepared) -> tuple[Found, bool]:
-    """The groups, and whether rounds of the user's loops are steps. Raises Unsuitable for a program that makes a call
-    which is not covered, and Lost.
+    """Returns the communicators, and whether rounds of the user's loops can be steps.
+
+    Raises Unsuitable for a program that makes a call which dpsim does not simulate, NoTorch without torch, and Lost.
     """
-    nursery()  # where there is no torch, that is the error
+    nursery()  # raises NoTorch
     about = Path(prepared.job.file).stat()
     key = prepared.job, prepared.order, about.st_mtime_ns, about.st_size
     known = _known.get(key)
@@ -90,7 +97,7 @@ def _found(program: TorchProgram, prepared: TorchPrepared, groups: Found) -> tup
             if run.lost:
                 raise Lost(run.lost)
             if (THREADS, ()) not in groups and not run.finished and SAYS in started:
-                before, groups = groups, (*groups, (THREADS, ()))  # a thread may have been too late to be seen
+                before, groups = groups, (*groups, (THREADS, ()))  # after a hang, a thread may call yet
             elif before and CALLS not in started:
                 return before, alike(run)
             else:
@@ -100,10 +107,11 @@ def _found(program: TorchProgram, prepared: TorchPrepared, groups: Found) -> tup
 
 
 def alike(run: Run) -> bool:
-    """Whether ranks that meet are in the same round of their loops, so that rounds can be steps.
+    """Returns whether ranks that meet in a collective are in the same round of their loops, so that rounds can be
+    steps.
 
-    In a run that stands still some rank may have left out a call, and meets the others a round too early from then on.
-    So there two differences of members may occur, first of all none.
+    In a run that hangs, one rank may have skipped a call. From then on that rank meets the others one round too early.
+    So for such a run the members may differ in one constant way besides the equal rounds at the beginning.
     """
     calls: defaultdict[str, list[list[int]]] = defaultdict(list)
     for journal in run.journals:

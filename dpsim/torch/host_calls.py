@@ -1,4 +1,4 @@
-"""Calls in gloo's order: each is made on the host, and awaited when the rank waits."""
+"""Makes the calls of a rank as gloo does: on the host. The conversation awaits a call when the rank waits for it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from dpsim.torch.lowered import Lowered, TorchCall, lower
 
 
 class HostCalls:
-    """The calls of one rank that were started."""
+    """The calls that one rank has started on the host. `DeviceCalls` has the same methods."""
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self.works: dict[int, tuple[Any, Lowered, str]] = {}
         self.begun_by: dict[int, tuple[str, str]] = {}
-        """Of those that no thread waits for: the thread that made the call, and the kind of group."""
+        """Maps each call for which no thread waits to the thread that made it and its communicator."""
         self.waiting: dict[str, str] = {}
-        """By thread: the kind of group in whose call it stands."""
+        """Maps a thread to the communicator in whose call it waits."""
         self.made: dict[str, HostCommunicator] = {}
-        """The groups that the rank has made."""
+        """The process groups that the program made during the run."""
         self.used: set[str] = set()
-        """Kinds of communicators on which it made calls."""
+        """The names of the communicators that the rank has used."""
 
     def start(self, number: int, group: str, call: TorchCall, block: bytes) -> None:
-        """Start a call on a group."""
+        """Starts a call on `group`. Its tag selects the communicator. Raises NewGroup if the world lacks that
+        communicator.
+        """
         kind = f"{group}#{call.tag}" if call.tag else group
         try:
             communicator = self._group(kind)
@@ -48,7 +50,9 @@ class HostCalls:
         return getattr(communicator, lowered.name)(lowered.array, **lowered.more, site=site)
 
     async def wait(self, number: int, site: str) -> tuple[int | bool, list[bytes]]:
-        """The blocks of a call's result; before these the rank that sent, if the call did not name it."""
+        """Blocks until the call is over. Returns the sender, or True if the call named it, and the blocks of the
+        result.
+        """
         thread = self.rank.thread
         work, lowered, self.waiting[thread] = self.works.pop(number)
         del self.begun_by[number]
@@ -59,24 +63,24 @@ class HostCalls:
         return True, lowered.blocks(result)
 
     async def query(self, number: int, site: str) -> bool:
-        """Whether a call is over."""
+        """Returns whether a call is over."""
         over: bool = await self.works[number][0].query(site)
         return over
 
     async def within(self, number: int, ns: int, site: str) -> bool:
-        """Whether a call is over before the time is up."""
+        """Blocks until the call is over or `ns` nanoseconds have passed. Returns whether the call is over."""
         over: bool = await self.works[number][0].within(ns, site)
         return over
 
     def batch(self, group: str) -> None:
-        """gloo batches nothing."""
+        """Does nothing, because gloo has no batches."""
 
     async def make(self, kind: str, ranks: tuple[int, ...], site: str) -> None:
-        """Make a group: its members meet, as gloo's do."""
+        """Makes a process group. All its members wait for each other, as they do in gloo."""
         self.made[kind] = await self.rank.group(name_of(kind), ranks, site=site)
 
     def abort(self, kind: str, site: str) -> None:
-        """Abort a group, and those of its tags."""
+        """Aborts a group and the communicators of its tags."""
         for one in [kind, *sorted(one for one in self.used if one.startswith(f"{kind}#"))]:
             self._group(one).abort(site=site)
 
@@ -86,7 +90,7 @@ class HostCalls:
 
 
 def name_of(kind: str) -> str:
-    """The name of a group that ranks made: its word, without the members.
+    """Returns the name of a group that the program made, without its members.
 
     >>> name_of("g1[0,1]"), name_of("world")
     ('g1', 'world')

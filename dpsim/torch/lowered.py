@@ -1,11 +1,12 @@
-"""A call of torch as a call of the contract: which one it is, with what elements, and how its result becomes a block.
+"""Translates a call of torch into a call of a dpsim communicator, and its result into the bytes that the rank receives.
 
     lowered = lower(call, block, members, own)
-    lowered.name, lowered.array, lowered.more       # what a communicator is called with
-    lowered.blocks(result)                          # what the rank gets
+    lowered.name, lowered.array, lowered.more       # the method of the communicator, and its arguments
+    lowered.blocks(result)                          # the bytes for the rank
 
-Each call of torch on a group is the one of the contract with the same name, element type and reduction. A member of a
-scatter that is no root has no elements to bring, so it brings zeros, of which nothing is read.
+Each call of torch on a group becomes the call of dpsim with the same name, element type and reduction. In a scatter
+only the root sends elements. dpsim requires an array from every member, so the other members pass zeros, which no rank
+reads.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ REDUCTIONS: dict[str, ReduceOp] = {
     "bor": "bor",
     "bxor": "bxor",
 }
-"""The contract's name of a reduction, by torch's."""
+"""Maps torch's name of a reduction to dpsim's name."""
 
 
 class TorchCall(NamedTuple):
-    """What a rank asks for. `root`, `peer`: global ranks. `sent`, `received`: elements to and from each member of an
-    all_to_all. `elements`: those that the rank brings; of a scatter those that the root brings, and of a recv those
-    that it gets.
+    """A call that a rank made. `root`, `peer`: global ranks. `sent`, `received`: elements to and from each member in an
+    all_to_all.
+
+    `elements`: how many elements the rank sends. For a scatter it is the count that the root sends, for a recv the
+    count that the rank receives.
     """
 
     name: str
@@ -53,7 +56,9 @@ class TorchCall(NamedTuple):
 
 
 class Lowered(NamedTuple):
-    """A call of a communicator. `elements`: of its result, `dtype`: their type. `blocks`: the result as bytes."""
+    """A call of a communicator. `elements`, `dtype`: count and type of its result. `blocks`: turns the result into
+    bytes.
+    """
 
     name: str
     array: Array
@@ -64,7 +69,10 @@ class Lowered(NamedTuple):
 
 
 def lower(call: TorchCall, block: bytes, members: Sequence[int], own: int) -> Lowered:
-    """For the member with global rank `own`. ValueError for a block that is not what the call says."""
+    """Translates `call` for the member with global rank `own`. `block`: the elements that it sends, as bytes.
+
+    Raises ValueError if the length of `block` is no multiple of the element size.
+    """
     array = np.frombuffer(block, numpy_dtype(call.dtype)).copy()
     size, mine = len(members), own == call.root
     if call.name == "scatter" and not mine:
@@ -97,7 +105,7 @@ _MORE: dict[str, tuple[str, ...]] = {
     "send": ("to",),
     "recv": ("source",),
 }
-"""What a communicator is called with besides the elements."""
+"""The arguments of each call besides the elements."""
 
 
 def _block(result: Array) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""What a rank's process says to dpsim: one form for each message. The answers are in `dpsim.torch.child.pipe`."""
+"""Lists the messages that a rank's process sends to dpsim. `dpsim.torch.child.pipe` lists dpsim's answers."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ FORMS: dict[str, Form] = {
     "raised": (str, str, list),
     "uncovered": (str, list),
 }
-"""By name: the types of the items."""
+"""Maps the name of a message to the types of its items."""
 
 PLAIN_CALLS = ("start", "set", "batch", "close", "decide", "lost", "abort")
-"""Those that a process asks nothing by, unless its threads are held: then it goes on behind the call."""
+"""Messages for calls that need no answer. If dpsim schedules the threads of the process, it answers them with True."""
 
 ABOUT: dict[str, type] = {
     "site": str,
@@ -56,4 +56,4 @@ ABOUT: dict[str, type] = {
     "sent": list,
     "received": list,
 }
-"""What a `start` says of its call."""
+"""The types of what a "start" message tells about its call."""

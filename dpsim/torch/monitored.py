@@ -1,11 +1,11 @@
-"""`monitored_barrier`: rank 0 of a group learns which ranks have not come in time, and raises with their names.
+"""`monitored_barrier`: rank 0 of a group raises an error that names the ranks which did not arrive before the time-out.
 
-    rank 1, 2, ...      send "came" to rank 0, and wait for its answer
-    rank 0              takes these messages one after the other; then it answers all, or raises and answers that
+    rank 1, 2, ...      send a message to rank 0, and wait for its answer
+    rank 0              receives these messages one after the other, answers all ranks, and raises if one is missing
 
-The time-out is one of the contract: it passes where nothing else can happen (docs/assumptions.md). The ranks behind the
-absent one get the answer of rank 0 here. On gloo they raise the same when their own time is up.
-Source: torch, ProcessGroupGloo::monitoredBarrier.
+In dpsim, a time-out passes only where nothing else can happen (docs/assumptions.md). Rank 0 also answers the ranks that
+it did not wait for, so they raise at once. On gloo they raise the same error when their own time-out passes. Source:
+torch, ProcessGroupGloo::monitoredBarrier.
 """
 
 from __future__ import annotations
@@ -16,14 +16,20 @@ from dpsim.contract.interface import Rank
 
 
 class MonitoredBarriers:
-    """Those of one rank. It counts them, since the members of a group make them in one order."""
+    """The monitored barriers of one rank. It numbers them, because all members of a group make them in the same
+    order.
+    """
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self._made: defaultdict[str, int] = defaultdict(int)
 
     async def meet(self, group: str, ranks: list[int], ns: int, every: bool, site: str) -> str:
-        """What torch raises on this rank, or an empty text. `every`: rank 0 waits for all, and names all that lack."""
+        """Returns the error text that torch raises on this rank, or an empty text.
+
+        `ranks`: the members, as global ranks. `ns`: the time-out. `every`: rank 0 waits for all members, and names all
+        that are missing.
+        """
         name, own = f"monitored.{group}.{self._made[group]}", self.rank.rank
         self._made[group] += 1
         first, *others = ranks

@@ -1,12 +1,12 @@
-"""The warm parent, as dpsim sees it: a process that has imported torch and forks a child for each rank.
+"""Starts the warm parent: a process that has imported torch and forks a child process for each rank.
 
-    seat = nursery().seat(job, 0)           # starts the ranks of a job together, and hands out one of them
-    seat.pipe                               # the socket on which the rank's process speaks
-    seat.leave()                            # ends the process
+    seat = nursery().seat(job, 0)           # starts the children of all ranks of a job, and returns that of rank 0
+    seat.pipe                               # the socket to the child
+    seat.leave()                            # ends the child
 
-A cold import of torch takes seconds, a fork milliseconds. The parent starts with the first job and lives as long as
-this process. It keeps a few children ready, so those of the next schedule are forked while this one runs. A seat that
-no run took is as new: nothing answered its process yet.
+The import of torch takes seconds, but a fork takes milliseconds. So dpsim starts the warm parent with the first job,
+and keeps it until dpsim's process ends. The warm parent forks a few children in advance, while dpsim explores another
+schedule. A child that no run has taken is still unused, because it has received no answer yet.
 """
 
 from __future__ import annotations
@@ -30,22 +30,25 @@ from dpsim.torch import wire
 
 PARENT = "dpsim.torch.child"
 START_SECONDS = 300.0
-"""For the import of torch, on a machine that does much else."""
+"""How long dpsim waits for the import of torch: a busy machine is slow."""
 LONGEST = 1 << 16
-"""Bytes of a message between dpsim and the parent."""
+"""The largest message between dpsim and the warm parent, in bytes."""
 
 FIXED = {"PYTHONHASHSEED": "0", "TORCHELASTIC_USE_AGENT_STORE": "True"}
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-"""Libraries start no threads. A fork keeps one thread, and what the others held stays locked."""
+"""Environment variables by which numerical libraries start no threads. After a fork, a lock of another thread stays
+locked.
+"""
 
 
 class NoTorch(BadInput):
-    """torch cannot be imported in this environment."""
+    """torch is not installed, or its import fails."""
 
 
 class RanksJob(NamedTuple):
-    """What each rank of a world runs: a script, or a function of a file. `args`: those of the command line. `threads`:
-    threads of its process make calls.
+    """What each rank of a world runs: a script, or a function of a file. `size`: the number of ranks.
+
+    `args`: the arguments on the command line. `threads`: more than one thread of a rank makes calls.
     """
 
     size: int
@@ -56,14 +59,14 @@ class RanksJob(NamedTuple):
 
 
 class HowEnded(NamedTuple):
-    """How a process ended: by a signal, or with an exit code."""
+    """How a process ended: the number of the signal, or 0, and the exit code."""
 
     signal: int
     code: int
 
 
 class Seat:
-    """The process of one rank."""
+    """The child process of one rank."""
 
     def __init__(self, owner: Nursery, process: int, pipe: socket.socket) -> None:
         self._owner = owner
@@ -71,17 +74,17 @@ class Seat:
         self.pipe = wire.Pipe(pipe)
 
     def leave(self) -> None:
-        """End the process. One that has ended already is no error."""
+        """Closes the pipe and ends the process. A process that has already ended is no error."""
         self.pipe.close()
         self._owner.end(self.process)
 
     def how_ended(self) -> HowEnded:
-        """How the process ended, which closed its pipe."""
+        """Returns how the process ended. Call it only after the process has closed its pipe."""
         return self._owner.how_ended(self.process)
 
 
 class Nursery:
-    """A warm parent and its children. Raises NoTorch where there is no torch, and Lost where the parent ends."""
+    """A warm parent and its children. Raises NoTorch without torch, and Lost if the warm parent ends."""
 
     def __init__(self) -> None:
         if importlib.util.find_spec("torch") is None:
@@ -107,11 +110,13 @@ class Nursery:
 
     @property
     def process(self) -> int:
-        """The number of the parent's process."""
+        """The process id of the warm parent."""
         return self._process.pid
 
     def seat(self, job: RanksJob, rank: int) -> Seat:
-        """The process of a rank. All ranks of the job start together; those of another job end."""
+        """Returns the child of global rank `rank`. Starts the children of all ranks of the job, and ends those of other
+        jobs.
+        """
         if (job, rank) not in self._seats:
             self._start(job)
         return self._seats.pop((job, rank))
@@ -132,29 +137,29 @@ class Nursery:
                 seat.pipe.flush()
 
     def warm(self, modules: list[str]) -> None:
-        """Modules that a rank imported: the parent imports them too, and later children have them."""
+        """Sends the names of modules that a rank imported to the warm parent, which imports them for later children."""
         new = [one for one in modules if one not in self._warm]
         self._warm.update(new)
         for at in range(0, len(new), 200):
             self._tell(["warm", new[at : at + 200]])
 
     def end(self, process: int) -> None:
-        """End a child."""
+        """Ends a child."""
         with suppress(Lost):
             self._tell(["end", process])
 
     def how_ended(self, process: int) -> HowEnded:
-        """How a child ended, which has closed its pipe."""
+        """Returns how a child ended. Call it only after the child has closed its pipe."""
         self._tell(["how", process])
         return HowEnded(*self._heard("ended")[1:3])
 
     def empty(self) -> None:
-        """End the children that no run took."""
+        """Ends the children that no run has taken."""
         while self._seats:
             self._seats.popitem()[1].leave()
 
     def close(self) -> None:
-        """End the parent and its children."""
+        """Ends the warm parent and its children."""
         self._seats.clear()
         self._control.close()
         with suppress(subprocess.TimeoutExpired):
@@ -202,11 +207,11 @@ class Nursery:
 
 
 _open: dict[int, Nursery] = {}
-"""That of this process, by its number: a process that was forked gets another one."""
+"""Maps a process id of dpsim to its warm parent, because a fork of dpsim needs another one."""
 
 
 def nursery() -> Nursery:
-    """The one of this process. Raises NoTorch and Lost."""
+    """Returns the warm parent of this process, and starts it at the first call. Raises NoTorch and Lost."""
     own = _open.get(os.getpid())
     if own is None:
         own = _open[os.getpid()] = Nursery()
@@ -221,7 +226,7 @@ def _forget(one: Nursery) -> None:
 
 @atexit.register
 def close() -> None:
-    """End the parent of this process, if there is one."""
+    """Ends the warm parent of this process, if there is one."""
     own = _open.pop(os.getpid(), None)
     if own is not None:
         own.close()

@@ -1,12 +1,13 @@
-"""The protocol `torch`: an unmodified program of torch.distributed, each rank a process.
+"""The protocol `torch`: runs an unmodified program of torch.distributed, each rank in its own process.
 
     torch: {target: train.py, ranks: 4, args: [--steps, "3"], order: nccl}
 
-The target is a script, as torchrun starts it, or a function of a file (`train.py:main`), which gets rank and size. The
-process of a rank sends each call through a pipe (`dpsim.torch.wire`). This program makes the call of the contract, and
-awaits it when the rank does. So faults, delays, kills and every strategy work as with any program.
+The target is a script, as torchrun starts it, or a function of a file (`train.py:main`), which receives the rank and
+the number of ranks. The process of a rank sends each call of torch.distributed through a pipe (`dpsim.torch.wire`).
+This protocol makes the call in the simulation, and awaits it when the process waits. So faults, delays, kills and every
+search strategy work as for any other protocol.
 
-`order` says how calls go out: `gloo` makes them on the host, `nccl` puts them on a stream of their group.
+`order` selects how calls are issued: `gloo` makes them on the host, `nccl` puts them on the stream of their group.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from dpsim.torch.ports import AGENT, serve_agent
 from dpsim.torch.targets import TargetFile, job_of
 
 SHOWN = 3
-"""Files that a proof names."""
+"""How many of the files that ranks wrote a proof names."""
 
 Order = Literal["gloo", "nccl"]
 
 
 class TorchPrepared(NamedTuple):
-    """What a run needs. `groups`: kinds and members, as a run found them. `loops`: whether rounds of the user's loops
-    are steps. `silence`: seconds.
+    """The prepared parameters of a run. `groups`: communicators and their members, from a first run. `loops`: rounds of
+    the user's loops are steps. `silence`: seconds without a call, after which a rank is a finding.
     """
 
     job: RanksJob
@@ -45,23 +46,23 @@ class TorchPrepared(NamedTuple):
 
 
 class TorchParams(BaseModel):
-    """A program of torch.distributed, and how it is run."""
+    """The parameters of a program of torch.distributed."""
 
     target: TargetFile
-    """A script, or a file and a function of it: train.py, train.py:main."""
+    """A script, or a function of a file: train.py, train.py:main."""
     ranks: int = Field(2, ge=1, le=64)
-    """How many processes."""
+    """The number of processes."""
     args: list[str] = Field(default_factory=list, max_length=1_000)
-    """Of the command line."""
+    """The arguments of the script on its command line."""
     order: Order = "gloo"
-    """Calls are made by the host (gloo), or go to streams (nccl)."""
+    """How ranks issue calls: on the host (gloo), or on streams (nccl)."""
     silence: float = Field(60.0, gt=0, le=3_600)
-    """Seconds after which a rank that makes no call is a finding."""
+    """Seconds without a call, after which dpsim reports the rank as a finding."""
 
 
 @register_protocol("torch")
 class TorchProgram(Program[TorchPrepared]):
-    """An unmodified program of torch.distributed, each rank a process."""
+    """Runs an unmodified program of torch.distributed, each rank in its own process."""
 
     Params = TorchParams
     apart = True
@@ -75,7 +76,7 @@ class TorchProgram(Program[TorchPrepared]):
         return params.model_copy(update={"ranks": params.ranks + 1})
 
     def assumes(self, did: Collection[tuple[Any, ...]], prepared: TorchPrepared) -> Sequence[str]:
-        """What stays weaker than torch, and the files that ranks wrote."""
+        """Returns what a proof assumes: where the simulation is weaker than torch, and which files the ranks wrote."""
         files = sorted({fact[1].removeprefix(FILE) for fact in did if fact[0] == "probe" and fact[1].startswith(FILE)})
         named = ", ".join(files[:SHOWN]) + (f" and {len(files) - SHOWN} more" if len(files) > SHOWN else "")
         polls = any(fact[:2] == ("probe", POLL) for fact in did)
@@ -94,11 +95,14 @@ class TorchProgram(Program[TorchPrepared]):
         prepared = TorchPrepared(job_of(params.target, params.ranks, params.args), params.order, params.silence)
         groups, loops = found_by_running(self, prepared)
         prepared = self.heeding(prepared, groups)
-        # How far main's loop is when another thread makes a call hangs on the schedule.
+        # Another thread's call sees a step of main that depends on the schedule, so threaded programs have no loop
+        # steps.
         return prepared._replace(loops=loops and not self.threaded)
 
     def heeding(self, prepared: TorchPrepared, groups: Found) -> TorchPrepared:
-        """With what a run found: groups, and whether threads make calls or ranks abort groups."""
+        """Returns `prepared` with what a first run found: communicators, and whether threads make calls or ranks abort
+        groups.
+        """
         self.threaded = self.ordered_by_objects = (THREADS, ()) in groups
         self.aborts = (ABORTS, ()) in groups
         return prepared._replace(groups=groups, job=prepared.job._replace(threads=self.threaded))

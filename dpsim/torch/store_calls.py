@@ -1,6 +1,6 @@
-"""What a conversation hears of stores: each message becomes a call of a store of the contract.
+"""Handles the messages of a rank about stores (TCPStore and its kind): each becomes a call of a store of dpsim.
 
-The rank joins a store at its first use. The store of the launcher is a service (`dpsim.torch.ports`).
+A rank joins a store at its first use. The store of the launcher is a service (`dpsim.torch.ports`).
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from dpsim.torch.found import NewGroup
 from dpsim.torch.ports import AGENT, PORT
 
 LEFT = ["left"]
-"""The answer to a get with a time-out, where the listener has left."""
+"""The answer to a get with a time-out, if the rank that listened has left."""
 
 
 class StoreMessages:
-    """Messages of stores. `stores`: those that the rank has opened or joined, by port."""
+    """The part of a conversation that handles stores. `stores`: the stores that the rank has opened or joined,
+    by port.
+    """
 
     rank: Rank
     stores: dict[int, Store]
 
     def _answer(self, value: Any, blocks: list[bytes] | None = None) -> None:
-        """Of the conversation that has these messages."""
+        """The conversation implements this method: it sends the answer to the process."""
         raise NotImplementedError
 
     async def on_open(self, port: int, site: str) -> None:
@@ -48,7 +50,7 @@ class StoreMessages:
         if how == "get":
             answer: Any = await store.get(key, site, timeout_ns=value)
             if answer is None and value and await store.delete(f".left.{self.rank.rank}", f"{site}.left") is None:
-                answer = LEFT  # a get alone does not tell that from a time that is up
+                answer = LEFT  # `get` returns None for a time-out, too; `delete` does not
         elif how == "add":
             answer = await store.add(key, value, site)
         elif how == "compare_set":
@@ -63,7 +65,7 @@ class StoreMessages:
             store.close(site)
 
     def _services(self) -> tuple[str, ...]:
-        """The services that the world has."""
+        """Returns the services of the world that a torch program may use: the launcher's store, or none."""
         try:
             self.rank.service(AGENT)
         except KeyError:
@@ -71,12 +73,12 @@ class StoreMessages:
         return (AGENT,)
 
     async def _store(self, port: int, site: str) -> Store:
-        """The store at a port; the rank joins it at its first use. Waits until somebody listens."""
+        """Returns the store at a port, and joins it at its first use. Waits until another rank listens there."""
         store = self.stores.get(port)
         if store is None:
             if port == PORT and AGENT not in self._services():
                 raise NewGroup(AGENT, ())
             store = await self.rank.join_store(0, port, f"{site}.join")
-            assert store is not None  # a join without a time-out ends with a store
+            assert store is not None  # a join without a time-out returns only when it has a store
             self.stores[port] = store
         return store

@@ -1,9 +1,9 @@
-"""What is run: a file, or a function of a file, by the word that a user types.
+"""Parses the target that a user types: a script, or a function of a file.
 
     split("train.py:main")        # ("train.py", "main")
 
-The word of a stranger runs no file. A token that names a target is refused, unless the user of this process named the
-same one (`allow`).
+A replay token may come from another person, and must not make this process run a file. So dpsim refuses a token that
+names a target, unless the user of this process named the same file (`dpsim.scenario.params.files.allow`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FUNCTION = re.compile(r"[A-Za-z_][\w.]*")
 
 
 def split(target: str) -> tuple[str, str]:
-    """File and function; an empty function for a script.
+    """Splits a target into file and function. The function is empty for a script.
 
     >>> split("train.py"), split("a:b/train.py:main")
     (('train.py', ''), ('a:b/train.py', 'main'))
@@ -31,11 +31,11 @@ def split(target: str) -> tuple[str, str]:
 
 
 TargetFile = Annotated[str, OfFolder(lambda target: split(target)[0])]
-"""A target whose file is looked for in the folder of the scenario."""
+"""A target. A relative file starts from the folder of the scenario file."""
 
 
 def job_of(target: str, ranks: int, args: Sequence[str]) -> RanksJob:
-    """The job of a target. Raises Unsuitable for a file that is not there."""
+    """Returns the job of a target, with an absolute path. Raises Unsuitable if the file does not exist."""
     file, function = split(target)
     path = Path(file)
     if not path.is_file():
@@ -44,7 +44,7 @@ def job_of(target: str, ranks: int, args: Sequence[str]) -> RanksJob:
 
 
 def title(target: str) -> str:
-    """A name for the scenario of a target.
+    """Returns a scenario name for a target.
 
     >>> title("a/train.py:main"), title("my script.py")
     ('train.main', 'my_script')

@@ -1,15 +1,17 @@
-"""Threads of a rank's process, as host threads of the rank: what they say to dpsim besides their calls.
+"""Handles the messages of a process whose threads dpsim schedules: each thread of Python is a host thread of the rank.
 
     ["thread", name, daemon, site]      a thread starts another one
-    ["stand", what, ns, site]           it waits for another thread: for a lock, say; `ns`: at most so long, or -1
-    ["let", thread, site]               it lets another one go on
-    ["choose", name, changes, site]     it uses a lock or queue: who does so first is a choice, if one changes it
-    ["joins", thread, site]             it waits for the end of another one
-    ["ended"]                           its program has ended
+    ["stand", what, ns, site]           it waits for another thread, at most `ns` nanoseconds, or without limit if -1
+    ["let", thread, site]               it wakes a waiting thread
+    ["choose", name, changes, site]     it uses a lock or queue: the schedule decides which thread is first
+    ["joins", thread, site]             it waits for the end of another thread
+    ["ended"]                           its function has returned
 
-A thread that stands waits for its own flag, another one each time. Where its time may be up it takes a message.
-A daemon thread that stands so when the main thread ends has ended with it. One that stands in a call then ends when
-nothing else can happen: its rank aborts the group.
+A thread that waits without limit waits on a flag, and a new flag for each wait. A thread that waits with a time-out
+receives from a mailbox, because only a mailbox has time-outs in dpsim.
+
+When the main thread ends, a daemon thread that waits for another thread ends too. If a daemon thread waits in a
+collective, the rank aborts the process group once nothing else can happen.
 """
 
 from __future__ import annotations
@@ -25,12 +27,14 @@ if TYPE_CHECKING:
 
 AT_END = "end"
 LATE_NS = 10**15
-"""A rank whose daemon threads stand in calls waits for them, each rank longer than the one before."""
+"""How many nanoseconds a rank waits for daemon threads in collectives. Each rank adds its own rank, so the order of
+ranks is fixed.
+"""
 
 
 class HeldThreads:
-    """The threads of one rank that are held. `standing`: by name, for what one stands and whether it has a time.
-    `daemons`: the names of daemon threads.
+    """The threads of one rank which dpsim schedules. `standing`: maps a waiting thread to its flag or mailbox, and to
+    whether it has a time-out. `daemons`: the names of daemon threads.
     """
 
     def __init__(self, rank: Rank) -> None:
@@ -40,7 +44,9 @@ class HeldThreads:
         self.daemons: set[str] = set()
 
     async def stand(self, name: str, what: str, ns: int, site: str) -> bool:
-        """Whether another thread let this one go on before its time was up."""
+        """Blocks thread `name` until another thread wakes it or `ns` nanoseconds pass. Returns whether a thread woke
+        it.
+        """
         self.standing[name] = what, ns >= 0
         if ns < 0:
             await self.rank.flag(what).wait(site)
@@ -51,7 +57,7 @@ class HeldThreads:
         return let
 
     def let(self, name: str, site: str) -> None:
-        """Let a thread go on, if its time was not up before."""
+        """Wakes a waiting thread. Does nothing if its time-out has passed."""
         what, timed = self.standing.get(name, ("", False))
         if timed:
             self.rank.send(self.rank.rank, what, 1, site)
@@ -59,13 +65,13 @@ class HeldThreads:
             self.rank.flag(what).set(site)
 
     def let_all(self) -> None:
-        """The main thread has ended: those that wait for another thread end too."""
+        """Wakes all waiting threads, because the main thread has ended: so these threads end too."""
         for name in [*self.standing]:
             self.let(name, AT_END)
 
 
 class ThreadMessages:
-    """What a conversation hears of threads."""
+    """The part of a conversation that handles threads."""
 
     rank: Rank
     process: RankProcess
@@ -74,11 +80,11 @@ class ThreadMessages:
     over: bool
 
     def _answer(self, value: Any, blocks: list[bytes] | None = None) -> None:
-        """Of the conversation that has these messages."""
+        """The conversation implements this method: it sends the answer to the process."""
         raise NotImplementedError
 
     async def beside(self, name: str) -> None:
-        """The conversation with another thread."""
+        """The conversation implements this method: it runs the conversation with thread `name`."""
 
     async def on_threads(self) -> None:
         started.append(SAYS)
@@ -106,13 +112,13 @@ class ThreadMessages:
 
     async def on_joins(self, name: str, site: str) -> None:
         raised = await self.threads.made[name].join(site)
-        if raised is not None:  # dpsim did, and the thread of the process stands for good
+        if raised is not None:  # dpsim's host thread raised, and the thread of the process waits without end
             kind, _, text = raised.partition(": ")
             raise raised_elsewhere(kind, text, ())
         self._answer(True)
 
     async def on_choose(self, name: str, changes: bool, site: str) -> None:
-        flag = self.rank.flag(f"use.{name}")  # nothing waits for it
+        flag = self.rank.flag(f"use.{name}")  # no thread waits for this flag: it only makes the two uses conflict
         if changes:
             flag.clear(site)
         else:
@@ -120,7 +126,7 @@ class ThreadMessages:
         self._answer(True)
 
     async def end_daemons(self) -> None:
-        """The main thread has ended: end daemon threads that stand in calls, when nothing else can happen."""
+        """Aborts the groups in whose calls daemon threads wait. The main thread calls it at its end."""
         if self._in_calls():
             await self.rank.mailbox("daemons").get(AT_END, timeout_ns=LATE_NS + self.rank.rank)
         for kind in self._in_calls():
@@ -129,7 +135,7 @@ class ThreadMessages:
             self.process.calls.abort(kind, AT_END)
 
     def _in_calls(self) -> list[str]:
-        """The groups in whose calls daemon threads stand, or which have calls of theirs under way."""
+        """Returns the communicators in whose calls daemon threads wait, or on which they have open calls."""
         calls = self.process.calls
         threads = [*calls.waiting.items(), *calls.begun_by.values()]
         return sorted({kind for name, kind in threads if name in self.threads.daemons})
@@ -138,10 +144,10 @@ class ThreadMessages:
         self.over = True
 
     async def on_lost(self, text: str, chain: list[Any]) -> None:
-        """A thread raised, and ended by that alone."""
+        """Notes that a thread raised an exception, which ended this thread but not the program."""
         self.rank.probe(f"raised:{self.name}:{text}")
 
     def calls_beside(self, name: str) -> None:
-        """A message came: note a call of a thread that is not main."""
+        """Notes in `started` that a thread other than the main thread made a call. `name`: the message."""
         if self.name != "main" and name in ("start", "group", "store", "set", "open", "join"):
             started.append(CALLS)

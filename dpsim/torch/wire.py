@@ -1,13 +1,13 @@
-"""Messages between dpsim and a process of a rank: plain data, and the bytes of arrays beside it.
+"""Reads and writes messages between dpsim and the process of a rank: JSON, and the bytes of arrays.
 
     pipe = Pipe(socket)
     pipe.send(["wait", 4])
     pipe.flush()
     message, blocks = pipe.receive()
 
-A message is a JSON list whose first item names it. Arrays do not go through JSON: their bytes are blocks behind the
-text. No class of either side crosses the pipe, and nothing that arrives is run. `checked` compares a message with the
-form that its name has; one of another form is a `Garbled`, whichever side sent it.
+A message is a JSON list whose first item is its name. The bytes of arrays follow the JSON text as blocks. The pipe
+carries no pickled objects, and neither side executes what it receives. `checked` compares the types of the items with
+those that the name requires, and raises `Garbled` if they differ.
 
     frame: length of the text, number of blocks, length of each block | the text | the blocks
 """
@@ -22,30 +22,28 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 Form: TypeAlias = tuple[type | tuple[type, ...], ...]
-"""The types of the items of a message behind its name."""
+"""The types of the items of a message after its name."""
 
 HEAD = struct.Struct("<II")
 LENGTH = struct.Struct("<Q")
 MUCH = 1 << 16
-"""Bytes that are read at once, and that do not wait to be written."""
+"""The size of one read, in bytes. A pipe with more unsent bytes than this writes them."""
 LONGEST_TEXT = 1 << 24
 MOST_BLOCKS = 1 << 16
 LONGEST_BLOCK = 1 << 36
-"""Bounds of what is read: a process that writes anything at all into its pipe takes no memory by it."""
+"""The largest text, number of blocks and block that a pipe reads, so that wrong bytes cannot use up the memory."""
 
 
 class Garbled(RuntimeError):
-    """What came through a pipe is no message."""
+    """The bytes that arrived are no valid message."""
 
 
 class Closed(Exception):
-    """The other side closed the pipe: its process has ended."""
+    """The other side closed the pipe, because its process has ended."""
 
 
 class Pipe:
-    """One end of a socket. What is sent waits until `flush`, or until it is much: a process that asks nothing need not
-    be heard at once.
-    """
+    """One end of a socket. A pipe collects messages until `flush`, or until they exceed `MUCH` bytes."""
 
     def __init__(self, end: socket.socket) -> None:
         self.end = end
@@ -55,7 +53,9 @@ class Pipe:
         self._sending = Lock()
 
     def send(self, message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
-        """Write a message. Raises Closed if the other side has left, TimeoutError as the socket says."""
+        """Adds a message and its blocks. Raises Closed if the other side has ended, and TimeoutError at the socket's
+        time-out.
+        """
         text = json.dumps(message, separators=(",", ":")).encode()
         head = HEAD.pack(len(text), len(blocks)) + b"".join([LENGTH.pack(len(block)) for block in blocks])
         self._out += (head, text, *blocks)
@@ -64,12 +64,12 @@ class Pipe:
             self.flush()
 
     def flush(self) -> None:
-        """Let the other side have all that was sent."""
+        """Writes all collected messages to the socket."""
         out, self._out, self._size = b"".join(self._out), [], 0
         self._write(out)
 
     def urge(self, message: Sequence[Any]) -> None:
-        """Write a message at once, from whatever thread; those that wait come behind it. Raises Closed."""
+        """Writes a message at once, from any thread. The collected messages follow later. Raises Closed."""
         text = json.dumps(message).encode()
         self._write(HEAD.pack(len(text), 0) + text)
 
@@ -81,7 +81,7 @@ class Pipe:
             raise Closed from None
 
     def receive(self) -> tuple[list[Any], list[bytes]]:
-        """Read a message and its blocks. Raises Closed, Garbled, and TimeoutError if the socket has a time-out."""
+        """Reads a message and its blocks. Raises Closed, Garbled, and TimeoutError if the socket has a time-out."""
         length, count = HEAD.unpack(self._some(HEAD.size))
         if length > LONGEST_TEXT or count > MOST_BLOCKS:
             raise Garbled(f"a message of {length:,} bytes and {count:,} arrays; expected fewer")
@@ -100,7 +100,7 @@ class Pipe:
         self.end.close()
 
     def _some(self, length: int) -> bytes:
-        """Exactly `length` bytes."""
+        """Reads exactly `length` bytes."""
         held = self._held
         while len(held) < length:
             try:
@@ -116,7 +116,7 @@ class Pipe:
 
 
 def checked(message: Any, forms: Mapping[str, Form]) -> list[Any]:
-    """The message, if it has the form of its name. Raises Garbled.
+    """Returns the message if its items have the types in `forms`. Raises Garbled otherwise.
 
     >>> checked(["step", 3], {"step": (int,)})
     ['step', 3]

@@ -1,16 +1,16 @@
-"""Traces: what a run did, in a form that every backend writes alike.
+"""Traces: a run in a file, in a form that every backend writes alike.
 
-form.py          one record, one line of JSON, one way to write it; the digest
-header.py        the first line: what ran, where, and how it ended
-record.py        writing a trace, all or nothing
-appearing.py     a file that appears under its name when it is complete
-strict_json.py   JSON of strangers
-read.py          reading a trace: strict, one rank at a time
-schedule.py      the total order of a run without time, as a section of its trace
+form.py          one record as one line of JSON; the digest
+header.py        the first line: what ran, on which backend, and the verdict
+record.py        writes a trace
+appearing.py     a file that appears under its name only when it is complete
+strict_json.py   reads JSON that may come from a stranger
+read.py          reads a trace and checks it, one rank at a time
+schedule.py      the schedule of an explored run, as a section of its trace
 times.py         when ops began and ended, as a section of a trace
-fold.py          a journal seen from its communicators, streams, decisions and outcomes
-given_ports.py   ports that a system gave, by names that are the same in every run
-difference.py    comparing two traces: where they part first, and what that probably means
+fold.py          splits a journal into the sequences of communicators, streams, threads, decisions
+given_ports.py   replaces ports that the system chose by names that are the same in every run
+difference.py    compares two traces: the first difference, and what it probably means
 """
 
 from dpsim.trace.difference import Difference, compare, scenario_changes

@@ -1,11 +1,13 @@
-"""A file that appears under its name when it is complete and on the disk, and not at all when writing fails.
+"""A file that appears under its name only when it is complete and on the disk. If writing fails, it does not appear.
 
     with appearing(Path("x.jsonl")) as file:
         file.write(b"...")
 
-It is written beside its name and renamed over it. So whatever had that name is replaced: of a link the link, and the
-file that it led to stays as it is. The temporary file is always a new one, for the same reason. The way of temporary
-file, fsync and rename: Pillai et al., All file systems are not created equal, OSDI 2014.
+The function writes a new temporary file beside the target and renames it. If the target is a link, the rename replaces
+the link, and the file behind the link does not change.
+
+Prior art for the order of temporary file, fsync and rename: Pillai et al., All file systems are not created equal, OSDI
+2014.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ from typing import BinaryIO
 
 @contextmanager
 def appearing(target: Path) -> Iterator[BinaryIO]:
-    """A file to write to, which appears as `target` if all goes well."""
+    """Yields a binary file to write to. At the end of the block it becomes `target`, unless the block raises."""
     beside = temporary(target)
     try:
-        beside.unlink(missing_ok=True)  # of a process that was killed
+        beside.unlink(missing_ok=True)  # a killed process with this number may have left it
         with beside.open("xb") as file:
             yield file
             file.flush()
@@ -35,5 +37,5 @@ def appearing(target: Path) -> Iterator[BinaryIO]:
 
 
 def temporary(target: Path) -> Path:
-    """Where the file is until then."""
+    """Returns the path of the temporary file that this process writes for `target`."""
     return target.with_name(f".dpsim-trace-{os.getpid()}.tmp")

@@ -1,10 +1,10 @@
-"""Comparing two traces: equal, or where they part first and what that probably means.
+"""Compares two traces: equal, or the first difference and what it probably means.
 
-Two runs of one scenario are equal if every rank made the same decisions and learned the same from each op. The ops on
-each communicator and stream must also be the same, in the same order. The backend, the speed, the line of the source
-and the ports that the system gave (`given_ports`) make no difference. Nor does the order in which the host threads of a
-rank use what only they share. `compare` reports only the *first* difference, since the others mostly follow from it.
-That is the one in the earliest step, and within a step the earliest op of a rank.
+Two runs of one scenario are equal under two conditions. Every rank made the same decisions and learned the same from
+each op. The ops on each communicator and stream are the same, in the same order. The comparison ignores the backend,
+times, source lines, and ports that the system chose (`given_ports`). It also ignores the order in which host threads of
+a rank use objects that only they share. `compare` reports only the *first* difference, because the later ones mostly
+follow from it: in the earliest step, the earliest op of a rank.
 
     first difference: rank 1, communicator dp_cpu, op 5, in step 5
       A  step 5  dp.agree  all_reduce int32[16] on dp_cpu #5
@@ -29,11 +29,11 @@ from dpsim.trace.read import Trace
 
 @dataclass(frozen=True)
 class Difference:
-    """The first place where B is not as A.
+    """The first place at which trace B differs from trace A.
 
-    `rank`: None where it lies in no single rank. `actor`: whose sequence differs ("communicator dp_cpu"); `index`:
-    the position in it; `step`: the earlier step of the two ops. `a`, `b`: what each has there, in words. `meaning`:
-    what it probably means. `ends`: which of the two did not end.
+    `rank`: None if the difference is in no single rank. `actor`: whose sequence differs, for example "communicator
+    dp_cpu". `index`: the position in this sequence. `step`: the earlier step of the two ops. `a`, `b`: the op of each
+    trace there, in words. `meaning`: what the difference probably means. `ends`: the traces whose ranks did not finish.
     """
 
     rank: int | None
@@ -58,9 +58,8 @@ class Difference:
 
 
 def compare(a: Trace, b: Trace) -> Difference | None:
-    """The first difference, or None where the traces are equal. Raises TraceError if one of them cannot be read.
-
-    Both traces are read to their end, one rank at a time, and checked.
+    """Returns the first difference of two traces, or None if they are equal. It reads and checks both traces to their
+    end, one rank at a time. Raises TraceError if it cannot read one of them.
     """
     sizes = len(a.header.ends), len(b.header.ends)
     if sizes[0] != sizes[1]:
@@ -93,7 +92,7 @@ def compare(a: Trace, b: Trace) -> Difference | None:
 
 
 def scenario_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
-    """In what two scenarios differ: "config.enable_dbo: A has False, B has True"."""
+    """Returns the keys in which two scenarios differ, in words: "config.enable_dbo: A has False, B has True"."""
     return [f"{key}: A has {old}, B has {new}" for key, old, new in _changes(a, b, "")]
 
 
@@ -101,10 +100,10 @@ def scenario_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
 
 
 class _Parting(NamedTuple):
-    """Where the sequences of one actor of one rank part.
+    """The first place at which the sequences of one actor of one rank differ.
 
-    `a` and `b`: the records there, if any. `mine` and `theirs`: the sequences. `goes_on`: A's and B's rank do something
-    else instead.
+    `a`, `b`: the records there, None if a sequence ended before. `mine`, `theirs`: the sequences of A and B. `goes_on`:
+    for A and B, whether the rank issues further ops there.
     """
 
     order: tuple[int, int, int, int, int]  # step, op within the step, kind of actor, number of the actor, rank
@@ -120,8 +119,9 @@ class _Parting(NamedTuple):
 
 
 def _all_partings(a: Trace, b: Trace, given: Names, also_given: Names) -> tuple[list[_Parting], bool, bool]:
-    """The partings, where the systems gave these ports. Also whether a rank that differs uses stores, and whether all
-    that differ do so in the order of their threads alone. It reads one rank at a time.
+    """Returns the first differences of all actors of all ranks. `given`, `also_given`: names of the ports that the
+    system chose in A and in B. Also returns whether a rank that differs uses stores, and whether all such ranks differ
+    only in the order of their host threads. It reads one rank at a time.
     """
     partings, has_stores, reordered = list[_Parting](), False, list[bool]()
     for rank, both in enumerate(zip(a.journals(), b.journals(), strict=True)):
@@ -137,7 +137,7 @@ _KINDS = ("decisions", "communicator", "stream", "outcomes", "thread")
 
 
 def _partings(rank: int, a: list[RawRecord], b: list[RawRecord]) -> Iterator[_Parting]:
-    """The parting of each actor of a rank. The thread itself counts last: it parts wherever another actor does."""
+    """Yields the first difference of each actor of a rank. That of the host thread, which has all ops, comes last."""
     thread = _first(a, b)
     goes_on = len(a) > thread and a[thread][KIND] != "raised", len(b) > thread and b[thread][KIND] != "raised"
     for number, (kind, actor, mine, theirs) in enumerate(_actors(a, b)):
@@ -150,14 +150,14 @@ def _partings(rank: int, a: list[RawRecord], b: list[RawRecord]) -> Iterator[_Pa
 
 
 def _first(a: Sequence[RawRecord], b: Sequence[RawRecord]) -> int:
-    """The first index at which two sequences that are not equal differ."""
+    """Returns the first index at which two unequal sequences differ."""
     return next((at for at, (old, new) in enumerate(zip(a, b, strict=False)) if old != new), min(len(a), len(b)))
 
 
 def _actors(
     a: list[RawRecord], b: list[RawRecord]
 ) -> Iterator[tuple[str, str, Sequence[RawRecord], Sequence[RawRecord]]]:
-    """Kind, name, A's and B's sequence; communicators and streams in the order in which A's rank first used them."""
+    """Yields kind, name, A's and B's sequence of each actor; communicators and streams by their first use in A."""
     for kind, split in (("decisions", fold.decisions), ("communicator", fold.communicators), ("stream", fold.streams)):
         mine, theirs = split(a), split(b)
         for name in dict.fromkeys([*mine, *theirs]):
@@ -172,7 +172,7 @@ def _actors(
 
 
 def _position(journal: list[RawRecord], raw: RawRecord) -> tuple[int, int]:
-    """(step, number of the op within the step)."""
+    """Returns the step of a record, and the number of the record within the step."""
     at = first = journal.index(raw)
     while first and journal[first - 1][STEP] == raw[STEP]:
         first -= 1
@@ -183,7 +183,7 @@ def _position(journal: list[RawRecord], raw: RawRecord) -> tuple[int, int]:
 
 
 def _learned(value: Any) -> str:
-    """What was learned: the CRC of an array, or the value itself."""
+    """Returns what a host learned, in words: the CRC of an array, or the value itself."""
     return f"result {value:08x}" if type(value) is int else f"learned {value}"
 
 
@@ -205,7 +205,7 @@ def _end(trace: Trace, rank: int) -> str:
 
 
 def _unfinished(name: str, trace: Trace) -> list[str]:
-    """Which ranks did not finish."""
+    """Returns a text that names the ranks of a trace that did not finish; an empty list if all did."""
     said = []
     for end, word in (("raised", "raised"), ("died", "died"), ("blocked", "blocked")):
         ranks = [rank for rank, other in enumerate(trace.header.ends) if other == end]

@@ -1,11 +1,11 @@
-"""A rank's journal seen from its actors: communicators, streams, decisions, outcomes.
+"""Splits the journal of a rank into the sequences of its actors: communicators, streams, threads, decisions, outcomes.
 
-A real backend has no global order of its ops, so runs are compared actor by actor. Each function here splits one
-journal into the sequences of its actors of one kind, in issue order; the records are those of the journal.
+A real backend has no common order of the ops of all actors, so dpsim compares runs actor by actor. Each function here
+returns the sequences of one kind of actor, in the order of issue. The records in them are those of the journal.
 
     communicators(journal)["dp_cpu"]      # the collectives on dp_cpu
-    threads(journal)["u1"]                # all that a host thread did
-    decisions(journal)["plan"]            # what the rank decided as its plan, step by step
+    threads(journal)["u1"]                # the ops of a host thread
+    decisions(journal)["plan"]            # the values that the rank decided under the label plan
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import TypeAlias
 from dpsim.contract.ops import COMMUNICATOR, KIND, RECORDS, SITE, STREAM, THREAD, RawRecord
 
 Sequences: TypeAlias = dict[str, list[RawRecord]]
-"""Actor -> its records, in issue order. Actors are in order of their first record."""
+"""For each actor its records, in the order of issue. The actors are in the order of their first record."""
 
 _ON_STREAMS = {kind for kind, cls in RECORDS.items() if "stream" in cls._fields}
 
 
 def communicators(journal: Iterable[RawRecord]) -> Sequences:
-    """Collectives, by communicator: host and device domain alike."""
+    """Returns the collectives and transfers on each communicator, of hosts and devices."""
     sequences: Sequences = {}
     for raw in journal:
         if raw[KIND] == "collective":
@@ -31,7 +31,7 @@ def communicators(journal: Iterable[RawRecord]) -> Sequences:
 
 
 def streams(journal: Iterable[RawRecord]) -> Sequences:
-    """What was put on each stream: kernels, device collectives, reads, allocations and frees."""
+    """Returns the ops on each stream: kernels, device collectives, reads, allocations and frees."""
     sequences: Sequences = {}
     for raw in journal:
         if raw[KIND] in _ON_STREAMS and raw[STREAM] is not None:
@@ -40,7 +40,7 @@ def streams(journal: Iterable[RawRecord]) -> Sequences:
 
 
 def decisions(journal: Iterable[RawRecord]) -> Sequences:
-    """Decisions, by label."""
+    """Returns the decisions of each label."""
     sequences: Sequences = {}
     for raw in journal:
         if raw[KIND] == "decision":
@@ -49,7 +49,7 @@ def decisions(journal: Iterable[RawRecord]) -> Sequences:
 
 
 def threads(journal: Iterable[RawRecord]) -> Sequences:
-    """What each host thread did."""
+    """Returns the ops of each host thread."""
     sequences: Sequences = {}
     for raw in journal:
         sequences.setdefault(raw[THREAD], []).append(raw)
@@ -57,5 +57,5 @@ def threads(journal: Iterable[RawRecord]) -> Sequences:
 
 
 def outcomes(journal: Iterable[RawRecord]) -> list[RawRecord]:
-    """What the host learned: results of host collectives and of reads."""
+    """Returns the records of what the host learned: the results of host collectives and of reads."""
     return [raw for raw in journal if raw[KIND] == "learned"]

@@ -1,20 +1,21 @@
-"""The canonical form of a trace: one record, one line of JSON, one way to write it.
+"""The form of a trace: one line of JSON for each record, and exactly one text for each record.
 
-The body of a trace is what two runs of the same scenario must have in common, on whatever backend. It holds for each
-rank, ascending, its journal in issue order, whatever host thread issued an op. A line holds the fields of the record's
-class in `dpsim.contract.ops`, and the rank:
+The body of a trace has, for each rank in ascending order, the rank's journal in the order of issue. All host threads of
+a rank are in one journal. A line has the rank, and the fields of the record's class in `dpsim.contract.ops`:
 
     {"communicator":"dp_cpu","count":8,"dtype":"int32","kind":"collective","op":"all_reduce","ordinal":4,"rank":1,"root":null,
     ...,"thread":"main",...}
 
-A line has sorted keys, no spaces, ASCII only, every number exact, and every record as short as it can be. So equal
-journals have equal bytes and an equal SHA-256 in any process. `decode` refuses what `encode` would not have written, to
-the byte. The form leaves out what may differ between backends or after an edit elsewhere. That is `where` (file and
-line), the message of an exception, the `place` of memory, and records of injected faults.
+A line has sorted keys, no spaces and only ASCII characters. Every number is exact, and every value has its shortest
+text. So equal journals have equal bytes and an equal SHA-256 in any process. `decode` refuses every text that `encode`
+would not write.
 
-A decision's value keeps its type: tuples are lists, and a float that JSON does not know is an object, {"float": "nan"}.
-Prior art: RFC 8785 (canonical JSON), git's objects. Formatting by templates made from the classes takes 1.2 us a record
-where `json.dumps` takes 4.
+The form leaves out source file and line (`where`), the message of an exception, and the address of memory (`place`). It
+also leaves out records of injected faults. All of these may differ between backends or after an edit elsewhere.
+
+The value of a decision keeps its type: tuples become lists, and a float that JSON lacks becomes an object such as
+{"float": "nan"}. Templates that dpsim makes from the record classes format a record in 1.2 us, where `json.dumps` takes
+4. Prior art: RFC 8785 (canonical JSON), git's objects.
 """
 
 from __future__ import annotations
@@ -36,24 +37,27 @@ FORMAT = "dpsim-trace"
 VERSION = 3
 
 UNWRITTEN = "injected"
-"""The kind of record that a body leaves out."""
+"""The kind of record that the body leaves out."""
 
 LEFT_OUT: dict[str, Any] = {"where": "", "message": "", "place": None, "local": True}
-"""The fields that a body leaves out, and what they are in a record that comes back. `local`: a trace does not say which
-decisions are due on all members, so a record that comes back counts as one that is not."""
+"""The fields that the body leaves out, and their values in a record that `decode` returns. `local`: a trace does not
+say which decisions concern only some members, so each decision that comes back counts as one of all members.
+"""
 
 
 class TraceError(BadInput):
-    """A file that is no trace, or a record that no trace can hold: where, what was expected, and what came."""
+    """A file is no trace, or no trace can contain a record. The text says where, what was expected, and what dpsim
+    found.
+    """
 
 
 _to_json = json.JSONEncoder(separators=(",", ":"), sort_keys=True, allow_nan=False).encode
 
 
 def digest(journals: Iterable[Sequence[RawRecord]]) -> str:
-    """SHA-256 of the body that these journals (one per rank) make, in hexadecimal.
+    """Returns the SHA-256 of the body of these journals (one for each rank), as 64 hexadecimal digits.
 
-    Raises TraceError for a decision that no trace can hold.
+    Raises TraceError for a decision that no trace can contain.
     """
     total = hashlib.sha256()
     for rank, journal in enumerate(journals):
@@ -63,14 +67,14 @@ def digest(journals: Iterable[Sequence[RawRecord]]) -> str:
 
 
 def lines(rank: int, journal: Iterable[RawRecord]) -> Iterator[bytes]:
-    """The lines of one rank's journal, each with its newline."""
+    """Yields the lines of one rank's journal, each with its newline."""
     for raw in journal:
         if raw[KIND] != UNWRITTEN:
             yield encode(rank, raw)
 
 
 def canonical(raw: RawRecord) -> RawRecord:
-    """A record as it comes back from a trace."""
+    """Returns a record without the fields that a trace leaves out, as a reader of the trace gets it."""
     fields = list(raw)
     for at, empty in _EMPTY[raw[KIND]]:
         fields[at] = empty
@@ -78,7 +82,9 @@ def canonical(raw: RawRecord) -> RawRecord:
 
 
 def encode(rank: int, raw: RawRecord) -> bytes:
-    """The line of a record. Raises KeyError for an unknown kind, TraceError for a value that does not fit its field."""
+    """Returns the line of a record. Raises KeyError for an unknown kind, and TraceError for a value that does not fit
+    its field.
+    """
     line, row = _LINES[raw[KIND]], (rank, *raw)
     try:
         return (line.template % tuple([write(row[at]) for at, write in line.columns])).encode()
@@ -87,7 +93,7 @@ def encode(rank: int, raw: RawRecord) -> bytes:
 
 
 def decode(text: bytes) -> tuple[int, RawRecord]:
-    """Rank and record of a line. Raises ValueError that says what was expected."""
+    """Returns rank and record of a line. Raises ValueError, which says what was expected."""
     try:
         row = loads(text)
     except ValueError as error:
@@ -112,7 +118,7 @@ def decode(text: bytes) -> tuple[int, RawRecord]:
 
 
 def shown(text: bytes, limit: int = 200) -> str:
-    """A line for a message: cut, and safe to print."""
+    """Returns a line for an error text: at most `limit` bytes, with printable characters only."""
     some = text[:limit].rstrip(b"\n").decode("ascii", "backslashreplace")
     return (printable(some) or "an empty line") + ("..." if len(text) > limit else "")
 
@@ -148,7 +154,7 @@ def _refs(value: Any) -> str:
 
 
 def _tagged(buffer: Any, first: Any, end: Any, tag: Any) -> str:
-    """A ref that has a tag."""
+    """Returns the JSON of a reference to a buffer that has a tag."""
     return f"[{_integer(buffer)},{_integer(first)},{_integer(end)},{_value(tag)}]"
 
 
@@ -162,7 +168,7 @@ def _value(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A decision's value as JSON has it."""
+    """Returns the value of a decision as JSON can express it."""
     if value is None or isinstance(value, bool | str | int):
         return value
     if isinstance(value, float):
@@ -177,14 +183,12 @@ def _plain(value: Any) -> Any:
 
 
 def _from_json(value: Any) -> Any:
-    """The inverse of `_plain`."""
+    """Returns the value of a decision from its JSON, the inverse of `_plain`."""
     if isinstance(value, list):
         return tuple(_from_json(item) for item in value)
     if isinstance(value, dict):
         if set(value) == {"float"} and value["float"] in ("nan", "inf", "-inf"):
-            return (
-                math.nan if value["float"] == "nan" else float(value["float"])
-            )  # one object, so that it is equal to itself
+            return math.nan if value["float"] == "nan" else float(value["float"])  # one NaN object equals itself
         raise TypeError('of objects, only {"float": "nan"}, "inf" and "-inf" may be in a decision')
     return value
 
@@ -205,11 +209,11 @@ _WRITERS: dict[Any, Callable[[Any], str]] = {
     Refs: _refs,
     Any: _value,
 }
-"""By the type of the field in its class. A new record kind needs a line here only for a new type."""
+"""How to write a field, by its type in the record class. A new kind of record needs a line only for a new type."""
 
 
 class _Line(NamedTuple):
-    """How records of one kind are written and read."""
+    """How the form writes and reads records of one kind."""
 
     template: str
     columns: tuple[tuple[int, Callable[[Any], str]], ...]  # in order of the keys: position in (rank, *raw), writer
@@ -228,7 +232,7 @@ def _line(kind: str) -> _Line:
 
 
 def _reader(fields: tuple[str, ...], types: dict[str, Any]) -> Callable[[dict[str, Any]], RawRecord]:
-    """From a row with all the keys to a raw record."""
+    """Returns a function that makes a raw record of a JSON object with all keys."""
     converted = [field for field in fields if types.get(field) in (tuple[int, ...], Refs, Any)]
     texts = [field for field in fields if types.get(field) in (str, str | None) or field == "kind"]
     get = itemgetter(*fields)

@@ -1,12 +1,14 @@
-"""Ports that a system gave: a rank that asks for any free port gets another number in each run, as in each real system.
-
-So the comparison of two runs replaces these numbers by names. -1 is the port that was given first, of rank 0 if it
-asked for one, and so on. The names stand wherever a port can: in the calls of stores, in messages, in what a rank
-learns. A decision has none: what a rank decides must not depend on what the system gave.
+"""Replaces port numbers that the system chose by names that are the same in every run.
 
     journals = [named(journal, given) for journal in run.journals]          # given = given_ports(run.journals)
 
-Any number in a message that is equal to such a port is taken for it. A port that was given twice has one name.
+If a rank opens a store at port 0, the system chooses a free port, another one in each run. So the comparison of two
+runs replaces the chosen numbers by negative numbers. The first chosen port becomes -1, in the order of ranks and
+journals. The replacement covers the fields in which a port may occur: calls of stores, values of stores, messages, and
+what a rank learned. It does not cover decisions, because a decision must not depend on the chosen port.
+
+Any number in a message that equals a chosen port is replaced, too. If the system chose a port twice, both have one
+name.
 """
 
 from __future__ import annotations
@@ -29,11 +31,11 @@ from dpsim.contract.ops import (
 Names: TypeAlias = dict[int, int]
 
 ANY = 0
-"""The port that stands for any that is free."""
+"""The port number that asks the system for a free port."""
 
 
 def given_ports(journals: Iterable[Iterable[RawRecord]]) -> Names:
-    """Of each port that was given in a run its name, in the order of the ranks."""
+    """Returns for each port that the system chose in a run its name, a negative number."""
     names: Names = {}
     for journal in journals:
         asked = set()
@@ -47,7 +49,7 @@ def given_ports(journals: Iterable[Iterable[RawRecord]]) -> Names:
 
 
 def named(journal: list[RawRecord], names: Names) -> list[RawRecord]:
-    """A journal of that run with names in the place of given ports."""
+    """Returns a journal of the run with names in place of the chosen ports."""
     return [_named(raw, names) for raw in journal] if names else journal
 
 

@@ -1,13 +1,14 @@
-"""The first line of a trace: what ran, where, and how it ended; and the promise of what follows.
+"""The first line of a trace: what ran, on which backend, and the verdict. It also has the digest of the lines behind
+it.
 
     {"format":"dpsim-trace","version":3,"digest":"9f2c...","records":21548,"backend":"sim","verdict":"held","class":null,
     ...}
 
-Only `digest` (SHA-256 of the body) and `records` (its length) describe the body. The rest may differ between two
-backends that ran the same scenario to the same body. `scenario` is the whole scenario as plain data, so dpsim can run a
-trace again without the file that it came from.
+The field `digest` is the SHA-256 of the body, the lines of records, and `records` is their number. All other fields may
+differ between two backends that ran the same scenario and wrote the same body. `scenario` is the whole scenario as
+plain data, so dpsim can run a trace again without the scenario file.
 
-The digest stands at a fixed place, so that a writer can put it in when the body is written.
+The digest has a fixed place in the line, so the writer can insert it after it has written the body.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ from dpsim.trace.form import FORMAT, UNWRITTEN, VERSION
 from dpsim.trace.strict_json import loads_once
 
 PREFIX = f'{{"format":"{FORMAT}","version":{VERSION},"digest":"'
-"""What a trace of this version begins with; the digest follows."""
+"""The beginning of each trace of this version; the digest follows it."""
 
 NO_DIGEST = "0" * 64
 
 _LACKS = {1: "which host thread did what", 2: "how long a get waits for a message"}
-"""What traces of older versions do not say."""
+"""What traces of each older version lack."""
 
 MOST_ACTORS = 1 << 16
-"""Ranks and services of a trace: more than any world has."""
+"""The most ranks and services that a trace may have, more than any world has."""
 
 _VERDICTS = ("held", "violated", "lost")
 _ENDS = get_args(End)
 
 
 class Field(NamedTuple):
-    """How a field of the header is written. `expected`: what a reader expects there, in words. `fits`: whether a value
-    fits. `key`: its key, if that is no name for a field.
+    """How the header writes and reads one field. `expected`: the values that a reader accepts, in words. `fits`:
+    returns whether a value is one of them. `key`: the key in the line, if it differs from the name of the field.
     """
 
     expected: str
@@ -86,9 +87,9 @@ def _object(value: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """The fields in the order in which they are written, each with its form.
+    """The fields of the header, in the order of the line.
 
-    Tuples have one entry per rank. `klass`: of the primary finding, if any. Times: ns, as in
+    A tuple has one entry for each rank. `klass`: the class of the primary finding, or None. Times are in ns, as in
     `dpsim.contract.world.Run`.
     """
 
@@ -114,7 +115,7 @@ class Header:
         versions: Mapping[str, str] | None = None,
         digest: str = NO_DIGEST,
     ) -> Header:
-        """The header of a run. `versions` are added to those of the run."""
+        """Returns the header of a run. `versions` are added to the versions of the run."""
         return Header(
             digest=digest,
             records=sum(raw[KIND] != UNWRITTEN for journal in run.journals for raw in journal),
@@ -130,7 +131,7 @@ class Header:
         )
 
     def line(self) -> bytes:
-        """The header as it is written, with its newline. Raises TypeError or ValueError for what is not plain data."""
+        """Returns the line with its newline. Raises TypeError or ValueError for a value that is no plain data."""
         rest = {key: getattr(self, name) for key, (name, _) in _FIELDS.items() if name != "digest"}
         rest["versions"] = dict(sorted(self.versions.items()))
         text = json.dumps(rest, separators=(",", ":"), allow_nan=False)
@@ -138,7 +139,7 @@ class Header:
 
 
 def _fields() -> dict[str, tuple[str, Field]]:
-    """Key -> name and form of the field."""
+    """Returns for each key of the line the name and the form of its field."""
     forms = {name: hint.__metadata__[0] for name, hint in get_type_hints(Header, include_extras=True).items()}
     return {form.key or name: (name, form) for name, form in forms.items()}
 
@@ -147,7 +148,7 @@ _FIELDS = _fields()
 
 
 def parse(line: bytes) -> Header:
-    """The header of a first line. Raises ValueError that says what was expected."""
+    """Returns the header of a first line. Raises ValueError, which says what was expected."""
     try:
         row = loads_once(line)
     except ValueError as error:

@@ -1,12 +1,13 @@
-"""Reading a trace: strict, one rank at a time.
+"""Reads a trace and checks every byte of it, one rank at a time.
 
     trace = read_trace("quickstart.jsonl")          # reads and checks the header
     for journal in trace.journals(): ...            # reads and checks the body, a rank at a time
-    judge(world, trace.run())                       # or all of it, as a run that checks can look at
+    judge(world, trace.run())                       # reads all of it, as a run that the checks can judge
 
-A file is what `write_trace` wrote, to the byte, or a `TraceError` names file, line, what was expected and what came. It
-refuses another kind of file, another version, and a file that was cut off. The SHA-256 of the body shows a changed
-line, even if the line is well formed. Only one rank's journal has to be in memory.
+A file has to be exactly what `write_trace` wrote. Otherwise the reader raises a `TraceError` with file, line, what was
+expected and what it found. It refuses another kind of file, another version, and a file that was cut off. The SHA-256
+of the body shows a changed line, even if the line itself has the right form. Only one rank's journal has to fit into
+memory.
 """
 
 from __future__ import annotations
@@ -30,20 +31,21 @@ from dpsim.trace.strict_json import loads_once
 from dpsim.trace.times import are_times, times_of
 
 _LONGEST = 1 << 26
-"""Bytes of a line in the body."""
+"""The most bytes of a line of the body."""
 
 _LONGEST_HEADER = 1 << 23
-"""Of the header, which holds a scenario: of 100,000 values, with their defaults."""
+"""The most bytes of the header, which contains a scenario: 100,000 values, with their defaults."""
 
 _SECTION = b'{"section":'
 
 
 class Trace:
-    """A recorded run. `name` is its file, for messages.
+    """A recorded run. `name`: its file, for error texts.
 
-    Some fields are known when `journals` has ended. `places`: kind -> site -> places in the source. `messages`: rank ->
-    what its exception said. `chains`: place -> the calls that led there. `steps_set`, `times`: as of a `Run`.
-    `schedule`: None for a run in time. `counts`: records by kind.
+    Some fields are complete only when `journals` has ended. `places`: for each kind of record and site, the places in
+    the source. `messages`: for each rank, the text of its exception. `chains`: for each place, the calls that led
+    there. `steps_set`, `times`: as in `Run`. `schedule`: the schedule of an explored run, None for a timed run.
+    `counts`: the number of records of each kind.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class Trace:
 
     @staticmethod
     def of(run: Run, name: str = "") -> Trace:
-        """A run that is in memory, as a trace; its header lacks scenario and verdict."""
+        """Returns a run in memory as a trace. Its header lacks scenario and verdict."""
         header = Header.of(run, digest=digest(run.journals))
 
         def source(trace: Trace) -> Iterator[list[RawRecord]]:
@@ -78,22 +80,30 @@ class Trace:
         return Trace(name or run.backend, header, source, lambda trace: None)
 
     def journals(self) -> Iterator[list[RawRecord]]:
-        """One journal a rank, ascending, in canonical form. Raises TraceError; only at the end is all checked."""
+        """Yields one journal for each rank, in ascending order and in canonical form. Raises TraceError. The digest is
+        checked only at the end.
+        """
         self.counts = Counter()
         for journal in self._source(self):
             self.counts.update([raw[KIND] for raw in journal])
             yield journal
 
     def check(self) -> None:
-        """Raise TraceError if the body is not that of the digest. It is not taken apart, which is much faster."""
+        """Raises TraceError if the body does not have its digest. It decodes no records, so it is much faster than
+        reading.
+        """
         self._check(self)
 
     def place(self, kind: str, site: str) -> str:
-        """Where in the source a site lies, as far as it is known: "dpsim/vllm/data_parallel/step.py:114"."""
+        """Returns the place of a site in the source if the trace has it, for example
+        "dpsim/vllm/data_parallel/step.py:114".
+        """
         return " or ".join(self.places.get(kind, {}).get(site, ()))
 
     def run(self) -> Run:
-        """All of it, for checks and reports. Places and messages are filled in; injected faults are not in a trace."""
+        """Returns the whole trace as a run, for checks and reports, with places and messages. It has no injected
+        faults.
+        """
         header = self.header
         journals = list(self.journals())
         for rank, journal in enumerate(journals):
@@ -118,7 +128,9 @@ class Trace:
 
 
 def read_trace(path: str | os.PathLike[str]) -> Trace:
-    """Open a trace and check its header; the body is checked while it is read. Raises TraceError, OSError."""
+    """Opens a trace and checks its header. `Trace.journals` checks the body while it reads. Raises TraceError, and
+    OSError.
+    """
     name = os.fspath(path)
     if not name:
         raise TraceError("'': no name of a file; expected a trace")
@@ -131,7 +143,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
 
 
 class _Lines:
-    """The lines of a file, and errors that name the latest of them."""
+    """The lines of a file. Its errors name the line that it read last."""
 
     def __init__(self, name: str, file: BinaryIO) -> None:
         self.name = name
@@ -139,7 +151,7 @@ class _Lines:
         self.number = 0
 
     def next(self, longest: int = _LONGEST) -> bytes:
-        """The next line with its newline; empty at the end of the file."""
+        """Returns the next line with its newline, at most `longest` bytes; empty at the end of the file."""
         self.number += 1
         return self.file.readline(longest)
 
@@ -162,7 +174,7 @@ def _header(lines: _Lines) -> Header:
 
 
 def _journals(trace: Trace, path: Path) -> Iterator[list[RawRecord]]:
-    """The journals of a file, one rank after the other; the last one when all of the file was found to be right."""
+    """Yields the journals of a file, rank by rank. It yields the last one only after all checks of the file."""
     ranks = len(trace.header.ends)
     rank, journal = 0, list[RawRecord]()
     with path.open("rb") as file:
@@ -191,7 +203,7 @@ def _check(trace: Trace, path: Path) -> None:
 
 
 def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
-    """The lines of the body; then the rest of the file and the digest are checked."""
+    """Yields the lines of the body. Then it checks the sections behind the body and the digest."""
     header, total = trace.header, hashlib.sha256()
     if _header(lines) != header:
         raise lines.error("the header was changed after the trace was opened")
@@ -233,7 +245,7 @@ def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
 
 
 def _section(lines: _Lines, section: str, fits: Callable[[Any], bool], line: bytes | None = None) -> dict[str, Any]:
-    """The content of a line after the body: the next one, unless it was read before."""
+    """Returns the content of a section behind the body. `line`: its line, if it was read before."""
     line = lines.next() if line is None else line
     if not line.endswith(b"\n"):
         raise lines.error(f"cut off: expected the section {section!r}" + (f", got {shown(line, 60)}" if line else ""))
@@ -250,13 +262,13 @@ def _section(lines: _Lines, section: str, fits: Callable[[Any], bool], line: byt
 
 
 def _chains(lines: _Lines, line: bytes) -> dict[str, Chain]:
-    """The section "chains", of lists that are tuples again."""
+    """Returns the section "chains", with tuples in place of the lists of JSON."""
     found = _section(lines, "chains", _are_chains, line)
     return {place: tuple((function, where) for function, where in chain) for place, chain in found.items()}
 
 
 def _are_chains(value: Any) -> bool:
-    """place -> [function, place] of each frame."""
+    """Returns whether the value maps places to lists of [function, place]."""
     return isinstance(value, dict) and all(
         isinstance(chain, list)
         and all(isinstance(call, list) and len(call) == 2 and _are_texts(call) for call in chain)
@@ -265,13 +277,13 @@ def _are_chains(value: Any) -> bool:
 
 
 def _are_steps(value: Any, actors: int) -> bool:
-    """A step for each actor, by its number."""
+    """Returns whether the value maps numbers of actors to steps."""
     known = isinstance(value, dict) and value.keys() == {str(rank) for rank in range(actors)}
     return known and all(type(step) is int and -1 <= step < 1 << 63 for step in value.values())
 
 
 def _are_places(value: Any) -> bool:
-    """kind -> site -> places."""
+    """Returns whether the value maps kinds of records to sites to lists of places."""
     return isinstance(value, dict) and all(
         isinstance(sites, dict) and all(isinstance(wheres, list) and _are_texts(wheres) for wheres in sites.values())
         for sites in value.values()
@@ -279,7 +291,7 @@ def _are_places(value: Any) -> bool:
 
 
 def _are_messages(value: Any) -> bool:
-    """rank -> text."""
+    """Returns whether the value maps ranks to texts."""
     return isinstance(value, dict) and _are_texts(value.values())
 
 

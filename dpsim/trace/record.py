@@ -1,13 +1,17 @@
-"""Writing a trace: header, body, places; all or nothing.
+"""Writes a trace: header, body, and sections behind the body. The file appears only when it is complete.
 
     dpsim run quickstart --trace quickstart.jsonl
 
-Line 1 is the header (`dpsim.trace.header`), then comes one line for each record (`dpsim.trace.form`). Two lines follow
-that the digest does not cover, because they may differ between backends or after an edit elsewhere. They say where in
-the source each site lies, by kind of record, and what the exceptions of ranks said. If the backend knows the calls that
-led there, a third line has them. For a run that did not end, a line has the last step that each program set. A rank
-before the first op of a step has no record of that step. A run in time has one with the times of its records. Traces of
-older versions of dpsim lack these three lines.
+Line 1 is the header (`dpsim.trace.header`). Then comes one line for each record (`dpsim.trace.form`). The sections
+behind them are not part of the digest, because they may differ between backends or after an edit elsewhere:
+
+    places      where in the source each site is, by kind of record
+    messages    the texts of the exceptions of ranks
+    chains      the calls that led to each place, if the backend knows them
+    steps       for a run that did not end, the last step that each program set
+    times       for a timed run (not an explored one), the times of its records
+
+Traces of older versions of dpsim lack chains, steps and times.
 
     {"section":"places","places":{"collective":{"dp.agree":["dpsim/vllm/data_parallel/step.py:114"], ...}, ...}}
     {"section":"messages","messages":{"3":"the second dispatch pads 8 agreed tokens to 16 in mode FULL"}}
@@ -15,15 +19,14 @@ older versions of dpsim lack these three lines.
     {"section":"steps","steps":{"0":3,"1":4}}
     {"section":"times","times":{"written":[[12,40,0,...],...],"over":[[3,91000,...],...]}}
 
-A run of the simulation without time has one more section, the schedule, with a separate digest. `dpsim replay` makes
-the same run again from it.
+An explored run has one more section, its schedule, with a separate digest. `dpsim replay` repeats the run along it.
 
     {"section":"schedule","schedule":{"strategy":"dpor","digest":"5be0...","steps":["rank 2 delivers wake[0]",...]}}
 
-A writer never copies the journals, so a trace of millions of records takes little memory. The file appears under its
-name when it is complete and on the disk, and not at all when writing fails or is interrupted. `check_writable` tries
-the folder *before* a long run. Where the user names a link, the writer replaces the file that it leads to. `kept` in
-`dpsim.campaign.files` chooses the name itself, and takes a link away first.
+The writer does not copy the journals, so a trace of millions of records takes little memory. If writing fails or a user
+interrupts it, no file appears. `check_writable` tries the folder *before* a long run. If the user names a link, the
+writer replaces the file behind the link. In contrast, `kept` in `dpsim.campaign.files` chooses the name itself and
+first removes a link of that name.
 """
 
 from __future__ import annotations
@@ -57,13 +60,13 @@ def write_trace(
     versions: Mapping[str, str] | None = None,
     schedule: Schedule | None = None,
 ) -> Header:
-    """Write the trace of a run to `path`; the answer is the header, with the body's digest and length.
+    """Writes the trace of a run to `path`, and returns its header with digest and number of records.
 
-    `scenario`: plain data, as YAML has it. `klass`: the class of the primary finding. `versions` are added to those of
-    the run. `schedule`: of a run without time.
+    `scenario`: plain data, as in YAML. `klass`: the class of the primary finding. `versions`: added to the versions of
+    the run. `schedule`: the schedule of an explored run.
 
-    Raises OSError if the file cannot be written, TraceError for a decision that a trace cannot hold. In both cases
-    there is no file, or the old one.
+    Raises OSError if it cannot write the file, and TraceError for a decision that a trace cannot contain. In both cases
+    an earlier file of that name stays as it was.
     """
     header = Header.of(run, scenario=scenario, verdict=verdict, klass=klass, versions=versions)
     total = hashlib.sha256()
@@ -89,7 +92,7 @@ def write_trace(
 
 
 def places_of(journals: Sequence[Sequence[RawRecord]]) -> dict[str, dict[str, list[str]]]:
-    """kind -> site -> its places in the source, all sorted."""
+    """Returns for each kind of record, and each site, its places in the source, sorted."""
     table: dict[str, dict[str, list[str]]] = {}
     for kind, site, where in sorted({(raw[KIND], raw[SITE], raw[WHERE]) for journal in journals for raw in journal}):
         if where and kind != UNWRITTEN:
@@ -98,13 +101,13 @@ def places_of(journals: Sequence[Sequence[RawRecord]]) -> dict[str, dict[str, li
 
 
 def messages_of(journals: Sequence[Sequence[RawRecord]]) -> dict[str, str]:
-    """rank -> what its exception said. An exception ends a journal."""
+    """Returns for each rank that raised the text of its exception, which is the last record of its journal."""
     last = {rank: journal[-1] for rank, journal in enumerate(journals) if journal}
     return {str(rank): raw[RAISED_MESSAGE] for rank, raw in last.items() if raw[KIND] == "raised"}
 
 
 def chains_of(run: Run) -> dict[str, Chain]:
-    """place -> the calls that led there first, of the places of this run."""
+    """Returns for each place of the run the calls that led there first."""
     if not run.chains:
         return {}
     places = {raw[WHERE] for journal in run.journals for raw in journal}
@@ -112,12 +115,14 @@ def chains_of(run: Run) -> dict[str, Chain]:
 
 
 def steps_of(run: Run) -> dict[str, int]:
-    """rank -> the highest step that its program has set; empty for a run that ended, or that does not know."""
+    """Returns for each rank the highest step that its program set; empty if the run ended, or if the backend does not
+    note steps.
+    """
     return {} if run.finished else {str(rank): step for rank, step in enumerate(run.steps_set)}
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Whether a trace could be written to `path`. Raises OSError that says why not; leaves nothing behind."""
+    """Raises OSError, with the reason, if a trace could not be written to `path`. It leaves no file behind."""
     tried = temporary(_target(Path(path)))
     tried.unlink(missing_ok=True)
     with tried.open("xb"):
@@ -126,7 +131,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def _target(path: Path) -> Path:
-    """The file itself where `path` is a link to one. Raises OSError where no file can be."""
+    """Returns `path`, or the file behind it if `path` is a link. Raises OSError if no file can be there."""
     loop = OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     try:
         target = path.resolve()

@@ -1,9 +1,9 @@
-"""The total order of an untimed run, as a section of its trace: each op that the strategy picked and each value that it
+"""The schedule of an explored run, as a section of its trace: each op that the strategy picked, and each value that it
 drew.
 
-Real ranks have no common order, so the body of a trace has none either. In the simulation, this list of picks and draws
-is the only input of a run. With it, `dpsim.explore.strategies.replay` repeats the run. The list has a separate digest,
-because two schedules of one class have equal bodies.
+Ranks on real processes have no common order of ops, so the body of a trace has none either. In the untimed simulation,
+the list of picks and draws is the only input of a run. With this list, `dpsim.explore.strategies.replay` repeats the
+run. The list has a separate digest, because two schedules may differ although the bodies of their traces are equal.
 
     >>> schedule = Schedule("dpor", ("rank 2 delivers wake[0]", "rank 0 poll[0]"))
     >>> line = json.dumps({"section": "schedule", "schedule": schedule.content()}).encode()
@@ -35,23 +35,23 @@ def present(step: str) -> str:
 
 
 class Schedule(NamedTuple):
-    """`strategy`: the name of the one that found it."""
+    """A schedule. `strategy`: the name of the strategy that found it. `steps`: labels of picks and draws, in order."""
 
     strategy: str
     steps: tuple[str, ...]
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the steps as JSON, as 64 hexadecimal digits."""
+        """The SHA-256 of the steps as JSON, as 64 hexadecimal digits."""
         return hashlib.sha256(json.dumps(self.steps).encode()).hexdigest()
 
     def content(self) -> dict[str, Any]:
-        """As plain data."""
+        """Returns the schedule as plain data for a line of the trace."""
         return {"strategy": self.strategy, "digest": self.digest, "steps": list(self.steps)}
 
     @staticmethod
     def parse(line: bytes) -> Schedule:
-        """Reads a line of a trace, perhaps of an older version. Raises ValueError that says what was expected."""
+        """Returns the schedule of a line of a trace, with present verbs. Raises ValueError, which says what was expected."""
         try:
             row = loads_once(line)
             content = row["schedule"]

@@ -1,9 +1,9 @@
-"""JSON as a stranger may have written it: valid, and made to take the reader down.
+"""Reads JSON that may come from a stranger, and refuses texts that could take down the reader.
 
-    loads(b'{"a":1,"a":2}', "the header")       # ValueError: the key 'a' occurs twice
+    loads_once(b'{"a":1,"a":2}')        # ValueError: the key 'a' occurs twice
 
-Python's reader takes numbers of any length, lists nested as deep as its stack, and the last of two equal keys. What it
-makes may take thirty times the memory of the text. A function that goes through such values recursively fails.
+Python's own reader accepts numbers of any length, lists nested as deep as its stack, and the last of two equal keys.
+Its result may take thirty times the memory of the text. A recursive function that visits a deeply nested value fails.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ import re
 from typing import Any
 
 DEEPEST = 60
-"""Lists and objects in one another. A scenario has up to 50."""
+"""The deepest nesting of lists and objects. A scenario has up to 50."""
 
 DIGITS = 300
-"""Of a number: a float cannot hold a longer one. Those of records have up to 20, and a decision may be any."""
+"""The most digits of a number: no float has more. Numbers of records have up to 20, and a decision may have any number.
+"""
 
 _LONG = re.compile(rb"[:,\[\s-][0-9]{%d}" % (DIGITS + 1))
 
 MOST_VALUES = 250_000
-"""Of one line outside the body: as many as the largest scenario has, with its defaults."""
+"""The most values of one line behind the body: as many as the largest scenario has, with its defaults."""
 
 
 def loads(text: bytes) -> Any:
-    """A value of JSON. Raises ValueError for what is none, for a number that is too long, and for deep nesting."""
+    """Returns the value of a JSON text. Raises ValueError if it is no JSON, has a number that is too long, or nests too
+    deeply.
+    """
     if len(text) > DIGITS and _LONG.search(text):
         raise ValueError(f"a number of more than {DIGITS} digits")
     try:
@@ -38,7 +41,9 @@ def loads(text: bytes) -> Any:
 
 
 def loads_once(text: bytes) -> Any:
-    """The same; ValueError also for a key that occurs twice in an object, and for very many values."""
+    """Does the same as `loads`. Also raises ValueError for a key that occurs twice in an object, and for too many
+    values.
+    """
     if text.count(b",") > MOST_VALUES:
         raise ValueError(f"more than {MOST_VALUES:,} values")
     loads(text)
@@ -46,7 +51,7 @@ def loads_once(text: bytes) -> Any:
 
 
 def refuse_deep(value: Any) -> None:
-    """Raise ValueError for lists and objects nested deeper than a trace may have them."""
+    """Raises ValueError if lists and objects are nested deeper than a trace allows."""
     level = [value]
     for _ in range(DEEPEST):
         level = [inner for one in level if isinstance(one, list | tuple | dict) for inner in _inside(one)]
@@ -56,7 +61,7 @@ def refuse_deep(value: Any) -> None:
 
 
 def refuse_long(number: int) -> None:
-    """Raise ValueError for a number that a trace may not have."""
+    """Raises ValueError for a number that is longer than a trace allows."""
     if abs(number) >= 10**DIGITS:
         raise ValueError(f"a number of more than {DIGITS} digits")
 

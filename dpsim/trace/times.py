@@ -1,10 +1,11 @@
-"""When ops began and ended, as a section of a trace, which its digest does not cover.
+"""When ops began and ended, as a section of a trace. The digest of the trace does not cover this section.
 
     {"section":"times","times":{"written":[[1500,0,137000],...],"over":[[0,6500],...]}}
 
-`written` has a list for each rank and service, with a number of ns for each record. The first number counts from the
-first record of the run, and each further one from the record before it. `over` has, for each of them, places in the
-journal and when these ops ended, in turn, from the first record of the run.
+All times are in ns. `written` has a list for each rank and service, with one number for each record. The first number
+counts from the first record of the run, and each later one from the record before it. `over` has a list for each of
+them, too. In it, the place of an op in the journal and the time of its end alternate. These times count from the first
+record of the run.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ LONGEST = 1 << 62
 
 
 def content_of(run: Run) -> dict[str, Any]:
-    """The section of a run; empty for a run without times."""
+    """Returns the section of a run; an empty dict for a run without times."""
     if not fits(run.times, run.journals):
         return {}
     shown = [[at for at, raw in enumerate(own) if raw[KIND] != UNWRITTEN] for own in run.journals]
@@ -36,7 +37,7 @@ def content_of(run: Run) -> dict[str, Any]:
 
 
 def are_times(value: Any, actors: int) -> bool:
-    """Whether this is such a section."""
+    """Returns whether the value is a section of this form for the given number of actors."""
     if not isinstance(value, dict) or value.keys() != {"written", "over"}:
         return False
     lists = [*_lists(value["written"], actors), *_lists(value["over"], actors)]
@@ -53,7 +54,7 @@ def _lists(value: Any, actors: int) -> list[list[int]]:
 
 
 def times_of(content: dict[str, Any]) -> tuple[ActorTimes, ...]:
-    """The times of a section, from the first record of the run."""
+    """Returns the times of a section, counted from the first record of the run."""
     return tuple(
         ActorTimes(tuple(accumulate(written)), dict(zip(over[::2], over[1::2], strict=True)))
         for written, over in zip(content["written"], content["over"], strict=True)

@@ -1,24 +1,27 @@
-"""The model of one engine, vLLM: its protocols, its configuration, its releases, its known bugs.
+"""The model of one inference engine, vLLM: the protocols between its ranks, its configuration and its known bugs.
+
+A protocol is the coordination of ranks in one part of the engine, such as the batch agreement of data-parallel ranks.
+dpsim runs each protocol as a program, in the simulation or on GPUs. The packages:
 
     config/          the engine's configuration, in vLLM's names, and the rules of its releases
-    graphs/          CUDA graph sizes and dispatch: which graph a batch runs in, pure functions
-    capture/         capturing and replaying them: wrappers, the session, offloaded weights
-    model/           the stand-in for the model: integer arithmetic whose every token is known beforehand
-    data_parallel/   ranks agree on how each step runs
-    overlap/         steps of data_parallel whose microbatches run in threads
-    pipeline/        hidden states go forward through the stages, sampled tokens back
-    engine/          engines in lockstep by waves, with their coordinator and front ends
-    startup/         front ends, coordinator, engines and workers start, or all of them fail
-    whole/           one engine step of everything
-    params/          what a scenario says of engines, and what a program is handed
-    releases/        each release and source page as one record: the class of each piece above that it has
-    programs/        the programs by name: the pieces of a release put together, and the settings it refuses
-    answers/         what the engine's own code answered, and the comparison with it (`dpsim check-engine`)
-    from_vllm/       from a command line of vLLM to a scenario
+    graphs/          CUDA graphs: pure functions that compute sizes and select the graph of a batch
+    capture/         the capture and replay of CUDA graphs: wrappers, the session, offloaded weights
+    model/           the stand-in for the language model: integer arithmetic with tokens that are known in advance
+    data_parallel/   the agreement of data-parallel ranks on token counts, graph mode and microbatches of a step
+    overlap/         data-parallel steps whose microbatches run in threads
+    pipeline/        pipeline stages: hidden states go forward, sampled tokens go back
+    engine/          data-parallel engines that step together, with their coordinator and front ends
+    startup/         the start of front ends, coordinator, engines and workers
+    whole/           whole engines, which combine the parts above in one step
+    params/          the sections of a scenario of engines, and the arguments of a program
+    releases/        each release and source page (a published file of vLLM) as a list of the classes that model it
+    programs/        the programs by name: each combines the classes of a release, and refuses unused settings
+    answers/         the comparison of dpsim's functions with those of vLLM (`dpsim check-engine`)
+    from_vllm/       the translation of a vLLM command line to a scenario
     keys.py          the keys of the specification, with their meanings
-    museum/          known bugs and mutants, each beside its healthy twin
+    museum/          known bugs and planted mistakes, each with a healthy twin
 
-The protocols import the graphs and the model and never each other. A module that needs two of them stands above both,
-as overlap/ and whole/ do. A piece of a protocol knows no release: programs look releases up. The framework imports
-nothing of this package: it finds it by entry points.
+The protocols import `graphs` and `model`, and never each other. Code that needs two protocols is in a package above
+both, such as `overlap` and `whole`. The classes of a protocol do not refer to releases; only programs look a release
+up. The framework imports nothing from this package, and finds it by entry points.
 """

@@ -1,10 +1,11 @@
-"""Keys of the specification that the model of vLLM follows, with their meanings: for docs/keys.md.
+"""The keys of the specification that the model of vLLM follows, with their meanings, for docs/keys.md.
 
     >>> INVARIANTS["I-EL-7"]
     'If an engine that is not paused accepts a request, all engines run in the end.'
 
-The specification is not part of this repository. Docstrings, messages and pages name its invariants (I-EL-7), its
-examples (A-15) and its sections (2.12). Mutants (M-EL-7) are variants of the museum, which the registry describes.
+The authors of dpsim wrote this specification while they read vLLM's source; it is not part of this repository.
+Docstrings, messages and pages name its invariants (I-EL-7), its examples (A-15) and its sections (2.12). A mutant
+(M-EL-7) is a planted mistake in the museum; the registry describes mutants, not this file.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ AREAS = {
     "ST": (9, "start-up"),
     "ES": (10, "one whole engine step"),
 }
-"""By the letters of a key, the chapter of the specification and its subject."""
+"""By the letters of a key, the chapter of the specification and the subject of the chapter."""
 
 SECTIONS = {
     1: (
@@ -52,19 +53,20 @@ SECTIONS = {
     9: ("actors; order; invariants; versions; mutants"),
     10: ("iteration (V2); runner (V1); further agreements; no deadlock; streams; record; invariants; mutants"),
 }
-"""By chapter, the subjects of its sections, from section 1 on: 2.12 are the mutants of chapter 2. Sections 8.0
-and 10.0 are the fields of the configuration, and the stacks.
+"""By chapter, the subjects of its sections, from section 1 on: section 2.12 lists the mutants of chapter 2.
+
+Section 8.0 is about the fields of the configuration, and section 10.0 about named combinations of releases (stacks).
 """
 
 INVARIANTS = {
-    "I-BT-1": "At most one microbatch thread has the baton.",
-    "I-BT-2": "The forward context is that of the running microbatch.",
+    "I-BT-1": "At most one microbatch thread of a rank has the baton (the right to run).",
+    "I-BT-2": "The forward context of a rank is that of its running microbatch.",
     "I-BT-5": "All ranks issue dispatch and combine kernels in one order of layer, phase and microbatch.",
-    "I-BT-6": "Each microbatch yields equally often.",
-    "I-BT-7": "Each registered hook runs once, before an op reads its data.",
-    "I-BT-8": "No microbatch uses a handle of the other one.",
-    "I-BT-9": "After the join, the maps are empty, and context and streams of the main thread are as before.",
-    "I-BT-10": "The barrier has one party more than microbatches, and threads can use it again.",
+    "I-BT-6": "All microbatches of a step yield equally often.",
+    "I-BT-7": "Each registered receive hook runs once, before an op reads the received data.",
+    "I-BT-8": "No microbatch uses a dispatch handle of another microbatch.",
+    "I-BT-9": "After the threads end, no microbatch is registered; the main thread has its former context and streams.",
+    "I-BT-10": "The ready barrier has one party for each microbatch and one for the main thread, and is reusable.",
     "I-BT-11": "A replay reads only buffers that the caller's compute stream wrote before it.",
     "I-BT-12": "Each stream of a capture joins the capture stream before the capture ends.",
     "I-CF-1": "Ranks with equal hashes have equal collectives, as far as the parallel configuration decides them.",
@@ -74,22 +76,22 @@ INVARIANTS = {
     "I-CF-5": "The agreed cache size is at most that of each rank that has one, and equal on all ranks.",
     "I-CF-6": "A step that splits has at least two microbatches, and thresholds are not below their number.",
     "I-CF-8": "The workers of a node times the nodes of a replica are the world size.",
-    "I-CF-9": "The outer configuration may complete itself twice. The parallel one takes another port each time.",
+    "I-CF-9": "An engine may complete its configuration twice, but the parallel part takes another port each time.",
     "I-CF-10": "The hash is equal across processes, machines and orders of a mapping.",
     "I-CG-1": "The chosen size is the smallest captured one of its kind that holds the tokens.",
     "I-CG-2": "Sizes for decodes lie between one request and the largest number of requests.",
     "I-CG-3": "The dispatcher returns FULL only for a captured or registered key.",
-    "I-CG-4": "Mode NONE pads nothing in the dispatch.",
+    "I-CG-4": "In mode NONE the dispatch pads no batch.",
     "I-CG-5": "A second dispatch of the padded count returns the same descriptor.",
     "I-CG-6": "All ranks of a group capture the same sequence of modes, sizes, microbatches and adapters.",
-    "I-CG-7": "No other replay of the pool writes an output between its replay and its use.",
+    "I-CG-7": "No other replay from the same memory pool overwrites an output between its replay and its use.",
     "I-CG-8": "A replay uses the addresses of its capture.",
     "I-CG-9": "No rank captures after serving began.",
-    "I-CG-10": "A batch has at most as many requests as the FULL descriptor.",
+    "I-CG-10": "A batch has at most as many requests as the descriptor of its FULL graph.",
     "I-CG-11": "Padded rows have no effect: slot -1, a flat query start, sequence length 0.",
-    "I-CG-12": "All forked streams have joined at the end of a capture.",
+    "I-CG-12": "All streams that a capture forks have joined before the capture ends.",
     "I-CG-13": "The persistent output buffer holds each captured size.",
-    "I-CG-14": "No captured region has a collective that needs the host.",
+    "I-CG-14": "No captured region contains a collective that needs the host.",
     "I-DP-1": "Microbatches, token counts and mode are equal on all ranks of the group.",
     "I-DP-2": "Each rank agrees equally often in each iteration of the loop.",
     "I-DP-3": "The agreed mode is the smallest one that a rank sent.",
@@ -97,13 +99,13 @@ INVARIANTS = {
     "I-DP-5": "In mode NONE without microbatches, each rank keeps its count.",
     "I-DP-6": "A rank's agreed count is the size of its forward, and is not below its scheduled tokens.",
     "I-DP-7": "If ranks split, each rank has a real token in its last microbatch.",
-    "I-DP-8": "A rank alone makes no collective, and keeps its mode.",
+    "I-DP-8": "A rank without data-parallel peers runs no agreement, and keeps its mode.",
     "I-DP-9": "The second dispatch changes neither the agreed count nor the agreed mode.",
     "I-DP-10": "Another order of the ranks changes only the order of the result.",
     "I-DP-11": "If one rank lowers its mode, the agreed mode does not rise.",
-    "I-DP-12": "A dummy lowers no other rank's mode only because it is a dummy.",
+    "I-DP-12": "A dummy batch does not lower the mode of other ranks only because it is a dummy.",
     "I-DP-13": "If every rank is running, every agreement returns.",
-    "I-DP-14": "A reused record runs no collective, and gives all ranks the same descriptor.",
+    "I-DP-14": "Ranks that reuse an agreement record run no collective, and all get the same descriptor.",
     "I-EL-1": "Between two collectives of engines, all ranks launch equally many forwards.",
     "I-EL-2": "In each iteration, each running rank launches one forward, and a sleeping group none.",
     "I-EL-3": "After a sync, all ranks agree on whether engines run, and waves end in one iteration.",
@@ -111,59 +113,59 @@ INVARIANTS = {
     "I-EL-5": "A rank's wave number never decreases, and is equal on all ranks when a wave ends.",
     "I-EL-6": "No request is unfinished when a wave ends.",
     "I-EL-7": "If an engine that is not paused accepts a request, all engines run in the end.",
-    "I-EL-8": "After the agreement on a pause, no START moves a rank until it resumes.",
+    "I-EL-8": "After all ranks agreed on a pause, no START message makes a rank run before it resumes.",
     "I-EL-9": "A pause of some ranks does not stop the group.",
     "I-EL-10": "After the last request, a wave ends within the interval of the finish sync.",
-    "I-EL-11": "The coordinator ends with a running group only if an engine saw or reported it.",
+    "I-EL-11": "At the end the coordinator records running engines only if an engine observed or reported it.",
     "I-EL-12": "A rank applies aborts before the scheduler gets the result of the step. A second abort does no harm.",
     "I-EL-13": "Only state that is equal on all ranks decides which iteration syncs, and which admits prefills.",
-    "I-EL-14": "A resume returns on a rank after every rank has called it.",
-    "I-ES-1": "All members of a group make the same sequence of collectives.",
+    "I-EL-14": "A resume returns on a rank only after every rank has called it.",
+    "I-ES-1": "All members of a group run the same sequence of collectives.",
     "I-ES-2": "Each stage agrees once for the target in an iteration, and a fixed number of times for drafters.",
     "I-ES-3": "A rank updates its requests, then agrees, and then prepares what depends on sizes.",
-    "I-ES-4": "The counts that size expert collectives are the agreed ones, and the rows of each rank.",
-    "I-ES-5": "A sample belongs to the last execute.",
+    "I-ES-4": "Expert collectives have the agreed token counts as sizes, and these equal the rows of each rank.",
+    "I-ES-5": "A call that samples refers to the last call that executed a batch.",
     "I-ES-7": "A dummy step changes neither requests, caches, the ring nor the numbers of steps.",
     "I-ES-9": "A running rank makes as many forwards as its engine makes iterations.",
     "I-ES-10": "All ranks of a tensor-parallel group get the same schedule.",
-    "I-PP-1": "The queue of each rank before the last stage is as long as there are stages.",
+    "I-PP-1": "The token queue of each rank before the last stage has one entry for each stage.",
     "I-PP-2": "Before a decode, the first stage has the token that the last stage sampled for its request.",
-    "I-PP-3": "All stages make the same broadcasts, and each one has all its receivers.",
+    "I-PP-3": "All stages run the same broadcasts, and each broadcast has all its receivers.",
     "I-PP-4": "All stages compute the same mask for a step.",
     "I-PP-5": "A row that a stage frees after its receive does not change the next owner of the row.",
     "I-PP-6": "A broadcast does not update rows that need no token.",
-    "I-PP-7": "A stage consumes all tokens that the last stage sampled for a request, but the final ones.",
-    "I-PP-8": "After it consumes, the first stage has the last stage's count of computed tokens.",
-    "I-PP-9": "The main stream waits for no broadcast that is younger than the number of stages.",
-    "I-PP-10": "A dummy step neither consumes nor pushes.",
-    "I-PP-11": "An entry whose rows are all excluded has no effect, and no stage waits for it.",
-    "I-PP-12": "No stage reuses memory of an entry before both streams passed its last use.",
+    "I-PP-7": "A stage applies all tokens that the last stage sampled for a request, except the final ones.",
+    "I-PP-8": "After the first stage applies tokens, it has the last stage's count of computed tokens.",
+    "I-PP-9": "The main stream waits for a token broadcast at the earliest as many steps later as there are stages.",
+    "I-PP-10": "A dummy step neither takes an entry from the token queue nor appends one.",
+    "I-PP-11": "An entry of the token queue without a needed row has no effect, and no stage waits for it.",
+    "I-PP-12": "No stage reuses memory of a queue entry before both streams have passed its last use.",
     "I-PP-13": "Each row of the mapping is -1, or the row of its owner at that time.",
-    "I-PS-1": "Both stages of a boundary make one transfer a step, with the same keys, shapes and types.",
-    "I-PS-2": "Stages process steps in one order, and a bounded number of steps is under way.",
+    "I-PS-1": "Neighbouring stages make one transfer a step, with the same keys, shapes and types on both sides.",
+    "I-PS-2": "All stages process steps in the same order, and a bounded number of steps is in flight.",
     "I-PS-3": "No stage writes a send buffer before its send is complete.",
     "I-PS-4": "A stage reads received data after it waited for the receives and gathers.",
     "I-PS-5": "Each rank of a stage performs the same gathers in the same order.",
     "I-PS-6": "The scheduler gets results in the order in which it scheduled them.",
     "I-PS-7": "Each worker gets one execute and then one sample call for each batch with tokens.",
     "I-PS-8": "No stage runs a request's next decode before it knows the token that the decode needs.",
-    "I-PS-9": "A step without tokens makes no transfer, and moves the ring.",
-    "I-PS-10": "Both sides slice a tensor over tensor-parallel ranks, or neither does.",
-    "I-PS-11": "The queue never exceeds its size, and the core takes an entry only if it has to.",
+    "I-PS-9": "A step without tokens makes no transfer, but advances the token queue.",
+    "I-PS-10": "Either both stages of a transfer slice a tensor over tensor-parallel ranks, or neither does.",
+    "I-PS-11": "The batch queue never exceeds its size, and the core waits for a result only if it has to.",
     "I-PS-12": "The scheduler ignores late results of aborted requests.",
-    "I-PS-13": "Staging buffers have at least as many rotations as there are steps under way.",
-    "I-ST-1": "All ranks make the same sequence of groups with the same members.",
-    "I-ST-2": "The groups of one kind have each rank of the world once.",
+    "I-PS-13": "There are at least as many staging buffers as steps in flight.",
+    "I-ST-1": "All ranks create the same sequence of groups with the same members.",
+    "I-ST-2": "The groups of one kind together contain each rank once.",
     "I-ST-3": "The root of a device communicator is the first global rank of its group.",
-    "I-ST-4": "A worker's rank in a group is its place in the list of members.",
+    "I-ST-4": "A worker's rank in a group is its index in the list of members.",
     "I-ST-5": "The group of the engines exists before the workers, and only engines use it.",
-    "I-ST-6": "A worker measures memory after it made its communicators.",
+    "I-ST-6": "A worker measures free memory after it has created its communicators.",
     "I-ST-7": "All members use a communicator first in the warm-up, and outside of a capture.",
-    "I-ST-8": "Each replica makes the same forwards for profile, warm-up and capture.",
+    "I-ST-8": "Each replica runs the same forwards for profile, warm-up and capture.",
     "I-ST-9": "No engine serves before every engine has subscribed and every hash is equal.",
-    "I-ST-10": "A front end notices an actor that fails, while others wait.",
-    "I-ST-11": "No rank makes a group after the start.",
-    "I-ST-12": "Device communicators end before their groups, and the group of the engines last.",
+    "I-ST-10": "A front end notices a process that fails, even if the other processes only wait.",
+    "I-ST-11": "No rank creates a group after the start.",
+    "I-ST-12": "Ranks destroy device communicators before their groups, and the group of the engines last.",
     "I-UB-1": "Padded slices cover all rows once, in order.",
     "I-UB-2": "Sizes of slices depend on the agreed count and the number of microbatches alone.",
     "I-UB-3": "Each real token lies in one slice.",
@@ -171,12 +173,12 @@ INVARIANTS = {
     "I-UB-5": "If ranks split, each microbatch of each rank has a token and a request.",
     "I-UB-6": "A rank that does not wish to split gets no slices.",
     "I-UB-7": "A rank with more tokens does not wish less to split.",
-    "I-UB-8": "If the cut lies within a request, both slices name it.",
+    "I-UB-8": "If the cut of a batch lies within a request, both slices contain the request.",
     "I-UB-9": "Query starts of a microbatch begin at 0, never decrease, and end at its real tokens.",
     "I-UB-10": "The outputs of all microbatches in order are the rows of the batch.",
     "I-UB-11": "In mode FULL, requests and tokens are those of the captured shape.",
 }
-"""By key, the rule in one or two sentences."""
+"""The invariants by key, each in one or two sentences."""
 
 EXAMPLES = {
     "A-2": "two ranks with FULL graphs pad to 8 tokens",
@@ -190,7 +192,7 @@ EXAMPLES = {
     "A-28": "34 layers on four stages: 8, 9, 9 and 8",
     "A-31": "adapters without specialised graphs: a dummy lowers every rank to NONE",
 }
-"""By key, the subject of the worked examples that pages and docstrings name."""
+"""The worked examples that pages and docstrings name, each with its subject."""
 
 register_keys(
     {**INVARIANTS, **{key: f"An example of the specification: {subject}." for key, subject in EXAMPLES.items()}}

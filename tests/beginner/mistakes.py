@@ -99,7 +99,8 @@ main.launch("fill", fill, writes=[x])
 device.all_reduce(x, main, site="sum")
 x.free()
 """,
-        why="The stream may still use the memory: only later work of the same stream may get it.",
+        why="After `free`, the allocator may give the memory to later work of the stream. So free a buffer after "
+        "its last use.",
     ),
     Mistake(
         "wrong_dtype",
@@ -113,7 +114,8 @@ load = np.array([0 if rank.rank == 0 else 0.5], np.float64)
 await world.all_reduce(load, site="load")
 """,
         ranks=3,
-        why="numpy takes int64 for a list of integers, and float64 for a list with a fraction.",
+        why="numpy makes an int64 array of a list of integers, and a float64 array of a list with a fraction. So "
+        "state the dtype.",
     ),
     Mistake(
         "crossed_communicators",
@@ -135,7 +137,7 @@ await world.barrier(site="meet")
 device.all_reduce(x, main, site="sum")
 await x.read("look")
 """,
-        why="All ranks need one order for the collectives of all their communicators.",
+        why="All ranks have to make the collectives of all their communicators in the same order.",
     ),
     Mistake(
         "poll_loop",
@@ -148,7 +150,7 @@ while await inbox.poll("look") is None:
 await inbox.get("look", timeout_ns=1_000_000)
 """,
         limits="{stall: 1s, deadline: 1s}",
-        why="A poll returns at once. A get waits for the message.",
+        why="`poll` returns at once, so the loop never ends. `get` waits for a message, here until a time-out.",
     ),
     Mistake(
         "wrong_root",
@@ -159,8 +161,8 @@ await world.broadcast(ones, rank.rank, site="tokens")
         """
 await world.broadcast(ones, 0, site="tokens")
 """,
-        why="The call has one root, and each rank passes the same number.",
-        gloo="the ranks hang as well, because each one waits for the elements of another root.",
+        why="A broadcast has one root, so every rank has to pass the same root.",
+        gloo="the ranks also hang, because their roots differ.",
     ),
     Mistake(
         "asyncio_sleep",
@@ -209,7 +211,8 @@ print("the next batch has", int(table[rank.rank]), "tokens")
 table = await world.all_gather(np.array([rank.rank]), site="table")
 rank.decide("tokens", int(table[-1]), "world")
 """,
-        why="No check reads what a program prints. `rank.decide` gives a value to the agreement check.",
+        why="The checks do not read what a program prints. With `rank.decide` the program states a value that the"
+        " ranks have to agree on.",
     ),
     Mistake(
         "class_state",
@@ -280,7 +283,7 @@ await world.barrier(site="meet")
 rank.decide("half", rank.step // 2, "world")
 """,
         loop="for step in range(args.params.steps):",
-        why="Without a step, a report cannot say in which step a rank went wrong.",
+        why="If the program does not set `rank.step`, a report cannot name the step in which a rank failed.",
     ),
     Mistake(
         "wrong_size",
@@ -306,9 +309,9 @@ rank.decide("full", bool(total[0] == 1 + 2 + 3), "world")
 """,
         ranks=3,
         command="explore",
-        why="The line `assumes:` is the warning. Another library adds in another order, and then the comparison may "
-        "fail. A sum of integers does not depend on the order.",
-        gloo="`dpsim run` has no line `assumes:`, which belongs to a proof.",
+        why="The line `assumes:` of the verdict warns about this. Another library may add floats in another order, and "
+        "the comparison then fails. The sum of integers does not depend on the order.",
+        gloo="`dpsim run` makes a single run, for which it prints no line `assumes:`.",
     ),
     Mistake(
         "time_sleep",
@@ -321,7 +324,8 @@ await world.barrier(site="meet")
 await rank.sleep(10_000_000, "pause")
 await world.barrier(site="meet")
 """,
-        why="The simulation cannot see `time.sleep`. `rank.sleep` takes simulated time there, and real time on gloo.",
+        why="`time.sleep` blocks Python but does not advance simulated time. `rank.sleep` takes simulated time in"
+        " the simulation, and real time on gloo.",
     ),
     Mistake(
         "random_number",
@@ -337,8 +341,9 @@ await world.barrier(site="meet")
 rank.decide("chosen", chosen, "world")
 """,
         command="explore",
-        why="`N` stands for a random number. Each rank needs the same seed, such as its step.",
-        gloo="`dpsim run` makes one run. So it reports that the ranks differ, and not that a repeated run differs.",
+        why="The report shows random numbers, which this page replaces by `N`. Give each rank the same seed, such"
+        " as its step.",
+        gloo="`dpsim run` makes one run and repeats none. So it reports that the ranks decide differently.",
     ),
     Mistake(
         "awaited_twice",
@@ -383,7 +388,7 @@ rank.decide("tokens", 3, "world")
 await world.barrier(site="meet")
 """,
         ranks=3,
-        why="A value that only some ranks decide needs `local=True`.",
+        why="If only some ranks are meant to decide a value, pass `local=True`.",
     ),
     Mistake(
         "catches_all",
@@ -397,7 +402,8 @@ except Exception:
         """
 await world.all_reduce(ones, site="agree")
 """,
-        why="The check compares what the ranks called. No `except` hides a call from it.",
-        gloo="the ranks hang as well, because gloo waits for elements that no rank sends.",
+        why="dpsim records each call before the call raises. So the check finds the mismatch although the program"
+        " catches the exception.",
+        gloo="the ranks also hang, because gloo waits for elements that no rank sends.",
     ),
 ]

@@ -118,7 +118,7 @@ def cure(mistake: Mistake, right: str) -> str:
     """The reason, and the lines that hold. AssertionError if they do not: `right` is what they print."""
     assert re.search("^(HELD|PROVEN)", right, re.MULTILINE), f"the cure of {mistake.name} does not hold:\n{right}"
     lines = fence("python", body(LOOP, mistake.cure))
-    return f"{mistake.why} These lines hold:".lstrip() + f"\n\n{lines}\n"
+    return f"{mistake.why} Corrected lines:".lstrip() + f"\n\n{lines}\n"
 
 
 def compared(mistake: Mistake, sim: str, gloo: str) -> str:
@@ -138,13 +138,13 @@ AROUND = HEAD.replace("NAME", "mistake") + "        ...\n" + FOOT
 INTRODUCTION = f"""\
 # {len(MISTAKES)} mistakes of a first protocol
 
-Each section has a mistake, the report of dpsim, and lines that hold. The lines stand in the method `run` of this
-program:
+This page shows mistakes that users make in a first protocol. Each section contains the wrong lines, dpsim's report, and
+corrected lines. The lines replace the `...` in the method `run` of this program:
 
 {fence("python", AROUND)}
-The page leaves out the lines of a report that have times or commands. This command writes the page, and runs each
-program on the simulation and on gloo: `python -m tests.beginner.page docs/mistakes.md`. A test compares them.
-[What a user gets wrong](bad-scenarios.md) has the mistakes in scenario files.
+The page omits those lines of a report that contain times or commands. `python -m tests.beginner.page docs/mistakes.md`
+runs each program in the simulation and on gloo, and writes this page. A test compares the page with new runs.
+[What a user gets wrong](bad-scenarios.md) lists mistakes in scenario files.
 
 """
 

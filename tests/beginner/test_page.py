@@ -64,7 +64,7 @@ def test_each_mistake_has_a_place_or_a_warning() -> None:
 
 def test_a_cure_that_does_not_hold_is_no_cure() -> None:
     mistake = MISTAKES[0]
-    assert "These lines hold:" in cure(mistake, "...\nHELD  2 steps on 2 ranks (sim)\n")
+    assert "Corrected lines:" in cure(mistake, "...\nHELD  2 steps on 2 ranks (sim)\n")
     with pytest.raises(AssertionError, match="the cure of forgotten_await does not hold"):
         cure(mistake, "VIOLATED  HANG\n")
 

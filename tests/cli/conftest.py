@@ -12,7 +12,7 @@ from tests.cli.commands import EXPECTED, HEALTHY, SKIP, dpsim_, write
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Separate backends, and a separate working folder."""
+    """Gives each test its own backends and its own working folder."""
     monkeypatch.setattr(runner, "_backends", {})
     monkeypatch.chdir(tmp_path)
 
@@ -24,13 +24,13 @@ def healthy(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
-    """Does not hold, and says nothing of it."""
+    """A scenario with a violation, without an expectation."""
     return write(tmp_path / "broken.yaml", HEALTHY + SKIP)
 
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
-    """Does not hold, as it says."""
+    """A scenario with a violation, which it expects."""
     return write(tmp_path / "planted.yaml", HEALTHY + SKIP + EXPECTED)
 
 

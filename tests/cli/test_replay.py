@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,8 +62,8 @@ def test_the_same_run(trace: str) -> None:
         "agreed": None,
         "waits": [],
         "ground": [],
-        "no_return": None,
-        "swap": None,
+        "no_return": "rank 0 looks into box (second[0]); 16 random schedules from there fail, too",
+        "swap": "rank 0 looks into box (second[0]) before rank 0 gets 1 of rank 1",
         "one_more": None,
         "variant": None,
         "unprotected": [],
@@ -279,6 +280,34 @@ def test_a_token_is_the_same_failure(token: str) -> None:
     assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
     found = dpsim_("replay", token, *MODULE, "--json").json
     assert (found["trace"], found["same"], found["steps"], found["skipped"]) == ("the token", True, 4, [])
+
+
+def turning_line(said: str) -> str:
+    """The line `turning` of a report, with its continuation."""
+    found = re.search(r"^turning .*(?:\n +.*)*", said, re.MULTILINE)
+    return found[0] if found else ""
+
+
+@pytest.mark.parametrize("what", ["token", "trace"])
+def test_a_replay_has_the_turning(what: str, request: pytest.FixtureRequest) -> None:
+    """The point of no return and the pair to swap, word for word as in the report of the exploration."""
+    replayed = dpsim_("replay", request.getfixturevalue(what), *MODULE, "--no-results", columns=200)
+    write(Path("again.yaml"), scenario("t_lost", 3))
+    explored = dpsim_("explore", "again.yaml", *MODULE, "--no-results", columns=200)
+    assert turning_line(explored.out)
+    assert turning_line(replayed.out) == turning_line(explored.out)
+
+
+def test_a_replay_that_fails_in_any_order_has_no_turning(monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    """The faulty twin: no order of this program finishes, so that a line `turning` would be wrong."""
+
+    async def always(self: Lost, rank: Rank, seen: list[Any]) -> None:
+        await rank.mailbox("other").get("never")
+
+    monkeypatch.setattr(Lost, "after", always)
+    answer = dpsim_("replay", token, *MODULE, "--no-results")
+    assert answer.out.startswith("VIOLATED  HANG:MAILBOX:NO_MESSAGE")
+    assert "\nturning" not in answer.out
 
 
 def test_a_token_after_the_protocol_was_mended(token: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,10 +114,12 @@ def test_eager_against_captured() -> None:
         await steps(rank, eager=(2,))
 
     _, text = told(script)
-    said = line(text, "on ep #40) in step 2 is made by")
-    assert "rank 0 as call 1 of the 20 that graph decode captured at " in said
-    assert "in replay 2 of graph decode (decode.go[2] at " in said
-    assert "rank 1 eagerly at " in said
+    said = line(text, "on ep #40) is unpaired in step 2; all members have to call it eagerly, or all to replay it")
+    assert "rank 0 replays it in replay 2 of graph decode (decode.go[2] at " in said
+    assert "as call 1 of 20, captured at " in said
+    assert "rank 1 calls it eagerly at " in said
+    sides = [one for one in text.splitlines()[:9] if one.startswith(" " * 10 + "rank ")]
+    assert len(sides) == 2, "the first screen has a line for each side"
     assert "captured on ep, in order" not in text  # they captured the same
 
 

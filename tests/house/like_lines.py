@@ -1,15 +1,14 @@
-"""Counts what is written twice: pairs of places that share six or more consecutive like lines.
+"""Counts repeated code: pairs of places that share six or more consecutive like lines.
 
-    python -m tests.house.like_lines               # dpsim, real, benchmarks and tests of the repository you are in
-    python -m tests.house.like_lines OTHER/TREE    # the Python files of other folders, an older checkout's for example
+    python -m tests.house.like_lines               # dpsim, real, benchmarks and tests of the current repository
+    python -m tests.house.like_lines OTHER/TREE    # the Python files of other folders, such as an older checkout
 
-Two lines are *like* if they are equal once white space is folded: names, numbers and texts have to be the same. What
-every file has is passed over, as if it was not there: blank lines, comments, docstrings, imports, and lines of
-punctuation alone. A *pair* is two places, in two files or apart in one, from which on at least six like lines follow
-one another. It reaches as far as they do. So code that stands in three places counts as three pairs, and code that was
-renamed on its way counts as none.
+Two lines are *like* if they are equal apart from white space. So names, numbers and texts must be equal. The command
+skips what every file has: blank lines, comments, docstrings, imports, and lines with only punctuation. A *pair* is two
+places, in two files or in one, where at least six like lines follow each other; it includes all of them. So code in
+three places counts as three pairs, and code with renamed variables counts as none.
 
-The number is a thermometer and no limit: six like lines may be one call to the same helper, which is what is wanted.
+The number is a hint and no limit, because six like lines may be one call of the same helper.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Line(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Lines of a file; `first` and `last` are numbers of lines, as an editor shows them."""
+    """Lines of a file. `first`, `last`: line numbers, from 1."""
 
     file: str
     first: int
@@ -53,7 +52,7 @@ class Pair(NamedTuple):
 
 
 def telling_lines(source: str) -> list[Line]:
-    """The lines of a file that say something, with their white space folded."""
+    """Returns the lines of a file that are not skipped, with folded white space."""
     lines = source.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
@@ -72,7 +71,7 @@ def _is_text(value: ast.expr) -> bool:
 
 
 def pairs(files: dict[str, str]) -> list[Pair]:
-    """All pairs of sources by name, the longest first."""
+    """Returns all pairs of the sources, given by name, the longest pair first."""
     told = {name: telling_lines(source) for name, source in files.items()}
     begins: dict[tuple[str, ...], list[tuple[str, int]]] = defaultdict(list)
     for name, lines in told.items():
@@ -89,7 +88,7 @@ def pairs(files: dict[str, str]) -> list[Pair]:
 
 
 def _longest(told: dict[str, list[Line]], one: tuple[str, int], other: tuple[str, int]) -> Iterator[Pair]:
-    """The pair of which these are the beginnings; none if they are in the middle of one."""
+    """Returns the pair that begins at these two places, or None if they are inside of a longer pair."""
     (name, i), (name_of_other, j) = one, other
     lines, others = told[name], told[name_of_other]
     if i and j and lines[i - 1].text == others[j - 1].text:
@@ -105,7 +104,7 @@ def _longest(told: dict[str, list[Line]], one: tuple[str, int], other: tuple[str
 
 
 def sources(folders: Sequence[Path]) -> dict[str, str]:
-    """The Python files under the folders, by path; not those of hidden folders."""
+    """Returns the Python files in the folders by path, without those in hidden folders."""
     files = [(folder, file) for folder in folders for file in sorted(folder.rglob("*.py"))]
     return {
         str(file): file.read_text()

@@ -49,7 +49,7 @@ BLOCK_SCALAR = re.compile(r"[>|][-+]?$")
 
 
 class Line(NamedTuple):
-    """This is a line of a file, or the part of it that belongs to one text."""
+    """A line of a file, or the part of it that belongs to one text."""
 
     number: int
     text: str
@@ -64,7 +64,7 @@ class Sentence(NamedTuple):
 
 
 def sentences(file: str, source: str) -> Iterator[Sentence]:
-    """Yields the sentences of a file; the end of its name says which kind of file it is."""
+    """Yields the sentences of a file. `file`: its name, whose suffix selects the kind of file."""
     for paragraph in _paragraphs_of(file, source):
         yield from _cut(paragraph)
 

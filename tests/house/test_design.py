@@ -1,4 +1,4 @@
-"""The pages of design: one for each room, each decision with its reason, and no file that is gone."""
+"""Checks the pages of docs/design: one for each package, a reason for each decision, and no path of a missing file."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ INDEX = ROOT / "docs" / "design.md"
 PAGES = sorted((ROOT / "docs" / "design").glob("*.md"))
 
 LABELS = ("Decision", "Because", "Rejected", "Known limits")
-"""The parts of a topic, in this order. The first two have to be there."""
+"""The parts of a topic, in this order. The first two are required."""
 
 NO_ROOM = {"__init__", "__main__", "mark", "version"}
-"""Modules without decisions."""
+"""Modules without design decisions."""
 
 
 def rooms_of(index: str) -> dict[str, list[str]]:
-    """The pages of each room, by the table of the index."""
+    """Returns the pages of each package, from the table of the index."""
     rows = [line.split("|") for line in index.splitlines() if line.startswith("| `")]
     return {
         room: re.findall(r"\]\(design/([\w-]+\.md)\)", row[3])
@@ -31,7 +31,7 @@ def rooms_of(index: str) -> dict[str, list[str]]:
 
 
 def unlike(page: str) -> Iterator[str]:
-    """The topics of a page that do not have the parts in their order."""
+    """Returns the topics of a page whose parts are missing or in another order."""
     for topic in re.split(r"^## ", page, flags=re.MULTILINE)[1:]:
         found = re.findall(r"^\*\*([\w ]+)\.\*\*", topic, re.MULTILINE)
         if found[:2] != ["Decision", "Because"] or found != [label for label in LABELS if label in found]:
@@ -39,7 +39,7 @@ def unlike(page: str) -> Iterator[str]:
 
 
 def gone(page: str, root: Path) -> list[str]:
-    """The paths of the page, from the root of the tree, at which no file lies."""
+    """Returns the paths of the page that do not exist in the tree."""
     paths = re.findall(r"`((?:dpsim|tests|real|benchmarks)/[\w/.-]+)`", page)
     return [path for path in paths if not (root / path).exists()]
 
@@ -66,7 +66,7 @@ def test_the_pages_are_plain() -> None:
 
 
 def test_what_is_wrong_is_found() -> None:
-    """The twins: a topic without a reason, parts in another order, and a file that is gone."""
+    """The faulty twins: a topic without a reason, parts in another order, and a missing file."""
     healthy = "# Design\n\n## One\n\n**Decision.** A `dpsim/cli` holds.\n\n**Because.** It does.\n"
     assert (list(unlike(healthy)), gone(healthy, ROOT)) == ([], [])
     assert list(unlike(healthy.replace("**Because.**", "Because"))) == ["One"]

@@ -1,4 +1,4 @@
-"""Which sentences `prose` finds in each kind of file, and which text it skips."""
+"""Checks which sentences `prose` finds in each kind of file, and which text it skips."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.house.prose import sentences
 
 
 def read(text: str, file: str = "a.md") -> list[str]:
-    """The sentences of a text, in their order."""
+    """Returns the sentences of a text in their order."""
     return [sentence.text for sentence in sorted(sentences(file, text), key=lambda sentence: sentence.line)]
 
 

@@ -1,4 +1,6 @@
-"""What `make` installs is pinned with hashes, and it is the whole closure of what dpsim and its tests need."""
+"""Checks the pinned requirements: `make` installs all packages that dpsim and its tests need, with versions and
+hashes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ LINE = re.compile(r"([A-Za-z0-9._-]+)==([0-9a-z.]+)((?: --hash=sha256:[0-9a-f]{6
 
 
 def pinned(name: str) -> dict[str, str]:
-    """The lines of a file by the names of their packages."""
+    """Returns the lines of a requirements file by the names of their packages."""
     text = (ROOT / "requirements" / f"{name}.txt").read_text().replace(" \\\n   ", "")
     return {canonicalize_name(line.partition("==")[0]): line for line in text.splitlines() if not line.startswith("#")}
 
@@ -30,7 +32,9 @@ EVERY = {name: line for file in FILES for name, line in pinned(file).items()}
 
 
 def lacking(names: dict[str, str], roots: list[str]) -> set[str]:
-    """Packages of the closure that are not among the names. Extras and libraries for GPUs are left out."""
+    """Returns the packages that `roots` need, directly or not, and that are missing in `names`. It ignores extras and
+    GPU libraries.
+    """
     seen: set[str] = set()
     found = set[str]()
     todo = [*roots]
@@ -44,7 +48,7 @@ def lacking(names: dict[str, str], roots: list[str]) -> set[str]:
             found.add(name)
         try:
             todo += requires(name) or []
-        except PackageNotFoundError:  # one for another system
+        except PackageNotFoundError:  # a package for another system
             continue
     return {name for name in found if not name.startswith(("nvidia-", "cuda-", "triton"))}
 
@@ -81,7 +85,7 @@ def test_what_is_installed_here_is_within_the_bounds_of_the_project() -> None:
 
 
 def unhashed(makefile: str) -> list[str]:
-    """Recipes that install packages from an index without hashes, but for the libraries of torch for GPUs."""
+    """Returns recipes that install packages from an index without hashes. It ignores torch's GPU libraries."""
     hashed = re.search(r"^HASHED := \$\(INSTALL\) .*--require-hashes", makefile, re.MULTILINE) is not None
     recipes = [line.strip() for line in makefile.splitlines() if line.startswith("\t@$(")]
     ours = [line for line in recipes if line.startswith(("@$(INSTALL)", "@$(HASHED)"))]
@@ -101,12 +105,12 @@ def test_make_installs_with_hashes() -> None:
 
 
 def advised(text: str) -> list[str]:
-    """Names that a text says to install from an index."""
+    """Returns the names that a text advises to install from an index."""
     return re.findall(r"pip install '?([A-Za-z][A-Za-z0-9._-]*)", text)
 
 
 def test_no_message_advises_a_name_on_an_index() -> None:
-    """Anybody may own it there. A clone is installed by its path."""
+    """A message must not advise to install dpsim by its name, because anyone may own that name on an index."""
     files = [
         file
         for folder in ("dpsim", "real", "docs")
@@ -120,7 +124,7 @@ def test_no_message_advises_a_name_on_an_index() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", FILES)
 def test_no_pinned_version_has_a_known_hole(name: str) -> None:
-    """Asks pip-audit, where it is installed and its data can be had."""
+    """Runs pip-audit, if it is installed and can load its data."""
     if find_spec("pip_audit") is None:
         pytest.skip("needs pip-audit")
     command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--no-deps", "--format", "json", "--requirement"]

@@ -1,4 +1,4 @@
-"""Each test is in one of three runs: `make test`, `make slow` or `make nightly`, which CI leaves out."""
+"""Checks that each test is in one of three runs: `make test`, `make slow` or `make nightly`, which CI omits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 
 
 def test_each_run_selects_its_own_tests() -> None:
-    """The option of `make test` stands in pyproject.toml, so that a plain `pytest` is the same run."""
+    """The options of `make test` are in pyproject.toml, so a plain `pytest` is the same run."""
     options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["addopts"]
     assert options[-2:] == ["-m", "not slow and not nightly"]
     assert re.findall(r"-m pytest(?: -m (\w+))? -n 2", MAKEFILE) == ["", "slow", "nightly"]

@@ -1,4 +1,4 @@
-"""The tree keeps its rules, and a complaint names each rule that a tree breaks."""
+"""Checks the rules of the tree (`tests.house.tree`), and that each broken rule causes a complaint."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write(file: Path, text: str = "") -> None:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A small tree in which all is in its place."""
+    """A small tree that follows all rules."""
     lines = [f"    {name}.py    it" for name in MODULES] + [f"    {name}/    it" for name in ROOMS]
     write(tmp_path / "dpsim" / "__init__.py", "\n".join(['"""All of it.', "", *lines, '"""']))
     for name in MODULES:

@@ -1,7 +1,7 @@
-"""The wall: the framework stands without the model of one engine, and knows none of its words.
+"""Checks that the framework works without the model of one engine, `dpsim.vllm`, and uses none of its words.
 
-Entry points alone name modules of `dpsim.vllm`. Without that package all other modules can still be imported, and the
-commands work. No other Python file of `dpsim` or `real` contains a word of the engine, with listed exceptions.
+Only entry points name modules of `dpsim.vllm`. Without that package, all other modules can be imported, and the
+commands work. No other Python file of `dpsim` or `real` has a word of the engine, except for the listed files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WORDS = re.compile(
     re.IGNORECASE,
 )
 PLACES = re.compile(r"dpsim/vllm/[\w/]+\.py:\d+")
-"""A line of source code that a record names, in an example."""
+"""A source line that a record names, in an example."""
 
 TORCH = re.compile(r"CU[DA]{2}Graph|CudaGraph|cudaGraph")
 
@@ -40,16 +40,15 @@ ALLOWED = {
     "dpsim/scenario/yaml/reader.py": "the advice for a file that is too large",
     "dpsim/testing/__init__.py": "where the strategies are that it offers",
     "dpsim/campaign/properties.py": "an example that runs with the parameters that are installed",
-    "dpsim/testing/conformance/__init__.py": "what the program is not",
     "dpsim/testing/conformance/services.py": "a sentence of the contract",
     "real/communicators.py": "prior art",
     "real/fork_server.py": "prior art",
 }
-"""Files that may have such words, and why."""
+"""Files that may have such words, each with a reason."""
 
 
 def strangers(root: Path) -> Iterator[str]:
-    """Words of the engine in files of the framework, and files that may have some and have none."""
+    """Yields words of the engine in files of the framework, and listed files without such a word."""
     for package in ("dpsim", "real"):
         for file in sorted((root / package).rglob("*.py")):
             name = file.relative_to(root).as_posix()
@@ -91,7 +90,7 @@ IMPORT = re.compile(r"^\s*(?:from|import) dpsim\.vllm", re.MULTILINE)
 
 
 def strays(root: Path) -> Iterator[str]:
-    """Tests that import the engine and lie elsewhere."""
+    """Yields tests outside of tests/vllm that import the engine."""
     for file in sorted((root / "tests").rglob("*.py")):
         name = file.relative_to(root).as_posix()
         if not name.startswith("tests/vllm/") and IMPORT.search(file.read_text()):
@@ -126,11 +125,13 @@ NEEDS_VLLM: dict[str, str] = {
     "tests/plugin/test_scenarios.py": "files that the plugin knows by their text",
     "tests/scenario/test_locate.py": "a file of that name in a folder of the test",
 }
-"""Tests beside `tests/vllm` that name such, and why."""
+"""Tests outside of tests/vllm that name one of these, each with a reason."""
 
 
 def sections(root: Path) -> Iterator[str]:
-    """Tests that name a section or protocol of vLLM and lie elsewhere, and files of `NEEDS_VLLM` that do not."""
+    """Yields tests outside of tests/vllm that name a section or protocol of vLLM, and files of `NEEDS_VLLM`
+    that do not.
+    """
     for file in sorted((root / "tests").rglob("*.py")):
         name = file.relative_to(root).as_posix()
         found = SECTIONS.search(file.read_text())
@@ -191,7 +192,7 @@ class Greets(Program):
 
 @pytest.fixture(scope="module")
 def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the tree without the package. The entry points of the installation still name its modules."""
+    """Returns a copy of the tree without the package. The entry points of the installation still name its modules."""
     tree = tmp_path_factory.mktemp("tree")
     ignored = shutil.ignore_patterns("__pycache__", "vllm")
     shutil.copytree(ROOT / "dpsim", tree / "dpsim", ignore=ignored)
@@ -216,7 +217,7 @@ def python(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def imports(tree: Path) -> str:
-    """What is wrong where every module is imported; empty if nothing is."""
+    """Imports every module, and returns the errors, or an empty text."""
     done = python(tree, "-c", IMPORTS, str(tree))
     return done.stderr if done.returncode else "" if done.stdout.endswith(" []\n") else done.stdout
 
@@ -266,7 +267,7 @@ def test_commands_answer_without_the_engine(without: Path, words: list[str], say
 
 
 def test_a_protocol_without_parameters_runs_without_the_engine(without: Path) -> None:
-    """Parameters and protocols of the engine are named as unknown, in one line each."""
+    """Parameters and protocols of the engine are reported as unknown, in one line each."""
     done = python(without, "-m", "dpsim.cli", "run", "quickstart")
     assert done.returncode == 2
     assert "unknown key 'topology'" in done.stderr

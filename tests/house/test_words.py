@@ -1,4 +1,4 @@
-"""The text of this repository has no odd words and no long sentences, and each rule of that has its faulty twin."""
+"""Checks that the text of this repository has no odd words and no long sentences, with a faulty twin for each rule."""
 
 from __future__ import annotations
 

@@ -1,16 +1,15 @@
-"""The rules of the tree: what lies where, as functions that say what is wrong with a tree.
+"""The rules of the tree: which file belongs where. Functions return a complaint for each violation.
 
-    complaints(ROOT)       # one line for each thing that breaks a rule; empty where all is in its place
+    complaints(ROOT)       # a line for each violation; empty if there is none
 
-* In `dpsim/` itself lie only the modules that everybody may use by name, and the packages, each one room.
-* The docstring of a package is its map: it names each of its modules (`name.py`) and packages (`name/`), and nothing
-  that is not there.
-* A folder of tests has the name of what it tests, or is one of the few that test more than one room.
-* No file has more than 300 lines, but for a few, each with its reason.
+* `dpsim/` itself has only the packages and those modules that users may import by name.
+* The docstring of a package is its map: it names each of its modules (`name.py`) and packages (`name/`), and no others.
+* A folder of tests has the name of what it tests, or is one of the few that test more than one package.
+* No file has more than 300 lines, except for a few, each with a reason.
 * Every function has less than 70 lines.
-* A class name stands for one class, but for the few of NAMESAKES.
+* Only the class names in NAMESAKES belong to more than one class.
 
-A new room is a new name here. That is on purpose: the author of a room sees what there is.
+The author of a new package must add its name here, on purpose: so the author sees which packages exist.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from pathlib import Path
 PACKAGES = ("dpsim", "real")
 
 MODULES = ("mark", "pytest_plugin", "runner", "version")
-"""The modules that lie in dpsim/ itself."""
+"""The modules in dpsim/ itself."""
 
 ROOMS = (
     "alone",
@@ -65,29 +64,29 @@ OF_SEVERAL = {
     "vllm/real": "programs of an engine on real processes",
     "worlds": "small worlds with all their schedules: sim, explore and checks, and the benchmarks",
 }
-"""Folders of tests without a namesake in dpsim, and what they test."""
+"""Folders of tests without a package of the same name, and what they test."""
 
 NAME = r"(?:^|(?<=  ))\w+(?:\.py|/)(?=\s|$)"
-"""A module or package in a map: at the beginning of a line or of a column."""
+"""Matches a module or package in a map, at the beginning of a line or of a column."""
 
 MOST_LINES = 300
 MOST_OF_A_FUNCTION = 69
-"""Lines from `def` to the end, with the signature and the docstring."""
+"""The most lines of a function, from `def` to its end, with the signature and the docstring."""
 
 LONG = {
     "dpsim/contract/interface.py": "the contract, one file on purpose: to be read from top to bottom",
     "dpsim/contract/ops.py": "every record of a journal and the names of its fields: one table",
     "dpsim/pytest_plugin.py": "pytest takes all hooks from one module, and other projects import no more",
 }
-"""Files that may be longer, and why."""
+"""Files that may be longer, each with a reason."""
 
 
 NAMESAKES = {"Group": 2, "Problem": 2}
-"""Names of several classes of the framework (dpsim but for dpsim/vllm, and real), and how many each: none is added."""
+"""Names of several classes of the framework (without dpsim/vllm), and how many classes each may have."""
 
 
 def complaints(root: Path) -> list[str]:
-    """What is wrong with the tree."""
+    """Returns a line for each violation."""
     rules = (_rooms, _maps, _folders_of_tests, _lengths, _functions, _class_names)
     return [complaint for rule in rules for complaint in rule(root)]
 
@@ -162,6 +161,6 @@ def _class_names(root: Path) -> Iterator[str]:
 
 
 def contents(folder: Path) -> tuple[list[str], list[str]]:
-    """The names of a package's modules and packages, but for what Python finds by itself: `__init__`, `__main__`."""
+    """Returns the names of a package's modules and packages, without `__init__` and `__main__`."""
     modules = [file.stem for file in folder.glob("*.py") if not file.stem.startswith("__")]
     return sorted(modules), sorted(init.parent.name for init in folder.glob("*/__init__.py"))

@@ -48,7 +48,7 @@ MOST_WORDS = 25
 
 
 class Finding(NamedTuple):
-    """A finding is an odd phrase or a long sentence."""
+    """An odd phrase or a long sentence."""
 
     file: str
     line: int
@@ -84,7 +84,7 @@ def all_findings(root: Path) -> list[Finding]:
 
 
 def show(root: Path, paths: Sequence[str]) -> None:
-    """Prints the findings in the files and folders, or in the whole tree."""
+    """Prints the findings in the given files and folders, or in the whole tree."""
     inside = tuple(f"{path.rstrip('/')}/" for path in paths)
     found = [finding for finding in all_findings(root) if not paths or f"{finding.file}/".startswith(inside)]
     for finding in found:

@@ -1,4 +1,4 @@
-"""What all tests of the plugin share: small scenarios, and projects that hold them."""
+"""Fixtures for the tests of the pytest plugin: small scenarios, and projects with them."""
 
 import importlib
 import textwrap
@@ -10,7 +10,8 @@ from dpsim import runner
 from dpsim.contract import registry
 from tests import agreeing
 
-# A session in this process forgets at its end what it imported. What it must share with us is imported here, once.
+# A pytest session in this process unloads at its end what it imported. Modules that both sessions share are loaded
+# here.
 registry.protocols()
 for module in ("dpsim.diagnose.report", "dpsim.sim.backend", "dpsim.campaign.properties", "real.backend"):
     importlib.import_module(module)
@@ -22,13 +23,13 @@ SKIP, EXPECTED = agreeing.SKIP, agreeing.EXPECTED
 
 @pytest.fixture(autouse=True)
 def _own_backends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session in this process closes its own backends at its end, not the warm ones of the session that tests it."""
+    """Gives a pytest session in this process its own backends, which it closes at its end."""
     monkeypatch.setattr(runner, "_backends", {})
 
 
 @pytest.fixture
 def scenario(pytester: pytest.Pytester) -> Callable[..., None]:
-    """`scenario("scenarios/two.yaml", HEALTHY, SKIP)` writes a file made of these parts."""
+    """`scenario("scenarios/two.yaml", HEALTHY, SKIP)` writes a file with these parts."""
 
     def write(path: str, *parts: str) -> None:
         file = pytester.path / path
@@ -46,11 +47,11 @@ def healthy() -> str:
 
 @pytest.fixture
 def broken() -> str:
-    """A scenario that does not hold, but says that it does."""
+    """A scenario with a violation, which expects that it holds."""
     return HEALTHY + SKIP
 
 
 @pytest.fixture
 def planted() -> str:
-    """A scenario that does not hold, as it says."""
+    """A scenario with a violation, which it expects."""
     return HEALTHY + SKIP + EXPECTED

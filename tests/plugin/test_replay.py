@@ -309,3 +309,48 @@ def test_what_pytest_cannot_collect_is_told_first(pytester: pytest.Pytester) -> 
     broken = run(pytester, TEST, option)
     assert broken.ret == pytest.ExitCode.INTERRUPTED
     broken.stdout.fnmatch_lines(["E   ModuleNotFoundError: *nothing_like_that*"])
+
+
+LONG_VALUES = """
+from pydantic import BaseModel
+from dpsim import Program
+from dpsim.contract.registry import register_protocol
+from dpsim.scenario import scenario_from
+from dpsim.testing import holds
+
+TABLE = tuple(range(100, 160))
+OTHER = (*TABLE[:30], 7, *TABLE[31:])
+
+
+class Ranks(BaseModel):
+    ranks: int = 2
+
+
+@register_protocol("long_values")
+class Compares(Program):
+    Params = Ranks
+
+    @staticmethod
+    def ranks(params):
+        return params.ranks
+
+    async def run(self, rank, args):
+        assert TABLE == OTHER
+
+
+def test_of_a_program():
+    holds(scenario_from({"name": "long", "protocol": "long_values"}))
+
+
+def test_of_its_own():
+    assert TABLE == OTHER
+"""
+
+
+def test_an_assertion_shows_the_element_that_differs(pytester: pytest.Pytester) -> None:
+    """In a program alone: pytest's own text of a test stays as it is, and has no such line."""
+    pytester.makepyfile(LONG_VALUES)
+    lines = pytester.runpytest_inprocess("-p", "no:xdist").stdout.str()
+    assert "AssertionError: assert left == right, where left[30] = 130 and right[30] = 7\n" in lines
+    assert "At index 30 diff: 130 != 7" in lines
+    assert "E       assert left == right" not in lines

@@ -1,5 +1,6 @@
-"""One pool of workers for each backend, for all tests in this folder, and one of NCCL for all of the session. The tests
-of gloo run on one worker of xdist.
+"""Worker pools for the tests of `real`: one for each backend, and one of NCCL for the whole session.
+
+The tests of gloo run on one worker of xdist.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tests.real import worlds
 
 @pytest.fixture(scope="session")
 def backends() -> Iterator[Callable[[str], TorchBackend]]:
-    """The backend of that name, made when a test first asks for it."""
+    """Returns a function that returns the backend of a name, and creates it at the first call."""
     made: dict[str, TorchBackend] = {}
 
     def find(name: str) -> TorchBackend:
@@ -34,7 +35,7 @@ def backends() -> Iterator[Callable[[str], TorchBackend]]:
 
 @pytest.fixture
 def backend(request: pytest.FixtureRequest, backends: Callable[[str], TorchBackend]) -> TorchBackend:
-    """The backend that the test is parametrized with."""
+    """The backend with which the test is parametrized."""
     backend = backends(request.param)
     reason = backend.unavailable(2)
     if reason is not None:
@@ -44,5 +45,5 @@ def backend(request: pytest.FixtureRequest, backends: Callable[[str], TorchBacke
 
 @pytest.fixture
 def world() -> World:
-    """Without the group "ep", which few programs use: NCCL takes a while to make one, after each fault anew."""
+    """A world without the group "ep", which few programs use, because NCCL needs time to create it after each fault."""
     return worlds.make_world(devices=["dp"])

@@ -14,6 +14,7 @@ from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
+from dpsim.sim.backend import SimBackend
 from dpsim.sim.hosts.uses import Use, uses_of
 from tests.programs import world_of
 
@@ -402,6 +403,35 @@ def test_a_run_that_is_traced_is_left_alone() -> None:
         assert found(the_worlds_of_the_issue).verdict == "proven"
     finally:
         sys.settrace(before)
+
+
+def test_no_thread_runs_without_a_trace_function_once_it_was_traced() -> None:
+    """CPython 3.12 crashes if such a thread resumes within a frame: after a race, and at the end of a run."""
+    traced: list[tuple[str, bool]] = []
+
+    async def script(rank: Rank) -> None:
+        order: list[int] = []
+        never = rank.flag("never")
+
+        async def races(rank: Rank) -> None:
+            await rank.sleep(0, "race")
+            order.append(1)
+            never.clear("resumes")
+            traced.append(("after the race", sys.gettrace() is not None))
+
+        async def waits(rank: Rank) -> None:
+            try:
+                await never.wait("waits")
+            finally:
+                traced.append(("at the end", sys.gettrace() is not None))
+
+        for number, part in enumerate((races, races, waits)):
+            rank.start(f"thread{number}", part)
+        await never.wait("forever")
+
+    backend = SimBackend(choose=lambda what, options: 0, sharing=True)
+    assert backend.run_program(world_of(1, ["h"]), Promised(script), None).unordered
+    assert traced == [("after the race", True), ("after the race", True), ("at the end", True)]
 
 
 # ---- uses, by the code

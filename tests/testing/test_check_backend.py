@@ -752,7 +752,7 @@ def test_the_twin_in_which_nothing_is_broken_passes() -> None:
 
 
 def test_an_error_quotes_the_rule() -> None:
-    with pytest.raises(AssertionError, match="the rule: A delay changes nothing but time"):
+    with pytest.raises(AssertionError, match="the rule: A delay changes only time"):
         check_backend(ForgetsDelays(), only=["groups", "delays"])
 
 

@@ -8,6 +8,7 @@ from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.scenario import Scenario, load_scenario, scenario_from
 from dpsim.scenario.locate import bundled_scenarios, scenario_path
+from tests.properties import slow_but
 
 ALL, SOME = 1_000, 40
 """Schedules of a scenario: those of a proof, and where there are too many."""
@@ -26,11 +27,15 @@ def unmet(scenario: Scenario, most: int) -> str | None:
 NAMES = [name for name in bundled_scenarios() if "/" not in name and says(name) is not None]
 
 
+EXPENSIVE = ("eplb_steps", "engine_two_waves")
+"""Each needs about two seconds of CPU for its schedules, ten times what the others need."""
+
+
 def test_there_are_small_worlds_with_a_proof() -> None:
     assert sum(says(name) == "proven" for name in NAMES) >= 8
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_but(NAMES, lambda name: name not in EXPENSIVE))
 def test_all_schedules_come_out_as_the_scenario_says(name: str) -> None:
     most = ALL if says(name) == "proven" else SOME
     assert unmet(load_scenario(scenario_path(name)), most) is None

@@ -247,14 +247,14 @@ class Journal(FaultInjector):
     def raised(self, error: BaseException, packages: Collection[str] = ()) -> None:
         """Records that the program raised, at the innermost place in its own code. `packages`: those of protocols."""
         where = raised_at(error, packages)
-        self._sink(("raised", self.step, self.thread, type(error).__name__, 0, where, said(error)[:500]))
+        self._sink(("raised", self.step, self.thread, type(error).__name__, 0, where, said(error)))
 
     def ended(self, error: BaseException | None, packages: Collection[str] = ()) -> str:
         """Records that a thread other than main ended or raised. Returns its exception as text."""
         self.about = "thread", self.thread, "end"
         self.come("end")
         self._has_turn, self.about = "", REST
-        message = "" if error is None else f"{type(error).__name__}: {said(error)[:500]}"
+        message = "" if error is None else f"{type(error).__name__}: {said(error)}"
         where = "" if error is None else raised_at(error, packages)
         known = self._sites.get("end") or self._first("end")
         self._sink(("ended", self.step, self.thread, "end", known.count, where, message))

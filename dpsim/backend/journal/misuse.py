@@ -29,7 +29,10 @@ from dpsim.contract.interface import (
     Stream,
     Thread,
 )
-from dpsim.contract.words import did_you_mean
+from dpsim.contract.words import did_you_mean, short
+
+LONGEST = 2_000
+"""Characters of an error that a journal keeps."""
 
 FOREIGN = (
     "the protocol awaited something that is not of its Rank (a call of asyncio, perhaps); await only calls of "
@@ -75,7 +78,11 @@ class ForeignAwait(BaseException):
 
 
 def said(error: BaseException) -> str:
-    """Returns the message of a program's error, in one line and with the contract's names."""
+    """Returns the message of a program's error, in one line of at most LONGEST characters, with the contract's names."""
+    return short(_words(error), LONGEST)
+
+
+def _words(error: BaseException) -> str:
     message = " ".join(str(error).split())
     if isinstance(error, RuntimeError) and message == "no running event loop":
         return f"{message}: {FOREIGN}"

@@ -11,6 +11,9 @@ REPLAYED = Says(OTHERWISE, lambda on: on.did("replay"))
 CHOSEN = "graphs are chosen, not captured"
 """What a program assumes whose ranks choose graphs, and run the same calls eagerly."""
 
+NEITHER = "graphs are neither chosen nor captured"
+"""What a program assumes that runs eagerly where its engine chooses a graph."""
+
 GRAPHS = Section(
     "Captured graphs",
     (
@@ -92,7 +95,10 @@ GRAPHS = Section(
             "option: a program may capture the graphs that it chooses; else its ranks make the calls eagerly. "
             "Then no check sees to which graph a call would belong",
             "the keys of the program: `config: {capture_graphs: true}`",
-            (Says(CHOSEN, lambda on: CHOSEN in on.by_program),),
+            (
+                Says(CHOSEN, lambda on: CHOSEN in on.by_program),
+                Says(NEITHER, lambda on: NEITHER in on.by_program),
+            ),
         ),
         Assumption(
             "update a graph's nodes (`cudaGraphExecUpdate`), or capture work of the host (`cudaLaunchHostFunc`)",

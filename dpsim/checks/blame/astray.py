@@ -1,17 +1,19 @@
-"""Astray: a call of a collective that met a different call, because one member made one too many or left one out.
+"""Astray: finds the rank that made one collective call too many, or left one out, so that its calls paired up wrongly.
 
-The ledger compares the calls of a step, and a member that raised or stands within it may have fewer. Sites and host
-threads show more: up to some call they are equal, and from there on each call meets a different one.
+The ledger (the check that compares the calls of all members step by step) needs complete steps. A member that raised or
+hangs inside a step has fewer calls for that reason alone. So this pass compares the site and the host thread of each
+call. It looks for the first call at which two members differ:
 
     rank 0   dispatch   combine    dispatch   combine               raised WrongSum
     rank 1   dispatch   dispatch   combine    dispatch   combine    -> rank 1 went astray at its second dispatch
 
-The majority is right. With two members, this pass takes a member's call out, or puts the call of the other in. A member
-went astray if it then does what threads do elsewhere (`habits`). If this holds for neither or both, the pass decides
-nothing. Without another layer or step, the two calls are the only evidence, and a missing call is as likely as an
-additional one.
+With three members or more, the majority is right. With two members, the pass edits the list of each member in turn. It
+removes the call in question, or inserts the call of the other member. A member went astray if its edited list follows
+the order that host threads have elsewhere in the run (`habits`). If that is true of neither member or of both, the pass
+blames no rank. In a run of one step and one layer, a missing call is as likely as an additional one.
 
-A finding of the ledger without a culprit gets this one. Otherwise the pass adds a finding at the place of the call.
+If the ledger has a finding without a culprit in the same step, the new finding replaces it. Otherwise the pass adds the
+new finding.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ Place: TypeAlias = tuple[str, str]
 
 
 class Parting(NamedTuple):
-    """The first place at which members of a communicator made different calls: the call `at` of this step. `lists`: the
-    calls of each member in the step.
+    """The first call at which the members of a communicator differ in a step.
+
+    `at` is the index of this call within the step, and `lists` has the calls of each member in the step.
     """
 
     communicator: str
@@ -44,7 +47,7 @@ class Parting(NamedTuple):
     lists: dict[int, list[Entry]]
 
     def entry(self, rank: int) -> Entry | None:
-        """The call of a member there; None if it made no more."""
+        """Returns the member's call at index `at`, or None if the member made fewer calls in this step."""
         own = self.lists[rank]
         return own[self.at] if self.at < len(own) else None
 
@@ -53,7 +56,7 @@ class Parting(NamedTuple):
         return None if entry is None else place_of(entry)
 
     def behind(self, rank: int) -> list[Place]:
-        """The call there and the later ones."""
+        """Returns thread and site of the member's call at index `at` and of all later calls in the step."""
         return [place_of(entry) for entry in self.lists[rank][self.at :]]
 
 
@@ -62,7 +65,9 @@ def place_of(entry: Entry) -> Place:
 
 
 def astray(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings, with a culprit for each communicator whose members departed from each other, if there is one."""
+    """Returns the findings. A communicator whose members differ gets a finding with a culprit, if the evidence names
+    one.
+    """
     habits = Habits(run_index.run)
     for communicator, members in run_index.collectives.items():
         members = given_up.without_broken_off(run_index, communicator, members)
@@ -77,18 +82,20 @@ def astray(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
 
 
 def _with(findings: list[Finding], new: Finding) -> list[Finding]:
-    """Add the new finding, unless the ledger blames a rank before it. It replaces findings of its step without a
-    culprit.
+    """Adds the new finding, unless the ledger already blames a rank at an earlier or equal position.
+
+    The new finding replaces findings of the ledger that are in the same step and have no culprit.
     """
     of_ledger = [one for one in findings if one.check == "ledger"]
     if any(one.culprit is not None and one.position <= new.position for one in of_ledger):
         return findings
     undecided = [one for one in of_ledger if one.culprit is None and one.position[0] == new.position[0]]
-    return [new, *[one for one in findings if one not in undecided]]  # findings at one place keep this order
+    # The sort by position is stable, so the new finding stays first at its position.
+    return [new, *[one for one in findings if one not in undecided]]
 
 
 def _first_parting(run_index: RunIndex, communicator: str, members: dict[int, list[Entry]]) -> Parting | None:
-    """The parting in the first step with one. Members without a call in that step do not count."""
+    """Returns the difference in the earliest step that has one. A member without any call in that step is ignored."""
     if len({tuple(map(place_of, own)) for own in members.values()}) < 2:
         return None
     everywhere = Members(members)
@@ -107,8 +114,10 @@ def _first_parting(run_index: RunIndex, communicator: str, members: dict[int, li
 
 
 def _kinds(members: Members) -> dict[int, int]:
-    """A number for each member, equal for members whose calls have equal threads and steps, and that reach equal sites
-    in the run. This is what `_apart` reads beside a step.
+    """Returns a number for each member. Two members get the same number if `_apart` cannot distinguish them outside a
+    step.
+
+    That is so if the threads and steps of all their calls are equal, and if they reach the same set of sites.
     """
     numbers: dict[object, int] = {}
     return {
@@ -120,8 +129,10 @@ def _kinds(members: Members) -> dict[int, int]:
 
 
 def _unlike(run_index: RunIndex, step: int, lists: dict[int, list[Entry]], kinds: dict[int, int]) -> list[int]:
-    """One member of each group that is alike in this step. Two of one group do not part, and all of a group part alike
-    from others. So a step of n equal members is one look, not n * n of them.
+    """Returns one member for each set of members that behave alike in this step.
+
+    Members of one set do not differ, so one of them can represent the set. If all n members are alike, `_first_parting`
+    then compares no pair, instead of n * n pairs.
     """
     alike: dict[object, int] = {}
     for rank, own in lists.items():
@@ -131,8 +142,10 @@ def _unlike(run_index: RunIndex, step: int, lists: dict[int, list[Entry]], kinds
 
 
 def _apart(run_index: RunIndex, members: Members, step: int, mine: list[Entry], theirs: list[Entry]) -> Iterator[int]:
-    """The places where two members of a step departed: by sites, by host threads that both have, or where one is past
-    the step.
+    """Yields the indexes at which two members differ in a step.
+
+    They differ if their sites differ, or if the host threads differ and both members use both threads. They also differ
+    where the shorter list ends, if its member is already past the step.
     """
     by_site = first_apart(members, step, mine, [theirs]).at
     if by_site is not None:
@@ -150,7 +163,9 @@ def _apart(run_index: RunIndex, members: Members, step: int, mine: list[Entry], 
 
 
 def _paired_elsewhere(members: dict[int, list[Entry]], step: int, rank: int, other: int, pair: tuple[str, str]) -> bool:
-    """Whether calls of these two threads meet in other steps, too. Then the names of threads prove nothing."""
+    """Returns whether calls of these two threads also pair up in another step. If so, the thread names
+    prove nothing.
+    """
     return any(
         (mine.raw[THREAD], theirs.raw[THREAD]) == pair and mine.step != step
         for mine, theirs in zip(members[rank], members[other], strict=False)
@@ -158,8 +173,10 @@ def _paired_elsewhere(members: dict[int, list[Entry]], step: int, rank: int, oth
 
 
 def _odd(run_index: RunIndex, parting: Parting, habits: Habits) -> tuple[int, tuple[str, ...]] | None:
-    """The member that went astray, with the evidence; None without evidence. A member that is still within the step may
-    call later.
+    """Returns the member that went astray and the evidence, or None without evidence.
+
+    A member that has made no further call but is still within the step is not judged, because it may make the call
+    later.
     """
     places = {rank: parting.place(rank) for rank in parting.lists}
     there = {rank: place for rank, place in places.items() if place or run_index.passed(rank, parting.step)}
@@ -180,8 +197,9 @@ def _odd(run_index: RunIndex, parting: Parting, habits: Habits) -> tuple[int, tu
 
 
 def _stretches(parting: Parting, rank: int, threads: set[str]) -> list[Stretch]:
-    """The ops of each of these threads, from its last equal call to the second call behind it. Both the next call and
-    the following ops are in question.
+    """Returns, for each thread, the part of the journal that is in question: the next call and the ops that follow it.
+
+    Each part begins at the thread's last call before the difference. It ends at the second call after that.
     """
     own, found = parting.lists[rank], []
     for thread in sorted(threads):
@@ -219,7 +237,10 @@ EXTRA, MISSING = "HANG:COLLECTIVE:EXTRA_CALL", "HANG:COLLECTIVE:MISSING_RANK"
 
 
 def _did(parting: Parting, odd: int, other: int) -> tuple[str, str]:
-    """The class, and the act of a member: one call too many, or one too few, if the later calls are equal again."""
+    """Returns the class of the finding and what member `odd` did, in words.
+
+    It made one call too many if removing the call aligns more of the later calls. It left one out if inserting it does.
+    """
     mine, theirs = parting.behind(odd), parting.behind(other)
     extra, missing = _alike(mine[1:], theirs), _alike(mine, theirs[1:])
     entry = parting.entry(odd) or parting.entry(other)
@@ -234,6 +255,6 @@ def _did(parting: Parting, odd: int, other: int) -> tuple[str, str]:
 
 
 def _alike(one: list[Place], other: list[Place]) -> int:
-    """The number of equal calls from the first on."""
+    """Returns the number of equal calls at the beginning of both lists."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))

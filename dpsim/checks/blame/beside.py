@@ -1,13 +1,12 @@
-"""Beside the culprit: the message that it dropped.
+"""Beside: adds evidence to the message of a hang, such as the mailbox message that the culprit took and ignored.
 
     rank 1 left out dp.agree in step 0; rank 0 made it; rank 1 took ('START', 0) of coordinator, and only waits since
 
-Journals show this for an actor that sleeps in an idle get, and did nothing else after the last message that it took.
-Two actors may take equal messages of one sender. Then one of them stands in a later call and waits for the other. If
-the other did nothing after its message, the finding has a line about it.
+The pass adds such a line in two cases.
 
-The hang of a flag names the flag that a thread set instead, and the ledger names the graph that a rank replayed
-instead.
+1. The culprit sleeps in an idle get (a get that may wait without end), and issued no op after its last message.
+2. Two actors took equal messages from mailboxes of one name. The first made a collective call and waits in it for the
+   second, which issued no op after its message.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ ASLEEP = ("HANG:COLLECTIVE", "HANG:MAILBOX", "HANG:UNDECIDED", "HANG:P2P")
 
 
 def beside(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings, with these additions to their messages."""
+    """Returns the findings. A hang whose culprit dropped a message names this message."""
     return [_beside(run_index, one) for one in findings]
 
 
@@ -53,8 +52,9 @@ def _beside(run_index: RunIndex, finding: Finding) -> Finding:
 
 
 def _one_acted(run_index: RunIndex) -> dict[int, str]:
-    """Lines about actors that dropped a message, while another actor acted on an equal one and waits for them in a
-    call.
+    """Returns a line for each actor that dropped a message, by actor.
+
+    Another actor took an equal message, made a collective call after it, and waits there for the actor that dropped it.
     """
     lines: dict[int, str] = {}
     for stuck in find_stuck(run_index):
@@ -70,8 +70,9 @@ def _one_acted(run_index: RunIndex) -> dict[int, str]:
 
 
 def _last_letter(run_index: RunIndex, call: Entry) -> tuple[str, Any] | None:
-    """The mailbox and the content of the last message that an actor took before a call, without another call in
-    between.
+    """Returns mailbox and content of the last message that an actor took before `call`.
+
+    None if the actor made another collective, a transfer or a post between the message and `call`.
     """
     for raw in reversed(run_index.run.journals[call.rank][: call.at]):
         if raw[KIND] == "learned" and raw[LEARNED_OUTCOME] is not None:
@@ -84,7 +85,10 @@ def _last_letter(run_index: RunIndex, call: Entry) -> tuple[str, Any] | None:
 
 
 def _dropped_letter(run_index: RunIndex, rank: int, box: str, content: Any) -> Entry | None:
-    """The last take by which an actor got an equal message, if it only looked for the next message afterwards."""
+    """Returns the take that received the last message with this content, or None.
+
+    None also if the message came from another mailbox, or if the actor's next op is not another take.
+    """
     journal = run_index.run.journals[rank]
     for at in range(len(journal) - 1, -1, -1):
         raw = journal[at]
@@ -96,7 +100,7 @@ def _dropped_letter(run_index: RunIndex, rank: int, box: str, content: Any) -> E
 
 
 def _take_of(run_index: RunIndex, rank: int, learned: RawRecord) -> Entry | None:
-    """The look into a mailbox of a `Learned`."""
+    """Returns the `take` record whose result is the record `learned`, or None."""
     journal = enumerate(run_index.run.journals[rank])
     looks = (Entry(rank, at, raw) for at, raw in journal if raw[KIND] == "take" and raw[ADDRESS] == learned[ADDRESS])
     return next(looks, None)
@@ -112,7 +116,7 @@ def _said(run_index: RunIndex, finding: Finding) -> str:
 
 
 def _dropped(run_index: RunIndex, rank: int) -> str:
-    """The last message that an actor took before it slept again, if it did nothing else after it."""
+    """Returns a text about the last message that a sleeping actor took, if the actor issued no other op after it."""
     journal = run_index.run.journals[rank]
     standing = run_index.living(rank)[0]
     own = [raw for raw in journal[: standing.at] if raw[THREAD] == standing.raw[THREAD]]

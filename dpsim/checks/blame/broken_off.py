@@ -1,11 +1,12 @@
-"""Broken off: a rank that ended because another actor closed its store left nothing out.
+"""Broken off: acquits a rank that left out a call only because another actor closed the rank's store and ended it.
 
     rank 1 waits in warm_up #2 for rank 0          HANG:COLLECTIVE:MISSING_RANK, culprit rank 0
     rank 0 stood in obey.blocks, until engine.0 closed the store, and ended
     engine.0 gave up: its time was up in hear.kv_cache_memory, for engine.1       ->   no culprit, and these two named
 
-The actor that closed the store had given up itself (`witnesses`). It waited for another actor, which may wait for the
-rank that hangs. So no record shows which of them was first.
+In this example, engine.0 closed the store because its own wait timed out (`witnesses` recognizes this). engine.0 waited
+for engine.1, and engine.1 may itself wait for rank 1, which hangs. So no record shows which actor failed first, and the
+pass removes the culprit. The message then names the rank and the actor that gave up.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from dpsim.contract.ops import (
 )
 
 ENDS = TELLS | {"finished"}
-"""Records of a rank that ends, besides the stores that it closes."""
+"""Kinds of record that a rank still writes while it ends. It may also set keys and close its stores."""
 
 
 def broken_off(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings, without culprits that ended because another actor gave up."""
+    """Returns the findings. A missing rank is no culprit if it ended because another actor gave up."""
     if not any(_missing(run_index, one) for one in findings):
         return findings
     letters = LetterIndex(run_index.run.journals)
@@ -65,7 +66,10 @@ def _without(run_index: RunIndex, letters: LetterIndex, finding: Finding) -> Fin
 
 
 def _last_get(journal: list[RawRecord]) -> RawRecord | None:
-    """The get in which a rank waited until another actor closed the store, if the rank only ended afterwards."""
+    """Returns the get of a store key in which a rank waited until another actor closed the store.
+
+    None if the rank did anything but end after this get.
+    """
     none = False
     for raw in reversed(journal):
         if raw[KIND] == "learned":

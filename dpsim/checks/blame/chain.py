@@ -1,5 +1,4 @@
-"""The state of each actor at the end of a run, and the actors that it waits for.
-
+"""Chain: the state of each actor (rank or service) at the end of a run, and the actors that it waits for.
     for one in chain(run_index).values():
         one.state, one.what, one.waits_for       # "waits", "dp_cpu #0", (0,)
 
@@ -7,15 +6,16 @@
     rank 0 -> coordinator (input)                rank 0 is in an idle get, and the coordinator posts there
     coordinator stands between two ops
 
-An actor, a rank or service, has one of these *states*:
+An actor has one of these *states*:
 
-    waits      a thread of its host, or its device, stands in an op that does not end
-    idle       its remaining threads are in idle gets, which may last without end
-    stopped    its host is behind one op and before the next: only the program itself can stop there
+    waits      a host thread or the device is blocked in an op that does not end
+    idle       all remaining threads wait in idle gets: the program allows such a get to wait without end
+    stopped    the last op has returned and the host issues no further one, so the program itself does not continue
     died, raised, ended
 
-A collective or transfer determines the actors that its ranks wait for. For mailboxes and stores, this module learns
-them from the run (`letters`), perhaps too many. A run that moves without end has no such chain.
+A collective waits for its missing members, and a transfer waits for its peer. A wait at a mailbox or at a store's key
+does not name the actor that should answer it. `letters` lists the actors that may answer, and the list may be too long.
+If a run was stopped while its actors still made steps, no actor is blocked, and the chain is empty.
 """
 
 from __future__ import annotations
@@ -60,8 +60,10 @@ State: TypeAlias = Literal["waits", "idle", "stopped", "died", "raised", "ended"
 
 
 class ActorState(NamedTuple):
-    """The state of an actor. `what`: its op, in few words. `waits_for`: actors of which one or all may release it.
-    `since`: its last record, or that of the op; None for an actor without records.
+    """The state of an actor at the end of a run.
+
+    `what` describes its op in a few words. `waits_for` lists actors: the wait ends when one or all of them act. `since`
+    is the record of this op, or else the actor's last record; None if the actor has no records.
     """
 
     actor: int
@@ -73,7 +75,10 @@ class ActorState(NamedTuple):
 
 
 def chain(run_index: RunIndex) -> dict[int, ActorState]:
-    """The state of each actor; empty for a run that moves without end, or from which the machine took a resource."""
+    """Returns the state of each actor.
+
+    The result is empty for a run that was stopped while it still moved, or from which the machine took a process.
+    """
     run = run_index.run
     if run.endless or run.lost:
         return {}
@@ -82,7 +87,7 @@ def chain(run_index: RunIndex) -> dict[int, ActorState]:
 
 
 def _busy(run_index: RunIndex) -> frozenset[int]:
-    """The ranks whose devices have unfinished work."""
+    """Returns the ranks whose devices still have unfinished work on a stream."""
     run = run_index.run
     if not any(run.ends[rank] == "blocked" and _has_device(journal) for rank, journal in enumerate(run.journals)):
         return frozenset()
@@ -97,8 +102,10 @@ def _has_device(journal: Sequence[RawRecord]) -> bool:
 
 
 class HostStands:
-    """The ops in which hosts and devices stand. `stuck`: by rank, the calls in which it stands. `busy`: the ranks whose
-    devices have unfinished work. `places`: the next ops at similar places of the journals.
+    """Determines where hosts and devices are blocked at the end of a run.
+
+    `stuck` lists by rank the incomplete collectives and transfers in which it waits. `busy` is the set of ranks whose
+    devices have unfinished work. `places` predicts the next op of an actor from similar places in the journals.
     """
 
     def __init__(self, run_index: RunIndex) -> None:
@@ -111,7 +118,7 @@ class HostStands:
         self.busy = _busy(run_index) | {*self.stuck}
 
     def standing(self, actor: int) -> ActorState:
-        """The state of an actor."""
+        """Returns the state of one actor."""
         end, last = self.run_index.end(actor), self.run_index.last(actor)
         thread = MAIN if last is None else last.raw[THREAD]
         if end == "died" or end == "raised":
@@ -139,8 +146,9 @@ class HostStands:
     def _told(
         self, actor: int, ops: list[Entry], stuck: list[Stuck], last: Entry | None
     ) -> tuple[str, tuple[int, ...], Entry | None]:
-        """The op in which an actor stands, the actors that it waits for, and its record: its calls without an end
-        first, then other ops.
+        """Returns the actor's blocking ops in words, the actors that it waits for, and the record of the first op.
+
+        Incomplete collectives and transfers take precedence over other ops.
         """
         what = [(f"{one.communicator} #{one.seq}", one.missing) for one in stuck]
         what = what or [waits_of(self.letters, actor, op.raw) for op in ops]
@@ -150,7 +158,7 @@ class HostStands:
 
 
 def _op(last: Entry) -> Entry | None:
-    """The op in which a thread stands, by its last record; None for a thread between two ops."""
+    """Returns the op in which a thread is blocked, given its last record. None if the thread is between two ops."""
     raw = last.raw
     if raw[KIND] == "store":
         return last if raw[STORE_HOW] in ("open", "join", "get") else None
@@ -158,7 +166,10 @@ def _op(last: Entry) -> Entry | None:
 
 
 def _over(run_index: RunIndex, op: Entry) -> bool:
-    """Whether a call of a host has ended although its thread has no later record: all sides made equal calls."""
+    """Returns whether a collective or transfer completed although the thread has no later record.
+
+    It completed if every member or peer made a call with the same number and equal arguments.
+    """
     raw = op.raw
     if raw[KIND] not in ("collective", "transfer") or run_index.aborted:
         return False
@@ -173,7 +184,7 @@ def _over(run_index: RunIndex, op: Entry) -> bool:
 
 
 def waits_of(letters: LetterIndex, actor: int, raw: RawRecord) -> tuple[str, tuple[int, ...]]:
-    """The wait of an op in few words, and the actors that it waits for."""
+    """Returns what an op waits for: a few words, and the actors that may end the wait."""
     kind = raw[KIND]
     if kind == "take":
         return raw[TAKE_MAILBOX], letters.posters(actor, raw[TAKE_MAILBOX])
@@ -190,7 +201,9 @@ def waits_of(letters: LetterIndex, actor: int, raw: RawRecord) -> tuple[str, tup
 
 
 def way(standings: Mapping[int, ActorState], start: int, ends: Container[int]) -> tuple[int, ...]:
-    """The shortest path from an actor to one of `ends`, along the waits; empty if there is none."""
+    """Returns the shortest path from actor `start` to one of the actors `ends` along the waits. Empty if
+    there is none.
+    """
     queue: deque[tuple[int, ...]] = deque([(start,)])
     seen = {start}
     while queue:
@@ -215,13 +228,13 @@ SAID = {
 
 
 def waits_text(standings: Mapping[int, ActorState], path: Sequence[int]) -> tuple[str, ...]:
-    """A path in words: each wait, and the state of the last actor."""
+    """Returns a path in words: one line for each wait, and one for the state of the last actor."""
     steps = [f"rank {one} -> rank {other} ({standings[one].what})" for one, other in pairwise(path)]
     last = standings[path[-1]]
     return (*steps, f"rank {last.actor} {told_of(last)}")
 
 
 def told_of(standing: ActorState) -> str:
-    """The state of an actor, in words."""
+    """Returns the state of an actor in words."""
     what = f" {standing.what}" if standing.state in ("idle", "waits") else ""
     return f"{SAID[standing.state]}{what}"

@@ -1,12 +1,12 @@
-"""Ranks that wait for each other in different groups: the cycle is a better finding than an undecided difference.
+"""Circles: if ranks wait for each other in a cycle of different groups, the cycle replaces undecided differences.
 
     rank 0 waits in a, rank 1 in b, both on
     hosts, at calls of one number           ->   HANG:COLLECTIVE:ORDER_ACROSS_GROUPS, and no difference on a or b
     ranks 0, 1 wait in g2, rank 2 in g1,
     all at one site, with equal members     ->   the same, culprit rank 2
 
-If ranks stand at one site in two groups of the same members, the program meant one group. Then the culprits are the
-ranks in the group with fewer waiting ranks.
+In the second case, the ranks wait at one site (one call in the source), but in two groups that have the same members.
+The program meant one group there. So the culprits are the ranks in the group in which fewer ranks wait.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ CIRCLE = "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"
 
 
 def name_the_circle(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """Leave out differences without a culprit if there is a cycle of groups, and look for a rank that stands apart in
-    the cycle.
+    """Returns the findings. If ranks form a cycle of groups, the hangs of the ledger without a culprit are dropped.
+
+    The pass also looks for ranks that call the wrong group within the cycle, and names them as the culprit.
     """
     if not any(one.klass == CIRCLE and one.culprit is None for one in findings):
         return findings
     stuck = find_stuck(run_index)
     standing = [one.joined[rank] for one in stuck for rank in one.waits]
-    alike = len({one.seq for one in stuck}) == 1  # no group is ahead: torch's new_group meets on each
+    alike = len({one.seq for one in stuck}) == 1  # as in torch's new_group: all groups are at one call
     if alike and all(entry.record.ordinal == 0 and entry.raw[STREAM] is None for entry in standing):
         findings = [one for one in findings if one.culprit or one.check != "ledger" or not _hangs(one)]
     return [_with_culprit(run_index, one) if one.klass == CIRCLE and one.culprit is None else one for one in findings]

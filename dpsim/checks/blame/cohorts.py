@@ -1,16 +1,17 @@
-"""Cohorts: ranks that did the same so far, and the one that departs from them.
+"""Cohorts: at start-up, finds the one rank whose ops differ from those of all other ranks (its cohort).
 
     rank 0   dp.unique_id  dp.one  dp.fill  dp.warm_up
     rank 1                 dp.one  dp.fill  dp.warm_up      rank 1 left out dp.unique_id; ranks 0, 2, 3 made it
     rank 2   dp.unique_id  dp.one  dp.fill  dp.warm_up
     rank 3   dp.unique_id  dp.one  dp.fill  dp.warm_up
 
-A start has no steps to compare. So this pass compares ranks with one another, by their ops of groups and devices, in
-order. Two ranks have no majority. Of two, the one departs that does there what neither does at another place, while the
-other does what both always do.
+Start-up has no steps that a check could compare. So this pass compares whole ranks: the sequence of their collectives,
+transfers, kernels, allocations and reads. With two ranks there is no majority. The pass then blames a rank if it
+continues after an op in a way that no rank does anywhere else. The other rank has to continue in the usual way.
 
-A difference counts only in a call of a group in which ranks stand, after a common beginning, and if one rank departs
-alone. A hang, or time-outs that passed, get this culprit.
+The pass blames a rank only if three conditions hold. The ranks begin with at least six equal ops; one rank alone
+differs; and the differing op is a collective. The pass then assigns this culprit to a hang, or to timeouts that
+expired.
 """
 
 from __future__ import annotations
@@ -26,23 +27,25 @@ from dpsim.contract.ops import COMMUNICATOR, KIND, SITE, WHERE, Collective
 from dpsim.contract.words import counted, ranks_text
 
 LEAST = 6
-"""The smallest number of common ops that makes a difference between ranks evidence."""
+"""The number of equal ops at the beginning from which on a difference between ranks is evidence."""
 
 COMPARED = frozenset({"collective", "transfer", "launch", "alloc", "read"})
 
 Token: TypeAlias = tuple[str, str]
-"""Kind and site of an op."""
+"""The kind and the site of an op."""
 
 Name: TypeAlias = Callable[[Entry], Token]
 
 Rows: TypeAlias = Mapping[int, list[Entry]]
-"""The ops of each rank, in order."""
+"""The compared ops of each rank, in order."""
 
 
 class CohortParting(NamedTuple):
-    """One rank that departs from the others. `own`: its op there. `other`: the op of one of `others`. `again`: it
-    repeated a call that the others made once; otherwise it left out theirs. `new`: only this rank does what no rank
-    does at another place.
+    """One rank that differs from the others.
+
+    `own` is its op, and `other` is the op of the first of the ranks `others` at the same index. `again`: the rank
+    repeated a call that the others made once; otherwise it left out their call. `new`: the rank, and no other,
+    continues as no rank does elsewhere. `common` is the number of equal ops before.
     """
 
     own: Entry
@@ -54,12 +57,14 @@ class CohortParting(NamedTuple):
 
     @property
     def call(self) -> Entry:
-        """The call that the rank made too often, or left out."""
+        """Returns the call that the rank made too often or left out."""
         return self.own if self.again else self.other
 
 
 def by_cohort(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings. If a rank that departs from its cohort causes a hang or time-outs, these get this culprit."""
+    """Returns the findings. If one rank differs from its cohort, the hang or the timeouts get this rank as
+    the culprit.
+    """
     if "blocked" not in run_index.run.ends or "died" in run_index.run.ends:
         return findings
     hangs = [one for one in findings if one.check in ("ledger", "deadlock") and matches(one.klass, "HANG:COLLECTIVE")]
@@ -80,7 +85,10 @@ def _of_witnesses(run_index: RunIndex, finding: Finding) -> bool:
 
 
 def _fits(run_index: RunIndex, parting: CohortParting, hangs: list[Finding]) -> bool:
-    """Whether hangs may be about this call. They are in its step, and none has better evidence against a rank."""
+    """Returns whether the hangs may follow from this call.
+
+    They may if one of them is in the step of the call, and if none has better evidence against a rank.
+    """
     pair = len(run_index.collectives[parting.call.raw[COMMUNICATOR]]) == 2 and len(parting.others) > 1
     known = parting.new or pair
     blamed = [one.culprit.rank for one in hangs if one.culprit is not None]
@@ -93,7 +101,9 @@ def _said(finding: Finding) -> tuple[str, ...]:
 
 
 def _parting(run_index: RunIndex) -> CohortParting | None:
-    """The first place at which one rank departs from the others, if that is in a call of a group."""
+    """Returns the first op at which one rank differs from the others, if a collective was repeated or left
+    out there.
+    """
     rows = _rows(run_index)
     for at in range(max(map(len, rows.values()), default=0)):
         tokens = {rank: _token(row[at]) for rank, row in rows.items() if at < len(row)}
@@ -103,7 +113,7 @@ def _parting(run_index: RunIndex) -> CohortParting | None:
 
 
 def _rows(run_index: RunIndex) -> Rows:
-    """The ops of ranks with one host thread."""
+    """Returns the compared ops of each rank that has one host thread."""
     rows = {}
     for rank in range(run_index.world.size):
         journal = run_index.run.journals[rank]
@@ -117,7 +127,7 @@ def _token(entry: Entry) -> Token:
 
 
 def _at(run_index: RunIndex, rows: Rows, at: int, tokens: Mapping[int, Token]) -> CohortParting | None:
-    """The rank that departs at a place; None if that is unclear, or the place is no call of a group."""
+    """Returns the rank that differs at index `at`. None if no single rank does, or if the op is not a collective."""
     followers = [(of, _followers(rows, of, at)) for of in (_token, _line)]
     new = {rank for rank in tokens if _is_new(rows[rank], at, followers)}
     alone = [rank for rank, token in tokens.items() if [*tokens.values()].count(token) == 1]
@@ -133,7 +143,7 @@ def _at(run_index: RunIndex, rows: Rows, at: int, tokens: Mapping[int, Token]) -
 
 
 def _followers(rows: Rows, of: Name, at: int) -> dict[Token, set[Token]]:
-    """What comes after an op, in all rows and at all places but this one."""
+    """Returns which ops follow each op, over all ranks and all indexes except `at`."""
     found: dict[Token, set[Token]] = {}
     for row in rows.values():
         names = [of(entry) for entry in row]
@@ -144,9 +154,7 @@ def _followers(rows: Rows, of: Name, at: int) -> dict[Token, set[Token]]:
 
 
 def _is_new(row: Sequence[Entry], at: int, followers: Sequence[tuple[Name, Mapping[Token, set[Token]]]]) -> bool:
-    """Whether a rank continues after its previous op as no rank does at another place, although others make that op,
-    too.
-    """
+    """Returns whether the rank's op at `at` never follows its previous op elsewhere, although other ops do."""
     for of, found in followers:
         follow = found.get(of(row[at - 1]))
         if follow:
@@ -155,7 +163,7 @@ def _is_new(row: Sequence[Entry], at: int, followers: Sequence[tuple[Name, Mappi
 
 
 def _line(entry: Entry) -> Token:
-    """An op by its line, which may have several sites, for instance one for each group."""
+    """Returns kind and source line of an op. One line may have several sites, for instance one for each group."""
     return entry.raw[KIND], entry.raw[WHERE] or entry.raw[SITE]
 
 

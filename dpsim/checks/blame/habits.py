@@ -1,13 +1,14 @@
-"""Habits: the usual order of ops, in all threads of all ranks of a run.
+"""Habits: learns in which order the host threads of a run issue ops, to find the thread that breaks this order.
 
-A thread that made a call twice, or left one out, is odd in one place. If the call is taken out, or put in, the thread
-does there what threads do elsewhere:
+Suppose that a thread made one call twice, or left one out. Then its order of ops differs from all others at one place
+only. If this module removes the additional call, or inserts the missing one, the order is usual again:
 
     permute  dispatch  expert  combine              in 15 other places
     permute  dispatch  dispatch  expert  combine    without one dispatch it equals them
     permute  expert  combine                        with dispatch after permute it equals them, too
 
-A new behaviour of a thread is no evidence, because it may be right. Only kinds of record that are ops count.
+An order that is merely new is no evidence, because the program may intend it. The module reads only records of ops. It
+skips notes in the journal, such as results and planted faults.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from dpsim.contract.world import SILENT, Run
 
 
 class Stretch(NamedTuple):
-    """The ops of a thread in a step, from one index of the journal to another, both included. None is the end of the
-    step.
+    """A part of one host thread's journal within a step, from index `first` to index `last`, both included.
+
+    If `last` is None, the part reaches to the end of the step.
     """
 
     rank: int
@@ -35,8 +37,10 @@ class Stretch(NamedTuple):
 
 
 class Question(NamedTuple):
-    """The question whether a rank went astray in these stretches. `made`: the site of its call there; None if it made
-    no more. `others`: the sites of the calls of other ranks.
+    """Asks whether a rank went astray within these stretches.
+
+    `made` is the site of the rank's call there, or None if it made no further call. `others` are the sites that the
+    other ranks called instead.
     """
 
     stretches: Sequence[Stretch]
@@ -45,20 +49,21 @@ class Question(NamedTuple):
 
 
 Follows: TypeAlias = tuple[str, str]
-"""A site, and the next one."""
+"""A site, and the site of the op that the thread issued next."""
 
 
 class Habits:
-    """The usual order of ops in a run."""
+    """Counts, over a whole run, how often one site follows another on the same thread and step."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._all: Counter[Follows] | None = None
 
     def odd(self, questions: Mapping[int, Question]) -> dict[int, str]:
-        """The ranks that made a call too many or left one out, each with the evidence. The ops of these ranks in their
-        stretches, from the first difference on, are in question and are no evidence. All have a stretch for each of
-        some threads.
+        """Returns the ranks that made a call too many or left one out, each with the evidence in words.
+
+        Ops in the stretches in question do not count as evidence, from the first difference on. Every question has to
+        list its stretches in the same order of threads.
         """
         if self._all is None:
             self._all = Counter(one for own in self._run.journals for sites in _threads(own) for one in pairwise(sites))
@@ -81,7 +86,7 @@ class Habits:
 
 
 def _from_where_they_differ(did: dict[int, list[list[str]]]) -> dict[int, list[list[str]]]:
-    """The sites of each thread, from the last one before ranks differ."""
+    """Returns the sites of each thread, beginning one site before the ranks first differ."""
     begins = []
     for sites in zip(*did.values(), strict=True):
         columns = enumerate(zip(*sites, strict=False))
@@ -91,7 +96,7 @@ def _from_where_they_differ(did: dict[int, list[list[str]]]) -> dict[int, list[l
 
 
 def _too_many(threads: list[list[str]], made: str | None, elsewhere: Counter[Follows]) -> Iterator[str]:
-    """Places with an additional call that other places do not have."""
+    """Yields evidence for an additional call: elsewhere the ops around it follow each other directly."""
     for sites in threads:
         for before, call, after in zip(sites, sites[1:], sites[2:], strict=False):
             usual = elsewhere[before, after]
@@ -100,7 +105,7 @@ def _too_many(threads: list[list[str]], made: str | None, elsewhere: Counter[Fol
 
 
 def _left_out(threads: list[list[str]], others: Collection[str], elsewhere: Counter[Follows]) -> Iterator[str]:
-    """Places where two ops are adjacent, while other places have a call between them."""
+    """Yields evidence for a missing call: two ops are adjacent here, and elsewhere a call always lies between them."""
     for sites in threads:
         for before, after in pairwise(sites):
             for call in others:
@@ -110,7 +115,7 @@ def _left_out(threads: list[list[str]], others: Collection[str], elsewhere: Coun
 
 
 def _threads(journal: list[RawRecord]) -> list[list[str]]:
-    """The sites of each thread in each step."""
+    """Returns the sites of each thread in each step, in the order of issue."""
     threads: dict[tuple[str, int], list[str]] = {}
     for raw in journal:
         if _counts(raw):

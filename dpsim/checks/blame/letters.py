@@ -1,4 +1,4 @@
-"""The actors that may answer a wait: those that post to a mailbox, set a key of a store, or listen at a port.
+"""Letters: which actors may end a wait, because they post to a mailbox, set a store's key, or listen at a port.
 
 No record says which actor should have sent a message, but the run shows which actors communicate:
 
@@ -6,9 +6,11 @@ No record says which actor should have sent a message, but the run shows which a
     letters.posters(2, "outputs")           # actors that posted to outputs of actor 2, or got posts of actor 2
     letters.setters(2, (0, 49152), "up/1")  # actors that set this key of the store at port 49152, or listen there
 
-If an actor neither posted nor got a post, the check looks at mailboxes of the same name on other actors, and takes
-their senders. An actor may listen at a store itself and wait there for a key. If no actor sets such a key, it waits for
-the actors that joined the store, or for those to which it posted the port.
+Suppose that an actor waits at a mailbox, and has neither posted nor received anything so far. Then the index returns
+the senders to mailboxes of the same name on other actors.
+
+An actor may also wait for a key of a store that it serves itself. If no actor sets this key, the wait is for
+the actors that joined the store, or that learned its port from a message.
 """
 
 from __future__ import annotations
@@ -32,15 +34,18 @@ from dpsim.contract.ops import (
 )
 
 Place: TypeAlias = tuple[int, int]
-"""A store: node and port."""
+"""A store: the node and the port."""
 
 Actors: TypeAlias = dict[int, None]
-"""A set in order."""
+"""A set of actors that keeps the order of insertion."""
 
 
 class LetterIndex:
-    """The posts and stores of a run. `posts`: (receiver, mailbox) -> senders. `boxes`: mailbox -> senders to any actor.
-    `wrote`: sender -> receiver -> contents. `listeners`, `joined`: store -> actors. `sets`: store -> key -> actors.
+    """The posts and store accesses of a run.
+
+    `posts` maps (receiver, mailbox) to senders, and `boxes` maps a mailbox name to the senders to any actor. `wrote`
+    maps a sender to the contents that it sent to each receiver. `listeners` and `joined` map a store to the actors that
+    serve it and that joined it. `sets` maps a store to the actors that set each key.
     """
 
     def __init__(self, journals: Sequence[Sequence[RawRecord]]) -> None:
@@ -78,12 +83,12 @@ class LetterIndex:
             keys.setdefault(raw[STORE_KEY], {})[actor] = None
 
     def posters(self, actor: int, box: str) -> tuple[int, ...]:
-        """The actors that may post to a mailbox of this actor, the likeliest first."""
+        """Returns the actors that may post to mailbox `box` of `actor`, the likeliest first."""
         known = self.posts.get((actor, box), {}) | dict.fromkeys(self.wrote.get(actor, {}))
         return _others(actor, known or self.boxes.get(box, {}))
 
     def setters(self, actor: int, place: Place, key: str) -> tuple[int, ...]:
-        """The actors that may set a key of a store for this actor."""
+        """Returns the actors that may set `key` of the store at `place`, for the `actor` that waits for the key."""
         listeners, keys = self.listeners.get(place, {}), self.sets.get(place, {})
         known = _others(actor, keys.get(key, {}))
         if known or actor not in listeners:
@@ -101,5 +106,5 @@ def _others(actor: int, actors: Iterable[int]) -> tuple[int, ...]:
 
 
 def _has(content: Any, port: int) -> bool:
-    """Whether a message names a port."""
+    """Returns whether a message contains a port."""
     return isinstance(content, tuple) and port in content

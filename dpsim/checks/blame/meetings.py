@@ -1,9 +1,11 @@
-"""Meetings: the calls that meet in a step, and their sites. They are the sides of a transfer or the members of a group.
+"""Meetings: which calls of different ranks pair up within a step, and whether this pairing is usual.
+
+Both sides of a transfer pair up, and so do all members of a collective. Each call has a site, its name in the source:
 
     step 1, 2   size.send meets size.receive, text.send meets text.receive
     step 3      text.send meets size.receive      strange: each of the two meets a different one elsewhere
 
-If a strange pair meets, a call is missing before it, although both sides made equally many.
+Both sides made equally many calls in step 3. But the strange pair shows that each side left out a call before it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from dpsim.checks.run_index import Entry, RunIndex, by_step
 
 
 def meetings(run_index: RunIndex) -> Iterator[tuple[Entry, ...]]:
-    """Calls at the same place of a step, on all sides, for steps in which all sides made equally many."""
+    """Yields the calls that pair up, one tuple for each index of a step. All sides must have equally many calls in the
+    step.
+    """
     sides = [[line.sends, line.receives] for line in run_index.transfers.values()]
     sides += [list(members.values()) for members in run_index.collectives.values() if len(members) > 1]
     for calls in sides:
@@ -29,7 +33,7 @@ def meetings(run_index: RunIndex) -> Iterator[tuple[Entry, ...]]:
 
 
 class Partners:
-    """The names that meet in a run, with their counts."""
+    """Counts which names of calls pair up in a run. A name is thread, site and kind, as in `steps.name_of`."""
 
     def __init__(self, run_index: RunIndex) -> None:
         self._met: dict[Name, dict[Name, int]] = {}
@@ -42,11 +46,13 @@ class Partners:
                     own[other] = own.get(other, 0) + met
 
     def strange(self, calls: Sequence[Entry]) -> bool:
-        """Whether two of these calls, at different sites, both meet calls at another site at least as often."""
+        """Returns whether two of these paired calls have different sites, and each pairs up with another site as often
+        or more.
+        """
         return any(self._prefers(one, other) and self._prefers(other, one) for one, other in _pairs(calls))
 
     def known(self, calls: Sequence[Entry]) -> bool:
-        """Whether these calls, which meet here, are at one site, or also meet elsewhere by their names."""
+        """Returns whether each two of these paired calls have one site, or also pair up in another place."""
         return all(one[1] == other[1] or self._met.get(one, {}).get(other, 0) > 1 for one, other in _pairs(calls))
 
     def _prefers(self, one: Name, other: Name) -> bool:
@@ -55,5 +61,5 @@ class Partners:
 
 
 def _pairs(calls: Sequence[Entry]) -> Iterator[tuple[Name, Name]]:
-    """Each two different names of these calls. Calls of one name meet as they should."""
+    """Yields each two different names of these calls, in both orders. Calls of one name belong together."""
     return permutations(dict.fromkeys(name_of(entry.raw) for entry in calls), 2)

@@ -1,13 +1,13 @@
-"""OpPlaces: the next op at each place of the journals that is similar to the end of one.
+"""OpPlaces: predicts an actor's next op from places in all journals that are similar to the end of the actor's one.
 
     rank 0    size.receive, hidden.receive, answer      size.receive, hidden.receive, answer
     rank 1    size.receive, hidden.receive, answer      size.receive, hidden.receive          <- which op is next?
 
     OpPlaces(run_index).next_op(last)     # answer, as at both similar places
 
-The places count that agree with the end over the longest stretch. They agree in kinds, sites, and one word of each
-learned value. Numbers in sites do not count. All of the places have to continue with the same op, equally many steps
-later.
+A place is similar if the ops before it equal the last ops of the actor. Two ops are equal here if their kind, their
+site without digits, and the first word of their result are equal. Only the places with the longest equal sequence
+count. The prediction is valid only if the same op follows at all of these places, after the same number of steps.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, SITE, STEP, THREAD, RawRecord
 
 LONGEST = 32
-"""The largest number of ops before a place that are compared."""
+"""The largest number of ops that the module compares before a place."""
 
 NO_OP = frozenset({"learned", "injected", "probe", "free"})
-"""Records that are no op which an actor reaches: results, and notes in between."""
+"""Kinds of record that are no op of a program: results of ops, planted faults and other notes."""
 
 ENDS = frozenset({"finished", "ended", "raised"})
 
 Token: TypeAlias = tuple[str, str, Any]
-"""An op without its numbers: kind, site, and one word of the learned value."""
+"""An op without its numbers: its kind, its site, and one word for the value that it returned."""
 
 
 class OpToken(NamedTuple):
-    """An op of a thread."""
+    """An op of a host thread, with its raw record."""
 
     token: Token
     raw: RawRecord
 
 
 class NextOp(NamedTuple):
-    """The op behind a similar place, and the step in which it would come here."""
+    """The op after a similar place, and the step in which the actor would issue it."""
 
     op: OpToken
     step: int
 
 
 class OpPlaces:
-    """The ops of all threads of a run, and the places of each kind of op."""
+    """The ops of all threads of a run, indexed by kind and site."""
 
     def __init__(self, run_index: RunIndex) -> None:
         self._ops: dict[tuple[int, str], list[OpToken]] = {}
@@ -58,8 +58,9 @@ class OpPlaces:
                     self._at.setdefault(op.token[:2], []).append((ops, at))
 
     def goes_on(self, last: Entry) -> bool:
-        """Whether others show that the actor of this last record had more to do. They did the same in that step, and
-        all of them continued.
+        """Returns whether the actor of this last record had more to do, judging by other threads.
+
+        Other threads must have issued the same ops in the same step. All of them must have issued a further op.
         """
         own = self._ops[last.rank, last.raw[THREAD]]
         alike = self._at[own[-1].token[:2]] if own else []
@@ -68,8 +69,10 @@ class OpPlaces:
         return bool(places) and all(at + 1 < len(ops) and ops[at + 1].token[0] not in ENDS for ops, at in places)
 
     def next_op(self, last: Entry) -> NextOp | None:
-        """The op that always follows a place similar to that of a record, or of the op before an exception. None if
-        similar places differ, if there is none, or if the program ended there.
+        """Returns the op that follows all places similar to the record `last`. After an exception, the op before it
+        counts.
+
+        None if the similar places continue differently, if there is none, or if the program ended there.
         """
         whole = self._ops[last.rank, last.raw[THREAD]]
         own = whole[:-1] if whole and whole[-1].token[0] == "raised" else whole
@@ -86,7 +89,7 @@ class OpPlaces:
 
 
 def _ops(journal: list[RawRecord], thread: str) -> list[OpToken]:
-    """The ops of a thread, in order."""
+    """Returns the ops of a thread, in order."""
     learned = {raw[ADDRESS]: _word(raw[LEARNED_OUTCOME]) for raw in journal if raw[KIND] == "learned"}
     return [
         OpToken((raw[KIND], form(raw[SITE]), learned.get(raw[ADDRESS])), raw)
@@ -96,7 +99,7 @@ def _ops(journal: list[RawRecord], thread: str) -> list[OpToken]:
 
 
 def _row(ops: list[OpToken], at: int) -> list[tuple[int, Token]]:
-    """The ops of a step up to a place, the last op first."""
+    """Returns the ops of a step up to index `at`, the last op first."""
     step, row = ops[at].raw[STEP], list[tuple[int, Token]]()
     while at >= 0 and ops[at].raw[STEP] == step:
         row.append((step, ops[at].token))
@@ -105,7 +108,7 @@ def _row(ops: list[OpToken], at: int) -> list[tuple[int, Token]]:
 
 
 def _word(outcome: Any) -> Any:
-    """The kind of a learned value: the first word of a message, or its type."""
+    """Returns a short form of a returned value: the first word of a message, a bool, or else the name of the type."""
     if isinstance(outcome, tuple) and outcome and isinstance(outcome[0], str):
         return outcome[0]
     return outcome if isinstance(outcome, bool) else type(outcome).__name__
@@ -113,7 +116,7 @@ def _word(outcome: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def form(site: str) -> str:
-    """A name without its numbers.
+    """Returns a name with each number replaced by `#`.
 
     >>> form("spawn.worker.12")
     'spawn.worker.#'
@@ -122,8 +125,9 @@ def form(site: str) -> str:
 
 
 def _alike(own: list[OpToken], ops: list[OpToken], at: int) -> int:
-    """The number of ops over which the end of `own` equals the ops before a place of another list. It is one more if
-    both lists begin there. The outcome of its last op may be unknown.
+    """Returns how many ops at the end of `own` equal the ops of another list up to index `at`.
+
+    The result is one larger if both lists begin there. The result of the last op of `own` may be missing.
     """
     last, there = own[-1].token, ops[at].token
     if last[:2] != there[:2] or (last[2] is not None and last[2] != there[2]):

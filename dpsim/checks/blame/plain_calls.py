@@ -1,21 +1,22 @@
-"""Plain calls: ranks with equal lists of calls so far, and the ones that depart from the others.
+"""Plain calls: compares lists of calls that have neither steps nor sites, and finds the ranks that differ.
 
-There are no steps and no sites. A history is the plain list of a rank's calls, as in the dump of a flight recorder. The
-caller of this module defines a call: op, count, type, kind of group, a peer as a distance.
+A history is the plain list of a rank's calls, as in a dump of torch's flight recorder. A call is any hashable value.
+The caller of this module builds it from the op, count, type and kind of group, and from the distance of a peer.
 
-In one group all members make the same calls, so the first call in which their histories differ divides them:
+All members of a group make the same collective calls. So the first call at which the histories differ separates them,
+and the majority is right:
 
     ranks 0, 1, 3   all_reduce 8   all_gather 4   all_reduce 8
     rank 2          all_reduce 8   all_reduce 8                    ->   rank 2 departs from three others
 
-Two members have no majority. But other groups of the same kind have members with the same history, their cohorts. A
-member is odd if most of its cohort made another call there. It is sound if most made the same:
+A group of two has no majority. But members of other groups of the same kind may have the same history so far: they are
+the rank's *cohort*. A rank is the culprit if most of its cohort made another call, and innocent if most made the same:
 
     group 0   rank 0  broadcast 4  send 8        rank 1  barrier  receive 8
     group 1   rank 2  broadcast 4  send 8        rank 3  barrier  receive 8
     group 2   rank 4  broadcast 4  send 9        rank 5  barrier  receive 8      ->   rank 4 differs from ranks 0, 2
 
-If neither decides, this module names no rank, and the ground has the evidence for each.
+If neither rule names a rank, the result names none. It still lists the evidence for each rank.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ from dpsim.checks.run_index import split
 from dpsim.contract.words import ranks_text
 
 Call: TypeAlias = Hashable
-"""A call of a rank: equal values are equal calls. The ground shows its text."""
+"""A call of a rank. Equal values are equal calls, and the evidence prints the value."""
 
 COHORT = 2
-"""The smallest number of ranks of a cohort, without the rank that is compared with it."""
+"""The smallest size of a cohort, without the rank that is compared with it."""
 
 
 class Parted(NamedTuple):
-    """The ranks that depart from the others, none if nothing decides; `at`: the index of the call in the histories; and
-    the evidence.
+    """The ranks that differ from the others; empty if the evidence names none.
+
+    `at` is the index of the differing call in the histories. `ground` is the evidence, one line each.
     """
 
     ranks: tuple[int, ...]
@@ -44,7 +46,7 @@ class Parted(NamedTuple):
 
 
 def in_one_group(histories: Mapping[int, Sequence[Call]]) -> Parted | None:
-    """The first call in which members of a group differ. None if there is none: a shorter list is only behind."""
+    """Returns the first call at which members of a group differ. None if one history only is shorter than another."""
     for at in range(max(map(len, histories.values()), default=0)):
         here = {rank: own[at] for rank, own in histories.items() if at < len(own)}
         if len(set(here.values())) > 1:
@@ -58,8 +60,9 @@ def in_one_group(histories: Mapping[int, Sequence[Call]]) -> Parted | None:
 
 
 def of_two(histories: Mapping[int, Sequence[Call]], at: Mapping[int, int]) -> Parted:
-    """The ranks in `at` that depart from their cohorts in the call at this index of their whole histories. The others
-    have to equal their cohorts, or have none.
+    """Returns which of two ranks differs from its cohort, at the call with index `at[rank]` of its whole history.
+
+    The other rank has to agree with its cohort, or has too small a cohort.
     """
     ground: list[str] = []
     odd: list[int] = []

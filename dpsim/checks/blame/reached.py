@@ -1,16 +1,18 @@
-"""The op that an actor reached and did not issue, by what it and others did at similar places.
+"""Reached: names the op that an actor was about to issue when it died or stopped. A report points there.
 
     rank 0    size.receive, hidden.receive, answer      size.receive, hidden.receive, answer
     rank 1    size.receive, hidden.receive, answer      size.receive, hidden.receive          <- it died here
 
-Rank 1 was about to answer: after a `size.receive` and a `hidden.receive`, ranks always answer (`places`). Otherwise the
-actor may owe a message. Another actor sleeps in a mailbox to which it never got a post. Actors of the same role posted
-to such a mailbox in only one step.
+In this example rank 1 was about to issue `answer`, because ranks always issue it after the two receives (`places`).
+
+If `places` finds no such op, the actor may owe a message: another actor sleeps in a mailbox that never got a post. An
+actor of the same role must have posted to a mailbox of that name:
 
     engine.0   met   spawn.worker.0        rank 0   learned its spawn
     engine.1   met                         rank 1   sleeps in spawn         engine.1 was about to spawn it
 
-Otherwise the actor was at its last record, in the step that its program set, if the run knows it (`Run.steps_set`).
+If there is no such message either, the report names the actor's last record. The step is then the one that the program
+set last, if the run recorded it (`Run.steps_set`).
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ from dpsim.contract.ops import (
 
 
 def reached(run_index: RunIndex, actor: int) -> Culprit:
-    """The place where an actor died or stands: the op that it reached, if that is clear, and otherwise its last
-    record.
+    """Returns the place at which an actor died or stopped: the op that it was about to issue, or else its
+    last record.
     """
     journal, set_last = run_index.run.journals[actor], _set_last(run_index, actor)
     died = next((raw for raw in reversed(journal) if raw[KIND] == "injected" and raw[INJECTED_WHAT] == "die"), None)
@@ -55,19 +57,22 @@ def reached(run_index: RunIndex, actor: int) -> Culprit:
 
 
 def _last(run_index: RunIndex, actor: int) -> Entry | None:
-    """The last record of an actor. If all threads but one wait in ops, it is the last record of that one."""
+    """Returns the last record of an actor. If all host threads but one wait in ops, it is the last record of that
+    thread.
+    """
     free = [one for one in run_index.living(actor) if not awaited(one.raw)] if actor in run_index.threaded else []
     return free[0] if len(free) == 1 and run_index.end(actor) == "blocked" else run_index.last(actor)
 
 
 def _stands(run_index: RunIndex, last: Entry) -> bool:
-    """Whether an actor died in an op that it awaits."""
+    """Returns whether an actor died while it awaited the op of this record."""
     return awaited(last.raw) and run_index.end(last.rank) == "died"
 
 
 def _set_last(run_index: RunIndex, actor: int) -> int | None:
-    """The step that the program of an actor set after its last record; None if there is none, or it is unknown. With
-    several host threads, another thread may have set it.
+    """Returns the step that an actor's program set after its last record; None if it set none, or if that is unknown.
+
+    With several host threads another thread may have set the step, so the result is None.
     """
     steps, journal = run_index.run.steps_set, run_index.run.journals[actor]
     most = max((raw[STEP] for raw in journal if raw[KIND] != "injected"), default=-1)
@@ -75,7 +80,7 @@ def _set_last(run_index: RunIndex, actor: int) -> int | None:
 
 
 def _told(run_index: RunIndex, last: Entry) -> Culprit | None:
-    """The op that always follows a place similar to that of the last record."""
+    """Returns the op that always follows places similar to the last record, or None."""
     found = OpPlaces(run_index).next_op(last)
     if found is None:
         return None
@@ -87,7 +92,10 @@ def _told(run_index: RunIndex, last: Entry) -> Culprit | None:
 
 
 def _owed(run_index: RunIndex, last: Entry) -> Culprit | None:
-    """The message that an actor owes to a sleeping one, by the posts of others of its role to such a mailbox."""
+    """Returns the message that an actor owes to a sleeping actor, or None.
+
+    Other actors of the same role must have posted to such a mailbox, all at one site and in one step.
+    """
     world, journals = run_index.world, run_index.run.journals
     role = form(world.actor(last.rank))
     posts = [raw for actor in range(len(journals)) for raw in journals[actor] if raw[KIND] == "post"]

@@ -1,18 +1,20 @@
-"""Regular: whether a step of a rank is like its other steps, with regard to one name.
+"""Regular: whether the ops of one name in a step follow the pattern of the rank's other steps.
 
-A rule is about two names that follow one pattern in all other steps. A rank that left a call out, or made it twice,
-breaks the rules between this call and nearly all other names of the step. Its peer keeps its own rules:
+A *rule* is a pattern of two names that is the same in all other steps. A rank that left a call out, or made it twice,
+breaks the rules between this call and nearly all other names of the step. The other names keep their rules among each
+other:
 
     steps 1, 3, 4   layers  hidden.send  residual.send
     step 2          layers               residual.send      hidden.send breaks 2 of 2 rules, residual.send none
 
-So a name is odd if more of its rules break than hold. One more rule is the number of its calls in a step, if that never
-changes. A step that the rank has not finished may end early, which proves nothing. If a rank has no other step with
-this name, the steps of other ranks with it count. If it has a single such step, the steps of ranks with the same names
-count, too.
+So a name is odd if it breaks more rules than it keeps. If the other steps make a name equally often, this number is a
+rule, too. A step that the rank has not finished may continue, so its missing ops break no rule.
 
-Steps may be of several kinds, with and without work. So a step with one name and without the other breaks no rule about
-the two.
+A rank may have no other step with this name. Then the steps of other ranks with this name count. If it has only one,
+the steps of ranks that use the same names count as well.
+
+Steps may be of several kinds, with and without work. So a step that has one of two names and lacks the other breaks no
+rule about the two.
 """
 
 from __future__ import annotations
@@ -23,24 +25,23 @@ from typing import NamedTuple
 from dpsim.checks.blame.steps import Did, Name, RankStep, Steps
 
 Pattern = tuple[bool, ...]
-"""The order in which a step makes two names: True stands for the first one."""
+"""The order of two names in a step, one value for each op. True is an op of the first name."""
 
 FEW = 2
-"""The number of other steps that establish the usual number of a name."""
+"""The number of other steps that are needed to establish how often a step makes a name."""
 
 LEAST = 3
-"""The number of rules that a sound step keeps at least."""
+"""The smallest number of rules that a sound step keeps."""
 
 CLEAR = 4
-"""The number of rules that a sound step keeps for each one that it breaks, because steps of several kinds may break
-one.
-"""
+"""The number of rules that a sound step keeps for each rule that it breaks. Steps of several kinds may break one."""
 
 
 class Rules(NamedTuple):
-    """The numbers of rules about a name that a step breaks and keeps, and the number of other steps behind them.
-    `usual`: how often each of these makes the name, None if that changes. `own`: whether they are steps of the rank
-    itself.
+    """The numbers of rules about a name that a step breaks and keeps.
+
+    `steps` is the number of other steps from which the rules come. `usual` is how often each of them makes the name;
+    None if that varies. `own` is whether they are steps of the rank itself.
     """
 
     broken: int
@@ -51,7 +52,9 @@ class Rules(NamedTuple):
 
     @property
     def odd(self) -> bool:
-        """Rules of a single other step are no evidence."""
+        """Returns whether the step breaks more rules than it keeps. Rules that come from a single step are
+        no evidence.
+        """
         return self.broken > self.kept and self.steps > 1
 
     @property
@@ -64,7 +67,7 @@ class Rules(NamedTuple):
 
 
 def rules(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) -> Rules:
-    """The rules of the other steps about a name in a step. `apart`: the steps that are no evidence."""
+    """Returns how the step `at` follows the rules about `name`. The steps in `apart` are no evidence."""
     rows, own = _samples(steps, at[0], name, apart)
     with_name = [row for row in rows if _has(row, name)]
     if not with_name:
@@ -81,8 +84,9 @@ def rules(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) ->
 
 
 def _samples(steps: Steps, rank: int, name: Name, apart: frozenset[RankStep]) -> tuple[list[list[Did]], bool]:
-    """The steps with a name, and whether they are the rank's own. One own step is too few; then the steps of all ranks
-    with the same names count, if there are more.
+    """Returns the steps from which rules come, and whether they are the rank's own.
+
+    One own step with the name is too few. Then the steps of all ranks with the same names count, if there are more.
     """
     own = [row for _, row in steps.others(apart, rank)]
     number = sum(_has(row, name) for row in own)
@@ -96,10 +100,12 @@ def _samples(steps: Steps, rank: int, name: Name, apart: frozenset[RankStep]) ->
 
 
 def _keeps(here: list[Did], rows: list[list[Did]], name: Name, other: Name, done: bool) -> bool | None:
-    """Whether a step keeps the rule about two names; None if there is no rule, or the step does not show it."""
+    """Returns whether a step keeps the rule about two names. None if there is no rule, or the unfinished step may still
+    keep it.
+    """
     mine = _pattern(here, name, other)
     units = {_unit(pattern) for pattern in (_pattern(row, name, other) for row in rows) if pattern}
-    if all(mine) or len(units) != 1:  # without the other name it is a step of another kind, or the other name is odd
+    if all(mine) or len(units) != 1:  # without the other name the step is of another kind, or the other name is odd
         return None
     unit = min(units)
     if len(set(unit)) == 1:
@@ -117,7 +123,7 @@ def _pattern(row: Iterable[Did], name: Name, other: Name) -> Pattern:
 
 
 def _unit(pattern: Sequence[bool]) -> Pattern:
-    """The shortest part that a pattern repeats.
+    """Returns the shortest part that a pattern repeats.
 
     >>> _unit((True, False, True, False))
     (True, False)

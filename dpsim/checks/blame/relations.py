@@ -1,16 +1,20 @@
-"""Relations: the numbers that the number of elements of a call depends on in all other steps, and so its value in this
-one.
+"""Relations: predicts the element count of a call from other numbers in its step, as in all other steps.
 
-A count depends on data, so the usual count of a site proves little. But the numbers of one step depend on each other:
+The element count at one site varies with the data, so its usual value proves little. But the numbers of a step depend
+on each other:
 
     step              1    2    3    4
     hidden.copy       6    2    9    4
     hidden.receive    6    2    9    5      as many as in hidden.copy in 3 of 3 other steps, so here 4
 
-Two relations count. The first is a ratio that never changes, while the other number does. Without one, the second is
-that the count was equal whenever another number, or a value that the host learned, was equal. One other step suffices
-if the numbers of several sites changed together since. The memory that a call itself names is no relation, because it
-belongs to the same call.
+The module looks for three kinds of relation, in this order.
+
+1. The count has a constant ratio to another number, and that number varies.
+2. There is only one other step, but numbers at several sites equal the count there. If all of them have one new value
+   here, the count should have it as well.
+3. The count is equal in all steps in which another number, or a value that the host received, is equal.
+
+The sizes that the call itself contains are no relation, because they are a part of the same call.
 """
 
 from __future__ import annotations
@@ -25,18 +29,20 @@ from dpsim.checks.run_index import Entry
 from dpsim.contract.ops import COUNT, KIND, LEARNED_OUTCOME, SITE, STEP, Alloc, Collective, Launch, Read, Transfer
 
 Key: TypeAlias = tuple[Any, ...]
-"""The source of a number of a step: a name, the count of earlier calls of this name, and the part of the call."""
+"""The source of a number in a step. It names an op, the count of earlier ops of this name, and an argument
+of the op.
+"""
 
 FEW = 2
 """The smallest number of other steps for a relation."""
 
 
 SITES = 3
-"""The number of sites whose numbers have to change together if there is one other step."""
+"""The smallest number of sites whose numbers have to change together if there is only one other step."""
 
 
 class Should(NamedTuple):
-    """The expected number of elements of a call, and the reason in words."""
+    """The predicted number of elements of a call, and the reason in words."""
 
     elements: int
     why: str
@@ -51,7 +57,7 @@ class Relations:
         self._learned: dict[int, dict[int, dict[Key, Any]]] = {}
 
     def of(self, call: Did, samples: Sequence[Did]) -> list[Should]:
-        """The expected count of a call by other calls at this site, `samples`: by ratios, or else by equal values."""
+        """Returns the predicted counts of a call. `samples` are the calls of the same name in other steps."""
         at = call.entry.rank, call.entry.step
         then = [
             (one.entry.raw[COUNT], self.sizes((one.entry.rank, one.entry.step)) | self.learned(one.entry))
@@ -72,9 +78,10 @@ class Relations:
         return [should for should in found if should is not None]
 
     def as_ever(self, call: Did, samples: Sequence[Did]) -> bool:
-        """Whether a call and the numbers of several sites all equal those in the one other step. This is no evidence
-        against another call, because a number that has not changed yet may change. But it is as good as a count that
-        changed with all others.
+        """Returns whether the call and the numbers at several sites all equal those in the only other step.
+
+        This does not accuse the peer's call, because a number that has not changed so far may change now. But it
+        defends this call as well as a count that changed together with the others.
         """
         at = call.entry.rank, call.entry.step
         then = [one for one in samples if one.number == call.number]
@@ -86,7 +93,7 @@ class Relations:
         return len(alike) >= SITES
 
     def sizes(self, at: RankStep) -> dict[Key, int]:
-        """The number of elements of each call of a step, and of each piece of memory that a kernel reads or writes."""
+        """Returns the element count of each call of a step, and of each memory range that a kernel reads or writes."""
         if at not in self._sizes:
             found: dict[Key, int] = {}
             for name, number, entry in self.steps.rows.get(at, ()):
@@ -100,7 +107,7 @@ class Relations:
         return self._sizes[at]
 
     def learned(self, entry: Entry) -> dict[Key, Any]:
-        """The values that the host of an entry learned in its step."""
+        """Returns the values that the host received in the step of an entry."""
         if entry.rank not in self._learned:
             by_step: dict[int, dict[Key, Any]] = {}
             numbers: Counter[tuple[int, str]] = Counter()
@@ -114,7 +121,9 @@ class Relations:
 
 
 def _ratio(key: Key, here: int, pairs: Sequence[tuple[int, int | None]]) -> Should | None:
-    """A ratio of a count to another number, equal in all steps. A number that never changes is no evidence."""
+    """Returns the prediction by a ratio that is equal in all steps, or None. A number that never changes is no
+    evidence.
+    """
     both = [(count, number) for count, number in pairs if count and number]
     ratios = {Fraction(count, number) for count, number in both}
     if not here or len(both) < FEW or len(ratios) > 1 or {number for _, number in both} == {here}:
@@ -128,8 +137,9 @@ def _ratio(key: Key, here: int, pairs: Sequence[tuple[int, int | None]]) -> Shou
 
 
 def _together(here: dict[Key, int], then: Sequence[tuple[int, dict[Key, Any]]]) -> list[Should | None]:
-    """For one other step: the numbers that equal the count there, if all are equal here too, with a new value. They
-    have to belong to several sites.
+    """Returns predictions from a single other step: numbers that equalled the count there, and share a new value here.
+
+    They have to belong to several sites.
     """
     if len(then) != 1:
         return []
@@ -144,7 +154,10 @@ def _together(here: dict[Key, int], then: Sequence[tuple[int, dict[Key, Any]]]) 
 
 
 def _same(key: Key, here: Any, pairs: Sequence[tuple[int, Any]]) -> Should | None:
-    """The count in the steps in which another value was the same as here, if it was always equal, for each value."""
+    """Returns the count of the steps in which another value was as here, or None.
+
+    For each value of that other number, the count must have been equal in all steps.
+    """
     counts: dict[Any, set[int]] = {}
     both = [(count, number) for count, number in pairs if number is not None]
     for count, number in both:

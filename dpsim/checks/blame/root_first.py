@@ -1,10 +1,10 @@
-"""The passes over the findings of a run. Each may name another culprit, or put a finding behind its cause.
+"""Root first: runs all passes that look for the cause of a run's findings, in a fixed order.
 
     findings = root_first(run_index, findings)      # unsorted; `judge` sorts them by position
 
-A pass takes the index of the run and all findings, and returns the new findings. It changes a finding by
-`dataclasses.replace`: `culprit`, `position`, `ground` and `waits`. It may add a finding that explains others. No pass
-runs for a healthy run.
+A pass receives the index of the run and all findings, and returns the new findings. It may change the culprit, the
+position, the evidence (`ground`) and the chain of waits of a finding. By the position it sorts a consequence behind its
+cause. It may also add a finding that explains others. A run without findings skips the passes.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ PASSES: tuple[Pass, ...] = (
     beside,
     with_settings,
 )
-"""In this order."""
+"""The passes in the order in which they run."""
 
 
 def root_first(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings after all passes."""
+    """Returns the findings after all passes."""
     for one in PASSES if findings else ():
         findings = one(run_index, findings)
     return findings

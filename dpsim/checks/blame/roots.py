@@ -1,15 +1,17 @@
-"""Roots first: an actor that died, or stands in no op, is the cause for all actors that wait.
+"""Roots first: an actor that died, or stopped between two ops, is the cause for all actors that wait for it.
 
     engine.0 stands between two ops        HANG:HOST:NO_OP, culprit engine.0: the op that it reached
     engine.1 raised: its time was up       behind it
     rank 0 waits in a collective           behind it
 
-Only the program itself can stop between two ops, and the death of a process does not depend on others. So these are
-facts, while a wait, a passed time-out or a missing call may have another cause. Independent mistakes of others stay
-where they are: a mismatch, a race, an exception that no time-out caused.
+If an actor's last op has returned and it issues no further op, only its program can be the reason. The death of a
+process does not depend on other actors either. So the pass calls these actors *roots*. By contrast, a wait, an expired
+timeout or a missing call may follow from a root. Such findings are sorted behind the root.
 
-The finding that shows the hang keeps its class and gets this culprit. If findings show only that actors gave up, or
-that the run stood still, the pass makes a finding of the root alone.
+Findings that a root cannot cause keep their positions: a mismatch, a race, or an exception that no timeout caused.
+
+The finding that shows the hang keeps its class and gets the root as its culprit. The findings may show only that actors
+gave up, or that the run stopped. Then the pass adds a finding for the root itself.
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ from dpsim.checks.finding import Culprit, Finding, matches
 from dpsim.checks.run_index import RunIndex, signatures
 
 OF_WAITS = ("HANG", "DEATH", "LEFTOVER")
-"""Classes of findings that an actor without further ops may cause."""
+"""Classes of findings that an actor may cause by issuing no further op."""
 
 
 def roots_first(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings. Those that an actor causes which died, raised or stands in no op come behind that actor."""
+    """Returns the findings. Those that follow from an actor that died, raised or stopped are sorted behind
+    that actor.
+    """
     if not findings or all(end == "finished" for end in run_index.run.ends):
         return findings
     standings = chain(run_index)
@@ -50,8 +54,10 @@ def roots_first(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
 
 
 def _met_another(run_index: RunIndex, actor: int) -> bool:
-    """Whether members of one of an actor's collectives called it differently. gloo ends a process that receives more
-    bytes than it expects, and NCCL may.
+    """Returns whether the members of one of the actor's collectives called it with different arguments.
+
+    Then the mismatch may have killed the process: gloo ends a process that receives more bytes than it expects, and
+    NCCL may do so.
     """
     for members in run_index.collectives.values():
         rows = [signatures(entries, index) for index, entries in enumerate(members.values())]
@@ -61,8 +67,8 @@ def _met_another(run_index: RunIndex, actor: int) -> bool:
 
 
 def _behind_raised(run_index: RunIndex, standings: Mapping[int, ActorState], findings: list[Finding]) -> list[Finding]:
-    """The findings. If an actor raised for its own reason, those of the ranks that wait for it come behind the
-    exception.
+    """Returns the findings. If an actor raised for its own reason, the hangs of the ranks that wait for it
+    come behind.
     """
     raised = [one.actor for one in standings.values() if one.state == "raised"]
     raised = [actor for actor in raised if gave_up(run_index, actor) is None]
@@ -84,8 +90,10 @@ def _behind_raised(run_index: RunIndex, standings: Mapping[int, ActorState], fin
 def _tells_of(
     run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding, root: int, raised: Sequence[int]
 ) -> bool:
-    """Whether a finding is the exception of witnesses that waited, directly or not, for an actor that raised. If no
-    record says for which actor, it was the only one that raised for its own reason.
+    """Returns whether a finding is an exception of witnesses that waited for the actor `root`, directly or not.
+
+    A witness is an actor that raised only because another actor did not act (see `witnesses`). If no record says for
+    which actor a witness waited, `root` must be the only actor that raised for its own reason.
     """
     if not matches(finding.klass, "CRASH") or finding.culprit is None:
         return False
@@ -96,8 +104,8 @@ def _tells_of(
 
 
 def _waited_for(run_index: RunIndex, standings: Mapping[int, ActorState], witness: int) -> set[int]:
-    """The actors that a witness waited for when it gave up: those that might answer, and the actors that these wait
-    for.
+    """Returns the actors that a witness waited for when it gave up: those that may answer it, and those
+    they wait for.
     """
     letters, found, left = LetterIndex(run_index.run.journals), set[int](), [witness]
     while left:
@@ -117,7 +125,7 @@ def _ranks(finding: Finding) -> tuple[int, ...]:
 
 
 def _follows(run_index: RunIndex, finding: Finding) -> bool:
-    """Whether an actor without further ops may cause a finding."""
+    """Returns whether an actor that issues no further op may cause this finding."""
     if matches(finding.klass, "CRASH") and finding.culprit is not None:
         actors = [actor for actor in _ranks(finding) if run_index.end(actor) == "raised"]
         return bool(actors) and all(gave_up(run_index, actor) is not None for actor in actors)
@@ -125,8 +133,9 @@ def _follows(run_index: RunIndex, finding: Finding) -> bool:
 
 
 def _root(standings: Mapping[int, ActorState], roots: Sequence[int], finding: Finding, any_: bool = True) -> int | None:
-    """The root that causes a finding: the one that it names, or the one that its actor waits for. Otherwise the only
-    root, for `any_` finding or if the actor is asleep.
+    """Returns the root that causes a finding: its culprit, or the root for which its culprit waits.
+
+    If there is no such root, it is the only one. This last rule needs `any_`, or a culprit in an idle get.
     """
     culprit = finding.culprit
     if culprit is not None:
@@ -142,7 +151,7 @@ def _root(standings: Mapping[int, ActorState], roots: Sequence[int], finding: Fi
 def _behind(
     run_index: RunIndex, standings: Mapping[int, ActorState], root: int, findings: list[Finding]
 ) -> list[Finding]:
-    """The finding of a root, followed by all findings that it causes."""
+    """Returns the finding of a root, followed by all findings that the root causes."""
     shows = min(findings, key=lambda one: (not _shows(one), one.check != "deadlock", one.position))
     step, at = min(one.position for one in findings)
     culprit, paths = reached(run_index, root), [way(standings, one, {root}) for one in standings if one != root]
@@ -161,12 +170,12 @@ def _behind(
 
 
 def _shows(finding: Finding) -> bool:
-    """Whether a finding shows a hang or a death, and the op in which others wait."""
+    """Returns whether a finding shows a hang or a death, and the op in which other actors wait."""
     return not any(matches(finding.klass, one) for one in ("CRASH", "HANG:UNDECIDED", "LEFTOVER"))
 
 
 def _of(root: ActorState, finding: Finding) -> Finding:
-    """The finding of a wait, with its root."""
+    """Returns the finding of a wait, with the root in its class and message."""
     klass = finding.klass if root.state == "stopped" else of_dead(finding.klass)
     if root.actor in _ranks(finding):
         return replace(finding, klass=klass)
@@ -175,7 +184,7 @@ def _of(root: ActorState, finding: Finding) -> Finding:
 
 
 def _alone(root: ActorState, culprit: Culprit) -> Finding:
-    """The finding of a root if no other finding shows it."""
+    """Returns a new finding for a root that no other finding shows."""
     if root.state == "died":
         return Finding("fault", "DEATH:RANK", f"rank {root.actor} died in step {culprit.step}", culprit, (0, 0))
     since = root.since
@@ -186,7 +195,7 @@ def _alone(root: ActorState, culprit: Culprit) -> Finding:
 
 
 def _ground(standings: Mapping[int, ActorState], root: int) -> str:
-    """The evidence for the root."""
+    """Returns the evidence that this actor is the root."""
     moves = [one.actor for one in standings.values() if one.state in ("died", "stopped")]
     alone = (
         "no other actor does" if len(moves) == 1 else f"so {'does' if len(moves) == 2 else 'do'} {len(moves) - 1} more"

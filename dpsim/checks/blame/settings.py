@@ -1,8 +1,10 @@
-"""Settings of single ranks: a finding about a difference between ranks names the settings in which they differ.
+"""Settings of single ranks: a finding about a difference between ranks mentions the settings in which these ranks
+differ.
 
     ranks of dp_cpu differ in plan in step 0; rank 1 alone has enable_dbo true (config: false)
 
-The world has them (`World.own_settings`). They are no evidence, because a setting of one rank may be the right one.
+A scenario may give single ranks their own settings, which the world lists (`World.own_settings`). The pass only adds
+them to the message. It blames no rank for them, because the setting of the single rank may be the right one.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ OF_DIFFERENCES = ("MISMATCH", "DISAGREEMENT", "HANG:COLLECTIVE")
 
 
 def with_settings(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings. The messages of those about a difference between ranks name the settings."""
+    """Returns the findings. Messages about a difference between ranks name the settings of single ranks."""
     own = run_index.world.own_settings
     said = "".join(f"; {ranks_text(ranks)} alone ha{'ve' if len(ranks) > 1 else 's'} {what}" for what, ranks in own)
     return (

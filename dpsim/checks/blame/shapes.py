@@ -1,17 +1,21 @@
-"""Shapes: among different calls that meet, the one that departs from the other calls of its site on its side.
+"""Shapes: of two paired calls with different arguments, names the one that is unlike the other calls at its site.
 
-Two sides have no majority. But a site has a type, an op and a root that seldom change. Its number of elements depends
-on other numbers of its step (`relations`). A call is odd if the other steps of its rank contradict it. If there is no
-evidence about a call, and its peer agrees with its own other steps, the call is odd as well:
+A site is the name of a call in the source. The calls at one site seldom change their type, op and root. Their number of
+elements varies, but it usually follows from other numbers in the same step (`relations`). So the pass predicts the
+arguments of each side from the other steps of its rank. If the prediction contradicts one side, this side is odd:
 
     step 3   rank 0   hidden.send int64[4]        as many as in `layers` in 8 of 8 other steps, so here 4
              rank 1   hidden.receive int64[5]     as many as in hidden.copy in 8 of 8 other steps, so here 4
                                                   ->   MISMATCH:TRANSFER:COUNT, culprit rank 1
 
-If the evidence speaks both for and against a side's value, the pass names no rank. Nor does it name a side without
-evidence if that side made only one other step, with the same numbers. This pass handles only mismatches for which no
-check named a culprit. If either call meets a different call in another step, an earlier call is missing, and shapes
-prove nothing.
+If there is no prediction for one side, and the other side agrees with its prediction, the side without one is odd.
+
+The pass names no rank in these cases:
+
+* The predictions both confirm and contradict a side.
+* A side has no prediction and one other step only, and the sizes in that step are the same.
+* Both calls pair up with other sites in other steps. Then an earlier call is missing, and arguments prove nothing.
+* Another check already named a culprit. For the element count of a transfer, the pass may correct that culprit.
 """
 
 from __future__ import annotations
@@ -31,21 +35,21 @@ from dpsim.contract.words import ranks_text
 REDUCE = CALL.start + Collective._fields[CALL].index("reduce")
 
 FIELDS = {"count": COUNT, "dtype": DTYPE, "op": OP, "root": COLLECTIVE_ROOT, "reduce": REDUCE}
-"""The last part of the class of a mismatch, and its place in a record."""
+"""Maps the last part of a mismatch's class to the index of the argument in a raw record."""
 
 SHOWN = 2
-"""The largest number of relations in the ground."""
+"""The largest number of predictions that the evidence lists for one call."""
 
 
 class Evidence(NamedTuple):
-    """The evidence for a call and against it, in parts of a line."""
+    """The predictions that confirm a call, and those that contradict it, as parts of a line."""
 
     pro: list[str]
     con: list[str]
 
 
 def name_the_odd_call(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """Give mismatches without a culprit the call that departs from its site's other calls."""
+    """Returns the findings. A mismatch without a culprit gets the call that is unlike the other calls at its site."""
     if not any(_open(one) for one in findings):
         return findings
     shapes = Shapes(run_index)
@@ -53,14 +57,17 @@ def name_the_odd_call(run_index: RunIndex, findings: list[Finding]) -> list[Find
 
 
 def _open(finding: Finding) -> bool:
-    """Whether a finding names no rank, or is about the count of a transfer, where relations know more than the line."""
+    """Returns whether a finding has no culprit, or is about the element count of a transfer.
+
+    For these counts, a prediction from the same step is better evidence than the comparison of sender and receiver.
+    """
     field = finding.klass.rpartition(":")[2].lower()
     open_to = finding.culprit is None or finding.klass == "MISMATCH:TRANSFER:COUNT"
     return open_to and matches(finding.klass, "MISMATCH") and field in FIELDS
 
 
 class Shapes:
-    """The different calls of a run that meet, and the others."""
+    """The pairs of different calls in a run (`differ`), and all other calls by name (`calls`)."""
 
     def __init__(self, run_index: RunIndex) -> None:
         self.run_index = run_index
@@ -76,7 +83,7 @@ class Shapes:
                     self.calls.setdefault(did.name, []).append(did)
 
     def decided(self, finding: Finding) -> Finding:
-        """The finding, with a culprit if one call is odd."""
+        """Returns the finding, with a culprit if one of the paired calls is odd."""
         field = finding.klass.rpartition(":")[2].lower()
         for calls in self.differ:
             here = {self.run_index.position(entry) for entry in calls}
@@ -141,17 +148,19 @@ class Shapes:
         return next(did for did in self.steps.rows[entry.rank, entry.step] if did.entry.at == entry.at)
 
     def _samples(self, entry: Entry) -> list[Did]:
-        """The calls whose counts are evidence for one: its rank's own, if they vary."""
+        """Returns the calls from which a count is predicted: those of the same rank if their counts vary, or else of
+        all ranks.
+        """
         own, every = self._alike(entry)
         return own if len({did.entry.raw[COUNT] for did in own}) > 1 else every
 
     def _alike(self, entry: Entry) -> tuple[list[Did], list[Did]]:
-        """The other calls with this name, of this rank and of all."""
+        """Returns the other calls with the name of `entry`: those of its rank, and those of all ranks."""
         every = self.calls.get(name_of(entry.raw), [])
         return [did for did in every if did.entry.rank == entry.rank], every
 
     def _of_group(self, entry: Entry) -> list[Did]:
-        """The other calls of this rank on this communicator that have a root."""
+        """Returns the other calls of this rank on this communicator that have a root."""
         return [
             did
             for some in self.calls.values()
@@ -164,18 +173,20 @@ class Shapes:
 
 
 def _least(field: str) -> int:
-    """The number of other calls that establish a constant of a site; more for a number that depends on data."""
+    """Returns how many other calls have to agree on a value. A count depends on data, so it needs two."""
     return 2 if field == "count" else 1
 
 
 def _shape(entry: Entry) -> tuple[Any, ...]:
-    """The arguments that have to be equal on all sides, without the sizes of pieces."""
+    """Returns the arguments that have to be equal on all sides. The sizes of an all-to-all's parts are not
+    among them.
+    """
     raw = entry.raw
     return (raw[COUNT], raw[DTYPE]) if name_of(raw)[0] in ("send", "recv") else raw[OP : REDUCE + 1]
 
 
 def _said(entry: Entry, why: Sequence[str]) -> list[str]:
-    """Reasons with their site, the first few of them."""
+    """Returns the first reasons as lines with site and rank, and how many more there are."""
     site, more = entry.record.site, len(why) - SHOWN
     lines = [f"{site} of rank {entry.rank}: {one}" for one in why[:SHOWN]]
     return lines + ([f"{more} more like it"] if more > 0 else [])

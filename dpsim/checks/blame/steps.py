@@ -1,12 +1,13 @@
-"""Steps: the ops of each rank in each of its steps, by name.
+"""Steps: lists the ops of each rank in each step by name, so that other passes can compare steps.
 
-A name is a kind of op, its site and its host thread; the two directions of a transfer are two kinds:
+A name consists of the kind of op, its site (the name in the source) and the host thread. A send and a receive are
+different kinds:
 
     rank 1   step 2   size.receive  description.receive  hidden.receive  layers  hidden.send
     rank 1   step 3   size.receive  description.receive  hidden.receive  layers  hidden.send
 
-Ops that a rank does alone are here as well, because they belong to the step. Marks, waits and releases are not, because
-a step has many of them at one site.
+The lists contain communication, kernels, allocations, reads and decisions. They leave out event records, stream waits
+and frees, because a step has many of them at one site.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import KIND, OP, SITE, STEP, THREAD, RawRecord
 
 Name: TypeAlias = tuple[str, str, str]
-"""Kind or direction, site, host thread."""
+"""Kind or direction of the op, its site, and the host thread."""
 
 RankStep: TypeAlias = tuple[int, int]
-"""A rank's step: (rank, step)."""
+"""A step of a rank: (rank, step)."""
 
 NAMED = frozenset({"collective", "transfer", "launch", "alloc", "read", "post", "take", "decision", "replay"})
-"""Kinds of record that say what a step consists of."""
+"""The kinds of record that the lists contain."""
 
 
 class Did(NamedTuple):
-    """A record of a step. `number`: the count of earlier ops of this name in the step."""
+    """An op of a step, with its name and record. `number` counts the earlier ops of the same name in the step."""
 
     name: Name
     number: int
@@ -37,12 +38,12 @@ class Did(NamedTuple):
 
 
 class Steps:
-    """All steps of all ranks. `rows`: the ops of a rank in a step, in order."""
+    """All steps of all ranks. `rows` maps (rank, step) to the ops in order, and `names` has the names of each rank."""
 
     def __init__(self, run_index: RunIndex) -> None:
         self.run_index = run_index
         self.rows: dict[RankStep, list[Did]] = {}
-        self.names: list[set[Name]] = []  # the names of each rank
+        self.names: list[set[Name]] = []
         for rank, journal in enumerate(run_index.run.journals):
             numbers: Counter[tuple[int, Name]] = Counter()
             for at, raw in enumerate(journal):
@@ -53,24 +54,24 @@ class Steps:
             self.names.append({name for _, name in numbers})
 
     def done(self, rank: int, step: int) -> bool:
-        """Whether a rank has finished a step. A sleeping rank may wake up and continue its last step."""
+        """Returns whether a rank has finished a step. A sleeping rank may wake up and continue its last step."""
         if self.run_index.reached(rank) > step:
             return True
         return self.run_index.end(rank) == "finished" and not self.run_index.asleep(rank)
 
     def others(self, apart: frozenset[RankStep], rank: int | None = None) -> Iterator[tuple[RankStep, list[Did]]]:
-        """The finished steps of one rank or of all, without those in `apart`."""
+        """Yields the finished steps of one rank, or of all ranks, without those in `apart`."""
         for (own, step), row in self.rows.items():
             if rank in (None, own) and (own, step) not in apart and self.done(own, step):
                 yield (own, step), row
 
     def made(self, at: RankStep, name: Name) -> int:
-        """How often a step makes a name."""
+        """Returns how many ops of this name a step has."""
         return sum(did.name == name for did in self.rows.get(at, ()))
 
 
 def name_of(raw: RawRecord) -> Name:
-    """The name of a record.
+    """Returns the name of a record.
 
     >>> name_of(("launch", 4, "main", "layers", 0, "stage.py:8", "main", (), ()))
     ('launch', 'layers', 'main')

@@ -1,19 +1,19 @@
-"""Uneven: the first step in which two sides made different numbers of calls, and the odd one of them.
+"""Uneven: finds the first step in which two sides made different numbers of calls, and which side is wrong.
 
-The two sides are those of a transfer, or the members of a group of two. There is no majority, but each side has other
-steps, and its own steps are alike (`regular`):
+The two sides are sender and receiver, or members of a group. Two sides have no majority. But the steps of one rank are
+alike, so the pass compares each side with the rank's other steps (`regular`):
 
     step            1              2              3
     rank 0 sends    hidden  rest   rest           hidden  rest
     rank 1 recvs    hidden  rest   hidden  rest   hidden  rest      ->   rank 0 left out hidden in step 2
 
-From there on each transfer meets one of another step. The run hangs, or some steps later many ranks raise at once. So
-findings of the same step or a later one get this culprit, if they name no rank, or one that only waits or raised. A
-culprit that the ledger found by a majority stays, and so does a death.
+From step 2 on, each transfer pairs up with one of another step, and the run hangs or raises later. So this culprit
+replaces that of a later finding which names no rank, a rank that only waits, or one that raised. The pass
+keeps a culprit that the ledger found by a majority, and changes nothing if a rank died.
 
-If the step of the peer is as usual, and a side has no other step for comparison, that side is the culprit. If both
-sides are odd, or neither is, there is no culprit. Then either side of a transfer may be wrong, if one of them made a
-call more often than the other made any. So a later exception or wait of a victim accuses no rank either.
+If one side's step is as usual, and the other side has no other steps, the other side is the culprit. If both sides are
+unusual, or neither is, the pass names no rank. If one side made a call more often than the other made any, either side
+may be wrong. Then the pass also removes the culprit of a later exception or wait.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ RankCalls: TypeAlias = tuple[int, list[Entry], int]
 
 
 class Side(NamedTuple):
-    """The calls of one rank. `names`: its own names, and those of sides that share a name with it, or whose peers do.
-    `stands_for`: the number of members of a group that are like it.
+    """The calls of one rank on one side, and the names to which rules apply: its own, and those of similar sides.
+
+    `stands_for` is the number of group members that are like this rank.
     """
 
     rank: int
@@ -53,8 +54,8 @@ class Side(NamedTuple):
 
 
 class Uneven(NamedTuple):
-    """The call that a rank left out or made too often. `more`: it made too many. Without a culprit, one of the two
-    ranks did.
+    """The call that a rank left out, or made too often (`more`). If `culprit` is None, either of the two ranks may be
+    wrong.
     """
 
     position: tuple[int, int]
@@ -65,11 +66,13 @@ class Uneven(NamedTuple):
 
 
 def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """Give findings that name no single rank, or a victim, the earlier odd side, in its step."""
+    """Returns the findings. Those that name no single rank, or a victim, get the side that was wrong in an earlier
+    step.
+    """
     if "died" in run_index.run.ends or not any(_open(run_index, one) for one in findings):
         return findings
     steps, partners = Steps(run_index), Partners(run_index)
-    known = any(one.check == "ledger" and one.culprit is not None for one in findings)  # by a majority
+    known = any(one.check == "ledger" and one.culprit is not None for one in findings)  # a majority decided
     pairs = _pairs(run_index, groups_of=2 if known else len(run_index.run.journals))
     found = [one for one in (_first(steps, partners, pair) for pair in pairs) if one is not None]
     if not found:
@@ -82,9 +85,7 @@ def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Find
 
 
 def _open(run_index: RunIndex, finding: Finding) -> bool:
-    """Whether another culprit may be the cause: the finding names none or several, an exception, or a rank that
-    waits.
-    """
+    """Returns whether a finding may have an earlier cause: it names no or several ranks, raised, or only waits."""
     culprit = finding.culprit
     if not any(matches(finding.klass, one) for one in FOLLOWS):
         return False
@@ -106,7 +107,9 @@ def _with_cause(finding: Finding, cause: Uneven) -> Finding:
 
 
 def _pairs(run_index: RunIndex, groups_of: int) -> Iterator[tuple[Side, Side]]:
-    """The two sides of each line of transfers, and two members of each group with at most `groups_of` members."""
+    """Yields both sides of each direction of transfers, and two members of each group with at most
+    `groups_of` members.
+    """
     pairs: list[tuple[RankCalls, ...]] = [
         ((sender, line.sends, 1), (receiver, line.receives, 1))
         for (_, sender, receiver), line in run_index.transfers.items()
@@ -124,8 +127,8 @@ def _pairs(run_index: RunIndex, groups_of: int) -> Iterator[tuple[Side, Side]]:
 
 
 def _of_group(members: Mapping[int, list[Entry]]) -> tuple[RankCalls, ...]:
-    """The members of a group of two. For a larger group, the only member whose numbers of calls differ from those of
-    all others, and one of the others. Empty if there is none.
+    """Returns the two members of a small group. Of a larger one, the only member with other numbers of calls, and a
+    peer.
     """
     if len(members) == 2:
         return tuple((rank, calls, 1) for rank, calls in members.items())
@@ -139,8 +142,10 @@ def _of_group(members: Mapping[int, list[Entry]]) -> tuple[RankCalls, ...]:
 
 
 def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven | None:
-    """The first step in which the sides made different numbers, or strange pairs meet, and one side is odd. Without
-    one, the first step in which either side may be wrong.
+    """Returns the first step in which the sides have different numbers of calls or unusual pairs, and one side is
+    wrong.
+
+    If no such step names a side, the result is the first step in which either side may be wrong.
     """
     either: Uneven | None = None
     made = [by_step(side.calls) for side in pair]
@@ -165,7 +170,7 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
 def _explaining(
     steps: Steps, pair: tuple[Side, Side], which: int, step: int, told: dict[Name, Rules]
 ) -> dict[Name, Rules]:
-    """The rules for a side, without names that it left out although it made more than its peer, or vice versa."""
+    """Returns the rules of a side, without those that contradict whether it made more or fewer calls than its peer."""
     more = len(_of(pair[which], step)) - len(_of(pair[1 - which], step))
 
     def surplus(name: Name, own: Rules) -> int:
@@ -176,7 +181,7 @@ def _explaining(
 
 
 def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, told: list[dict[Name, Rules]]) -> Uneven:
-    """The side that breaks its own rules."""
+    """Returns the result for the side that breaks the rules of its other steps."""
     side, peer, own = pair[which], pair[1 - which], told[which]
     name = max(own, key=lambda one: own[one].broken - own[one].kept)
     number, found = steps.made((side.rank, step), name), own[name]
@@ -201,7 +206,7 @@ def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, told:
 def _against_a_sound_peer(
     steps: Steps, pair: tuple[Side, Side], step: int, told: list[dict[Name, Rules]]
 ) -> Uneven | None:
-    """A side without evidence, while the step of its peer is as usual: it made more, or finished with fewer."""
+    """Returns the side without rules whose peer is as usual, if it made more calls, or finished with fewer."""
     for which in (0, 1):
         side, peer = pair[which], pair[1 - which]
         sound = bool(told[1 - which]) and all(one.sound for one in told[1 - which].values())
@@ -217,14 +222,14 @@ def _against_a_sound_peer(
 
 
 def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
-    """One side of transfers made more, and made one call more often than its peer made any: either may be wrong."""
+    """Returns a result without a culprit: one side made one call more often than its peer made any call."""
     peer, side = sorted(pair, key=lambda one: len(_of(one, step)))
     if _stopped_before(steps.run_index, peer.rank, step, side.rank):
         return None
     often, others = (Counter(name_of(entry.raw) for entry in _of(one, step)).most_common(1) for one in (side, peer))
     few = others[0][1] if others else 0
     if often[0][1] <= few or not (others or _tags(pair, step) or _never(steps, peer, step)):
-        return None  # one wait, and no call that met a different one, prove nothing
+        return None  # a single wait without a wrong pair proves nothing
     if often[0][0][0] == "collective" and not _other_sites(side, peer, step):
         return None
     most = f"no call more than {times(few)}" if few else "none"
@@ -239,14 +244,14 @@ def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
 
 
 def _never(steps: Steps, side: Side, step: int) -> bool:
-    """Whether a side has finished several steps, and makes no such call in any of them."""
+    """Returns whether a side has finished several steps and made no such call in any of them."""
     more = {when for rank, when in steps.rows if rank == side.rank and when >= 0} - {step}
     return not side.calls and sum(steps.done(side.rank, when) for when in more) >= FEW
 
 
 def _stopped_before(run_index: RunIndex, rank: int, step: int, peer: int) -> bool:
-    """Whether a rank had more calls to make in a step, and raised or stopped before them. Or it waits within the step
-    for others that do not wait for its peer.
+    """Returns whether a rank raised or stopped before its other calls of a step, or waits for ranks other than its
+    peer.
     """
     standings = chain(run_index)
     own = standings.get(rank)
@@ -261,7 +266,7 @@ def _stopped_before(run_index: RunIndex, rank: int, step: int, peer: int) -> boo
 
 
 def _other_sites(side: Side, peer: Side, step: int) -> bool:
-    """Whether calls at different sites meet in a step."""
+    """Returns whether calls at different sites pair up in a step."""
     met = zip(_of(side, step), _of(peer, step), strict=False)
     return any(one.raw[SITE] != other.raw[SITE] for one, other in met)
 
@@ -281,7 +286,7 @@ def _uneven(steps: Steps, side: Side, name: Name, step: int, more: bool, did: st
 
 
 def _tags(pair: tuple[Side, Side], step: int) -> list[str]:
-    """The share of calls behind a step that meet a call of a different step."""
+    """Returns how many of the later pairs consist of calls from different steps, as a line of evidence."""
     met = [(one.step, other.step) for one, other in zip(pair[0].calls, pair[1].calls, strict=False)]
     later = [one != other for one, other in met if max(one, other) > step]
     return [f"step tags of the two sides differ in {sum(later)} of {len(later)} later pairs"] if any(later) else []

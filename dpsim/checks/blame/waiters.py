@@ -1,13 +1,17 @@
-"""An actor that only waits is not the culprit, if the actor that it waits for stands in another op.
+"""Waiters: an actor that only waits is not the culprit if the actor that it waits for is blocked in another op.
 
     engine.1 waits in answers                      HANG:MAILBOX:NO_MESSAGE, behind the finding of dp_cpu.1 #7
     rank 1 waits in dp_cpu.1 #7 for rank 3         HANG:P2P:UNMATCHED_RECV
     engine.0 waits in dp_engine #2 for engine.1    HANG:COLLECTIVE:MISSING_RANK: engine.1 waits itself, so no culprit
 
-A get, or a key of a store, does not say which actor should have answered. So its finding comes behind that of a
-collective or transfer to which the chain of waits leads. A member may be missing because it waits for a message, or
-sleeps until a waiting actor calls it. The run does not show that it left anything out. An actor whose time-out passed
-is a witness: its exception comes behind the hang of the actors that it waited for.
+A wait at a mailbox or for a store's key does not show which actor should have answered. The chain of waits may lead
+from it to a collective or transfer. Then the finding of the mailbox or store is sorted behind the finding of that call.
+
+A member may miss a collective because it waits for a message itself, or sleeps until a waiting actor sends it one. Then
+the run does not show that the member left anything out, and the pass removes it as the culprit.
+
+An actor whose timeout expired is a *witness* of a hang. Its exception is sorted behind the hang of the actors that it
+waited for.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ MISSING = ("HANG:COLLECTIVE:MISSING_RANK", "HANG:P2P")
 
 
 def no_waiter(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings, without culprits that wait for another actor in turn."""
+    """Returns the findings. A missing member is no culprit if it waits for another blocked actor itself."""
     if not any(_missing(one) for one in findings):
         return findings
     standings = chain(run_index)
@@ -33,7 +37,7 @@ def no_waiter(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
 
 
 def waiters_last(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings. Those of messages and of witnesses come behind those of calls to which the chain of waits leads."""
+    """Returns the findings. Those of messages and witnesses come behind the calls to which the chain of waits leads."""
     if not any(_of_letters(one) or matches(one.klass, "CRASH") for one in findings):
         return findings
     standings = chain(run_index)
@@ -42,8 +46,10 @@ def waiters_last(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
 
 
 def _first(run_index: RunIndex, finding: Finding, calls: Sequence[Finding]) -> tuple[int, int] | None:
-    """The position of the first call that may cause the finding. Ranks that leave calls out later, and end, do not
-    cause an exception: the exception may have stopped them.
+    """Returns the position of the first finding about a call that may cause this finding.
+
+    A rank that leaves out calls after an exception, and ends, cannot have caused it: the exception may have ended the
+    rank.
     """
     of_calls = (
         call.position
@@ -61,8 +67,9 @@ def _ended(run_index: RunIndex, call: Finding) -> bool:
 def _later(
     run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding, call: tuple[int, int] | None
 ) -> Finding:
-    """A finding, placed behind the first finding of a call if it is about a wait. Without such a call a witness may be
-    the culprit.
+    """Returns the finding of a wait, sorted behind the first finding about a call.
+
+    Without such a call, the exception of a witness loses its culprit if other actors wait for the witness in calls.
     """
     if call is None:
         stands = _stand_for(run_index, standings, finding)
@@ -78,14 +85,15 @@ def _later(
 
 
 def _of_letters(finding: Finding) -> bool:
-    """Whether a finding is about a wait that does not show its cause. A wait with a ground, such as a misspelt key,
-    does.
+    """Returns whether a finding is about a wait at a mailbox or store that does not show its cause.
+
+    A finding with evidence, such as a misspelt key, shows its cause.
     """
     return any(matches(finding.klass, one) for one in LETTERS) and not finding.ground
 
 
 def _missing(finding: Finding) -> bool:
-    """Whether a finding of a hang blames one actor that did not make a call."""
+    """Returns whether a finding of a hang blames one actor for a call that it did not make."""
     one = finding.check == "deadlock" and finding.culprit is not None and not finding.culprit.ranks
     return one and any(matches(finding.klass, klass) for klass in MISSING)
 
@@ -107,15 +115,17 @@ def _without(standings: Mapping[int, ActorState], finding: Finding) -> Finding:
 
 
 def _stand_for(run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding) -> list[ActorState]:
-    """The actors that wait in a call for actors that raised because their time-out passed. Then the run does not show
-    which of them was first.
+    """Returns the actors that wait in a call for the witnesses of this finding.
+
+    A witness raised because its timeout expired. So the run does not show whether the witness or the waiting actor was
+    first.
     """
     raised = _witnesses(run_index, finding)
     return [one for one in standings.values() if _in_call(one) and not {*one.waits_for}.isdisjoint(raised)]
 
 
 def _witnesses(run_index: RunIndex, finding: Finding) -> tuple[int, ...]:
-    """The actors whose exception a finding reports, if each of them raised as a witness."""
+    """Returns the actors whose exception a finding reports, if each of them raised as a witness."""
     culprit = finding.culprit
     if culprit is None or not matches(finding.klass, "CRASH"):
         return ()
@@ -124,7 +134,7 @@ def _witnesses(run_index: RunIndex, finding: Finding) -> tuple[int, ...]:
 
 
 def _behind(run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding) -> bool:
-    """Whether a finding is about actors that waited for others which stand in calls."""
+    """Returns whether a finding is about actors that waited for others which are blocked in calls."""
     if not _of_letters(finding):
         return bool(_witnesses(run_index, finding))
     culprit = finding.culprit
@@ -139,7 +149,7 @@ def _in_call(standing: ActorState) -> bool:
 
 
 def _reached(standings: Mapping[int, ActorState], start: Iterable[int]) -> list[int]:
-    """All actors that these wait for, directly or not, themselves included."""
+    """Returns these actors and all actors that they wait for, directly or not."""
     left, seen = [*start], dict[int, None]()
     while left:
         one = left.pop(0)

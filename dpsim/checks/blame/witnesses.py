@@ -1,10 +1,10 @@
-"""Actors that raised because others did not act: their time-out passed, or another actor failed and sent them a
-message.
+"""Witnesses: actors that raised only because another actor did not act or reported a failure.
 
     engine.1   get ready, for at most 900 s: the time is up; raised NobodyCame       a witness of whom it waited for
     frontend   get engine.1/2: ("failed", ...), which engine.1 set; raised OneFailed a witness of engine.1
 
-Between the time-out and the end a witness issues only messages, and looks that do not wait.
+An actor gave up if its last wait timed out or returned the news of a failure. After this wait it may still send
+messages, write notes to its journal and poll without waiting. Any other op shows that it had another reason to raise.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ from dpsim.contract.ops import (
 )
 
 TELLS = frozenset({"post", "probe", "decision", "abort", "free", "ended", "injected", "raised"})
-"""Records of an actor that gives up, besides those of stores."""
+"""Kinds of record that an actor may write after it gave up. It may also set keys and close stores."""
 
 
 _MOST = {"take": TAKE_TIMEOUT, "store": STORE_VALUE, "look": LOOK_TIMEOUT}
-"""By kind of record: for how long it waits."""
+"""The index of the timeout in a raw record, by kind of record."""
 
 
 class Passed(NamedTuple):
-    """The reason why an actor gave up. `op`: the op whose time-out passed, or in which it learned that another actor
-    failed or is gone. `told_by`: the record by which the other actor sent this news.
+    """The reason why an actor gave up.
+
+    `op` is the op whose timeout expired, or which returned the news that another actor failed or is gone. `told_by` is
+    the record by which the other actor sent this news.
     """
 
     op: Entry
@@ -48,8 +50,9 @@ class Passed(NamedTuple):
 def gave_up(
     run_index: RunIndex, actor: int, before: int | None = None, seen: frozenset[int] = frozenset()
 ) -> Passed | None:
-    """The reason why an actor gave up at a record of its journal, by default at its final exception. None if it did not
-    give up, or for another reason. `seen`: actors whose messages count as explained.
+    """Returns the reason why an actor gave up before its record `before`, by default before its final exception.
+
+    None if it did not give up. `seen` lists the actors whose messages are explained already, which prevents a cycle.
     """
     seen |= {actor}
     journal = run_index.run.journals[actor]
@@ -90,13 +93,15 @@ def _may_wait(raw: RawRecord) -> bool:
 
 
 def _timeout(raw: RawRecord) -> int | None:
-    """The time-out of a look in ns; None for a look without one."""
+    """Returns the timeout of a wait in ns. None for a wait without a timeout, and 0 for a poll."""
     most: int | None = raw[_MOST[raw[KIND]]]
     return 0 if raw[KIND] == "store" and raw[STORE_HOW] == "open" else most
 
 
 def _failed(run_index: RunIndex, actor: int, raw: RawRecord, outcome: Any, seen: frozenset[int]) -> Entry | None:
-    """The record by which another actor sent this outcome, if it raised right after it, or gave up itself."""
+    """Returns the record by which another actor sent this result, if that actor raised right after it or gave up
+    itself.
+    """
     for sender in _senders(run_index, actor, raw, outcome):
         if sender.rank in seen:
             continue
@@ -108,7 +113,7 @@ def _failed(run_index: RunIndex, actor: int, raw: RawRecord, outcome: Any, seen:
 
 
 def _tells(raw: RawRecord) -> bool:
-    """Whether an actor that gives up may have this record."""
+    """Returns whether an actor may write this record after it gave up."""
     return raw[KIND] in TELLS or (raw[KIND] == "store" and raw[STORE_HOW] in ("set", "close"))
 
 
@@ -122,7 +127,7 @@ def _senders(run_index: RunIndex, actor: int, raw: RawRecord, outcome: Any) -> I
 
 
 def _brings(one: RawRecord, actor: int, raw: RawRecord, outcome: Any) -> bool:
-    """Whether a record of another actor is the message, or sets the key, that a look of this actor found."""
+    """Returns whether a record of another actor sent the message, or set the key, that this actor received."""
     if raw[KIND] == "take":
         return posted(one) == (actor, raw[TAKE_MAILBOX], outcome)
     sets = one[KIND] == "store" and one[STORE_HOW] == "set"

@@ -1,9 +1,8 @@
-"""A transfer that went to the wrong peer: a rank waits for a transfer that never arrives, and its sender made one too
-many.
+"""Wrong peer: a rank waits for a transfer that never arrives, because the sender sent it to another rank.
 
     rank 1 waits for rank 0, which sent to rank 2, and rank 2 receives nothing    ->   culprit rank 0, at its send
 
-The send without a receive has to match the waiting receive in elements and communicator.
+The send that no rank receives must agree with the waiting receive in communicator, count and type.
 """
 
 from __future__ import annotations
@@ -18,7 +17,9 @@ RECEIVES = "HANG:P2P:UNMATCHED_RECV"
 
 
 def name_the_wrong_peer(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """Blame the send to the wrong peer for a receive that waits."""
+    """Returns the findings. A receive without a send gets the send to the wrong peer as its culprit, if
+    there is one.
+    """
     return [_with_culprit(run_index, one) if one.klass == RECEIVES and one.culprit is None else one for one in findings]
 
 

@@ -1,8 +1,8 @@
-"""Vector clocks: the ops that happened before a point of a run.
+"""Clocks: vector clocks, which record the ops that happened before a point of a run.
 
-A run is a set of **actors**, each a sequence of ops. Here an actor is a stream of a rank, because only streams touch
-memory. An op is (actor, position), positions counting from 1. The clock of a point holds, for each actor, the position
-up to which that actor's ops *happened before* the point. So whether an op happened before a point is one look-up:
+A run is a set of **actors**, each a sequence of ops. Here an actor is a stream of a rank, because only streams access
+memory. An op is (actor, position), and positions count from 1. The clock of a point contains a position for each actor.
+The actor's ops up to this position *happened before* the point. So one comparison shows whether an op did:
 
     >>> for clocks in Masks([0, 4, 7]), Vectors([0, 4, 7]):       # actors 1 and 2 have 4 and 7 ops
     ...     nothing = clocks.nothing
@@ -12,22 +12,23 @@ up to which that actor's ops *happened before* the point. So whether an op happe
     True False True
     True False True
 
-Guarantees. A clock never changes; more knowledge is a new clock. The positions order the ops of one actor, which need
-no clock. The walk makes a clock only where knowledge crosses actors (waits, joint ops, values that a host learned).
-Actor 0 is no stream: actors about which the walk asks nothing (the only stream of a rank) share it, and cost nothing.
+A clock object is immutable: an operation returns a new clock, or the old object if nothing changes. The ops of one
+actor are ordered by their positions alone. So the walk computes a clock only where one actor observes another one: at
+waits, at collectives, and where a host receives a value. If a rank has only one stream, no clock has to record this
+stream. All such streams are actor 0.
 
-There are two kinds of clock with the same interface, and `clocks_for` picks one by the length of the run. `Masks` has
-an integer with a bit for each op. It is cheapest in a short run, but each new clock is as long as the run. `Vectors`
-has a numpy vector with a number for each actor. It costs more at first, and its cost does not grow. The walk of two
-ranks with three streams each, which wait for one another in every step, has these rates, in us a record:
+Two classes implement clocks, and `clocks_for` chooses by the length of the run. `Masks` stores an integer with one bit
+for each op. It is faster in a short run, but each clock is as long as the run. `Vectors` stores a numpy vector with one
+number for each actor, so its cost does not grow with the run. The table shows the walk of two ranks with three streams
+each that wait for one another in every step, in microseconds for each record:
 
     ops on streams       100   1,000   3,000  10,000  30,000
     Masks               1.10    1.17    1.24    1.49    1.99
     Vectors             1.44    1.50    1.49    1.57    1.62
 
-Prior art: Fidge and Mattern's vector clocks; PyTorch's `torch.cuda._sanitizer`, which keeps a dict of sequence numbers
-for each stream; FastTrack (Flanagan and Freund, PLDI 2009). The *epoch* of FastTrack is our pair (actor, position). Its
-authors observed that most comparisons need no vector.
+Prior art: the vector clocks of Fidge and Mattern, and `torch.cuda._sanitizer` of PyTorch, which stores a dict of
+sequence numbers for each stream. In FastTrack (Flanagan and Freund, PLDI 2009), an *epoch* is the pair (actor,
+position). Its authors observed that most comparisons need only the epoch and no vector.
 """
 
 from __future__ import annotations
@@ -39,49 +40,51 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 Clock: TypeAlias = Any
-"""The knowledge of a point: an int of `Masks`, an array of `Vectors`. Immutable."""
+"""The ops that happened before a point: an int of `Masks`, or an array of `Vectors`. Immutable."""
 
 Point: TypeAlias = tuple[Clock, int, int]
-"""A point after an op: (clock, actor, position)."""
+"""The point after an op: (clock, actor, position)."""
 
 MASKS_UP_TO = 10_000
 """The largest number of ops on streams for which the walk uses masks."""
 
 
 class Clocks(Protocol):
-    """Makes clocks and answers questions about them. Its input is the number of ops of each actor; actor 0 has none."""
+    """Creates, combines and compares clocks. The constructor takes the number of ops of each actor; actor 0
+    has none.
+    """
 
     nothing: Clock
 
     def knows(self, clock: Clock, actor: int, position: int) -> bool:
-        """Whether the op of an actor (from 1) happened before."""
+        """Returns whether the op of an actor (from 1) happened before the clock's point."""
 
     def join(self, one: Clock, other: Clock) -> Clock:
-        """The union of two clocks."""
+        """Returns the union of two clocks."""
 
     def after(self, own: Clock, clock: Clock, actor: int, position: int) -> Clock:
-        """The knowledge after a point of `actor`, behind its op at `position`, where `clock` was known.
+        """Returns the clock `own`, extended by the point (clock, actor, position).
 
-        If `own` contains a later op of the actor, it contains all of this, and there is nothing to add. The op at
-        `position` itself may know less than the point. An actor can learn without an op: it waits for an event, or its
-        host learns.
+        If `own` contains a later op of the actor, it contains all of this, and the result is `own`. The point may know
+        more than the op at `position`. An actor learns without an op if it waits for an event, or if its host receives
+        a value.
         """
 
     def joint(self, points: Sequence[Point]) -> Clock:
-        """The knowledge after all of some points."""
+        """Returns the union of several points."""
 
     def common(self, clocks: Sequence[Clock]) -> Clock:
-        """The intersection of some clocks: a lower bound if the right one of them is unknown."""
+        """Returns the intersection of clocks. It is a safe lower bound if it is unknown which of them is right."""
 
 
 def clocks_for(lengths: Sequence[int]) -> Clocks:
-    """The cheaper kind, for actors with these numbers of ops."""
+    """Returns the cheaper implementation for actors with these numbers of ops."""
     return Masks(lengths) if sum(lengths) <= MASKS_UP_TO else Vectors(lengths)
 
 
 class Masks:
-    """A bit for each op, with the bits of an actor side by side. The known ops of an actor are a run of ones from its
-    first bit.
+    """Stores one bit for each op. The bits of an actor are adjacent, and the ops that happened before are ones from its
+    first bit on.
     """
 
     def __init__(self, lengths: Sequence[int]) -> None:
@@ -113,7 +116,9 @@ class Masks:
 
 
 class Vectors:
-    """A number for each actor. A result without new knowledge is the same object, so callers compare with `is`."""
+    """Stores one number for each actor. A result that equals its input is the same object, so callers compare with
+    `is`.
+    """
 
     def __init__(self, lengths: Sequence[int]) -> None:
         self.nothing: Clock = np.zeros(len(lengths), np.int32)

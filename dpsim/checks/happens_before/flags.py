@@ -1,14 +1,14 @@
-"""The set of a flag that releases a waiting stream, if the journal of the rank determines it.
+"""Flags: determines from a rank's journal which set of a flag releases a stream that waits for the flag.
 
-A stream looks at a flag when it reaches its wait, and no record has that time. Either the flag is set by then, or the
-next set releases the stream. If a thread clears the flag later, before a host learned that the stream had passed, the
-stream may have missed that set. Then another set may have released it:
+A stream reads the flag when it reaches its wait, and no record shows that time. Normally, the flag is set already, or
+the next set releases the stream. But a host thread may clear the flag again. If no host had observed by then that the
+stream was past its wait, the stream may have missed that set. Then a later set may have released it:
 
     stream waits for f    u1: set f    main: clear f    u2: set f                                    either of the two
     stream waits for f    u1: set f    main reads a later result    main: clear f    u2: set f       the first
 
-If one thread makes all sets, the first one has the least knowledge, so it is a safe choice. If several threads do,
-nothing is certain.
+If one thread makes all sets, the walk assumes the first one: what happened before the first set happened before the
+later ones as well. If several threads make them, the walk assumes no order at all.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ from dpsim.contract.ops import (
 
 
 class Passing(NamedTuple):
-    """How a wait of a stream for a flag may end. `by`: the index of the first set that releases it, None if there is
-    none. `sure`: the knowledge at that set holds behind the wait. `missed`: a thread cleared the flag after that,
-    perhaps before the stream looked, and no thread set it again.
+    """How a wait of a stream for a flag may end.
+
+    `by` is the index of the first set that may release it, or None. `sure`: what happened before that set certainly
+    happened before the end of the wait. `missed`: a thread cleared the flag afterwards, perhaps before the stream read
+    it, and no thread set it again.
     """
 
     by: int | None
@@ -43,9 +45,9 @@ class Passing(NamedTuple):
 
 
 def passings(journal: list[RawRecord]) -> dict[int, Passing]:
-    """The passing of each wait, by its index."""
-    writes: dict[str, list[int]] = {}  # by flag: sets and clears, alternating
-    waits: dict[int, int | None] = {}  # with the place where a host first learned that it is over
+    """Returns how each wait of a stream may end, by the index of the wait."""
+    writes: dict[str, list[int]] = {}  # by flag: the sets and clears that changed it, alternating
+    waits: dict[int, int | None] = {}  # with the index at which a host first observed its end
     under_way: dict[str, list[int]] = {}
     marks: dict[int, tuple[str, int]] = {}
     asked: dict[tuple[Any, ...], tuple[str, int]] = {}
@@ -73,7 +75,7 @@ def passings(journal: list[RawRecord]) -> dict[int, Passing]:
 
 
 def _passing(journal: list[RawRecord], writes: list[int], at: int, end: int | None) -> Passing:
-    """`end`: the place where a host learned that the wait at `at` is over."""
+    """Returns how the wait at index `at` may end. `end` is the index at which a host observed its end, or None."""
     before = [write for write in writes if write < at]
     later = [write for write in writes if write > at and (end is None or write < end)]
     if len(before) % 2:
@@ -85,7 +87,7 @@ def _passing(journal: list[RawRecord], writes: list[int], at: int, end: int | No
 
 
 class FlagSignals:
-    """The points at which waits of streams for flags end. The walk sets each when it reaches the set of the flag."""
+    """The signals that end the waits of a rank's streams for flags. The walk fires each one at the set of the flag."""
 
     def __init__(self, journal: list[RawRecord]) -> None:
         self._ends: dict[int, Signal] = {}
@@ -96,10 +98,10 @@ class FlagSignals:
                 self._sets.setdefault(passing.by, []).append((signal, passing.sure))
 
     def end(self, at: int) -> Signal:
-        """The signal of the wait with that index."""
+        """Returns the signal of the wait with that index."""
         return self._ends[at]
 
     def come(self, at: int, clock: Clock, clocks: Clocks, ready: list[Waiter]) -> None:
-        """The walk has reached a record that may set a flag."""
+        """Fires the signals of waits that the record at index `at` releases."""
         for signal, sure in self._sets.get(at, ()):
             signal.set(clock if sure else clocks.nothing, 0, 0, ready)

@@ -1,7 +1,7 @@
-"""Hosts during the walk: the knowledge of each, and the position in its journal.
+"""Hosts: the state of a rank's host during the walk (the pass over all journals that rebuilds happens-before).
 
-A host puts ops on streams and runs ahead. It stops where it learned from an op that has not fired yet, and continues
-when that op sets its signal. `walk` has the rules of the order.
+A host enqueues ops on streams and runs ahead of them. If the host awaited the result of an op, the walk stops the host
+there, and continues it when the op's signal fires. `walk` has the rules.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from dpsim.contract.rules.wait_set import is_idle
 
 READS = {kind: cls._fields.index("reads") for kind, cls in RECORDS.items() if "reads" in cls._fields}
 WRITES = {kind: cls._fields.index("writes") if "writes" in cls._fields else None for kind, cls in RECORDS.items()}
-"""The place of `writes` in a record, by kind."""
+"""The index of the field `writes` in a record, by kind."""
 
 
 class HostState(HostPoint):
-    """A host: its knowledge and the position in its journal."""
+    """A host: its clock (the ops that happened before its present point), and its position in its journal."""
 
     def __init__(self, meeting: WalkState, rank: int, journal: list[RawRecord], actor: int) -> None:
         self.meeting, self.rank, self.journal, self.actor = meeting, rank, journal, actor
@@ -55,12 +55,12 @@ class HostState(HostPoint):
         self.at = self.position = 0
         self.held: Held = None
         self.streams: dict[str, StreamState] = {}
-        self.pending: dict[tuple[Any, ...], Any] = {}  # address -> what the host will learn from
+        self.pending: dict[tuple[Any, ...], Any] = {}  # address -> the source of the awaited result
         self.used: dict[int, list[str]] = {}
-        self.kept: list[Signal] = []  # points of record_stream before which memory does not come back
+        self.kept: list[Signal] = []  # points that streams must pass before freed memory returns to its pool
         self.marks: dict[int, Signal] = {}  # by event
         self.spread: set[str] = set()  # communicators that this rank uses on several streams
-        self.turns: dict[str, tuple[StreamState, Signal]] = {}  # for these: the last stream, and its point there
+        self.turns: dict[str, tuple[StreamState, Signal]] = {}  # for these: the last stream, and its point
         self.sizes: dict[int, int] = {}  # of coalesced groups
         self.groups: dict[
             int, tuple[list[Signal], list[Signal]]
@@ -68,7 +68,7 @@ class HostState(HostPoint):
         self.lanes: dict[Lane, StreamState] = {}
 
     def go(self, posts: Posts = "wait") -> None:
-        """Walk on until the host stops. `posts`: not "wait" if the walk no longer waits for the post at which the host
+        """Walks on until the host stops. `posts`: not "wait" if the walk no longer waits for the post at which the host
         stopped.
         """
         journal, streams, meeting, at = self.journal, self.streams, self.meeting, self.at
@@ -104,7 +104,7 @@ class HostState(HostPoint):
             self._end_of_journal(self.clock)
 
     def straight(self) -> None:
-        """The whole journal in its order, for a host with one stream."""
+        """Reads the whole journal in its order, for a host with one stream."""
         sink = self.meeting.sink
         for stream in self.streams.values():
             for at, raw in enumerate(self.journal):
@@ -132,7 +132,7 @@ class HostState(HostPoint):
         self.marks[raw[EVENT]] = self._end(self.streams[raw[STREAM]], at)
 
     def _end(self, stream: StreamState, at: int) -> Signal:
-        """The present end of a stream."""
+        """Returns a signal at the present end of a stream."""
         mark = Signal()
         stream.put(StreamState.mark, at, mark, self.clock)
         return mark
@@ -143,7 +143,7 @@ class HostState(HostPoint):
             self.streams[raw[STREAM]].put(StreamState.wait, at, mark, self.clock)
 
     def _put(self, fire: Fire, at: int, raw: RawRecord, stream: StreamState) -> None:
-        """The rank puts an op on a communicator and a stream."""
+        """Enqueues an op of a communicator on a stream."""
         if raw[COMMUNICATOR] not in self.spread:  # the order of the stream is that of the communicator
             stream.put(fire, at, raw, self.clock)
             return
@@ -153,12 +153,12 @@ class HostState(HostPoint):
         self._over(raw, stream, at)
 
     def _turn(self, raw: RawRecord, stream: StreamState) -> list[Signal]:
-        """The earlier op of the rank on that communicator, on another stream."""
+        """Returns the end of the rank's previous op on that communicator, if it is on another stream."""
         last, end = self.turns.get(raw[COMMUNICATOR], (stream, None))
         return [] if end is None or last is stream else [end]
 
     def _over(self, raw: RawRecord, stream: StreamState, at: int) -> None:
-        """The rank has put an op on that communicator."""
+        """Notes that the rank has enqueued an op on that communicator."""
         if raw[COMMUNICATOR] in self.spread:
             self.turns[raw[COMMUNICATOR]] = stream, self._end(stream, at)
 
@@ -185,7 +185,7 @@ class HostState(HostPoint):
         self.pending[raw[ADDRESS]] = (raw[ASK_HOW], self.marks.get(raw[EVENT]))
 
     def _look(self, _: int, raw: RawRecord) -> None:
-        """A query of a call of the same thread: a yes proves what its await would."""
+        """Handles a query of a call of the same thread. A positive result proves as much as awaiting the call."""
         source = self.pending.get((raw[THREAD], raw[LOOK_OF], raw[LOOK_NUMBER]))
         self.pending[raw[ADDRESS]] = ("query", source if isinstance(source, Signal) else None)
 
@@ -200,7 +200,7 @@ class HostState(HostPoint):
         meeting.mail.watches(self.rank, raw, self.clock, meeting.clocks, meeting.ready)
 
     def _end_of_journal(self, clock: Clock) -> None:
-        """The host has reached its end of any kind, with this knowledge."""
+        """Handles the end of the journal: the program finished, raised, died or hangs."""
         meeting = self.meeting
         meeting.mail.gone(self.rank, clock, meeting.clocks, meeting.ready)
 
@@ -251,7 +251,7 @@ class HostState(HostPoint):
         return not self.lanes or not any(lane.queue for lane in self.lanes.values())
 
     def _learn(self, source: Any, outcome: Any, posts: Posts) -> bool:
-        """Add the knowledge after an op that returned; False if the walk has not reached it."""
+        """Adds what the host knows after it received a result. Returns False if the walk has not reached the source."""
         clocks = self.meeting.clocks
         if type(source) is MailboxHistory:
             if outcome is not None:
@@ -274,7 +274,7 @@ class HostState(HostPoint):
         return True
 
     def explained(self) -> bool:
-        """Whether the host stands at a message, and posts that the walk has reached explain it."""
+        """Returns whether the host stopped at a message that the posts reached so far explain."""
         raw = self.journal[self.at]
         source = self.pending.get(raw[ADDRESS]) if raw[KIND] == "learned" else None
         return type(source) is MailboxHistory and source.explains(raw[LEARNED_OUTCOME])
@@ -296,4 +296,4 @@ ISSUE: dict[str, Callable[[HostState, int, RawRecord], None]] = {
     "injected": HostState._post,
     "watch": HostState._watch,
 }
-"""The action of a host at a record. `go` handles launches, because they are the most frequent."""
+"""The function that handles a record, by kind. `HostState.go` itself handles launches, the most frequent kind."""

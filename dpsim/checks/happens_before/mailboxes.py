@@ -1,37 +1,32 @@
-"""Messages during the walk: which posts a host may have taken.
+"""Mailboxes: which posts a host took, as far as the journals prove it. A part of the walk over all journals.
 
-A journal has the content of a taken message and not its sender. Three rules hold. A host takes messages of one sender
-in the order of their posts. It leaves none out, and takes none before its post. An *explanation* of the messages taken
-so far is a choice of posts that follows these rules. If a post is in every explanation, the host took it and knows what
-the sender knew at the post. The host knows nothing else.
+The journal of a take has the content of the message and not its sender. But mailboxes obey three rules. A host takes
+the messages of one sender in the order of their posts, it skips none, and it takes none before its post. An
+*explanation* is an assignment of the taken messages to posts that obeys these rules. If all explanations contain a
+post, the host took it. Then everything that happened before the post also happened before the take.
 
     sender 1 posts "ok"          after one "ok":   either sender may have sent it, so neither post is certain
     sender 2 posts "ok"          after two:        each sender has only one post, so the host took both
 
-So this module counts taken messages by content. For each sender it keeps two numbers: how many of its posts were
-certainly taken, and how many at most. The maximum follows its posts in order, while messages of their content have no
-explanation yet. A post is certain if all possible posts of the other senders are too few for the count. For equal
-messages of several senders, this finds all posts that every explanation has. For mixed contents, it may count a post as
-possible that contradicts another content. Then it knows less than it could.
+So the module counts taken messages by content. For each sender it keeps the number of posts that were certainly taken,
+and the largest number that may have been. A post is certain if the possible posts of the other senders are too few for
+the count. For equal messages of several senders, this finds all certain posts. For mixed contents, it may miss some.
 
-In addition, the message just taken is the next one of *some* sender. Take the first such post of each possible sender.
-What all of these posts knew is known.
+In addition, the message just taken is the next one of *some* sender. So what happened before all of these candidate
+posts, also happened before the take.
 
-The *walk* (`walk.py`) is the pass over all journals. It may reach the record of a take before it has reached all posts
-to that mailbox. Such a post may come before the take, or depend on it. If this matters, the walk stops this host at its
-take and continues with other hosts. When all hosts have stopped, the walk decides. If the reached posts explain the
-take of only one host, that mailbox had no other posts. Otherwise it may have had any of them.
+The walk may reach a take before it has reached all posts to that mailbox. If a missing post matters, the walk stops
+this host and continues with others. When all hosts have stopped, the walk must decide. If the posts reached so far
+explain the take of only one host, that mailbox had no other posts. Otherwise it may have had any of them.
 
-If several host threads of a rank post to a box, hosts do not take these in the order of the journal. If several take
-from it, one thread does not know what another took. Then this module does not count: a message may be any post of its
-content.
+If several host threads of a rank post to a mailbox or take from it, the journal does not show their order. Then a taken
+message may be any post with its content. A mailbox stops counting after a message without an explanation, and after
+`MANY` messages without a certain post. It does not count either if a rank that died posts to it, because messages of a
+dead rank may be lost. Without counts, the module explains each message separately.
 
-A message from outside has a separate sender, which knows what the rank knew at the op where the machine sent it. A
-notice that an actor is gone is a message without a post, from a separate sender. It carries what the actor knew at its
-end, and what the watcher knew at the beginning of its watch.
-
-Messages of a dead rank may be lost, so this module does not count in a box to which the rank posts. After a message
-without an explanation, or too many messages (`MANY`), it does not count either. It explains each separately.
+A fault may inject a message from outside. It has a separate sender, whose knowledge is that of the rank at which
+the machine sent it. The notice that an actor is gone is a message without a post. It follows the last op of that actor
+and the beginning of the watch.
 """
 
 from __future__ import annotations
@@ -55,14 +50,14 @@ from dpsim.contract.ops import (
 from dpsim.contract.world import outside
 
 MANY = 256
-"""The largest number of messages without an explanation up to which a box counts."""
+"""The largest number of messages without a certain post for which a mailbox keeps counting."""
 
 Posts: TypeAlias = Literal["wait", "there", "any"]
-"""Posts that the walk has not reached: wait for them if they matter, none was in the box, or any may have been."""
+"""What the walk assumes of posts that it has not reached: wait for them, none was in the box, or any may have been."""
 
 
 class Letters:
-    """All posts of one rank to a mailbox: how many the walk has reached, and how many are certainly taken."""
+    """All posts of one sender to a mailbox: how many the walk has reached, and how many are certainly taken."""
 
     __slots__ = ("posts", "sent", "sure")
 
@@ -71,24 +66,26 @@ class Letters:
         self.sent = self.sure = 0
 
     def known(self, number: int, clocks: Clocks) -> Clock:
-        """The knowledge at a post. If the walk has not reached it, the knowledge at the last post before it that the
-        walk reached.
+        """Returns the clock of a post. If the walk has not reached it, returns that of the last post that
+        it reached.
         """
         number = min(number, self.sent - 1)
         return self.posts[number][1].clock if number >= 0 else clocks.nothing
 
 
 class Explanations(NamedTuple):
-    """The common part of all explanations of the messages taken so far. Lists have an entry for each sender."""
+    """What all explanations of the messages taken so far have in common. Lists have an entry for each sender."""
 
     sure: list[int]  # the number of its posts that are certainly taken
     most: list[int]  # the largest number that may be taken
-    first: list[int | None]  # its first post that may be the last message
-    left: Counter[Any]  # messages without an explanation, by content
+    first: list[int | None]  # its first post that may be the message just taken
+    left: Counter[Any]  # messages without a certain post, by content
 
 
 class MailboxHistory:
-    """A mailbox. `counts`: whether it counts messages. `mixed`: several threads of a rank post or take."""
+    """A mailbox. `counts`: it still counts messages. `mixed`: several threads of one rank post to it or
+    take from it.
+    """
 
     def __init__(self) -> None:
         self.senders: dict[Any, Letters] = {}
@@ -97,8 +94,8 @@ class MailboxHistory:
         self._left: Counter[Any] = Counter()
 
     def take(self, message: Any, posts: Posts, clocks: Clocks) -> tuple[Clock | None, Signal | None]:
-        """The host takes a message. Returns the knowledge of it (None: nothing), and a post to wait for before the next
-        call.
+        """Handles a take. Returns the clock that it adds (or None), and a post to wait for before the next try (or
+        None).
         """
         if self.mixed:
             return self._take_any(message, posts, clocks)
@@ -132,7 +129,7 @@ class MailboxHistory:
         return known, None
 
     def explains(self, message: Any) -> bool:
-        """Whether posts that the walk has reached explain the message."""
+        """Returns whether posts that the walk has reached explain the message."""
         if self.mixed:
             return any(post.clock is not None for post in self._posts_of(message))
         return self._explain(message, list(self.senders.values()), there=True) is not None
@@ -141,7 +138,7 @@ class MailboxHistory:
         return [post for one in self.senders.values() for content, post in one.posts if content == message]
 
     def _take_any(self, message: Any, posts: Posts, clocks: Clocks) -> tuple[Clock | None, Signal | None]:
-        """The knowledge of a message that may be any post with its content."""
+        """Handles a take of a message that may be any post with its content."""
         maybe = self._posts_of(message)
         late = next((post for post in maybe if post.clock is None), None)
         if late is not None and posts == "wait":
@@ -152,8 +149,8 @@ class MailboxHistory:
         return (clocks.common(known) if known else None), None
 
     def _explain(self, message: Any, senders: list[Letters], there: bool) -> Explanations | None:
-        """The explanations after one more message; None if no post explains it. `there`: use only posts that the walk
-        has reached.
+        """Returns the explanations after one more message, or None. `there`: only posts that the walk has reached
+        count.
         """
         ends = [one.sent if there else len(one.posts) for one in senders]
         begin, sure, left = [one.sure for one in senders], [one.sure for one in senders], self._left
@@ -176,8 +173,9 @@ class MailboxHistory:
 
 
 def _count(senders: list[Letters], ends: list[int], sure: list[int], left: Counter[Any]) -> list[int] | None:
-    """The largest number of taken posts of each sender, among those up to `ends`; None if all are too few. Raises
-    `sure` to the certain posts, and removes them from `left`.
+    """Returns the largest number of taken posts of each sender, at most `ends`; None if there are too few posts.
+
+    Raises `sure` to the certain posts, and removes these from `left`.
     """
     while True:
         most, gives = [], []
@@ -190,7 +188,7 @@ def _count(senders: list[Letters], ends: list[int], sure: list[int], left: Count
             gives.append(given)
         before = list(sure)
         for content, count in left.items():
-            spare = sum(given[content] for given in gives) - count  # posts that some explanation leaves out
+            spare = sum(given[content] for given in gives) - count  # posts that an explanation does not need
             if spare < 0:
                 return None
             for index, given in enumerate(gives):
@@ -206,7 +204,7 @@ def _count(senders: list[Letters], ends: list[int], sure: list[int], left: Count
 
 
 def _nth(one: Letters, content: Any, at: int, number: int) -> int:
-    """The place behind `number` posts of that content."""
+    """Returns the index after `number` posts of that content."""
     while number:
         number -= one.posts[at][0] == content
         at += 1
@@ -214,12 +212,12 @@ def _nth(one: Letters, content: Any, at: int, number: int) -> int:
 
 
 def _find(one: Letters, content: Any, at: int, end: int) -> int | None:
-    """The first post of that content."""
+    """Returns the index of the first post of that content, or None."""
     return next((number for number in range(at, end) if one.posts[number][0] == content), None)
 
 
 class NoticePost:
-    """The notice that an actor is gone, for one watcher. The post exists when the walk has reached both the end and the
+    """The notice that an actor is gone, for one watcher. It counts as posted after both the end and the start of the
     watch.
     """
 
@@ -230,7 +228,7 @@ class NoticePost:
         self._known: Clock | None = None
 
     def learn(self, clock: Clock, clocks: Clocks, ready: list[Waiter]) -> None:
-        """The knowledge at the end of the actor, or at the watch; the second of the two calls sets the post."""
+        """Adds the clock of the actor's end, or of the watch. The second of the two calls sets the post."""
         if self._known is None:
             self._known = clock
             return
@@ -239,7 +237,7 @@ class NoticePost:
 
 
 class MailOrder:
-    """The mailboxes of a run. A box to which `lossy` ranks post does not count."""
+    """The mailboxes of a run. A mailbox to which ranks in `lossy` post does not count its messages."""
 
     def __init__(self, lossy: Collection[int] = ()) -> None:
         self._lossy = lossy
@@ -248,7 +246,7 @@ class MailOrder:
         self._watches: dict[tuple[int, Any], NoticePost] = {}
 
     def add(self, rank: int, raw: RawRecord) -> None:
-        """Before the walk: a record of the run that may be a post."""
+        """Registers a record that may be a post, before the walk."""
         letter = posted(raw)
         if letter is None:
             return
@@ -258,7 +256,7 @@ class MailOrder:
         box.counts = box.counts and rank not in self._lossy
 
     def announce(self, rank: int, raw: RawRecord) -> None:
-        """Before the walk: a rank that watches an actor."""
+        """Registers a rank that watches an actor, before the walk."""
         box, at = self._boxes[rank, raw[WATCH_MAILBOX]], (rank, raw[ADDRESS])
         letters = box.senders[at] = Letters()
         letters.posts.append((("gone", raw[WATCH_ACTOR]), Signal()))
@@ -266,16 +264,16 @@ class MailOrder:
         self._watched[raw[WATCH_ACTOR]].append(notice)
 
     def watches(self, rank: int, raw: RawRecord, clock: Clock, clocks: Clocks, ready: list[Waiter]) -> None:
-        """The walk has reached the beginning of a watch."""
+        """Handles the beginning of a watch during the walk."""
         self._watches[rank, raw[ADDRESS]].learn(clock, clocks, ready)
 
     def gone(self, rank: int, clock: Clock, clocks: Clocks, ready: list[Waiter]) -> None:
-        """The walk has reached the end of an actor."""
+        """Handles the end of an actor during the walk."""
         for notice in self._watched.pop(rank, ()):
             notice.learn(clock, clocks, ready)
 
     def share(self, rank: int, journal: Sequence[RawRecord]) -> None:
-        """Before the walk: a rank with several threads, which may use one box."""
+        """Marks the mailboxes that several threads of a rank use, before the walk."""
         threads: defaultdict[tuple[str, int, str], set[str]] = defaultdict(set)
         for raw in journal:
             letter = posted(raw)
@@ -288,7 +286,7 @@ class MailOrder:
                 self._boxes[to, name].mixed = True
 
     def post(self, rank: int, raw: RawRecord, clock: Clock, ready: list[Waiter]) -> None:
-        """The walk has reached a record that may be a post."""
+        """Handles a record that may be a post, during the walk."""
         letter = posted(raw)
         if letter is None:
             return

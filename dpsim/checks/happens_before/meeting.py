@@ -1,7 +1,8 @@
-"""The shared state of hosts and streams during the walk: collectives, sends, messages, and the ready list.
+"""Meeting: the state that all hosts and streams share during the walk: collectives, sends, messages and the ready list.
 
-Hosts and streams use the `WalkState`, and never another rank or the walk that drives them. Each puts its points there,
-and finds there the points that it comes after.
+The walk is the pass over all journals that rebuilds happens-before. Hosts and streams of different ranks never call
+each other. One puts the point that it has reached into the `WalkState`, and the other one finds it there, or waits for
+it:
 
     part = meeting.arrive(rank, record, point)       # part.clock is None until its members have arrived
     meeting.sends["pp", 0, 1, seq].set(...)          # the receiver, or its stream, is in meeting.ready if it waits
@@ -20,9 +21,11 @@ from dpsim.contract.rules.wait_set import awaited
 
 
 class Gathering:
-    """A collective during the arrival of its members. `came`: the point before the part of each. `whole`: the part of
-    all members that wait for all, which have the same knowledge. `parts`: the parts that wait for some members, with
-    their rank and these members.
+    """A collective that not all members have reached yet.
+
+    `came` maps each member that has to the point before its call. `whole` is the signal of all members that wait for
+    every member, so they share it. `parts` contains the signals of members that wait only for some, with the rank and
+    those.
     """
 
     __slots__ = ("came", "parts", "whole")
@@ -34,11 +37,11 @@ class Gathering:
 
 
 class WalkState:
-    """The state that all hosts and streams of a walk share. `members`: communicator -> its ranks.
+    """The state that all hosts and streams of a walk share. `members` maps a communicator to its ranks.
 
-    `joint`: all members of a collective wait for all. `passed`: for each rank, the points that its streams certainly
-    reached; a send behind such a point waits for its receiver. None: no send waits. `sends`, and the `receives` of such
-    sends: by (communicator, sender, receiver, number). `ready`: the hosts and streams that can continue.
+    `joint`: each member of a collective waits for all. `passed`: for each rank, the points that its streams certainly
+    reached; a send after such a point waits for its receiver. If it is None, no send waits. `sends` and `receives` are
+    signals by (communicator, sender, receiver, number). `ready`: the hosts and streams that can continue.
     """
 
     def __init__(
@@ -58,8 +61,10 @@ class WalkState:
         self.gatherings: dict[tuple[str, int], Gathering] = {}
 
     def arrive(self, rank: int, raw: RawRecord, point: Point) -> Signal:
-        """A member has reached a collective. Returns the point of its part, which is set when the members that it waits
-        for have arrived. The point knows what lay before their parts, and not that these parts are over.
+        """Notes that a member has reached a collective, and returns the signal that ends its part.
+
+        The signal fires when the members that this one waits for have arrived. Its clock contains what happened before
+        their calls. It does not contain the calls themselves, because a member may return before others have finished.
         """
         key = raw[COMMUNICATOR], raw[SEQ]
         members = self.members[raw[COMMUNICATOR]]

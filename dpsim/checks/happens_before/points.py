@@ -1,13 +1,14 @@
-"""Points of a run, the hosts and streams that wait for them, and the sinks that get accesses.
+"""Points: the points of a run for which hosts and streams wait during the walk, and the interface of its consumers.
 
-A `Signal` is a point that others may come after. It is an event, a send, a post, a member's part of a collective, or a
-read. Its `set` puts the hosts and streams that wait for it on the ready list.
+The walk is the pass over all journals that rebuilds happens-before. A `Signal` is a point that others wait for: an
+event, a send, a post, a read, or a member's part of a collective. When the walk reaches the point, it fires the
+signal. Then all hosts and streams that wait for it go on the ready list.
 
     signal = Signal()
     signal.wait(stream)                                  # the stream stands still
     signal.set(clock, actor, position, ready)            # and is in `ready` now
 
-A `Sink` gets each access to memory, with its `StreamPoint`.
+A `Sink` receives every access to memory, with the stream and its present clock.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from dpsim.contract.ops import RawRecord, Refs
 
 
 class Waiter(Protocol):
-    """A host or a stream that stands still until a signal is set."""
+    """A host or a stream that waits until a signal fires."""
 
     def go(self) -> None:
-        """Walk on as far as possible."""
+        """Walks on as far as possible."""
 
 
 class Signal:
-    """A point of the run that others may come after. The walk sets it when it reaches it."""
+    """A point of the run that others wait for. `clock` is None until the walk reaches it."""
 
     __slots__ = ("actor", "clock", "position", "waiters")
 
@@ -44,15 +45,16 @@ class Signal:
             self.waiters = None
 
     def wait(self, waiter: Waiter) -> None:
-        """Put the waiter on the ready list when the signal is set."""
+        """Registers a waiter that goes on the ready list when the signal fires."""
         if self.waiters is None:
             self.waiters = []
         self.waiters.append(waiter)
 
 
 class StreamPoint:
-    """A stream of a rank, or a lane beside one, at its present point: its knowledge (`clock`) and its number of
-    finished ops.
+    """A stream of a rank, or a lane beside one, at its present point.
+
+    `clock` contains what happened before this point, and `position` is the number of finished ops.
     """
 
     __slots__ = ("actor", "clock", "clocks", "name", "position", "rank")
@@ -67,15 +69,14 @@ NO_MARKS: Mapping[StreamPoint, Signal] = {}
 
 
 Held: TypeAlias = tuple[int, int] | None
-"""An op of a host: its actor, and the position."""
+"""An alloc of a host, as an op in clocks: its actor and its position."""
 
 
 class HostPoint(ABC):
     """A host at its present point, and its streams.
 
-    A host can be an actor, too (`Walk.hosts_act`), or 0 if it is none; each of its threads is a separate actor. Its ops
-    are the allocs at which the walk has not reached all points that record_stream named. `held` is the last alloc if it
-    is such an op.
+    With `hosts_act`, each host thread is an actor in clocks; otherwise `actor` is 0. Its ops are allocs that happen
+    while streams named by record_stream may still use freed memory. `held` is the last alloc if it is such an op.
     """
 
     rank: int
@@ -85,24 +86,24 @@ class HostPoint(ABC):
 
     @abstractmethod
     def idle(self) -> bool:
-        """Whether all ops that it issued have fired."""
+        """Returns whether all ops that the host issued have executed."""
 
 
 class Sink(Protocol):
-    """A consumer of accesses. It gets them in an order that agrees with happens-before."""
+    """A consumer of accesses. It receives them in an order that agrees with happens-before."""
 
     def access(self, stream: StreamPoint, at: int, reads: Refs, writes: Refs, group: int | None = None) -> None:
-        """The op `at` of the stream's rank fires; stream.clock and stream.position belong to it."""
+        """Handles the execution of op `at` of the stream's rank. stream.clock and stream.position belong to this op."""
 
     def placed(self, host: HostPoint, raw: RawRecord) -> None:
-        """The host gets a buffer."""
+        """Handles an allocation."""
 
     def freed(self, host: HostPoint, buffer: int, marks: Mapping[StreamPoint, Signal]) -> None:
-        """The host gives memory back; `marks` are the ends of the other streams that record_stream named."""
+        """Handles a free. `marks` are the present ends of the other streams that record_stream named."""
 
 
 class NullSink:
-    """A sink for a walk of which the caller needs only how far it came."""
+    """Ignores all accesses, for a walk of which the caller needs only how far each stream gets."""
 
     def access(self, stream: StreamPoint, at: int, reads: Refs, writes: Refs, group: int | None = None) -> None: ...
 

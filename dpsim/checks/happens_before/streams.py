@@ -1,7 +1,8 @@
-"""Streams during the walk: the knowledge of each, its position, and its ops that cannot fire yet.
+"""Streams: the state of a stream during the walk (the pass over all journals that rebuilds happens-before).
 
-A host puts items on a stream. Each fires at once if it can, or later, when all items before it have fired and it can.
-If the head of a stream cannot fire yet, the signal that it waits for puts the stream on the ready list.
+A host enqueues items on a stream: kernels, collectives, transfers, reads, event records and waits. An item fires (the
+walk executes it) when all earlier items of the stream have fired and its conditions are met. If the first item has to
+wait, it registers the stream at a signal, which later puts the stream on the ready list.
 
     stream.put(StreamState.launch, at, record, what_the_host_knows)
 
@@ -35,12 +36,12 @@ from dpsim.contract.ops import (
 )
 
 Fire: TypeAlias = "Callable[[StreamState, int, Any], bool]"
-"""Fires an item: gets the stream, the index of its record, and the item. Returns False if it cannot fire yet."""
+"""Fires an item, given the stream, the index of its record, and the item. Returns False if the item has to wait."""
 
 
 Lane: TypeAlias = tuple[str, str, int]
-"""A stream, a communicator, and a place in the coalesced groups of these. The transfer at that place runs there, as if
-on another stream.
+"""(stream, communicator, index in a coalesced group). Each transfer of a group runs in its lane, as if on another
+stream.
 """
 
 
@@ -49,19 +50,19 @@ def lane_of(raw: RawRecord, place: int) -> Lane:
 
 
 class StreamState(StreamPoint):
-    """A stream: its knowledge, its position, and the items of its host that cannot fire yet."""
+    """A stream: its clock, its position, and the queue of items that have not fired."""
 
     __slots__ = ("meeting", "part", "queue", "seen")
 
     def __init__(self, meeting: WalkState, rank: int, name: str, actor: int) -> None:
         super().__init__(meeting.clocks, rank, name, actor)
         self.meeting = meeting
-        self.seen = self.clock  # the knowledge of the host when it issued the last item that fired
+        self.seen = self.clock  # the clock of the host when it issued the last item that fired
         self.queue: deque[tuple[Fire, int, Any, Clock]] = deque()
-        self.part: Signal | None = None  # the part of a collective at its head, which waits for others
+        self.part: Signal | None = None  # the signal of the first item, if this is a waiting collective
 
     def put(self, fire: Fire, at: int, item: Any, host: Clock) -> None:
-        """The host issues an item; `fire` fires it if it can."""
+        """Enqueues an item. It fires at once if it can."""
         if self.queue:
             self.queue.append((fire, at, item, host))
             return

@@ -1,13 +1,13 @@
-"""Hosts with several threads during the walk: one journal, in its order, and a clock for each thread.
+"""Threads: a host with several threads during the walk (the pass over all journals that rebuilds happens-before).
 
-The order of the journal is the order of ops on a stream, whichever thread issues them. But each thread has its own
-knowledge:
+Ops on one stream execute in the order of the journal, whichever thread issued them. But the journal's order does not
+order the threads themselves, so each thread has a clock:
 
-* a thread knows what its starter knew at the start;
-* a thread that joins another one knows from then on all that the other knew at its end;
-* a wait for a flag that a set released, or that found it set, knows what the setting thread knew. So does a query that
-  found it set. The first set after a clear counts, because a set of a set flag releases no wait. A released wait stays
-  released, even if a thread clears the flag before the waiting thread continues.
+* A new thread starts with the clock of the thread that started it.
+* A thread that joins another one adds the clock of its end.
+* A wait for a flag adds the clock of the thread that set the flag. So does a query that returned True. If threads set a
+  flag several times, the first set after a clear counts. A released wait stays released, even if a thread clears the
+  flag before the waiting thread continues.
 
     main   launch a on s   set ready   clear ready
     u1                     wait ready                learned   launch b on t          a is before b
@@ -15,10 +15,9 @@ knowledge:
 
 `flags` handles streams that wait for a flag.
 
-A wait or query looks at its flag at the await, which is behind its thread's last record before the return.
-
-If one thread learned from an op that the walk has not reached, the walk of the whole rank stops there. The host wrote
-the later records of the other threads afterwards, so nothing before can depend on them.
+A wait or query reads the flag when the thread awaits it. This is after the thread's last record before the result. If a
+thread awaited an op that the walk has not reached, the walk stops the whole rank. This is safe, because the host wrote
+the later records of all its threads after that result.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from dpsim.contract.ops import (
 
 
 class FlagState:
-    """A flag: the knowledge at its set (None: it is clear), and the waits for it."""
+    """A flag: the clock of its set (None while it is clear), and the waits for it."""
 
     __slots__ = ("clock", "waiting")
 
@@ -57,7 +56,7 @@ class FlagState:
 
 
 class FlagLook:
-    """A wait or query that has not returned, and the knowledge at its return; None: nothing."""
+    """A wait for a flag or a query of it that has not returned. `clock` is what it adds at its return, or None."""
 
     __slots__ = ("clock", "flag", "waits")
 
@@ -67,14 +66,14 @@ class FlagLook:
         self.clock: Clock | None = None
 
     def look(self) -> None:
-        """Its thread may look now."""
+        """Reads the flag, because the thread may have awaited the call by now."""
         self.clock = self.flag.clock
         if self.waits and self.clock is None and self not in self.flag.waiting:
             self.flag.waiting.append(self)
 
 
 class Joined:
-    """A join that has not returned: the name of the thread, and its number among the threads of this name."""
+    """A join that has not returned: the name of the thread, and the number of threads of this name so far."""
 
     __slots__ = ("life",)
 
@@ -89,7 +88,7 @@ class ThreadedHost(HostState):
         super().__init__(meeting, rank, journal, actors.get(MAIN, 0))
         self._actors = actors
         self._thread = MAIN
-        self._known: dict[str, tuple[Clock, int]] = {}  # of the other threads: clock, position
+        self._known: dict[str, tuple[Clock, int]] = {}  # clock and position of each other thread
         self._flags: dict[str, FlagState] = {}
         self._looks: dict[str, list[FlagLook]] = {}
         self._lives: dict[str, int] = {}  # the number of threads of that name so far
@@ -179,4 +178,4 @@ THREADED = {
     "thread": ThreadedHost._about_thread,
     "ended": ThreadedHost._ended,
 }
-"""The action of a thread at a record about threads and flags."""
+"""The function that handles a record about threads or flags, by kind."""

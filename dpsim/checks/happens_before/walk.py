@@ -1,46 +1,39 @@
-"""Happens-before of a run, rebuilt from its journals: every access to memory in turn, with its clock.
+"""Walk: goes through the journals of all ranks together, and yields every access to memory with its vector clock.
 
-The walk goes through the sequences of all hosts in parallel. A host puts ops on streams and runs ahead. An op fires
-when its predecessors have fired. A host stops where it learned from an op that has not fired yet. These rules order two
-ops:
+A host enqueues ops on streams and runs ahead. An op fires (the walk executes it) when its predecessors have fired. If a
+host awaited a result, the walk stops the host there until the op has fired. These rules order two ops:
 
-* the ops of a stream follow one another. Each comes after its host issued it, so after all that the host had learned by
-  then;
-* a stream behind its wait for an event comes after the point of the event on the other stream;
-* a member's part of a collective, matched by (communicator, seq), comes after the arrival of the members whose elements
-  it gets (`awaited`). This holds on streams and between hosts. It comes after nothing else: the completion of a peer
-  proves that this member arrived, and not that it completed. Each part is a separate point, and it comes after the ops
-  before the parts of others;
+* the ops of a stream follow one another. Each comes after its host issued it, so after all results that the host had
+  received by then;
+* a stream that waited for an event comes after the record of the event on the other stream;
+* a member's part of a collective, matched by (communicator, seq), comes after the arrival of the members whose data it
+  needs (`awaited`). This is true on streams and between hosts. It comes after nothing else: if a peer has completed,
+  this proves that this member arrived, and not that it completed;
 * a receive comes after its send, matched by (communicator, pair, seq), and all ops before it, because the send has read
   the data. A send orders nothing after its receive, because it may end before that;
-* each transfer of a coalesced group is on a separate lane. It comes after the ops of the stream before the group, and
-  the ops of the stream behind the group come after all transfers. So a receive comes after what lay before the group of
-  its send, and after that send, and after no other transfer of that group;
-* an op that a rank puts on a device communicator, on any stream, comes after its earlier ops there; a group counts as
-  one op;
-* a host comes after each op that it learned from: a read, a host collective, a host receive, a synchronised or passed
-  event;
-* the take of a message comes after its post. The journal does not always determine the post; the host gets the
-  knowledge that is in every explanation of its takes (`mailboxes`). A post that the walk has not reached may be behind
-  this take, so the host waits for it. If nothing else can move, some host continued first, with the posts that the walk
-  has reached. If only one host can have, the box had no other post; otherwise it may have had one.
-
+* each transfer of a coalesced group runs as if on a separate stream. It comes after the stream's ops before the group,
+  and the stream's ops after the group come after all its transfers. So a receive comes after its send and after what
+  precedes the sender's group, but after no other transfer of that group;
+* an op of a rank on a device communicator comes after its earlier ops there, on whatever streams; a group counts as one
+  op;
+* a host comes after each op whose result it received: a read, a host collective, a host receive, a synchronised or
+  completed event;
+* the take of a message comes after its post. If the journal does not determine the post, the take comes after what all
+  possible posts have in common (`mailboxes`);
 * the notice that an actor is gone comes after all ops of the actor's host, and after the beginning of the watch;
-* a host thread comes after its start. A thread that continues behind a flag or a join comes after the set or the end
-  that released it (`threads`). A later place in the journal does not order two threads;
-* a stream behind its wait for a flag comes after the set that released it, if the journal determines that set
-  (`flags`).
+* a host thread comes after its start, after each thread that it joined, and after the set of each flag that it waited
+  for (`threads`). The order of the journal does not order two threads;
+* a stream that waited for a flag comes after the set that released it, if the journal determines this set (`flags`).
 
-One thing is no order. If the allocator found that `record_stream`'s events had passed, it reused a block. This orders
-the old buffer's accesses before the new one's (`dpsim.checks.memory.reuse`), and nothing else, because the next run may
-differ.
+The allocator reuses a block once it finds that the streams named by `record_stream` are past their marks. This orders
+only the accesses of the old and the new buffer (`dpsim.checks.memory.reuse`). It orders nothing else, because the next
+run may differ.
 
-An op that never fires has no accesses. Examples are a part of a collective that waits for an absent member, a receive
-without its send, and the later ops on their streams. If a host learned from an op that never ends by the journals, it
-gets no knowledge from it.
+Some ops never fire: a collective with an absent member, a receive without a send, and all later ops of their streams.
+The walk yields no accesses for them. If a host received a result of such an op, the result adds no order.
 
-For a rank with one stream, all this adds nothing to its journal. If no rank has two streams, and all finished, all
-issued ops have fired. Then the walk reads the journals as they are.
+If no rank has two streams and all ranks finished, the journals already have the right order, and the walk yields them
+as they are.
 
     Walk(world, run, sink).go()         # sink.access(...) in an order that agrees with happens-before
 
@@ -74,14 +67,14 @@ STREAMED = {
     "flag_wait": 0,
     "used": 0,
 }
-"""The records that put work on a stream, and how many ops of the stream each is."""
+"""The kinds of record that put work on a stream, and how many ops of the stream each is."""
 
 NOTED = STREAMED | {"post": -1, "injected": -1, "thread": -2, "watch": -3}
-"""These, and the other records that the walk needs."""
+"""These kinds, and all others that the walk reads."""
 
 
 class Walk:
-    """A walk through all hosts and streams of a run, in parallel."""
+    """A walk through all hosts and streams of a run."""
 
     def __init__(
         self,
@@ -93,9 +86,11 @@ class Walk:
         hosts_act: bool = False,
         passed: Sequence[Mapping[str, int]] | None = None,
     ) -> None:
-        """`joint` and `passed`: to find where each stream would stand, all members of a collective wait for all, and
-        sends wait for their receivers (`meeting.WalkState`). `hosts_act`: hosts are actors, too; this is expensive, and
-        seldom necessary.
+        """Prepares a walk.
+
+        `joint` and `passed` add optional waits, to find where a hung run may block (`meeting.WalkState`). With them,
+        members of a collective wait for all, and sends wait for their receivers. `hosts_act` makes host threads actors
+        in clocks, which is expensive and seldom necessary.
         """
         mail = MailOrder({rank for rank, end in enumerate(run.ends) if end == "died"})
         found = [_scan(rank, journal, mail) for rank, journal in enumerate(run.journals)]
@@ -140,16 +135,18 @@ class Walk:
             if not stopped:
                 return
             able = [host for host in stopped if host.explained()]
-            if len(able) == 1:  # this host was the first to continue, with the posts in its box
+            if len(able) == 1:  # this host continued first, and its box had no other posts
                 able[0].go("there")
             else:
                 (able or stopped)[0].go("any")
 
 
 class _Scan(NamedTuple):
-    """Facts of a rank before the walk. `lengths`: the number of ops of each stream and lane. `groups`: the number of
-    transfers of each coalesced group. `uses`: the streams of each communicator. `threaded`: the rank started host
-    threads, or its streams wait for flags.
+    """Facts about a rank, collected before the walk.
+
+    `lengths`: the number of ops of each stream and lane. `groups`: the number of transfers of each coalesced group.
+    `uses`: the streams on which each communicator is used. `threaded`: the rank started host threads, or a stream waits
+    for a flag.
     """
 
     lengths: dict[str | Lane, int]
@@ -159,7 +156,7 @@ class _Scan(NamedTuple):
 
 
 def _scan(rank: int, journal: list[RawRecord], mail: MailOrder) -> _Scan:
-    """Collects these facts, and registers posts."""
+    """Collects the facts about a rank, and registers its posts."""
     lengths: dict[str | Lane, int] = {}
     groups: dict[int, int] = {}
     uses: dict[str, set[str]] = {}
@@ -199,7 +196,7 @@ def _scan(rank: int, journal: list[RawRecord], mail: MailOrder) -> _Scan:
 
 
 def _allocs(journal: list[RawRecord], threaded: bool) -> dict[str, int]:
-    """The number of allocs of each thread."""
+    """Returns the number of allocs of each thread."""
     if threaded:
         return Counter([raw[THREAD] for raw in journal if raw[KIND] == "alloc"])
     return {MAIN: [raw[KIND] for raw in journal].count("alloc")}

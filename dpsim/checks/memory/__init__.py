@@ -1,8 +1,7 @@
-"""The last accesses of each piece of memory.
-
-shadow.py      the memory of all ranks: compares each new access with earlier ones of its buffer
-cells.py       elements that ops always touched as a whole, and their last accesses
+"""Memory: records the last accesses of each range of a buffer, so that checks find unordered and stale accesses.
+shadow.py      the memory of all ranks: compares each access with earlier ones of the same buffer
+cells.py       ranges of elements that ops always accessed as a whole, and their last accesses
 reuse.py       buffers that may share memory: compares accesses of one with writes of the other
-own_order.py   whether the order that one rank makes alone orders all its accesses; a part of the certificate
-touches.py     the last accesses, and whether a new one certainly comes after them; a part of own_order
+own_order.py   a fast test whether a rank's own program order suffices for all its accesses; certificate uses it
+touches.py     the last accesses for own_order, and whether a new one certainly comes after them
 """

@@ -1,6 +1,6 @@
-"""Cells of a buffer: elements that ops always touched as a whole, and their last accesses.
+"""Cells: divides a buffer into ranges of elements that ops always accessed as a whole, each with its last accesses.
 
-A segment is cut at each boundary of an access:
+Each range is a cell. An access that covers a part of a cell splits the cell in two:
 
     >>> whole = Cell()
     >>> segment = CellRange((0, 0, 8), whole)
@@ -8,7 +8,7 @@ A segment is cut at each boundary of an access:
     >>> low is whole, len(segment.span(0, 8))
     (True, 2)
 
-`shadow` says what a cell keeps, and when it may forget it.
+`shadow` decides which accesses a cell keeps, and when it forgets them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from dpsim.contract.ops import Ref
 
 
 class NoTag:
-    """Stands in the place of a tag if there is none."""
+    """The value in place of a tag if there is none."""
 
 
 class Access(NamedTuple):
-    """An op touches a piece of memory. `at` is its index in the journal of the stream's rank. `tag`: the version that
-    it leaves or expects.
+    """An access of a range of memory by an op.
+
+    `at` is the index of the op in the journal of the stream's rank. `tag` is the version that a write leaves or that a
+    read expects.
     """
 
     stream: StreamPoint
@@ -39,8 +41,8 @@ class Access(NamedTuple):
 
 
 RawAccess: TypeAlias = tuple[StreamPoint, int, int, int, int | None, str] | tuple[Any, ...]
-"""An `Access` in a cell: a plain tuple costs a fifth. Its fields stand at the positions below; an access without a tag
-ends before it.
+"""An `Access` as a plain tuple, which costs a fifth. The constants below are indexes of its fields. The tag may be
+absent.
 """
 
 BY_STREAM: Final = 0
@@ -49,14 +51,14 @@ BY_HOW: Final = 5
 
 
 class Cell:
-    """Elements that ops always touched as a whole."""
+    """The last accesses of a range of elements that ops always accessed as a whole."""
 
     __slots__ = ("raced", "reads", "writes")
 
     def __init__(self) -> None:
         self.writes: list[RawAccess] = []
         self.reads: list[RawAccess] = []
-        self.raced = False  # perhaps the cell keeps a read without an order with a write
+        self.raced = False  # the cell may have a read that is unordered with a write
 
     def copy(self) -> Cell:
         cell = Cell()
@@ -65,29 +67,31 @@ class Cell:
 
 
 class CellRange:
-    """Cells side by side: `bounds[i]` is the start of `cells[i]`; None for elements without an access."""
+    """Adjacent cells: `bounds[i]` is the start of `cells[i]`. A cell is None if no op has accessed its elements."""
 
     __slots__ = ("bounds", "cells")
 
     def __init__(self, ref: Ref, cell: Cell) -> None:
-        """Begins with the cell of some elements."""
+        """Starts with one cell for the elements of `ref`."""
         self.bounds = [ref[1], ref[2]]
         self.cells: list[Cell | None] = [cell, None]
 
     def span(self, first: int, end: int) -> list[Cell]:
-        """The cells from `first` to `end`, which become bounds. Earlier cells there may be replaced."""
+        """Returns the cells from `first` to `end`, and splits cells at these bounds. Callers must drop cells from
+        earlier calls.
+        """
         low, high = self._cut(first), self._cut(end)
         found = [cell or Cell() for cell in self.cells[low:high]]
         self.cells[low:high] = found
         return found
 
     def merge(self, first: int, end: int) -> None:
-        """Keep one cell from bound `first` to bound `end`: the first of the present ones."""
+        """Merges all cells between the bounds `first` and `end`, and keeps the first of them."""
         low, high = bisect_left(self.bounds, first), bisect_left(self.bounds, end)
         del self.bounds[low + 1 : high], self.cells[low + 1 : high]
 
     def _cut(self, at: int) -> int:
-        """Make `at` a bound, and return its index."""
+        """Makes `at` a bound, and returns its index."""
         index = bisect_left(self.bounds, at)
         if index == len(self.bounds) or self.bounds[index] != at:
             left = self.cells[index - 1] if index else None

@@ -1,20 +1,19 @@
-"""Own order: whether the order that a rank makes alone orders all accesses to its memory.
-
-A rank alone orders the ops of one stream, and a stream behind an event that it waited for. It orders the issues of its
-host behind a value that the host read, or a point that it synchronised or found passed. It also orders its ops on one
-device communicator. All of this is a part of happens-before (`dpsim.checks.happens_before`). Three conditions exclude a
-race and a stale access. Every two accesses that conflict have this order. Each read comes after a write and finds the
-tag that it expects. All accesses of a freed buffer, except those that `record_stream` covers, come before all writes of
-later buffers of its pool.
+"""Own order: a fast test whether the ops of one rank alone already order all accesses to its memory.
 
     in_order(journal)           # True: certain. False: unknown.
     all_in_order(journals)      # of several ranks
 
-This module reads journals in their order, because a rank issues all of these ops in that order.
+The test uses only orders that the rank creates by itself. Its streams order their ops, and a wait for an event orders
+two streams. The host orders what it issues after a result, and its ops on one device communicator. All of this is a
+part of happens-before (`dpsim.checks.happens_before`). Three conditions exclude a race and a stale access:
 
-Ranks of a world mostly make the same calls, with different values. The `outline` of a journal has only what this check
-reads. So ranks with equal outlines have equal results, and a comparison of outlines takes a fifth of the time of the
-check.
+* Each two conflicting accesses are ordered so.
+* Each read comes after a write, and finds the tag that it expects.
+* All accesses of a freed buffer come before all writes of later buffers from its pool. An access that `record_stream`
+  protects is exempt.
+
+Most ranks of a run make the same calls with different values. The `outline` of a journal contains only what this test
+reads. So a rank whose outline equals an earlier one needs no test. Comparing outlines takes a fifth of its time.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ from dpsim.contract.ops import (
 from dpsim.contract.rules.wait_set import is_idle
 
 Group: TypeAlias = tuple[int, list[Refs], list[Refs]]
-"""A coalesced group: the place of its last transfer, and the reads and writes of its transfers."""
+"""A coalesced group: the index of its last transfer, and the memory that its transfers read and write."""
 
 
 OUTLINED: dict[str, Callable[[RawRecord], Any]] = {
@@ -67,23 +66,23 @@ OUTLINED: dict[str, Callable[[RawRecord], Any]] = {
     "free": itemgetter(KIND, STREAM, BUFFER),
     "alloc": itemgetter(KIND, STREAM, BUFFER, ALLOC_COUNT, ALLOC_DTYPE),
 }
-"""The fields of records that matter, by kind."""
+"""The fields of a record that the test reads, by kind."""
 
 BESIDE = frozenset(
     {"sleep", "post", "take", "watch", "decision", "probe", "raised", "injected", "finished"}
     | {"group", "look", "receive_any"}
 )
-"""Kinds of record that do not matter."""
+"""Kinds of record that the test ignores."""
 
 LONG: Final = 400
-"""The smallest number of records for which outlines pay: a shorter journal is checked as quickly."""
+"""The smallest number of records for which outlines save time."""
 
 KEPT: Final = 4
-"""The number of outlines that are kept for comparison; each is as long as its journal."""
+"""The number of outlines that are kept for comparison. Each is as long as its journal."""
 
 
 def all_in_order(journals: Iterable[list[RawRecord]]) -> bool:
-    """Whether all accesses to the memory of these ranks are certainly in order."""
+    """Returns whether all accesses to the memory of these ranks are certainly in order."""
     known: list[list[Any]] = []
     for journal in journals:
         if len(journal) >= LONG:
@@ -98,7 +97,7 @@ def all_in_order(journals: Iterable[list[RawRecord]]) -> bool:
 
 
 def outline(journal: list[RawRecord]) -> list[Any]:
-    """The input of `in_order`. It does not have the names of communicators, but shows which are equal."""
+    """Returns all that `in_order` reads. Communicators are numbered, so their names do not matter."""
     names: dict[str, int] = {}
     outlined: list[Any] = []
     for at, raw in enumerate(journal):
@@ -117,7 +116,7 @@ def outline(journal: list[RawRecord]) -> list[Any]:
                 outlined.append((kind, raw[STREAM], name, raw[CALL], raw[COLLECTIVE_READS], raw[COLLECTIVE_WRITES]))
             else:
                 group = raw[TRANSFER_GROUP]
-                place = None if group is None else (group, at)  # transfers of a group stand together
+                place = None if group is None else (group, at)  # the transfers of a group are adjacent
                 outlined.append((kind, raw[STREAM], name, place, raw[TRANSFER_READS], raw[TRANSFER_WRITES]))
         elif kind not in BESIDE:
             outlined.append(raw)
@@ -125,11 +124,11 @@ def outline(journal: list[RawRecord]) -> list[Any]:
 
 
 def in_order(journal: list[RawRecord]) -> bool:
-    """Whether all accesses to the memory of a rank are certainly in order."""
+    """Returns whether all accesses to the memory of a rank are certainly in order."""
     memory = Touches()
     streams, touch = memory.streams, memory.touch
     marks: dict[int, Point] = {}
-    pending: dict[tuple[Any, ...], tuple[Point, bool]] = {}  # with whether the host has to learn that it passed
+    pending: dict[tuple[Any, ...], tuple[Point, bool]] = {}  # and whether only a positive result counts
     turns: dict[str, Point] = {}
     groups: dict[int, Group] = {}
     for at, raw in enumerate(journal):
@@ -156,14 +155,14 @@ def in_order(journal: list[RawRecord]) -> bool:
                 if stream is None or stream.seen is not memory.host:
                     stream = memory.stream(raw[STREAM])
                 number = point[1]
-                if number != stream.number and stream.clock[number] <= point[2]:  # else the stream knows it already
+                if number != stream.number and stream.clock[number] <= point[2]:  # else the clock contains it
                     stream.clock = join(stream.clock, point)
         elif kind == "collective" or kind == "transfer":
             if raw[STREAM] is None:
                 continue
             if kind == "collective":
                 reads, writes = raw[COLLECTIVE_READS], raw[COLLECTIVE_WRITES]
-                if (not raw[COUNT] or raw[COLLECTIVE_SIZES]) and is_idle(raw[CALL]):  # it has no place on a stream
+                if (not raw[COUNT] or raw[COLLECTIVE_SIZES]) and is_idle(raw[CALL]):  # it does not use a stream
                     if any(ref[1] < ref[2] for ref in (*reads, *writes)):
                         return False
                     continue
@@ -196,8 +195,10 @@ def in_order(journal: list[RawRecord]) -> bool:
 
 
 def _stands_apart(groups: dict[int, Group], group: int, at: int, reads: Refs, writes: Refs) -> bool:
-    """Whether a transfer of a coalesced group directly follows the one before, and touches no memory of the others in
-    the group. Then the group may count as a sequence.
+    """Returns whether a transfer of a coalesced group directly follows the one before and shares no memory with the
+    group.
+
+    If all do, the test may treat the group as a sequence.
     """
     last, read, written = groups.get(group, (at - 1, [], []))
     mine = (*reads, *writes)

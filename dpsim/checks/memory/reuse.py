@@ -1,25 +1,27 @@
-"""Reuse: buffers that may get the memory of an earlier buffer while ops still work on it.
+"""Reuse: finds buffers that may get the memory of an earlier buffer while ops still access it.
 
-Freed memory returns to its *pool*, which belongs to a rank, a stream, and small or large blocks. A program may not
-assume which later buffer of the pool gets it. That depends on the other live buffers, on splits and merges of blocks,
-and on the time of the request. So the addresses of this run prove nothing, and this check judges every layout at once.
-Let the program free B before it takes N from the same pool. Then each access of B has to come before each write of N,
-unless `record_stream` protects B.
+Freed memory returns to its *pool*. A pool belongs to one rank, one stream, and small or large blocks. The CUDA
+allocator may give the memory to any later buffer of the pool. Which one depends on other live buffers, on splits and
+merges of blocks, and on timing. So the addresses of this run prove nothing, and this check covers all possible layouts
+at once.
+
+The rule: let the program free B before it allocates N from the same pool. Then each access of B has to come before each
+write of N, unless `record_stream` protects B.
 
     stream:   main                                  side
               alloc a; write a; free a              read a             <- not ordered with the write of b
               alloc b; write b
 
-`record_stream` names streams. B's memory does not come back before these streams have passed the points where they
-stood at the free, the *marks* of B. An access before a mark, or on the stream of a mark before it, is over when the
-program takes N: the mark *covers* it. If a mark comes after the program took N, or never, N does not get the memory.
+`record_stream` names streams that use B. Each gets a *mark*: its end at the time of the free. B's memory returns to the
+pool only after the named streams have passed their marks. So a mark *covers* the accesses that happened before it, and
+all accesses on its stream. If a mark comes after the allocation of N, or is never passed, N does not get the memory.
 
-Reads of N need no check: they come after a write of N, or are a separate finding. Within a stream the last access of B
-comes after the others, so the pool keeps only this one. Clocks only grow, so the check looks at N once for each stream
-that writes it. If the walk meets an access of B after a write of N, the check looks at that access then. Pairs whose
-marks the walk has not reached wait until its end.
+Reads of N need no check, because a read follows a write of N or is a separate finding. The pool keeps only the last
+access of B on each stream, because the earlier ones precede it. For each stream, only the first write of N is compared.
+If the walk over the journals meets an access of B after a write of N, it compares the two then. Pairs with marks that
+the walk has not reached are decided at its end.
 
-`docs/design/checks.md` says why this is complete, and names one false conflict.
+`docs/design/checks.md` explains why this finds every conflict, and names one false one.
 """
 
 from __future__ import annotations
@@ -39,10 +41,10 @@ MANY = 256
 
 
 class BlockPool:
-    """The pool from which a stream takes blocks, and to which it returns them.
+    """The pool of one stream and one class of block sizes.
 
-    `freed`: the number of buffers that it got back. `left`: their last accesses, on each stream in order, which a write
-    may not come after. `written`: the greatest `Lifetime.after` of a written buffer.
+    `freed` counts the buffers that it got back. `left` has their last accesses, sorted, on each stream; a later write
+    may be unordered with them. `written` is the greatest `Lifetime.after` of a written buffer.
     """
 
     __slots__ = ("freed", "left", "written")
@@ -54,12 +56,12 @@ class BlockPool:
 
 
 class Lifetime:
-    """A buffer from its alloc on.
+    """A buffer from its allocation on.
 
-    `pool`: None if the backend does not say where memory lies, or the walk has not reached the alloc. `after`: the
-    number of buffers that the pool had got back by then. `held`: see `HostPoint`. `freed`: its own number among these,
-    0 while it lives. `last`: its last access on each stream. `writers`: the streams that wrote it; `written`: the first
-    write of each, with its clock. `spans` and `segment` are its cells, see `shadow`.
+    `pool` is None if the backend records no addresses, or if the walk has not reached the alloc. `after` counts the
+    buffers that the pool had got back by then, and `held` is explained at `HostPoint`. `freed` is its own number among
+    these buffers, or 0 while it lives. `last` has its last access on each stream, and `written` the first write of each
+    stream in `writers`, with its clock. `spans` and `segment` are its cells (see `shadow`).
     """
 
     __slots__ = ("after", "freed", "held", "last", "marks", "number", "pool", "segment", "spans", "writers", "written")
@@ -77,12 +79,15 @@ class Lifetime:
         self.segment: CellRange | None = None
 
     def forget(self) -> None:
-        """No more accesses follow. The check may still use its marks."""
+        """Drops all state but the marks, because no further access can follow."""
         del self.last, self.written, self.spans, self.segment
 
 
 class Conflict(NamedTuple):
-    """An access of a buffer, and a write of another buffer that may have its memory. `stale`: the write comes first."""
+    """An access of a buffer, and an unordered write of another buffer that may have its memory.
+
+    `stale`: the write happened before the access.
+    """
 
     old: Lifetime
     access: RawAccess
@@ -92,20 +97,20 @@ class Conflict(NamedTuple):
 
 
 class Reuse:
-    """The pools of a rank."""
+    """The pools of a rank. `found` has the conflicts so far."""
 
     def __init__(self) -> None:
         self.found: list[Conflict] = []
         self.unsure = False
-        """Whether the result depends on marks after an alloc, while the walk had no hosts among its actors."""
+        """Whether the result depends on when a host allocated, although hosts are no actors in this walk's clocks."""
         self._pools: dict[tuple[str, bool], BlockPool] = {}
-        self._recent: list[Lifetime] = []  # taken since the last time when all issued ops had fired
-        self._open: list[Conflict] = []  # conflicts if marks that are not set yet allow them
+        self._recent: list[Lifetime] = []  # allocated since all issued ops had last executed
+        self._open: list[Conflict] = []  # possible conflicts whose marks are not reached yet
         self._host: HostPoint | None = None
         self._kept, self._most = 0, MANY
 
     def taken(self, life: Lifetime, host: HostPoint, home: str, small: bool) -> None:
-        """The host gets a buffer."""
+        """Handles an allocation by the host."""
         pool = self._pools.get((home, small))
         if pool is None:
             pool = self._pools[home, small] = BlockPool()
@@ -115,7 +120,7 @@ class Reuse:
         self._recent.append(life)
 
     def freed(self, life: Lifetime, marks: Mapping[StreamPoint, Signal]) -> None:
-        """The host frees a buffer."""
+        """Handles a free by the host."""
         life.freed, life.marks = 1, marks
         pool = life.pool
         if pool is not None:
@@ -125,11 +130,11 @@ class Reuse:
                 self._keep(pool, life, access)
 
     def settled(self) -> None:
-        """All issued ops have fired, so freed buffers have no more accesses."""
+        """Handles that all issued ops have executed, so that freed buffers have no further accesses."""
         self._recent.clear()
 
     def wrote(self, life: Lifetime, write: RawAccess) -> None:
-        """The first write of a buffer on its stream."""
+        """Handles the first write of a buffer on a stream."""
         stream, pool = write[BY_STREAM], life.pool
         clock = stream.clock
         life.writers += (stream,)
@@ -141,8 +146,10 @@ class Reuse:
                 self._look(life, pool, write, clock)
 
     def late(self, life: Lifetime, access: RawAccess) -> None:
-        """An access of a buffer that its host has already freed. The host issued it before the free, so no write of a
-        newer buffer that the walk has met comes after it.
+        """Handles an access of a buffer that its host has already freed.
+
+        The host issued the access before the free. So no write of a newer buffer that the walk has met comes after the
+        access.
         """
         pool, stream = life.pool, access[BY_STREAM]
         if pool is None or stream in life.marks:
@@ -151,7 +158,7 @@ class Reuse:
             self._keep(pool, life, access)
 
     def close(self) -> None:
-        """The walk is over, so marks that are not set remain unset."""
+        """Handles the end of the walk: marks that it has not reached are never passed."""
         known = {(conflict.old.number, conflict.access) for conflict in self.found}
         opened, self._open = self._open, []
         for conflict in _stale_first(opened):
@@ -161,7 +168,7 @@ class Reuse:
         self._open.clear()
 
     def _before(self, old: Lifetime, pool: BlockPool, access: RawAccess) -> list[Conflict]:
-        """The writes of newer buffers that the walk met before an access of an older one."""
+        """Returns the writes of newer buffers that the walk met before this access of an older one, as conflicts."""
         stream = access[BY_STREAM]
         found = []
         for new in self._recent:
@@ -172,7 +179,7 @@ class Reuse:
         return _stale_first(found)
 
     def _keep(self, pool: BlockPool, life: Lifetime, access: RawAccess) -> None:
-        """Keep an access for comparison with later buffers of the pool."""
+        """Keeps an access for comparison with later buffers of the pool."""
         stream = access[BY_STREAM]
         if stream in life.marks or not stream.actor:
             return
@@ -187,7 +194,9 @@ class Reuse:
             self._prune()
 
     def _prune(self) -> None:
-        """Forget accesses that all streams know: all later ops come after them."""
+        """Forgets accesses that happened before the present points of all streams, because all later ops
+        follow them.
+        """
         assert self._host is not None
         streams = self._host.streams.values()
         self._kept = 0
@@ -200,7 +209,7 @@ class Reuse:
         self._most = max(MANY, 2 * self._kept)
 
     def _look(self, new: Lifetime, pool: BlockPool, write: RawAccess, clock: Clock) -> None:
-        """Compare a write with the kept accesses of older buffers."""
+        """Compares a write with the kept accesses of older buffers."""
         stream, after = write[BY_STREAM], new.after
         knows = stream.clocks.knows
         for on, left in pool.left.items():
@@ -209,12 +218,12 @@ class Reuse:
             for index in range(len(left) - 1, -1, -1):
                 position, end, access, old = left[index]
                 if knows(clock, on.actor, position):
-                    break  # and so are the earlier ones
+                    break  # the earlier ones happened before as well
                 if end <= after and self._decide(Conflict(old, access, new, write, False)):
                     del left[index]
 
     def _decide(self, conflict: Conflict) -> bool:
-        """Whether this access needs no further comparison: it is a finding, or a mark covers it."""
+        """Returns whether this access needs no further comparison: it is a conflict, or a mark covers it."""
         old, access = conflict.old, conflict.access
         if any(mark.clock is None for mark in old.marks.values()):
             self._open.append(conflict)
@@ -227,7 +236,7 @@ class Reuse:
         return False
 
     def _covers(self, old: Lifetime, access: RawAccess) -> bool:
-        """Whether the marks of its buffer cover an access."""
+        """Returns whether the marks of its buffer cover an access."""
         stream, position = access[BY_STREAM], access[BY_POSITION]
         return stream in old.marks or any(
             mark.clock is not None and stream.clocks.knows(mark.clock, stream.actor, position)
@@ -235,7 +244,7 @@ class Reuse:
         )
 
     def _may(self, conflict: Conflict) -> bool:
-        """Whether the memory can have come back before the program took the newer buffer, by marks that are all set."""
+        """Returns whether the memory may have returned before the newer buffer was allocated. All marks are reached."""
         host, marks, clocks = self._host, conflict.old.marks.values(), conflict.access[BY_STREAM].clocks
         if host is None or not marks:
             return True
@@ -251,5 +260,5 @@ def _stale_first(conflicts: list[Conflict]) -> list[Conflict]:
 
 
 def _unknown(streams: Sequence[StreamPoint], actor: int, entry: tuple[int, int, RawAccess, Lifetime]) -> bool:
-    """Whether one of the streams does not come after the access of an entry."""
+    """Returns whether the access of an entry has not happened before the present point of one of these streams."""
     return not all(stream.clocks.knows(stream.clock, actor, entry[0]) for stream in streams)

@@ -1,19 +1,19 @@
-"""Shadow memory: the last accesses of each piece of a buffer, for comparison with each new access.
+"""Shadow: compares each access to a buffer with the last earlier accesses of the same elements.
 
-A buffer is cut into *cells* at each boundary of an access. A cell keeps the accesses that no later write came after. It
-may forget accesses before a write: an op that does not know a forgotten access does not know the write either. So the
-check finds each unordered access in a pair with some other access, though not with every one.
+A buffer is divided into *cells*, which are ranges of elements that ops always accessed as a whole. A cell keeps the
+accesses that no later write follows. It may forget an access that happened before a write. If a later op is unordered
+with the forgotten access, it is unordered with the write too. So the check finds each unordered access in a pair with
+some other access, though not with every one.
 
     stream:   main                    side
               write x[0:8]            read x[4:8]             <- not ordered: two cells, and the second has raced
 
-This module treats buffers separately. `reuse` handles buffers that share memory: it gets the last access of each buffer
-on each stream, and its first write.
+This module treats each buffer separately. It passes the last access of each buffer on each stream, and its first
+writes, to `reuse`, which handles buffers that share memory. `race` and `stale` make findings of the results
+(`Memory.pairs`, `Memory.stale`, `Memory.versions`).
 
-The results (`Memory.pairs`, `Memory.stale`, `Memory.versions`) are raw; `race` and `stale` make findings of them.
-
-Prior art: FastTrack's shadow words. The CUDA sanitizer keeps one entry for each data pointer and forgets it at free, so
-it misses views and reuse.
+Prior art: FastTrack's shadow words. PyTorch's CUDA sanitizer keeps one entry for each data pointer and forgets it at
+the free, so it finds neither views nor reuse.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from dpsim.contract.world import Run, World
 
 
 class Pair(NamedTuple):
-    """Two accesses of one piece of memory, in the order of issue. Neither happened before the other."""
+    """Two unordered accesses of one memory range, in the order of issue."""
 
     rank: int
     first: Access
@@ -49,17 +49,18 @@ class Pair(NamedTuple):
 
 
 class Stale(NamedTuple):
-    """An access that is ordered, but too late or too early. If it is too late, `over` is the earlier write of a newer
-    buffer there.
+    """An ordered access without the expected contents.
+
+    `over` is the write of a newer buffer that happened before it; None if no write at all did.
     """
 
     rank: int
     access: Access
-    over: Access | None  # None: no write came before
+    over: Access | None
 
 
 class Version(NamedTuple):
-    """A read that expects another version than the write before it left."""
+    """A read that expects another tag than the write before it left."""
 
     rank: int
     read: Access
@@ -67,7 +68,7 @@ class Version(NamedTuple):
 
 
 class BuffersByNumber(dict[int, Lifetime]):
-    """The buffers of a rank by number; a missing one is new."""
+    """The buffers of a rank by number. A missing number becomes a new buffer."""
 
     def __missing__(self, buffer: int) -> Lifetime:
         life = self[buffer] = Lifetime(buffer)
@@ -75,21 +76,21 @@ class BuffersByNumber(dict[int, Lifetime]):
 
 
 class Memory:
-    """The memory of all ranks while a `Walk` goes over a run."""
+    """The memory of all ranks. A `Walk` over a run reports every access to it."""
 
     def __init__(self, ranks: int) -> None:
         self.pairs: list[Pair] = []
         self.stale: list[Stale] = []
         self.versions: list[Version] = []
         self.unsure = False
-        """Whether the result is only certain if hosts are actors."""
+        """Whether the result is certain only if the walk has hosts among its actors."""
         self._lives = [BuffersByNumber() for _ in range(ranks)]
-        self._over: list[list[int]] = [[] for _ in range(ranks)]  # freed buffers that may still be in use
+        self._over: list[list[int]] = [[] for _ in range(ranks)]  # freed buffers that ops may still access
         self._reuse = [Reuse() for _ in range(ranks)]
 
     @staticmethod
     def of(world: World, run: Run) -> Memory:
-        """Judges all accesses of a run. Releases the intermediate state, because it is large."""
+        """Returns the results for all accesses of a run, without the intermediate state, which is large."""
         memory = Memory(len(run.journals))
         Walk(world, run, memory).go()
         memory.close()
@@ -116,7 +117,7 @@ class Memory:
                     self._reuse[stream.rank].late(life, access)
                 if how == "read":
                     for cell in cells:
-                        readers = cell.reads  # mostly no other stream was here, or this stream has read it already
+                        readers = cell.reads  # mostly none, or this stream alone
                         if not cell.raced:
                             if readers:
                                 for index, reader in enumerate(readers):
@@ -154,7 +155,7 @@ class Memory:
                     else:
                         self._write(cell, access)
                         news = True
-                if news and len(cells) > 1:  # otherwise its own views cut it, and will cut it again
+                if news and len(cells) > 1:  # otherwise views of this stream split it, and will split it again
                     self._merge(life, ref, cells)
 
     def placed(self, host: HostPoint, raw: RawRecord) -> None:
@@ -174,7 +175,7 @@ class Memory:
         self._settle(host)
 
     def close(self) -> None:
-        """The walk is over."""
+        """Handles the end of the walk."""
         for rank, reuse in enumerate(self._reuse):
             reuse.close()
             self.unsure |= reuse.unsure
@@ -186,7 +187,7 @@ class Memory:
         self._lives, self._over, self._reuse = [], [], []
 
     def _settle(self, host: HostPoint) -> None:
-        """Forget freed buffers, if all issued ops have fired."""
+        """Forgets freed buffers if all issued ops have executed."""
         if host.idle():
             self._reuse[host.rank].settled()
             over, lives = self._over[host.rank], self._lives[host.rank]
@@ -195,7 +196,7 @@ class Memory:
             over.clear()
 
     def _tagged(self, life: Lifetime, ref: Ref, access: RawAccess, cells: list[Cell]) -> None:
-        """An access by a ref with a tag, or without elements."""
+        """Handles an access that has a tag, or has no elements."""
         if not cells:
             return
         stream, access = access[BY_STREAM], (*access, *ref[3:])
@@ -213,13 +214,13 @@ class Memory:
                     self._expect(cell.writes[0], access)
 
     def _find(self, life: Lifetime, ref: Ref) -> list[Cell]:
-        """The cells of elements. If these need a new bound, all earlier cells are invalid."""
+        """Returns the cells of some elements. If this splits a cell, all cells from earlier calls are invalid."""
         _, first, end, *_ = ref
         spans, segment = life.spans, life.segment
         cells = spans.get(ref[:3])
         if first >= end or cells is not None:
             return cells or []
-        if not spans and segment is None:  # most accesses touch a whole buffer
+        if not spans and segment is None:  # most accesses are to a whole buffer
             cells = [Cell()]
         else:
             if segment is None:
@@ -233,8 +234,8 @@ class Memory:
         return cells
 
     def _merge(self, life: Lifetime, ref: Ref, cells: list[Cell]) -> None:
-        """Merge cells that a write covered as a whole, so that they have equal contents. Otherwise the bounds of every
-        view would remain.
+        """Merges cells that one write covered, so that they have equal contents. Otherwise each view would leave its
+        bounds.
         """
         one = cells[0]
         for cell in cells:
@@ -245,7 +246,7 @@ class Memory:
         life.spans.clear()
 
     def _read(self, cell: Cell, access: RawAccess) -> bool:
-        """Whether it comes after all writes."""
+        """Handles a read of a cell. Returns whether all writes happened before it."""
         stream = access[BY_STREAM]
         before = True
         for write in cell.writes:
@@ -268,7 +269,7 @@ class Memory:
         cell.writes.append(access)
 
     def _expect(self, write: RawAccess, read: RawAccess) -> None:
-        """Compare the version that a read expects with the version that the write before it left."""
+        """Compares the tag that a read expects with the tag that the write before it left."""
         wrote, access = Access(*write), Access(*read)
         if wrote.tag is not access.tag and wrote.tag != access.tag:
             self.versions.append(Version(read[BY_STREAM].rank, access, wrote))
@@ -277,7 +278,7 @@ class Memory:
         self.stale.append(Stale(access[BY_STREAM].rank, Access(*access), Access(*over) if over else None))
 
     def _ordered(self, old: RawAccess, new: RawAccess) -> bool:
-        """Whether `old`, which the walk met first, happened before `new`; records a pair if it did not."""
+        """Returns whether `old`, which the walk met first, happened before `new`. Records a pair if it did not."""
         was, stream = old[BY_STREAM], new[BY_STREAM]
         if was is stream or stream.clocks.knows(stream.clock, was.actor, old[BY_POSITION]):
             return True

@@ -1,15 +1,17 @@
-"""Touches: the last accesses to the memory of a rank, and whether a new access certainly comes after them.
+"""Touches: keeps the last accesses to a rank's memory for `own_order`, and tests if a new access certainly follows
+them.
 
-A point of a rank's own order is (clock, stream, position): behind the op of a stream at a position, where `clock` was
-known. A clock has a number for each stream of the *rank*: the position up to which all ops of that stream happened
-before. Clocks never change, except for zeros at their ends when the rank uses a new stream.
+The test uses only the order that the rank creates by itself. A point of this order is (clock, stream, position): it
+follows the op at `position` of a stream, where `clock` was known. A clock is a list with one number for each stream of
+the *rank*. All ops of a stream up to this number happened before. A clock changes only when the rank uses a new stream,
+which appends a zero.
 
     memory = Touches()
     side = memory.stream("side")            # behind all that the host knows
     memory.touch(side, reads, writes)       # False: it may have no order with an earlier access
 
-A cell keeps its last accesses as one op per stream, and not as clocks. These are the last write, and the later reads
-without an order.
+A cell is a range of elements. It keeps its last write, and the later reads that are unordered with each other. It
+stores each as a stream and a position and not as a clock.
 
 Prior art: FastTrack's epochs (Flanagan and Freund, PLDI 2009).
 """
@@ -37,7 +39,9 @@ Clock: TypeAlias = list[int]
 Point: TypeAlias = tuple[Clock, int, int]
 
 Cell: TypeAlias = list[Any]
-"""The last accesses of some elements of a buffer; the fields stand at the positions below. No writer or reader: -1."""
+"""The last accesses of some elements of a buffer. The constants below are its indexes. -1 stands for no writer or
+reader.
+"""
 
 LIFE: Final = 0
 WRITER: Final = 1
@@ -48,13 +52,13 @@ READ: Final = 5
 OTHERS: Final = 6
 
 FEW: Final = 8
-"""The largest number of cells that one write leaves separate. It merges more, because otherwise the cells of every view
-would remain.
+"""The largest number of cells that one write leaves separate. It merges more, so that views do not leave
+their bounds.
 """
 
 
 class StreamNow:
-    """A stream at its present point. `seen`: the knowledge of the host when it last put an op there."""
+    """A stream at its present point. `seen` is the clock of the host when it last issued an op on this stream."""
 
     __slots__ = ("clock", "number", "position", "seen")
 
@@ -66,10 +70,10 @@ class StreamNow:
 
 
 class Life:
-    """A buffer from its alloc to its free. Elements from `bounds[i]` on lie in `cells[i]`; the last bound is the end.
+    """A buffer from its alloc to its free. `cells[i]` has the elements from `bounds[i]` on; the last bound is the end.
 
-    `behind`: for each stream, the position that the writes of this buffer have to come after. `writers`: the streams
-    whose writes do.
+    `behind`: for each stream, the position that writes of this buffer must come after. `writers`: the streams whose
+    writes do.
     """
 
     __slots__ = ("behind", "bounds", "cells", "pool", "refs", "used", "writers")
@@ -84,7 +88,7 @@ class Life:
 
 
 def join(own: Clock, point: Point) -> Clock:
-    """A clock with the additional knowledge of a point."""
+    """Returns a clock that also contains a point."""
     known, number, position = point
     joined = own[:]
     for other, upto in enumerate(known):
@@ -103,14 +107,14 @@ class Touches:
         self.streams: dict[str, StreamNow] = {}
         self.lives: dict[int, Life] = {}
         self.cells: dict[Ref, list[Cell]] = {}
-        self.left: dict[tuple[str, bool], Clock] = {}  # by pool: the last uses of freed buffers, by stream
+        self.left: dict[tuple[str, bool], Clock] = {}  # by pool: the last access of freed buffers on each stream
 
     def learn(self, point: Point) -> None:
-        """The host learns of a point."""
+        """Adds a point to the clock of the host."""
         self.host = join(self.host, point)
 
     def stream(self, name: str) -> StreamNow:
-        """The stream, at a point behind all that the host knows."""
+        """Returns the stream, at a point after all that the host knows."""
         stream = self.streams.get(name)
         if stream is None:
             stream = StreamNow(len(self.streams))
@@ -124,7 +128,7 @@ class Touches:
         return stream
 
     def touch(self, stream: StreamNow, reads: Refs, writes: Refs) -> bool:
-        """One more op of a stream; False if it may have no order with an earlier access."""
+        """Adds an op to a stream. Returns False if the op may be unordered with an earlier access."""
         number, clock, known = stream.number, stream.clock, self.cells
         stream.position = position = stream.position + 1
         for ref in reads:
@@ -158,7 +162,7 @@ class Touches:
                     if writer >= 0 and clock[writer] < cell[WROTE]:
                         return False
                     life = cell[LIFE]
-                    if number not in life.writers:  # the knowledge of a stream only grows: later writes come after, too
+                    if number not in life.writers:  # clocks only grow, so later writes come after as well
                         for other, upto in enumerate(life.behind):
                             if other != number and clock[other] < upto:
                                 return False
@@ -181,7 +185,7 @@ class Touches:
         return True
 
     def find(self, ref: Ref) -> list[Cell] | None:
-        """The cells of elements; None if the buffer has no such elements."""
+        """Returns the cells of some elements; None if the buffer has no such elements."""
         buffer, first, end = ref[:3]
         if first >= end:
             return []
@@ -191,7 +195,7 @@ class Touches:
         whole = buffer, first, end
         cells = self.cells.get(whole)
         if cells is None:
-            if not first and len(life.bounds) == 2 and end == life.bounds[1]:  # most accesses use a whole buffer
+            if not first and len(life.bounds) == 2 and end == life.bounds[1]:  # most accesses are to a whole buffer
                 cells = [life.cells[0]]
             else:
                 bounds = len(life.bounds)
@@ -204,14 +208,14 @@ class Touches:
         return cells
 
     def merge(self, ref: Ref) -> None:
-        """Merge cells that one write covered."""
+        """Merges cells that one write covered."""
         life = self.lives[ref[0]]
         low, high = bisect_left(life.bounds, ref[1]), bisect_left(life.bounds, ref[2])
         del life.bounds[low + 1 : high], life.cells[low + 1 : high]
         self.forget(life)
 
     def forget(self, life: Life) -> None:
-        """Its cells have changed."""
+        """Drops the cached cells of a buffer, because its bounds have changed."""
         for ref in life.refs:
             del self.cells[ref]
         life.refs.clear()
@@ -223,8 +227,9 @@ class Touches:
         self.lives[raw[BUFFER]] = Life(pool, self.left.get(pool, []) if pool else [], raw[ALLOC_COUNT])
 
     def free(self, raw: RawRecord) -> bool:
-        """Later buffers of the pool have to come after the last accesses. Excluded are accesses that are over when the
-        streams of record_stream reach their present ends.
+        """Handles a free: later buffers of the pool must come after its last accesses.
+
+        Accesses that happened before the present ends of the streams named by record_stream are exempt.
         """
         life = self.lives.pop(raw[BUFFER], None)
         if life is None:
@@ -246,7 +251,7 @@ class Touches:
         return True
 
     def use(self, raw: RawRecord) -> bool:
-        """The stream of this record uses the memory of its buffer, too."""
+        """Notes that another stream uses a buffer (record_stream). Returns False for an unknown buffer."""
         life = self.lives.get(raw[BUFFER])
         if life is not None:
             life.used.append(raw[STREAM])
@@ -254,7 +259,7 @@ class Touches:
 
 
 def _over(number: int, position: int, ends: list[StreamNow]) -> bool:
-    """Whether an op of a stream is over when some streams reach their present points."""
+    """Returns whether an op of a stream happened before the present point of one of these streams."""
     return any(end.number == number or end.clock[number] >= position for end in ends)
 
 
@@ -263,7 +268,7 @@ def _tagged(cell: Cell, tag: Any) -> bool:
 
 
 def _cut(life: Life, at: int) -> int:
-    """Make `at` a bound; the answer is its index."""
+    """Makes `at` a bound, and returns its index."""
     index = bisect_left(life.bounds, at)
     if life.bounds[index] != at:
         life.bounds.insert(index, at)

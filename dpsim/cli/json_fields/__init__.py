@@ -1,13 +1,14 @@
-"""The keys of each object that `--json` prints, with their values and meanings: for docs/json.md.
+"""The keys of each object that `--json` prints, with the types of their values and their meanings. docs/json.md lists
+them.
 
-field.py    a key, and the keys that several objects share
-runs.py     the objects of `run`, `explore` and `replay`
-files.py    those of `compare` and `explain`
-names.py    those of `list`, `show` and `museum`
-nights.py   those of `campaign`, and the key of `--coverage`
-objects.py  all of them, by command
+    field.py    the class of a key, and the keys of several objects
+    runs.py     the objects of `run`, `explore` and `replay`
+    files.py    the objects of `compare` and `explain`
+    names.py    the objects of `list`, `show` and `museum`
+    nights.py   the objects of `campaign`, and the key of `--coverage`
+    objects.py  all objects, by command
 
-`findings[].class` is the key `class` of each object in the list `findings`. `figures.*` is each key of the object
-`figures`, which a program names. A test compares these keys with the objects of commands. Each object also has
-`schema_version`. Commands of other packages describe their objects there.
+`findings[].class` means the key `class` of each object in the list `findings`. `figures.*` means any key of the object
+`figures`, because the program chooses its names. Each object also has the key `schema_version`. A test compares this
+list with the objects that commands print. Commands of other packages describe their objects in those packages.
 """

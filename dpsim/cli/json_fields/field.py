@@ -1,4 +1,4 @@
-"""A key of an object, and the keys that several objects share."""
+"""The class of a key of a JSON object, and the keys of several objects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class JsonField(NamedTuple):
-    """A key, with the type of its value. `or null`: there may be nothing to say."""
+    """A key with the type of its value and its meaning. The type ends with "or null" if there may be no value."""
 
     key: str
     value: str
@@ -15,7 +15,7 @@ class JsonField(NamedTuple):
 
 
 def below(key: str, fields: Iterable[JsonField]) -> tuple[JsonField, ...]:
-    """The fields of an object that is the value of a key.
+    """Returns the fields of an object that is the value of `key`, with `key` as prefix.
 
     >>> below("a[]", [JsonField("b", "text", "")])[0].key
     'a[].b'

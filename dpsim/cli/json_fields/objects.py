@@ -1,4 +1,4 @@
-"""The objects by command."""
+"""The JSON objects of all commands."""
 
 from dpsim.cli.json_fields.field import JsonField
 from dpsim.cli.json_fields.files import COMPARE, EXPLAIN
@@ -27,4 +27,4 @@ OBJECTS = {
     "dpsim campaign report": REPORT,
     "any command that ends with 2 or 3 without a result": ERROR,
 }
-"""By command, the fields of its object."""
+"""Maps a command to the fields of its object."""

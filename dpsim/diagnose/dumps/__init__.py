@@ -1,27 +1,28 @@
-"""The explanation of a hung job from the dumps of torch's flight recorders.
+"""Dumps: explains a hung torch job by the dumps of torch's flight recorders, one for each rank.
 
-A dump has a rank's last calls on groups: operation, sizes, types, the lines that led there, and whether each is over.
-It has no steps, no roots and no decisions. So other evidence counts than in a journal of dpsim.
+A flight recorder keeps a rank's last calls in a ring buffer. For each call, a dump contains the operation, sizes,
+types, the source lines, and whether the call is over. It has no steps, no roots and no decisions. So this package uses
+other evidence than the checks, which read journals of dpsim.
 
-beginning.py     whether a file is a dump
-plain_pickle.py  a pickle of a stranger: plain data, or an error
-entries.py       the entries of a recorder, as calls
-reading.py       a folder of dumps: files, ranks, recorders
-job.py           groups and lines of transfers, with the calls of their members
-pace.py          whether the job still moved
-partings.py      the first different calls that met
-standings.py     the calls in which ranks stand, and the ranks that they wait for
-usual.py         the usual order of calls in all ranks, and departures from it
-alike.py         ranks that made the same calls so far, and the one that departs from them
-deciding.py      the culprit of different calls that met
-deciding_waits.py  the culprit of waits
-twins.py         a second pair of ranks, or a second group of a kind
-peers.py         a transfer with another peer than at its place before
-stacks.py        lines of threads, as Python's fault handler or py-spy writes them
-beside.py        other evidence: py-spy's stacks, logs, answers of NCCL's RAS
-hosts.py         the culprit by this other evidence
-explanation.py   outcome, class and culprit, as records
-judgement.py     outcome, class, culprit, and their evidence
-of_run.py        the same fields of a run of dpsim
-text.py          in ten lines, and as JSON
+beginning.py     recognizes a dump by its first bytes
+plain_pickle.py  reads a pickle from an unknown source safely
+entries.py       turns the entries of a recorder into calls
+reading.py       reads a folder of dumps
+job.py           combines the dumps into groups and transfers between ranks
+pace.py          decides whether the job still moved when it was dumped
+partings.py      finds the first calls that paired up although they differ
+standings.py     the calls in which ranks are blocked, and the ranks that they wait for
+usual.py         the usual order of calls on all ranks, and departures from it
+alike.py         finds the one rank that departs from ranks with the same calls so far
+deciding.py      decides the culprit if calls differ
+deciding_waits.py  decides the culprit if all calls agree and ranks wait
+twins.py         compares a pair of ranks or a group with a second one that does the same
+peers.py         finds a transfer whose peer is not the usual one of its source line
+stacks.py        reads stacks of threads, as Python's fault handler or py-spy writes them
+beside.py        reads other evidence: py-spy's stacks, logs, answers of NCCL's RAS
+hosts.py         decides the culprit by this other evidence
+explanation.py   defines the result: outcome, class, culprit and evidence
+judgement.py     judges a job with all of these modules
+of_run.py        gives the same result for a run of dpsim
+text.py          prints the result in ten lines, or as JSON
 """

@@ -1,15 +1,15 @@
-"""Alike: ranks that made the same calls so far, and the one that departs from them.
+"""Alike: finds the one rank whose calls differ from those of all ranks that made the same calls so far.
 
     ranks 0, 1, 3   all_reduce on tp   all_reduce on world   all_gather on dp   all_reduce on tp   all_reduce on world
     rank 2          all_reduce on tp   all_reduce on world   all_gather on dp   all_reduce on world
                                                                                  ->  rank 2 left out all_reduce on tp
 
-Ranks of one program make equal calls, each in its own groups. So even a group of two, which has no majority by itself,
-has one here. This module compares calls by place, operation and kind of group. If a ring has lost calls, all lists
-begin at a call that all made.
+The ranks of one program make equal calls, each in its own groups. A group of two has no majority by itself, but all
+ranks together have one. This module compares calls by source line, operation and kind of group. If a ring buffer has
+overwritten calls, all lists begin at a call that every rank made.
 
-Ranks of different roles differ in their first step. So the rank and most others have to be alike beyond that step: the
-call of the others has to occur earlier, too.
+Ranks with different roles differ as early as in their first step, and this is no mistake. So the others' call must have
+occurred earlier on the differing rank, too.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from dpsim.diagnose.dumps.job import DumpedJob
 from dpsim.diagnose.dumps.usual import Usual, UsualCall
 
 FEWEST = 3
-"""The smallest number of alike ranks, without the one that departs."""
+"""The smallest number of other ranks that must agree."""
 
 COMPANIONS = COHORT
-"""The number of ranks with equal histories that make a call sound."""
+"""The number of other ranks with equal histories that confirm a call."""
 
 
 class OddRank(NamedTuple):
-    """A rank that departs from others. `at`: the index of its call. `theirs`: the call of the others. `more`: without
-    its own call it equals them; otherwise it left out theirs.
+    """The rank that differs from all others.
+
+    `at` is the index of its call, and `theirs` the call of the others. `more`: it made one call too many; otherwise it
+    left out theirs.
     """
 
     rank: int
@@ -42,7 +44,7 @@ class OddRank(NamedTuple):
 
 
 def odd_rank(job: DumpedJob, usual: Usual) -> OddRank | None:
-    """The one rank that departs from the ranks which were like it."""
+    """Returns the one rank that differs from all others, or None."""
     begins = _begins(job)
     histories = {rank: usual.tokens[rank][begin:] for rank, begin in begins.items()}
     if len(histories) <= FEWEST:
@@ -63,7 +65,7 @@ def odd_rank(job: DumpedJob, usual: Usual) -> OddRank | None:
 
 
 def companions(job: DumpedJob, usual: Usual, rank: int, call: RecordedCall) -> list[int]:
-    """The other ranks that made the same calls as this one, up to this call and with it."""
+    """Returns the other ranks that made the same calls as this one, up to and including `call`."""
     begins = _begins(job)
     if rank not in begins:
         return []
@@ -78,7 +80,7 @@ def companions(job: DumpedJob, usual: Usual, rank: int, call: RecordedCall) -> l
 
 
 def _begins(job: DumpedJob) -> dict[int, int]:
-    """For each rank, the index of a call that all of them made; 0 if no ring has lost calls."""
+    """Returns, by rank, the index of a call that all ranks made; 0 if no ring buffer has lost calls."""
     if not any(dump.wrapped for dump in job.dumps.values()):
         return dict.fromkeys(job.calls, 0)
     group = max(job.groups.values(), key=lambda one: len(one.calls))

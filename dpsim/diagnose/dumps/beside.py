@@ -1,11 +1,12 @@
-"""Other evidence beside the dumps of a job: stacks, logs, and the status of communicators from NCCL.
+"""Beside: reads other evidence that lies beside the dumps: stacks, logs, and the status of communicators from NCCL.
 
     rank_2.pyspy        what `py-spy dump --pid PID` printed of rank 2
     rank_2.log          what rank 2 printed; its last exception counts
     ras.txt             what NCCL's RAS answers: echo verbose status | nc localhost 28028
 
-All of this evidence is optional. The reader ignores a file without useful content. RAS counts the operations that ranks
-have launched, by their positions in a communicator. (NCCL user guide, "RAS"; layouts of 2.24 to 2.32.)
+All of these files are optional, and the reader ignores a file that it does not understand. RAS is NCCL's status
+service. It reports how many operations each rank has launched on a communicator. (NCCL user guide, "RAS"; layouts of
+2.24 to 2.32.)
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from dpsim.contract.words import ranks_text, short
+from dpsim.contract.words import middle_cut, ranks_text
 from dpsim.diagnose.dumps.entries import CallPlace
 from dpsim.diagnose.dumps.stacks import read_stacks
 
 LARGEST = 1 << 20
-"""Bytes of a log, from its end, and of an answer of RAS, from its beginning."""
+"""The number of bytes that are read: the last ones of a log, the first ones of an answer of RAS."""
 
 _OF_RANK = re.compile(r"(?:.*[^0-9])?(\d{1,9})\.(pyspy|log|err)")
 _RAS = re.compile(r"(?:.*[^a-z])?(?:nccl)?ras(?:[^a-z].*)?\.(?:txt|log)", re.IGNORECASE)
@@ -33,8 +34,10 @@ _DEAD = re.compile(r"^\s*(Process \d{1,9} on node \S{1,80} managing GPU\w* [\d,]
 
 
 class Beside(NamedTuple):
-    """`standing`: by rank, the position of its program. `ends`: the last exception of its log. `ras`: the lines of RAS.
-    `behind`: ranks that have launched fewer operations than most.
+    """Evidence beside the dumps.
+
+    `standing`: by rank, where its program is blocked. `ends`: by rank, the last exception of its log. `ras`: lines from
+    RAS. `behind`: the ranks that have launched fewer operations than most.
     """
 
     standing: dict[int, CallPlace]
@@ -47,7 +50,7 @@ NOTHING = Beside({}, {}, (), ())
 
 
 def read_beside(folders: Iterable[Path]) -> Beside:
-    """The other evidence in the folders of the dumps."""
+    """Returns the other evidence in the folders of the dumps."""
     standing: dict[int, CallPlace] = {}
     ends: dict[int, str] = {}
     ras: tuple[str, ...] = ()
@@ -63,12 +66,12 @@ def read_beside(folders: Iterable[Path]) -> Beside:
         elif of_rank:
             found = _EXCEPTION.findall(_text(file, from_end=True))
             if found:
-                ends[int(of_rank[1])] = short(found[-1], 160)
+                ends[int(of_rank[1])] = middle_cut(found[-1], 160)
     return Beside(standing, ends, ras, behind)
 
 
 def said_by_ras(text: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """An answer of RAS in a few lines, and the ranks that are behind."""
+    """Returns an answer of RAS in a few lines, and the ranks that are behind."""
     counts: dict[int, int] = {}
     ranks: dict[int, list[int]] = {}
     of = -1

@@ -1,10 +1,10 @@
-"""Deciding on differences: the culprit of different calls that met, and the evidence.
+"""Deciding: names the culprit of calls that paired up although they differ, with the evidence.
 
     rank 0 called broadcast where three ranks called all_reduce        ->  rank 0, by majority
     two ranks, and hidden occurs once, and twice elsewhere             ->  this rank left it out
     two ranks, and one sends int64, and int32 elsewhere                ->  that one
 
-Each decision has a ground. Without a ground it has suspects.
+Every culprit has evidence in the result. Without evidence, the result only lists the ranks in question.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ DEAD, ORDER, UNKNOWN = "HANG:COLLECTIVE:DEAD_RANK", "HANG:COLLECTIVE:ORDER_ACROS
 
 
 class Decided(NamedTuple):
-    """`ranks`: the culprits; without any, `suspects` are in question. `call`: one of theirs, or that of a peer."""
+    """The result of a decision.
+
+    `ranks` are the culprits. If there are none, one of `suspects` is the culprit. `call` is a call of the culprit, or
+    that of a peer.
+    """
 
     klass: str
     ranks: tuple[int, ...]
@@ -38,7 +42,7 @@ class Decided(NamedTuple):
 
 
 def decide_parting(job: DumpedJob, usual: Usual, parting: CallParting) -> Decided:
-    """The culprit of a difference."""
+    """Returns the culprit of a difference between calls."""
     if parting.odd:
         return _by_majority(job, usual, parting)
     by_habit = by_habit_at(job, usual, parting.group, parting.calls)
@@ -80,7 +84,7 @@ def _by_majority(job: DumpedJob, usual: Usual, parting: CallParting) -> Decided:
 def _shifted(
     job: DumpedJob, parting: CallParting, odd: int, mine: RecordedCall, theirs: RecordedCall
 ) -> tuple[str, str]:
-    """The class, and the act of the odd rank: it left a call out, made one too many, or made a different call."""
+    """Returns the class, and what the odd rank did: it left out a call, made one too many, or made another call."""
     other = next(rank for rank in parting.calls if rank not in parting.odd)
     own, those = ([of_call(one) for one in job.groups[parting.group].calls[rank]] for rank in (odd, other))
     first = job.groups[parting.group].calls
@@ -101,7 +105,7 @@ def _alike(one: Sequence[object], other: Sequence[object]) -> int:
 
 
 def by_habit_at(job: DumpedJob, usual: Usual, group: str, at: Mapping[int, RecordedCall]) -> Departure | None:
-    """The departure of one of these ranks from the usual order, before its call and on a group of this kind."""
+    """Returns the departure from the usual order of the one rank that has any, before its call and in such a group."""
     kind = job.groups[group].kind
     found = {}
     for rank, call in at.items():
@@ -113,7 +117,7 @@ def by_habit_at(job: DumpedJob, usual: Usual, group: str, at: Mapping[int, Recor
 
 
 def only(departures: Mapping[int, list[Departure]]) -> Departure | None:
-    """The last departure of the only rank with departures."""
+    """Returns the last departure of the only rank with departures, or None."""
     own = [some for some in departures.values() if some]
     return own[0][-1] if len(own) == 1 else None
 
@@ -123,6 +127,7 @@ def _index(job: DumpedJob, rank: int, call: RecordedCall) -> int:
 
 
 def departed(job: DumpedJob, departure: Departure, calls: Mapping[int, RecordedCall], klass: str) -> Decided:
+    """Returns the decision against a rank that departed from the usual order."""
     rank = departure.rank
     own = job.calls[rank]
     here = own[min(departure.at, len(own) - 1)]
@@ -134,8 +139,10 @@ def departed(job: DumpedJob, departure: Departure, calls: Mapping[int, RecordedC
 
 
 def _by_own_calls(job: DumpedJob, usual: Usual, parting: CallParting) -> Decided | None:
-    """The side whose call differs from others at its place, after an equal call or in general, while its peer's does
+    """Returns the decision against the side whose call differs from its other calls at this line, if its peer's does
     not.
+
+    A first try compares only calls that follow an equal call. A second one compares all.
     """
     for behind in (True, False):
         strange = {}
@@ -156,8 +163,10 @@ def _by_own_calls(job: DumpedJob, usual: Usual, parting: CallParting) -> Decided
 def _strange(
     job: DumpedJob, usual: Usual, rank: int, call: RecordedCall, behind: bool, peers: set[tuple[int | None, str]]
 ) -> str:
-    """The reason why a call is unlike others at its place, which would match `peers`; empty if it is not. `behind`:
-    only calls after an equal call count.
+    """Returns the reason why a call differs from the others at its line, which would match `peers`. Empty if it does
+    not.
+
+    `behind`: only calls that follow an equal call count.
     """
     at = _index(job, rank, call)
 

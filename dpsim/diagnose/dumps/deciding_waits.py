@@ -1,11 +1,11 @@
-"""Deciding on waits: the culprits of a wait, if all calls that met are equal, and the evidence.
+"""Deciding waits: names the culprit if ranks wait for each other and all calls that paired up are equal.
 
     rank 2 made five calls where its peers stand in the sixth          ->  rank 2 left it out (a minority of one)
     rank 3 stands in a seventh call, and its peers made six            ->  rank 3 made one too many
     rank 3 left no dump, and its peers wait                            ->  rank 3 is gone
 
-Two ranks have no majority. Then the culprit is the rank that departs from the usual order. Without one, this module
-names no rank.
+Two ranks have no majority. Then the culprit is the rank that departs from the usual order of calls. If neither or both
+do, this module names no rank.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpsim.diagnose.dumps.usual import Departure, Usual, lone
 
 
 def decide_waits(job: DumpedJob, usual: Usual, stands: Standings) -> Decided:
-    """The culprit of waits, if all calls that met are equal."""
+    """Returns the culprit of the waits, if all calls that paired up are equal."""
     if job.missing:
         return _dead(job, stands)
     stray = wrong_peer(job, stands)
@@ -39,7 +39,7 @@ def decide_waits(job: DumpedJob, usual: Usual, stands: Standings) -> Decided:
         decided = _minority(job, usual, stands, wait)
         if decided is not None:
             if by_habit is not None and decided.ranks != (by_habit.rank,):
-                break  # an absent rank may wait on its device, for a call that the other one left out
+                break  # an absent rank may wait on its device for a call that the other rank left out
             return decided
     for wait in _first_waits(stands)[:1]:
         decided = _of_cohort(job, usual, wait, {*job.calls}) or _beside_a_sound_call(job, usual, stands, wait)
@@ -58,7 +58,7 @@ def decide_waits(job: DumpedJob, usual: Usual, stands: Standings) -> Decided:
 
 
 def _of_habits(job: DumpedJob, usual: Usual, stands: Standings) -> Departure | None:
-    """The departure of the only rank with departures, among those that stand or are absent somewhere."""
+    """Returns the departure of the only waiting or missing rank that departs from the usual order, or None."""
     absent = (one for own in stands.waits.values() for wait in own for one in wait.absent)
     concerned = {*stands.waits, *stands.joined, *absent} & {*job.calls}
     return only(lone({rank: usual.departures(rank) for rank in sorted(concerned)}))
@@ -91,7 +91,7 @@ def _dead_class(wait: DumpWait) -> str:
 
 
 def _first_waits(stands: Standings) -> list[DumpWait]:
-    """A wait of each call. Those whose absent ranks do not wait come first."""
+    """Returns one wait for each call. Those whose absent ranks do not wait come first."""
     first: dict[tuple[str, int, str], DumpWait] = {}
     for own in stands.waits.values():
         for wait in own[:1]:
@@ -103,7 +103,7 @@ def _first_waits(stands: Standings) -> list[DumpWait]:
 
 
 def _minority(job: DumpedJob, usual: Usual, stands: Standings, wait: DumpWait) -> Decided | None:
-    """The minority among the ranks that made a call and those that did not."""
+    """Returns the decision against the minority: the ranks that made a call, or those that did not."""
     call, group = wait.call, job.groups[wait.call.group]
     absent = [rank for rank in wait.absent if rank in job.calls]
     came = [rank for rank in group.members if rank in job.calls and rank not in absent]
@@ -114,7 +114,7 @@ def _minority(job: DumpedJob, usual: Usual, stands: Standings, wait: DumpWait) -
         roots = [rank for rank in absent if rank in stands.roots] or absent
         stuck = [rank for rank in roots if rank in stands.waits]
         if any(rank in stands.held and rank not in stuck for rank in roots):
-            return None  # it stands in an operation that does not end, perhaps for a member that no dump lists
+            return None  # its own operation never ends, perhaps because a member is in no dump
         if stuck and (job.lines or not all(_alone_there_too(job, stands, rank) for rank in stuck)):
             return _of_cohort(
                 job, usual, wait, {*stuck, *(one for rank in stuck for one in stands.waits[rank][0].absent)}
@@ -132,9 +132,7 @@ def _minority(job: DumpedJob, usual: Usual, stands: Standings, wait: DumpWait) -
 
 
 def _alone_there_too(job: DumpedJob, stands: Standings, rank: int) -> bool:
-    """Whether a rank that its peers miss is also in the minority in the call in which it stands. With two ranks, it may
-    be either.
-    """
+    """Returns whether a rank that its peers miss is also in the minority in the call in which it is blocked itself."""
     own = stands.waits[rank][0]
     members = [one for one in job.groups[own.call.group].members if one in job.calls]
     absent = [one for one in own.absent if one in job.calls]
@@ -142,7 +140,7 @@ def _alone_there_too(job: DumpedJob, stands: Standings, rank: int) -> bool:
 
 
 def _of_cohort(job: DumpedJob, usual: Usual, wait: DumpWait, among: set[int]) -> Decided | None:
-    """The one of some ranks that departs from all ranks which made the same calls before."""
+    """Returns the decision against the one rank of `among` that differs from all ranks with the same calls so far."""
     odd = odd_rank(job, usual)
     if odd is None or odd.rank not in among:
         return None
@@ -154,7 +152,9 @@ def _of_cohort(job: DumpedJob, usual: Usual, wait: DumpWait, among: set[int]) ->
 
 
 def _beside_a_sound_call(job: DumpedJob, usual: Usual, stands: Standings, wait: DumpWait) -> Decided | None:
-    """The rank that did not make a call, while other ranks with the same calls so far made it, each in its group."""
+    """Returns the decision against a rank without a call, if other ranks with the waiting rank's history made this
+    call.
+    """
     roots = [rank for rank in wait.absent if rank in stands.roots and rank in job.calls and rank not in stands.held]
     same = [rank for rank in companions(job, usual, wait.rank, wait.call) if rank not in wait.absent]
     if len(roots) != 1 or len(same) < COMPANIONS or wait.call.shape.is_transfer:
@@ -166,7 +166,7 @@ def _beside_a_sound_call(job: DumpedJob, usual: Usual, stands: Standings, wait: 
 
 
 def _out_of_order(job: DumpedJob, stands: Standings, odd: OddRank) -> Decided:
-    """All members made all calls, in different orders."""
+    """Returns the decision if all members made all calls, but one rank in another order."""
     call = job.calls[odd.rank][odd.at]
     several = len({one.group for one in stands.joined.values()}) > 1
     said = f"rank {odd.rank} made {call.shape.op} #{call.seq} on {job.groups[call.group].name} out of the others' order"
@@ -175,8 +175,9 @@ def _out_of_order(job: DumpedJob, stands: Standings, odd: OddRank) -> Decided:
 
 
 def _at_first_calls(stands: Standings, rank: int, wait: DumpWait) -> bool:
-    """Whether a rank and those that wait for it stand in the first calls of two groups. Then their order is in doubt.
-    In later calls, a missing call is more likely.
+    """Returns whether a rank and its waiting peers are in the first calls of two groups.
+
+    Then the order of the groups is in doubt. In later calls, a missing call is more likely.
     """
     own = stands.waits[rank][0]
     return wait.rank in own.absent and own.call.seq == 1 == wait.call.seq
@@ -185,7 +186,7 @@ def _at_first_calls(stands: Standings, rank: int, wait: DumpWait) -> bool:
 def _by_habit_of_waits(
     job: DumpedJob, usual: Usual, wait: DumpWait, came: list[int], absent: list[int]
 ) -> Decided | None:
-    """The one of two sides that departs from the usual order."""
+    """Returns the decision against the one of two sides that departs from the usual order, or None."""
     group = wait.call.group
     last = {rank: job.calls[rank][-1] for rank in (*came, *absent) if job.calls.get(rank)}
     last[wait.rank] = wait.call
@@ -196,7 +197,7 @@ def _by_habit_of_waits(
 
 
 def _last_of(job: DumpedJob, ranks: Iterable[int]) -> list[str]:
-    """The last calls of ranks."""
+    """Returns lines about the last calls of ranks."""
     told = []
     for rank in list(ranks)[:2]:
         own = job.calls.get(rank)

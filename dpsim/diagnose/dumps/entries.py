@@ -1,17 +1,17 @@
-"""Entries of a flight recorder: each becomes a `RecordedCall`, or the reader says which field is wrong.
+"""Entries: turns each entry of a flight recorder into a `RecordedCall`, or reports which field is wrong.
 
     {"process_group": ["0", "default_pg"], "collective_seq_id": 6, "profiling_name": "nccl:all_reduce", ...}
     RecordedCall(group="nccl:0", seq=6, shape=Shape("all_reduce", ...), place=CallPlace("train.py:42", ...), ...)
 
-What the recorder's fields mean, as NCCL and gloo of torch 2.11 to 2.14 write them:
+How NCCL and gloo of torch 2.11 to 2.14 fill the recorder's fields:
 
-* `retired` says that a call is over. `state` may be wrong. It is "completed" for a host that is still
-  within the call of the library. With gloo it is always "scheduled".
+* `retired` is true if a call is over. `state` may be wrong: it is "completed" while the host is still inside the
+  library's call, and with gloo it is always "scheduled".
 * The calls of a coalesced group have no state. They are over if the entry that closes the group is.
-* In "send 0->1" and "recv 1<-0" the numbers are positions in the group.
-* Neither root nor reduction is recorded. Dumps in JSON have no stacks.
+* In "send 0->1" and "recv 1<-0", the numbers are positions in the group and not global ranks.
+* The recorder keeps neither root nor reduction. Dumps in JSON have no stacks.
 
-Entries with equal contents share their objects: a dump of a large job has a million entries.
+The dumps of a large job have a million entries, so entries with equal contents share their objects.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dpsim.contract.chain import Chain
-from dpsim.contract.words import BadInput, short
+from dpsim.contract.words import BadInput, middle_cut
 
 STATES = ("scheduled", "started", "completed")
 
 FRAMES = 100
-"""Frames of a stack that are looked at."""
+"""The largest number of stack frames that are read."""
 
 _TRANSFER = re.compile(r"(send|recv) (\d{1,9})(?:->|<-)(\d{1,9})")
 _OF_TORCH = re.compile(
@@ -36,12 +36,14 @@ _OF_TORCH = re.compile(
 
 
 class DumpError(BadInput):
-    """A dump cannot be used as it is."""
+    """The content of a dump is invalid."""
 
 
 class Shape(NamedTuple):
-    """What is called. `me`, `peer`: of a transfer, positions in the group. `dims`, `types`: of inputs and outputs.
-    `root`, `reduction`: -1 and "" in a dump, which keeps neither.
+    """The arguments of a call.
+
+    `me`, `peer`: the positions of a transfer's two ranks in the group. `dims`, `types`: of the inputs and the outputs.
+    `root` and `reduction` are -1 and "" in a dump, which keeps neither.
     """
 
     op: str
@@ -58,7 +60,9 @@ class Shape(NamedTuple):
 
 
 class CallPlace(NamedTuple):
-    """Where the user's program made a call: its line, and the functions that led there, the innermost first."""
+    """The source line at which the user's program made a call, and the functions that led there, the
+    innermost first.
+    """
 
     line: str
     chain: Chain
@@ -68,9 +72,11 @@ NOWHERE = CallPlace("", ())
 
 
 class RecordedCall(NamedTuple):
-    """A call of a rank. `group`: library and name of its group. `seq`: which collective of the group; of a transfer,
-    which transfer. `record`: which entry of the recorder. `created`, `ended`: in ns of the rank's clock, 0 if unknown.
-    `op_id`: counts also what no entry shows.
+    """A call of a rank.
+
+    `group`: library and name of its group. `seq`: the number of the collective, or of the transfer, in the group.
+    `record`: the number of the entry. `created`, `ended`: in ns of the rank's clock, 0 if unknown. `op_id` also counts
+    operations without an entry.
     """
 
     group: str
@@ -86,14 +92,14 @@ class RecordedCall(NamedTuple):
 
 
 class RecordedCalls(NamedTuple):
-    """The calls of a dump, in order, and the descriptions of their groups."""
+    """The calls of a dump in order, and the descriptions of their groups."""
 
     calls: list[RecordedCall]
     described: dict[str, str]
 
 
 class EntryReader:
-    """Reads the entries of many dumps; what they have in common is there once."""
+    """Reads the entries of many dumps. Equal contents share one object."""
 
     def __init__(self) -> None:
         self._shapes: dict[Any, tuple[str, Shape]] = {}
@@ -101,7 +107,7 @@ class EntryReader:
         self._names: dict[Any, str] = {}
 
     def read(self, entries: Any, name: str) -> RecordedCalls:
-        """The calls of a list of entries. `name`: the file. Raises DumpError that names the entry."""
+        """Returns the calls of a list of entries. `name` is the file. Raises a DumpError that names the entry."""
         if type(entries) is not list:
             raise DumpError(f"{name}: `entries` is {_kind(entries)}; expected a list")
         calls: list[RecordedCall] = []
@@ -111,9 +117,9 @@ class EntryReader:
             for entry in entries:
                 calls.append(self._call(entry, described, by_id))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            said = f"no {error}" if isinstance(error, KeyError) else f"{error}"
+            said = middle_cut(f"no {error}" if isinstance(error, KeyError) else error)
             raise DumpError(
-                f"{name}: entries[{len(calls)}]: {short(said)}; expected an entry as torch's flight recorder writes it"
+                f"{name}: entries[{len(calls)}]: {said}; expected an entry as torch's flight recorder writes it"
             ) from None
         calls.sort(key=lambda call: call.record)
         return RecordedCalls(_coalesced(calls), described)
@@ -149,7 +155,7 @@ class EntryReader:
         )
 
     def _shape(self, entry: Mapping[str, Any]) -> tuple[str, Shape]:
-        """The library and what is called."""
+        """Returns the library and the arguments of a call."""
         inputs, outputs = entry.get("input_sizes") or (), entry.get("output_sizes") or ()
         kinds, made = entry.get("input_dtypes") or (), entry.get("output_dtypes") or ()
         profiled = entry["profiling_name"]
@@ -170,7 +176,9 @@ class EntryReader:
         return self._shapes.setdefault(key, (library or "nccl", shape))
 
     def _place(self, frames: Any, by_id: dict[tuple[int, ...], CallPlace]) -> CallPlace:
-        """Where the user's program made the call. `by_id`: a pickle has equal frames once, as one object."""
+        """Returns where the user's program made the call. `by_id` works because a pickle stores equal frames as one
+        object.
+        """
         if not frames:
             return NOWHERE
         if type(frames) is not list:
@@ -188,18 +196,18 @@ class EntryReader:
             if not all(type(name) is str and type(file) is str and type(line) is int for name, file, line in key):
                 raise TypeError("`frames` have no name, filename and line")
             own = [frame for frame in key if not is_of_torch(frame[1])] or [*key]
-            chain = tuple((short(name, 60), f"{short(file, 160)}:{line}") for name, file, line in own)
+            chain = tuple((middle_cut(name, 60), f"{middle_cut(file, 160)}:{line}") for name, file, line in own)
             known = self._places[key] = CallPlace(chain[0][1], chain)
         return known
 
 
 def is_of_torch(file: str) -> bool:
-    """Whether a file is torch's own, or none."""
+    """Returns whether a file belongs to torch, or is no file."""
     return _OF_TORCH.search(file) is not None
 
 
 def _coalesced(calls: list[RecordedCall]) -> list[RecordedCall]:
-    """The calls; those of a coalesced group end with it, and the entry that closes it is left out if it has any."""
+    """Returns the calls. Those of a coalesced group end with the entry that closes it, and this entry is dropped."""
     if not any("coalesced" in call.shape.op for call in calls):
         return calls
     kept: list[RecordedCall] = []
@@ -220,7 +228,7 @@ def _coalesced(calls: list[RecordedCall]) -> list[RecordedCall]:
 
 
 def _number(entry: Mapping[str, Any], field: str, older: str = "") -> int:
-    """A field that is a whole number. `older`: its name in dumps of older versions."""
+    """Returns a field that is a whole number. `older` is its name in dumps of older versions."""
     value = entry[field] if field in entry or not older else entry[older]
     if type(value) is not int or abs(value) >= 1 << 63:
         raise TypeError(f"`{field}` is {_kind(value)}; expected a whole number")

@@ -1,4 +1,4 @@
-"""The explanation of a job: outcome, class, culprit, and their evidence.
+"""Explanation: the result of judging a job: outcome, class, culprit, and their evidence.
 
 Explanation("hang", "HANG:COLLECTIVE:MISSING_RANK", Suspect((2,), "default_pg", 6, "all_reduce", place), ...)
 """
@@ -10,14 +10,16 @@ from typing import Literal, NamedTuple, TypeAlias
 from dpsim.diagnose.dumps.entries import CallPlace
 
 Outcome: TypeAlias = Literal["hang", "finished", "failed", "moving", "undecided"]
-"""hang: ranks wait for a call that no rank makes. finished: all calls are over. failed: ranks are gone. moving: the job
-moved at the time of the dump. undecided: the dumps do not show which of these holds.
+"""hang: ranks wait for a call that no rank makes. finished: all calls are over. failed: a rank died or raised. moving:
+the job still moved when it was dumped. undecided: the dumps do not show which of these is true.
 """
 
 
 class Suspect(NamedTuple):
-    """The culprit. `seq`: the call of the group; `place`: the place where one of `ranks` made it, or else another
-    rank.
+    """The culprit of a job.
+
+    `seq` is the number of the call in its group. `place` is where one of `ranks` made the call, or else where a peer
+    did.
     """
 
     ranks: tuple[int, ...]
@@ -28,8 +30,10 @@ class Suspect(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """The content of a job's dumps. `said`: the act of the culprit, in a sentence. `confidence`: "high" for facts of
-    the recorders, "medium" for a majority or a habit, otherwise "low".
+    """What the dumps of a job show.
+
+    `said` is what the culprit did, in a sentence. `confidence` is "high" for facts of the recorders, "medium" for a
+    majority or a usual order, otherwise "low".
     """
 
     outcome: Outcome
@@ -42,4 +46,4 @@ class Explanation(NamedTuple):
     confidence: Literal["high", "medium", "low"]
     ground: tuple[str, ...]
     simulated: bool = False
-    """Whether this is a run of dpsim, whose calls count from 0, and which has no process to look at."""
+    """Whether this is a run of dpsim. Its calls count from 0, and it has no process that a user could inspect."""

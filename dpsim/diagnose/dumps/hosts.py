@@ -1,10 +1,10 @@
-"""Hosts: other evidence than the calls of a job, and the culprit that follows from it.
+"""Hosts: uses stacks, logs and NCCL's status beside the dumps to find the culprit, or its line.
 
     rank 2   all calls are over, and its main thread stands at data.py:7      ->  its line, in place of its peers'
     ranks 0, 1   one of them is the cause; rank 1 stands in no call           ->  rank 1
     ranks 0, 1   one of them is the cause; RAS says that rank 1 is behind     ->  rank 1
 
-Lines of programs come from the recorder, or from `py-spy dump`. Without such evidence, the result of the calls stays.
+Stacks come from dpsim's recorder or from `py-spy dump`. Without such evidence, the result of the calls stays as it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpsim.diagnose.dumps.job import DumpedJob
 
 
 def with_lines(job: DumpedJob, found: Explanation) -> Explanation:
-    """The explanation, with the line of a culprit that stands in no call."""
+    """Returns the explanation, with the line at which the culprit is blocked if it is in no call."""
     found = _idle(job, found)
     ends = [f"the log of rank {rank} ends with {end}" for rank, end in job.beside.ends.items()][:2]
     found = found._replace(ground=(*job.beside.ras, *ends, *found.ground))
@@ -32,7 +32,7 @@ def with_lines(job: DumpedJob, found: Explanation) -> Explanation:
 
 
 def _idle(job: DumpedJob, found: Explanation) -> Explanation:
-    """The rank that runs and stands in no call, among ranks of which one is the culprit."""
+    """Returns the explanation. If one of several ranks is the culprit, it is the one that runs and is in no call."""
     if found.culprit is not None:
         return found
     for suspects, why in (

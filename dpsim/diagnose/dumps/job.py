@@ -1,14 +1,14 @@
-"""A job by its dumps: ranks, groups and the calls of their members, and lines of transfers.
+"""Job: combines the dumps of all ranks into groups with the calls of their members, and transfers between two ranks.
 
     job = job_of(read_dumps(folder))
     job.groups["nccl:0"].calls[2]       # the collectives of rank 2 in the group "0", in order
     job.lines["nccl:1", 0, 2].sends     # what rank 0 sent to rank 2 there
 
-NCCL lists the ranks of each group. Gloo lists none: there the members are the ranks that called it, and the default
-group has all ranks. A rank that a group has, and that left no dump, is missing.
+Dumps of NCCL list the ranks of each group. Dumps of gloo do not: there, the members are the ranks that called the
+group, and the default group has all ranks. A rank that is in a group and left no dump is missing.
 
-An operation is over if `retired` says so. If a library retires nothing, its word `completed` counts. NCCL ends the
-operations of a group in order, so all operations before a finished one are over as well.
+An operation is over if the field `retired` is true. If a library never sets it, the state `completed` counts. NCCL
+completes the operations of a group in order, so all operations before a finished one are over as well.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from dpsim.diagnose.dumps.entries import RecordedCall, Shape
 from dpsim.diagnose.dumps.reading import RANKS, Dumps, RankDump
 
 DEFAULT = ("default_pg", "0")
-"""Description and name of the group of all ranks."""
+"""The description and the name of the group of all ranks."""
 
 LineKey: TypeAlias = tuple[str, int, int]
-"""A group, the rank that sends and the one that receives."""
+"""A group, the sending rank, and the receiving rank."""
 
 
 class DumpGroup(NamedTuple):
-    """A group. `kind`: the common name of groups of its kind. `listed`: whether a dump lists the members. `calls`: by
-    rank.
+    """A process group.
+
+    `kind` is the common name of such groups ("tp" of "tp3"). `listed`: a dump lists the members. `calls`: the
+    collectives by rank.
     """
 
     key: str
@@ -43,7 +45,7 @@ class DumpGroup(NamedTuple):
 
 
 class DumpLine(NamedTuple):
-    """Transfers of one direction between two ranks."""
+    """The transfers from one rank to another in a group."""
 
     key: LineKey
     sends: list[RecordedCall]
@@ -51,7 +53,9 @@ class DumpLine(NamedTuple):
 
 
 class DumpedJob(NamedTuple):
-    """`ranks`: all known ranks. `missing`: those without a dump. `calls`: by rank, in order. `hidden`: the ranks with
+    """A job from its dumps.
+
+    `ranks`: all known ranks. `missing`: those without a dump. `calls`: by rank, in order. `hidden`: the ranks with
     operations that their recorder does not show.
     """
 
@@ -65,7 +69,7 @@ class DumpedJob(NamedTuple):
     beside: Beside = NOTHING
 
     def peer(self, call: RecordedCall) -> int:
-        """The other rank of a transfer."""
+        """Returns the other rank of a transfer."""
         return _rank_at(self.groups[call.group].members, call.shape.peer)
 
     def unfinished(self, rank: int) -> Iterator[RecordedCall]:
@@ -73,7 +77,7 @@ class DumpedJob(NamedTuple):
 
 
 def job_of(dumps: Dumps) -> DumpedJob:
-    """The job of some dumps."""
+    """Returns the job that some dumps describe."""
     calls = _settled({rank: dump.calls for rank, dump in dumps.ranks.items()})
     by_group: dict[str, dict[int, list[RecordedCall]]] = {}
     for rank, own in calls.items():
@@ -94,8 +98,9 @@ def job_of(dumps: Dumps) -> DumpedJob:
 
 
 def _ranks(dumps: Dumps, calls: dict[int, list[RecordedCall]]) -> tuple[int, ...]:
-    """All ranks: those that a group lists, those with a dump and all lower numbers, and the number that a gather of all
-    ranks shows.
+    """Returns all ranks: those that a group lists, or else all up to the highest rank with a dump.
+
+    An all_gather of the default group may show that there are more.
     """
     listed = {rank for members in dumps.members.values() for rank in members}
     last = max(dumps.ranks)
@@ -107,15 +112,14 @@ def _ranks(dumps: Dumps, calls: dict[int, list[RecordedCall]]) -> tuple[int, ...
 
 
 def _gathered(shape: Shape) -> int:
-    """The number of members of a gather, by its sizes; 0 if they do not show it."""
+    """Returns the number of members of an all_gather, computed from its sizes; 0 if they do not show it."""
     inputs, outputs = (sum(map(prod, dims)) for dims in shape.dims)
     gathers = shape.op.lstrip("_").startswith(("all_gather", "allgather"))
     return outputs // inputs if gathers and inputs > 0 and outputs > 0 and outputs % inputs == 0 else 0
 
 
 def kind_of(description: str) -> str:
-    """The common name of groups of one kind.
-
+    """Returns the common name of groups of one kind.
     >>> kind_of("dp[0, 1]"), kind_of("default_pg"), kind_of("tp3")
     ('dp', 'default_pg', 'tp')
     """
@@ -123,7 +127,7 @@ def kind_of(description: str) -> str:
 
 
 def _names(described: dict[str, str]) -> dict[str, str]:
-    """The names of groups: their description, if it is not empty and no other group has it."""
+    """Returns the names of groups: their description, if it is not empty and no other group has it."""
     often: dict[str, int] = {}
     for said in described.values():
         often[said] = often.get(said, 0) + 1
@@ -142,7 +146,7 @@ def _names(described: dict[str, str]) -> dict[str, str]:
 def _members(
     dumps: Dumps, key: str, calls: dict[int, list[RecordedCall]], ranks: tuple[int, ...]
 ) -> tuple[tuple[int, ...], bool]:
-    """The members, and whether a dump lists them."""
+    """Returns the members of a group, and whether a dump lists them."""
     name = key.partition(":")[2]
     listed = dumps.members.get(name)
     if listed is not None and {*calls} <= {*listed}:
@@ -157,7 +161,7 @@ def _rank_at(members: tuple[int, ...], position: int) -> int:
 
 
 def _settled(calls: dict[int, list[RecordedCall]]) -> dict[int, list[RecordedCall]]:
-    """The calls; a call is over if a later one shows it."""
+    """Returns the calls. A call counts as over if a later call of its group is over."""
     settled = {}
     for rank, own in calls.items():
         if all(call.over for call in own):
@@ -188,7 +192,7 @@ def _lines(calls: dict[int, list[RecordedCall]], groups: dict[str, DumpGroup]) -
 
 
 def _hidden(calls: dict[int, list[RecordedCall]]) -> tuple[int, ...]:
-    """The ranks with a gap in the count of a group, because gloo shows no transfers."""
+    """Returns the ranks whose count of operations has a gap, because the recorder does not show gloo's transfers."""
     found = []
     for rank, own in calls.items():
         last: dict[str, RecordedCall] = {}

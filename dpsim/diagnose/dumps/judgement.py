@@ -1,17 +1,18 @@
-"""The judgement of a job by its dumps: outcome, culprit, and evidence.
+"""Judgement: decides the outcome and the culprit of a job from its dumps.
 
     found = judge_dumps(read_dumps(folder))
     found.outcome, found.culprit      # "hang", Suspect(ranks=(2,), group="default_pg", seq=6, op="all_reduce", ...)
 
-The evidence has this order, because earlier evidence explains later:
+The module tries four kinds of evidence in this order, because an earlier kind explains a later one:
 
-1. A job that moves, or has ended, accuses no rank.
-2. The first call in which members of a group differ. The majority is right; of two, the one with the usual calls is
-   right.
-3. A rank without a dump that others wait for.
-4. A rank that left out a call or made it too often: the minority, the end of the waits, or the rank with unusual calls.
+1. A job that still moves, or has ended, has no culprit.
+2. Members of a group made different calls. The majority is right. Of two members, the one with the usual calls is
+  right.
+3. Other ranks wait for a rank that left no dump.
+4. A rank left out a call, or made one too many. This rank is the minority, or the end of the chain of waits, or the one
+   that departs from the usual order.
 
-If none of this decides, there is no culprit, and `undecided_ranks` are the ranks of which one is the culprit.
+If none of them decides, there is no culprit, and one of `undecided_ranks` is the cause.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from dpsim.diagnose.dumps.usual import Usual
 
 
 def judge_dumps(dumps: Dumps) -> Explanation:
-    """What the dumps of a job show."""
+    """Returns what the dumps of a job show."""
     return judge_job(job_of(dumps))
 
 
 def judge_job(job: DumpedJob) -> Explanation:
-    """What a job shows."""
+    """Returns what a job shows."""
     how = pace(job)
     stands = standings(job)
     if how.moving:
@@ -55,7 +56,7 @@ def _plain(outcome: Outcome, why: str, confidence: Literal["high", "medium", "lo
 
 
 def _ended(job: DumpedJob) -> Explanation:
-    """All calls are over."""
+    """Returns the explanation of a job in which all calls are over."""
     uneven = [group for group in job.groups.values() if len({own[-1].seq for own in group.calls.values() if own}) > 1]
     if job.missing:
         why = f"{ranks_text(job.missing)} left no dump; all calls of the others are over"
@@ -105,7 +106,7 @@ def _explained(job: DumpedJob, stands: Standings, decided: Decided, how: Pace) -
 
 
 def _limits(job: DumpedJob) -> list[str]:
-    """What the dumps do not show."""
+    """Returns lines about what the dumps do not show."""
     told = []
     if job.hidden:
         told.append(f"{ranks_text(job.hidden)} made works that the recorder does not show, such as gloo's transfers")
@@ -113,7 +114,7 @@ def _limits(job: DumpedJob) -> list[str]:
 
 
 def waits_of(job: DumpedJob, stands: Standings) -> tuple[str, ...]:
-    """The chain of waits, with ranks of one call together."""
+    """Returns the waits in words, with the ranks of one call together."""
     sides: dict[tuple[str, int, str, tuple[int, ...]], list[int]] = {}
     for rank, own in stands.waits.items():
         call = own[0].call
@@ -135,5 +136,5 @@ def waits_of(job: DumpedJob, stands: Standings) -> tuple[str, ...]:
 
 
 def size_text(job: DumpedJob) -> str:
-    """The number of ranks, and the number of dumps."""
+    """Returns the number of dumps and the number of ranks."""
     return f"{counted(len(job.dumps), 'dump')} of {counted(len(job.ranks), 'rank')}"

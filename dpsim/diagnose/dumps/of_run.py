@@ -1,8 +1,9 @@
-"""The explanation of a run of dpsim in the terms of dumps, from its first finding.
+"""Of run: explains a run of dpsim in the same form as a job from dumps, by its first finding.
 
     explained(world, run, judge(world, run)).culprit     # Suspect(ranks=(1,), group="dp_cpu", seq=5, ...)
 
-A journal has more than a dump: steps, roots, decisions. So the checks judge it, and this file translates. `seq` counts
+A journal has more than a dump: steps, roots, decisions. So the checks judge the run, and this module converts their
+result. `seq` counts
 from 1, as recorders do.
 """
 
@@ -21,7 +22,7 @@ from dpsim.diagnose.evidence import in_words, waits
 
 
 def explained(world: World, run: Run, findings: Sequence[Finding]) -> Explanation:
-    """What the findings of a run say."""
+    """Returns the findings of a run as an explanation."""
     if not findings:
         outcome: Outcome = "finished" if run.finished else "undecided"
         return Explanation(outcome, "", None, "", (), (), (), "high", ("no check finds anything",), simulated=True)
@@ -47,7 +48,7 @@ def _blocked(run: Run) -> tuple[int, ...]:
 
 
 def _suspect(run: Run, culprit: Culprit) -> Suspect:
-    """The culprit with the call at its site: its own in this step, else its own in another step, else that of another
+    """Returns the culprit with a call at its site: its own in this step or in another one, or else that of another
     rank.
     """
     calls = [
@@ -66,7 +67,7 @@ def _suspect(run: Run, culprit: Culprit) -> Suspect:
 
 
 def _cycle(world: World, run: Run) -> tuple[int, ...]:
-    """Ranks that wait for each other, if any do."""
+    """Returns ranks that wait for each other in a cycle, or an empty tuple."""
     states = chain(RunIndex.of(world, run))
     for start in states:
         path: list[int] = []

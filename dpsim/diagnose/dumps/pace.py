@@ -1,14 +1,14 @@
-"""Pace: whether a job still moved at the time of the dump.
+"""Pace: decides whether a job still moved when it was dumped.
 
-A dump of a healthy job has calls that are not over, too. Three things tell it from a hang:
+A dump of a healthy job contains unfinished calls, too. Three observations show that the job moved:
 
-* two dumps of a rank differ: it has called or ended something between them;
-* a call is over at one rank that another one did not make, and their calls so far are the same. Then the dumps are of
-  different times, and the job went on between them;
-* the newest call is no older than the job's own pauses between calls. A dump's age is the time at which its file was
-  written, which a copy may lose: `cp -p`, `rsync -t` and `tar` keep it.
+* Two dumps of a rank differ, so it has begun or finished a call between them.
+* A call is over on one rank although another rank has not made it, and their earlier calls agree. Then the dumps were
+  written at different times, and the job moved between them.
+* The newest call is not older than the job's usual pauses between calls. Its age is measured at the time of the file,
+  which a copy may change: use `cp -p`, `rsync -t` or `tar`.
 
-Without any of these the job counts as hung, because engineers dump hung jobs.
+Without any of these, the job counts as hung, because engineers dump hung jobs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OLD_NS = 3600 * SECOND
 
 
 class Pace(NamedTuple):
-    """Whether the job moved, whether that is certain, the reason, and the lines about its age."""
+    """Whether the job moved, whether that is certain, the reason, and lines about the age of its newest call."""
 
     moving: bool
     sure: bool
@@ -39,7 +39,7 @@ class Pace(NamedTuple):
 
 
 def pace(job: DumpedJob) -> Pace:
-    """Whether a job moved when it was dumped."""
+    """Returns whether a job moved when it was dumped."""
     moved = [rank for rank, dump in job.dumps.items() if dump.moved]
     if moved:
         return Pace(True, True, f"two dumps of {ranks_text(moved)} differ: it went on between them", ())
@@ -59,9 +59,7 @@ def pace(job: DumpedJob) -> Pace:
 
 
 def _ahead(group: DumpGroup) -> str:
-    """A line about a call that is over at one rank, while another rank with the same earlier calls did not make or end
-    it.
-    """
+    """Returns a line about a call that is over on one rank and not made on another, or an empty text."""
     calls = {rank: own for rank, own in group.calls.items() if own}
     if len(calls) < 2 or {*calls} != {*group.members}:
         return ""
@@ -83,14 +81,14 @@ def _ahead(group: DumpGroup) -> str:
 
 
 def _quiet_ns(job: DumpedJob) -> int | None:
-    """The time from the newest call to the first dump; None if the files do not show it."""
+    """Returns the time from the newest call to the first dump; None if the files do not show it."""
     newest = max((call.created for own in job.calls.values() for call in own[-1:]), default=0)
     written = min((dump.written_ns for dump in job.dumps.values()), default=0)
     return written - newest if 0 < newest <= written else None
 
 
 def _longest_pause_ns(job: DumpedJob) -> int:
-    """The longest time without a call of any rank, in the newer half of the dumps."""
+    """Returns the longest time without a call of any rank, in the newer half of the calls."""
     times = sorted(call.created for own in job.calls.values() for call in own[-200:])
     newer = times[len(times) // 2 :]
     return max((after - before for before, after in pairwise(newer)), default=0)

@@ -1,14 +1,14 @@
-"""Partings: the first different calls of the members of a group, or of the two sides of a line.
+"""Partings: finds the first calls that paired up although they differ, in each group and in each pair of ranks.
 
     group "default_pg"   #5   rank 0 broadcast 16 Int   ranks 1 to 3 all_reduce 16 Int     ->  rank 0, by majority
     line 0 -> 1          #2   rank 0 sends 31 Long      rank 1 receives 1 Long             ->  no majority of two
 
-This module searches the whole history, and not only its end: a broadcast among all_reduces may end, and the next call
-hangs. Calls meet by their number in the group. Calls that a ring has lost do not count.
+The module searches the whole history: a broadcast among all_reduces may return, and only a later call hangs. Calls pair
+up by their sequence number in the group. Calls that a ring buffer has overwritten are ignored.
 
-The fields that have to be equal depend on the call. Members of an all_reduce bring equal numbers of elements. Those of
-an all_gather get equal numbers, and may bring different ones. In a gather, a scatter or an all_to_all the numbers prove
-nothing.
+Which arguments have to be equal depends on the operation. Members of an all_reduce contribute equal numbers of
+elements. Members of an all_gather receive equal numbers, and may contribute different ones. For a gather, a scatter or
+an all_to_all, the numbers prove nothing.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ UNEVEN = ("coalesced", "oop", "sparse", "uneven")
 
 
 class Called(NamedTuple):
-    """The fields that have to be equal in calls that meet. `elements`: None if they may differ. `root`: -1 without
-    one.
+    """The arguments that have to be equal in paired calls. `elements`: None if they may differ. `root`: -1
+    without one.
     """
 
     op: str
@@ -45,7 +45,9 @@ class Called(NamedTuple):
 
 
 class CallParting(NamedTuple):
-    """Different calls that meet. `odd`: the ranks that depart, none without a majority. `calls`: by rank."""
+    """Calls that paired up although they differ. `odd`: the ranks of the minority; empty without a majority. `calls`:
+    by rank.
+    """
 
     group: str
     odd: tuple[int, ...]
@@ -76,7 +78,7 @@ def of_call(call: RecordedCall) -> Called:
 
 @lru_cache(maxsize=65536)
 def called(shape: Shape) -> Called:
-    """The fields that have to be equal in calls that meet."""
+    """Returns the arguments that have to be equal in paired calls."""
     inputs, outputs = (sum(map(prod, dims)) for dims in shape.dims)
     dtype = next((kind for kinds in shape.types for kind in kinds), "")
     op = shape.op
@@ -93,7 +95,7 @@ def called(shape: Shape) -> Called:
 
 
 def partings(job: DumpedJob) -> list[CallParting]:
-    """The first parting of each group and line, the earliest first."""
+    """Returns the first difference of each group and of each direction between two ranks, the earliest first."""
     found = [parting for group in job.groups.values() if (parting := _in_group(job, group))]
     found += [parting for line in job.lines.values() if (parting := _on_line(job, line))]
     return sorted(found, key=lambda one: one.created)
@@ -117,7 +119,7 @@ def _in_group(job: DumpedJob, group: DumpGroup) -> CallParting | None:
     there = {rank: own[parted.at] for rank, own in aligned.items() if parted.at < len(own)}
     if (
         len({call.seq for call in there.values()}) > 1
-    ):  # a gap: operations that no recorder sees, such as those of a graph
+    ):  # a gap: operations that the recorder does not see, such as those of a CUDA graph
         return None
     return CallParting(group.key, parted.ranks, there, parted.ground)
 
@@ -137,14 +139,17 @@ def _words(called: Called) -> str:
 
 
 def met(job: DumpedJob, line: DumpLine) -> Iterator[tuple[RecordedCall, RecordedCall]]:
-    """The sends and receives of a line that meet."""
+    """Yields the sends and receives of a direction that pair up."""
     sends, receives = line.sends, line.receives
     skip = shift(job, line)
     yield from zip(sends[max(0, -skip) :], receives[max(0, skip) :], strict=False)
 
 
 def shift(job: DumpedJob, line: DumpLine) -> int:
-    """The number of first transfers that the sender's ring has lost more than the receiver's, by the finished ones."""
+    """Returns how many more of its first transfers the sender's ring buffer has lost than the receiver's.
+
+    The numbers of finished transfers on both sides show it.
+    """
     library = line.key[0].partition(":")[0]
     whole = all(rank in job.dumps and library not in job.dumps[rank].wrapped for rank in line.key[1:])
     return 0 if whole else _over(line.receives) - _over(line.sends)

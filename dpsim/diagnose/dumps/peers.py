@@ -1,9 +1,9 @@
-"""Peers: a rank that waits in a transfer with another peer than at this place before.
+"""Peers: finds a rank that waits in a transfer with another peer than before at this source line.
 
     rank 2   recv from rank 1 at ring.py:12   recv from rank 1   recv from rank 1   recv from rank 3      ->  rank 2
 
-A rank of a pipeline may have several peers at one line. So all earlier calls at the place have to name one peer, and
-the present peer has to be missing.
+A pipeline rank may use several peers at one line. So all earlier calls at the line must have the same peer, and the new
+peer must not have made its side of the transfer.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dpsim.diagnose.dumps.job import DumpedJob
 from dpsim.diagnose.dumps.standings import DumpWait, Standings
 
 EARLIER = 2
-"""The smallest number of calls with another peer for this judgement."""
+"""The smallest number of earlier calls with another peer."""
 
 
 def wrong_peer(job: DumpedJob, stands: Standings) -> Decided | None:
-    """The one rank that waits for a peer which it never named at this place."""
+    """Returns the decision against the one rank that waits for a peer which it never used at this line, or None."""
     found = [decided for own in stands.waits.values() if (decided := _stray(job, own[0])) is not None]
     return found[0] if len(found) == 1 else None
 

@@ -1,17 +1,17 @@
-"""Plain pickle: reads a pickle that has only plain data.
+"""Plain pickle: reads a pickle from an unknown source safely. It accepts plain data only.
 
     plain(pickle.dumps({"version": "2.10"}))    # {"version": "2.10"}
     plain(pickle.dumps(print))                  # NotPlain: the opcode at byte 33 is 0x93; a dump has plain data alone
 
-A pickle is a program, and `pickle.load` obeys it. So a regular expression first reads all opcodes. It accepts those of
-plain data: None, booleans, numbers, texts, lists, dictionaries, pairs. Any other opcode ends the reading, before the
-first one runs. So no opcode imports a name, calls a function or builds an object.
+A pickle is a program, and `pickle.load` executes it. So a regular expression first scans all opcodes. It accepts only
+those of None, booleans, numbers, texts, lists, dictionaries and pairs. It rejects any other opcode before the first one
+runs. So no opcode imports a name, calls a function or builds an object.
 
-Two more things can stop a reader. A value under a large memo index takes gigabytes, so the index has a limit. A pair of
-pairs of pairs, as a key, takes years to hash. So the reader replaces the opcode of a pair by the one that looks a
-global up by two texts. `find_class` returns these two in a list. Python hashes no list, and imports nothing.
+Two further attacks are possible. A value with a large memo index takes gigabytes of memory, so the index has a limit. A
+deeply nested pair used as a key takes years to hash. So the reader replaces the opcode of a pair by the opcode that
+looks up a global by two texts. `find_class` then returns the two texts as a list, which Python cannot hash.
 
-The rest is Python's own reader in C. The format: `pickletools` of Python; protocols 2 to 5.
+Python's own reader in C does the rest. Format: `pickletools` of Python, protocols 2 to 5.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import re
 from typing import Any
 
 LONGEST_TEXT = 1 << 16
-"""The largest number of bytes of a text: a dump has names, places, and the ranks of a group as a text."""
+"""The largest number of bytes of a text. A dump has names, source lines, and the ranks of a group as a text."""
 
 _SIZES = range(256)
 _SHORT_TEXTS = b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in _SIZES)
@@ -39,11 +39,11 @@ _PLAIN = re.compile(
     rb")*+",
     re.DOTALL,
 )
-"""Opcodes of plain data, as many as follow one another."""
+"""Matches as many opcodes of plain data as follow one another."""
 
 _PROTO, _PAIR, _GLOBAL, _TEXT, _FRAME, _STOP = 0x80, 0x86, 0x93, 0x58, 0x95, 0x2E
 _LONGER = frozenset(b"hqK\x8cX\x8aJMGjr\x95")
-"""Opcodes of plain data that have more bytes."""
+"""Opcodes of plain data that consist of several bytes."""
 
 _PROTOCOLS = range(2, 6)
 
@@ -53,7 +53,7 @@ class NotPlain(ValueError):
 
 
 def plain(data: bytes) -> Any:
-    """The value; a pair in it is a list of two texts. Raises NotPlain."""
+    """Returns the value. A pair in it becomes a list of two texts. Raises NotPlain."""
     if data[:1] != bytes([_PROTO]) or len(data) < 2 or data[1] not in _PROTOCOLS:
         raise NotPlain("no pickle of protocol 2 to 5")
     safe = bytearray(data)
@@ -67,12 +67,12 @@ def plain(data: bytes) -> Any:
 
 class _Plain(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """The value of a pair."""
+        """Returns the value of a pair."""
         return [module, name]
 
 
 def _pairs(data: bytes) -> list[int]:
-    """The places of the opcodes of pairs. Raises NotPlain for an opcode that is none of plain data."""
+    """Returns the positions of the opcodes of pairs. Raises NotPlain for an opcode that is not one of plain data."""
     pairs, at, match = [], 2, _PLAIN.match
     while True:
         found = match(data, at)
@@ -88,7 +88,7 @@ def _pairs(data: bytes) -> list[int]:
                 raise NotPlain(f"the text at byte {at} has {size:,} bytes; expected at most {LONGEST_TEXT:,}")
             at += 5 + size
         elif code == _FRAME and int.from_bytes(data[at + 1 : at + 9], "little") <= len(data) - at - 9:
-            at += 9  # Python reads a whole frame at once, of whatever size it says
+            at += 9  # Python reads a whole frame at once, so the size must fit
         elif code == _STOP:
             return pairs
         elif code is None or (code in _LONGER and at + 9 > len(data)):

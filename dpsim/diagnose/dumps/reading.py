@@ -1,13 +1,13 @@
-"""Reading a folder of dumps: one file or more for each rank, by the number at the end of its name.
+"""Reading: reads a folder of dumps. The number at the end of a file's name is the rank.
 
     comm_lib_trace_rank_0  comm_lib_trace_rank_1  ...     as NCCL's watchdog writes them
     nccl_rank_0.json  gloo_rank_0.json  ...               as an engineer dumps two recorders of a rank
 
-The reader merges the files of a rank: several recorders, both formats, dumps of two times. Common entries occur once. A
-file is a pickle of plain data (`plain_pickle`), or JSON. The reader ignores other files of the folder.
+A rank may have several files: of several recorders, of two times, or in both formats. The reader merges them, so that
+each entry occurs once. A file is a pickle of plain data (`plain_pickle`), or JSON. The reader ignores other files.
 
-A file that is no dump, or a damaged one, is a `DumpError`, which names the file and the expected content. A rank
-without a file is no error: it is evidence.
+A damaged file, or one that is no dump, raises a `DumpError`, which names the file and the expected content. A rank
+without a file is no error, because it is evidence: its process may have died.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dpsim.contract.words import counted, short
+from dpsim.contract.words import counted, middle_cut
 from dpsim.diagnose.dumps.beside import NOTHING, Beside, read_beside
 from dpsim.diagnose.dumps.entries import DumpError, EntryReader, RecordedCall, RecordedCalls
 from dpsim.diagnose.dumps.plain_pickle import NotPlain, plain
 from dpsim.trace.strict_json import loads
 
 LARGEST = 1 << 29
-"""Bytes of a file."""
+"""The largest number of bytes of a file."""
 
 RANKS = 1 << 20
-"""Ranks of a job: a number beyond is a date or an id of a process."""
+"""The largest number of ranks. A higher number in a name is a date or a process id."""
 
 _NAME = re.compile(r"(?:.*[^0-9])?(\d{1,9})(?:\.(?:json|pkl|pickle|bin|dump))?")
 _VERSION = re.compile(r"2\.\d{1,4}")
@@ -39,8 +39,10 @@ TO_DO = "a file that is no dump has to leave the folder; then its rank counts as
 
 
 class RankDump(NamedTuple):
-    """The content of a rank's recorders. `calls`: in the order of its clock. `wrapped`: libraries whose ring has lost
-    its first entries. `written_ns`: the time of its newest file. `moved`: files of two times differ.
+    """The content of a rank's recorders.
+
+    `calls`: in the order of its clock. `wrapped`: libraries whose ring buffer has overwritten its first entries.
+    `written_ns`: the time of its newest file. `moved`: files of two times differ.
     """
 
     rank: int
@@ -51,8 +53,10 @@ class RankDump(NamedTuple):
 
 
 class Dumps(NamedTuple):
-    """The dumps of a job. `members`: the ranks of each group that any dump lists; `described`: its description;
-    `beside`: other evidence.
+    """The dumps of a job.
+
+    `members`: the ranks of each group that any dump lists. `described`: the description of each group. `beside`: other
+    evidence.
     """
 
     ranks: dict[int, RankDump]
@@ -62,7 +66,7 @@ class Dumps(NamedTuple):
 
 
 def read_dumps(*folders: Path) -> Dumps:
-    """The dumps of folders. Raises DumpError, OSError."""
+    """Returns the dumps of folders. Raises DumpError or OSError."""
     by_rank: dict[int, list[Path]] = {}
     for folder in folders:
         if not folder.is_dir():
@@ -94,7 +98,7 @@ def read_dumps(*folders: Path) -> Dumps:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Switch the collector off: a million new objects have no cycles."""
+    """Switches Python's garbage collector off, because a million new objects without cycles would make it slow."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -105,8 +109,8 @@ def _without_collector() -> Iterator[None]:
 
 
 def _read(reader: EntryReader, file: Path) -> tuple[RecordedCalls, dict[str, tuple[int, ...]]]:
-    """The calls of a file, and the members of groups that it lists by name."""
-    name = short(file, 200)
+    """Returns the calls of a file, and the members of the groups that it lists by name."""
+    name = middle_cut(file, 200)
     size = file.stat().st_size
     if size > LARGEST:
         raise DumpError(f"{name}: {size:,} bytes; expected a dump of at most {LARGEST:,}")
@@ -132,11 +136,11 @@ def _content(data: bytes, name: str) -> Any:
             f"{name}:{error.lineno}: neither JSON nor a pickle: {error.msg} at column {error.colno}. {TO_DO}"
         ) from None
     except ValueError as error:
-        raise DumpError(f"{name}: neither JSON nor a pickle: {short(error)}. {TO_DO}") from None
+        raise DumpError(f"{name}: neither JSON nor a pickle: {middle_cut(error)}. {TO_DO}") from None
 
 
 def _members(config: Any, name: str) -> dict[str, tuple[int, ...]]:
-    """The ranks of each group by its name; gloo lists none."""
+    """Returns the ranks of each group by its name. Dumps of gloo list none."""
     if config is None:
         return {}
     found = {}
@@ -144,16 +148,18 @@ def _members(config: Any, name: str) -> dict[str, tuple[int, ...]]:
         for group, told in config.items():
             ranks = json.loads(told["ranks"]) if type(told["ranks"]) is str else told["ranks"]
             if not (type(ranks) is list and all(type(rank) is int and 0 <= rank < RANKS for rank in ranks)):
-                raise ValueError(f"`ranks` of the group {short(group, 40)!r} is no list of ranks")
+                raise ValueError(f"`ranks` of the group {middle_cut(group, 40)!r} is no list of ranks")
             if type(group) is str and ranks:
                 found[group] = tuple(ranks)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise DumpError(f"{name}: `pg_config`: {short(error)}; expected name, desc and ranks of each group") from None
+        raise DumpError(
+            f"{name}: `pg_config`: {middle_cut(error)}; expected name, desc and ranks of each group"
+        ) from None
     return found
 
 
 def _merged(rank: int, recorded: list[RecordedCalls], written_ns: int) -> RankDump:
-    """The calls of all files of a rank, each once."""
+    """Returns the calls of all files of a rank, each once."""
     if len(recorded) == 1:
         alone = recorded[0].calls
         libraries = dict.fromkeys(_library(call) for call in alone)
@@ -182,13 +188,13 @@ def _library(call: RecordedCall) -> str:
 
 
 def _fuller(one: RecordedCall, other: RecordedCall) -> RecordedCall:
-    """Of two entries of a call, the one with a stack, over if either is."""
+    """Returns one of two entries of a call: the one with a stack. It is over if either is."""
     kept = one if one.place.line else other
     return kept._replace(over=one.over or other.over, ended=one.ended or other.ended)
 
 
 def _moved(seen: list[Mapping[tuple[str, int, int], bool]]) -> bool:
-    """Whether two dumps of one recorder differ: the rank has called or ended something between them."""
+    """Returns whether two dumps of one recorder differ: the rank has begun or finished a call between them."""
     for at, one in enumerate(seen):
         for other in seen[at + 1 :]:
             if one.keys() & other.keys() and one != other:
@@ -197,7 +203,7 @@ def _moved(seen: list[Mapping[tuple[str, int, int], bool]]) -> bool:
 
 
 def described_files(dumps: Dumps) -> str:
-    """How many ranks have a dump.
+    """Returns how many ranks have a dump, in words.
 
     >>> described_files(Dumps({}, {}, {}))
     'dumps of 0 ranks'

@@ -1,10 +1,10 @@
-"""Lines of the threads of a process, as Python's fault handler or `py-spy dump` writes them.
+"""Stacks: reads where a process is blocked, from stacks that Python's fault handler or `py-spy dump` wrote.
 
     Thread 0x00007f8bd4e9a740 (most recent call first):          Thread 4711 (idle): "MainThread"
       File "train.py", line 42 in step                               step (train.py:42)
       File "train.py", line 60 in <module>                           <module> (train.py:60)
 
-Only the program's own lines in the main thread count.
+Only the main thread counts, and in it only lines of the user's program.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dpsim.contract.words import short
+from dpsim.contract.words import middle_cut
 from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace, is_of_torch
 
 LARGEST = 1 << 22
-"""Bytes of a file that are read."""
+"""The number of bytes of a file that are read."""
 
 FRAMES = 4
 
 RECORDER = "/real/record/"
-"""In the names of the recorder's own files."""
+"""A part of the paths of the recorder's own files."""
 
 _OF_PYTHON = re.compile(r"/lib/python3\.\d+/(?!site-packages/|dist-packages/)|^<frozen ")
-"""Files of Python's own library, in which a program waits for a lock or a queue."""
+"""Matches files of Python's own library, in which a program waits for a lock or a queue."""
 
 _THREAD = re.compile(r"^(?:Current thread|Thread) (?:0x)?([0-9a-fA-F]+)(.*)$")
 _FAULT_LINE = re.compile(r'^  File "(.{1,400})", line (\d{1,9}) in (.{1,200})$')
@@ -32,17 +32,21 @@ _SPY_LINE = re.compile(r"^\s+(.{1,200}) \((.{1,400}):(\d{1,9})\)$")
 
 
 def where_it_stands(text: str, main: int) -> CallPlace:
-    """The program's lines in the main thread, the innermost first. `main`: its number, 0 if unknown."""
+    """Returns the user's lines in the main thread, the innermost first. `main` is the thread's id, or 0 if it is
+    unknown.
+    """
     threads = _threads(text)
     lines = next((lines for number, said, lines in threads if number == main or "MainThread" in said), [])
     users = [one for one in lines if not is_of_torch(one[1]) and RECORDER not in one[1]]
     users = [one for one in users if not _OF_PYTHON.search(one[1])] or users or lines
-    chain = tuple((short(function, 60), short(f"{file}:{line}", 160)) for function, file, line in users[:FRAMES])
+    chain = tuple(
+        (middle_cut(function, 60), middle_cut(f"{file}:{line}", 160)) for function, file, line in users[:FRAMES]
+    )
     return CallPlace(chain[0][1], chain) if chain else NOWHERE
 
 
 def _threads(text: str) -> list[tuple[int, str, list[tuple[str, str, int]]]]:
-    """Number, what stands behind it, and the lines of each thread."""
+    """Returns id, rest of the header, and lines of each thread."""
     found: list[tuple[int, str, list[tuple[str, str, int]]]] = []
     for line in text.splitlines():
         head = _THREAD.match(line)
@@ -58,7 +62,7 @@ def _threads(text: str) -> list[tuple[int, str, list[tuple[str, str, int]]]]:
 
 
 def read_stacks(path: Path, main: int) -> CallPlace:
-    """The program's lines in the main thread, by a file; NOWHERE if there is none, or nothing in it."""
+    """Returns the user's lines in the main thread from a file; NOWHERE without a file or lines."""
     try:
         with path.open("rb") as file:
             return where_it_stands(file.read(LARGEST).decode(errors="replace"), main)

@@ -1,10 +1,11 @@
-"""Standings: the calls in which ranks stand, the ranks that they wait for, and the ranks that wait for none.
+"""Standings: lists the calls in which ranks are blocked, the ranks that they wait for, and the ranks that wait for
+none.
 
     rank 0 -> rank 2 (default_pg #6)      rank 0 stands in its sixth call there, and rank 2 made five
     rank 2                                has no call that is not over: it is a root
 
-If all members made the call of a rank, it waits for no rank: the operation itself does not end. Ranks that wait for
-each other are a cycle, and then there is no root.
+A root is a rank that others wait for and that waits for no rank. If all members have made a call and it does not end,
+no rank waits for another: the operation itself hangs. If ranks wait for each other in a cycle, there is no root.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from dpsim.diagnose.dumps.job import DumpedJob
 from dpsim.diagnose.dumps.partings import shift
 
 LATE = 200
-"""The number of last calls of a rank in which the search looks for the call of another rank."""
+"""The number of last calls of a rank among which the call of another rank is searched."""
 
 
 class DumpWait(NamedTuple):
-    """A call that is not over. `absent`: members that did not make it."""
+    """A call that is not over. `absent` are the members that did not make it."""
 
     rank: int
     call: RecordedCall
@@ -29,9 +30,11 @@ class DumpWait(NamedTuple):
 
 
 class Standings(NamedTuple):
-    """`waits`: by rank, its calls with an absent rank, the first one first. `joined`: by rank, a call that all members
-    made and that is not over. `roots`: ranks that others wait for, and that wait for none. `held`: ranks in `joined`
-    whose call is over at no member, so it will not end. For others the recorder is only late.
+    """Where the ranks of a job are blocked.
+
+    `waits`: by rank, its unfinished calls with an absent rank, the first one first. `joined`: by rank, an unfinished
+    call that all members made. `roots`: ranks that others wait for, and that wait for none. `held`: ranks in `joined`
+    whose call is over on no member, so it hangs. On the others, the recorder only lags behind.
     """
 
     waits: dict[int, list[DumpWait]]
@@ -56,7 +59,7 @@ class Standings(NamedTuple):
         return ()
 
     def way(self, rank: int) -> tuple[int, ...]:
-        """The path from a waiting rank to a root, or around a cycle."""
+        """Returns the path from a waiting rank to a root, or around a cycle."""
         path = [rank]
         while path[-1] in self.waits:
             absent = self.waits[path[-1]][0].absent
@@ -68,7 +71,7 @@ class Standings(NamedTuple):
 
 
 def standings(job: DumpedJob) -> Standings:
-    """The standings of a job."""
+    """Returns where the ranks of a job are blocked."""
     last = {
         key: {rank: own[-1].seq if own else 0 for rank, own in group.calls.items()} for key, group in job.groups.items()
     }
@@ -98,7 +101,7 @@ def _over_elsewhere(job: DumpedJob, call: RecordedCall) -> bool:
 
 
 def _transfer_places(job: DumpedJob) -> Mapping[int, tuple[int, ...]]:
-    """For transfers that are not over and have no other side, the rank that is absent."""
+    """Returns, for each unfinished transfer without its other side, the rank that did not make it."""
     absent = {}
     for line in job.lines.values():
         _, sender, receiver = line.key

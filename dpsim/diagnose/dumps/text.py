@@ -1,4 +1,4 @@
-"""An explanation in words: at most ten lines of 120 columns, the verdict first; and the same as JSON.
+"""Text: prints an explanation in at most ten lines of 120 columns, or as JSON.
 
     HANG  HANG:COLLECTIVE:MISSING_RANK  a rank left out a collective in which its peers wait
     culprit   rank 2, all_reduce #6 on default_pg at train.py:42 < steps
@@ -8,7 +8,8 @@
     sure      high
     next      py-spy dump --pid PID of rank 2, and read train.py:42
 
-The line is that of the culprit's call; of a call that it left out, the line at which its peers made it.
+The source line (`train.py:42` above) is that of the culprit's call. If the culprit left the call out, it is the line at
+which its peers made it.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from dpsim.diagnose.dumps.explanation import Explanation, Suspect
 from dpsim.diagnose.fitting import WIDTH, block, cut, folded, labelled
 
 SCHEMA_VERSION = 1
-"""The version of the JSON. It grows if a field changes its meaning or disappears, and not for a new field."""
+"""The version of the JSON. It increases if a field changes its meaning or disappears, and not for a new field."""
 
 LINES = 10
-"""The number of lines of the text."""
+"""The largest number of lines of the text."""
 
 PLAIN = {
     "finished": "the job ended: no rank is to blame",
@@ -37,7 +38,7 @@ PLAIN = {
 
 
 def as_text(found: Explanation) -> str:
-    """The lines, without colours."""
+    """Returns the lines without colours."""
     words = class_words(found.klass) if found.klass else PLAIN[found.outcome]
     lines = [cut(f"{headline(found, culprit=False)}  {words}", WIDTH)]
     lines += labelled("culprit", _culprit(found))
@@ -51,7 +52,7 @@ def as_text(found: Explanation) -> str:
 
 
 def headline(found: Explanation, culprit: bool = True) -> str:
-    """Outcome and class, and the ranks that are the cause."""
+    """Returns outcome and class, and the ranks that are the cause."""
     who = ranks_text(found.culprit.ranks) if culprit and found.culprit is not None else ""
     return "  ".join(filter(None, (found.outcome.upper(), found.klass, who)))
 
@@ -63,7 +64,7 @@ def _culprit(found: Explanation) -> list[str]:
             return []
         one_of = f"; one of {ranks_text(found.undecided_ranks)}" if found.undecided_ranks else ""
         return folded(f"not decided: no majority and no other evidence{one_of}", 1)
-    seq = culprit.seq - 1 if found.simulated and culprit.seq is not None else culprit.seq  # as its sentence counts
+    seq = culprit.seq - 1 if found.simulated and culprit.seq is not None else culprit.seq  # journals count calls from 0
     what = f", {culprit.op} #{seq} on {culprit.group}" if culprit.op else ""
     where, calls = culprit.place.line, chain_text(culprit.place.chain).removeprefix(culprit.place.line)
     at = f" at {where}{calls}" if where else ""
@@ -82,7 +83,7 @@ def _sure(found: Explanation) -> str:
 
 
 def _next(found: Explanation) -> str:
-    """The next step for the user."""
+    """Returns what the user should do next."""
     culprit = found.culprit
     if found.simulated:
         return "dpsim replay makes this run again, and --full prints the last ops of each rank"
@@ -104,7 +105,7 @@ def _next(found: Explanation) -> str:
 
 
 def as_json(found: Explanation) -> dict[str, Any]:
-    """The same as plain data."""
+    """Returns the explanation as plain data."""
     return {
         "schema_version": SCHEMA_VERSION,
         "outcome": found.outcome,

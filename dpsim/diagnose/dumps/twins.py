@@ -1,18 +1,18 @@
-"""Twins: a second pair of ranks, or a second group of a kind, that shows whether a call belongs there.
+"""Twins: compares two ranks, or a group, with others that do the same, to decide whether a call belongs there.
 
     ranks 0, 2   12 calls, and rank 0 stands in a 13th without rank 2
     ranks 1, 3   13 calls each, over                                       ->  rank 2 left one out
     ranks 1, 3   12 calls each, and no more                                ->  rank 0 made one too many
 
-A pair has no majority, and a pipeline seldom has three alike ranks. But replicas do the same. Each of the two ranks
-needs a twin with equal calls so far, and both twins have to agree.
+Two ranks have no majority, and a pipeline seldom has three ranks that do the same. But a second replica does the same.
+So each of the two ranks needs a twin with equal calls so far, and both twins must agree.
 
     group ep.0   rank 0 stands in call 12, rank 2 made 11, and no other rank stands anywhere
     group ep.1   12 calls of each member, over                             ->  rank 2 left one out
     group ep.1   11 calls of each member, over                             ->  rank 0 made one too many
 
-Groups of one kind do the same until the job ends. So this evidence counts only if all other calls are over, and if no
-ring has lost calls.
+Other groups of the same kind make equally many calls by the end of the job. So this second comparison needs that all
+other calls are over, and that no ring buffer has lost calls.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dpsim.diagnose.dumps.usual import Usual
 
 
 def by_second(job: DumpedJob, usual: Usual, stands: Standings, wait: DumpWait) -> Decided | None:
-    """The side of a wait that departs from its twin, or from another group of the kind."""
+    """Returns the decision against the side of a wait that differs from its twin or from another group, or None."""
     roots = [rank for rank in wait.absent if rank in stands.roots and rank in job.calls]
     if len(roots) != 1 or any(dump.wrapped for dump in job.dumps.values()):
         return None
@@ -52,7 +52,7 @@ def _by_twins(job: DumpedJob, usual: Usual, wait: DumpWait, absent: int) -> Deci
 
 
 def _by_groups(job: DumpedJob, wait: DumpWait, absent: int) -> Decided | None:
-    """All calls of the job but one are over. Compares the numbers of calls of other groups of its kind."""
+    """Compares the numbers of calls of other groups of the kind, if all calls of the job but this one are over."""
     call, group = wait.call, job.groups[wait.call.group]
     if call.shape.is_transfer or [one for own in job.calls.values() for one in own if not one.over] != [call]:
         return None

@@ -1,16 +1,16 @@
-"""Usual: the usual order of calls in all ranks of a job, and departures of one rank from it.
+"""Usual: learns the usual order of calls from all ranks of a job, and lists where one rank departs from it.
 
     receive  receive  size  text  hidden  hidden  size  text  hidden  hidden      as everywhere
     receive  receive  size  text  hidden  size  text  hidden  hidden              hidden once, elsewhere twice
 
-The identity of a call is its place, its operation and its kind of group. A dump has no steps, so a rank's calls are one
-list, in which equal neighbours count as one repeated call. Two departures are evidence:
+Two calls are alike if source line, operation and kind of group are equal. A dump has no steps, so the calls of a rank
+are one list, in which equal neighbours count as one repeated call. Two departures are evidence:
 
-* a number of repetitions that this call has nowhere else, while it has another number in at least two places;
-* a call that directly follows another one nowhere else, while elsewhere a third call stands between the two.
+* A call is repeated a number of times that occurs nowhere else, and another number occurs in at least two places.
+* A call directly follows another one, which happens nowhere else; elsewhere a third call is between the two.
 
-New behaviour of a rank is no evidence by itself, because it may be right. Departures count only beside a hang: they
-show which of two sides made a call too often, or left it out.
+New behaviour alone is no evidence, because it may be right. So departures count only if the job hangs. They show which
+of two sides made a call too often or left it out.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from dpsim.diagnose.dumps.entries import RecordedCall
 from dpsim.diagnose.dumps.job import DumpedJob
 
 PLACES = 2
-"""The smallest number of other places for a departure."""
+"""The smallest number of other places that establish what is usual."""
 
 
 class UsualCall(NamedTuple):
-    """A call as others make it. `way`: of a transfer, whether the peer lies behind or before."""
+    """The identity of a call. `way`: for a transfer, whether the peer has a higher rank ("behind") or a lower one
+    ("before").
+    """
 
     line: str
     op: str
@@ -42,12 +44,14 @@ class UsualCall(NamedTuple):
 
 
 Runs: TypeAlias = list[tuple[UsualCall, int, int]]
-"""A call, how often it was made in a row, and at which index of the rank's calls that begins."""
+"""A call, how often it was repeated, and the index of the first one in the rank's calls."""
 
 
 class Departure(NamedTuple):
-    """A departure of a rank from the usual order. `at`: the index of the call in the rank's list. `more`: one call too
-    many, otherwise one left out. `call`: a call like it.
+    """A departure of a rank from the usual order.
+
+    `at` is the index of the call in the rank's list, and `token` the call in question. `more`: it made one call too
+    many; otherwise it left one out.
     """
 
     rank: int
@@ -65,7 +69,7 @@ class Usual:
 
     @cached_property
     def tokens(self) -> dict[int, list[UsualCall]]:
-        """The calls of each rank, as others make them."""
+        """The identities of the calls of each rank."""
         return {rank: [token_of(self.job, rank, call) for call in own] for rank, own in self.job.calls.items()}
 
     @cached_property
@@ -74,7 +78,9 @@ class Usual:
 
     @cached_property
     def _often(self) -> Counter[tuple[UsualCall, int]]:
-        """The numbers of repetitions of calls. The first calls of a rank may run into its first step."""
+        """How often each number of repetitions occurs, without a rank's first calls: start-up and first step may run
+        together.
+        """
         return Counter((token, often) for runs in self.runs.values() for token, often, begin in runs if begin)
 
     @cached_property
@@ -96,7 +102,7 @@ class Usual:
         return after
 
     def departures(self, rank: int) -> list[Departure]:
-        """The departures of a rank from the usual order."""
+        """Returns the departures of a rank from the usual order."""
         found = []
         runs = self.runs[rank]
         for at, (token, often, begin) in enumerate(runs):
@@ -111,7 +117,7 @@ class Usual:
         usual = max(others, key=lambda number: others[number], default=often)
         if self._often[token, often] > 1 or sum(others.values()) < PLACES or (last and often < max(others)):
             return []
-        if abs(usual - often) != 1:  # a mistake makes a call once too often, or leaves one out
+        if abs(usual - often) != 1:  # one mistake changes the number by one
             return []
         why = f"rank {rank} made {token} {times(often)} in a row; elsewhere it comes {times(usual)}"
         return [
@@ -121,7 +127,7 @@ class Usual:
         ]
 
     def _left_out(self, rank: int, at: int, before: UsualCall, token: UsualCall, begin: int) -> list[Departure]:
-        """A departure from a habit that the rank showed before, because a first step may lack calls of later ones."""
+        """Returns a departure from an order that the rank itself showed before, because a first step may lack calls."""
         if self._pairs[before, token] > 1:
             return []
         earlier = {other[0] for one, other in pairwise(self.runs[rank][:at]) if one[0] == before}
@@ -134,7 +140,7 @@ class Usual:
 
 
 def token_of(job: DumpedJob, rank: int, call: RecordedCall) -> UsualCall:
-    """A call as others make it."""
+    """Returns the identity of a call."""
     way = ""
     if call.shape.is_transfer:
         way = "behind" if job.peer(call) > rank else "before"
@@ -151,7 +157,7 @@ def _runs(tokens: Sequence[UsualCall]) -> Runs:
 
 
 def lone(departures: Mapping[int, Sequence[Departure]]) -> dict[int, list[Departure]]:
-    """The departures of a rank that no other rank shares, because a mistake is unlikely on several ranks."""
+    """Returns the departures that no other rank shares, because several ranks seldom make the same mistake."""
     ranks: dict[tuple[str, str], set[int]] = {}
     for rank, own in departures.items():
         for one in own:

@@ -1,7 +1,8 @@
-"""The ops of one rank's journal: what of it a picture shows, on which lane, and in what order its threads issued it.
+"""Journal ops: turns the journal of one rank into the ops of a picture, in the order in which its threads issued them.
 
-A host thread and a stream have a lane each. A read has two ops: the copy on its stream, and the host that waits for it.
-Memory, marks and outcomes are not shown. A wait of a stream for an event is shown where it makes the stream wait.
+Each host thread and each stream has its own lane in the picture. A read of device memory becomes two ops: the copy on
+its stream, and the wait of the host. Allocations, event records and results are not drawn. A stream's wait for an event
+is drawn only if the stream really waits there.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ from dpsim.diagnose.pictures.op import HOST, NEVER, DrawnOp, Key
 
 ON_STREAMS = {"launch", "mark", "wait", "flag_wait", "read"}
 INSTANT = {"post", "decision", "sleep", "abort", "capture", "replay", "ended", "raised", "finished"}
-"""What holds the host for a tick."""
+"""Kinds of op that occupy the host for one tick."""
 BRIEF = 1_000
-"""ns of a call that returns at once, where a run has times: they say when it began, and not when it returned."""
+"""The drawn length, in ns, of a call that returns at once. A run with times has its begin and not its end."""
 
 SILENT = {"alloc", "free", "used", "fresh", "kept", "watch", "probe", "group", "injected"}
-"""What is not shown. A trace has no injections, so a picture has none."""
+"""Kinds of record that are not drawn. Traces contain no injections, so a picture has none either."""
 
 WAITS = {
     "take": "waits for a message",
@@ -64,12 +65,14 @@ WAITS = {
     "store": "waits for the store",
     "receive_any": "waits for any rank",
 }
-"""What a host waits for that stands in a call of that kind."""
+"""What a host waits for, by the kind of call in which it is blocked."""
 
 
 class RankOps:
-    """The ops of a rank. `members`: communicator -> its ranks. `by_at`: the op of a record, for those that show one.
-    `marks`: the op that recorded an event. `times`: when records were written, in ns; None for ticks.
+    """The ops of a rank.
+
+    `members`: communicator -> its ranks. `by_at`: the op of a record, if it has one. `marks`: the op that recorded an
+    event. `times`: when records were written, in ns; None for ticks.
     """
 
     def __init__(
@@ -100,12 +103,12 @@ class RankOps:
         self._stand()
 
     def is_passed(self, at: int, stream: str) -> bool:
-        """Whether an op on a stream ended, as far as a rank that stands somewhere tells."""
+        """Returns whether an op on a stream certainly completed, as far as the journal of a blocked rank shows it."""
         return self._passed is None or at < self._passed.get(stream, 0)
 
     @property
     def over(self) -> list[StreamLane]:
-        """Streams of which all is over, since the rank ended."""
+        """The streams on which all ops completed, because the rank ended."""
         return [*self.lanes.values()] if self.end == "finished" else []
 
     def moves(self) -> list[ThreadMoves]:
@@ -134,8 +137,9 @@ class RankOps:
             self._awaited(at, raw)
 
     def _tell(self, now: int, raw: RawRecord) -> None:
-        """The record was written at that time, so its thread is through with the call before it. A sleep lasts until
-        then. Of another call that returns at once a run notes no end: it has BRIEF, at most.
+        """Notes that the record was written at time `now`, so the previous call of its thread had returned by then.
+
+        A sleep lasts until this time. Any other call that returns at once is drawn with a length of at most BRIEF.
         """
         self._now = now
         before = self._brief.pop(raw[THREAD], None)
@@ -189,7 +193,7 @@ class RankOps:
         return op
 
     def _awaited(self, at: int, raw: RawRecord) -> DrawnOp:
-        """An op of the host that returns when what it waits for is there."""
+        """Adds an op of the host that waits for another op."""
         op = self._op(at, raw, self._host(raw))
         op.label = WAITS.get(raw[KIND], "")
         op.passive = raw[KIND] == "ask" and raw[ASK_HOW] == "synchronize"
@@ -213,7 +217,7 @@ class RankOps:
         self._thread(raw).append(Issues((op,), None, self._now))
 
     def _part(self, at: int, raw: RawRecord) -> None:
-        """A rank's part in a collective or transfer."""
+        """Adds the rank's part of a collective or transfer."""
         stream, transfer = raw[STREAM], raw[KIND] == "transfer"
         needs: Sequence[int]
         if transfer:
@@ -221,13 +225,13 @@ class RankOps:
         else:
             members = self.members[raw[COMMUNICATOR]]
             key, needs = (raw[COMMUNICATOR], raw[SEQ]), awaited(raw[CALL], self.rank, members)
-            if stream is not None and not self.is_passed(at, stream):  # it may wait for all, and seems to
+            if stream is not None and not self.is_passed(at, stream):  # it may wait for all members
                 needs = members
         op = self._op(at, raw, stream or self._host(raw), key=key, needs=needs)
         if stream is None:
             self._await(raw, op)
             return
-        if not transfer and is_idle(raw[CALL]):  # its stream has no part in it
+        if not transfer and is_idle(raw[CALL]):  # it does not use the stream
             op.needs, op.length, op.silent = (), 0, True
             self._thread(raw).append(Issues((op,), None, self._now))
             return
@@ -240,7 +244,7 @@ class RankOps:
         self._group = group
 
     def _streamed(self, at: int, raw: RawRecord) -> None:
-        """An op on a stream, and of a read the host that waits for it."""
+        """Adds an op on a stream; for a read also the wait of the host."""
         kind = raw[KIND]
         op = self._op(at, raw, raw[STREAM], length=0 if kind in ("mark", "wait", "flag_wait") else 1)
         if kind == "mark":
@@ -260,8 +264,8 @@ class RankOps:
     # ---- the end
 
     def _stand(self) -> None:
-        """Of a rank that did not end, the last op of a thread that returned nothing is one that never ends. A rank that
-        died shows it.
+        """If the rank did not end, each thread's last op without a result never ends. A rank that died gets an op for
+        it.
         """
         if self.end == "died":
             step = next((raw[STEP] for raw in reversed(self.journal)), -1)
@@ -279,6 +283,6 @@ class RankOps:
 
 
 def transfer_key(rank: int, raw: RawRecord) -> Key:
-    """Of a send and its receive."""
+    """Returns the key that a send and its receive share."""
     ends = (rank, raw[TRANSFER_PEER]) if raw[OP] == "send" else (raw[TRANSFER_PEER], rank)
     return LINE.format(raw[COMMUNICATOR], *ends), raw[SEQ]

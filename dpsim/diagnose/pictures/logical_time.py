@@ -1,18 +1,17 @@
-"""When each op of a run begins and ends: in logical time, or in that of the run.
+"""Logical time: computes when each op of a picture begins and ends, in ticks or in the time of the run.
 
     move_all(threads)           # each op has begin, came and end then
 
-An op is a tick. An op on a stream begins when its host has issued it and the op before it on the stream is over. A
-collective ends a tick after the last member came that it waits for, and never if a member does not come. A host goes on
-with what it learned from an op when that op is over. So equal journals have equal times, whatever machine made them.
+An op takes one tick. An op on a stream begins when its host has issued it and the stream's previous op is over. A
+collective ends one tick after the arrival of the last member that it waits for. If a member never arrives, it never
+ends. If a host awaits an op, it continues when the op is over. So equal journals give equal pictures on every backend.
 
-A journal may say that an op returned though nothing of the journal lets it: an abort ended it, or a message came from
-outside. Where nothing else can move, the earliest host of these goes on. So does a stream of a rank that ended.
+An op may have returned although nothing in the journals explains it: an abort ended it, or a message came from outside.
+When no other thread can continue, the earliest of these hosts continues anyway. The same is true for a stream of a rank
+that ended. The times are the smallest ones that obey these rules, so they do not depend on the order of computation.
 
-The times are the least ones that keep all these rules. So they do not depend on the order in which threads are moved.
-A run in time says when a thread issued an op, and when it learned something (`dpsim.contract.times`). Then the clock of
-a thread shows these times, in ns. An op has its own end where the run has it, otherwise the earliest one that the rules
-allow.
+If a run has real times (`dpsim.contract.times`), they say when a thread issued each op and when it received each
+result. Then times are in ns. An op ends at its recorded time, or else at the earliest time that the rules allow.
 
 This is max-plus scheduling (Baccelli et al., Synchronization and Linearity, 1992).
 """
@@ -27,8 +26,9 @@ from dpsim.diagnose.pictures.op import DrawnOp, Follower, TimePoint
 
 
 class Issues(NamedTuple):
-    """A thread issues ops. Several begin together: transfers of one coalesced group. `lane`: of a stream, or None.
-    `at`: when, in ns; None for ticks.
+    """A thread issues ops. Several transfers of one coalesced group begin together.
+
+    `lane` is the stream, or None for the host. `at` is the time in ns; None for ticks.
     """
 
     ops: Sequence[DrawnOp]
@@ -37,7 +37,7 @@ class Issues(NamedTuple):
 
 
 class Learns(NamedTuple):
-    """A thread goes on when the op is over. `at`: when, in ns; None for ticks."""
+    """A thread awaits an op, and continues when the op is over. `at` is the time in ns; None for ticks."""
 
     op: DrawnOp
     at: int | None = None
@@ -47,7 +47,7 @@ Move: TypeAlias = Issues | Learns
 
 
 class PartsMeet:
-    """A collective of which each member waits for all: `whole` is set when all have come."""
+    """A collective in which members wait for all others. `whole` is set when all have arrived."""
 
     __slots__ = ("left", "time", "whole")
 
@@ -55,12 +55,12 @@ class PartsMeet:
         self.left, self.time, self.whole = members, 0, TimePoint()
 
     def join(self, op: DrawnOp) -> None:
-        """The op is the part of a member that waits for all."""
+        """Adds the part of a member that waits for all."""
         self.expect(op)
         op.after.append(self.whole)
 
     def expect(self, op: DrawnOp) -> None:
-        """The op is the part of a member that others wait for."""
+        """Adds the part of a member for which others wait."""
         op.began.waiters.append(_Arrival(self, op))
 
 
@@ -79,7 +79,7 @@ class _Arrival(Follower):
 
 
 class StreamLane(Follower):
-    """A stream: what its host put there, in order."""
+    """A stream: the ops that its host issued, in order."""
 
     __slots__ = ("clock", "queue")
 
@@ -88,7 +88,7 @@ class StreamLane(Follower):
         self.queue: deque[tuple[Sequence[DrawnOp], int]] = deque()
 
     def put(self, ops: Sequence[DrawnOp], issued: int, ready: list[Follower]) -> None:
-        """The host issues them at that time."""
+        """Adds ops that the host issues at time `issued`."""
         for op in ops:
             op.issued = issued
         self.queue.append((ops, issued))
@@ -109,7 +109,7 @@ class StreamLane(Follower):
             self.queue.popleft()
 
     def pass_head(self, ready: list[Follower]) -> None:
-        """What the stream stands in is over all the same."""
+        """Ends the first ops of the stream, although nothing explains their end."""
         ops, issued = self.queue[0]
         for op in ops:
             if op.end is None:
@@ -117,7 +117,7 @@ class StreamLane(Follower):
 
 
 class ThreadMoves(Follower):
-    """A host thread: what it issued, and where it learned that an op is over."""
+    """A host thread: the ops that it issued and awaited, in order."""
 
     __slots__ = ("at", "clock", "moves", "rank")
 
@@ -156,11 +156,13 @@ class ThreadMoves(Follower):
             op.start(self.clock, ready)
         after = self.moves[self.at + 1] if self.at + 1 < len(self.moves) else None
         if not timed and not (isinstance(after, Learns) and after.op is move.ops[-1]):
-            self.clock += 1  # it goes on without the op
+            self.clock += 1  # the thread does not await the op
 
 
 def move_all(threads: Iterable[ThreadMoves], over: Sequence[StreamLane] = ()) -> None:
-    """Give all ops their times. Ops that never begin or never end have none. `over`: streams of which all ended."""
+    """Gives all ops their times. Ops that never begin or never end have none. `over`: streams on which all
+    ops ended.
+    """
     every = [*threads]
     ready: list[Follower] = [*reversed(every)]
     while True:

@@ -1,10 +1,12 @@
-"""Where ops of several ranks meet: for whom a part of a collective or a receive waits, and which rank is not there.
+"""Meetings: joins the ops of several ranks that form one collective or transfer, and finds ranks that are missing in
+it.
 
     join_parts(ops, members)        # before the ops move
     say_waits(picture, words)       # afterwards: "waits for rank 1"
     holes_of(picture, [])           # the calls that peers wait for
 
-A send ends without its receive if its rank goes on behind it. One that no receive has never ends where its rank stands.
+If a rank issued further ops after a send, the send ended, with or without its receive. A send without a receive in
+which its rank is blocked never ends.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ from dpsim.diagnose.pictures.logical_time import PartsMeet
 from dpsim.diagnose.pictures.op import NEVER, DrawnOp, Hole, Key, Picture
 
 LINE = "{} from rank {} to {}"
-"""Transfers in one direction, as the name of a key."""
+"""The name of transfers in one direction, as the first part of a key."""
 
 
 def join_parts(ops: Iterable[DrawnOp], members: Mapping[str, Sequence[int]]) -> None:
-    """Each part of a collective waits for the members that it needs, each receive for its send. `members`: of each
-    communicator.
+    """Lets each part of a collective wait for the members that it needs, and each receive for its send.
+
+    `members` maps each communicator to its ranks.
     """
     parts: dict[Key, dict[int, DrawnOp]] = defaultdict(dict)
     for op in ops:
@@ -52,7 +55,7 @@ def _join_transfer(op: DrawnOp, both: Mapping[int, DrawnOp]) -> None:
 
 
 def say_waits(picture: Picture, words: Callable[[Sequence[int]], str]) -> None:
-    """Label the ops that never end with those for whom they wait. `words`: ranks in words."""
+    """Labels each op that never ends with the ranks for which it waits. `words` turns ranks into text."""
     there, parts = _there(picture.ops), _parts(picture.ops)
     for op in picture.ops:
         if op.begin is None or op.end is not None:
@@ -70,14 +73,16 @@ def say_waits(picture: Picture, words: Callable[[Sequence[int]], str]) -> None:
 
 
 def absent(op: DrawnOp, there: Mapping[Key, set[int]]) -> list[int]:
-    """The ranks for which an op waits, and that are not in it."""
+    """Returns the ranks that an op waits for and that have not issued their part."""
     if op.key is None:
         return []
     return [rank for rank in op.needs if rank != op.rank and rank not in there.get(op.key, ())]
 
 
 def holes_of(picture: Picture, known: Sequence[Hole]) -> list[Hole]:
-    """A hole for each call that an op waits for, and that its rank has not issued. `known`: holes that are there."""
+    """Returns a hole for each call that an op waits for and that its rank has not issued, except for those
+    in `known`.
+    """
     there, parts = _there(picture.ops), _parts(picture.ops)
     holes: dict[tuple[int, Key], Hole] = {}
     taken = {(one.rank, one.op.key) for one in known}
@@ -91,7 +96,7 @@ def holes_of(picture: Picture, known: Sequence[Hole]) -> list[Hole]:
 
 
 def _there(ops: Iterable[DrawnOp]) -> dict[Key, set[int]]:
-    """The ranks that are in the ops of each key."""
+    """Returns the ranks that have begun their part, by key."""
     found: dict[Key, set[int]] = defaultdict(set)
     for op in ops:
         if op.key is not None and op.begin is not None:
@@ -100,7 +105,7 @@ def _there(ops: Iterable[DrawnOp]) -> dict[Key, set[int]]:
 
 
 def _parts(ops: Iterable[DrawnOp]) -> dict[Key, list[DrawnOp]]:
-    """The ops of each key, those that never began among them."""
+    """Returns the ops of each key, even those that never began."""
     found: dict[Key, list[DrawnOp]] = defaultdict(list)
     for op in ops:
         if op.key is not None:

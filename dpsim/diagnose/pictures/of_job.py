@@ -1,11 +1,11 @@
-"""The picture of a job, from its recordings or the dumps of its flight recorders: the calls of each rank.
+"""Of job: draws the picture of a torch job from its recordings or flight-recorder dumps.
 
     job, found = job_of_folder(folder)
     picture = picture_of_job(job, found, str(folder))
 
-A call of gloo is on the lane of the host. Calls of NCCL have a lane for each group, as NCCL has a stream for each.
-Calls that a ring has lost are not there. A call that is over waits for the members whose rings have it. Times are
-logical ones, as of a run of dpsim, since the clocks of hosts differ.
+A call of gloo is on the lane of the host. NCCL calls have one lane for each group, because NCCL uses one stream for
+each. Calls that a ring buffer has overwritten are missing. So a call that is over waits only for the members whose ring
+buffers still have it. Times are logical ones, because the clocks of hosts differ.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpsim.diagnose.pictures.op import HOST, NEVER, DrawnOp, Hole, Key, Picture
 
 
 def picture_of_job(job: DumpedJob, found: Explanation, title: str) -> Picture:
-    """The picture. `title`: the folder."""
+    """Returns the picture. `title` is the name of the folder."""
     keys = _transfer_keys(job)
     ops: list[DrawnOp] = []
     threads: list[ThreadMoves] = []
@@ -54,7 +54,7 @@ def picture_of_job(job: DumpedJob, found: Explanation, title: str) -> Picture:
 
 
 def _op(job: DumpedJob, rank: int, call: RecordedCall, keys: dict[int, Key]) -> DrawnOp:
-    """An op without its times."""
+    """Returns the op of a call, without times."""
     group, shape = job.groups[call.group], call.shape
     said, key, needs = f"{shape.op} on {group.name} #{call.seq}", (group.name, call.seq), group.members
     if shape.is_transfer:
@@ -68,7 +68,7 @@ def _op(job: DumpedJob, rank: int, call: RecordedCall, keys: dict[int, Key]) -> 
 
 
 def _transfer_keys(job: DumpedJob) -> dict[int, Key]:
-    """For each transfer the name that it shares with its other side."""
+    """Returns, for each transfer, the key that it shares with the call of its peer."""
     keys: dict[int, Key] = {}
     for line in job.lines.values():
         (group, sender, receiver), ahead = line.key, shift(job, line)
@@ -79,7 +79,7 @@ def _transfer_keys(job: DumpedJob) -> dict[int, Key]:
 
 
 def _settle(op: DrawnOp, over: bool, came: set[int]) -> None:
-    """What the recorder says of the end of a call holds, whatever members it lacks."""
+    """Makes an op end or not, as the recorder says, whichever members are missing."""
     if over:
         op.needs = [rank for rank in op.needs if rank in came] if len(came) < len(op.needs) else op.needs
     else:
@@ -87,7 +87,9 @@ def _settle(op: DrawnOp, over: bool, came: set[int]) -> None:
 
 
 def _moves(calls: Sequence[RecordedCall], ops: Sequence[DrawnOp]) -> list[Move]:
-    """The host waits for the calls of gloo that are over, and puts those of NCCL on the lanes of their groups."""
+    """Returns the moves of a host: it awaits the gloo calls that are over, and issues NCCL calls on the lanes of their
+    groups.
+    """
     moves: list[Move] = []
     lanes: dict[str, StreamLane] = {}
     for call, op in zip(calls, ops, strict=True):
@@ -100,7 +102,7 @@ def _moves(calls: Sequence[RecordedCall], ops: Sequence[DrawnOp]) -> list[Move]:
 
 
 def _mark(picture: Picture, found: Explanation) -> None:
-    """Mark the call of the suspect, or the hole where its peers made it."""
+    """Marks the call of the suspect, or the hole where its peers made the call."""
     left_out: list[Hole] = []
     suspect = found.culprit
     picture.undecided = suspect is None and found.outcome == "hang"

@@ -1,9 +1,9 @@
-"""The picture of a run of dpsim, on whatever backend: its ops in time, and what its first finding marks.
+"""Of run: draws the picture of a run of dpsim on any backend, and marks the culprit of its first finding.
 
     picture = picture_of_run(world, run, judge(world, run), "skip_one")
 
-A call that the culprit left out is a hole where its peers made it. Of a race both accesses are marked. Of equal
-messages that one mailbox took, the first taken counts as the first posted.
+If the culprit left out a call, the picture has a hole where the peers made it. If the finding is a race, both accesses
+are marked. Several equal messages to one mailbox pair up in order: the first take gets the first post.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ from dpsim.diagnose.pictures.waits import say_own_waits
 
 
 def picture_of_run(world: World, run: Run, findings: Sequence[Finding], title: str, in_ticks: bool = False) -> Picture:
-    """The picture. `title`: the name of the scenario. `in_ticks`: in logical time, even if the run has times."""
+    """Returns the picture. `title` is the name of the scenario. `in_ticks`: use logical time even if the
+    run has times.
+    """
     index = RunIndex.of(world, run)
     world, run = index.world, index.run
     members: dict[str, Sequence[int]] = {spec.name: spec.ranks for spec in world.communicators}
@@ -71,7 +73,7 @@ def picture_of_run(world: World, run: Run, findings: Sequence[Finding], title: s
 
 
 def _times(run: Run) -> list[ActorTimes] | None:
-    """The times of a run from its first record on; None if it has none."""
+    """Returns the times of a run relative to its first record; None if it has none."""
     if not fits(run.times, run.journals):
         return None
     first = min((own.written[0] for own in run.times if own.written), default=0)
@@ -85,7 +87,7 @@ def _times(run: Run) -> list[ActorTimes] | None:
 
 
 def _hold_sends(ranks: Sequence[RankOps]) -> None:
-    """Where a rank stands, a send on a stream that did not end for sure waits for its receive."""
+    """Lets each send of a blocked rank that did not certainly complete wait for its receive."""
     receives = {op.key: op for rank in ranks for op in rank.ops if op.kind == "transfer" and op.said.startswith("recv")}
     for rank in ranks:
         for at, raw in enumerate(rank.journal):
@@ -96,7 +98,7 @@ def _hold_sends(ranks: Sequence[RankOps]) -> None:
 
 
 def _match_messages(ranks: Sequence[RankOps]) -> None:
-    """A take that got a message waits for its post, and both have one key."""
+    """Lets each take that returned a message wait for its post, and gives both one key."""
     posts: dict[Any, list[DrawnOp]] = defaultdict(list)
     for rank in ranks:
         for at, raw in enumerate(rank.journal):
@@ -121,7 +123,7 @@ def _match_messages(ranks: Sequence[RankOps]) -> None:
 
 
 def _match_stores(ranks: Sequence[RankOps]) -> None:
-    """A get that returned a value waits for the first set of that key."""
+    """Lets each get that returned a value wait for the first set of that key."""
     sets: dict[tuple[int, str], DrawnOp] = {}
     for rank in ranks:
         for at, raw in enumerate(rank.journal):
@@ -139,7 +141,7 @@ def _match_stores(ranks: Sequence[RankOps]) -> None:
 
 
 def _mark(picture: Picture, index: RunIndex, ranks: Sequence[RankOps], findings: Sequence[Finding]) -> None:
-    """Mark the culprit's op, the call that it left out, and the two accesses of a race."""
+    """Marks the culprit's op, the call that it left out, or the two accesses of a race."""
     if not findings or findings[0].culprit is None:
         picture.undecided = bool(findings)
         picture.focus = findings[0].position[0] if findings else None
@@ -163,7 +165,9 @@ def _mark(picture: Picture, index: RunIndex, ranks: Sequence[RankOps], findings:
 
 
 def _is_of(op: DrawnOp, culprit: Culprit) -> bool:
-    """Whether it is the culprit's op, or its death. A thread's end has another site than its exception."""
+    """Returns whether an op is the culprit's op, or its death. The end of a thread has another site than
+    its exception.
+    """
     if op.kind == "died":
         return True
     ended = op.kind == "ended" and bool(culprit.where) and op.where == culprit.where
@@ -171,7 +175,7 @@ def _is_of(op: DrawnOp, culprit: Culprit) -> bool:
 
 
 def _left_out(picture: Picture, rank: int, culprit: Culprit) -> list[Hole]:
-    """The call that the culprit did not make, at the place where the first of its peers made it."""
+    """Returns a hole for the call that the culprit did not make, at the place where the first of its peers made it."""
     alike = [op for op in picture.ops if (op.step, op.site) == (culprit.step, culprit.site) and op.begin is not None]
     alike = [op for op in alike if op.kind in ("collective", "transfer", "post", "store")]
     return [Hole(rank, min(alike, key=lambda op: (op.begin, op.rank)), True)] if alike else []
@@ -180,7 +184,7 @@ def _left_out(picture: Picture, rank: int, culprit: Culprit) -> list[Hole]:
 def _pairs(
     index: RunIndex, ranks: Sequence[RankOps], culprit: Culprit, culprits: Sequence[int]
 ) -> list[tuple[DrawnOp, DrawnOp]]:
-    """For each culprit the earliest two accesses that have no order, of which the named op is one."""
+    """Returns, for each culprit, its earliest two unordered accesses of which the finding names one."""
     found: dict[int, tuple[DrawnOp, DrawnOp]] = {}
     for rank, first, second in sorted(index.memory.pairs, key=lambda pair: (pair[2].at, pair[0])):
         one, other = ranks[rank].by_at.get(first.at), ranks[rank].by_at.get(second.at)

@@ -1,10 +1,10 @@
-"""What a picture is made of: ops with their times, holes where a call is missing, and the words beside them.
+"""Op: the elements of a picture: ops with their times, holes where a call is missing, and arrows.
 
     DrawnOp(rank=0, lane="host", kind="collective", said="all_reduce int32[8] on dp_cpu #5", ..., begin=21, came=None)
 
-Times are ticks of logical time (`dpsim.diagnose.pictures.logical_time`), or ns where a run has times. An op waits from
-`begin` to `came`, when the last of those came that it waits for, and moves from `came` to `end`. An op that never ends
-has no `came` and no `end`.
+Times are ticks of logical time (`dpsim.diagnose.pictures.logical_time`), or ns if the run has times. An op waits from
+`begin` to `came`, which is the arrival of the last rank that it waits for. It executes from `came` to `end`. An op that
+never ends has neither `came` nor `end`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ HOST = "host"
 """The lane of a rank's main thread."""
 
 Key: TypeAlias = tuple[str, int]
-"""What the parts of one collective, transfer or message have in common: communicator or mailbox, and a number."""
+"""What all parts of a collective, transfer or message share: the communicator or mailbox, and a number."""
 
 
 class TimePoint:
-    """A point in time that ops, lanes and threads wait for. `time`: None until it is known."""
+    """A point in time that ops, lanes and threads wait for. `time` is None until it is known."""
 
     __slots__ = ("time", "waiters")
 
@@ -30,14 +30,14 @@ class TimePoint:
         self.waiters: list[Follower] = []
 
     def set(self, time: int, ready: list[Follower]) -> None:
-        """The point is at that time. Its waiters can go on."""
+        """Sets the time, and makes all waiters ready."""
         self.time = time
         ready.extend(self.waiters)
         self.waiters = []
 
 
 class Follower:
-    """What goes on when a signal is set."""
+    """An object that continues when a time point is set."""
 
     __slots__ = ()
 
@@ -50,11 +50,12 @@ NEVER = TimePoint()
 
 
 class DrawnOp(Follower):
-    """A call of a rank, or a stretch of a stream. `address`: site and ordinal. `needs`: the ranks that it waits for.
-    `after`: the points that it waits for. `length`: ticks or ns that it moves. `until`: when it ended, where a run has
-    that. `silent`: it has no length, and is shown where it waits. `passive`: a host does nothing in it but wait.
-    `label`: of one that never ends, for what it
-    waits, in words. `marked`: it is the culprit's, or one of two that have no order.
+    """A call of a rank, or an op on a stream.
+
+    `address`: site and ordinal. `needs`: the ranks that it waits for. `after`: the points that it waits for. `length`:
+    how long it executes, in ticks or ns. `until`: when it ended, if the run has that. `silent`: it has no length, and
+    is drawn only if it waits. `passive`: the host only waits in it. `label`: for an op that never ends, what it waits
+    for, in words. `marked`: it is the culprit's op, or one of two unordered accesses.
     """
 
     __slots__ = (
@@ -112,14 +113,14 @@ class DrawnOp(Follower):
         self.marked = False
 
     def start(self, time: int, ready: list[Follower]) -> None:
-        """The rank, or its stream, reaches the op."""
+        """Begins the op, when its rank or stream reaches it."""
         if self.begin is None:
             self.begin = time
             self.began.set(time, ready)
             self.go(ready)
 
     def go(self, ready: list[Follower]) -> None:
-        """End, if all is there that the op waits for; else wait for the next point."""
+        """Ends the op if all points that it waits for have a time; otherwise it waits for the next one."""
         if self.end is not None or self.begin is None:
             return
         came = self.begin
@@ -132,14 +133,14 @@ class DrawnOp(Follower):
         self.finish(came, ready)
 
     def finish(self, came: int, ready: list[Follower]) -> None:
-        """The op moves from `came` on, and ends."""
+        """Ends the op, which executes from `came` on."""
         self.end = came + self.length if self.until is None else max(self.until, self.begin or 0)
         self.came = self.end if self.passive and self.until is not None else min(came, self.end)
         self.over.set(self.end, ready)
 
 
 class Hole(NamedTuple):
-    """A call that a rank did not make: where its peers made it, and their op. `culprit`: it is the cause."""
+    """A call that a rank did not make, at the place of its peers' op. `culprit`: it is the cause of the failure."""
 
     rank: int
     op: DrawnOp
@@ -147,7 +148,7 @@ class Hole(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """An op that never ends, and the op of the host or stream that it waits for."""
+    """An arrow from an op that never ends to the op that it waits for."""
 
     op: DrawnOp
     to: DrawnOp
@@ -155,11 +156,12 @@ class Arrow(NamedTuple):
 
 @dataclass
 class Picture:
-    """Ops of all ranks, and the report beside them. `actors`: the name of each rank and service. `ends`: how each
-    ended. `lines`: the report. `culprits`: the ranks that are the cause. `pairs`: two ops each that have no order.
-    `arrows`: waits of hosts and streams for each other. `undecided`: there is a finding, and no rank is its culprit.
-    `focus`: the step to look at, None for the end. `unit`: what times are, "tick" or "ns".
-    `open_ends`: the run has times, but not of the ends of ops on streams.
+    """The ops of all ranks, with a report.
+
+    `actors`: the name of each rank and service. `ends`: how each ended. `lines`: the report. `culprits`: the ranks that
+    are the cause. `pairs`: pairs of unordered accesses. `arrows`: waits of hosts and streams. `undecided`: there is a
+    finding without a culprit. `focus`: the step to show first; None for the end. `unit`: the unit of times, "tick" or
+    "ns". `open_ends`: the run has times, but lacks the ends of ops on streams.
     """
 
     title: str
@@ -178,5 +180,5 @@ class Picture:
 
     @property
     def last(self) -> int:
-        """The last time at which anything begins or ends."""
+        """The last time at which any op begins or ends."""
         return max((one.end or one.begin or 0 for one in self.ops), default=0)

@@ -1,9 +1,10 @@
-"""A picture as one HTML file, which needs no network and no other file.
+"""Page: writes a picture as one HTML file, which needs neither a network nor any other file.
 
     page(picture)       # "<!doctype html>..."
 
-The file has a policy by which a browser loads nothing else. Texts of traces and dumps are data. One JSON text has
-them all, without a character that could end it. The script draws them on a canvas or sets them as text, not as markup.
+Texts come from traces and dumps of strangers, so the page treats them as data. Its content security policy forbids all
+other resources. All texts are in one JSON text, whose escapes prevent it from closing the script element. The script
+draws them on a canvas or sets them as text, and never as markup.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from dpsim.diagnose.pictures.op import Picture
 from dpsim.diagnose.pictures.rows import content
 
 SCRIPTS = ("layout.js", "names.js", "draw.js", "lines.js", "pointer.js")
-"""In the order in which a browser reads them."""
+"""The scripts in the order in which a browser reads them."""
 
 _ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}
 
 
 def page(picture: Picture) -> str:
-    """The file, of ASCII alone."""
+    """Returns the file, in ASCII."""
     data = content(picture)
     parts = {
         "TITLE": html.escape(data["title"]).encode("ascii", "xmlcharrefreplace").decode(),

@@ -1,10 +1,10 @@
-"""A picture as trace events, which ui.perfetto.dev and chrome://tracing read: JSON, with a flow for each meeting.
+"""Perfetto: writes a picture as trace events in JSON, which ui.perfetto.dev and chrome://tracing read.
 
     trace_events(picture)       # {"traceEvents": [...], "otherData": {...}}
 
-A rank is a process and a lane is a thread. An op is a complete event (`ph` X). Its waiting is another event within it.
-A tick is shown as a microsecond, and a time of a run as what it is. A flow binds the parts of a collective, a transfer
-and a message: `ph` s at the first part, `t` and `f` at the others. A missing call is an event named "MISSING ...".
+A rank is a process of the trace, and a lane is a thread. An op is a complete event (`ph` X), and its waiting is another
+event within it. A tick is shown as one microsecond. A flow connects the parts of a collective, a transfer or a message.
+It has `ph` s at the first part, and `t` and `f` at the others. A missing call is an event named "MISSING ...".
 
 Format: Trace Event Format (Google, 2016), sections "complete events" and "flow events".
 """
@@ -14,19 +14,19 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from dpsim.contract.words import printable, short
+from dpsim.contract.words import middle_cut, printable
 from dpsim.diagnose.pictures.op import DrawnOp, Hole, Key, Picture
 from dpsim.diagnose.pictures.rows import LONGEST, lanes_of, typical
 
 TAIL = 8
-"""Ops that what never ends goes on behind the last one that does."""
+"""Ops that never end are drawn this number of ops beyond the last op that ends."""
 
 COLOURS = {"moves": "good", "waits": "bad", "never": "terrible"}
-"""Of the viewer's own palette."""
+"""Colour names of the viewer's palette."""
 
 
 def trace_events(picture: Picture) -> dict[str, Any]:
-    """The events as plain data."""
+    """Returns the events as plain data."""
     events: list[dict[str, Any]] = []
     parts: dict[Key, list[tuple[int, int, int]]] = defaultdict(list)
     until, lanes = picture.last + TAIL * typical(picture), lanes_of(picture)
@@ -54,12 +54,12 @@ def trace_events(picture: Picture) -> dict[str, Any]:
 
 
 def _in_us(event: dict[str, Any]) -> dict[str, Any]:
-    """An event with its times in us, which the format has."""
+    """Returns an event with its times in microseconds, as the format needs them."""
     return event | {key: event[key] / 1_000 for key in ("ts", "dur") if key in event}
 
 
 def _text(text: str) -> str:
-    return printable(short(text, LONGEST))
+    return printable(middle_cut(text, LONGEST))
 
 
 def _meta(name: str, rank: int, thread: int, said: str) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def _meta(name: str, rank: int, thread: int, said: str) -> dict[str, Any]:
 
 
 def _op(op: DrawnOp, thread: int, until: int) -> list[dict[str, Any]]:
-    """The event of an op, and the part of it in which it waits."""
+    """Returns the event of an op, and the event of its waiting."""
     assert op.begin is not None
     end = until if op.end is None else op.end
     colour = COLOURS["never" if op.end is None else "waits" if (op.came or 0) > op.begin else "moves"]
@@ -96,7 +96,7 @@ def _hole(hole: Hole, thread: int, until: int) -> dict[str, Any]:
 
 
 def _flow(number: int, parts: list[tuple[int, int, int]]) -> list[dict[str, Any]]:
-    """Arrows from the part that came first over the others to the last one."""
+    """Returns arrows from the first part over the others to the last one."""
     last = len(parts) - 1
     return [
         {

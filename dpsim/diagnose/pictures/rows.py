@@ -1,11 +1,11 @@
-"""The rows of a picture as plain data: for each rank its lanes, and equal ranks in one row.
+"""Rows: turns a picture into plain data: the lanes of each rank, with equal ranks in one row.
 
     content(picture)["rows"][0]
     {"name": "ranks 0, 2, 3", "count": 3, "lanes": [{"name": "host", "ops": [...], "holes": []}], ...}
 
-Each text is there once, and an op is numbers in the order of `FIELDS`. Ops of one lane that overlap, such as calls that
-a host began together, get lanes below it. Of what a stream has behind an op that never ends, the first `QUEUED` are
-shown, behind the end of the picture.
+The data contain each text once. An op is a list of numbers in the order of `FIELDS`. Ops of one lane may overlap, if a
+host began several calls together. Then the later ones get additional lanes below. If a stream has ops behind one that
+never ends, the first `QUEUED` of them are drawn after the end of the picture.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from dpsim.contract.words import printable, short
+from dpsim.contract.words import middle_cut, printable
 from dpsim.diagnose.pictures.op import HOST, DrawnOp, Hole, Picture
 
 FIELDS = ("begin", "came", "end", "kind", "said", "address", "where", "step", "key", "marked", "label")
-"""The numbers of an op: times, a kind, texts by their number, step, key, whether it is marked. -1: there is none."""
+"""The numbers of an op. Kinds and texts are numbers as well. -1 stands for no value."""
 
 KINDS = {
     "launch": 1,
@@ -31,21 +31,21 @@ KINDS = {
     "take": 5,
     "ended": 6,
 }
-"""0: any other call of a host."""
+"""The number of each kind of op. 0 is any other call of a host."""
 
 QUEUED = 3
 LONGEST = 300
-"""Characters of a text."""
+"""The largest number of characters of a text."""
 
 NO_STEP = 1_000_000
-"""What a service counts its steps from."""
+"""The number from which a service counts its steps."""
 
 AROUND = 40
-"""Ops of a first view, where there are no steps."""
+"""The number of ops in the first view, if there are no steps."""
 
 
 class Texts:
-    """Each text once, by its number."""
+    """A table that contains each text once."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -55,12 +55,12 @@ class Texts:
         known = self._numbers.get(text)
         if known is None:
             known = self._numbers[text] = len(self.all)
-            self.all.append(printable(short(text, LONGEST)))
+            self.all.append(printable(middle_cut(text, LONGEST)))
         return known
 
 
 def content(picture: Picture) -> dict[str, Any]:
-    """All that a page shows, as plain data."""
+    """Returns all that a page shows, as plain data."""
     texts = Texts()
     keys: dict[Any, int] = {}
     numbers = {id(op): keys.setdefault(op.key, len(keys)) for op in picture.ops if op.key is not None}
@@ -74,8 +74,8 @@ def content(picture: Picture) -> dict[str, Any]:
         rows.setdefault((own, picture.ends[rank], rank in picture.culprits), []).append(rank)
     steps = _steps(picture)
     return {
-        "title": printable(short(picture.title, LONGEST)),
-        "lines": [printable(short(line, LONGEST)) for line in picture.lines],
+        "title": printable(middle_cut(picture.title, LONGEST)),
+        "lines": [printable(middle_cut(line, LONGEST)) for line in picture.lines],
         "fields": FIELDS,
         "last": picture.last,
         "unit": picture.unit,
@@ -85,16 +85,18 @@ def content(picture: Picture) -> dict[str, Any]:
         "focus": focus(picture, steps),
         "near": _two_steps(picture, steps, len(steps) - 1),
         "texts": texts.all,
-        "actors": [printable(short(name, 60)) for name in picture.actors],
+        "actors": [printable(middle_cut(name, 60)) for name in picture.actors],
         "undecided": picture.undecided,
         "arrows": [{"from": _place(one.op), "to": _place(one.to)} for one in picture.arrows],
         "pairs": [_pair(one, other) for one, other in picture.pairs],
         "rows": [
             {
                 "ranks": ranks,
-                "end": printable(short(end, 60)),
+                "end": printable(middle_cut(end, 60)),
                 "culprit": culprit,
-                "lanes": [{"name": printable(short(name, 60)), "ops": ops, "holes": holes} for name, ops, holes in own],
+                "lanes": [
+                    {"name": printable(middle_cut(name, 60)), "ops": ops, "holes": holes} for name, ops, holes in own
+                ],
             }
             for (own, end, culprit), ranks in rows.items()
         ],
@@ -102,8 +104,10 @@ def content(picture: Picture) -> dict[str, Any]:
 
 
 def focus(picture: Picture, steps: list[tuple[int, int]]) -> tuple[int, int]:
-    """The times to show first: two accesses that have no order, else the culprit's step and the one before it, else
-    the last two steps.
+    """Returns the times to show first.
+
+    These are around two unordered accesses, or else the culprit's step and the one before it, or else the last two
+    steps.
     """
     if picture.pairs:
         begins = [op.begin or 0 for op in picture.pairs[0]]
@@ -115,7 +119,9 @@ def focus(picture: Picture, steps: list[tuple[int, int]]) -> tuple[int, int]:
 
 
 def typical(picture: Picture) -> int:
-    """What an op takes of the picture: a tick, or the time of the run by the ops of its longest lane, in ns."""
+    """Returns the typical length of an op: one tick, or the length of the run divided by the ops of its longest lane,
+    in ns.
+    """
     if picture.unit == "tick":
         return 1
     counts = Counter((op.rank, op.lane) for op in picture.ops)
@@ -123,7 +129,7 @@ def typical(picture: Picture) -> int:
 
 
 def _two_steps(picture: Picture, steps: list[tuple[int, int]], at: int) -> tuple[int, int]:
-    """The times of a step and the one before it. Where there are no steps, those around the first hole."""
+    """Returns the times of a step and the one before it. Without steps, the times around the first hole."""
     last = picture.last
     if not steps:
         first = min((hole.op.begin or 0 for hole in picture.holes), default=last)
@@ -135,7 +141,7 @@ def _two_steps(picture: Picture, steps: list[tuple[int, int]], at: int) -> tuple
 
 
 def lanes_of(picture: Picture) -> dict[int, dict[str, tuple[list[DrawnOp], list[Hole]]]]:
-    """rank -> lane -> its ops and holes. The host's threads come first."""
+    """Returns rank -> lane -> its ops and holes. Host threads come first."""
     found: dict[int, dict[str, tuple[list[DrawnOp], list[Hole]]]] = {}
     for op in picture.ops:
         found.setdefault(op.rank, {}).setdefault(op.lane, ([], []))[0].append(op)
@@ -152,7 +158,7 @@ def lanes_of(picture: Picture) -> dict[int, dict[str, tuple[list[DrawnOp], list[
 
 
 def _apart(ops: list[DrawnOp]) -> list[list[DrawnOp]]:
-    """The ops in lists of which each has none that overlap."""
+    """Returns the ops in several lists, none of which contains overlapping ops."""
     lists: list[list[DrawnOp]] = [[]]
     ends = [0]
     waiting = [op for op in ops if op.begin is None]
@@ -197,7 +203,7 @@ def _encoded(picture: Picture, ops: list[DrawnOp], texts: Texts, numbers: dict[i
 
 
 def _holes(holes: Iterable[Hole], texts: Texts, numbers: dict[int, int]) -> tuple[tuple[int, ...], ...]:
-    """Of each hole begin, end, text, address, place, key and whether it is the culprit's."""
+    """Returns begin, end, text, address, place, key and "is the culprit's" of each hole."""
     return tuple(
         (
             hole.op.begin or 0,
@@ -213,8 +219,8 @@ def _holes(holes: Iterable[Hole], texts: Texts, numbers: dict[int, int]) -> tupl
 
 
 def _place(op: DrawnOp) -> tuple[int, str, int]:
-    """Its rank, its lane, and when it begins."""
-    return op.rank, printable(short(op.lane, 60)), op.begin or 0
+    """Returns rank, lane and begin of an op."""
+    return op.rank, printable(middle_cut(op.lane, 60)), op.begin or 0
 
 
 def _pair(one: DrawnOp, other: DrawnOp) -> dict[str, Any]:
@@ -224,12 +230,12 @@ def _pair(one: DrawnOp, other: DrawnOp) -> dict[str, Any]:
         "lanes": [op.lane for op in both],
         "begins": [op.begin or 0 for op in both],
         "middles": [((op.begin or 0) + (op.end or op.begin or 0)) / 2 for op in both],
-        "names": [printable(short(op.address, 60)) for op in both],
+        "names": [printable(middle_cut(op.address, 60)) for op in both],
     }
 
 
 def _steps(picture: Picture) -> list[tuple[int, int]]:
-    """Each step, and the first time at which a rank is in it."""
+    """Returns each step, with the first time at which a rank is in it."""
     first: dict[int, int] = {}
     for op in picture.ops:
         if op.begin is not None and 0 <= op.step < NO_STEP:

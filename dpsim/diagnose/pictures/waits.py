@@ -1,12 +1,12 @@
-"""For what a host or a stream waits at the end of a run, in words, and an arrow to what would release it.
+"""Waits: describes what a host or stream waits for at the end of a run. An arrow leads to the op that would end this.
 
     say_own_waits(index, ranks)     # a label for each such op, and the arrows
 
     baton.wait[0]   waits for flag ubatch.1.event, which no thread set; thread ubatch.0 has ended
     dp.read[0]      waits for stream main       ->   the op in which that stream stands
 
-The threads and actors are those that the report names: `checks.thread_hangs` and `checks.blame.chain` find them. Waits
-in collectives and transfers are not here: `meetings.py` has them.
+The labels name the same threads and actors as the report (`checks.thread_hangs`, `checks.blame.chain`). `meetings.py`
+handles waits in collectives and transfers.
 """
 
 from __future__ import annotations
@@ -36,13 +36,11 @@ from dpsim.diagnose.pictures.journal_ops import RankOps
 from dpsim.diagnose.pictures.op import HOST, Arrow, DrawnOp
 
 MOST_NAMED = 3
-"""Threads that a label names."""
+"""The largest number of threads that a label names."""
 
 
 def say_own_waits(index: RunIndex, ranks: Sequence[RankOps]) -> list[Arrow]:
-    """Label each op of a host or a stream that never ends. The arrows lead from these ops to what would release
-    them.
-    """
+    """Labels each op of a host or stream that never ends. Returns the arrows to the ops that would end these waits."""
     said = _Waits(index, ranks)
     for rank in ranks:
         if rank.end == "blocked":
@@ -53,7 +51,7 @@ def say_own_waits(index: RunIndex, ranks: Sequence[RankOps]) -> list[Arrow]:
 
 
 def stands(op: DrawnOp) -> bool:
-    """Whether the op began and never ends."""
+    """Returns whether the op began and never ends."""
     return op.begin is not None and op.end is None
 
 
@@ -117,7 +115,7 @@ class _Waits:
             self._arrow(op, own)
 
     def _arrow(self, op: DrawnOp, ops: Iterable[DrawnOp]) -> None:
-        """An arrow to the op in which these stand, otherwise to the last one."""
+        """Adds an arrow to the op in which these actors are blocked, or else to their last op."""
         last = max(ops, key=lambda one: (stands(one), one.begin or 0), default=None)
         if last is not None and last is not op:
             self.arrows.append(Arrow(op, last))

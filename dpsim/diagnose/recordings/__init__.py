@@ -1,12 +1,12 @@
-"""The explanation of a hung job from the recordings of its ranks.
+"""Recordings: explains a hung torch job by the files that dpsim's recorder wrote, one for each process.
 
-A recording has more than a dump of torch's flight recorder. It has roots, reductions, transfers of gloo, steps and
-decisions. It has the end of a program, and the lines at which it stood. The judgement is that of dumps, with this
-additional evidence.
+A recording has more than a dump of torch's flight recorder. It also contains roots, reductions, transfers of gloo,
+steps and decisions. It shows whether the program ended, and at which lines it is blocked. The package `dumps` judges
+the calls, and this package adds the other evidence.
 
-reading.py    a file of the recorder: its header, texts and records
-job.py        the recordings of a folder as one job
-living.py     the processes that live
-deciding.py   the first decision in which ranks differ
-judging.py    outcome, class, culprit
+reading.py    reads a file of the recorder: its header, texts and records
+job.py        combines the recordings of a folder into one job
+living.py     finds out which processes are still alive
+deciding.py   finds the first decision in which ranks differ
+judging.py    decides outcome, class and culprit
 """

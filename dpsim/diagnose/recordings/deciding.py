@@ -1,9 +1,9 @@
-"""Decisions of a job: the first one in which ranks differ, and the ranks that differ.
+"""Deciding: finds the first decision in which the ranks of a recorded job differ.
 
     step 12   tokens   ranks 0, 1, 3 decided 8   rank 2 decided 5      ->  rank 2, by majority
 
-A program records its decisions with `dpsim.mark.decide`. Decisions meet by step, label and group, and within these by
-their order. A program without marks has none.
+A decision is a value that a program records with `dpsim.mark.decide`. The module compares decisions that have the same
+step, label and group, in their order. A program without such marks has none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpsim.diagnose.recordings.reading import ProcessRecording
 
 
 class Differed(NamedTuple):
-    """A decision in which ranks differ. `ranks`: the minority, none without a majority."""
+    """A decision in which ranks differ. `ranks` is the minority; empty without a majority."""
 
     label: str
     step: int
@@ -30,7 +30,7 @@ class Differed(NamedTuple):
 
 
 def first_difference(recordings: dict[int, ProcessRecording]) -> Differed | None:
-    """The earliest decision in which ranks of one group differ."""
+    """Returns the earliest decision in which ranks of one group differ, or None."""
     met: defaultdict[tuple[int, str, str, int], dict[int, tuple[str, CallPlace, int]]] = defaultdict(dict)
     for rank, one in recordings.items():
         step, often = -1, Counter[tuple[int, str, str]]()

@@ -1,13 +1,14 @@
-"""The recordings of a folder as one job: the calls of each rank, and the position of its program.
+"""Job: combines the recordings of a folder into one job, with the calls of each rank and where each program is blocked.
 
     job = recorded_job(folder)
     job.dumped.calls[2]          # the calls of rank 2, as those of a dump
     job.recordings[2].end        # "runs"
 
-The library determines when a call is over. A gloo call is over when it returns, or when the program has waited for its
-Work. A rank stands in the call that it waits for, or else in its last call if that has not returned. NCCL's calls
-return at once, and no recording shows the device. So an NCCL call is over when all members have made it. Each thread
-may stand in its own call. living.py finds the processes that live.
+Whether a call is over depends on the library. A call of gloo is over when it returns, or when the program has waited
+for its Work. So a rank is blocked in the call that it waits for, or in its last call if that has not returned.
+
+NCCL's calls return at once, and no recording shows the device. So an NCCL call counts as over when all members have
+made it. Each host thread may be blocked in another call.
 """
 
 from __future__ import annotations
@@ -26,17 +27,19 @@ from dpsim.diagnose.recordings.living import SECOND, all_gone, died
 from dpsim.diagnose.recordings.reading import ProcessRecording, RecordedIn, RecordingError, RingRecord, read_recording
 
 LOST = re.compile(r"[Cc]onnection (?:closed|reset|refused|was lost)|[Bb]roken pipe|remote process exited")
-"""Exceptions of gloo and NCCL after the death of a peer's process."""
+"""Matches exceptions of gloo and NCCL that follow the death of a peer's process."""
 
 NAME = re.compile(r"rank_(\d{1,9})\.(\d{1,9})\.recording")
 
 IN_CPP = "a call made in C++"
-"""A collective that the library counts and the recorder did not see."""
+"""Stands for a collective that the library counts but the recorder did not observe."""
 
 
 class RecordedJob(NamedTuple):
-    """A job. `died`: ranks whose process ended without a record of its end. `gone`: no process exists, and some have no
-    record of their end. `others`: processes of earlier jobs in the same folder.
+    """A job from its recordings.
+
+    `died`: ranks whose process ended without recording its end. `gone`: no process exists any more, and some did not
+    record their end. `others`: the number of processes of earlier jobs in the same folder.
     """
 
     dumped: DumpedJob
@@ -51,7 +54,7 @@ def has_recordings(folder: Path) -> bool:
 
 
 def recorded_job(folder: Path) -> RecordedJob:
-    """The job that a folder has recordings of. Raises RecordingError."""
+    """Returns the job of a folder's recordings. Raises RecordingError."""
     every = read_every(folder)
     recordings = of_newest_job(every)
     standing = {rank: _standing(one) for rank, one in recordings.items()}
@@ -81,7 +84,7 @@ def recorded_job(folder: Path) -> RecordedJob:
 
 
 def read_every(folder: Path) -> list[ProcessRecording]:
-    """All recordings of a folder. Raises RecordingError."""
+    """Returns all recordings of a folder. Raises RecordingError."""
     found = [read_recording(file) for file in sorted(folder.iterdir()) if NAME.fullmatch(file.name)]
     if not found:
         raise RecordingError(f"{folder}: no recording in it; expected files such as rank_0.4711.recording")
@@ -89,19 +92,22 @@ def read_every(folder: Path) -> list[ProcessRecording]:
 
 
 def of_newest_job(every: list[ProcessRecording]) -> dict[int, ProcessRecording]:
-    """By rank, the processes of the job that began last; if several had a rank, the last one."""
+    """Returns, by rank, the processes of the job that began last. If several processes had one rank, the last one
+    counts.
+    """
     ordered = sorted(every, key=lambda one: one.began)
     return dict(sorted((one.rank, one) for one in ordered if one.job == ordered[-1].job))
 
 
 def _standing(one: ProcessRecording) -> CallPlace:
-    """The position of the program; NOWHERE if it has ended, or made a call since."""
+    """Returns where the program is blocked; NOWHERE if it has ended, or made a call since."""
     return NOWHERE if one.end != "runs" else read_stacks(one.path.with_name(one.path.name + STACKS), one.main)
 
 
 def _noticed(recordings: dict[int, ProcessRecording]) -> tuple[int, ...]:
-    """The processes without a record of their end, if all others raised because a connection closed. A launcher that
-    ends the rest of a job after another exception causes none of these.
+    """Returns the processes that did not record their end, if all others raised because a connection closed.
+
+    If a launcher ends the rest of a job after some other exception, the others do not raise these exceptions.
     """
     ended = [one for one in recordings.values() if one.end != "runs"]
     silent = [one for one in recordings.values() if one.end == "runs"]
@@ -112,7 +118,7 @@ def _noticed(recordings: dict[int, ProcessRecording]) -> tuple[int, ...]:
 
 
 Reached = dict[tuple[str, int], int]
-"""How many collectives a rank made in a group."""
+"""The number of collectives that a rank made in a group."""
 
 
 def _reached(recordings: dict[int, ProcessRecording], keys: dict[int, dict[int, str]]) -> Reached:
@@ -125,7 +131,7 @@ def _reached(recordings: dict[int, ProcessRecording], keys: dict[int, dict[int, 
 
 
 def _last(one: ProcessRecording) -> dict[int, int]:
-    """By group, the number of the last collective that the recorder saw."""
+    """Returns, by group, the number of the last collective that the recorder observed."""
     collectives = [record for record in one.records if record.kind == CALL and record.op not in ("send", "recv")]
     return {record.group: record.seq for record in collectives if record.group in one.groups}
 
@@ -133,7 +139,7 @@ def _last(one: ProcessRecording) -> dict[int, int]:
 def _calls(
     one: ProcessRecording, keys: dict[int, str], reached: Reached, members: dict[str, tuple[int, ...]]
 ) -> list[RecordedCall]:
-    """The calls of a process."""
+    """Returns the calls of a process."""
     calls = [record for record in one.records if record.kind == CALL and record.group in one.groups]
     stands = _stands_in(one, calls)
     found = []
@@ -149,8 +155,9 @@ def _calls(
 
 
 def _stands_in(one: ProcessRecording, calls: list[RingRecord]) -> frozenset[int]:
-    """The numbers of the calls in which threads of the program stand: the call that the program waits for, and each
-    thread's last call.
+    """Returns the numbers of the calls in which the host threads of a process are blocked.
+
+    These are the call that the program waits for, and each thread's last call if it has not returned.
     """
     if one.end != "runs":
         return frozenset()
@@ -183,7 +190,7 @@ def _call(record: RingRecord, group: RecordedIn, key: str, over: bool) -> Record
 
 
 def _in_cpp(one: ProcessRecording, keys: dict[int, str], standing: CallPlace, reached: Reached) -> list[RecordedCall]:
-    """For each group, the last call that the library counts beyond the last one that the recorder saw."""
+    """Returns, for each group, the last call that the library counts beyond the last one that the recorder observed."""
     found = []
     last = _last(one)
     for number, counted in one.counted.items():
@@ -191,7 +198,7 @@ def _in_cpp(one: ProcessRecording, keys: dict[int, str], standing: CallPlace, re
         if counted > last.get(number, 0) and one.end == "runs":
             came = all(reached.get((key, rank), 0) >= counted for rank in group.ranks)
             shape = Shape(IN_CPP, -1, -1, ((), ()), ((), ()))
-            beyond = any(reached.get((key, rank), 0) > counted for rank in group.ranks)  # so the call was no obstacle
+            beyond = any(reached.get((key, rank), 0) > counted for rank in group.ranks)  # so this call returned
             over = came and (beyond or not standing.line)
             newest = one.records[-1].start if one.records else one.began
             found.append(RecordedCall(key, counted, shape, standing, over, newest, 0, 1 << 60, 1 << 60, 0))

@@ -1,10 +1,12 @@
-"""The judgement of a recorded job: by its calls, and by evidence that only a recording has.
+"""Judging: decides outcome, class and culprit of a recorded job.
 
     explain_recordings(folder).culprit     # Suspect(ranks=(2,), group="default_pg", seq=6, op="all_reduce", ...)
 
-A recording has three things more than dumps. An exception or a death explains the hang of the ranks that wait for that
-rank. A decision in which ranks differ comes before the calls that differ because of it. A rank that stands in no call
-has a line of its program.
+The package `dumps` judges the calls first. This module then adds what only recordings show:
+
+* An exception or a death explains why other ranks wait for that rank.
+* A decision in which ranks differ comes before calls that differ because of it.
+* A rank that is in no call is somewhere else in its program, and the recorder knows the line.
 """
 
 from __future__ import annotations
@@ -20,16 +22,16 @@ from dpsim.diagnose.recordings.job import RecordedJob, recorded_job
 from dpsim.diagnose.recordings.living import SECOND
 
 MOVING_NS = 2 * SECOND
-"""A rank that runs and whose last call is younger than this, when any rank was last seen alive, still moves."""
+"""A running rank still moves if it made a call within this time before any rank was last seen alive."""
 
 
 def explain_recordings(folder: Path) -> Explanation:
-    """What the recordings of a folder show. Raises RecordingError."""
+    """Returns the explanation of a folder of recordings. Raises RecordingError."""
     return judge_recorded(recorded_job(folder))
 
 
 def judge_recorded(job: RecordedJob) -> Explanation:
-    """What a recorded job shows."""
+    """Returns the explanation of a recorded job."""
     found = _failed(job) or _moving(job) or judge_job(job.dumped)
     found = _with_decisions(job, _outside(job, found))
     found = _with_ends(job, found)
@@ -37,7 +39,7 @@ def judge_recorded(job: RecordedJob) -> Explanation:
 
 
 def _moving(job: RecordedJob) -> Explanation | None:
-    """The explanation if a running rank made a call recently."""
+    """Returns an explanation if a running rank made a call recently, or None."""
     running = [rank for rank, one in job.recordings.items() if one.end == "runs" and rank not in job.died]
     young = [rank for rank in running if _quiet_ns(job, rank) < MOVING_NS]
     if not young:
@@ -49,8 +51,10 @@ def _moving(job: RecordedJob) -> Explanation | None:
 
 
 def _all_ended(job: RecordedJob, found: Explanation) -> Explanation:
-    """The processes of a moving job ended without a record: one of them died, or a signal ended all. A late rank is
-    then no culprit, but different calls that met are a cause.
+    """Returns the explanation of a job that moved until all its processes ended without recording an end.
+
+    One of them died, or a signal ended all. So a rank that is behind is no culprit, but a mismatch of calls may be the
+    cause.
     """
     if found.culprit and found.confidence == "high" and found.klass.startswith("MISMATCH:"):
         return found._replace(outcome="failed")
@@ -61,7 +65,7 @@ def _all_ended(job: RecordedJob, found: Explanation) -> Explanation:
 
 
 def _outside(job: RecordedJob, found: Explanation) -> Explanation:
-    """All calls of the job are over, and its programs still run: they stand elsewhere."""
+    """Returns the explanation if all calls are over and programs still run: they are blocked outside of calls."""
     running = [rank for rank, one in job.recordings.items() if one.end == "runs" and rank not in job.died]
     if found.outcome != "finished" or not running or job.gone:
         return found
@@ -72,7 +76,10 @@ def _outside(job: RecordedJob, found: Explanation) -> Explanation:
 
 
 def _failed(job: RecordedJob) -> Explanation | None:
-    """A rank died or raised, and no other rank runs any more. A launcher ends the others soon after the first."""
+    """Returns the explanation if a rank died or raised and no other rank runs any more, or None.
+
+    A launcher ends the other ranks soon after the first one.
+    """
     raised = [rank for rank, one in job.recordings.items() if one.end == "raised"]
     last = max((job.recordings[rank].alive for rank in raised), default=0)
     running = [
@@ -96,13 +103,13 @@ def _failed(job: RecordedJob) -> Explanation | None:
 
 
 def _last_ns(job: RecordedJob, rank: int) -> int:
-    """When a rank last called something, or its library did."""
+    """Returns the time at which a rank, or its library, last made a call."""
     one = job.recordings[rank]
     return max(one.records[-1].start if one.records else one.began, one.moved)
 
 
 def _with_decisions(job: RecordedJob, found: Explanation) -> Explanation:
-    """Put the first decision in which ranks differ before its consequences."""
+    """Returns the explanation with the first decision in which ranks differ as the cause of the rest."""
     differed = first_difference(job.recordings)
     if differed is None:
         return found
@@ -121,7 +128,7 @@ def _with_decisions(job: RecordedJob, found: Explanation) -> Explanation:
 
 
 def _with_ends(job: RecordedJob, found: Explanation) -> Explanation:
-    """Add the end of the culprit's program, if it is known."""
+    """Returns the explanation with the end of the culprit's program, if it is known."""
     ranks = () if found.culprit is None else found.culprit.ranks
     ends = [(rank, job.recordings[rank]) for rank in ranks[:2] if rank in job.recordings]
     said = [
@@ -133,7 +140,7 @@ def _with_ends(job: RecordedJob, found: Explanation) -> Explanation:
 
 
 def _limits(job: RecordedJob) -> list[str]:
-    """Limits of the recordings, and the ignored ones."""
+    """Returns lines about what the recordings lack, and about ignored ones."""
     said = []
     if job.others:
         said.append(
@@ -152,5 +159,5 @@ def _limits(job: RecordedJob) -> list[str]:
 
 
 def _quiet_ns(job: RecordedJob, rank: int) -> int:
-    """From the last call of a rank until any rank was last seen alive."""
+    """Returns the time from the last call of a rank until any rank was last seen alive."""
     return max(0, max(one.alive for one in job.recordings.values()) - _last_ns(job, rank))

@@ -1,11 +1,11 @@
-"""A file of the recorder: its header, its texts and its records, in order.
+"""Reading: reads a file of dpsim's recorder: its header, its texts, and its records in order.
 
     recording = read_recording(path)
     recording.rank, recording.end            # 2, "runs"
     recording.records[-1]                    # RingRecord(kind=CALL, op="all_reduce", seq=6, place=..., end=0, ...)
 
-The process may still run, or may have died within a store. So the reader leaves out a slot with a wrong number. Any
-other content that the recorder does not write is a `RecordingError`.
+The process may still run, or may have died while it wrote a record. So the reader skips a slot whose number is wrong.
+For any other content that the recorder never writes, it raises `RecordingError`.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpsim.contract import recording as layout
-from dpsim.contract.words import BadInput, short
+from dpsim.contract.words import BadInput, middle_cut
 from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace
 from dpsim.trace.strict_json import loads
 
 LARGEST = 1 << 30
-"""Bytes of a file."""
+"""The largest number of bytes of a file."""
 
 RANKS = 1 << 20
 LONGEST = 4_096
-"""Bytes of a text."""
+"""The largest number of bytes of a text."""
 
 TO_DO = "a file that is no recording has to leave the folder; then its rank counts as one without a recording"
 
 
 class RecordingError(BadInput):
-    """A recording cannot be used as it is."""
+    """The content of a recording is invalid."""
 
 
 class RecordedIn(NamedTuple):
-    """A group as a process saw it. `me`: its position there."""
+    """A process group as one process saw it. `me` is the process's position in the group."""
 
     name: str
     description: str
@@ -44,8 +44,11 @@ class RecordedIn(NamedTuple):
 
 
 class RingRecord(NamedTuple):
-    """A record. `number`: from 1, of the process. `peer`: the root, or the position of the peer; -1 without one.
-    `came`: the elements that the rank brings, or the number of a step; `goes`: those that it gets.
+    """A record of a call, a step or a decision.
+
+    `number` counts the records of the process from 1. `peer` is the root of a collective, or the position of a
+    transfer's peer; -1 without one. `came` is the number of elements that the rank contributes, or the number of a
+    step. `goes` is the number of elements that it receives.
     """
 
     number: int
@@ -67,10 +70,12 @@ class RingRecord(NamedTuple):
 
 
 class ProcessRecording(NamedTuple):
-    """A process. `alive`: its last sign of life, in ns of its clock. `moved`: the last change of the library's counts.
-    `end`: a word of ENDS. `counted`: the number of collectives that the library counts, by group. `waits`: the record
-    whose Work the program waits for. `wrapped`: the ring has lost records. `machine`, `begun_at`: as in
-    dpsim.contract.machine. `job`: the id that its ranks share.
+    """The recording of one process.
+
+    `alive` is its last sign of life, in ns of its clock, and `moved` the last change of the library's counts. `end` is
+    a word of ENDS. `counted` is the number of collectives that the library counts, by group. `waits` is the number of
+    the record whose Work the program waits for. `wrapped`: the ring buffer has lost records. `machine` and `begun_at`
+    identify the process (dpsim.contract.machine), and `job` is the id that all ranks share.
     """
 
     path: Path
@@ -96,8 +101,8 @@ class ProcessRecording(NamedTuple):
 
 
 def read_recording(path: Path) -> ProcessRecording:
-    """A file. Raises RecordingError that names it."""
-    name = short(path, 200)
+    """Returns the content of a file. Raises a RecordingError that names the file."""
+    name = middle_cut(path, 200)
     size = path.stat().st_size
     if size > LARGEST:
         raise RecordingError(f"{name}: {size:,} bytes; expected a recording of at most {LARGEST:,}. {TO_DO}")
@@ -149,14 +154,14 @@ def _word(data: bytes, at: int) -> int:
 
 
 def _records(data: bytes, first: int, slots: int, texts: _Texts) -> tuple[list[RingRecord], bool]:
-    """The records in order, and whether the ring has lost any."""
+    """Returns the records in order, and whether the ring buffer has lost any."""
     found = []
     for at, slot in enumerate(layout.SLOT.iter_unpack(memoryview(data)[first:])):
         number = slot[-1]
         if number and number % slots == at and slot[0] in (layout.CALL, layout.STEP, layout.DECISION):
             found.append(slot)
     found.sort(key=lambda slot: slot[-1])
-    if len(found) == slots:  # a slot that a kill left half-written has the number of the round before, the lowest one
+    if len(found) == slots:  # the oldest slot may be half-written by a killed process
         found = found[1:]
     return [_record(slot, texts) for slot in found], bool(found) and found[0][-1] > 1
 
@@ -185,7 +190,7 @@ def _record(slot: tuple[int, ...], texts: _Texts) -> RingRecord:
 
 
 class _Texts:
-    """The table of a recording."""
+    """The table of texts of a recording."""
 
     def __init__(self, data: bytes, table: int, name: str) -> None:
         self.name = name
@@ -205,7 +210,7 @@ class _Texts:
         return self.texts[number][1] if 0 <= number < len(self.texts) else ""
 
     def place(self, number: int) -> CallPlace:
-        """The user's lines of a call."""
+        """Returns the lines of the user's program that led to a call."""
         known = self._places.get(number)
         if known is None:
             known = self._places[number] = self._lines(number)
@@ -216,13 +221,13 @@ class _Texts:
             return NOWHERE
         try:
             lines = loads(self.texts[number][1].encode())
-            chain = tuple((short(function, 60), short(line, 160)) for function, line in lines)
+            chain = tuple((middle_cut(function, 60), middle_cut(line, 160)) for function, line in lines)
         except (ValueError, TypeError, RecursionError):
             raise RecordingError(f"{self.name}: text {number} has no lines of a program. {TO_DO}") from None
         return CallPlace(chain[0][1], chain) if chain else NOWHERE
 
     def groups(self) -> dict[int, RecordedIn]:
-        """The groups, by the number of their text."""
+        """Returns the process groups by the number of their text."""
         found = {}
         for number, (kind, text) in enumerate(self.texts):
             if kind == layout.GROUP:
@@ -239,12 +244,12 @@ class _Texts:
             if not all(type(word) is str for word in words):
                 raise ValueError("a name is no text")
         except (ValueError, TypeError, KeyError, RecursionError, AttributeError) as error:
-            raise RecordingError(f"{self.name}: text {number} is no group: {short(error)}. {TO_DO}") from None
-        name, description, library = (short(word, 80) for word in words)
+            raise RecordingError(f"{self.name}: text {number} is no group: {middle_cut(error)}. {TO_DO}") from None
+        name, description, library = (middle_cut(word, 80) for word in words)
         return RecordedIn(name, description, ranks, library, about["me"])
 
     def process(self) -> tuple[str, int, str]:
-        """The system of the process, when it began there, and its job; nothing where the recording does not say."""
+        """Returns the machine of the process, when it began, and its job; empty if the recording lacks them."""
         try:
             about = json.loads(self.texts[1][1])
             return str(about["machine"]), int(about["begun_at"]), str(about.get("job", ""))

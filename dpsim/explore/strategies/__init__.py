@@ -1,17 +1,17 @@
-"""How schedules are chosen, one strategy a file. All but `base` can be read in any order.
+"""How an exploration chooses its schedules, one strategy a file. Read `base` first, and the others in any order.
 
-    base.py       what they share: a search goes from run to run, a picker answers within a run
+    base.py       what all strategies share: a search continues from run to run, a picker answers within a run
     walks.py      first-in-first-out, and the random walk
     pct.py        random priorities of actors
     pos.py        random priorities of ops
-    places.py     where dpor stands: places, and both as plain data
+    places.py     the state of dpor between two runs, as plain data
     dpor.py       every class of schedules once
-    branches.py   the tree of dpor in branches, for many processes
+    branches.py   divides the tree of dpor into branches for many processes
     within.py     every class that has a schedule within bounds
-    frontier.py   what a search within bounds has still to run, shared out to many
-    portfolio.py  dpor and those that draw random numbers in turn: the default
-    replay.py     one run, along a schedule that was noted
+    frontier.py   shares out the open choices of a search within bounds
+    portfolio.py  alternates dpor and the random strategies: the default
+    replay.py     one run along a given schedule
 
-`dpsim.explore.STRATEGIES` lists those that are chosen by name. They differ in what they find soon; only `dpor`, alone
-or in the portfolio, can say that there is nothing left to find.
+`dpsim.explore.STRATEGIES` lists the strategies that a user can name. They differ in the mistakes that they find soon.
+Only `dpor`, alone or in the portfolio, can prove that no schedule is left.
 """

@@ -1,17 +1,18 @@
-"""What all strategies of exploration share: a search goes from run to run, and a picker answers within a run.
+"""What all strategies of an exploration share: a search continues from run to run, and a picker answers within a run.
 
 The loop of an exploration sees a `Search`:
 
-    while search.begin():                  # is there a schedule left to try?
-        ... a run, in which the machine asks search.current ...
-        search.end(whole)                  # was it a whole run, or cut off?
+    while search.begin():                  # is a schedule left?
+        ... a run, in which the machine calls search.current ...
+        search.end(whole)                  # whole: no strategy cut the run off
 
-A search reports what it knows at the end. `exhausted` is True only if every schedule was tried or is equal to one that
-was, up to commuting steps. `bounded` is True if that is so but for runs that were cut off after `longest` steps.
+At the end, `exhausted` is True only if the search has seen every class of schedules. `bounded` is True if the search
+has seen every class, but cut off runs after `longest` steps.
 
-The machine asks a `Picker`. A picker notes the order of steps and the races between them (`order`). It also notes the
-schedule as a list of words by which the run can be repeated (`schedule`). Most strategies are both, and answer `select`
-and `drawn`. The portfolio consists of other searches; it is a search alone, and says whose turn it is.
+The simulated machine calls a `Picker`. A picker notes the steps of the run and their races (`order`). It also notes the
+schedule, the list of words with which dpsim can repeat the run (`schedule`). Most strategies are both a search and a
+picker, and define `select` and `drawn`. The portfolio only combines other searches; its `current` is the search whose
+turn it is.
 
 Prior art: Shuttle's `Scheduler` (`new_execution`, `next_task`, `next_u64`); loom's and Coyote's strategies.
 """
@@ -26,13 +27,14 @@ from dpsim.contract.words import counted
 from dpsim.explore.order import Labels, Order
 
 LONGEST = 10_000
-"""Steps after which a run is cut off by default, as when something polls without end. The order of a run takes memory
-and time by the square of its steps. 10,000 steps of one poll take seconds and some dozen MB, 100,000 minutes and GB.
+"""The steps after which a strategy cuts a run off by default, for instance one that polls without end. Time and memory
+for the order of a run grow with the square of its steps. 10,000 steps of one poll take seconds and some dozen MB, and
+100,000 take minutes and GB.
 """
 
 
 class Search(ABC):
-    """Run after run. `seeded`: it draws random numbers, and with another seed it is another search."""
+    """Chooses run after run. `seeded`: the search draws random numbers, so another seed gives other schedules."""
 
     name: str
     seeded = False
@@ -50,29 +52,29 @@ class Search(ABC):
     @property
     @abstractmethod
     def exhausted(self) -> bool:
-        """Whether every class of schedules was seen."""
+        """Whether the search has seen every class of schedules."""
 
     @property
     @abstractmethod
     def bounded(self) -> bool:
-        """Whether every class was seen but for what comes after `longest` steps."""
+        """Whether the search has seen every class, except for what comes after `longest` steps of a run."""
 
     @abstractmethod
     def begin(self) -> bool:
-        """Before each run. False if there is no schedule left."""
+        """Prepares the next run. Returns False if no schedule is left."""
 
     @abstractmethod
     def end(self, whole: bool) -> None:
-        """After each run; `whole` is False if it was cut off."""
+        """Ends a run. `whole`: False if the strategy cut it off."""
 
 
 class Picker(Search, Strategy):
-    """A search that answers the machine itself. What it notes is of the present run."""
+    """A search that answers the machine itself. Its notes are those of the present run."""
 
     exhausted = False
     bounded = False
     proves = False
-    """Whether it may see every class: then it alone counts the classes of a world that is proven."""
+    """Whether the search may see every class. In a proof, only the classes of such a search count."""
 
     def __init__(self, labels: Labels | None = None, longest: int = LONGEST, seed: int = 0) -> None:
         super().__init__(labels, longest, seed)
@@ -80,7 +82,7 @@ class Picker(Search, Strategy):
         self.schedule: list[str] = []
         self.too_long = False
         self.redundant = False
-        self.failed = False  # something was wrong in this run; the judge of the run sets it before `end`
+        self.failed = False  # the run has a problem; the judge of the run sets this before `end`
         self.known_to_fail: frozenset[int] = frozenset()  # ranks, as this run begins
         self.heard_to_fail: set[int] = set()  # beside these
 
@@ -88,10 +90,10 @@ class Picker(Search, Strategy):
 
     @abstractmethod
     def select(self, candidates: Sequence[Candidate]) -> int:
-        """Which candidate comes next."""
+        """Returns the index of the candidate that comes next."""
 
     def drawn(self, label: str, options: Sequence[str]) -> int:
-        """Which option."""
+        """Returns the index of the option of a draw."""
         return 0
 
     # ---- between runs

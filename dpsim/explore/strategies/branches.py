@@ -1,23 +1,24 @@
-"""The tree of one DPOR in branches, which may be explored at the same time and anywhere.
+"""Divides the tree of one DPOR into branches, which several processes may explore at the same time.
 
     tree = Tree()
-    while (branch := tree.next()) is not None:          # there may be several at a time
+    while (branch := tree.next()) is not None:          # several branches may be given out at a time
         chosen = Dpor()
         chosen.resume(branch.state)
         ...                                             # some runs
-        tree.take(branch, chosen.state(), chosen.asked, chosen.over)
+        tree.take(branch.number, chosen.state(), chosen.asked, chosen.over, runs)
     tree.over
 
-A *branch* owns the places of a schedule from a depth on. The places before it are *shared*: the tree has them, and a
-branch only repeats what was chosen there. A race that has to be turned round at a shared place is asked for (`asked`).
-The tree then decides as DPOR does: it adds a choice to the place, unless one that would do is there. A choice at a
-shared place is a branch. Where there are few branches, the tree splits one. Its first place at which something is
-left to try becomes shared, with all places before it.
+A *place* is a point of a schedule at which DPOR chose a step. A *branch* is a schedule up to some depth, together with
+all further choices below it. It owns the places from this depth on. The places before it are *shared*: the tree has
+them, and the branch only repeats their choices. If a branch finds a race that it has to reverse at a shared place, it
+asks the tree (`asked`). The tree then decides as DPOR does: it adds a choice to the place, unless the place has a
+suitable one. Each choice at a shared place is a branch. While there are fewer than WIDTH branches, the tree splits one.
+The first place at which this branch has a choice left becomes shared, with all places before it.
 
-Why this is sound. Source-DPOR needs an order of the choices of a place, and a choice sleeps in those after it. It does
-not need that a choice was explored before the next begins. All have to be explored in the end. Here the order is
-that in which the tree makes branches. A choice sleeps in later ones only once its footprint is known. So the next
-branch of a place waits for the first result of the one before.
+Why this is sound: source-DPOR needs an order of the choices of a place, and a choice sleeps in those after it. It does
+not require that one choice is explored before the next begins, but all have to be explored in the end. Here the order
+is that in which the tree makes branches. A choice sleeps in later ones only when its footprint is known. So the next
+branch of a place waits for the first result of the branch before it.
 
 Prior art: Simsa, Bryant, Gibson and Hickey, "Scalable dynamic partial order reduction" (RV 2012); Lang and Sagonas,
 "Parallel graph-based stateless model checking" (ATVA 2020).
@@ -33,29 +34,30 @@ from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.places import DporState, PlaceState, ToTurn
 
 Path: TypeAlias = tuple[str, ...]
-"""What was chosen at each place before."""
+"""The choice at each place from the first one on."""
 
 WIDTH = 32
-"""Branches are split while there are fewer."""
+"""The tree splits branches while there are fewer than this number."""
 
 UNSPLIT = 64
-"""Schedules before the first split: most worlds of a few ranks are proven within these."""
+"""The number of schedules before the first split. Most worlds of a few ranks are proven within these."""
 
 
 class Branch(NamedTuple):
-    """Where one is: `state` is that of its DPOR; None for the beginning."""
+    """A branch. `state`: the state of its DPOR, None for the beginning of the search."""
 
     number: int
     state: DporState | None
 
     def schedules(self, most: int) -> int:
-        """How many to run of it."""
+        """Returns the number of schedules of a unit of this branch."""
         return most
 
 
 class SharedPlace:
-    """A place that the tree has. `before`: the places up to it. `claimed`: choices that are branches; `waits`: for the
-    footprint of the last one. A draw has no footprint to wait for.
+    """A place of the tree that several branches share. `before`: the places up to it. `claimed`: choices that are
+    branches. `waits`: the choice whose footprint is not known yet. A draw has no footprint, so its choices wait for
+    nothing.
     """
 
     def __init__(self, before: Sequence[PlaceState], place: PlaceState, draw: bool) -> None:
@@ -67,14 +69,14 @@ class SharedPlace:
         self.waits = ""
 
     def next(self) -> str | None:
-        """A choice that has to be a branch, and can be one now."""
+        """Returns a choice that can become a branch now, or None."""
         if self.waits:
             return None
         return next((one for one in self.todo if one not in self.claimed and one not in self.sleep), None)
 
 
 class Tree:
-    """All branches, and the places that they share."""
+    """All branches of a search, and the places that they share."""
 
     def __init__(self, width: int = WIDTH, unsplit: int = UNSPLIT) -> None:
         self._width = width
@@ -85,25 +87,25 @@ class Tree:
         self._shared: dict[Path, SharedPlace] = {}
         self._runs = 0
         self.incomplete = False
-        """Runs were cut off, since they grew too long."""
+        """Some runs were cut off because they were too long."""
 
     @property
     def over(self) -> bool:
-        """Whether every class was seen."""
+        """Whether the search has seen every class."""
         return not self._open and not self._running
 
     @property
     def running(self) -> int:
-        """Branches that were given out."""
+        """The number of branches that were given out."""
         return len(self._running)
 
     @property
     def open(self) -> int:
-        """Branches that were not."""
+        """The number of branches that wait to be given out."""
         return len(self._open)
 
     def next(self, most: int = 1) -> Branch | None:
-        """A branch to explore; None if there is none now. It may have more than `most` schedules."""
+        """Returns a branch to explore, or None if there is none now. It may have more than `most` schedules."""
         if not self._open:
             return None
         branch = self._open.popleft()
@@ -111,7 +113,9 @@ class Tree:
         return branch
 
     def take(self, number: int, state: DporState, asked: Sequence[ToTurn], over: bool, runs: int) -> None:
-        """A branch was explored for some runs, and is over or not. One of before a new beginning changes nothing."""
+        """Takes the result of a branch after some runs. `asked`: races to reverse at shared places. `over`: nothing of
+        the branch is left. The result of a branch from before a new beginning changes nothing.
+        """
         if self._running.pop(number, None) is None:
             return
         self._runs += runs
@@ -139,7 +143,9 @@ class Tree:
     # ---- inside
 
     def _begin_anew(self, state: DporState) -> None:
-        """A kernel of another rank raises: there are more choices, from the first step on."""
+        """Begins the search again, because a kernel of another rank raises: there are more choices from the first step
+        on.
+        """
         first = Dpor()
         first.known_to_fail = frozenset(state.known_to_fail)
         self._open.clear()
@@ -150,7 +156,7 @@ class Tree:
         self._made += 1
 
     def _ask(self, path: Path, ask: ToTurn) -> SharedPlace:
-        """See to it that a race is turned round at a shared place."""
+        """Adds a choice to a shared place so that some branch reverses the race, and returns the place."""
         place = self._shared[path[: ask.at]]
         if ask.first is None:
             place.todo += [one for one in place.options if one not in place.todo]
@@ -159,7 +165,9 @@ class Tree:
         return place
 
     def _split(self, state: DporState) -> tuple[DporState, list[SharedPlace]]:
-        """Share the first place at which something is left to try, and all before it."""
+        """Shares the first place at which something is left, and all before it. Returns the remaining state and these
+        places.
+        """
         if self._runs < self._unsplit or len(self._open) + len(self._running) >= self._width:
             return state, []
         at = next((at for at in range(state.own, len(state.places) - 1) if _left(state.places[at])), None)
@@ -176,7 +184,7 @@ class Tree:
         return state._replace(own=at + 1), shared
 
     def _branch(self, place: SharedPlace, like: DporState) -> None:
-        """Make branches of what is left at a shared place: the next one, or of a draw all."""
+        """Makes branches of the open choices of a shared place: of the next one, or of a draw all."""
         while (chosen := place.next()) is not None:
             place.claimed.add(chosen)
             own = PlaceState(place.options, place.sleep, chosen, [*place.todo], dict(place.tried), None)

@@ -1,44 +1,45 @@
-"""All schedules, one of each class: source-DPOR with sleep sets, by running again.
+"""DPOR: one schedule of each class, by source-DPOR with sleep sets, which runs the program again for each schedule.
 
-Two schedules that differ only in the order of steps that commute show the same. So of each class one is enough, and the
-way to a new class is to turn a *race* round. After each run the search looks at its races. For steps e and f that race,
-f has to be tried where e was chosen. If f needs steps after e, the first of these is tried instead. The search leaves a
-place when all that had to be tried there was tried. When no place is left, every class has been seen, and what no run
-showed does not happen.
+Two schedules that differ only in the order of commuting steps have the same result, so one schedule of each class is
+enough. The way to a new class is to reverse a *race*: two steps that conflict and that nothing else orders. A *place*
+is a point of the schedule at which the search chose a step. After each run the search looks at the races of the run.
+For racing steps e and f, it has to try f at the place where it chose e. If f needs steps that come after e, it tries
+the first of these instead. When a place has no choice left, the search goes back to the place before it. When no place
+is left, the search has seen every class.
 
-A step that the search tried at a place *sleeps* at later places. The search does not try it there again until a step
-that conflicts with it has happened. A run in which everything sleeps is cut off and counted as redundant.
+A step that the search has tried at a place *sleeps* at later places. The search does not try it there again until a
+conflicting step has happened. If all enabled steps sleep, the search cuts the run off and counts it as redundant.
 
-Three rules beyond the textbook, without which a proof was wrong (each has a world in tests/worlds that shows it):
+Three rules go beyond the textbook. Without each of them a proof was wrong, as a world in tests/worlds shows:
 
-* an acquire that cannot have what it wants is raced with those that could (`blocked`): it may never happen, and then it
-  would never race;
-* what takes possibilities away from others (a kill) is chosen last unless a race asks for it. So the run shows what it
-  can take away;
-* a draw is a separate place, at which every option is tried. An op may wait that need not (rendezvous, not eager). That
-  option is tried only where a run has shown that the wait may last without end. A wait that ends shows nothing new: it
-  equals a late end of the op (`dpsim.sim.hosts.early_ends`).
+* An acquire that finds no free slot races with those that could get one (`blocked`). It may never happen, and then it
+  would never race.
+* A step that takes possibilities away from others, such as a kill, comes last unless a race requires it earlier. So the
+  run shows what the kill can take away.
+* A draw is a place of its kind, at which the search tries every option. An op may wait for peers that it does not need
+  (a rendezvous), or not (eager). The search tries the rendezvous only if a run showed that this wait may last without
+  end. A wait that ends shows the same as an op that ends late (`dpsim.sim.hosts.early_ends`).
 
-These waits of a run may last: for each, the last of its peers did not come, or came *after* one of these ops
-(`lasting`). Two hosts that send before they receive are such a pair, each of which would do alone. What comes after an
-op carries the op's bit, through edges, messages and steps that conflict.
+Some waits of a run may last without end (`lasting`). For each of them, the last peer of its op never arrived, or
+arrived *after* one of these ops. Two hosts that send before they receive are such a pair: each of the two waits alone
+suffices for the hang. All that comes after an op carries the op's bit, through edges, messages and conflicting steps.
 
-Why that is enough: let S be the ops that wait without end in a run R. Let them all go on instead, and R goes on to a
-run T, in which no op waits. The search explores T like any other run, and all of S may last in T. For R ended only when
-nothing could happen any more. If the last peer of one could have come without any of S, it would have come in R. So at
-the first place of T at which one of S was drawn, its wait is tried. Behind it lies a run in which this one waits and
-the rest of S goes on. All of S may last there, too, and so on up to R. A run that was cut off says nothing of its
-draws: its class is seen in another run, or is not judged.
+Why this is complete: let S be the ops that wait without end in a run R. If they all end eagerly instead, R continues to
+a run T in which no op waits. The search explores T like any other run. In T all ops of S may last, because R ended only
+when nothing could happen any more. If the last peer of an op could have arrived without any of S, it would have arrived
+in R. So the search tries the wait at the first place of T at which an op of S was drawn. From there it reaches a run in
+which this op waits and the rest of S ends eagerly. In that run all of S may last as well, and so on up to R. A run that
+was cut off proves nothing about its draws. Its class occurs in another run, or the verdict does not cover it.
 
-If waits may last in the very first run, the second run tries them all at once, and the search begins anew with it. If
-they have to wait together to last, as in a ring, the search would otherwise find that only at its end.
+If waits may last in the very first run, the second run tries all of them at once, and the search begins again with it.
+If several waits last only together, as in a ring, the search would otherwise find this only at its end.
 
-A kernel that raises stops its device. Which of the other work there has ended by then is a choice, and costs a step for
-each piece of that work. So it is a choice only for ranks of which a run has shown that a kernel raises. With the first
-such run of a rank the search begins anew.
+A kernel that raises stops its device. Any part of the device's other work may have ended by then, so each piece of this
+work is a step. These steps are expensive, so the search has them only for ranks whose kernels raised in some run. When
+a kernel of a rank raises for the first time, the search begins again.
 
-A label, and not an actor, identifies an op: it is the same op in every run. So a run repeats the first steps of the
-run before it, and the search need not put them in order again.
+A label identifies the same op in every run. So a run repeats the first steps of the run before it, and the search need
+not compute their order again.
 
 Prior art: Abdulla, Aronis, Jonsson and Sagonas, "Source Sets" (JACM, 2017); Godefroid's sleep sets (1996); Mc SimGrid.
 """
@@ -58,11 +59,11 @@ WHY = "Something in the run is no function of the schedule: a clock, an unseeded
 
 
 class Diverged(Unrepeatable):
-    """A run that was repeated went another way: something in it is not a function of the schedule."""
+    """A repeated run took another way, so something in the program does not depend on the schedule alone."""
 
 
 class Dpor(Picker):
-    """Every class once."""
+    """The search: one schedule of each class."""
 
     name = "dpor"
     proves = True
@@ -79,13 +80,13 @@ class Dpor(Picker):
         self._at_once: set[str] = set()  # which waits may last in the first run
         self._whole = 0
         self.own = 0
-        """Places before are another's (`dpsim.explore.strategies.branches`): what has to be tried there is `asked`."""
+        """Places before this one belong to the tree (`branches.py`), and races to reverse there go into `asked`."""
         self.asked: dict[ToTurn, None] = {}
         self._anew = False
         self.shares: list[float] = []
-        """Of each run: log2 of its share of the tree, by what is known of the places when it ends."""
+        """For each run log2 of its share of the tree, by the choices that its places had when it ended."""
         self.left_out = 0
-        """How many whole runs the search forgot, as it began anew after them. It may see their classes again."""
+        """The number of whole runs before the search began again. It may see their classes a second time."""
 
     # ---- between runs
 
@@ -99,7 +100,7 @@ class Dpor(Picker):
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left, or another one has to begin anew."""
+        """Whether this search is done: nothing is left, or the search has to begin again elsewhere."""
         return self.exhausted or self.bounded or self._anew
 
     def end(self, whole: bool) -> None:
@@ -148,7 +149,7 @@ class Dpor(Picker):
         self.exhausted, self.bounded = not self._incomplete, self._incomplete
 
     def state(self) -> DporState:
-        """Where it stands between two runs, as plain data."""
+        """Returns the state between two runs as plain data."""
         places = [
             PlaceState(
                 one.options, one.sleep, one.chosen, one.todo, one.tried, one.step.footprint if one.step else None
@@ -160,7 +161,7 @@ class Dpor(Picker):
         return DporState(places, self._fresh, *flags, sorted(self._at_once), sorted(fail), self.own, anew)
 
     def resume(self, state: DporState) -> None:
-        """Go on from there. The state stays as it is."""
+        """Continues from a state. It does not change `state`."""
         self._fresh, self._begun, self._incomplete, self._first = state[1:5]
         self._at_once, self.known_to_fail, self.own = {*state.at_once}, frozenset(state.known_to_fail), state.own
         self.places = []
@@ -174,7 +175,7 @@ class Dpor(Picker):
     def pick(self, candidates: Sequence[Candidate]) -> int:
         at = self._at
         if at < self._fresh and (known := self.places[at].step) is not None:
-            label = known.label  # as in the last run, up to here: its order is known
+            label = known.label  # the run equals the last one up to here, so the order is known
             for index, one in enumerate(candidates):
                 if one.label == label:
                     self._at = at + 1
@@ -231,7 +232,7 @@ class Dpor(Picker):
 
     def blocked(self, candidates: Sequence[Candidate]) -> None:
         if self._at < len(self.places):
-            return  # recorded when this point was new
+            return  # noted when this place was new
         for one in candidates:
             footprint = tuple(one.touches())
             causes, races = self.order.before(footprint, one.causes)
@@ -240,7 +241,7 @@ class Dpor(Picker):
     # ---- inside
 
     def _begin_anew(self) -> None:
-        """The next run is a first one: nothing in it is repeated."""
+        """Forgets all places, so the next run is a first one."""
         self.places.clear()
         self._fresh = 0
 
@@ -253,8 +254,8 @@ class Dpor(Picker):
             ) from None
 
     def _asleep(self) -> dict[str, Footprint]:
-        """What sleeps at the next place: what slept or was tried at the last one, unless it conflicts with what was
-        chosen there.
+        """Returns the steps that sleep at the next place. These are the steps that slept or were tried at the last
+        place, without those that conflict with the step chosen there.
         """
         if not self.places:
             return {}
@@ -266,9 +267,10 @@ class Dpor(Picker):
         return {label: fp for label, fp in both.items() if label != last.chosen and not overlap(fp, footprint)}
 
     def _turn_round(self, label: str, races: list[Step], causes: int, end: int, footprint: Footprint) -> None:
-        """For each step that this one races with: see to it that this one, or what it needs, is tried in its place.
-        `end`: the place of this one. A time-out may need a death that takes other ops away, and no order tells of
-        that. Where it was not possible, all options are tried.
+        """Reverses races. For each earlier step of `races`, the search has to try this step, or one that it needs, at
+        the place of the earlier one. `end`: the place of this step. A time-out may need a death that takes other ops
+        away, and the order does not show this. So if the reversal of a time-out is impossible, the search tries all
+        options of the place.
         """
         for other in races:
             place = self.places[other.at]
@@ -287,7 +289,7 @@ class Dpor(Picker):
                 if other.at < self.own:
                     if enabled is not None or (TIME, "w") in footprint:
                         self.asked[ToTurn(other.at, tuple(first) if enabled is not None else None)] = None
-                elif enabled is not None:  # else only `other` made it possible
+                elif enabled is not None:  # otherwise only `other` made it possible
                     place.todo.append(enabled)
                 elif (TIME, "w") in footprint:
                     place.todo += [one for one in place.options if one not in place.todo]

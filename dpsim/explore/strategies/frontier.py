@@ -1,23 +1,25 @@
-"""The choices of a search within bounds that are still to be run, and which of them several searches share out.
+"""The open choices of a search within bounds, and how several searches share them.
 
     frontier = SharedFrontier()
-    while (share := frontier.next(64)) is not None:        # there may be several at a time
+    while (share := frontier.next(64)) is not None:        # several shares may be given out at a time
         chosen = within("within late_deliveries=1")
         chosen.resume(share.state)
         ...                                                 # a run for each of its nodes
         counts = frontier.take(share.number, chosen.state())
     frontier.over
 
-A *node* is a choice that no run has taken: the first choices of an earlier run (its trunk), and another one after them.
-A run follows a node, and then takes the cheapest choice everywhere. At each place that it is the first to reach, the
-other choices become nodes. So each choice at each place is run once.
+A *place* is a point of a schedule at which the search chose a step. A *node* is a choice that no run has taken: the
+first choices of an earlier run (its *trunk*), and then another option. A run follows a node, and after it takes the
+cheapest option at each place. If a run is the first to reach a place, the other options of the place become nodes. So
+each option of each place is run once.
 
-Nodes have *layers*: how much of the bounds is used with their choice. A layer begins when the layer before it is over.
-So a run that reaches a place first has used the least there, whatever the order of runs is. Hence the number of
-schedules and of classes is the same for one search and for many, which share what was met.
+A node has a *layer*: how much of the bounds its choices use. A layer begins when the layer before it is over. So a run
+that reaches a place first has used the least of the bounds there, whatever the order of runs is. Therefore one search
+and several searches find the same numbers of schedules and classes.
 
-What was met up to the moment a share is made goes with it, so that its runs can end early. What other shares meet
-meanwhile it does not know. Then the same place is in two results, and the later one does not count (`take`).
+A share carries the places that were known when it was made, so its runs can end early at these. It does not know the
+places that other shares find meanwhile. Two shares may then have the same place in their results, and the later one
+does not count (`take`).
 """
 
 from __future__ import annotations
@@ -26,22 +28,23 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 Met: TypeAlias = "dict[int, list[BoundUse]]"
-"""By what tells places apart: how much of each bound was used there. No use is within another."""
+"""For each key of a place, how much of each bound was used there. No entry is within another one."""
 
 WINDOW = 16
-"""Shares under way: more of them know less of each other."""
+"""The most shares that are given out at a time. More shares would know less of each other."""
 
 LEAST = 32
-"""Nodes of a share, if there are that many."""
+"""A share has at least this number of nodes, if the layer has them and the search asks for them."""
 
 
 class BoundUse(NamedTuple):
-    """How much of each bound, or what it costs, or the bounds themselves."""
+    """Numbers of preemptions and late deliveries: those of a place, the cost of a choice, or the bounds themselves."""
 
     preemptions: int = 0
     late_deliveries: int = 0
 
     def within(self, most: BoundUse) -> bool:
+        """Returns whether no number exceeds that of `most`."""
         return self.preemptions <= most.preemptions and self.late_deliveries <= most.late_deliveries
 
     def plus(self, other: BoundUse) -> BoundUse:
@@ -49,13 +52,16 @@ class BoundUse(NamedTuple):
 
 
 class Node(NamedTuple):
-    """The choices of `trunk` before `at`, and then `option`. Without an option it is the first run of all."""
+    """An open choice: those of `trunk` before the place `at`, and there `option`. Without an option it is the first
+    run.
+    """
 
     trunk: tuple[str, ...]
     at: int
     option: str | None
 
     def words(self) -> tuple[str, ...]:
+        """Returns the words of the schedule up to this choice."""
         return () if self.option is None else (*self.trunk[: self.at], self.option)
 
 
@@ -63,8 +69,9 @@ ROOT = Node((), 0, None)
 
 
 class NewPlace(NamedTuple):
-    """A place that a run was the first to reach, as far as it knows. `key`: None for a draw, which belongs to the
-    choice before it. `others`: what it did not take, each with its layer.
+    """A place that a run was the first to reach, as far as the run knows. `key`: identifies the place; None for a draw,
+    which belongs to the choice before it. `used`: how much of the bounds was used there. `others`: the other options,
+    each with its layer.
     """
 
     at: int
@@ -74,7 +81,7 @@ class NewPlace(NamedTuple):
 
 
 class RunRecord(NamedTuple):
-    """`trunk`: what was chosen at each place. `whole`: the run was not cut off."""
+    """A run. `trunk`: the choice at each place. `places`: the new places. `whole`: the search did not cut it off."""
 
     trunk: tuple[str, ...]
     places: list[NewPlace]
@@ -82,20 +89,20 @@ class RunRecord(NamedTuple):
 
 
 class WithinState(NamedTuple):
-    """What a share starts with."""
+    """The state with which a share starts. `met`: the places that were known then."""
 
     nodes: list[Node]
     known_to_fail: list[int]
     met: Met
 
     def bare(self) -> WithinState:
-        """Without what follows from the results of other shares."""
+        """Returns the state without what the results of other shares determine."""
         return self._replace(met={})
 
 
 class WithinDone(NamedTuple):
-    """What came of a share. `left`: nodes that were not run. `incomplete`: runs grew too long. `beyond`: something was
-    left out for a bound. `anew`: a kernel of another rank raises, so there are more choices from the first step on.
+    """The result of a share. `left`: nodes that were not run. `incomplete`: some runs were too long. `beyond`: the
+    bounds excluded some choice. `anew`: a kernel of another rank raises, so the search has to begin again.
     """
 
     records: list[RunRecord]
@@ -107,7 +114,9 @@ class WithinDone(NamedTuple):
 
 
 def is_met(met: Met, key: int, used: BoundUse) -> bool:
-    """Whether all that can follow a place is run anyway, with no more of a bound used. Else notes the place."""
+    """Returns whether another run explores all that can follow the place, with no more of a bound used. Otherwise notes
+    the place.
+    """
     known = met.setdefault(key, [])
     if any(one.within(used) for one in known):
         return True
@@ -117,25 +126,25 @@ def is_met(met: Met, key: int, used: BoundUse) -> bool:
 
 
 class Frontier:
-    """Nodes, layer by layer; in a layer the newest comes first."""
+    """The open nodes, layer by layer. Within a layer, the newest comes first."""
 
     def __init__(self, nodes: Sequence[Node] = (ROOT,)) -> None:
         self._layers = {0: [*nodes]} if nodes else {}
 
     def __len__(self) -> int:
-        """All nodes that are known."""
+        """Returns the number of nodes."""
         return sum(map(len, self._layers.values()))
 
     @property
     def lowest(self) -> int | None:
-        """The layer that comes next; None if there is no node."""
+        """The lowest layer with a node; None without nodes."""
         return min(self._layers, default=None)
 
     def count(self, layer: int) -> int:
         return len(self._layers.get(layer, ()))
 
     def pop(self) -> Node | None:
-        """A node of the lowest layer; None if there is none."""
+        """Removes and returns a node of the lowest layer; None without nodes."""
         layer = self.lowest
         if layer is None:
             return None
@@ -149,25 +158,25 @@ class Frontier:
             self._layers.setdefault(layer, []).extend(nodes)
 
     def add(self, trunk: tuple[str, ...], place: NewPlace) -> None:
-        """The other choices of a new place."""
+        """Adds the other options of a new place as nodes."""
         for layer, option in reversed(place.others):
             self.put(layer, [Node(trunk, place.at, option)])
 
 
 class Share(NamedTuple):
-    """Some nodes, of one layer."""
+    """Some nodes of one layer, given out to one search."""
 
     number: int
     state: WithinState
     layer: int
 
     def schedules(self, most: int) -> int:
-        """How many to run of it."""
+        """Returns the number of schedules of this share."""
         return len(self.state.nodes)
 
 
 class SharedFrontier:
-    """A frontier that several searches share out."""
+    """The open nodes that several searches share."""
 
     def __init__(self) -> None:
         self._frontier = Frontier()
@@ -176,7 +185,7 @@ class SharedFrontier:
         self._made = 0
         self._known_to_fail: list[int] = []
         self.incomplete = False
-        """Runs were cut off, or something was left out for a bound."""
+        """Some runs were cut off, or the bounds excluded some choice."""
 
     @property
     def over(self) -> bool:
@@ -188,11 +197,11 @@ class SharedFrontier:
 
     @property
     def open(self) -> int:
-        """Nodes that were not given out."""
+        """The number of nodes that were not given out."""
         return len(self._frontier)
 
     def next(self, most: int) -> Share | None:
-        """At most this number of nodes; None if there are none now."""
+        """Returns a share of at most this number of nodes; None if there are none now."""
         layer = self._frontier.lowest
         under_way = next(iter(self._running.values()), None)
         if layer is None or len(self._running) == WINDOW or (under_way is not None and under_way.layer < layer):
@@ -206,8 +215,8 @@ class SharedFrontier:
         return share
 
     def take(self, number: int, done: WithinDone) -> list[bool]:
-        """For each whole run of a share whether it counts: another share may have met the same place before. A share of
-        before a new beginning adds no nodes.
+        """Takes the result of a share. Returns for each of its whole runs whether it counts: another share may have
+        found the same place before. The result of a share from before a new beginning adds no nodes.
         """
         share = self._running.pop(number, None)
         if share is None:
@@ -227,7 +236,9 @@ class SharedFrontier:
         return counts
 
     def _add(self, record: RunRecord) -> bool:
-        """Make nodes of the places that no run has reached before; whether the last place is one of them."""
+        """Makes nodes of the run's places that no run has reached before. Returns whether its last place is one of
+        them.
+        """
         first = True
         for place in record.places:
             if place.key is not None:

@@ -1,13 +1,15 @@
-"""PCT: probabilistic concurrency testing. Actors have random priorities, and d - 1 times the leading one is put last.
+"""PCT, probabilistic concurrency testing: each actor has a random priority, and the actor of highest priority runs. At
+d - 1 random steps, the running actor gets the lowest priority.
 
-A bug of depth d needs d ordering constraints. A run with n actors and k steps finds it with a probability of at least
-`1 / (n k^(d-1))`. In practice PCT finds shallow bugs far more often than this bound says. PCT is weak if a low-priority
-actor has to run at one certain place. A priority change at any other place does not show such a bug.
+A bug of depth d needs d ordering constraints between steps. One run with n actors and k steps finds it with a
+probability of at least `1 / (n k^(d-1))`. In practice PCT finds shallow bugs far more often than this bound says. PCT
+is weak if an actor of low priority has to run at one certain step. It then has to change priorities at exactly this
+step.
 
-An actor continues independently of the others (`dpsim.contract.schedule.actor`). It is a rank ("rank 3"), a
-communicator, or the messages of a rank to one place ("rank 3 delivers wake"). So a late message delays neither its
-sender nor the sender's other messages. Under the sender's own priority no message would ever be late. k is the length
-of the longest run so far; for the first run it is a guess.
+An actor continues independently of others (`dpsim.contract.schedule.goes_on`). It is a rank ("rank 3"), a communicator,
+or the messages that a rank posts at one site ("rank 3 delivers wake"). So a late message delays neither its sender nor
+the sender's other messages. If messages had the priority of their sender, no message would ever be late. k is the
+length of the longest run so far; for the first run it is a guess.
 
 Prior art: Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler with Probabilistic Guarantees of
 Finding Bugs" (ASPLOS 2010); Shuttle's pct.rs.
@@ -26,7 +28,7 @@ FIRST_LENGTH = 16
 
 
 class Pct(Sampling):
-    """`depth`: the number of ordering constraints of the bugs that are looked for."""
+    """The strategy. `depth`: the number of ordering constraints of the bugs that it looks for."""
 
     name = "pct"
 
@@ -54,7 +56,7 @@ class Pct(Sampling):
                 priority[name] = 1 + self.random.random()
         now = len(self.order.steps)
         for index, change in enumerate(self._changes):
-            if change == now:  # below all others, the later change the lower
+            if change == now:  # below all others; a later change is lower
                 priority[goes_on(candidates[self._leading(candidates)].label)] = -index
         return self._leading(candidates)
 

@@ -1,4 +1,4 @@
-"""Where a DPOR stands: the places of the present schedule, and both as plain data, which crosses processes."""
+"""The state of a DPOR search between two runs: the places of its present schedule, as objects and as plain data."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from dpsim.explore.order import Step
 
 
 class ToTurn(NamedTuple):
-    """At this place of the prefix, which others have, one of `first` has to be tried; all options, if that is None."""
+    """A race to reverse at a place that the tree shares (`branches.py`). `at`: the place. `first`: one of these steps
+    has to be tried there; None: all options.
+    """
 
     at: int
     first: tuple[str, ...] | None
 
 
 class PlaceState(NamedTuple):
-    """A `ChoicePoint` as plain data. `footprint`: of what was chosen; None for a draw, and if it was not chosen yet."""
+    """A `ChoicePoint` as plain data. `footprint`: of the chosen step; None for a draw, or before the first run."""
 
     options: list[str]
     sleep: dict[str, Footprint]
@@ -27,8 +29,8 @@ class PlaceState(NamedTuple):
 
 
 class DporState(NamedTuple):
-    """Where a `Dpor` stands between two runs, as plain data. `own`: places from here on are its own. `anew`: a run of
-    it has shown that everything has to begin anew.
+    """The state of a `Dpor` between two runs, as plain data. `own`: the first place that this search owns. `anew`: one
+    of its runs has shown that the whole search has to begin again.
     """
 
     places: list[PlaceState]
@@ -43,10 +45,10 @@ class DporState(NamedTuple):
 
 
 class ChoicePoint:
-    """A point of the present schedule at which something was chosen.
+    """A place of the present schedule, at which the search chose a step or the option of a draw.
 
-    `todo`: what has to be tried here. `tried`: what was, with the footprint that it had. `sleep`: what need not be.
-    `step`: what happened here; None for a draw. `wait`: what the draw was about in the present run.
+    `todo`: the options that have to be tried here. `tried`: those that were, with their footprints. `sleep`: those that
+    need not be. `step`: the step that happened here; None for a draw. `wait`: what the draw decided in the present run.
     """
 
     __slots__ = ("chosen", "options", "sleep", "step", "todo", "tried", "wait")
@@ -61,9 +63,9 @@ class ChoicePoint:
         self.wait: OptionalWait | None = None
 
     def choices(self) -> list[str]:
-        """What was tried or has to be. At least what is tried now."""
+        """Returns the options that were tried or have to be: at least the present one."""
         return [one for one in self.todo if one not in self.sleep] or [self.chosen]
 
     def next(self) -> str | None:
-        """What is left to try."""
+        """Returns an option that is still to be tried, or None."""
         return next((one for one in self.todo if one not in self.tried and one not in self.sleep), None)

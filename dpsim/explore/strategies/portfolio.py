@@ -1,8 +1,8 @@
-"""The portfolio: try to prove; where that takes long, look for bugs in other ways meanwhile.
+"""The portfolio, the default: DPOR tries to prove the world, and random strategies look for mistakes meanwhile.
 
-Every sampling strategy has its disaster, a bug that it all but never finds, and no two have the same; so the default
-takes turns. DPOR goes first and alone for a while, since most worlds of a few ranks are proven within some dozen
-schedules. After that one run in four is DPOR's, which goes on to count classes and may still finish.
+Each random strategy has a kind of mistake that it almost never finds, and these kinds differ. So the portfolio
+alternates them. DPOR runs first and alone for a while, because most worlds of a few ranks are proven within some dozen
+schedules. After that, one run in four is one of DPOR, which may still finish the proof.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ALONE = 64
 
 
 class Portfolio(Search):
-    """DPOR for `alone` runs, then DPOR, POS, the random walk and PCT in turn."""
+    """Runs DPOR alone for `alone` runs, then DPOR, POS, the random walk and PCT in turn."""
 
     name = "portfolio"
     seeded = True

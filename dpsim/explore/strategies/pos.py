@@ -1,7 +1,8 @@
-"""POS: partial order sampling. Each op has a random priority; when one happens, those that race with it draw anew.
+"""POS, partial order sampling: each op has a random priority, and the op of highest priority happens. The ops that race
+with it then draw new priorities.
 
-So every order of the ops that race is likely, however many ops there are that race with nothing. Let an op have to come
-after n others, of which one races with it. It does so with a chance of 1 in n + 1, where a random walk has 1 in 2^n.
+So every order of racing ops is likely, however many other ops there are. Suppose that an op has to come after n others
+of which one races with it. POS finds this with a chance of 1 in n + 1, and a random walk with 1 in 2^n.
 
 Prior art: Yuan, Yang and Gu, "Partial Order Aware Concurrency Sampling" (CAV 2018).
 """
@@ -16,7 +17,7 @@ from dpsim.explore.strategies.walks import Sampling
 
 
 class Pos(Sampling):
-    """The candidate of the highest priority."""
+    """Picks the candidate of the highest priority."""
 
     name = "pos"
 

@@ -1,10 +1,11 @@
-"""Replay: follow a schedule that was noted, word by word.
+"""Replay: one run along a given schedule, word by word.
 
-*Strict* stops at the first difference. The error says at which step, what was expected, what was possible, and why that
-may be. It is right for a schedule that should fit, above all one that was noted a moment ago. *Fallback* is for an
-older or edited schedule, or for a normal form, which has the causes alone. It skips words that are not possible now, up
-to the next that is, and notes them in `skipped`. When no word is left that fits, it makes the ordinary choice, and
-notes it in `added`. A draw is found wherever it stands: it has no place in the order of steps.
+A *strict* replay stops at the first difference. Its error names the step, the expected word, the possible words, and
+likely causes. It is right for a schedule that should fit, for instance one that was noted a moment ago. A *fallback*
+replay is for an older or edited schedule, or for a normal form, which has only the causes of a failure. It skips words
+that are not possible now, up to the next possible one, and notes them in `skipped`. When no word fits, it makes the
+ordinary choice, and notes it in `added`. A fallback replay finds the word of a draw anywhere in the schedule, because a
+draw has no place in the order of steps.
 
 Prior art: Stateright's path replay, whose errors say what was available; rr's and Shuttle's replay schedulers.
 """
@@ -30,7 +31,7 @@ CAUSES = (
 
 
 class ScheduleReplay(Picker):
-    """One run, along a schedule as in `Picker.schedule`."""
+    """One run along a schedule, a list of words as in `Picker.schedule`. `strict`: stop at the first difference."""
 
     name = "replay"
 
@@ -44,7 +45,7 @@ class ScheduleReplay(Picker):
         self.added: list[str] = []
         self._at = 0
         self._runs = 0
-        self._followed: set[int] = set()  # places of the words that were
+        self._followed: set[int] = set()  # the places of the words that the run has followed
 
     def begin(self) -> bool:
         self._runs += 1
@@ -68,7 +69,7 @@ class ScheduleReplay(Picker):
         return super().failing()
 
     def raised(self, rank: int) -> None:
-        """A schedule says of which ranks kernels raise."""
+        """Does nothing: the schedule names the ranks whose kernels raise."""
 
     def select(self, candidates: Sequence[Candidate]) -> int:
         index = self._follow([candidate.label for candidate in candidates])
@@ -89,7 +90,7 @@ class ScheduleReplay(Picker):
         return 0
 
     def _follow(self, words: list[str]) -> int | None:
-        """Which of the words the schedule says; None if none of them, and nothing is to be skipped."""
+        """Returns the index of the next word of the schedule; None if a fallback replay finds none of the words."""
         if self._at < len(self.noted) and self.noted[self._at] in words:
             return self._next(words)
         if self.strict:
@@ -105,7 +106,7 @@ class ScheduleReplay(Picker):
         return None
 
     def _next(self, words: list[str]) -> int:
-        """Follow the next word."""
+        """Follows the next word of the schedule and returns its index."""
         self._followed.add(self._at)
         self._at += 1
         return words.index(self.noted[self._at - 1])

@@ -1,10 +1,12 @@
-"""First-in-first-out, and the random walk: the two simplest strategies, in every comparison.
+"""First-in-first-out and the random walk: the two simplest strategies, with which dpsim compares all others.
 
-First-in-first-out takes what became ready first and the first option of every draw. There is just one such schedule,
-the one nearest to an unhurried machine. A rank's death comes last, as in every strategy that does not seek it.
+First-in-first-out picks the op that became ready first, and the first option of every draw. There is exactly one such
+schedule, the one that a machine without delays would follow. The death of a rank comes last, as in every strategy that
+does not look for deaths.
 
-The random walk takes any candidate with equal chance. It finds bugs that need one or two particular orders in a few
-schedules, as often as cleverer strategies (Thomson, Donaldson and Betts, TOPC 2016). It has no memory of what it tried.
+The random walk picks each candidate with equal chance. If a bug needs one or two particular orders, the walk finds it
+in a few schedules. More complex strategies need as many (Thomson, Donaldson and Betts, TOPC 2016). It does not remember
+what it tried.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dpsim.explore.strategies.base import LONGEST, Picker
 
 
 class Fifo(Picker):
-    """The one schedule in the order of readiness."""
+    """The one schedule in the order in which ops become ready."""
 
     name = "fifo"
     _runs = 0
@@ -32,7 +34,7 @@ class Fifo(Picker):
 
 
 class Sampling(Picker):
-    """A strategy that draws new random numbers for each run, which depend on `seed` and the run alone."""
+    """A strategy that draws new random numbers for each run. They depend only on `seed` and the number of the run."""
 
     seeded = True
 
@@ -51,7 +53,7 @@ class Sampling(Picker):
 
 
 class RandomWalk(Sampling):
-    """Any candidate, with equal chance."""
+    """Picks each candidate with equal chance."""
 
     name = "random"
 
@@ -60,7 +62,7 @@ class RandomWalk(Sampling):
 
 
 def ordinary(candidates: Sequence[Candidate]) -> int:
-    """What became ready first; what takes the chance from others only if there is nothing else."""
+    """Returns the index of the op that became ready first. An op that takes possibilities away comes last."""
     for index, candidate in enumerate(candidates):
         if not candidate.disables:
             return index

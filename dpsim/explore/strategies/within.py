@@ -2,24 +2,26 @@
 
     search("within preemptions=1 late_deliveries=2")
 
-What counts is a matter of the schedule alone, step by step:
+The bounds count the steps of a schedule:
 
-* a **preemption** is a step of another actor, although the actor of the step before could go on. An actor is a rank
-  with its devices, a service, or a communicator, as the label of a step says. Deliveries and deaths are of no actor:
-  they neither preempt nor are preempted;
+* a **preemption** is a step of another actor, although the actor of the step before could continue. An actor is a rank
+  with its devices, a service, or a communicator, as the label of a step says. A delivery or a death belongs to no
+  actor: it neither preempts nor is preempted;
 * a message is a **late delivery** if it could be delivered, and a step that is no delivery came first. Each message
   counts once.
 
-What a draw decides does not count, and all its options are tried.
+Draws do not count, and the search tries all their options.
 
-A bound on schedules is none on classes. One schedule of a class may be within it, and another beyond. So what DPOR
-leaves out may be what is within. Its sleep sets and its backtrack points choose one schedule of a class without a look
-at the bound. Bounded DPOR (Coons, Musuvathi and McKinley, OOPSLA 2013) adds points and gives up sleep sets. Here there
-is no DPOR. The search runs all choices within the bounds, those that use least of them first
-(`dpsim.explore.strategies.frontier`). One rule alone cuts a run off: the search has met the class of the steps so far.
-The actor at its turn and the late messages have to be the same, and no bound may have been used more. Then what can
-follow is the same, and is run anyway. This is the happens-before caching of CHESS (Musuvathi and Qadeer, PLDI 2007).
-It meets each such state once, and so costs more runs than DPOR where nearly all schedules are within the bounds.
+A bound on schedules is no bound on classes. Of two schedules of one class, one may be within the bound and the other
+beyond it. DPOR picks one schedule of a class without regard to the bound, so it may miss classes that have a schedule
+within the bound. Bounded DPOR (Coons, Musuvathi and McKinley, OOPSLA 2013) adds backtrack points and gives up sleep
+sets. Here the search does not use DPOR. It runs all choices within the bounds, the cheapest first
+(`dpsim.explore.strategies.frontier`).
+
+One rule cuts a run off: the search has met this state before. A *state* is the class of the steps so far, the actor
+whose turn it is, and the late messages. If no more of a bound is used now, another run explores all that can follow.
+This is the happens-before caching of CHESS (Musuvathi and Qadeer, PLDI 2007). It visits each state once. So it costs
+more runs than DPOR if nearly all schedules are within the bounds.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ NAME = "within"
 
 
 def is_delivery(label: str) -> bool:
-    """Whether a step brings a message into a mailbox.
+    """Returns whether a step delivers a message to a mailbox.
 
     >>> is_delivery("rank 3 delivers box[2]"), is_delivery("rank 3 box[2]")
     (True, False)
@@ -56,12 +58,12 @@ def is_delivery(label: str) -> bool:
 
 
 def of_no_actor(candidate: Candidate) -> bool:
-    """Deliveries, and what takes the chance to happen from others."""
+    """Returns whether a step belongs to no actor: a delivery, or a step that takes possibilities away."""
     return candidate.disables or is_delivery(candidate.label)
 
 
 class Within(Picker):
-    """Every class that has a schedule within the bounds. `beyond`: something was left out for a bound."""
+    """The search: every class that has a schedule within the bounds. `beyond`: the bounds excluded some choice."""
 
     name = NAME
     proves = True
@@ -72,7 +74,7 @@ class Within(Picker):
         self.beyond = False
         self._counts = BoundUse(*(int(one < UNBOUND) for one in most))
         self._nodes = Frontier()
-        self._alone = True  # what runs find is its own to run
+        self._alone = True  # no other search shares the nodes that runs find
         self._records: list[RunRecord] = []
         self._met: Met = {}
         self._node: Node | None = None
@@ -97,7 +99,7 @@ class Within(Picker):
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left, or another one has to begin anew."""
+        """Whether this search is done: nothing is left, or the search has to begin again elsewhere."""
         return self._over or self._anew or (not self._alone and not self._nodes and self._node is None)
 
     # ---- between runs
@@ -136,14 +138,14 @@ class Within(Picker):
             self._incomplete = self.beyond = False
 
     def resume(self, state: WithinState) -> None:
-        """Run some nodes of a `SharedFrontier`, and nothing else. The state stays as it is."""
+        """Runs the nodes of a share of a `SharedFrontier`, and nothing else. It does not change `state`."""
         self._alone = False
         self._nodes = Frontier(state.nodes[::-1])
         self.known_to_fail = frozenset(state.known_to_fail)
         self._met = {key: [*known] for key, known in state.met.items()}
 
     def state(self) -> WithinDone:
-        """What came of it."""
+        """Returns the result of the share."""
         left = [] if self._node is None else [self._node]
         while (node := self._nodes.pop()) is not None:
             left.append(node)
@@ -187,7 +189,7 @@ class Within(Picker):
     # ---- inside
 
     def _pass(self, chosen: str, key: int | None, others: list[tuple[int, str]]) -> None:
-        """A new place."""
+        """Notes a choice at a new place."""
         self._new.append(NewPlace(len(self._trunk), key, self._used, others))
         self._trunk.append(chosen)
 
@@ -202,7 +204,7 @@ class Within(Picker):
         return options.index(chosen)
 
     def _cost(self, one: Candidate, candidates: Sequence[Candidate]) -> BoundUse:
-        """What it costs to choose this one now. What has no bound costs nothing."""
+        """Returns what the choice of this candidate uses of the bounds. A number without a bound costs nothing."""
         could_go_on = any(not of_no_actor(other) and actor(other.label) == self._actor for other in candidates)
         preempts = could_go_on and not of_no_actor(one) and actor(one.label) != self._actor
         late = len(self._made_late(one, candidates))
@@ -220,11 +222,11 @@ class Within(Picker):
             self._actor = actor(one.label)
 
     def _key(self) -> int:
-        """What tells places apart: the class of the steps so far, the actor at its turn, and the late messages."""
+        """Returns a key of the state: the class of the steps so far, the actor at its turn, and the late messages."""
         return _digest(f"{self._prefix:x} {self._actor} {sorted(self._late)}")
 
     def _digest_of(self, bit: int, causes: int) -> int:
-        """Of a step and what comes before it, by their labels: the same in every process."""
+        """Returns a digest of a step and its causes, by their labels, so it is equal in every process."""
         found = self._digests.get((bit, causes))
         if found is None:
             (label,), before = self.labels.named(bit), sorted(self.labels.named(causes))
@@ -232,20 +234,23 @@ class Within(Picker):
         return found
 
     def _is_met(self) -> bool:
-        """Whether all that can follow is run anyway. Notes that it is being run."""
+        """Returns whether another run explores all that can follow. Otherwise notes the state."""
         return is_met(self._met, self._key(), self._used)
 
 
 def _digest(text: str) -> int:
-    """Steps are a set, and so their digests are joined by exclusive or. 128 bits: two sets do not meet by chance."""
+    """Returns 128 bits of a text. A set of steps has the exclusive or of their digests, and two different sets do not
+    collide by chance.
+    """
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "big")
 
 
 def within(words: str, labels: Labels | None = None, longest: int = LONGEST) -> Within:
-    """By name, with its bounds. Raises ValueError for what is none. A bound that is left out does not bind.
+    """Returns the search with the bounds in its name. Raises ValueError for a name that is none. A bound that the name
+    lacks does not bind.
 
-    >>> within("within preemptions=1").most
-    BoundUse(preemptions=1, late_deliveries=1000000000)
+        >>> within("within preemptions=1").most
+        BoundUse(preemptions=1, late_deliveries=1000000000)
     """
     given = {}
     for part in words.split(" ")[1:]:

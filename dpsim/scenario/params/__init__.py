@@ -1,13 +1,13 @@
-"""Scenarios of programs that have `Params`: a pydantic model of their parameters.
+"""Scenarios of programs with `Params`, a pydantic model of their parameters.
 
     protocol: {name: waves, params: {interval: 2, slots: 1}}
 
-    scenario.py    the scenario of such a program: its ranks and communicators come from the parameters
-    strict.py      a key that the model does not have is an error, also where the model would ignore it
-    places.py      the place of an error as the user wrote it, without the tags of a union
-    per_rank.py    a value for all ranks, with other values of single ranks
-    files.py       files that parameters name, in the folder of the scenario
-    shapes.py      what values a field can have, by its type and bounds
+    scenario.py    the class of such a scenario: the parameters define its ranks and communicators
+    strict.py      refuses unknown keys, even if the model would ignore them
+    places.py      removes the tags of a union from the place of an error
+    per_rank.py    a parameter with one value for all ranks, and other values for single ranks
+    files.py       parameters that name files
+    shapes.py      the values that a field can have, from its type and bounds
 
-`dpsim.scenario.small` enumerates such parameters, and `dpsim.testing.models` draws them.
+`dpsim.scenario.small` enumerates such parameters, and `dpsim.testing.models` draws them at random.
 """

@@ -1,10 +1,11 @@
-"""Files that parameters name: they are looked for in the folder of the scenario, as a trace of requests is.
+"""Parameters that name files. A relative file starts from the folder of the scenario file.
 
     class Params(BaseModel):
         target: Annotated[str, OfFolder()]
 
-A model says by this mark that a field names a file. The program gets the path as seen from the working folder. A token
-may bring no such file, unless this process was given the same one (`allow`): the word of a stranger opens no file.
+`OfFolder` marks a field that names a file. The program receives the path relative to the working folder. A replay token
+may come from another person, so it must not open a file. dpsim refuses a token that names one, unless the user of this
+process named the same file (`allow`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from pydantic import BaseModel
 
 
 class OfFolder:
-    """Marks a field of text that names a file. `file_of`: takes the name out of a text that says more."""
+    """Marks a text field that names a file. `file_of`: extracts the file from a text with more in it, such as
+    train.py:main.
+    """
 
     def __init__(self, file_of: Callable[[str], str] = str) -> None:
         self.file_of = file_of
@@ -27,19 +30,19 @@ _allowed: set[str] = set()
 
 
 def allow(file: str) -> None:
-    """The user of this process named this file: a token may name it too."""
+    """Allows replay tokens to name this file, because the user of this process named it."""
     _allowed.add(file)
 
 
 def allow_files_of(params: Any, fields: Collection[str]) -> None:
-    """The user of this process chose these fields: a token may name their files too."""
+    """Allows replay tokens to name the files in these fields, because the user of this process chose them."""
     for name, (text, mark) in _marked(params).items():
         if name in fields:
             allow(mark.file_of(text))
 
 
 def _marked(params: Any) -> dict[str, tuple[str, OfFolder]]:
-    """Texts that name files, by field, with their marks."""
+    """Returns the fields that name files: each field with its text and its mark."""
     if not isinstance(params, BaseModel):
         return {}
     marks = ((name, one) for name, field in type(params).model_fields.items() for one in field.metadata)
@@ -47,17 +50,17 @@ def _marked(params: Any) -> dict[str, tuple[str, OfFolder]]:
 
 
 def files_of(params: Any) -> list[str]:
-    """The files that parameters name."""
+    """Returns the files that parameters name."""
     return [mark.file_of(text) for text, mark in _marked(params).values()]
 
 
 def resolved(params: Any, plain: Any, base: Path | None) -> Any:
-    """Plain parameters with the files of a folder."""
+    """Returns the plain parameters `plain` with paths relative to `base`. `params`: the same parameters as a model."""
     if base is None:
         return plain
     return {**plain, **{name: str(base / text) for name, (text, _) in _marked(params).items()}}
 
 
 def not_allowed(params: Any) -> list[str]:
-    """Files that the user of this process did not name."""
+    """Returns the files in the parameters that the user of this process did not name."""
     return [file for file in files_of(params) if file not in _allowed]

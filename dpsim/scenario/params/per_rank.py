@@ -1,16 +1,16 @@
-"""A parameter that may differ between ranks: one value for all of them, and other values of single ranks.
+"""A parameter that may differ between ranks: one value for all ranks, and other values for single ranks.
 
     class Limits(BaseModel):
         slots: PerRank[int]
 
-    slots: 4                        # of all ranks
-    slots: {others: 4, 1: 2}        # 2 of rank 1, 4 of all others
+    slots: 4                        # all ranks
+    slots: {others: 4, 1: 2}        # 2 for rank 1, 4 for all others
 
     args.params.slots[rank.rank]
 
-By this type, the model of a program declares that a parameter may differ between ranks. The scenario says which ranks
-have which value. Pydantic checks each value like a field of the type in brackets, here `int`. If a scenario names a
-rank that is not below the world size, dpsim refuses it.
+With this type, the model of a program declares that ranks may differ, and a scenario gives the values. pydantic
+validates each value as a field of the type in brackets, here `int`. dpsim refuses a scenario that names a rank which
+the world lacks.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ RANK = "0|[1-9][0-9]{0,3}"
 
 
 class PerRank(Generic[T]):
-    """A value of each rank. `others`: of the ranks that `ranks` does not name."""
+    """A value for each rank. `ranks`: the values of single ranks. `others`: the value of all other ranks."""
 
-    # No dataclass: pydantic would read one by its fields, and not by the schema below.
+    # No dataclass, because pydantic would validate its fields and not use the schema below.
     def __init__(self, others: T, ranks: Mapping[int, T] | None = None) -> None:
         self.others = others
         self.ranks: Mapping[int, T] = dict(ranks or {})
@@ -50,12 +50,12 @@ class PerRank(Generic[T]):
         return f"PerRank({self.others!r}{f', {self.ranks!r}' if self.ranks else ''})"
 
     def __getitem__(self, rank: int) -> T:
-        """The value of a rank, by its number from 0."""
+        """Returns the value of a global rank."""
         return self.ranks.get(rank, self.others)
 
     @staticmethod
     def of(values: Iterable[T]) -> PerRank[T]:
-        """From the values of rank 0, 1, ...
+        """Returns an object with the values of rank 0, 1, ...
 
         >>> PerRank.of([4, 2, 4])
         PerRank(4, {1: 2})
@@ -64,7 +64,7 @@ class PerRank(Generic[T]):
         return PerRank(first, {rank: value for rank, value in enumerate(rest, 1) if value != first})
 
     def plain(self) -> Any:
-        """As a scenario file has it."""
+        """Returns the value as a scenario file has it."""
         return {OTHERS: self.others, **self.ranks} if self.ranks else self.others
 
     @classmethod
@@ -75,7 +75,7 @@ class PerRank(Generic[T]):
         every = core_schema.no_info_after_validator_function(cls, one)
         read = core_schema.tagged_union_schema({ALL_TAG: every, EACH_TAG: each}, _tag)
         plain = core_schema.plain_serializer_function_ser_schema(_written)
-        # In JSON mode no function may stand before `read`: what it returns is of Python, where a list is no tuple.
+        # In JSON mode no function may run before `read`: its result would be Python data, where a list is no tuple.
         python = core_schema.no_info_before_validator_function(_plain, read)
         return core_schema.json_or_python_schema(read, python, serialization=plain)
 
@@ -89,12 +89,12 @@ class PerRank(Generic[T]):
 
 
 def _written(value: Any) -> Any:
-    """Plain. A default of a model may be a bare value: pydantic does not read defaults."""
+    """Returns the plain value. A default may be a bare value, because pydantic does not validate defaults."""
     return value.plain() if isinstance(value, PerRank) else value
 
 
 def differing(params: BaseModel) -> dict[str, tuple[int, ...]]:
-    """Each value that a parameter has on single ranks alone, in words, and these ranks."""
+    """Returns the values that only some ranks have, in words, each with these ranks."""
     found: dict[str, tuple[int, ...]] = {}
     for name in type(params).model_fields:
         value = getattr(params, name)
@@ -106,7 +106,9 @@ def differing(params: BaseModel) -> dict[str, tuple[int, ...]]:
 
 
 def ranks_in(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, int]]:
-    """The ranks that parameters name, each with the place of its value: in models, mappings and lists."""
+    """Yields the ranks that parameters name, each with the path of its value, also inside of models, mappings and
+    lists.
+    """
     if isinstance(value, PerRank):
         yield from (((*path, str(rank)), rank) for rank in value.ranks)
         yield from ranks_in(value.others, (*path, OTHERS))
@@ -124,7 +126,7 @@ def ranks_in(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, int]]:
 
 
 def within(params: Any, plain: Any, size: int) -> Any:
-    """Plain parameters without values of ranks from `size` on; `params` was read from them.
+    """Returns the plain parameters `plain` without the values of ranks from `size` on. `params`: the same as a model.
 
     >>> within({"sees": PerRank(1, {0: 2, 3: 4})}, {"sees": {"others": 1, "0": 2, "3": 4}}, 2)
     {'sees': {'others': 1, '0': 2}}
@@ -142,7 +144,7 @@ def _inner(value: Any, part: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """As a file has it: an instance, or a mapping of Python whose keys are numbers."""
+    """Returns a value as a file has it. Accepts a PerRank, and a mapping whose keys are numbers."""
     value = value.plain() if isinstance(value, PerRank) else value
     return {str(key): one for key, one in value.items()} if isinstance(value, Mapping) else value
 

@@ -1,7 +1,7 @@
-"""The place of an error in parameters, as the user wrote it: without what pydantic adds for a union.
+"""Removes the tags of a union from the place of a pydantic error, so that the place is a path in the user's file.
 
-Of `slots: int | str` and the value [1] pydantic says two things, at ("slots", "int") and at ("slots", "str"). Neither
-word is a key of the file. Both errors are of one mistake, so they become one, at ("slots",).
+For `slots: int | str` and the value [1], pydantic reports two errors, at ("slots", "int") and at ("slots", "str"). Both
+are about one value, and neither word is a key of the file. So this module joins them into one error, at ("slots",).
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from dpsim.scenario.base import ALL_TAG, EACH_TAG, KeyPath
 
 OF_A_KEY = "[key]"
 ABOUT_A_KEY = ("missing", "extra_forbidden")
-"""Errors whose place ends in a key."""
+"""Types of errors whose place ends with a key."""
 
 
 def at_their_places(error: ValidationError, value: Any, more: list[InitErrorDetails]) -> ValidationError:
-    """The same error, with a place in `value`, which was read, for each line; and further lines."""
+    """Returns the same error with a place in `value` for each line. `value`: the input. `more`: further lines to
+    add.
+    """
     found: dict[KeyPath, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
         about_key = detail["type"] in ABOUT_A_KEY
@@ -32,7 +34,7 @@ def at_their_places(error: ValidationError, value: Any, more: list[InitErrorDeta
 
 
 def _place(loc: tuple[int | str, ...], value: Any) -> KeyPath:
-    """The parts of a place that are keys or numbers of the value, and the marks that the reader of a file drops."""
+    """Returns the parts of a place that are keys or positions in `value`, and the tags that the YAML reader removes."""
     path: KeyPath = ()
     for part in loc:
         if part in (ALL_TAG, EACH_TAG, OF_A_KEY):
@@ -47,7 +49,9 @@ def _place(loc: tuple[int | str, ...], value: Any) -> KeyPath:
 
 
 def _line(path: KeyPath, same: list[ErrorDetails]) -> InitErrorDetails:
-    """One line for all errors of a place; a single error keeps its kind, for which there are words."""
+    """Returns one line for all errors of a place. A single error keeps its type, because `yaml.messages` knows the
+    types.
+    """
     first = same[0]
     kinds = list(dict.fromkeys(one["msg"] for one in same))
     if len(kinds) > 1:
@@ -57,7 +61,7 @@ def _line(path: KeyPath, same: list[ErrorDetails]) -> InitErrorDetails:
         )
     try:
         return _checked(InitErrorDetails(type=first["type"], loc=path, input=first["input"], ctx=first.get("ctx", {})))
-    except (KeyError, TypeError):  # an error of a user's own
+    except (KeyError, TypeError):  # an error type of the user
         own = PydanticCustomError(first["type"], "{text}", {"text": first["msg"]})
         return InitErrorDetails(type=own, loc=path, input=first["input"])
 

@@ -1,11 +1,11 @@
-"""The scenario of a program that has `Params`: its ranks and communicators come from the parameters.
+"""The class of scenarios for a program with `Params`: the parameters define its ranks and communicators.
 
     name: two
     protocol: {name: waves, params: {interval: 2}}
 
-Such a scenario has no sections besides those of every scenario. `scenario_of` joins the class with a model, so pydantic
-checks each parameter in its place, and the JSON Schema has it. Without groups of the program's own the world has two
-communicators of all ranks, both of kind `world`: `world` on devices, and `world_cpu` on hosts.
+Such a scenario has only the sections of every scenario. `scenario_of` creates a class with the user's model as the type
+of `params`, so pydantic validates each parameter, and the JSON Schema includes it. If the program defines no groups,
+the world has two communicators of all ranks: `world` on devices and `world_cpu` on hosts, both of kind `world`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ PARAMS: KeyPath = ("protocol", "params")
 
 
 def ranks_of(program: type[Program[Any]], params: Any) -> tuple[int, str]:
-    """How many ranks a program says that it has; and what is wrong with that, or an empty text."""
+    """Returns the number of ranks that the program defines, and a message on what is wrong with it, or ""."""
     try:
         size = program.ranks(params)
-    except (Exception, SystemExit) as error:  # of a user's own function
+    except (Exception, SystemExit) as error:  # an error in the user's own function
         found = f"raised {type(error).__name__}: {' '.join(str(error).split())}"
     else:
         if type(size) is int and 1 <= size <= MAX_RANKS:
@@ -47,7 +47,7 @@ def ranks_of(program: type[Program[Any]], params: Any) -> tuple[int, str]:
 
 
 class ParamsChoice(ProtocolChoice):
-    """Which protocol, in which form, with what changed, and with which parameters."""
+    """Which protocol, in which form, with which variant, and with which parameters."""
 
     @model_validator(mode="after")
     def _says_its_ranks(self) -> Self:
@@ -57,17 +57,17 @@ class ParamsChoice(ProtocolChoice):
 
 
 class ParamsScenario(Scenario):
-    """A coordination protocol with its parameters, what goes wrong, and what must come out."""
+    """A coordination protocol with its parameters, the planted faults, and the expected outcome."""
 
     @property
     def size(self) -> int:
-        """What the program says."""
+        """The number of ranks that the program defines."""
         return registry.protocol(self.protocol.name).program.ranks(self.protocol.params)
 
     @property
     def communicators(self) -> tuple[CommunicatorSpec, ...]:
-        """Those that the program makes itself; else one of all devices, and one of all hosts."""
-        with suppress(Exception):  # whatever a program of a user's own has against it, a run says
+        """The communicators that the program defines, or one of all devices and one of all hosts."""
+        with suppress(Exception):  # the run reports an error of the user's program
             program, prepared = registry.prepared(self.protocol.name, self.arguments())
             own = program.groups(prepared)
             if own is not None:
@@ -79,15 +79,17 @@ class ParamsScenario(Scenario):
         )
 
     def ranks_named(self) -> Iterator[tuple[KeyPath, int]]:
-        """Ranks for which a parameter has another value."""
+        """Yields the ranks for which a parameter has another value."""
         yield from ranks_in(self.protocol.params, PARAMS)
 
     def differing(self) -> dict[str, tuple[int, ...]]:
-        """Values of parameters that single ranks have."""
+        """Returns the values of parameters that only some ranks have."""
         return differing(self.protocol.params)
 
     def one_more(self) -> Self | None:
-        """What the program says; None too if it says parameters that the model refuses."""
+        """Returns the world that the program defines, or None. It also returns None if the model refuses the
+        parameters.
+        """
         params = registry.protocol(self.protocol.name).program.one_more(self.protocol.params)
         if params is None:
             return None
@@ -98,12 +100,14 @@ class ParamsScenario(Scenario):
             return None
 
     def arguments(self, base: Path | None = None) -> Arguments:
-        """Parameters as plain data: workers that know no class of the program's module get them."""
+        """Returns the arguments with plain parameters, because worker processes may lack the classes of the user's
+        module.
+        """
         given = self.protocol.arguments
         return Arguments(**{**given, "params": resolved(self.protocol.params, given["params"], base)})
 
     def in_folder(self, base: Path) -> Self:
-        """The files that parameters name, as seen from anywhere."""
+        """Returns the same scenario with absolute paths of files."""
         if self.file is None:
             return self
         params = resolved(self.protocol.params, self.protocol.arguments["params"], base.resolve())
@@ -111,11 +115,13 @@ class ParamsScenario(Scenario):
 
     @property
     def file(self) -> str | None:
-        """The first file that a parameter names."""
+        """The first file that a parameter names, or None."""
         return next(iter(files_of(self.protocol.params)), None)
 
     def beyond(self) -> str:
-        """As of any parameters, and for files that the user of this process did not name."""
+        """Returns why a replay token may not contain this scenario. A file that the user of this process did not name
+        is a reason.
+        """
         others = not_allowed(self.protocol.params)
         return (
             f"it names the file {others[0]}; expected one that this command names (--file)"
@@ -126,8 +132,9 @@ class ParamsScenario(Scenario):
 
 @functools.cache
 def scenario_of(model: type[BaseModel]) -> type[ParamsScenario]:
-    """The class of scenarios whose protocol has such parameters. Raises ValueError for a model whose values a file
-    cannot keep, and what pydantic raises for a wrong model.
+    """Returns the class of scenarios with this model of parameters.
+
+    Raises ValueError for a model whose values a file cannot store, and pydantic's errors for an invalid model.
     """
     refuse_unwritable(model)
     of = model.__qualname__.rpartition("<locals>.")[2].replace(".", "")

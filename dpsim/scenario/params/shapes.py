@@ -1,4 +1,4 @@
-"""What values a parameter can have, read from its type and bounds in the model.
+"""The values that a parameter can have: a *shape*, which this module derives from the type and bounds of a field.
 
     >>> from pydantic import Field
     >>> class Sizes(BaseModel):
@@ -10,8 +10,8 @@
     >>> fields(Sizes)["slots"]
     Many(item=Number(least=None, most=None, step=1), shortest=0, longest=3)
 
-`dpsim.scenario.small` enumerates the values of a shape, and `dpsim.testing.models` draws them, so both know the
-same types. Values are plain, as JSON has them.
+`dpsim.scenario.small` enumerates the values of a shape, and `dpsim.testing.models` draws them. So both support the same
+types. The values are plain, as in JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dpsim.scenario.params.per_rank import PerRank
 
 
 class Number(NamedTuple):
-    """Whole numbers. `least`, `most`: None without a bound."""
+    """Whole numbers. `least`, `most`: the bounds, or None."""
 
     least: int | None = None
     most: int | None = None
@@ -36,13 +36,13 @@ class Number(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Some values, the first the dullest."""
+    """Some values. Hypothesis shrinks a failure towards the first one."""
 
     values: tuple[Any, ...]
 
 
 class Many(NamedTuple):
-    """Lists of `shortest` to `longest` items; `longest` is None without a bound."""
+    """Lists of `shortest` to `longest` items. `longest` is None without a bound."""
 
     item: Shape
     shortest: int = 0
@@ -56,26 +56,26 @@ class Fields(NamedTuple):
     model: type[BaseModel]
 
     def defaults(self) -> dict[str, Any]:
-        """The plain value of each field that has a default."""
+        """Returns the plain default of each field that has one."""
         has = {name for name, field in self.model.model_fields.items() if not field.is_required()}
         made: dict[str, Any] = self.model.model_construct().model_dump(mode="json", by_alias=True, include=has)
         return made
 
 
 class Each(NamedTuple):
-    """A value for each rank."""
+    """A value for each rank (`PerRank`)."""
 
     item: Shape
 
 
 class Either(NamedTuple):
-    """Values of one shape or another."""
+    """Values of one of several shapes."""
 
     options: tuple[Shape, ...]
 
 
 class Other(NamedTuple):
-    """All other types: numbers with a fraction, text, mappings, whatever a user defines."""
+    """All other types: fractions, text, mappings and types of the user."""
 
     annotation: Any
     metadata: tuple[Any, ...] = ()
@@ -85,7 +85,7 @@ Shape: TypeAlias = Number | Choice | Many | Fields | Each | Either | Other
 
 
 def fields(model: type[BaseModel], within: tuple[Any, ...] = ()) -> dict[str, Shape]:
-    """The shape of each field of a model, by the key that a file has. `within`: the models around it."""
+    """Returns the shape of each field of a model, by its key in a file. `within`: the models that contain this one."""
     return {
         field.alias or name: shape_of(field.annotation, field.metadata, (*within, model))
         for name, field in model.model_fields.items()
@@ -93,7 +93,7 @@ def fields(model: type[BaseModel], within: tuple[Any, ...] = ()) -> dict[str, Sh
 
 
 def described(model: type[BaseModel]) -> dict[str, str]:
-    """The values of each field in words, with its default.
+    """Returns the values of each field in words, with its default in parentheses.
 
     >>> from pydantic import Field
     >>> class Sizes(BaseModel):
@@ -131,14 +131,14 @@ def _words(shape: Shape) -> str:
 
 
 def _plain(value: Any) -> str:
-    """As YAML has it."""
+    """Returns a value as YAML has it."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value.plain() if isinstance(value, PerRank) else getattr(value, "value", value))
 
 
 def shape_of(annotation: Any, metadata: Sequence[Any] = (), around: tuple[Any, ...] = ()) -> Shape:
-    """The shape of an annotation with further metadata, such as bounds. A model within itself has no shape."""
+    """Returns the shape of an annotation. `metadata`: its bounds. A model inside of itself is an `Other`."""
     while get_origin(annotation) is Annotated:
         annotation, *inner = get_args(annotation)
         metadata = [*inner, *metadata]
@@ -176,6 +176,8 @@ def _number(parts: Sequence[Any]) -> Number:
 
 
 def bound(parts: Sequence[Any], name: str) -> Any:
-    """The tightest bound of that name: ge, gt, le, lt, multiple_of, min_length or max_length; None if there is none."""
+    """Returns the tightest bound called `name`: ge, gt, le, lt, multiple_of, min_length or max_length. None without
+    one.
+    """
     tightest = min if name in ("le", "lt", "max_length") else max
     return tightest((value for part in parts if (value := getattr(part, name, None)) is not None), default=None)

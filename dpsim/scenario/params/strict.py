@@ -1,9 +1,10 @@
-"""Parameters as strict as the rest of a scenario: a key that no model has is an error.
+"""Validates parameters as strictly as the rest of a scenario: a key that the model lacks is an error.
 
-Pydantic ignores such a key by default, and a misspelt parameter would silently keep its default. A model that allows
-extra keys (`ConfigDict(extra="allow")`) keeps them.
+By default, pydantic ignores such a key, so a misspelt parameter would silently have its default. A model with
+`ConfigDict(extra="allow")` still accepts extra keys.
 
-A model whose values a file cannot keep is refused as a whole: a failure that was saved would be another one.
+This module also refuses a model whose values a file cannot store. Otherwise, the saved scenario of a failure would
+differ from the one that failed.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from dpsim.scenario.params.places import at_their_places
 
 
 def strict(model: type[BaseModel]) -> Any:
-    """The type of a field that holds such a model and refuses unknown keys at every depth."""
+    """Returns the type for a field with this model. The type refuses unknown keys at every depth."""
 
     def check(value: Any, read: ValidatorFunctionWrapHandler, about: ValidationInfo) -> Any:
         given = value if isinstance(value, Mapping) else {}
         wrong = _extra([((key,), one) for key, one in given.items() if not _knows(model, key)])
         try:
-            # `value` is of Python by now, where strict means that a list is no tuple, and a word no member of an Enum.
+            # `value` is Python data here, where a strict model accepts no list for a tuple and no word for an Enum.
             made = model.model_validate_json(json.dumps(value), strict=True) if about.mode == "json" else read(value)
         except ValidationError as error:
             raise at_their_places(error, value, wrong) from None
-        except Exception as error:  # of a validator of a user's own
+        except Exception as error:  # an error in the user's own validator
             raise ValueError(f"{model.__qualname__} raised {type(error).__name__}: {error}") from None
         wrong = _extra(_unknown(value, made, ()))
         if wrong:
@@ -47,7 +48,9 @@ def _extra(found: Iterable[tuple[KeyPath, Any]]) -> list[InitErrorDetails]:
 
 
 def _with_defaults_read(model: type[BaseModel], made: Any) -> Any:
-    """The same, read again as a whole: pydantic itself does not check defaults. Raises ValueError."""
+    """Returns the parameters after a second validation, because pydantic does not validate defaults. Raises
+    ValueError.
+    """
     name = model.__qualname__
     if not isinstance(made, model):
         raise ValueError(f"a validator of {name} returned {shown(made)}; expected the model itself")
@@ -62,7 +65,7 @@ def _with_defaults_read(model: type[BaseModel], made: Any) -> Any:
 
 
 def _knows(model: type[BaseModel], key: Any) -> bool:
-    """Whether a model reads a key."""
+    """Returns whether the model has a field with this key, or allows extra keys."""
     if model.model_config.get("extra") == "allow":
         return True
     by_name = model.model_config.get("populate_by_name") or model.model_config.get("validate_by_name")
@@ -71,7 +74,7 @@ def _knows(model: type[BaseModel], key: Any) -> bool:
 
 
 def _unknown(value: Any, made: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
-    """Keys of `value` that the models in `made`, which was read from it, do not have."""
+    """Yields the keys of `value` that the models in `made` lack. `made`: the object that pydantic made from `value`."""
     if isinstance(made, BaseModel) and isinstance(value, Mapping):
         for key, inner in value.items():
             if not _knows(type(made), key):
@@ -98,12 +101,12 @@ def _unknown(value: Any, made: Any, path: KeyPath) -> Iterator[tuple[KeyPath, An
 
 
 def written(params: BaseModel) -> str:
-    """All parameters as JSON, as the model reads it."""
+    """Returns all parameters as JSON that the model accepts."""
     return params.model_dump_json(by_alias=True, round_trip=True, warnings=False)
 
 
 def refuse_unwritable(model: type[BaseModel]) -> None:
-    """Raise ValueError for a field, at any depth, whose value dpsim could not write and read again."""
+    """Raises ValueError for a field, at any depth, whose value dpsim could not write and read again."""
     for one in _models(model, set()):
         for name, field in one.model_fields.items():
             reads, writes = field.validation_alias or name, field.serialization_alias or name
@@ -117,7 +120,7 @@ def refuse_unwritable(model: type[BaseModel]) -> None:
 
 
 def _models(annotation: Any, seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
-    """The models in an annotation, each once."""
+    """Yields each model in an annotation once."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in seen:
         seen.add(annotation)
         yield annotation

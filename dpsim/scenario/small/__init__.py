@@ -1,8 +1,8 @@
-"""Every small world like a scenario, where a random search may miss one.
+"""Enumerates every small world like a scenario, because a random search may miss a small world that fails.
 
-    worlds.py    the worlds with parameters up to given sizes, for a program that has `Params`
+    worlds.py    the worlds with parameters up to given sizes, for a program with `Params`
     values.py    the values of one parameter up to a size
     within.py    the faults, delays and messages that a smaller world keeps
 
-A package whose parameters are sections of a scenario makes its own small worlds (`Parameters.all_up_to`).
+A package that adds its own sections to scenarios enumerates small worlds itself (`Parameters.all_up_to`).
 """

@@ -1,8 +1,8 @@
-"""The values of a parameter up to a size, the smallest first.
+"""The values of one parameter up to a size, the smallest first.
 
-`Limits` has the size of each parameter that varies, by its name: `interval`, `work.tokens`, `slots.item`. The size None
-stands for all values of a choice, or of a number with bounds. A parameter that does not vary keeps the value of the
-scenario. An item of a list has no such value: a field of it takes its default or, without one, every value.
+`Limits` maps the name of each parameter that varies to its size: `interval`, `work.tokens`, `slots.item`. The size None
+means all values, for a choice or a number with bounds. A parameter without a size keeps the value of the scenario. But
+an item of a list has no such value, so a field of the item has its default or, without a default, every value.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dpsim.scenario.params.shapes import Choice, Each, Either, Fields, Many, Num
 Limits: TypeAlias = Mapping[str, int | None]
 
 LARGEST = 100_000
-"""Worlds of one request."""
+"""The largest number of worlds for one `--all-up-to`."""
 
 OPTION = "--all-up-to"
 MISSING = object()
-"""In place of a value that no scenario gives."""
+"""Marks a parameter for which the scenario gives no value."""
 
 
 def refuse_many(worlds: int) -> None:
@@ -30,7 +30,10 @@ def refuse_many(worlds: int) -> None:
 
 
 def values(shape: Shape, name: str, limits: Limits, given: Any) -> list[Any]:
-    """The values of a parameter, the smallest first; that which is given, if it has no size. Raises ScenarioError."""
+    """Returns the values of a parameter, the smallest first, or only `given` if the parameter has no size.
+
+    Raises ScenarioError for a size that does not fit the shape.
+    """
     varied = name in limits or any(key.startswith(f"{name}.") for key in limits)
     if given is not MISSING and not varied:
         return [given]
@@ -56,7 +59,7 @@ def values(shape: Shape, name: str, limits: Limits, given: Any) -> list[Any]:
 
 
 def _only(limits: Limits, name: str, shape: Shape) -> Limits:
-    """Of a choice beside numbers, as in `int | None`: the size is that of the numbers."""
+    """Returns the limits for one option of a union such as `int | None`: the size only applies to the numbers."""
     return {**limits, name: None} if isinstance(shape, Choice) else limits
 
 

@@ -1,7 +1,7 @@
-"""What of a scenario stays in a smaller world: the faults, delays and messages of ranks that it has.
+"""Selects the faults, delays and messages of a scenario that a smaller world keeps: those of ranks that it has.
 
-A model of parameters makes small worlds (`dpsim.scenario.small.worlds`), and so does a package that adds sections to
-scenarios (`dpsim.scenario.parameters`).
+Small worlds of a model (`dpsim.scenario.small.worlds`) use this, and so do packages that add sections to scenarios
+(`dpsim.scenario.parameters`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dpsim.scenario.model import Scenario
 
 
 def injected_within(base: Scenario, size: int) -> dict[str, list[Any]]:
-    """The faults, delays and messages of a scenario whose ranks are all below `size`. Services stay: a program with
-    fewer of them refuses the scenario by their names.
+    """Returns the faults, delays and messages of a scenario whose ranks are all below `size`.
+
+    It keeps those of services. If a smaller world lacks the service, the program refuses the scenario.
     """
 
     def there(*ranks: int | str) -> bool:

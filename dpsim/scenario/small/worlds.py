@@ -1,4 +1,4 @@
-"""Every world with parameters up to given sizes, where a random search may miss one.
+"""Enumerates every world with parameters up to given sizes, because a random search may miss a small world that fails.
 
     all_up_to(scenario, "interval=3,slots=2").worlds()
 
@@ -9,11 +9,12 @@
     work: list[Request]                     work=2,work.tokens=3     up to two requests of up to three tokens
     sees: PerRank[int]                      sees=1                   each rank has 0 or 1
 
-A whole number starts at its lower bound, and at 0 without one. A parameter without a size keeps the value of the
-scenario. A field of a list's item takes its default or, without one, every value that the model allows. A combination
-that the model itself refuses is no world. Smaller values come first, so the first world that fails is a smallest one.
+A whole number starts at its lower bound, or at 0 without one. A parameter without a size keeps the value of the
+scenario. A field of a list's item has its default or, without a default, every value that the model allows. If the
+model refuses a combination of values, there is no such world. Worlds with small values come first, so the first world
+that fails is one of the smallest.
 
-Faults, delays and messages of ranks that a small world lacks are left out, and so is an expected culprit.
+A small world has only the faults, delays and messages of its ranks, and no expected culprit.
 
 Prior art: Jackson's small scope hypothesis (Alloy); TLC.
 """
@@ -42,24 +43,24 @@ from dpsim.scenario.small.values import OPTION, Limits, refuse_many, values
 from dpsim.scenario.small.within import injected_within
 
 MOST = 1_000
-"""Of one size."""
+"""The largest size of a parameter."""
 
 
 def all_up_to(base: Scenario, sizes: str) -> Worlds:
-    """Every world like one with parameters up to sizes. Raises ScenarioError."""
+    """Returns every world like `base` with parameters up to `sizes`. Raises ScenarioError for invalid sizes."""
     return base.all_up_to(sizes) if base.protocol.params is None else SmallParams.of(base, sizes)
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How far parameters go, by their names; None for all values of a choice."""
+    """The sizes of the parameters, by their names. None means all values of a choice."""
 
     limits: Limits
     kept: tuple[str, ...] = ()
-    """The parameters that have the value of the scenario."""
+    """The parameters that keep the value of the scenario."""
 
     def summary(self) -> str:
-        """In words."""
+        """Returns the sizes in words."""
         sizes = [f"{name} (all)" if most is None else f"{name} {most}" for name, most in self.limits.items()]
         return ", ".join(sizes) + (f"; {', '.join(self.kept)} as in the scenario" if self.kept else "")
 
@@ -68,20 +69,20 @@ class Extent:
 
 
 class SmallParams(NamedTuple):
-    """Worlds like one, smaller ones first."""
+    """The worlds like one scenario with `Params`, smaller ones first."""
 
     base: Scenario
     sizes: Extent
     params: Sequence[Any]
-    """Of each world, plain."""
+    """The plain parameters of each world."""
 
     @property
     def total(self) -> int:
-        """How many worlds there are."""
+        """The number of worlds."""
         return len(self.params)
 
     def worlds(self) -> Iterator[Scenario]:
-        """Each of them."""
+        """Yields the scenario of each world."""
         base = self.base
         program = registry.protocol(base.protocol.name).program
         for plain in self.params:
@@ -99,8 +100,9 @@ class SmallParams(NamedTuple):
 
     @staticmethod
     def of(base: Scenario, text: str) -> SmallParams:
-        """The worlds up to sizes, such as "interval=3,slots=2". Raises ScenarioError for what is no size, and for more
-        than 100,000 worlds.
+        """Returns the worlds up to sizes such as "interval=3,slots=2".
+
+        Raises ScenarioError for invalid sizes, and for more than 100,000 worlds.
         """
         shapes = fields(type(base.protocol.params))
         limits = _limits(text, shapes)
@@ -110,7 +112,7 @@ class SmallParams(NamedTuple):
 
 
 def _limits(text: str, shapes: Mapping[str, Shape]) -> dict[str, int | None]:
-    """By name. Raises ScenarioError."""
+    """Parses sizes such as "interval=3,eager". Raises ScenarioError."""
     found: dict[str, int | None] = {}
     known = [name for key, shape in shapes.items() for name in _names(key, shape)]
     for word in text.split(","):
@@ -127,7 +129,7 @@ def _limits(text: str, shapes: Mapping[str, Shape]) -> dict[str, int | None]:
 
 
 def _names(name: str, shape: Shape) -> Iterator[str]:
-    """All that can have a size."""
+    """Yields the names of all parameters that can have a size."""
     yield name
     if isinstance(shape, Fields):
         for key, inner in shape.fields.items():
@@ -141,7 +143,7 @@ def _names(name: str, shape: Shape) -> Iterator[str]:
 
 
 def _whole(base: Scenario, shapes: Mapping[str, Shape], limits: Limits) -> list[Any]:
-    """The parameters of all worlds, by the sum of how far each is from its smallest value."""
+    """Returns the plain parameters of all worlds, sorted by the distance of their values from the smallest ones."""
     given = base.protocol.plain_params
     every = {name: list(enumerate(values(shape, name, limits, given[name]))) for name, shape in shapes.items()}
     spread = {name: every.pop(name) for name, shape in shapes.items() if isinstance(shape, Each) and name in limits}
@@ -166,14 +168,18 @@ def _whole(base: Scenario, shapes: Mapping[str, Shape], limits: Limits) -> list[
 def _of_ranks(
     plain: Mapping[str, Any], size: int, far: int, spread: Mapping[str, list[tuple[int, Any]]]
 ) -> Iterator[tuple[int, Any]]:
-    """All values of the parameters that each rank has for itself."""
+    """Yields the combinations of all values for each rank. `far`: the distance of the other parameters from their
+    smallest.
+    """
     for chosen in product(*(product(one, repeat=size) for one in spread.values())):
         own = {name: PerRank.of(one for _, one in ranks).plain() for name, ranks in zip(spread, chosen, strict=True)}
         yield far + sum(at for ranks in chosen for at, _ in ranks), {**plain, **own}
 
 
 def _sizes(base: Scenario, plain: Mapping[str, Any], spread: Mapping[str, list[tuple[int, Any]]]) -> list[int]:
-    """The numbers of ranks that a combination may have: one, or several where a value of each rank decides."""
+    """Returns the numbers of ranks that a combination may have. There are several if values of single ranks
+    define it.
+    """
     if not spread:
         size = _ranks(base, plain)
         return [] if size is None else [size]
@@ -184,13 +190,13 @@ def _sizes(base: Scenario, plain: Mapping[str, Any], spread: Mapping[str, list[t
 
 
 def _ranks(base: Scenario, plain: Mapping[str, Any]) -> int | None:
-    """How many ranks a world with these parameters has; None where there is no such world."""
+    """Returns the number of ranks of a world with these parameters, or None if there is no such world."""
     params = read(base, plain)
     return None if params is None else ranks_of(registry.protocol(base.protocol.name).program, params)[0] or None
 
 
 def read(base: Scenario, plain: Any) -> Any:
-    """The parameters; None where the model refuses the combination."""
+    """Returns the model of the parameters, or None if the model refuses them."""
     try:
         return type(base.protocol.params).model_validate_json(json.dumps(plain))
     except ValidationError:

@@ -1,10 +1,9 @@
-"""Scenarios as YAML files: a reader that knows the place of every value, and a writer for people.
+"""Scenarios as YAML files: a reader that knows the line of every value, and a writer.
 
-    reader.py     bytes in, a valid scenario or one readable error out
-    nodes.py      text to a tree of nodes with their lines: strict, bounded, without a surprise
-    messages.py   pydantic's errors in the words of a scenario
-    writer.py     a scenario as text: only what differs from the defaults
+    reader.py     reads bytes; returns a valid scenario or raises one readable error
+    nodes.py      parses text into a tree of nodes with their lines, strictly and with limits
+    messages.py   words pydantic's errors for the author of a scenario
+    writer.py     writes a scenario as text, without defaults
 
-What is written and read again is the same scenario. Errors of scenarios that are made in Python get their words from
-`messages` too.
+A scenario that dpsim writes and reads again is equal. Errors of scenarios made in Python also use `messages`.
 """

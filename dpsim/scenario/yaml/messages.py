@@ -1,15 +1,16 @@
-"""Pydantic's errors in the words of a scenario: where, what is wrong, what was expected, and what was perhaps meant.
+"""Words pydantic's errors for the author of a scenario: the place, what is wrong, what is expected, and a suggestion.
 
-Pydantic says "Input should be a valid integer, unable to parse string as an integer" of a value whose place is
-('faults', 0, 'skip', 'rank'). This turns it into
+For example, pydantic reports "Input should be a valid integer, unable to parse string as an integer" at ('faults', 0,
+'skip', 'rank'). This module turns it into
 
     path ('faults', 0, 'rank')    message: expected a whole number, got the text 'one'
 
-The 'skip' in the place is no key of the file but the tag of a union. The walk over the models that yields the allowed
-keys also drops such tags. An unknown key gets the nearest allowed one, or the section where a key of that name belongs.
+Here 'skip' is the tag of a union and no key of the file. `_walk` follows the place through the models, so it drops such
+tags, and it finds the allowed keys. For an unknown key, the message suggests the nearest allowed key, or names the
+section to which the key belongs.
 
-Prior art: NeMo-Agent-Toolkit 2248 shows what goes wrong without (only the first part of a place, and a crash on an
-empty one).
+Prior art: NeMo-Agent-Toolkit 2248 shows the mistakes to avoid (it used only the first part of a place, and crashed on
+an empty one).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from dpsim.scenario.model import Scenario
 Models: TypeAlias = tuple[type[BaseModel], ...]
 
 OF_A_KEY = "[key]"
-"""What pydantic puts at the end of the place of a key that is wrong itself, such as a rank that is no number."""
+"""What pydantic adds to the place of an invalid key, such as a rank that is no number."""
 
 FEW_KEYS = 12
 MANY_KEYS = 40
@@ -42,8 +43,8 @@ _PARAMS = ("protocol", "params")
 
 
 class Explained(NamedTuple):
-    """`at`: whether the problem is the key at the end of `path`, the value there, or something that is missing in
-    it.
+    """A worded problem. `at`: the problem is the key at the end of `path`, the value there, or a key that is missing
+    inside.
     """
 
     path: KeyPath
@@ -52,8 +53,10 @@ class Explained(NamedTuple):
 
 
 def explain_all(errors: Sequence[ErrorDetails], kind: type[Scenario]) -> list[Explained]:
-    """What the first `MOST` pydantic errors of a kind of scenario say, without lists that are too short only as their
-    items are wrong. More lines help no user, and the search for near names takes time.
+    """Returns the problems of the first `MOST` pydantic errors. More lines help no user, and near names take time to
+    find.
+
+    It omits the error that a list is too short if the list has wrong items, because these cause it.
     """
     return [
         explained
@@ -65,7 +68,7 @@ def explain_all(errors: Sequence[ErrorDetails], kind: type[Scenario]) -> list[Ex
 
 
 def explain(error: ErrorDetails, of: type[Scenario]) -> list[Explained]:
-    """What one pydantic error says; several lines where a rule found several problems."""
+    """Returns the problems of one pydantic error. A rule that spans several fields may have found several problems."""
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
     path, models = _walk(error["loc"][:-1] if kind in ("extra_forbidden", "missing") else error["loc"], of)
     if kind == RULE:
@@ -76,9 +79,9 @@ def explain(error: ErrorDetails, of: type[Scenario]) -> list[Explained]:
         return [Explained((*path, key), _unknown_key(key, path, models, of), "key")]
     if kind == "missing":
         if error["loc"][-1] == "rank" and isinstance(value, dict) and "service" in value:
-            return []  # the problem of that key is reported
+            return []  # the unknown key `service` is reported
         if path == () and error["loc"][-1] in of.sections and isinstance(value, dict) and not is_registered(value):
-            return []  # another protocol may not have that section
+            return []  # the protocol is unknown, and another one may lack that section
         return [Explained(path, _missing(str(error["loc"][-1]), models), "inside")]
     if kind in ("value_error", "assertion_error"):
         reason = " ".join((str(context.get("error", "")) or error["msg"]).split())
@@ -153,7 +156,7 @@ def _got(value: Any) -> str:
 
 
 def _number_hint(value: Any) -> str:
-    """Why something that looks like a number is none."""
+    """Returns a hint for a text that looks like a number but is none."""
     if not isinstance(value, str):
         return ""
     text = value.strip()
@@ -217,7 +220,7 @@ def _unknown_key(key: str, path: KeyPath, models: Models, of: type[Scenario]) ->
 
 
 def _some(known: list[str]) -> str:
-    """The names; of a long list the first, and where all are."""
+    """Returns the names. For a long list it returns the first ones, and the file that has all."""
     if len(known) <= MANY_KEYS:
         return ", ".join(known)
     return f"{', '.join(known[:FEW_KEYS])} and {len(known) - FEW_KEYS} more, all in docs/scenario.schema.json"
@@ -232,12 +235,12 @@ def _missing(key: str, models: Models) -> str:
 
 
 def _keys(models: Models) -> list[str]:
-    """The keys that a mapping may have, in the order of the model."""
+    """Returns the keys that a mapping may have, in the order of the model."""
     return list(dict.fromkeys(field.alias or name for model in models for name, field in model.model_fields.items()))
 
 
 def _choices(path: KeyPath, of: type[Scenario]) -> list[str]:
-    """The values that an enumerated field may have."""
+    """Returns the values that an enumerated field may have."""
     _, models = _walk(path[:-1], of)
     for model in models:
         for name, field in model.model_fields.items():
@@ -260,7 +263,7 @@ def _enumerated(annotation: Any) -> Iterator[Any]:
 
 
 def _walk(loc: tuple[str | int, ...], of: type[Scenario]) -> tuple[KeyPath, Models]:
-    """The path that a person would write for pydantic's `loc`, and the models that may stand there."""
+    """Returns the path of the user's file for pydantic's `loc`, and the models that are possible there."""
     models: Models = (of,)
     path: KeyPath = ()
     for part in loc:
@@ -271,7 +274,7 @@ def _walk(loc: tuple[str | int, ...], of: type[Scenario]) -> tuple[KeyPath, Mode
             models = tagged
             continue
         path = (*path, part)
-        if isinstance(part, str) and not part.isdecimal():  # in JSON a rank that is a key is text
+        if isinstance(part, str) and not part.isdecimal():  # a rank as a key is text in JSON
             models = tuple(
                 inner
                 for model in models
@@ -288,7 +291,7 @@ def _tags(model: type[BaseModel]) -> tuple[Any, ...]:
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models in an annotation such as `tuple[Skip | Die, ...] | None`."""
+    """Yields the models in an annotation such as `tuple[Skip | Die, ...] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):

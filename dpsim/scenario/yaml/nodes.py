@@ -1,20 +1,20 @@
-"""YAML text as a tree of nodes that know their line: strict, bounded, and without a surprise.
+"""Parses YAML text into a tree of nodes that know their line, strictly and with limits.
 
-PyYAML's parser delivers events. This module builds the tree from them, without recursion and with a count, so that no
-file can crash the process. It limits nesting, aliases and the nodes they expand to before it builds any of them. It
-constructs nothing from a tag. Duplicate keys, tags, merge keys, several documents, tabs and control characters are YAML
-that no scenario means. The tree reports them as problems with a line.
+PyYAML's parser yields events, and this module builds the tree from them. It uses no recursion, and it limits nesting,
+aliases and expanded nodes before it creates a node. So no file can crash the process. It never creates an object from a
+tag. Some YAML has no meaning in a scenario: duplicate keys, tags, merge keys, several documents, tabs and control
+characters. The parser reports these as problems with a line.
 
-YAML 1.1 reads some plain words as something else. Here a scalar has a value (`data`) and its source text (`text`).
-Numbers that are not written in decimal (010, 0x1f, 1:30, .inf, dates) stay text. The reader gives a field that wants
-text the text (`form: 0.14`).
+A node for a scalar has a value (`data`) and its source text (`text`), because YAML 1.1 reads some plain words as other
+types. A number that is not decimal (010, 0x1f, 1:30, .inf, dates) stays text. If a field requires text, the reader uses
+the source text (`form: 0.14`).
 
     >>> root, problems = read_nodes("name: two\\nrank: 1")
     >>> root.data(), root.entries["rank"].value.line, problems
     ({'name': 'two', 'rank': 1}, 2, [])
 
-Prior art: strictyaml (no implicit typing), StrictYAML's and Rust serde_yaml's located errors, the "billion laughs"
-limits of go-yaml.
+Prior art: strictyaml (no implicit typing), the located errors of StrictYAML and of Rust's serde_yaml, the "billion
+laughs" limits of go-yaml.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from dpsim.scenario.errors import shown
 MAX_DEPTH = 50
 MAX_ALIASES = 1_000
 MAX_NODES = 100_000  # each may be wrong, and an error of pydantic takes 1.5 kB
-TEXT = 64  # characters that count as one more value: an alias repeats a long text as it does a long list
+TEXT = 64  # this number of characters counts as one value, because an alias repeats a long text like a long list
 TOO_MANY = f"more than {MAX_NODES} values, aliases expanded ({TEXT} characters of a text count as one); expected fewer"
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -53,7 +53,7 @@ _PLAIN_TAGS = {_TAG + kind for kind in ("null", "bool", "int", "float", "str", "
 
 
 class Misread(NamedTuple):
-    """A problem at a place; line and column from 1."""
+    """A problem in the text. Line and column count from 1."""
 
     line: int
     column: int
@@ -61,7 +61,7 @@ class Misread(NamedTuple):
 
 
 class NotYaml(Exception):
-    """Reading cannot go on. Holds one `Misread`."""
+    """The parser cannot continue. `problem` is the cause."""
 
     def __init__(self, line: int, column: int, message: str) -> None:
         super().__init__(line, column, message)
@@ -106,7 +106,7 @@ class Mapping:
     entries: dict[str, KeyNode] = field(default_factory=dict)
     size: int = 1
     height: int = 1
-    pending: Node | None = None  # a key whose value is still to come
+    pending: Node | None = None  # a key that waits for its value
 
     def data(self) -> Any:
         return {key: entry.value.data() for key, entry in self.entries.items()}
@@ -116,7 +116,7 @@ Node: TypeAlias = Scalar | Sequence | Mapping
 
 
 def read_nodes(text: str) -> tuple[Node | None, list[Misread]]:
-    """The tree of the one document in `text` (None if it is empty) and what is wrong with it. Raises NotYaml."""
+    """Returns the tree of the document in `text`, or None if it is empty, and a list of problems. Raises NotYaml."""
     bad = Reader.NON_PRINTABLE.search(text)
     if bad:
         line, column = text.count("\n", 0, bad.start()) + 1, bad.start() - text.rfind("\n", 0, bad.start())
@@ -134,7 +134,7 @@ def read_nodes(text: str) -> tuple[Node | None, list[Misread]]:
 
 
 class _Composer:
-    """Events to nodes, with an explicit stack instead of Python's."""
+    """Builds nodes from events, with its own stack instead of recursion."""
 
     def __init__(self) -> None:
         self.root: Node | None = None
@@ -254,7 +254,7 @@ class _Composer:
 
 
 def _value(tag: str, text: str) -> Any:
-    """What a scalar means. Numbers in other than plain decimal notation stay text."""
+    """Returns the value of a scalar. Numbers that are not decimal stay text."""
     if tag == _TAG + "null":
         return None
     if tag == _TAG + "bool" and text.lower() in yaml.SafeLoader.bool_values:
@@ -285,7 +285,7 @@ _HINTS = (
 
 
 def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Misread:
-    """PyYAML's error in one line, with advice."""
+    """Returns PyYAML's error as one problem, with advice."""
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     lines = text.split("\n")

@@ -1,18 +1,23 @@
-"""Scenario files: YAML in, a valid `Scenario` or one readable error out.
+"""Reads scenario files: returns a valid `Scenario`, or raises one error with a line for each problem.
 
     scenario = load_scenario("scenarios/quickstart.yaml")
     Path("copy.yaml").write_text(dump_scenario(scenario))
 
-Whatever the file holds, the outcome is a `Scenario` or a `ScenarioError` whose text has one line for each problem:
+For any content of the file, the result is a `Scenario` or a `ScenarioError` such as:
 
     my.yaml:7:3: faults[0].rank: rank 7: the world has 4 ranks, 0 to 3
 
-Reading has three stages, each with its own kind of problem. Bytes to text: missing, a folder, too large, not UTF-8.
-Text to nodes (`dpsim.scenario.yaml.nodes`): not YAML, duplicate keys, tags, bombs. Nodes to the model
-(`dpsim.scenario.yaml.messages`): unknown keys, wrong types, contradictions; services and nodes that the program lacks.
-The last one validates strictly: "4" is no number and 1 is not true. But a field that wants text takes the source text
-of a number, so `form: 0.14` is the form 0.14. Only words that YAML 1.1 reads as truth values (on, off, yes, no) need
-quotes there.
+The reader works in three stages, and each finds other problems:
+
+* From bytes to text: the file is missing, a folder, too large, or not UTF-8.
+* From text to nodes (`dpsim.scenario.yaml.nodes`): the text is not YAML, or has duplicate keys, tags or too many
+  aliases.
+* From nodes to the model (`dpsim.scenario.yaml.messages`): unknown keys, wrong types, contradictions, services and
+  nodes that the program lacks.
+
+The last stage is strict: "4" is no number, and 1 is not true. But if a field requires text, the reader uses the source
+text of a number, so `form: 0.14` is the form 0.14. Only words that YAML 1.1 reads as truth values (on, off, yes, no)
+need quotes there.
 
 Prior art: `yaml.compose` marks; Rust's and dagster's located errors; strictyaml.
 """
@@ -40,12 +45,14 @@ MAX_BYTES = 4 << 20
 
 
 def load_scenario(path: str | os.PathLike[str]) -> Scenario:
-    """Read a scenario file. Raises ScenarioError, whose text names file, line and column of every problem."""
+    """Reads a scenario file. Raises ScenarioError, whose text names file, line and column of every problem."""
     return parse_scenario(_read(Path(path)), str(path), Path(path).parent)
 
 
 def parse_scenario(content: bytes | str, name: str = "scenario", base: Path | None = None) -> Scenario:
-    """Read a scenario from text; `name` stands for the file in errors, `base` is its folder. Raises ScenarioError."""
+    """Reads a scenario from text. `name`: the file name for errors. `base`: the folder of its files. Raises
+    ScenarioError.
+    """
     if len(content) > MAX_BYTES:
         raise _too_large(name)
     try:
@@ -90,7 +97,7 @@ def _read(path: Path) -> bytes:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a FIFO as well, even if it has no writer."""
+    """Opens a path without blocking, because opening a FIFO without a writer blocks."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -123,7 +130,7 @@ def _not_a_mapping(root: Node | None) -> Misread:
 
 
 def _spell_out(root: Mapping) -> None:
-    """Put a protocol with its parameters where a key is short for them (`short_for`)."""
+    """Replaces a key that is short for a protocol with its parameters (`short_for`) by the key `protocol`."""
     short = short_for(root.data())
     if short is None:
         return
@@ -140,7 +147,7 @@ def _validated(root: Mapping, name: str) -> Scenario:
             return kind.model_validate_json(json.dumps(root.data()), strict=True)
         except ValidationError as error:
             if load_all():
-                continue  # a name in it may be that of an entry point that was not imported yet
+                continue  # a name in it may belong to an entry point that is not imported yet
             details = error.errors(include_url=False)
             texts = [detail for detail in details if detail["type"] == "string_type"]
             changed = [_take_source_text(root, place.path) for detail in texts for place in explain(detail, kind)]
@@ -150,7 +157,7 @@ def _validated(root: Mapping, name: str) -> Scenario:
 
 
 def _take_source_text(root: Node, path: KeyPath) -> bool:
-    """Make the number at `path` the text that it was written as. False if it is no number."""
+    """Replaces the number at `path` by its source text. Returns False if the value is no number."""
     entries = _nodes_along(root, path)
     node = entries[-1].value
     if len(entries) <= len(path) or not isinstance(node, Scalar) or not isinstance(node.value, (int, float)):
@@ -162,7 +169,7 @@ def _take_source_text(root: Node, path: KeyPath) -> bool:
 
 
 def _nodes_along(root: Node, path: KeyPath) -> list[KeyNode]:
-    """The nodes from the root down `path`, as far as there are any."""
+    """Returns the existing nodes from the root along `path`."""
     entries = [KeyNode(root, root)]
     for part in path:
         node = entries[-1].value
@@ -176,7 +183,9 @@ def _nodes_along(root: Node, path: KeyPath) -> list[KeyNode]:
 
 
 def _placed(root: Mapping, place: Explained) -> Misread:
-    """The line of a problem: of the key if it is unknown or has no value, else of the value."""
+    """Returns a problem with its line: that of the key if the key is unknown or has no value, otherwise that of the
+    value.
+    """
     entries = _nodes_along(root, place.path)
     key, value = entries[-1]
     found = len(entries) > len(place.path)

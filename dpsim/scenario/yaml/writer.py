@@ -1,4 +1,4 @@
-"""A scenario as YAML text for people: only what differs from the defaults, one fault a line.
+"""Writes a scenario as YAML text for people: only what differs from the defaults, one fault a line.
 
     >>> taken = [{"port": 20004}, {"port": 20005, "late": True}]
     >>> scenario = Scenario.model_validate({"name": "x", "protocol": "conformance", "ports": taken})
@@ -9,8 +9,8 @@
     - {port: 20004}
     - {port: 20005, late: true}
 
-`parse_scenario(dump_scenario(scenario)) == scenario` for every scenario: this is how a failing example of a
-property test becomes a file that runs.
+`parse_scenario(dump_scenario(scenario)) == scenario` for every scenario. So dpsim can save a failing example of a
+property test as a file that a user can run.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ import yaml
 from dpsim.scenario.model import Scenario
 
 NEXT_LINE = "\x85"
-"""A line break of YAML 1.1, which PyYAML indents in all styles but the one in double quotes, where it is escaped."""
+"""A line break of YAML 1.1. PyYAML escapes it only in double quotes, and indents the text after it in all other
+styles.
+"""
 
 
 def dump_scenario(scenario: Scenario) -> str:
-    """The YAML text of a scenario; it ends in a newline."""
+    """Returns the YAML text of a scenario, with a newline at its end."""
     dumper = _Representer()
     root = dumper.represent_data(_data(scenario))
     for _, section in root.value:
@@ -38,7 +40,7 @@ def dump_scenario(scenario: Scenario) -> str:
 
 
 def on_one_line(value: Any) -> str:
-    """A plain value as YAML has it in braces.
+    """Returns a plain value as YAML on one line.
 
     >>> on_one_line({"others": 1, "2": [None, True]})
     '{others: 1, 2: [null, true]}'
@@ -50,7 +52,7 @@ def on_one_line(value: Any) -> str:
 
 
 def excerpt(scenario: Scenario, title: str = "scenario:", most: int = 40) -> str:
-    """The same for a report: below a title, indented, and cut where it is long."""
+    """Returns the YAML text for a report: below `title`, indented, and at most `most` lines."""
     lines = dump_scenario(scenario).splitlines()
     more = [f"... and {len(lines) - most} more lines"] * (len(lines) > most)
     return "\n".join([title, *(f"  {line}" for line in [*lines[:most], *more])])
@@ -64,13 +66,13 @@ def _data(scenario: Scenario) -> dict[str, Any]:
     if protocol is not None and set(protocol) == {"name"}:
         data["protocol"] = protocol["name"]
     for name, value in dict(scenario).items():
-        if name in data and isinstance(value, dict):  # its keys are text in JSON, and what they are in YAML
+        if name in data and isinstance(value, dict):  # the keys are text in JSON, but may be numbers in YAML
             data[name] = dict(zip(value, data[name].values(), strict=True))
     return data
 
 
 def _numbered(value: Any) -> Any:
-    """With numbers for the ranks that have values, as people write them."""
+    """Returns the value with numbers as keys of ranks, as people write them."""
     if isinstance(value, dict):
         ranks = "others" in value
         return {int(key) if ranks and key.isdecimal() else key: _numbered(one) for key, one in value.items()}
@@ -85,13 +87,13 @@ class _Representer(yaml.representer.SafeRepresenter):
         return True
 
     def represent_float(self, data: float) -> yaml.ScalarNode:
-        """Without an exponent, which the reader refuses: YAML 1.1 reads 1e3 as text."""
+        """Writes a float without an exponent, because YAML 1.1 reads 1e3 as text."""
         text = format(Decimal(repr(data)), "f") if math.isfinite(data) else repr(data)
         return self.represent_scalar("tag:yaml.org,2002:float", text if "." in text else f"{text}.0")
 
 
 def _lay_out(node: yaml.Node, depth: int) -> None:
-    """Sections and lists of mappings on separate lines, what is in them in braces; long text as it is."""
+    """Sets the style of a node: sections and lists of mappings on separate lines, other mappings in braces."""
     if isinstance(node, yaml.ScalarNode):
         if NEXT_LINE in node.value:
             node.style = '"'

@@ -6,6 +6,7 @@ chain.py           a stream as the device sees it: a chain of ops
 turn_order.py      which turns of a rank's threads come before others
 uses.py            what an instruction of a program does with a variable
 shared.py          Python variables that host threads share, and unordered uses of them
+null_trace.py      a trace function that does nothing, for threads that were traced before
 turns.py           a host thread that waits for its turn before each of its calls
 threads.py         the host threads of a rank, of which one runs at a time
 watch.py           the search for hosts that make no progress

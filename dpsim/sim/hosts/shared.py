@@ -34,6 +34,7 @@ from dpsim.backend.journal.call_site import is_library, is_own_code, place_in
 from dpsim.backend.journal.misuse import CONTRACT
 from dpsim.contract.registry import packages
 from dpsim.contract.rules.unordered import SharedUse, Unordered
+from dpsim.sim.hosts.null_trace import with_null_trace
 from dpsim.sim.hosts.turn_order import SeenTurns, TurnOrder
 from dpsim.sim.hosts.uses import Use, uses_of
 
@@ -84,7 +85,7 @@ class SharedWatch:
     def within(self, turns: SeenTurns | None, go_on: Callable[[], Any]) -> Any:
         """Runs a thread until it next waits, and traces it."""
         if turns is None or self.found is not None or sys.gettrace() is not None:
-            return go_on()
+            return with_null_trace(go_on)
         self._turns, self._turn = turns, len(turns.marks)
         sys.settrace(self._enter)
         try:

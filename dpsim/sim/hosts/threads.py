@@ -34,6 +34,7 @@ from dpsim.backend.journal.misuse import ForeignAwait
 from dpsim.contract.ops import RawRecord
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.null_trace import with_null_trace
 from dpsim.sim.hosts.shared import SharedWatch
 from dpsim.sim.hosts.turns import Promise, TurningHost, stand
 
@@ -78,11 +79,17 @@ class HostThread:
     def close(self) -> None:
         """Ends the thread at the end of a run."""
         self._threads.enter(self.host)
+        if self._threads.watch is None:
+            self._unwind()
+        else:
+            with_null_trace(self._unwind)
+        self.host.waiter.callbacks = []  # removes the reference to this thread
+
+    def _unwind(self) -> None:
         with suppress(GreenletExit):
             if not self._greenlet.dead:
                 self._greenlet.throw(GreenletExit)
             self._program.close()
-        self.host.waiter.callbacks = []  # removes the reference to this thread
 
 
 class Threads:

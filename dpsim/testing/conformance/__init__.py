@@ -1,33 +1,32 @@
-"""Every call of the contract at least once, with results that a formula predicts.
+"""A program that makes every call of the contract (`dpsim.contract.interface`) at least once and predicts each result.
 
-Not a protocol of vLLM: the program by which a backend shows that it does what `dpsim.contract.interface` says. Each
-rank knows what every other rank sends, so it can compute every result by itself. It reports at once which call gave
-something else, and which sentence of the contract that breaks. All numbers are exact in their type: only averages may
-be almost equal.
+The program models no protocol. A backend runs it to show that it follows the contract. Each rank knows what every other
+rank sends, so it computes every expected result. If a result differs, the rank raises an error that names the call and
+the sentence of the contract. All numbers are exact in their type.
 
-    program.py       the program: rounds, made of the parts below
-    basics.py        names, kernels, reads, the host running ahead, what is refused
+    program.py       the program: rounds of the parts below
+    basics.py        names, kernels, reads, a host that runs ahead, refused calls
     collectives.py   all collectives, on the host and on the device: reductions, roots, size vectors
-    dtypes.py        all element types: each is moved, and reduced where libraries do so
+    dtypes.py        all element types: each is moved, and reduced if the libraries reduce it
     streams.py       side streams, events, views, record_stream
-    events.py        what a query of an event may answer
+    events.py        what a query of an event may return
     stream_flags.py  streams that wait for flags
     transfers.py     send and receive, eager and rendezvous, lone and coalesced
     made_groups.py   groups that ranks make during a run
-    looks.py         what a look at a host's collective or transfer may answer
+    looks.py         what a query of a host's collective or transfer may return
     any_source.py    receives from any source
-    graphs.py        captures and replays
+    graphs.py        captures and replays of CUDA graphs
     mail.py          mailboxes, polls, sleep
-    gates.py         looks into mailboxes that find what they found in another run
+    gates.py         polls of a mailbox that return the same as in another run
     threads.py       host threads and flags
     stores.py        ports, keys and time-outs
     services.py      the program `conformance_services`: actors that are no ranks
-    aborts.py        the program `conformance_aborts`: communicators that are aborted
-    lazy.py          communicators that are made at their first use, in a world that has such
-    ground.py        what they have in common: data, expectations, kernels
+    aborts.py        the program `conformance_aborts`: aborted communicators
+    lazy.py          communicators that are created at their first use
+    ground.py        shared code: data, expectations, kernels
 
-No backend shows that freed memory is reused at all (gloo never reuses it; the program requires only that it is not
-reused too early). The program does not test how long anything takes, nor the order of messages from two senders.
+The program does not test that a backend reuses freed memory, but only that it does not reuse it too early. It tests
+neither durations nor the order of messages from two senders.
 
-Worker processes import this, so it needs the contract, the registry, and the libraries of arrays alone.
+Worker processes import this package, so it imports only the contract, the registry and array libraries.
 """

@@ -1,7 +1,7 @@
-"""The program `conformance_aborts`: each rank aborts its communicators. A program has to declare this (`aborts`).
+"""The program `conformance_aborts`: each rank aborts its communicators. A program must declare that with `aborts`.
 
 Each rank aborts its host communicator and its device communicator in step 1. A rank with an odd index aborts them while
-a barrier and a sum are under way. The contract does not define the effect of an abort on other ranks, so each rank
+a barrier and a sum are in progress. The contract does not define the effect of an abort on other ranks, so each rank
 checks only itself. After its abort, every wait or call on either communicator raises `Aborted`.
 """
 
@@ -22,8 +22,9 @@ LAW = "every later call on an aborted communicator, and every await of what was 
 
 @register_protocol("conformance_aborts")
 class ConformanceAborts(Program[Any]):
-    """Rounds of sums, and then an abort on the host and on the device. AssertionError where the backend breaks the
-    contract. No arguments.
+    """Ranks reduce a sum, and then abort on the host and on the device. It has no arguments.
+
+    Raises AssertionError if the backend does not follow the contract.
     """
 
     aborts = True

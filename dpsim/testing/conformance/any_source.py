@@ -1,8 +1,7 @@
-"""Receives from any source: each takes the next message of some member, and which member is open.
+"""The part `any_source`: a receive from any source takes the next message of some member, and any member may be first.
 
-The contract fixes three things. A receive takes each message once, it names the rank that sent it, and it takes the
-messages of one sender in their order. It leaves open which sender comes first, so this part counts the messages of each
-sender.
+The contract requires three things. A receive takes each message once, it returns the sender, and it takes the messages
+of one sender in order. Which sender is first is undefined, so this part checks the messages of each sender separately.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from dpsim.contract.ops import DType
 from dpsim.testing.conformance.ground import Round, expect, refused
 
 EACH = 2
-"""Messages of each sender."""
+"""The number of messages of each sender."""
 
 ORDER = "transfers between two ranks arrive in order"
 ONCE = "each receive takes the next message of one member, and says which"
@@ -34,7 +33,7 @@ async def any_source(at: Round) -> None:
 
 
 async def _from_all(at: Round, ahead: bool) -> None:
-    """The first member receives what all others send. `ahead`: it calls all, and awaits the last first."""
+    """The first member receives from all others. `ahead`: it makes all calls before it awaits the last one first."""
     group, first = at.host, at.host.ranks[0]
     if group.index:
         for number in range(EACH):
@@ -57,7 +56,7 @@ async def _from_all(at: Round, ahead: bool) -> None:
 
 
 async def _behind_a_named_one(at: Round) -> None:
-    """The last member sends three, to a named receive, one from any source, and another named one."""
+    """The last member sends three messages: to a named receive, to one from any source, and to another named one."""
     group, first = at.host, at.host.ranks[0]
     if group.index == group.size - 1:
         for number in range(3):
@@ -75,7 +74,7 @@ async def _behind_a_named_one(at: Round) -> None:
 
 
 async def _of_each_type(at: Round) -> None:
-    """The last member sends elements of each type, all of whose bytes are 1."""
+    """The last member sends elements of each type. All their bytes are 1."""
     group = at.host
     for name, dtype in NUMPY.items():
         sent = np.ones(2 * dtype.itemsize, np.uint8).view(dtype)

@@ -1,4 +1,6 @@
-"""Names, kernels, reads, the host that runs ahead of its streams, reuse on one stream, and what is refused."""
+"""The part `basics`: names, kernels, reads, a host that runs ahead of its streams, reuse of memory, and refused
+calls.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ async def basics(at: Round) -> None:
 
 
 def _names(at: Round) -> None:
-    """A rank knows its step, its streams by name, and its place in each group."""
+    """Checks the step of a rank, the names of its streams, and its index in each group."""
     rank = at.rank
     expect("Rank.step", rank.step, at.step, "the tag that the protocol set stays until it sets another")
     expect("Stream.name", at.main.name, "main", "a stream has the name that it was asked for by")
@@ -49,7 +51,7 @@ def _names(at: Round) -> None:
 
 
 async def _kernels(at: Round, dtype: DType) -> None:
-    """Kernels read some buffers and write others, in stream order, with arguments bound at launch."""
+    """Kernels read and write buffers in stream order. Their arguments are bound at the launch."""
     flat, table = at.put(6, dtype), at.main.alloc((2, 3), dtype, "conformance.table")
     args: tuple[Frozen, ...] = (at.step, 2.0, True, "add", None, (1, (2, 3)))
     at.main.launch("conformance.fold", fold, reads=[flat], writes=[table], args=args, cost=1_000)
@@ -64,7 +66,7 @@ async def _kernels(at: Round, dtype: DType) -> None:
 
 
 async def _overlap(at: Round) -> None:
-    """Two host collectives under way at once, with device work running on below them."""
+    """Two host collectives are in progress at once while device work runs."""
     group, mine = at.host, at.line(at.rank.rank, 6, "int64")
     root = group.ranks[at.step % group.size]
     first = group.all_reduce(mine, site="conformance.first")
@@ -81,7 +83,7 @@ async def _overlap(at: Round) -> None:
 
 
 async def _reuse(at: Round) -> None:
-    """Memory that is freed and taken again while the stream still reads it."""
+    """The program frees memory and allocates it again while the stream still reads it."""
     old, copy = at.put(4, "int32"), at.alloc(4, "int32")
     at.main.launch("conformance.copy", copy_to, reads=[old], writes=[copy])
     old.free()
@@ -96,7 +98,7 @@ async def _reuse(at: Round) -> None:
 
 
 async def _versions(at: Round) -> None:
-    """Memory that is named together with its version is the same memory."""
+    """A buffer with a version tag is the same memory as the buffer."""
     main, group, law = at.main, at.device, "the same memory, named together with the version that it should have"
     table, copy = main.alloc((2, 2), "int32", "conformance.table"), at.alloc(2, "int32")
     version = (at.step, "table", None, True, 0.5)
@@ -106,7 +108,7 @@ async def _versions(at: Round) -> None:
     came = await table.tagged(version).read("conformance.read")
     expect("a read of a version", came, np.arange(30, 34, dtype=np.int32).reshape(2, 2), law)
     main.launch("conformance.line", line, writes=[copy.tagged(1)], args=(at.rank.rank, 1))
-    group.all_reduce(copy.tagged(2), main)  # in place: it finds whatever there is, and leaves its tag
+    group.all_reduce(copy.tagged(2), main)  # in place: it accepts any version, and leaves its own tag
     group.broadcast(copy.tagged(2), group.ranks[0], main)
     total = sum(group.ranks) + group.size * np.arange(2, dtype=np.int32)
     came = await copy.tagged(2).read("conformance.read")
@@ -118,7 +120,7 @@ async def _versions(at: Round) -> None:
 
 
 async def _refusals(at: Round) -> None:
-    """What the contract refuses, before anything is sent into the world."""
+    """Calls that the contract refuses before they have any effect."""
     rank, host, device, main = at.rank, at.host, at.device, at.main
     other, me = max(host.ranks) + 1, rank.rank
     buffer, sent = at.alloc(1, "int32"), np.zeros(1, np.int32)
@@ -165,7 +167,7 @@ async def _refusals(at: Round) -> None:
 
 
 def _refused_values(at: Round, buffer: Buffer, sent: np.ndarray[Any, Any]) -> None:
-    """Values of a type or a size that no call takes."""
+    """Arguments of a type or size that no call accepts."""
     rank, host, device, main = at.rank, at.host, at.device, at.main
     number: Any = np.int32(1)
     array: Any = np.zeros(1, np.int32)
@@ -200,7 +202,7 @@ def _refused_values(at: Round, buffer: Buffer, sent: np.ndarray[Any, Any]) -> No
 
 
 def _freed(at: Round, buffer: Buffer, what: str) -> None:
-    """Memory that may hold something else by now is used no more, in no way."""
+    """A freed buffer may have other content now, so every use of it is refused."""
     device, main = at.device, at.main
     uses: dict[str, Callable[[], object]] = {
         "launch": lambda: main.launch("refused", increase, writes=[buffer]),

@@ -1,7 +1,7 @@
-"""All collectives of the contract, on host and device memory, for every root and shape of sizes.
+"""The part `collectives`: all collectives of the contract, on host and device memory, for every root and form of sizes.
 
-What each member brings is known, so one table of calls with their results serves both domains. The size vectors are
-uneven, other in each round, and leave some member with nothing.
+The input of each member is known, so one table of calls and results serves both domains. The size vectors are uneven,
+differ in each round, and include a member without elements.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dpsim.contract.ops import DType, ReduceOp
 from dpsim.testing.conformance.ground import WIDE, Round, expect, increase
 
 REDUCTIONS: dict[ReduceOp, Callable[..., HostArray]] = {"sum": np.sum, "max": np.max, "min": np.min}
-"""Written anew, and not those of `dpsim.contract.collectives`: they are held against these."""
+"""The expected reductions. They are written here again, because `dpsim.contract.collectives` is under test."""
 
 GATHERED = "on global rank `root` the arrays of all members one after the other, and on the others nothing"
 SCATTERED = "this member's piece of the array of global rank `root`"
@@ -24,7 +24,9 @@ REDUCED = "the reduction over the group on global rank `root`, and on the others
 
 
 class Call(NamedTuple):
-    """An exchange of pieces: what this member brings and gives, and what it gets."""
+    """A collective that exchanges pieces. `brings`: the elements that this member sends. `gets`: the expected
+    result.
+    """
 
     name: str
     brings: int
@@ -34,7 +36,7 @@ class Call(NamedTuple):
 
 
 async def collectives(at: Round) -> None:
-    """On the host group and on both device groups."""
+    """Runs all collectives on the host group and on both device groups."""
     for dtype in WIDE:
         await _host(at, dtype)
         for kind in ("dp", "ep"):
@@ -102,7 +104,7 @@ async def _device(at: Round, group: DeviceCommunicator, dtype: DType) -> None:
 
 
 async def _host_pieces(at: Round, root: int, dtype: DType) -> None:
-    """What goes to a root, and comes from it."""
+    """Checks gather and scatter on the host."""
     group, me = at.host, at.rank.rank
     came = await group.gather(at.line(me, 2, dtype), root, site="conformance.host.gather")
     wanted = np.concatenate([at.line(rank, 2 if root == me else 0, dtype) for rank in group.ranks])
@@ -113,7 +115,7 @@ async def _host_pieces(at: Round, root: int, dtype: DType) -> None:
 
 
 async def _device_pieces(at: Round, group: DeviceCommunicator, root: int, dtype: DType) -> None:
-    """The same on a device, where the others need no memory for what the root has."""
+    """Checks gather and scatter on a device. Only the root needs memory for all pieces."""
     mine, whole = at.put(2, dtype), at.alloc(2 * group.size, dtype) if root == at.rank.rank else None
     group.gather(whole, mine, root, at.main, site="conformance.device.gather")
     if whole is not None:
@@ -137,7 +139,7 @@ async def _device_pieces(at: Round, group: DeviceCommunicator, root: int, dtype:
 
 
 def _one_of(at: Round, root: int) -> ReduceOp:
-    """One reduction for each root, another one in the next round."""
+    """Returns a reduction for each root, and another one in the next round."""
     return [*REDUCTIONS][(root + at.step) % len(REDUCTIONS)]
 
 
@@ -149,7 +151,7 @@ def _reduced(
 
 
 def _calls(at: Round, group: HostCommunicator | DeviceCommunicator, dtype: DType) -> Iterator[Call]:
-    """Equal pieces, and uneven ones."""
+    """Yields collectives with equal pieces, and with uneven ones."""
     n, me, ranks = group.size, group.index, group.ranks
     for sizes in ([3] * n, [(index + at.step) % n for index in range(n)]):
         equal = sizes == [3] * n
@@ -160,7 +162,7 @@ def _calls(at: Round, group: HostCommunicator | DeviceCommunicator, dtype: DType
         total = _reduced(at, group, dtype, "sum", (sum(sizes),))
         law = "this member's piece of the elementwise sum, flat"
         yield Call("reduce_scatter", sum(sizes), keywords, total[first:end], law)
-        # What member i sends to j. It is not what j sends to i, so that the two vectors cannot be mixed up.
+        # What member i sends to j differs from what j sends to i, so mixed-up vectors show.
         table = [[2 if equal else (2 * i + j + at.step) % n for j in range(n)] for i in range(n)]
         lines = [at.line(rank, sum(row), dtype) for rank, row in zip(ranks, table, strict=True)]
         came = [line[sum(row[:me]) : sum(row[: me + 1])] for line, row in zip(lines, table, strict=True)]

@@ -1,9 +1,10 @@
-"""The part `dtypes`: every element type moves on hosts and devices, and those that libraries reduce are reduced.
+"""The part `dtypes`: hosts and devices move every element type, and reduce those that the libraries reduce.
 
-A round takes a third of the types, the next round another third. All ranks know what each of them brings, byte by
-byte. Neighbouring bytes differ, so a cut or a conversion shows. The terms of reductions are 1, 2 or 3, and those of an
-average are multiplied by the number of members. Each reduction is then exact: NCCL multiplies the terms of an
-average by a rounded 1/n, and gloo divides their sum by n.
+Each round takes a third of the types. Every rank knows the bytes that each other rank sends. Neighbouring bytes differ,
+so a truncation or conversion shows.
+
+The inputs of a reduction are 1, 2 or 3, and those of an average are multiples of the number of members. So each result
+is exact, although NCCL multiplies the terms of an average by a rounded 1/n, and gloo divides their sum by n.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dpsim.contract.ops import DTYPES, DType, ReduceOp
 from dpsim.testing.conformance.ground import Round, expect, refused
 
 ROUNDS = 3
-"""After as many rounds each type was there."""
+"""After this number of rounds, each type was tested."""
 
 REDUCED: dict[ReduceOp, Callable[..., Any]] = {
     "sum": np.sum,
@@ -34,7 +35,7 @@ REDUCED: dict[ReduceOp, Callable[..., Any]] = {
     "bor": np.bitwise_or.reduce,
     "bxor": np.bitwise_xor.reduce,
 }
-"""Written anew, as those of the part `collectives`."""
+"""The expected reductions, written here again as in the part `collectives`."""
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
@@ -44,7 +45,7 @@ LAW = "elements of every type of the contract arrive as they were"
 
 
 async def dtypes(at: Round) -> None:
-    """Each type of this round, on the host group and on a device group."""
+    """Checks each type of this round, on the host group and on a device group."""
     for dtype in get_args(DType)[at.step % ROUNDS :: ROUNDS]:
         await _moves_on_host(at, dtype)
         await _moves_on_device(at, dtype)
@@ -53,7 +54,7 @@ async def dtypes(at: Round) -> None:
 
 
 def _bytes(at: Round, rank: int, count: int, dtype: str) -> tuple[int, ...]:
-    """What a rank brings to be moved, byte by byte."""
+    """Returns the bytes that a rank sends."""
     size = count * DTYPES[dtype]
     if dtype == "bool":
         return tuple([(rank + at.step + index) // 2 % 2 for index in range(size)])
@@ -65,14 +66,14 @@ def _array(at: Round, rank: int, count: int, dtype: str) -> HostArray:
 
 
 def _put(at: Round, given: HostArray, dtype: DType) -> Buffer:
-    """The elements in memory of the stream "main"."""
+    """Returns device memory of the stream "main" with these elements."""
     buffer = at.alloc(given.size, dtype)
     at.main.launch("conformance.bytes", put_bytes, writes=[buffer], args=(tuple(given.tobytes()),))
     return buffer
 
 
 def _same(what: str, came: HostArray, wanted: HostArray, law: str) -> None:
-    """Bits are compared: a NaN is not equal to itself."""
+    """Compares the bits, because a NaN does not equal itself."""
     expect(f"the type of {what}", came.dtype, wanted.dtype, law)
     expect(what, bits(came).view(np.uint8), bits(wanted).view(np.uint8), law)
 
@@ -130,7 +131,7 @@ async def _moves_on_device(at: Round, dtype: DType) -> None:
 
 
 async def _reduces(at: Round, dtype: DType, op: ReduceOp) -> None:
-    """All reductions of a type, on both sides; those that no library has are refused."""
+    """Checks all reductions of a type, on host and device. A reduction that no library has must be refused."""
     host, device = at.host, at.device
     if not _takes(op, dtype):
         mine, none = _array(at, at.rank.rank, 1, dtype), at.alloc(1, dtype)
@@ -161,15 +162,15 @@ async def _reduces(at: Round, dtype: DType, op: ReduceOp) -> None:
 
 
 def _takes(op: ReduceOp, dtype: str) -> bool:
-    """Whether libraries have that reduction of the type."""
+    """Returns whether the libraries have this reduction for the type."""
     if op == "avg":
         return dtype in FLOATS
     return dtype in WHOLE or (dtype in FLOATS and op not in ("band", "bor", "bxor"))
 
 
 def _numbers(at: Round, rank: int, members: int, dtype: str, op: ReduceOp) -> HostArray:
-    """What a rank brings to a reduction: 1, 2 or 3 for each member, and 0 or 1 where the type is bool. An average has
-    `members` times that.
+    """Returns the input of a rank to a reduction: 1, 2 or 3 for each member, or 0 or 1 for bool. For an average it is
+    multiplied by `members`.
     """
     numbers = (1 + (2 * rank + np.arange(members) + at.step) % 3) * (members if op == "avg" else 1)
     return _of_type(numbers > 1 if dtype == "bool" else numbers, dtype)
@@ -190,6 +191,6 @@ def _reduced(at: Round, group: HostCommunicator | DeviceCommunicator, dtype: str
 
 
 def put_bytes(out: Any, values: tuple[int, ...]) -> None:
-    """The memory of `out`, byte by byte."""
+    """A kernel that writes bytes into the memory of `out`."""
     xp = array_namespace(out)
     out.view(xp.uint8)[...] = xp.asarray(cast(Any, values), dtype=xp.uint8, device=device_of(out))

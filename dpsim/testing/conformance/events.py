@@ -1,8 +1,8 @@
-"""What a query of an event may answer.
+"""The parts `events` and `queries`: what a query of an event may return.
 
-The record of an event is itself work on its stream: it ends some time after what was before it. So a host that has
-waited for that alone may be answered either way, and this part takes both answers. Once the host has waited for the
-event, has found it passed, or has waited for something behind it, the answer is yes.
+The record of an event is itself work on the stream, so it completes some time after the work before it. If a host has
+waited only for that earlier work, the query may return either value. If the host has waited for the event or for later
+work, or if an earlier query returned True, the query returns True.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ LAW = "an event has passed when the host has waited for it or for something behi
 
 
 async def events(at: Round) -> None:
-    """The answers that cannot be no."""
+    """Queries that must return True."""
     await _waited_for(at)
     await _behind_on_streams(at)
     await _behind_a_collective(at)
 
 
 async def queries(at: Round) -> None:
-    """The answers that may be either. How a host asks until yes is a matter of time."""
+    """Queries that may return either value. How often a host queries until True depends on time."""
     main, side = at.main, at.rank.stream("side")
     await _either(side.record(), "on a stream that may be idle")
     source = at.put(4, "int32")
@@ -39,7 +39,7 @@ async def _passed(event: Event, what: str) -> None:
 
 
 async def _either(event: Event, what: str) -> None:
-    """No may become yes, yes stays yes, and after synchronize it is yes."""
+    """Checks that answers change only from False to True, and that the event has passed after synchronize."""
     answers = [await event.query("conformance.query") for _ in range(3)]
     expect(f"queries {what}", answers, sorted(answers), "an event that has passed stays so")
     await event.synchronize("conformance.synchronize")
@@ -54,7 +54,7 @@ async def _waited_for(at: Round) -> None:
     await _passed(event, "after synchronize")
     main.launch("conformance.increase", increase, writes=[source])
     main.record(event)
-    await source.read("conformance.read")  # in front of which the event was recorded again
+    await source.read("conformance.read")  # which was launched before the second record of the event
     await _passed(event, "that was recorded again, after a read behind it")
     source.free()
 
@@ -75,7 +75,9 @@ async def _behind_on_streams(at: Round) -> None:
 
 
 async def _behind_a_collective(at: Round) -> None:
-    """A rank knows of its event by its own part of a collective behind it, and by that of a peer."""
+    """An event before a collective has passed for a rank that read the result, and for one that knows a peer has read
+    it.
+    """
     main, group = at.main, at.device
     total = at.put(4, "int32")
     event = main.record()

@@ -1,7 +1,7 @@
-"""Looks into a mailbox into which all actors post, at the gates of a run of the simulation.
+"""The program `conformance_gates`: polls of a mailbox to which all actors send, with the gates of another run.
 
-Which look takes whose message is a race, so two runs seldom agree. A run whose looks have the gates of another one
-(`World.gates`) takes the messages that the other one took.
+Which poll takes which message is a race, so two runs usually differ. A *gate* (`World.gates`) fixes what a poll takes.
+With the gates of another run, the polls take the same messages as there.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dpsim.contract.interface import Frozen, Rank
 from dpsim.contract.program import Program
 
 EACH = 2
-"""Each actor has this number of messages for the first rank."""
+"""The number of messages that each actor sends to the first rank."""
 
 POLLS = 4
 MOMENT_NS = 20_000_000
 
 
 class GatesConformance(Program[Any]):
-    """The program `conformance_gates`. All ranks and the service post to one mailbox of the first rank. That rank polls
-    a few times, waits once for a moment, and then takes what is left.
+    """All ranks and the service send to one mailbox of the first rank. That rank polls a few times, waits once with a
+    time-out, and then receives the remaining messages.
     """
 
     def services(self, prepared: Any) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""Graphs: what is kept, what a replay runs, and on what memory; what a capture refuses.
+"""The part `graphs`: what a capture records, what a replay runs, on which memory, and what a capture refuses.
 
-A program captures a graph once, so each round has its own graphs.
+A program captures a graph only once, so each round creates its own graphs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ async def graphs(at: Round) -> None:
 
 
 async def _replayed(at: Round) -> None:
-    """Kept and not run; replayed on what the buffers hold then; and with other sizes on each way."""
+    """A capture records work without running it. Replays use the current contents. The graph also has an all_to_all."""
     main, group, n = at.main, at.device, at.device.size
     source, total, sent = at.put(4, "int32"), at.put(4, "int32"), at.put((n, 2), "int32")
     come = at.alloc(2 * n, "int32")
@@ -51,12 +51,12 @@ async def _replayed(at: Round) -> None:
 
 
 def _line(at: Round, rank: int, turn: int) -> HostArray:
-    """What a rank has before that replay."""
+    """Returns the elements of a rank before replay number `turn`."""
     return np.arange(1000 + rank, 1004 + rank, dtype=np.int32) if turn else at.line(rank, 4, "int32")
 
 
 async def _exchanged(at: Round) -> None:
-    """Transfers, alone and in a group, with a broadcast behind them."""
+    """A graph with transfers, alone and in a coalesced group, and a broadcast after them."""
     main, group, n = at.main, at.device, at.device.size
     after, before = group.ranks[(group.index + 1) % n], group.ranks[(group.index - 1) % n]
     source, come, told = at.put(4, "int64"), at.alloc(4, "int64"), at.put(2, "int64")
@@ -71,7 +71,8 @@ async def _exchanged(at: Round) -> None:
             group.recv(source, group.ranks[0], main)
         group.broadcast(told, group.ranks[1], main)
     law = "the transfers of a capture go out with each replay, in order, and those of a group as one"
-    first = at.line(group.ranks[-1], 4, "int64")  # rank 0 got it, and gave it to rank 1, which gives it to its next one
+    # Rank 0 received this line and sent it to rank 1, which sends it to the next rank in the second replay.
+    first = at.line(group.ranks[-1], 4, "int64")
     for turn in range(2):
         graph.replay(main, "conformance.replay")
         wanted = first if turn and before == group.ranks[1] else at.line(before, 4, "int64")
@@ -83,7 +84,7 @@ async def _exchanged(at: Round) -> None:
 
 
 async def _joined(at: Round) -> None:
-    """A stream that waits for an event of the capture is captured too, and is ordered as it was captured."""
+    """A stream that waits for an event of the capture joins the capture, and replays keep this order."""
     main, side = at.main, at.rank.stream("side")
     source, copy = at.put(4, "int32"), at.put(4, "int32")
     graph = at.rank.graph(f"conformance.joined.{at.step}")
@@ -109,8 +110,8 @@ async def _joined(at: Round) -> None:
 
 
 async def _weak(at: Round) -> None:
-    """What is given back within the capture has what the last replay left there. What the capture does not touch is
-    not touched by a replay.
+    """A buffer that was freed inside of the capture keeps what the last replay wrote. A replay does not touch other
+    memory.
     """
     main, source = at.main, at.put(4, "int32")
     graph = at.rank.graph(f"conformance.weak.{at.step}")
@@ -132,7 +133,9 @@ async def _weak(at: Round) -> None:
 
 
 async def _refused(at: Round) -> None:
-    """What learns, and an event of outside. Then the graph is captured anew."""
+    """A capture refuses calls that return a result, and waits for an event from outside. Then the graph is captured
+    again.
+    """
     main, source = at.main, at.put(4, "int32")
     before = main.record()
     graph = at.rank.graph(f"conformance.refused.{at.step}")
@@ -157,7 +160,7 @@ async def _refused(at: Round) -> None:
 
 
 async def _again(at: Round) -> None:
-    """An event that is recorded again is at the new place alone."""
+    """An event that is recorded again is only at its new position."""
     main, side = at.main, at.rank.stream("side")
     source, copy = at.put(4, "int32"), side.alloc(4, "int32", "conformance.copy")
     event = main.record()
@@ -175,7 +178,7 @@ async def _again(at: Round) -> None:
 
 
 async def _fresh(at: Round) -> None:
-    """Memory that says that each replay reads fresh contents is as any other where each replay finds them."""
+    """A buffer with `per_replay=True` works like any other if the program writes it before each replay."""
     main, copy = at.main, at.alloc(4, "int32")
     source = main.alloc(4, "int32", "conformance.fresh", per_replay=True)
     graph = at.rank.graph(f"conformance.fresh.{at.step}")

@@ -1,11 +1,11 @@
-"""What the parts of the conformance program have in common: the data that ranks send, expectations, and kernels.
+"""Shared code of the parts of the conformance program: the data that ranks send, expectations, and kernels.
 
-All data are *lines*: rank r brings start, start + 1, ... if r is even and start, start - 1, ... if it is odd. So no
-single rank has the largest, or the smallest, of every place. Every rank can compute the lines of the others.
+All data are *lines*: rank r has start, start + 1, ... if r is even, and start, start - 1, ... if r is odd. So no single
+rank has the largest or smallest element at every position. Every rank can compute the lines of the others.
 
     expect("read", await buffer.read("site"), round.line(rank, 4, "int32"), "the content after all work so far")
 
-Kernels are written against the array API standard and run on numpy and torch alike.
+The kernels use the array API standard, so they run on numpy and torch.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from dpsim.contract.interface import Buffer, HostArray, Rank, Stream
 from dpsim.contract.ops import DType
 
 WIDE: dict[DType, int] = {"int32": 1 << 16, "int64": 1 << 40, "float32": 1 << 8}
-"""The types of lines, and what is added to values of each. A cut of int64 to 32 bits shows, and sums over 4,096 ranks
-are still exact. The part `dtypes` has all types.
+"""The types of lines, with a number that is added to each value. With it, a truncation of int64 to 32 bits shows, and
+sums over 4,096 ranks are still exact. The part `dtypes` tests all types.
 """
 
 SHOWN = 12
-"""An error shows this number of elements of an array."""
+"""An error prints at most this number of elements of an array."""
 
 
 class Round:
-    """One pass through the contract, on one rank."""
+    """One round of the program on one rank."""
 
     def __init__(self, rank: Rank, step: int) -> None:
         self.rank = rank
@@ -43,16 +43,16 @@ class Round:
 
     @property
     def peers(self) -> list[int]:
-        """The other members of the device group."""
+        """The other members of the device group, as global ranks."""
         return [rank for rank in self.device.ranks if rank != self.rank.rank]
 
     def line(self, rank: int, count: int, dtype: DType) -> HostArray:
-        """What a rank brings in this round, shape (count,)."""
+        """Returns the line of a rank in this round, with shape (count,)."""
         slope = -1 if rank % 2 else 1
         return (self._start(rank, dtype) + slope * np.arange(count)).astype(dtype)
 
     def put(self, count: int | tuple[int, ...], dtype: DType, stream: Stream | None = None) -> Buffer:
-        """This rank's line in device memory, on `stream` or else on "main"."""
+        """Returns device memory with this rank's line. `stream`: the stream to use, or "main" if None."""
         on = stream or self.main
         buffer = on.alloc(count, dtype, "conformance.put")
         args = self._start(self.rank.rank, dtype), -1 if self.rank.rank % 2 else 1
@@ -60,7 +60,7 @@ class Round:
         return buffer
 
     def alloc(self, count: int, dtype: DType) -> Buffer:
-        """Memory of the stream "main", with nothing in it."""
+        """Returns uninitialized memory of the stream "main"."""
         return self.main.alloc(count, dtype, "conformance.flat")
 
     def _start(self, rank: int, dtype: DType) -> int:
@@ -68,7 +68,7 @@ class Round:
 
 
 def expect(what: str, came: Any, wanted: Any, law: str) -> None:
-    """Raise AssertionError with both values and the sentence of the contract that holds here."""
+    """Raises AssertionError, with both values and the sentence of the contract, unless the values are equal."""
     if isinstance(wanted, np.ndarray):
         same = isinstance(came, np.ndarray) and (came.dtype, came.shape) == (wanted.dtype, wanted.shape)
         if same and (came == wanted).all():
@@ -80,7 +80,7 @@ def expect(what: str, came: Any, wanted: Any, law: str) -> None:
 
 
 def refused(error: type[Exception], what: str, call: Callable[[], object]) -> None:
-    """Raise AssertionError if `call` does not raise `error`."""
+    """Raises AssertionError if `call` does not raise `error`."""
     try:
         call()
     except error:
@@ -100,14 +100,16 @@ def _show(array: Any) -> str:
 
 
 def line(out: Any, start: int, slope: int) -> None:
-    """start, start + slope, ..., row by row."""
+    """A kernel that writes start, start + slope, ..., row by row."""
     xp = array_namespace(out)
     steps = xp.arange(0, math.prod(out.shape), dtype=out.dtype, device=device_of(out))
     out[...] = xp.reshape(start + slope * steps, tuple(out.shape))
 
 
 def fold(flat: Any, table: Any, step: int, two: float, really: bool, how: str, nothing: None, nested: Any) -> None:
-    """Reshape, and add what the arguments say. Values of every type that `Frozen` allows arrive as they were given."""
+    """A kernel that reshapes, and adds numbers from its arguments. Arguments of every `Frozen` type must arrive
+    unchanged.
+    """
     assert (really, how, nothing, nested) == (True, "add", None, (1, (2, 3)))
     xp = array_namespace(flat)
     one, (second, third) = nested
@@ -115,13 +117,13 @@ def fold(flat: Any, table: Any, step: int, two: float, really: bool, how: str, n
 
 
 def flip(table: Any) -> None:
-    """Mirror each row, in place."""
+    """A kernel that mirrors each row in place."""
     xp = array_namespace(table)
     table[:, :] = xp.flip(table, axis=1)
 
 
 def increase(buffer: Any) -> None:
-    """One more, in place. Before a sum it would count once for each rank."""
+    """A kernel that adds 1 in place. If it ran before an all_reduce, its 1 would count once for each rank."""
     buffer[...] = buffer + 1
 
 
@@ -130,7 +132,9 @@ def copy_to(source: Any, target: Any) -> None:
 
 
 def that_remember() -> dict[str, Callable[..., None]]:
-    """Kernels that no backend may accept, since they would read tomorrow's state; what each of them is."""
+    """Returns kernels that a backend must refuse, because they would read state at a later time, each with its
+    description.
+    """
     numbers = [1]
 
     def closure(buffer: Any) -> None:

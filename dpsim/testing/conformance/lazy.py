@@ -1,7 +1,7 @@
-"""Communicators that are made at their first use: for a world with `World.lazy`, and for one round.
+"""The part `lazy`: communicators that are created at their first use, for a world with `World.lazy`, in one round.
 
-The first use is a rendezvous of the members and cannot be kept in a graph. A transfer that is no part of a group has a
-separate communicator for its pair.
+At its first use, all members of a communicator meet, so a CUDA graph cannot record that use. A transfer outside of a
+coalesced group uses a separate communicator for its pair of ranks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ async def lazy(at: Round) -> None:
     wanted = np.sum([at.line(rank, 4, "int32") for rank in group.ranks], axis=0).astype(np.int32)
     expect("the first sum", await total.read("conformance.read"), wanted, "it works as any other")
     expect("a later use in a capture", await _refusal(at, "later", _sum, total), None, "made once and for all")
-    if group.index < 2 < group.size:  # of two alone the pair is the group
+    if group.index < 2 < group.size:  # with two members, the pair is the group
         law = "a lone transfer has a separate communicator for its pair"
         expect("a first transfer in a capture", await _refusal(at, "pair", _exchange, total), NOT_PERMITTED, law)
         _exchange(at, total)
@@ -34,7 +34,7 @@ async def lazy(at: Round) -> None:
 
 
 async def _refusal(at: Round, name: str, use: Callable[[Round, Buffer], None], buffer: Buffer) -> int | None:
-    """The code with which a capture refuses an operation; None if it keeps it."""
+    """Returns the error code with which a capture refuses an operation, or None if the capture records it."""
     try:
         async with at.rank.graph(f"conformance.lazy.{name}").capture(at.main):
             use(at, buffer)
@@ -48,7 +48,7 @@ def _sum(at: Round, buffer: Buffer) -> None:
 
 
 def _exchange(at: Round, buffer: Buffer) -> None:
-    """Between the first two ranks of a group."""
+    """Transfers between the first two ranks of a group."""
     first, second = at.device.ranks[:2]
     if at.device.index:
         at.device.recv(buffer, first, at.main)

@@ -1,8 +1,9 @@
-"""What a look at a collective or transfer of a host may answer.
+"""The part `looks`: what a query of a host's collective or transfer may return.
 
-A call is over for a rank some time after it could be. So a look may say no for any time, and this part takes both
-answers. Once a host has awaited the call, or has found it over, the answer is yes. While it cannot be over, it is no.
-A wait with a time-out learns yes where all come in time, and no where one comes after the time-out.
+A rank may observe the end of a call some time after the call can be over. So a query may return False for any time, and
+this part accepts both values. After an await, or after a query that returned True, it returns True. While the call
+cannot be over, it returns False. A wait with a time-out returns True if all members arrive before the time-out.
+Otherwise it returns False.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ async def looks(at: Round) -> None:
 
 
 async def _asked(work: HostWork[Any], what: str) -> Any:
-    """The result of a call, which is looked at before and after."""
+    """Returns the result of a call, which it queries before and after the await."""
     answers = [await _look(work) for _ in range(3)]
     expect(f"looks at {what}", answers, sorted(answers), STAYS)
     result = await work

@@ -1,6 +1,6 @@
-"""Groups that are made during a run: pairs of neighbours, each with a communicator of hosts and one of devices.
+"""The part `made_groups`: pairs of neighbours make groups during the run, each with communicators on host and device.
 
-Each member of a pair knows what the other brings. A pair that is made in a round has another name in the next.
+Each member of a pair knows what the other one sends. Each round gives the pair another name.
 """
 
 from __future__ import annotations

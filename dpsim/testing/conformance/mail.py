@@ -1,7 +1,7 @@
-"""Mailboxes: messages in order, polls that find nothing, gets that may last without end; and sleep.
+"""The parts `mail`, `polling` and `sleep`: ordered messages, polls without a message, gets without an end, and sleep.
 
-Where a message is under way, time decides what a poll finds. So the part "mail" polls only boxes that no actor writes
-to, and two backends learn the same. The part "polling" asks until there is something.
+While a message is in transit, time decides what a poll returns. So the part `mail` only polls mailboxes to which no
+actor sends, and two backends have equal results. The part `polling` polls until a message arrives.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from dpsim.testing.conformance.ground import Round, expect, refused
 
 SLEEP_NS = 20_000_000
 MOMENT_NS = 20_000_000
-"""For a get that is in vain."""
+"""The time-out of a get that receives nothing."""
 
 ENOUGH_NS = 30_000_000_000
-"""For one that is not."""
+"""The time-out of a get that receives a message."""
 
 PATIENCE = 2_000
-"""A message has to arrive within this number of polls, each after a pause."""
+"""A message must arrive within this number of polls, with a pause after each."""
 
 
 async def mail(at: Round) -> None:
-    """Three messages around the ring and two to oneself; time-outs strike only where nothing can come."""
+    """Each rank sends three messages around the ring and two to itself. A time-out only passes if no message can
+    arrive.
+    """
     rank, ring = at.rank, at.host.ranks
     after, before = ring[(at.host.index + 1) % len(ring)], ring[(at.host.index - 1) % len(ring)]
     for name in ("left-over", "empty"):
@@ -46,11 +48,11 @@ async def mail(at: Round) -> None:
 
 
 async def serve(rank: Rank) -> None:
-    """The end of the program: the first rank hands out work and takes it back, the others serve without end. A message
-    to each of them is left over.
+    """Ends the program: the first rank distributes tasks and collects them, and the others serve without an end. One
+    message to each of them remains.
     """
     group = rank.host("dp_cpu")
-    await group.barrier(site="conformance.rounds-done")  # no rank polls the box of what is left over any more
+    await group.barrier(site="conformance.rounds-done")  # no rank polls the mailbox "left-over" any more
     if group.index != 0:
         while True:
             task = await rank.mailbox("tasks").get("conformance.serve", idle=True)
@@ -64,7 +66,7 @@ async def serve(rank: Rank) -> None:
 
 
 async def polling(at: Round) -> None:
-    """Ask until a message is there."""
+    """Polls until a message arrives."""
     rank, ring = at.rank, at.host.ranks
     rank.send(ring[(at.host.index + 1) % len(ring)], "polled", ("round", at.step), "conformance.send.polled")
     came: Frozen = None
@@ -77,11 +79,11 @@ async def polling(at: Round) -> None:
 
 
 async def sleep(at: Round) -> None:
-    """Let the host stand still. How long it did is seen from outside. A turn is a sleep of no time."""
+    """Sleeps on the host. The case measures the time from outside. A turn is a sleep of no time."""
     await at.rank.sleep(SLEEP_NS, "conformance.sleep")
     await at.rank.turn("conformance.turn")
 
 
 def _letter(sender: int, number: int, step: int) -> Frozen:
-    """One of each type."""
+    """Returns a message with a value of each type."""
     return ("letter", sender, (number, step, 0.5, True, None, ()))

@@ -1,10 +1,11 @@
 """The program `conformance`: in each round, it checks all parts of the contract except host threads.
-`conformance_threads` also checks these. It is separate because the simulation can stop a program with threads before
-every call, which costs more.
+
+`conformance_threads` also checks host threads. It is a separate program because the simulation can stop a program with
+threads before every call, which costs more.
 
     protocol: {name: conformance}
 
-It asks for the communicators that every world has: "dp_cpu" on the host, "dp" over the same ranks and "ep" on the
+It uses the communicators that every world has: "dp_cpu" on the host, and "dp" and "ep" with the same ranks on the
 device. It runs on groups of any size.
 """
 
@@ -54,14 +55,14 @@ PARTS: dict[str, Callable[[Round], Awaitable[None]]] = {
     "stores": stores,
     "changes": changes,
 }
-"""What a round is made of, in order."""
+"""The parts of a round, in order."""
 
 THREADED: dict[str, Callable[[Round], Awaitable[None]]] = {"threads": threads}
-"""The same of the program with threads, which may make all other parts as well."""
+"""The parts of the program with threads. It may also run all other parts."""
 
 
 class Selection(NamedTuple):
-    """What a run makes of the contract: a number of rounds, of these parts."""
+    """What a run executes: the number of rounds, and their parts."""
 
     rounds: int
     parts: tuple[str, ...]
@@ -69,11 +70,11 @@ class Selection(NamedTuple):
 
 @register_protocol("conformance")
 class Conformance(Program[Selection]):
-    """Every call of the contract at least once, with results that a formula predicts.
+    """Makes every call of the contract at least once, and predicts each result.
 
-    Arguments: `rounds` (default 3; a round is a step) and `parts` (default: all); a scenario gives neither. Raises
-    AssertionError where the backend breaks the contract. With the part "mail" all ranks but the first end in an idle
-    get.
+    Arguments: `rounds` (default 3; a round is a step) and `parts` (default: all). A scenario cannot set them. With the
+    part "mail", all ranks but the first end in an idle get. Raises AssertionError if the backend does not follow the
+    contract.
     """
 
     made_of: Mapping[str, Callable[[Round], Awaitable[None]]] = PARTS
@@ -96,14 +97,14 @@ class Conformance(Program[Selection]):
 
 @register_protocol("conformance_lazy")
 class LazyConformance(Conformance):
-    """For a world whose communicators are made at their first use, which is in the first round."""
+    """For a world whose communicators are created at their first use, which is in the first round."""
 
     made_of = MappingProxyType({"lazy": lazy})
 
 
 @register_protocol("conformance_threads")
 class ThreadedConformance(Conformance):
-    """The same with host threads, and all other parts in a program that may have them."""
+    """Runs the same parts, and host threads, in a program that declares threads."""
 
     threaded = True
     made_of = PARTS | THREADED

@@ -1,10 +1,10 @@
-"""Services: actors that are no ranks. The program `conformance_services`, since a program says which it has.
+"""The program `conformance_services`: services are actors that are no ranks, and a program declares them.
 
     ranks   --question-->  desk  --all of them-->  clerk        the clerk stands in an idle get at the end
     ranks   <--answer----  desk  <--their sum----  clerk        and counts as finished
 
-The first rank watches both, and receives a notice of the end of the desk alone. They have mailboxes and stores, and
-neither a communicator nor a device.
+The first rank watches both services. Only the desk ends, so it receives only a notice from the desk. Services have
+mailboxes and stores, but no communicators and no device.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ SERVICES = "desk", "clerk"
 
 @register_protocol("conformance_services")
 class ConformanceServices(Program[int]):
-    """Ranks and services that talk to one another, with results that a formula predicts. Argument: `rounds`, 3 if none
-    is given. AssertionError where the backend breaks the contract.
+    """Ranks and services exchange messages with predicted results. Argument: `rounds`, by default 3.
+
+    Raises AssertionError if the backend does not follow the contract.
     """
 
     def prepare(self, args: Arguments | Mapping[str, Any]) -> int:

@@ -1,7 +1,7 @@
-"""Stores: which actor listens on a port, which one finds it, what keys hold, and how waits in vain end.
+"""The parts `stores` and `changes`: listening and joining at a port, values of keys, and waits that receive nothing.
 
-The first rank of each group listens, on a port that the system gives; so the port is in no decision. Time-outs strike
-only where nothing can come.
+The first rank of each group listens on a port that the system chooses, so no decision includes the port. A time-out
+only passes if nothing can arrive.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dpsim.contract.interface import Frozen, Store
 from dpsim.testing.conformance.ground import Round, expect, refused
 
 MOMENT_NS = 20_000_000
-"""For a wait that is in vain."""
+"""The time-out of a wait that receives nothing."""
 
 ENOUGH_NS = 30_000_000_000
-"""For one that is not."""
+"""The time-out of a wait that succeeds."""
 
 EVERYTHING: dict[str, Frozen] = {
     "whole": -(1 << 70),
@@ -24,7 +24,7 @@ EVERYTHING: dict[str, Frozen] = {
     "text": "a\nb \N{SNOWMAN}",
     "nested": ((), (1, (None, "x")), 2.0),
 }
-"""Values of each type that messages have."""
+"""Values of each type that a message may have."""
 
 
 async def stores(at: Round) -> None:
@@ -35,7 +35,7 @@ async def stores(at: Round) -> None:
 
 
 async def _opened(at: Round) -> Store:
-    """One listens, the others find it."""
+    """The first member opens a store, and the others join it."""
     rank, ring = at.rank, at.host.ranks
     if at.host.index:
         where: Any = await rank.mailbox("store").get("conformance.where")
@@ -54,7 +54,7 @@ async def _opened(at: Round) -> Store:
 
 
 async def _shared(at: Round, store: Store) -> None:
-    """All of a group use it alike, and each member's values come in order."""
+    """All members use the store in the same way, and the values of each member arrive in order."""
     rank, group = at.rank, at.host
     if group.index == group.size - 1:
         for key, value in EVERYTHING.items():
@@ -85,14 +85,14 @@ async def _refused(at: Round, store: Store) -> None:
 
 
 async def _left(at: Round, store: Store) -> None:
-    """The listener leaves, and comes again to the same port; another actor that leaves changes nothing."""
+    """The listener leaves and listens again on the same port. If another member leaves, nothing changes."""
     rank, group, port = at.rank, at.host, store.port
     if group.index:
         store.set(f"waits.{rank.rank}", True, "conformance.set.waits")
         law = "None when the listener has left"
         expect("a key that no actor sets", await store.get("missing", "conformance.get.left"), None, law)
         store.close("conformance.close")
-        again = await rank.join_store(store.node, port, "conformance.join.again")  # perhaps before it is there again
+        again = await rank.join_store(store.node, port, "conformance.join.again")  # maybe before the listener is back
         assert again is not None
         again.set(f"gone.{rank.rank}", True, "conformance.set.gone")
         again.close("conformance.close.again")
@@ -111,13 +111,13 @@ async def _left(at: Round, store: Store) -> None:
 
 
 async def changes(at: Round) -> None:
-    """Changes of a key in one step: each member's counts once, one member's is first, and the others find it there.
+    """Changes of a key are atomic: each member's add counts once, one member's value is first, and the others find it.
 
-    The members race, so each run may give them other values.
+    The members race, so their values may differ between runs.
     """
     store, group, size = await _opened(at), at.host, at.host.size
     came = await store.add("count", group.index + 1, "conformance.add")
-    if came == size * (size + 1) // 2:  # the last
+    if came == size * (size + 1) // 2:  # the last member
         store.set("counted", True, "conformance.counted")
     await store.get("counted", "conformance.get.counted")
     law = "an add reads and changes the key in one step"

@@ -1,7 +1,8 @@
-"""Streams that wait for flags which their host sets.
+"""The part `stream_flags`: streams wait for flags that their host sets.
 
-That a stream stands there is seen without a clock: the host asks for an event behind it, and sets the flag only then.
-What is held is done once before it is held, as in `streams`.
+The part needs no clock to see that a stream waits: the host queries an event behind the wait, and sets the flag only
+afterwards. A GPU may stop all streams when it runs a kernel for the first time. So each kernel runs once before a wait,
+as in `streams`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ async def stream_flags(at: Round) -> None:
 
 
 async def _goes(at: Round, flag: Flag, source: Buffer) -> None:
-    """A flag that is set holds no stream."""
+    """A stream does not wait for a flag that is set."""
     side = at.rank.stream("side")
     flag.set("conformance.set")
     side.wait_flag(flag, "conformance.hold")
@@ -37,7 +38,7 @@ async def _goes(at: Round, flag: Flag, source: Buffer) -> None:
 
 
 async def _held(at: Round, flag: Flag, source: Buffer) -> None:
-    """A flag that is clear holds the stream, and neither its host nor another stream."""
+    """A stream waits for a flag that is not set. Its host and other streams continue."""
     main, side = at.main, at.rank.stream("side")
     other = at.put(4, "int32")
     await other.read("conformance.read")
@@ -58,7 +59,7 @@ async def _held(at: Round, flag: Flag, source: Buffer) -> None:
 
 
 async def _replayed(at: Round, flag: Flag, source: Buffer) -> None:
-    """In a capture the wait is kept, and each replay looks at the flag as it is then."""
+    """A capture records the wait, and each replay checks the flag again."""
     side, graph = at.rank.stream("side"), at.rank.graph(f"conformance.held.{at.step}")
     async with graph.capture(side):
         side.wait_flag(flag, "conformance.hold")
@@ -71,7 +72,7 @@ async def _replayed(at: Round, flag: Flag, source: Buffer) -> None:
     graph.replay(side, "conformance.replay")
     behind = side.record()
     other = at.put(4, "int32")
-    await other.read("conformance.read")  # the replay would be through by then
+    await other.read("conformance.read")  # by then, the replay would be done if it did not wait
     expect("an event behind a replay that is held", await behind.query("conformance.query"), False, law)
     flag.set("conformance.set")
     expect("a replay that was held", await source.read("conformance.read"), mine + 5, law)

@@ -1,11 +1,11 @@
-"""Side streams, events, views and `record_stream`.
+"""The part `streams`: side streams, events, views and `record_stream`.
 
-The part sees without a clock whether streams run side by side, and whether one really waits for another. A collective
-*holds* a stream of the first rank, because its peers call it only after the first rank's host has seen the rest. Then
-all that does not wait for the held stream is done, and all that does is not.
+The part needs no clock to see whether streams run concurrently, and whether one waits for another. A collective *holds*
+a stream of the first rank: the peers call it only after the first rank's host has checked the other streams. At that
+time, all work that does not wait for the held stream must be done, and all work that does must not be.
 
-Nothing may be done for the first time while a stream is held. A GPU loads a kernel, and takes pinned memory, when it
-first needs them, and may wait for all of its streams to do so.
+No kernel may run for the first time while a stream is held. A GPU loads a kernel and allocates pinned memory at the
+first use, and may wait for all of its streams to do so.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from dpsim.testing.conformance.ground import Round, copy_to, expect, flip, increase, line, refused
 
 SLOW_NS = 1_000_000
-"""Cost in the simulation of kernels that others wait for: without the wait the others would come first."""
+"""The simulated cost of kernels for which others wait. If a wait did not work, the others would run first."""
 
 
 async def streams(at: Round) -> None:
@@ -27,7 +27,7 @@ async def streams(at: Round) -> None:
 
 
 async def _views(at: Round) -> None:
-    """Views share memory with their buffer, and disjoint ones do not conflict."""
+    """Views share memory with their buffer, and disjoint views do not conflict."""
     main, side = at.main, at.rank.stream("side")
     table = at.put((4, 3), "int32")
     top, bottom = table.view(0, 2), table.view(2, 4)
@@ -53,7 +53,7 @@ async def _views(at: Round) -> None:
 
 
 async def _events(at: Round) -> None:
-    """A stream that waits for an event of another one; a host that does."""
+    """A stream waits for an event of another stream, and a host waits for an event."""
     main, side = at.main, at.rank.stream("side")
     source, copy = at.put(4, "int64"), side.alloc(4, "int64", "conformance.copy")
     main.launch("conformance.increase", increase, writes=[source], cost=SLOW_NS)
@@ -76,13 +76,13 @@ async def _events(at: Round) -> None:
 
 
 async def _held(at: Round) -> None:
-    """What does not wait for a held stream is done, what does is not."""
+    """Work that does not wait for a held stream completes, and work that does wait does not."""
     main, side, group = at.main, at.rank.stream("side"), at.device
     total, old, copy = at.put(4, "int32"), at.put(4, "int32"), at.put(4, "int32")
     after = at.put(4, "int32")
     main.launch("conformance.copy", copy_to, reads=[old], writes=[copy])
     side.wait_stream(main)
-    await copy.read("conformance.read.side", side)  # so that nothing below is done for the first time
+    await copy.read("conformance.read.side", side)  # so that each kernel below has run before
     await copy.read("conformance.read")
     main.launch("conformance.line", line, writes=[copy], args=(0, 0))
     side.wait_stream(main)

@@ -1,7 +1,7 @@
-"""Host threads and flags: which starts, which waits, and what one thread learns of another.
+"""The part `threads`: host threads and flags.
 
-The threads hand a baton round wherever their calls would else come in any order, so that two backends number buffers
-and collectives alike. What each thread does is compared by itself.
+Where the calls of two threads would have no order, the threads pass a baton. So two backends number buffers and
+collectives alike. The bench compares the journal of each thread separately.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ async def threads(at: Round) -> None:
 
 
 async def _joined(at: Round) -> None:
-    """A thread is the rank's, has its own name, and goes on in the step of its starter."""
+    """A thread belongs to the rank, has its own name, and begins in the step of the thread that starts it."""
     rank, seen = at.rank, list[Any]()
 
     async def look(own: Rank) -> None:
@@ -45,7 +45,9 @@ async def _joined(at: Round) -> None:
 
 
 async def _flags(at: Round) -> None:
-    """Clear at first, then as they were left. Names in use, and what cannot be a thread, are refused."""
+    """A flag is clear at first, and then keeps its state. A name in use is refused, and so is an invalid thread
+    function.
+    """
     rank, flag = at.rank, at.rank.flag("conformance.flag")
     expect("Rank.flag, twice", rank.flag("conformance.flag") is flag, True, "made at first use and then the same")
     expect("a query", await flag.query("conformance.query"), False, "a flag is clear at first")
@@ -66,7 +68,7 @@ async def _flags(at: Round) -> None:
 
 
 def waiting_for(flag: Flag) -> Callable[[Rank], Coroutine[Any, Any, None]]:
-    """A thread that waits for a flag."""
+    """Returns the function of a thread that waits for a flag."""
 
     async def wait(rank: Rank) -> None:
         await flag.wait("conformance.wait")
@@ -75,7 +77,7 @@ def waiting_for(flag: Flag) -> Callable[[Rank], Coroutine[Any, Any, None]]:
 
 
 async def _baton(at: Round) -> None:
-    """Two threads put work on one stream and one communicator by turns."""
+    """Two threads take turns to use one stream and one communicator."""
     rank, main, group, total = at.rank, at.main, at.device, at.put(2, "int64")
     flags = [rank.flag("conformance.even"), rank.flag("conformance.odd")]
 
@@ -106,7 +108,7 @@ async def _baton(at: Round) -> None:
 
 
 async def _beside(at: Round) -> None:
-    """A host collective is awaited in a thread while main works on the device."""
+    """A thread awaits a host collective while the main thread uses the device."""
     rank, came = at.rank, list[HostArray]()
 
     async def agree(own: Rank) -> None:
@@ -124,7 +126,7 @@ async def _beside(at: Round) -> None:
 
 
 async def _taken(at: Round) -> None:
-    """A thread takes what another rank sends."""
+    """A thread receives the messages of another rank."""
     rank, ring, came = at.rank, at.host.ranks, list[Any]()
 
     async def take(own: Rank) -> None:
@@ -141,7 +143,7 @@ async def _taken(at: Round) -> None:
 
 
 async def _raised(at: Round) -> None:
-    """A thread raises, and main joins it."""
+    """A thread raises an exception, and the main thread joins it."""
 
     async def fail(own: Rank) -> None:
         own.probe("conformance.fails")
@@ -153,5 +155,5 @@ async def _raised(at: Round) -> None:
 
 
 def double_and_add(buffer: Any, value: int) -> None:
-    """Kernel: two of these in another order give another number."""
+    """A kernel. Two of these in another order have another result."""
     buffer[...] = 2 * buffer + value

@@ -1,7 +1,7 @@
-"""Sends and receives around a ring: on the host and on the device, lone and coalesced, small and large.
+"""The part `transfers`: sends and receives around a ring, on host and device, lone and coalesced, small and large.
 
-A small send may end before it is received, a large one may not. A backend may do either with either, and a correct
-program allows both. The large ones are 1 MiB, more than any library sends eagerly.
+A backend may complete a send before or after the receive, and a correct program allows both. Libraries send small
+messages eagerly. The large ones here have 1 MiB, more than any library sends eagerly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ async def transfers(at: Round) -> None:
 
 
 async def _host(at: Round) -> None:
-    """Several under way at a time, in order."""
+    """Several transfers are in progress at once, in order."""
     group, n = at.host, at.host.size
     after, before = group.ranks[(group.index + 1) % n], group.ranks[(group.index - 1) % n]
     early = group.recv((1, 2), "float32", before, site="conformance.recv")
@@ -45,7 +45,9 @@ async def _host(at: Round) -> None:
 
 
 async def _lone(at: Round, count: int) -> None:
-    """Two in a row to the next one. The even ones send first, so that none hangs if a send waits."""
+    """Each member sends two buffers to the next one. Members with an even index send first, so a blocking send causes
+    no hang.
+    """
     group, n, me = at.device, at.device.size, at.device.index
     after, before = group.ranks[(me + 1) % n], group.ranks[(me - 1) % n]
     mine, more = at.put(count, "int32"), at.alloc(count, "int32")
@@ -68,7 +70,7 @@ async def _lone(at: Round, count: int) -> None:
 
 
 async def _coalesced(at: Round, count: int) -> None:
-    """To both neighbours, all send first: only a group that goes out as one ends."""
+    """Each member sends to both neighbours first and then receives. This only ends if the group is issued as one."""
     group, n, me = at.device, at.device.size, at.device.index
     after, before = group.ranks[(me + 1) % n], group.ranks[(me - 1) % n]
     mine, theirs = at.put((2, count), "int32"), at.main.alloc((2, count), "int32", "conformance.theirs")
@@ -80,7 +82,7 @@ async def _coalesced(at: Round, count: int) -> None:
     with group.coalesced(at.main):
         pass
     sent = {rank: at.line(rank, 2 * count, "int32").reshape(2, count) for rank in (before, after)}
-    wanted = np.stack([sent[before][0], sent[after][1]])  # also where both are the same peer
+    wanted = np.stack([sent[before][0], sent[after][1]])  # also if both are the same peer
     law = "transfers of a group go out as one, in no order among themselves; those with one peer match in order"
     expect(f"an exchange of {count} with both", await theirs.read("conformance.read"), wanted, law)
     mine.free()

@@ -1,25 +1,28 @@
-"""The processes of ranks: all code that imports torch. dpsim starts them and imports none of it.
+"""The code of the warm parent and of its children, the processes of ranks. Only this package imports torch.
 
-the module itself  the warm parent, which forks them (`python -m dpsim.torch.child`)
-rank.py            what a child does: it becomes a rank, runs the user's program, and says how that ended
-pipe.py            the socket to dpsim
-threads.py         threads that Python starts, of which one runs at a time
-locks.py           locks of these
-queues.py          queues, events and semaphores of these
-imports.py         modules that a rank imported
-frames.py          the user's lines: sites, places and chains of calls
-loops.py           steps, from the loops of the user's program
-installed.py       torch.distributed with dpsim's groups and stores
-groups.py          a process group, whose calls go to dpsim
-rooted.py          gather and scatter of it
-pieces.py          tensors as bytes, and back
-pickled.py         tensors in pickles
-reductions.py      reductions that a rank computes itself
-works.py           what a call gives: Work and its future
-timeouts.py        time-outs of groups and waits
-stores.py          stores
-clocks.py          time
-files.py           files that a rank wrote
-drawn.py           random numbers and names
-uncovered.py       what raises by name
+dpsim's own process starts `python -m dpsim.torch.child` and imports none of these modules. A child patches
+torch.distributed, threads, time and random numbers before it runs the user's program.
+
+    the module itself  the warm parent: imports torch, and forks the children
+    rank.py            the main function of a child: sets up a rank, runs the user's program, and reports how it ended
+    pipe.py            sends messages to dpsim and reads the answers
+    threads.py         threads that Python starts: dpsim schedules them, one at a time
+    locks.py           `threading.Lock` and `RLock` for these threads
+    queues.py          queues, conditions, events and semaphores for these threads
+    imports.py         finds the modules that a rank has imported
+    frames.py          finds the user's line of a call: its site, place and chain of calls
+    loops.py           infers steps from the loops of the user's program
+    installed.py       patches torch.distributed with dpsim's groups and stores
+    groups.py          a process group that sends its calls to dpsim
+    rooted.py          gather and scatter of that group
+    pieces.py          turns tensors into bytes, and back
+    pickled.py         makes pickles of tensors equal in each run
+    reductions.py      the names of torch's reductions, and torch's errors for their element types
+    works.py           the Work of an asynchronous call, and its future
+    timeouts.py        time-outs of groups and waits
+    stores.py          TCPStore, FileStore and PrefixStore
+    clocks.py          the clock of a rank
+    files.py           finds the files that a rank wrote
+    drawn.py           seeds random numbers, and fixes process ids
+    uncovered.py       the errors for what dpsim does not simulate
 """

@@ -1,17 +1,17 @@
-"""The warm parent: it imports torch and what ranks import, forks children, and computes nothing.
+"""The warm parent: a process that imports torch and the modules of ranks, and forks a child for each rank.
 
     python -m dpsim.torch.child DESCRIPTOR FOLDER
 
-Started by `dpsim.torch.nursery`, which sends requests on the socket of that descriptor:
+`dpsim.torch.nursery` starts this process and sends requests on the socket DESCRIPTOR:
 
     ["take", spares]     -> ["child", process] and a descriptor: the pipe of a child
-    ["end", process]        end it, without an answer
+    ["end", process]        kill the child, without an answer
     ["how", process]     -> ["ended", signal, code]
-    ["warm", modules]       import these, without an answer
+    ["warm", modules]       import these modules, without an answer
 
-A fork keeps only one thread, and OpenMP hangs in a child whose parent has computed. So this process starts no thread
-and touches no tensor. When the socket closes, it ends with all of its children. Then it removes the folder of their
-temporary files, because dpsim's process may have been killed.
+A fork copies only one thread, and OpenMP hangs in a child whose parent has computed. So the warm parent starts no
+thread and computes nothing with tensors. When dpsim closes the socket, the warm parent kills its children and exits. It
+also removes FOLDER, which has their temporary files, because dpsim itself may have been killed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LONGEST = 1 << 16
 
 
 class Parent:
-    """The children that are ready, and those that were handed out."""
+    """The children of the warm parent. `ready`: children that dpsim has not taken yet. `living`: all that still run."""
 
     def __init__(self, control: socket.socket) -> None:
         self.control = control
@@ -46,7 +46,7 @@ class Parent:
         self.living: set[int] = set()
 
     def serve(self) -> None:
-        """Answer until the socket closes; fork ahead while there is nothing to answer."""
+        """Answers requests until the socket closes. Forks children in advance while no request waits."""
         while True:
             if len(self.ready) < self.spares and not select.select([self.control], [], [], 0)[0]:
                 self.ready.append(self.fork())
@@ -58,7 +58,7 @@ class Parent:
             getattr(self, f"on_{name}")(argument)
 
     def on_take(self, spares: int) -> None:
-        """Hand out a child."""
+        """Sends a child and its pipe to dpsim. `spares`: how many children to keep ready, or 0 for no change."""
         self.spares = spares or self.spares
         process, pipe = self.ready.pop(0) if self.ready else self.fork()
         with pipe:
@@ -78,13 +78,13 @@ class Parent:
         self.control.send(json.dumps(ended).encode())
 
     def on_warm(self, modules: list[str]) -> None:
-        """A module that starts a thread, or that cannot be imported by itself, is imported by the children alone."""
+        """Imports modules, so that later children have them. Ignores a module whose import fails."""
         for name in modules:
             if name in sys.modules:
                 continue
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
-        while self.ready:  # forked before: the next ones have the modules
+        while self.ready:  # these children lack the modules
             process, pipe = self.ready.pop()
             pipe.close()
             self.on_end(process)
@@ -109,7 +109,7 @@ class Parent:
 
 
 def live(pipe: socket.socket) -> NoReturn:
-    """What a child does until it ends."""
+    """Runs a child until its process ends."""
     from dpsim.torch.child import rank
     from dpsim.torch.wire import Pipe
 
@@ -120,7 +120,9 @@ def live(pipe: socket.socket) -> NoReturn:
 
 
 def settle() -> None:
-    """What was imported stays: the collector of a child does not look through it, and copies no page for that."""
+    """Freezes all objects for the garbage collector. A child then collects without writing to the memory pages of the
+    parent.
+    """
     from dpsim.torch.child import imports, rank  # noqa: F401  # a child runs them
 
     imports.known()
@@ -147,7 +149,7 @@ def main() -> None:
     parent = Parent(control)
     try:
         parent.serve()
-    except OSError:  # the other end was killed while it was answered
+    except OSError:  # dpsim was killed while this process sent an answer
         pass
     finally:
         parent.close()

@@ -1,12 +1,12 @@
-"""Time, as the simulation gives it: the same in each run of a schedule.
+"""The clock of a rank: it shows the same times in each run of a schedule, because it does not read the real time.
 
-The clock of a rank starts at a fixed moment. It advances by a microsecond when the rank reads it, and by the time that
-the rank sleeps. If the rank reads it repeatedly and makes no call, each read advances it more. So a loop until a
-deadline ends, and two reads differ. `time.sleep` is a sleep of the simulation. `datetime` reads this clock too.
+The clock starts at a fixed time. It advances by a microsecond when the rank reads it, and by the time that the rank
+sleeps. If the rank reads it repeatedly without a call between, each read advances it more than the last. So a loop that
+waits for a deadline ends. `time.sleep` sleeps in the simulation. `datetime` reads this clock too.
 
-The warm parent process installs these functions before it imports torch. So modules that import a name from `time` or
-`datetime` get these functions. In the parent they return the real time. Modules of Python's own library that imported
-such a name earlier keep the real time.
+The warm parent installs these functions before it imports torch, so a module that imports a name from `time` or
+`datetime` imports these functions. In the warm parent they return the real time. Modules of Python's library that
+imported a name earlier keep the real time.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from collections.abc import Callable
 from typing import Any
 
 BEGIN = 1_700_000_000_000_000_000
-"""Nanoseconds since 1970 at which each rank begins."""
+"""What `time.time_ns()` returns at the start of each rank: nanoseconds since 1970."""
 LOOK = 1_000
 MOST = 1_000_000_000
 
 
 class RankClock:
-    """The clock of this rank, in nanoseconds since its beginning. `begun`: this process is a rank."""
+    """The clock of this rank, in nanoseconds since its start. `begun`: this process has become a rank."""
 
     def __init__(self) -> None:
         self.passed = 0
@@ -37,7 +37,7 @@ class RankClock:
         return self.passed
 
     def works(self) -> None:
-        """The rank made a call: it does not only look at its clock."""
+        """Resets the step of the clock, because the rank made a call: it is in no loop that only reads the clock."""
         self.by = LOOK
 
 
@@ -45,7 +45,9 @@ CLOCK = RankClock()
 
 
 def install() -> None:
-    """Give this clock to the process, and to those that it forks. It shows the true time until `begin`."""
+    """Replaces the functions of `time` and `datetime` in this process and its forks. They read the real time until
+    `begin`.
+    """
     for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time"):
         start = BEGIN if name == "time" else 0
         for full, unit in ((name, 1e9), (f"{name}_ns", 1)):
@@ -58,7 +60,7 @@ def install() -> None:
 
 
 def begin() -> None:
-    """From now on this process is a rank."""
+    """Starts the clock, because this process becomes a rank."""
     CLOCK.begun = True
 
 
@@ -83,7 +85,7 @@ def _sleep(seconds: float, /) -> None:
     if not CLOCK.begun:
         _true_sleep(seconds)
         return
-    from dpsim.torch.child.frames import site  # it imports torch
+    from dpsim.torch.child.frames import site  # not at the top, because it imports torch
     from dpsim.torch.child.pipe import ask
 
     ns = max(int(seconds * 1e9), 0)
@@ -92,7 +94,7 @@ def _sleep(seconds: float, /) -> None:
 
 
 class _Like(type):
-    """Moments that C made are of this class too."""
+    """Makes `isinstance` accept datetimes that C code created with the original class."""
 
     def __instancecheck__(cls, one: Any) -> bool:
         return isinstance(one, _datetime)
@@ -102,7 +104,7 @@ _datetime = dates.datetime
 
 
 class Datetime(_datetime, metaclass=_Like):
-    """`datetime.datetime`, which reads the clock of the rank."""
+    """`datetime.datetime`, with `now`, `utcnow` and `today` by the clock of the rank."""
 
     @classmethod
     def now(cls, tz: dates.tzinfo | None = None) -> Any:

@@ -1,8 +1,8 @@
-"""Random numbers and names that the system draws anew in each process: here each run draws the same ones.
+"""Seeds the random numbers and fixes the names that the system draws anew in each process, so that all runs are equal.
 
 This module seeds `random`, `numpy.random`, `uuid`, `os.urandom` and the names of temporary files. Generators of torch
-have a fixed seed by default. All ranks draw the same numbers from `random`, and each rank draws other bytes from the
-system. On a cluster, two ranks that set no seed draw different numbers.
+have a fixed seed by default. All ranks draw the same numbers from `random` and `numpy.random`. From `os.urandom` each
+rank draws different bytes. On a cluster, ranks that set no seed draw different numbers from `random`, too.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 from dpsim.torch.child.frames import is_standard
 
 FIRST_PROCESS = 70_000
-"""The number of the process of rank 0, as the rank finds it."""
+"""The process id that rank 0 reads from `os.getpid`. Rank r reads this number plus r."""
 ASK_THE_SYSTEM = ("psutil",)
 
 
 def seed(rank: int) -> None:
-    """Seed all of them for this rank."""
+    """Seeds all generators of this process for global rank `rank`."""
     random.seed(0)
     np.random.seed(0)
     system = random.Random(rank)

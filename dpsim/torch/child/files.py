@@ -1,4 +1,4 @@
-"""Files that a rank wrote, by name: ranks share a disk, and a schedule does not order what they do there."""
+"""Finds the files that a rank opens for writing. Ranks share a disk, and no schedule orders their accesses to files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _written: dict[str, None] = {}
 
 
 def watch() -> None:
-    """Note each file that is opened to be written, from now on."""
+    """Starts an audit hook that notes the name of each file that the process opens for writing."""
     sys.addaudithook(_hook)
 
 
 def written() -> list[str]:
-    """Their names, without those of devices."""
+    """Returns the names of the files, at most `MOST`, without devices and compiled Python files."""
     return list(_written)[:MOST]
 
 

@@ -1,10 +1,10 @@
-"""The user's lines: from the frames of a process, what a record says of a call.
+"""Finds the user's line that made a call, from the frames of the process. Records and reports name this line.
 
     site("all_reduce")              # "train:Trainer.step+3.all_reduce", the same in each run and on each rank
 
-A site consists of module, function, line within the function, and call. dpsim skips frames of torch, of Python's
-library and of dpsim. So a call that a library makes has the user's line that led there. The child sends the place of a
-site once, with the calls that led there: at most three frames of the user.
+A site names module, function, line within the function, and call. A place names file and line. This module skips the
+frames of torch, of Python's library and of dpsim. So the site of a call inside a library is the user's line that called
+the library. The child sends the place of a site to dpsim once, with up to three frames of the user.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _MARK = str(Path(__file__).parent.parent.parent / "mark.py")
 _PACKAGES = ("site-packages", "dist-packages")
 
 Begun: TypeAlias = tuple[str, CodeType, int, list[list[str]]]
-"""Module, function, line and calls of a user's frame."""
+"""Module, code object, line and chain of calls of a user's frame."""
 
 _thread = threading.local()
 _users: dict[CodeType, bool] = {}
 _told: dict[tuple[CodeType, int, str], str] = {}
-"""By the code of the user's frame, its line and the call: the site, of which dpsim has the place."""
+"""Maps code object, line and call to the site, if dpsim already has its place."""
 
 
 def is_users(code: CodeType) -> bool:
-    """Whether code is the user's, or that of a package of his which is not torch."""
+    """Returns whether code belongs to the user or to an installed package other than torch and dpsim."""
     known = _users.get(code)
     if known is None:
         file = code.co_filename
@@ -51,13 +51,13 @@ def is_users(code: CodeType) -> bool:
 
 
 def is_standard(code: CodeType) -> bool:
-    """Whether code is that of Python's library."""
+    """Returns whether code belongs to Python's library."""
     file = code.co_filename
     return file.startswith((_STANDARD, "<frozen")) and not any(one in file for one in _PACKAGES)
 
 
 def users_frame(depth: int = 1) -> FrameType | None:
-    """The innermost frame of the user's."""
+    """Returns the innermost frame of the user, from `depth` frames above the caller outwards, or None."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None and not is_users(frame.f_code):
         frame = frame.f_back
@@ -65,7 +65,7 @@ def users_frame(depth: int = 1) -> FrameType | None:
 
 
 def site(op: str) -> str:
-    """The site of a call that is made now."""
+    """Returns the site of the call `op` that the rank makes now."""
     frame = users_frame(2)
     if frame is not None:
         return _site(frame.f_code, frame.f_lineno, op, lambda: _begun(frame))
@@ -74,7 +74,9 @@ def site(op: str) -> str:
 
 
 def _site(code: CodeType, line: int, op: str, of: Callable[[], Begun]) -> str:
-    """The site of a call at a line. dpsim gets its place, which `of` says, at the first call."""
+    """Returns the site of the call `op` at a line, and sends its place to dpsim at the first call. `of`: finds the
+    place.
+    """
     known = _told.get((code, line, op))
     if known is None:
         module, _, _, calls = of()
@@ -85,13 +87,13 @@ def _site(code: CodeType, line: int, op: str, of: Callable[[], Begun]) -> str:
 
 
 def here() -> Begun | None:
-    """The user's line that calls, for a thread that begins there."""
+    """Returns the user's line that starts a thread, for `begin` in the new thread."""
     frame = users_frame(2)
     return getattr(_thread, "begun", None) if frame is None else _begun(frame)
 
 
 def begin(begun: Begun | None) -> None:
-    """This thread has begun at a line of the user's: it is the place of calls that a library makes in it."""
+    """Sets the user's line that started this thread. Calls without a user's frame have this line as their place."""
     _thread.begun = begun
 
 
@@ -100,7 +102,7 @@ def _begun(frame: FrameType) -> Begun:
 
 
 def raised_at(trace: TracebackType | None) -> list[list[str]]:
-    """The innermost user's frame of an exception, and those that called it."""
+    """Returns the innermost user's frames of an exception, innermost first: pairs of function and place."""
     frames = []
     while trace is not None:
         if is_users(trace.tb_frame.f_code):

@@ -1,10 +1,10 @@
-"""A process group: each call of torch goes to dpsim as what it is, with its elements as bytes.
+"""A process group that sends each call of torch to dpsim, with the elements of its tensors as bytes.
 
-    ["start", number, group, call, about]       and a block: the elements that the rank brings
+    ["start", number, group, call, about]       and a block: the elements that the rank sends
 
-`about` has what the call says: dtype, elements, reduce, root, peer, tag, sent, received (how many to and from each
-member) and site. dpsim starts the call and answers when the rank waits for it. Ranks are global ranks there. Both sets
-of method names are here: torch 2.13 renamed the calls on single tensors.
+`about` describes the call: dtype, elements, reduce, root, peer, tag, site, and for an all_to_all the counts sent and
+received. Ranks are global ranks in these messages. dpsim starts the call, and answers when the rank waits for it. torch
+2.13 renamed the methods for single tensors, so the class has both names.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _SUM = dist.ReduceOp.SUM
 
 
 def _nothing(blocks: list[bytes]) -> None:
-    """The answer of a call that gives no elements."""
+    """Ignores the answer of a call without a result."""
 
 
 class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
-    """A process group of this rank. `ranks`: its members as global ranks. `limit`: of each call, in nanoseconds, where
-    the program gives one. `closed`: it has passed.
+    """A process group of this rank. `ranks`: its members as global ranks. `limit`: the time-out of each call in
+    nanoseconds, or None. `closed`: a call has timed out, so the rank cannot use the group any more.
     """
 
     def __init__(self, rank: int, size: int, name: str, ranks: Sequence[int], whole: bool) -> None:
@@ -87,7 +87,9 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
     # ---- how a call goes out
 
     def _start(self, call: str, block: bytes, then: Then, out: Any = None, **about: Any) -> Started:
-        """Start a call. `then` gets the blocks of its answer."""
+        """Starts a call and returns its Work. `then` receives the blocks of the answer. `out`: the result of
+        the Work.
+        """
         come()
         if self.aborted:
             raise RuntimeError(f"{call} on process group {self.title}, which was aborted")
@@ -121,7 +123,9 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
     # ---- forms of calls
 
     def _reduced(self, call: str, source: Any, target: Any, op: Any, root: int | None = None) -> Started:
-        """A reduction of all members' `source` into `target`, for one member (`root`, global) or for all."""
+        """Starts a reduction of `source` over all members into `target`. `root`: the only receiver, a global rank, or
+        None for all.
+        """
         numbers = in_reals(source)
         about = {"dtype": named(numbers.dtype), "elements": numbers.numel()}
         about["reduce"] = name_of(op, numbers.dtype, call)
@@ -142,7 +146,9 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
         return self._start("all_gather", content(source), then, list(parts), **about)
 
     def _scattered(self, target: Any, pieces: Many, op: Any) -> Started:
-        """The reduction of this member's piece."""
+        """Starts a reduce_scatter: `target` receives the reduction of this member's piece. `pieces`: one for each
+        member.
+        """
         numbers = in_reals(target)
         about = {"dtype": named(numbers.dtype), "elements": numbers.numel() * len(pieces)}
         about["reduce"] = name_of(op, numbers.dtype, "reduce_scatter")
@@ -150,7 +156,7 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
         return self._start("reduce_scatter", block, lambda blocks: fill(target, blocks[0]), [target], **about)
 
     def _exchanged(self, outgoing: Many, incoming: Many) -> Started:
-        """Pieces to each member and from each."""
+        """Starts an all_to_all. `outgoing`: a tensor for each member; `incoming`: a tensor from each member."""
         example, received = outgoing[0], [one.numel() for one in incoming]
 
         def then(blocks: list[bytes]) -> None:
@@ -229,7 +235,9 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
         return self._start("barrier", b"", _nothing)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """The time-out is torch's default one, or that of the call: where nothing else can happen it passes."""
+        """Blocks until rank 0 has heard from all members. The default time-out counts here too. It passes only where
+        nothing else can happen. Raises RuntimeError then.
+        """
         LOOPS.come()
         clocks.CLOCK.works()
         ns = int((timeout or datetime.timedelta(minutes=30)).total_seconds() * 1e9)
@@ -256,16 +264,16 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
         raise NotCovered("ProcessGroup.split_group")
 
     def abort(self) -> None:
-        """Give the group up for this rank: a thread that waits on it raises, and so does each later call."""
+        """Aborts the group on this rank: a thread that waits on it raises RuntimeError, and so does each later call."""
         if not self.aborted:
             self.aborted = True
             tell(["abort", self.kind, site("abort")])
 
     def shutdown(self) -> None:
-        """Nothing is left to give back."""
+        """Does nothing, because the group has no resources."""
 
     def _wait_for_pending_works(self) -> None:
-        """None has another thread."""
+        """Does nothing, because no other thread works on the calls of this group."""
 
     _allgather_base = all_gather_single
     _reduce_scatter_base = reduce_scatter_single

@@ -1,6 +1,6 @@
-"""Modules that a rank imported, which the warm parent then imports too: the children after that start with them.
+"""Finds the modules that a rank has imported, so that the warm parent imports them too and later children start faster.
 
-new()               # ["numpy.random"], and [] until the next one is imported
+new()               # ["numpy.random"]; then [] until the rank imports another module
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ import sys
 from itertools import islice
 
 _had = [0]
-"""How many modules are known to the parent."""
+"""The number of modules in `sys.modules` at the last call of `known`."""
 
 
 def known() -> None:
-    """All that are imported now need no word."""
+    """Marks all modules as known that the process has imported so far."""
     _had[0] = len(sys.modules)
 
 
 def new() -> list[str]:
-    """Those of packages since then. The user's own stay out: their state is the rank's.
+    """Returns the modules of installed packages since the last call. The user's own modules have state, so they are
+    left out.
 
-    The last entries of `sys.modules`, so that no count of references is written to the pages of the others.
+    It reads only the end of `sys.modules`. To look at a module changes its reference count, which copies a memory page.
     """
     found = []
     for name in sorted(islice(reversed(sys.modules), max(len(sys.modules) - _had[0], 0))):

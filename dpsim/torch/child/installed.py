@@ -1,9 +1,9 @@
-"""torch.distributed as a rank finds it: the functions are torch's own, and groups and stores are dpsim's.
+"""Patches torch.distributed for a rank: its functions remain torch's own, but groups and stores are dpsim's.
 
-    install()           # once, in the warm parent, before anything imports names from torch.distributed
+    install()           # once, in the warm parent, before any module imports names from torch.distributed
 
-A program names any backend. The backend `dpsim`, which is registered with torch, makes its groups. `get_backend`
-answers with the name that the program gave.
+A program may name any backend. Its groups are created by the backend `dpsim`, which this module registers with torch.
+`get_backend` returns the name that the program gave.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpsim.torch.child.uncovered import NotCovered, refused
 
 OURS = "dpsim"
 _names: dict[int, str] = {}
-"""By group: the name of its backend, as the program gave it."""
+"""Maps the id of a group to the name of the backend that the program gave."""
 _world: dict[str, Any] = {"given": False}
 
 REFUSED = {
@@ -36,7 +36,7 @@ REFUSED = {
     "torch.distributed.rpc": ("init_rpc", "rpc_sync", "rpc_async", "remote"),
     "torch.distributed._symmetric_memory": ("empty", "rendezvous", "enable_symm_mem_for_group"),
 }
-"""What is not covered: modules and their functions. torch calls `_lazy_init` at the first use of a GPU."""
+"""The functions that dpsim does not simulate, by module. torch calls `_lazy_init` at the first use of a GPU."""
 
 HOOKS = ("register_pre_hook", "register_post_hook", "register_abort_hook", "_register_on_completion_hook")
 QUEUES = ("barrier", "queue_len", "queue_pop", "queue_push")
@@ -45,13 +45,15 @@ METHODS = {
     "Store": (stores.RankStore, QUEUES),
     "PrefixStore": (stores.PrefixStore, QUEUES),
 }
-"""The same of methods, which torch's class in C++ has."""
+"""The methods that dpsim does not simulate, by the name of torch's class."""
 
 _init, _new_group, _get_backend = c10d.init_process_group, c10d.new_group, c10d.get_backend
 
 
 def install() -> None:
-    """Put them in place."""
+    """Replaces functions and classes of torch.distributed, and the functions and methods that dpsim does not
+    simulate.
+    """
     dist.Backend.register_backend(OURS, _made, extended_api=True, devices=["cpu", "cuda"])
     own = {
         "init_process_group": init_process_group,
@@ -114,10 +116,13 @@ def init_process_group(
     *args: Any,
     **more: Any,
 ) -> None:
-    """torch's, with a group of dpsim. Rank and size are those of the simulated world."""
+    """Calls torch's function with a group of dpsim.
+
+    Raises NotCovered if `rank` or `world_size` differ from those of the simulated world.
+    """
     from os import environ
 
-    if _world["given"] and dist.is_initialized():  # the group that a function found when it was called
+    if _world["given"] and dist.is_initialized():  # the group that dpsim made before it called a function of the user
         _world["given"] = False
         _names[id(c10d.GroupMember.WORLD)] = _said(backend)
         c10d.GroupMember.WORLD.limit = nanoseconds(timeout)
@@ -132,14 +137,14 @@ def init_process_group(
 
 
 def begin_world(rank: int, size: int, store: Any = None, backend: str = "gloo") -> None:
-    """Make the group of all ranks."""
+    """Makes the group of all ranks. `store`: a store of the program, or None for the launcher's."""
     _init(OURS, rank=rank, world_size=size, store=store if store is not None else stores.agent())
     _names[id(c10d.GroupMember.WORLD)] = backend
     _world["given"] = True
 
 
 def leave_world() -> None:
-    """What a function leaves, its process ends with."""
+    """Does nothing: if the user's function leaves its process group open, the end of the process closes it."""
 
 
 def _said(backend: Any) -> str:
@@ -148,7 +153,7 @@ def _said(backend: Any) -> str:
 
 
 def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **more: Any) -> Any:
-    """torch's, with a group of dpsim."""
+    """Calls torch's function with a group of dpsim."""
     made = _new_group(ranks, timeout, OURS, *args, **more)
     if isinstance(made, RankGroup):
         _names[id(made)] = _said(backend) if backend else get_backend()
@@ -165,7 +170,7 @@ def split_group(
     *_: Any,
     **__: Any,
 ) -> Any:
-    """The group of those ranks of a parent that are with this one, None where there is none."""
+    """Returns the group of those ranks in `split_ranks` that include this rank, or None if no list includes it."""
     parent = parent_pg or c10d.GroupMember.WORLD
     if not split_ranks:
         raise ValueError("split_ranks cannot be None or empty")
@@ -177,18 +182,20 @@ def split_group(
 
 
 def set_pg_timeout(timeout: Any, group: Any = None) -> None:
-    """From now on each call of a group has this time."""
+    """Sets the time-out of each later call on `group` (None: on the group of all ranks)."""
     (group or c10d.GroupMember.WORLD).limit = nanoseconds(timeout)
 
 
 def get_backend(group: Any = None) -> str:
-    """The name that the program gave."""
-    _get_backend(group)  # raises for what is no group of this rank
+    """Returns the name of the backend that the program gave for `group` (None: for the group of all ranks)."""
+    _get_backend(group)  # raises if this rank is no member of the group
     return _names.get(id(group or c10d.GroupMember.WORLD), "gloo")
 
 
 def batch_isend_irecv(p2p_op_list: Any) -> Any:
-    """torch's, for a group that is a class of Python: NCCL groups these calls, so that their order does not count."""
+    """Calls the sends and receives as one batch. torch's own function batches only for the classes of its C++ backends.
+    NCCL groups the calls of a batch, so their order does not matter.
+    """
     c10d._check_p2p_op_list(p2p_op_list)
     group = p2p_op_list[0].group or c10d.GroupMember.WORLD
     group._start_coalescing()

@@ -1,10 +1,11 @@
-"""Locks of a rank with several threads (`dpsim.torch.child.threads`): dpsim knows which thread waits for which lock.
+"""`threading.Lock` and `RLock` for a rank with several threads: a thread that waits for a lock waits in the simulation.
 
-One thread of the process runs at a time, so the state of a lock is a plain variable. A thread that finds the lock taken
-waits in the simulation until the owner releases it. The conditions and barriers of `threading` consist of these locks.
+dpsim schedules the threads of the process, one at a time (`dpsim.torch.child.threads`). So the state of a lock is a
+plain variable. A thread that finds the lock taken waits until the owner releases it. The conditions and barriers of
+`threading` use these locks.
 
-If two threads try to take a lock at a line of the user's program, a search tries both orders. For locks that a library
-takes for itself, it tries one order.
+If two threads acquire a lock at a line of the user's program, the explorer tries both orders. If a library acquires a
+lock, the explorer tries only one order.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from dpsim.torch.child.frames import is_users
 from dpsim.torch.child.threads import Speaker, choose, let, me, stand
 
 numbers = itertools.count()
-"""Of locks and queues, for their names."""
+"""Numbers for the names of locks, queues, events and semaphores."""
 
 
 def by_user(depth: int = 2) -> bool:
-    """Whether a line of the user's calls the function that asks."""
+    """Returns whether a line of the user's program calls the function that calls this one."""
     return is_users(sys._getframe(depth).f_code)
 
 
 class Lock:
-    """`threading.Lock`."""
+    """Replaces `threading.Lock`."""
 
     def __init__(self) -> None:
         self._held = False
@@ -75,7 +76,7 @@ class Lock:
 
 
 class RLock:
-    """`threading.RLock`."""
+    """Replaces `threading.RLock`."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -1,12 +1,13 @@
-"""Steps, from the loops of the user's program: a line that comes again begins a new step.
+"""Infers the steps of a rank from the loops of the user's program: each new round of the outermost loop is a step.
 
     for batch in batches:           # the outermost loop that makes calls
         loss(batch)                 # all_reduce: step 0, 1, 2, ...
 
-A call has a path: the user's frames that led to it, with the line at which each stands. Where a frame reaches a line
-that does not lie behind its last one, it went round a loop. The outermost frame that does so counts the steps. A rank
-that leaves a call out in one round counts that round if it makes another call there. A program that says its steps
-(`dpsim.mark.step`) is believed, and nothing is inferred.
+Each call has a path: the frames of the user that lead to it, each with its current line. A frame started a new round of
+a loop if its line is not after its line at the last call. The outermost frame with such a loop counts the steps.
+
+If a rank skips a call in one round, this round still counts if the rank makes another call in it. If the program marks
+its steps with `dpsim.mark.step`, dpsim uses these and infers none.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from dpsim.torch.child.pipe import tell
 
 
 class Loops(threading.local):
-    """The loops of each thread of this rank. `said`: the program says its steps itself, by the thread that did so."""
+    """The loops of one thread of this rank. `said`: the steps that the program marked, the same list for all
+    threads.
+    """
 
     said: list[int] = []  # noqa: RUF012  # one for all threads
 
@@ -30,7 +33,7 @@ class Loops(threading.local):
         self._depth: int | None = None
 
     def come(self) -> None:
-        """The rank makes a call."""
+        """Notes that the rank makes a call, and sends a new step to dpsim if a round has begun."""
         if self.said:
             return
         path = _path(sys._getframe(1))
@@ -43,14 +46,14 @@ class Loops(threading.local):
             tell(["loop", self.step])
 
     def says(self, number: int) -> None:
-        """The program says its step."""
+        """Sends the step that the program marked."""
         self.said.append(number)
         tell(["step", number])
 
     def _round(self, path: list[tuple[int, int]]) -> int | None:
-        """The depth of the outermost frame that went round a loop since the last call; None if none did."""
+        """Returns the depth of the outermost frame that began a new round since the last call, or None."""
         for depth, ((frame, line), (before, last)) in enumerate(zip(path, self._path, strict=False)):
-            if frame != before:  # the line that calls it came again
+            if frame != before:  # the calling line ran again, so its frame began a new round
                 return depth - 1 if depth else None
             if line != last:
                 return depth if line < last else None

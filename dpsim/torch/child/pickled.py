@@ -1,7 +1,7 @@
-"""Pickles of tensors that are the same in each run: object collectives and stores send them.
+"""Makes the pickles of tensors equal in each run, because object collectives and stores send them.
 
-In such a pickle, torch names the storage of a tensor by its address in memory. This module names storages by numbers,
-as `torch.save` does in a file, and torch reads both.
+In such a pickle, torch identifies the storage of a tensor by its memory address, which differs between runs. This
+module identifies storages by numbers, as `torch.save` does in a file. torch reads both forms.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import storage
 
 
 def install() -> None:
-    """For all storages of this process, and of those that it forks."""
+    """Replaces the pickling of storages in this process and in its forks."""
     for kind in (torch.UntypedStorage, torch.TypedStorage):
         kind.__reduce__ = _reduced
 

@@ -1,9 +1,9 @@
-"""Tensors as bytes, and back.
+"""Turns the elements of tensors into bytes for the pipe, and back.
 
-    block = content(t)              # its elements in order, whatever its strides
-    fill(t, block)                  # the same, into a tensor of any strides
+    block = content(t)              # the elements in order, for any strides
+    fill(t, block)                  # writes them into a tensor with any strides
 
-An element type is named as torch names it, without its prefix: "bfloat16". Complex numbers travel as pairs.
+Messages name an element type as torch does, without the prefix: "bfloat16". A complex number is a pair of real numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def named(dtype: Any) -> str:
 
 
 def checked(tensor: Any) -> Any:
-    """The tensor, if its memory is a CPU's and dense. Raises NotCovered."""
+    """Returns the tensor. Raises NotCovered unless it is on the CPU and dense."""
     if tensor.device.type != "cpu":
         raise NotCovered(f"a tensor on {tensor.device}")
     if tensor.layout is not torch.strided:
@@ -30,25 +30,29 @@ def checked(tensor: Any) -> Any:
 
 
 def in_reals(tensor: Any) -> Any:
-    """The tensor with pairs of real numbers for complex ones: so torch reduces them."""
+    """Returns a complex tensor as pairs of real numbers, the form in which torch reduces it, and another tensor
+    unchanged.
+    """
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def content(tensor: Any) -> bytes:
-    """The bytes of its elements, in order."""
+    """Returns the elements of a tensor as bytes, in order."""
     flat = checked(tensor).detach().contiguous()
     if flat.is_complex():
         flat = torch.view_as_real(flat.resolve_conj())
     if flat.is_neg():
         flat = flat.resolve_neg()
     flat = flat.reshape(-1)
-    if flat.numel() and flat.stride(0) != 1:  # one element, which was expanded
+    if flat.numel() and flat.stride(0) != 1:  # a tensor of one element that the program expanded
         flat = flat.clone(memory_format=torch.contiguous_format)
     return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 
 
 def fill(tensor: Any, block: bytes) -> None:
-    """Put elements into a tensor, as many as it has."""
+    """Writes the elements in `block` into a tensor with the same number of elements. Does nothing for an empty
+    block.
+    """
     if not block:
         return
     with torch.no_grad():
@@ -56,18 +60,20 @@ def fill(tensor: Any, block: bytes) -> None:
 
 
 def read(block: bytes, dtype: Any) -> Any:
-    """A flat tensor of the elements in a block."""
+    """Returns a flat tensor with the elements in `block`."""
     return torch.frombuffer(bytearray(block), dtype=torch.uint8).view(dtype)
 
 
 def cut(block: bytes, count: int) -> list[bytes]:
-    """A block in `count` equal pieces."""
+    """Cuts a block into `count` equal pieces."""
     size = len(block) // count
     return [block[at * size : (at + 1) * size] for at in range(count)]
 
 
 def chunks(tensor: Any, count: int) -> list[Any]:
-    """Equal pieces of a tensor, as views of it where it is contiguous."""
+    """Returns `count` equal pieces of a tensor. They are views if it is contiguous. Raises ValueError if the sizes
+    differ.
+    """
     if not tensor.numel():
         return [tensor.reshape(-1)] * count
     if tensor.numel() % count:
@@ -76,12 +82,16 @@ def chunks(tensor: Any, count: int) -> list[Any]:
 
 
 def split(tensor: Any, sizes: Any, count: int) -> list[Any]:
-    """Pieces of these sizes, or `count` equal ones."""
+    """Returns the pieces of a tensor with these sizes, or `count` equal pieces if `sizes` is empty."""
     return list(tensor.split([int(one) for one in sizes])) if sizes else list(tensor.chunk(count))
 
 
 def alike(call: str, parts: Sequence[Any], one: Any, count: int) -> list[Any]:
-    """The pieces of all members at the root. Raises ValueError, as torch does, unless each is like the root's own."""
+    """Returns `parts`, the tensors of all members at the root.
+
+    Raises ValueError, as torch does, if the number of tensors is not `count`, or if one differs from `one` in size or
+    type.
+    """
     if len(parts) != count:
         raise ValueError(f"ProcessGroup::{call}: {len(parts)} tensors at the root; expected {count}, one a rank")
     for part in parts:

@@ -1,11 +1,11 @@
-"""The socket of a rank: what its process tells dpsim, and what it asks.
+"""The socket between a rank's process and dpsim: the process sends messages, and blocks where it needs an answer.
 
-    tell(["step", 3])                           # goes on at once
-    answer, blocks = ask(["wait", [4]])         # stands until dpsim answers
+    tell(["step", 3])                           # returns at once
+    answer, blocks = ask(["wait", [4]])         # blocks until dpsim answers
 
-A rank runs on until it has to know something. What it asks is answered when the simulation comes so far; an answer
-may be an error of the simulated call, and is raised here. A rank whose threads are held (`dpsim.torch.child.threads`)
-asks by each call, since another thread may go on there.
+A rank runs ahead of the simulation until it needs an answer. dpsim answers when the simulation has reached that call.
+If the answer is an error, `ask` raises it. If dpsim schedules the threads of the process (`dpsim.torch.child.threads`),
+nearly every message waits for an answer, because dpsim may continue another thread at this call.
 """
 
 from __future__ import annotations
@@ -25,62 +25,62 @@ from dpsim.torch.child.uncovered import NotCovered
 Frame: TypeAlias = tuple[list[Any], list[bytes]]
 
 true_lock = threading.Lock
-"""Python's, whatever `threading` has later."""
+"""Python's own lock, because `dpsim.torch.child.queues` replaces `threading.Lock`."""
 _pipe: list[wire.Pipe] = []
 _home: list[int] = []
 
 refused_in_threads: list[NotCovered] = []
-"""What other threads were refused: their errors may go nowhere."""
+"""Errors of other threads for calls that dpsim does not simulate. The program may lose such an error."""
 
 
 class Hold(ABC):
-    """The threads of this process, of which one runs at a time."""
+    """The threads of this process, which dpsim schedules one at a time."""
 
     @abstractmethod
     def heard(self) -> Frame:
-        """The next answer for the thread that calls, which stands until then."""
+        """Blocks until dpsim answers the calling thread, and returns the answer."""
 
     @abstractmethod
     def knows(self) -> bool:
-        """Whether Python started the thread that calls."""
+        """Returns whether Python started the calling thread."""
 
 
 held: list[Hold] = []
-"""One, where the threads are held."""
+"""Has one item if dpsim schedules the threads of this process, and no item otherwise."""
 
 ANSWERS: dict[str, wire.Form] = {
     "run": (int, int, str, str, list, bool),
     "value": (str, (str, int, float, bool, type(None), list)),
     "error": (str, str, str),
 }
-"""Answers begin with the name of the thread that asked."""
+"""The types of the items of dpsim's answers. The first item of "value" and "error" is the thread that asked."""
 
 AHEAD = ("place", "step", "loop", "imported", "done", "exited", "raised")
-"""Messages by which a thread that is held goes on at once."""
+"""Messages that never wait for an answer, even if dpsim schedules the threads."""
 
 ENDS = ("raised", "exited", "uncovered")
 
 owed: list[list[Any]] = []
-"""Messages that go out before the next thing that the rank does, unless it ends by an error."""
+"""Messages that the process sends before its next message, unless that message reports an error that ends the rank."""
 
 QUIET = ("sleep", "loop", "place", "step")
-"""Messages by which a rank does nothing that another one could wait for."""
+"""Messages that no other rank could wait for. They do not count in `did`."""
 
 _did = [0]
 
 
 def did() -> int:
-    """How often this rank did something else."""
+    """Returns how many messages this process has sent, without those in `QUIET`."""
     return _did[0]
 
 
 def at_home() -> bool:
-    """Whether the main thread calls."""
+    """Returns whether the main thread calls."""
     return threading.get_ident() == _home[0]
 
 
 def open_pipe(pipe: wire.Pipe) -> None:
-    """Speak over this socket from now on, in this thread. Messages that wait go out before the process ends."""
+    """Sets the pipe of this process, with this thread as its main thread. `os._exit` flushes the pipe from now on."""
     end = os._exit
 
     def leave(status: int) -> NoReturn:
@@ -93,7 +93,9 @@ def open_pipe(pipe: wire.Pipe) -> None:
 
 
 def tell(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
-    """Say something that needs no answer: it goes out with the next question. If dpsim has left, the process ends."""
+    """Sends a message that needs no answer. The pipe collects it until the next `flush`. Ends the process if dpsim has
+    ended.
+    """
     if held and message[0] not in AHEAD:
         ask(message, blocks)
     else:
@@ -101,7 +103,7 @@ def tell(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
 
 
 def say(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
-    """Write a message that no one answers."""
+    """Sends a message and the messages in `owed`, and waits for no answer."""
     come()
     while owed and message[0] not in ENDS:
         tell(owed.pop(0))
@@ -115,14 +117,16 @@ def say(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
 
 
 def come() -> None:
-    """A thread begins a call, and has not yet looked at anything that another one changes. Raises NotCovered."""
+    """Checks that the calling thread may make calls. It has read no shared state yet. Raises NotCovered."""
     if not (held[0].knows() if held else at_home()):
         raise foreign()
 
 
 def foreign() -> NotCovered:
-    """The error of a thread that is not held. Where none is held, dpsim makes the run again and holds them.
-    Until it ends this process the thread stands.
+    """Returns the error for a thread that Python did not start.
+
+    If dpsim schedules no threads in this process yet, it runs the program again and schedules them. Until dpsim ends
+    this process, the thread waits here.
     """
     if not held:
         with suppress(wire.Closed):
@@ -136,19 +140,21 @@ def foreign() -> NotCovered:
 
 
 def flush() -> None:
-    """Let dpsim have the messages that wait."""
+    """Writes the collected messages to the socket."""
     with suppress(wire.Closed):
         _pipe[0].flush()
 
 
 def ask(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> tuple[Any, list[bytes]]:
-    """Say something and wait for the answer: its value and its blocks. Raises what the simulated call raised."""
+    """Sends a message and waits for the answer. Returns its value and its blocks. Raises the error of the simulated
+    call.
+    """
     say(message, blocks)
     return heard()
 
 
 def heard() -> tuple[Any, list[bytes]]:
-    """The next answer."""
+    """Waits for the next answer to the calling thread."""
     message, more = held[0].heard() if held else read()
     name, _, *values = message
     if name == "error":
@@ -158,7 +164,7 @@ def heard() -> tuple[Any, list[bytes]]:
 
 
 def read() -> Frame:
-    """What comes next, for whichever thread."""
+    """Reads the next answer, to any thread."""
     try:
         _pipe[0].flush()
         message, more = _pipe[0].receive()

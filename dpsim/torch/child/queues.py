@@ -1,8 +1,9 @@
-"""Queues, events and semaphores of a rank whose threads are held, made of the locks of `dpsim.torch.child.locks`.
+"""Queues, conditions, events and semaphores for a rank whose threads dpsim schedules. They use
+`dpsim.torch.child.locks`.
 
-A search tries both orders of two threads that put into one queue, or get from it. It also tries both orders of a thread
-that releases a semaphore and one that acquires it without waiting: executors do this. For an event it does so only if a
-line of the user's program uses the event.
+The explorer tries both orders of two threads that put into one queue, or that get from it. It also tries both orders of
+a release and a non-blocking acquire of a semaphore, because executors use these. For an event it tries both orders only
+if a line of the user's program uses the event.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from dpsim.torch.child.locks import Lock, RLock, by_user, numbers
 from dpsim.torch.child.threads import Speaker, choose, let, stand
 
 _KEPT = ("concurrent.futures.thread",)
-"""Modules that are imported before, whose locks are held while a thread starts."""
+"""Modules that were imported before the patch. `install` replaces their locks as well."""
 
 
 class SimpleQueue:
-    """`queue.SimpleQueue`."""
+    """Replaces `queue.SimpleQueue`."""
 
     def __init__(self) -> None:
         self._items: deque[Any] = deque()
@@ -30,7 +31,7 @@ class SimpleQueue:
         self._name = next(numbers)
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        if item is not None or by_user():  # libraries end their threads by it
+        if item is not None or by_user():  # libraries put None to end their threads
             choose(f"puts.{self._name}")
         self._items.append(item)
         if self._stand:
@@ -57,7 +58,7 @@ class SimpleQueue:
 
 
 class Queue(queue.Queue):  # type: ignore[type-arg]
-    """`queue.Queue`."""
+    """Replaces `queue.Queue`."""
 
     def __init__(self, maxsize: int = 0) -> None:
         super().__init__(maxsize)
@@ -76,13 +77,15 @@ class Queue(queue.Queue):  # type: ignore[type-arg]
         return super().empty()
 
     def _choose(self, side: str, waits: bool) -> None:
-        """One that does not wait sees what the other side did before."""
+        """Makes a put or get conflict with others of its kind. One that does not block conflicts with the other kind,
+        too.
+        """
         for one in (side,) if waits else ("gets", "puts"):
             choose(f"{one}.{self._name}")
 
 
 class HeldEvent(threading.Event):
-    """`threading.Event`."""
+    """Replaces `threading.Event`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,8 +111,8 @@ class HeldEvent(threading.Event):
 
 
 class Condition(threading.Condition):
-    """`threading.Condition`. Where a line of the user makes it, the first thread to have its lock is a choice, also
-    behind a notification.
+    """Replaces `threading.Condition`. If the user's program created it, the explorer tries each thread as the first
+    owner of its lock, also after a notification.
     """
 
     def __init__(self, lock: Any = None) -> None:
@@ -130,9 +133,10 @@ class Condition(threading.Condition):
 
 
 class _Counts:
-    """What is more than a semaphore of `threading`. A taker that does not wait sees what others gave back before.
+    """The part that both semaphores share. A non-blocking acquire conflicts with releases by other threads.
 
-    Each class below has it before its semaphore, which mypy does not see behind `super()`.
+    A subclass names this class before the semaphore of `threading`, so `super()` finds that semaphore. mypy does not
+    see it.
     """
 
     def __init__(self, value: int = 1) -> None:
@@ -158,15 +162,15 @@ class _Counts:
 
 
 class Semaphore(_Counts, threading.Semaphore):  # type: ignore[misc]
-    """`threading.Semaphore`."""
+    """Replaces `threading.Semaphore`."""
 
 
 class BoundedSemaphore(_Counts, threading.BoundedSemaphore):  # type: ignore[misc]
-    """`threading.BoundedSemaphore`."""
+    """Replaces `threading.BoundedSemaphore`."""
 
 
 def install() -> None:
-    """Put them in place of Python's, for all that is made from now on."""
+    """Replaces Python's locks, conditions, events, semaphores and queues for all later objects of this process."""
     true = type(_thread.allocate_lock())
     for module, names in (
         (threading, {"Lock": Lock, "_allocate_lock": Lock, "RLock": RLock}),

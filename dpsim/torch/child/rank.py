@@ -1,12 +1,12 @@
-"""What a child does: it becomes a rank, runs the user's program, and says how that ended.
+"""The main function of a child: it sets up a rank, runs the user's program, and reports how the program ended.
 
-The process has the environment that torchrun gives, and the user's file runs as `__main__` in it. Or a function of the
-file is called with the rank and the number of ranks, or with fewer arguments if it takes fewer. Its process group
-exists before.
+The process has the environment variables of torchrun. A script runs as `__main__`. A function of a file is called with
+the rank and the number of ranks, or with fewer arguments if it takes fewer. For a function, this module creates the
+process group before the call. The last message to dpsim is one of these:
 
     ["done", files]                             the program ended
     ["exited", code, chain]                     it called sys.exit with a code that is not 0
-    ["raised", name, text, chain]               it raised
+    ["raised", name, text, chain]               it raised an exception
     ["uncovered", text, chain]                  it made a call that dpsim does not simulate
 """
 
@@ -34,13 +34,13 @@ from dpsim.torch.child.uncovered import CannotRun, NotCovered
 from dpsim.torch.wire import Pipe, checked
 
 PRINT = "DPSIM_TORCH_PRINT"
-"""Of the environment: a rank prints where dpsim prints."""
+"""An environment variable. If it is set, ranks print to the output of dpsim; otherwise their output is discarded."""
 LOCAL = "127.0.0.1"
 PORT = "29401"
 
 
 def begin(pipe: Pipe) -> NoReturn:
-    """Wait for a job, run it and end the process."""
+    """Waits for a job, runs the program and ends the process."""
     message, _ = pipe.receive()
     _, rank, size, file, function, args, held = checked(message, ANSWERS)
     open_pipe(pipe)
@@ -73,7 +73,9 @@ def begin(pipe: Pipe) -> NoReturn:
 
 
 def become(rank: int, size: int) -> None:
-    """The environment of a rank, and all that would differ between two runs."""
+    """Sets the environment variables of a rank, and fixes all that would differ between two runs: seeds, clock,
+    memory.
+    """
     number, count = str(rank), str(size)
     os.environ.update(RANK=number, LOCAL_RANK=number, ROLE_RANK=number, GROUP_RANK="0", TORCHELASTIC_RESTART_COUNT="0")
     os.environ.update(WORLD_SIZE=count, LOCAL_WORLD_SIZE=count, ROLE_WORLD_SIZE=count, GROUP_WORLD_SIZE="1")
@@ -85,7 +87,7 @@ def become(rank: int, size: int) -> None:
     drawn.seed(rank)
     clocks.begin()
     files.watch()
-    torch._C._set_deterministic_algorithms(True, warn_only=True)  # memory that no one has written is filled
+    torch._C._set_deterministic_algorithms(True, warn_only=True)  # torch fills uninitialized memory
 
 
 def _run(rank: int, size: int, file: Path, function: str, args: list[str]) -> None:
@@ -103,7 +105,7 @@ def _run(rank: int, size: int, file: Path, function: str, args: list[str]) -> No
 
 
 def _compiled(file: Path) -> None:
-    """Raises CannotRun for a file that is not Python."""
+    """Raises CannotRun if the file is not valid Python."""
     try:
         compile(file.read_bytes(), str(file), "exec")
     except (SyntaxError, ValueError) as error:
@@ -111,7 +113,7 @@ def _compiled(file: Path) -> None:
 
 
 def _function(file: Path, name: str) -> Callable[..., Any]:
-    """A function of a file, which is imported under the name that its package gives it. Raises CannotRun."""
+    """Imports the file under the name that its package gives it, and returns its function `name`. Raises CannotRun."""
     parts, folder = [file.stem], file.parent
     while (folder / "__init__.py").exists():
         parts.insert(0, folder.name)
@@ -130,7 +132,7 @@ def _function(file: Path, name: str) -> Callable[..., Any]:
 
 
 def _takes(called: Callable[..., Any]) -> int:
-    """How many arguments without a name it takes, up to two."""
+    """Returns how many positional arguments the function takes, at most two."""
     kinds = [one.kind for one in inspect.signature(called).parameters.values()]
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         return 2

@@ -1,4 +1,4 @@
-"""Reductions: torch's word for one, and what torch says of elements that it does not reduce.
+"""The names of torch's reductions, and the errors that torch raises for element types which it does not reduce.
 
 name_of(dist.ReduceOp.PRODUCT, torch.bfloat16, "all_reduce")        # "product"
 name_of(dist.ReduceOp.BAND, torch.float32, "all_reduce")            # RuntimeError, as torch raises it
@@ -30,7 +30,10 @@ WHOLE = (torch.bool, torch.int8, torch.uint8, torch.int32, torch.int64)
 
 
 def name_of(op: Any, dtype: Any, call: str) -> str:
-    """The name of a reduction of torch, however it is wrapped. Raises NotCovered, and RuntimeError where gloo does."""
+    """Returns the name of the reduction `op` for elements of `dtype` in the call `call`.
+
+    Raises RuntimeError where gloo raises it, and NotCovered for a reduction that dpsim does not simulate.
+    """
     op = getattr(op, "op", op)
     name = next((name for known, name in NAMES.items() if op == known), None)
     if name is None:
@@ -39,6 +42,6 @@ def name_of(op: Any, dtype: Any, call: str) -> str:
         raise RuntimeError(f"{call} with {op}: Invalid scalar type: {dtype}")
     if name in ("band", "bor", "bxor") and dtype in FLOATS:
         raise RuntimeError(f"Cannot use ReduceOp.{name.upper()} with non-integral dtype")
-    if name == "avg" and dtype in WHOLE:  # gloo raises, and NCCL divides
+    if name == "avg" and dtype in WHOLE:  # gloo raises, but NCCL divides
         raise NotCovered(f"{call} with {op} of {dtype}")
     return name

@@ -1,7 +1,7 @@
-"""Gather and scatter of a process group: one member, the root, has a piece for each.
+"""Gather and scatter of a process group: one member is the root, which has a tensor for each member.
 
-A member that is not the root brings its piece, or gets it, and its list is empty. torch 2.14 has the gather into one
-tensor, too.
+In a gather, each member sends a tensor to the root. In a scatter, each member receives one from the root. A member that
+is not the root passes an empty list. torch 2.14 has a gather into one tensor as well.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ Many = Sequence[Any]
 
 
 class RootedCalls:
-    """The part of a group that these calls need. `ranks`: its members as global ranks."""
+    """The part of `RankGroup` with gather and scatter. `ranks`: the members as global ranks. `index`: the rank in the
+    group.
+    """
 
     index: int
     count: int
     ranks: list[int]
 
     def _start(self, call: str, block: bytes, then: Then, out: Any = None, **about: Any) -> Started:
-        """Of the group that has these calls."""
+        """`RankGroup` implements this method."""
         raise NotImplementedError
 
     def gather(self, outputs: Many, inputs: Many, opts: Any) -> Started:

@@ -1,10 +1,12 @@
-"""Stores: torch's classes, whose calls go to a store of the simulation.
+"""Replaces the stores of torch: a rank's calls on a store go to a store in the simulation.
 
-    TCPStore("localhost", 29500, 4, rank == 0)      # rank 0 listens there, the others join
+    TCPStore("localhost", 29500, 4, rank == 0)      # rank 0 listens on the port, the others join
 
-The store of `init_process_group` is that of the launcher, which outlives every rank. A key with a value is bytes; the
-simulation keeps them as text, one character a byte. Time-outs that a program gives to `wait` count: where nothing else
-can happen the wait raises. The long ones that torch has by default never pass, and the wait is a hang.
+Without its own store, `init_process_group` uses the launcher's, which lives longer than every rank. torch stores bytes.
+dpsim keeps them as text with one character a byte.
+
+If the program gives a time-out, a wait or get can raise, but only where nothing else can happen in the simulation. The
+long default time-outs of torch never pass here, so such a wait is a hang.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from dpsim.torch.child.pipe import ask, tell
 from dpsim.torch.child.uncovered import NotCovered
 
 DEFAULT = datetime.timedelta(seconds=300)
-"""The time-out of a store to which the program gives none: it never passes."""
+"""The time-out of a store for which the program sets none. It never passes."""
 
 
 class RankStore(dist.Store):  # type: ignore[misc]  # torch is Any
-    """A store at a port. `prefix`: before each key."""
+    """A store at a port. `prefix`: what this store puts before each key."""
 
     def __init__(self, port: int, prefix: str = "") -> None:
         super().__init__()
@@ -81,7 +83,7 @@ class RankStore(dist.Store):  # type: ignore[misc]  # torch is Any
             self.set(key, value)
 
     def has_extended_api(self) -> bool:
-        return False  # torch's wrappers in C++ find no such calls of a class in Python
+        return False  # so torch's C++ wrappers do not call the extended methods, which a Python class cannot override
 
     def num_keys(self) -> int:
         raise NotCovered("Store.num_keys")
@@ -101,7 +103,7 @@ class RankStore(dist.Store):  # type: ignore[misc]  # torch is Any
 
 
 class TCPStore(RankStore):
-    """A store behind a port of this node."""
+    """A store that one rank opens at a port, and that others join."""
 
     def __init__(
         self,
@@ -142,7 +144,7 @@ class TCPStore(RankStore):
 
 
 class FileStore(RankStore):
-    """A store that processes share by the name of a file: a part of the launcher's."""
+    """A store that processes share by the name of a file. Here its keys are in the launcher's store."""
 
     def __init__(self, file_name: str, world_size: int = -1) -> None:
         super().__init__(agent().place, f"{file_name}/")
@@ -150,7 +152,9 @@ class FileStore(RankStore):
 
 
 class PrefixStore(dist.PrefixStore):  # type: ignore[misc]
-    """torch's. It holds the store as C++ has it, where a class of Python is none any more once Python has let it go."""
+    """torch's class, with a reference to the Python store. The C++ object alone would lose a store that Python has
+    collected.
+    """
 
     def __init__(self, prefix: str, store: Any) -> None:
         super().__init__(prefix, store)
@@ -164,7 +168,7 @@ _agents: list[RankStore] = []
 
 
 def agent() -> RankStore:
-    """The store of the launcher."""
+    """Returns the store of the launcher."""
     if not _agents:
         _agents.append(RankStore(int(os.environ["MASTER_PORT"])))
     return _agents[0]

@@ -1,16 +1,19 @@
-"""Threads of a rank: those that Python starts are host threads of the rank in the simulation.
+"""Lets dpsim schedule the threads of a rank's process: each thread of Python is a host thread of the rank.
 
-    hold()          # from now on one thread of this process runs at a time: the one that dpsim answered last
+    hold()          # from now on exactly one thread of this process runs: the one that dpsim answered last
 
-Only a program whose second thread makes calls is run so (`dpsim.torch.found`). A thread goes on until it asks dpsim.
-Then the simulation chooses which thread goes on, as it does for host threads of any program:
+dpsim does this only for programs in which a second thread makes calls (`dpsim.torch.found`). A thread runs until it
+sends a message that needs an answer. Then the simulation chooses the next thread, as for host threads of any program:
 
     main    starts u1    all_reduce on g1            joins u1
     u1                                 all_reduce on g2          # g2 before g1, or g1 before g2
 
-The thread that asked reads the next answer. An answer for another thread goes to that one, which reads on from then on.
-So exactly one thread runs, and a schedule gives the same run each time. Locks and queues are those of
-`dpsim.torch.child.locks` and `queues`, since a thread that waits for another one has to say so.
+The thread that sent the message reads the next answer from the pipe. If the answer is for another thread, the reader
+hands it over and blocks, and the other thread continues. So exactly one thread runs at a time, and a schedule gives the
+same run each time.
+
+The threads use the locks and queues of `dpsim.torch.child.locks` and `queues`, so that dpsim sees which thread waits
+for which other thread.
 """
 
 from __future__ import annotations
@@ -29,11 +32,11 @@ from dpsim.torch.child.frames import begin, here, raised_at, site
 from dpsim.torch.child.uncovered import NotCovered, refused
 
 _STARTERS = ("_start_new_thread", "_start_joinable_thread")
-"""How `threading` starts a thread: the first up to Python 3.12."""
+"""The functions by which `threading` starts a thread. Python 3.12 and earlier have the first."""
 
 
 class Speaker:
-    """A thread that may speak to dpsim. `stands`: how often it has stood for another thread."""
+    """A thread that may send messages to dpsim. `stands`: how often it has waited for another thread."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -45,12 +48,12 @@ class Speaker:
         self._frame: pipe.Frame = ([], [])
 
     def give(self, frame: pipe.Frame) -> None:
-        """It goes on with this answer, and the thread that calls does not."""
+        """Hands an answer to this thread, which continues. The caller must block next."""
         self._frame = frame
         self._mine.release()
 
     def heard(self) -> pipe.Frame:
-        """Its next answer."""
+        """Returns the next answer to this thread. Hands answers to other threads over."""
         frame = pipe.read()
         if frame[0][1] == self.name:
             return frame
@@ -61,12 +64,12 @@ class Speaker:
         return self.begin()
 
     def begin(self) -> pipe.Frame:
-        """Stand until another thread hands over."""
+        """Blocks until another thread hands an answer to this one, and returns the answer."""
         self._mine.acquire()
         return self._frame
 
     def end(self) -> None:
-        """Its program has ended, and the next one goes on."""
+        """Reports that the function of this thread has returned, and hands the next answer to its thread."""
         self.ended = True
         while self.joiners:
             let(self.joiners.pop(0))
@@ -78,16 +81,20 @@ class Speaker:
 _numbers = itertools.count()
 _named: dict[str, Speaker] = {}
 _speaks: dict[int, Speaker] = {}
-"""By the number of the thread."""
+"""Maps the identifier of a thread to its Speaker."""
 
 
 def me() -> Speaker | None:
-    """The thread that runs; None for one that Python did not start."""
+    """Returns the Speaker of the calling thread, or None if Python did not start the thread."""
     return _speaks.get(threading.get_ident())
 
 
 def stand(what: str, among: list[Speaker], timeout: float | None) -> bool:
-    """Stand for a thing until another thread lets this one go on. The answer: whether one did in time."""
+    """Blocks the calling thread until another one wakes it. Returns whether one did before the time-out.
+
+    `what`: the lock or queue, for the report. `among`: the waiters of that lock. `timeout`: seconds, or None for no
+    limit.
+    """
     own = me()
     if own is None:
         raise pipe.foreign()
@@ -102,17 +109,19 @@ def stand(what: str, among: list[Speaker], timeout: float | None) -> bool:
 
 
 def let(other: Speaker) -> None:
-    """Let a thread go on that stands."""
+    """Wakes a waiting thread."""
     pipe.ask(["let", other.name, site("lets")])
 
 
 def choose(what: str, changes: bool = True) -> None:
-    """Which thread is the first to use a thing of this name is a choice, if one of two uses changes it."""
+    """Tells dpsim that this thread uses the object `what`. If one of two uses changes it, the explorer tries both
+    orders.
+    """
     pipe.ask(["choose", what, changes, site(what.partition(".")[0])])
 
 
 def hold() -> None:
-    """Hold the threads of this process, which has one so far."""
+    """Lets dpsim schedule the threads of this process from now on. Only the main thread may exist."""
     from dpsim.torch.child import queues
 
     main = Speaker("main")
@@ -131,7 +140,7 @@ def hold() -> None:
 
 
 def watch() -> None:
-    """Say that this process has threads. They are not held."""
+    """Reports to dpsim when this process starts a thread. dpsim does not schedule the threads."""
     for name in _STARTERS:
         if hasattr(threading, name):
             setattr(threading, name, _saying(getattr(threading, name)))
@@ -186,7 +195,9 @@ def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def join_rest() -> None:
-    """Wait for threads that are no daemons, as Python does at the end of a process. It would wait in C."""
+    """Waits for threads that are no daemons. Python does this at the end of a process, but in C code, which dpsim
+    cannot see.
+    """
     while rest := [one for one in threading.enumerate() if not one.daemon and _runs_beside(one)]:
         rest[0].join()
 
@@ -213,7 +224,9 @@ def _join_by_asking() -> None:
         return False if other is not None and other.ended else alive(self)
 
     def by_number(self: threading.Thread) -> int:
-        """A set of threads, as an executor has, is in the same order in each run."""
+        """Returns a number as hash, so that a set of threads has the same order in each run. Executors have
+        such sets.
+        """
         return int(vars(self).setdefault("_number", next(_numbers)))
 
     threading.Thread.__hash__ = by_number  # type: ignore[method-assign,assignment]
@@ -222,7 +235,7 @@ def _join_by_asking() -> None:
 
 
 def _raised(args: Any) -> None:
-    """What a thread raised ends that thread alone, as in Python; a call that is not covered ends the run."""
+    """Reports an exception that ended a thread. A NotCovered ends the run; any other exception ends only the thread."""
     trace: TracebackType | None = args.exc_traceback
     chain = raised_at(trace)
     if isinstance(args.exc_value, NotCovered):
@@ -232,7 +245,7 @@ def _raised(args: Any) -> None:
 
 
 def _word(name: str) -> str:
-    """A name that no thread of this rank has had."""
+    """Returns a name that no other thread of this rank has had."""
     word = re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII).strip("_") or "thread"
     found, number = word, 1
     while found in _named:

@@ -1,17 +1,18 @@
-"""Time-outs that the program gives to groups and to waits, and what torch raises when one is up.
+"""Time-outs that a program gives to groups and to waits, and the errors that torch raises when such a time-out passes.
 
-    init_process_group("gloo", timeout=timedelta(seconds=2))    # each call of the group has 2 s, from its wait on
-    work.wait(timedelta(seconds=1))                             # this wait has 1 s
+    init_process_group("gloo", timeout=timedelta(seconds=2))    # 2 s for each call of the group, from its wait on
+    work.wait(timedelta(seconds=1))                             # 1 s for this wait
 
-The rules were measured on gloo (torch 2.13):
+dpsim follows what we measured on gloo (torch 2.13):
 
-* the time-out of a wait for a collective: "Operation timed out!". The call goes on, and can be waited for again;
-* the time-out of a group, or of a wait for a transfer: "Timed out waiting 2000ms for recv operation to complete".
-  From then on each call of this rank on the group raises "Application timeout caused pair closure".
+* If the time-out of a wait for a collective passes: "Operation timed out!". The call continues, and the program may
+  wait for it again.
+* If the time-out of a group passes, or of a wait for a transfer: "Timed out waiting 2000ms for recv operation to
+  complete". After this, each call of the rank on that group raises "Application timeout caused pair closure".
 
-There a peer hears "Connection closed by peer". Here this rank aborts the group, and a peer waits until its own time is
-up. The abort goes out before the next thing that the rank does. A rank that ends by the error sends none, since its end
-says more. The long time-outs that torch has by default never pass.
+On gloo, the peers of that rank then raise "Connection closed by peer". In dpsim, the rank aborts the group, and a peer
+waits until its own time-out passes. The rank sends the abort before its next message. It sends no abort if the error
+ends the rank, because dpsim then reports the end of the rank. The long default time-outs of torch never pass in dpsim.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ CLOSED = "Application timeout caused pair closure"
 
 
 class LimitedGroup(Protocol):
-    """A group that may have a time-out in nanoseconds, and may be closed by one."""
+    """A group with a time-out `limit` in nanoseconds, or None. `closed`: a call has timed out."""
 
     kind: str
     limit: int | None
@@ -33,7 +34,7 @@ class LimitedGroup(Protocol):
 
 
 class StartedCall(NamedTuple):
-    """A call on a group that was started: its number, and torch's word for it."""
+    """A call that a rank started on a group: its number, its group, and its name in torch."""
 
     number: int
     group: LimitedGroup
@@ -41,13 +42,16 @@ class StartedCall(NamedTuple):
 
 
 def nanoseconds(timeout: Any) -> int | None:
-    """What a program gives as a time-out; None for none. torch's own word for none is a time of 0 or less."""
+    """Returns a time-out in nanoseconds, or None for no time-out. As in torch, 0 or less means no time-out."""
     ns = 0 if timeout is None else int(timeout.total_seconds() * 1e9)
     return ns if ns > 0 else None
 
 
 def stand(call: StartedCall, timeout: Any, where: str) -> None:
-    """Wait until a call is over, at most as long as the program says. Raises RuntimeError, as torch does."""
+    """Blocks until a call is over, at most for `timeout` and the time-out of its group. `where`: the site of the wait.
+
+    Raises RuntimeError with torch's text if the time has passed.
+    """
     refuse_closed(call.group)
     own, limit = nanoseconds(timeout), call.group.limit
     least = min([ns for ns in (own, limit) if ns is not None], default=None)
@@ -64,12 +68,12 @@ def stand(call: StartedCall, timeout: Any, where: str) -> None:
 
 
 def refuse_closed(group: LimitedGroup) -> None:
-    """Raise what gloo raises for a group of which a time-out has passed."""
+    """Raises the RuntimeError of gloo if a call of the group has timed out before."""
     if group.closed:
         raise RuntimeError(CLOSED)
 
 
 def close(group: LimitedGroup) -> None:
-    """A time-out has passed by which this rank loses its group."""
+    """Marks the group as closed after a time-out, and queues the abort for dpsim."""
     group.closed = True
     pipe.owed.append(["abort", group.kind, site("timeout")])

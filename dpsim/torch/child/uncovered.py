@@ -1,4 +1,4 @@
-"""What a rank may not do or be here: it raises by name, at the user's line, and is no verdict on the program.
+"""The errors for calls that dpsim does not simulate. They name the call and the user's line, and give no verdict.
 
 raise NotCovered("recv from any source")
 """
@@ -10,21 +10,21 @@ from typing import Any, NoReturn
 
 
 class NotCovered(NotImplementedError):
-    """A call that dpsim does not simulate."""
+    """The program made a call that dpsim does not simulate."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}: dpsim does not simulate it")
 
 
 class CannotRun(NotCovered):
-    """The target: its file is not Python, cannot be imported, or has no such function."""
+    """The target cannot run: its file is not Python, its import fails, or it has no such function."""
 
     def __init__(self, what: str) -> None:
         NotImplementedError.__init__(self, f"torch.target: {what}")
 
 
 def refused(what: str) -> Callable[..., NoReturn]:
-    """A function in place of one that is not covered."""
+    """Returns a function that raises NotCovered. `what`: the name in the message."""
 
     def refuse(*args: Any, **more: Any) -> NoReturn:
         raise NotCovered(what)

@@ -1,12 +1,13 @@
-"""What an asynchronous call gives: a Work, and its future.
+"""The Work that an asynchronous call returns, and its future.
 
-    work = Started([(call, fill_the_tensor)])   # the call was started
-    work.wait()                                 # stands until dpsim answers, then fills the tensor
+    work = Started([(call, fill_the_tensor)])   # a call that the rank has started
+    work.wait()                                 # blocks until dpsim answers, then fills the tensor
 
-`is_completed` asks dpsim, and no is a choice of the schedule. A rank that asks again, and has done nothing in between,
-polls. It waits then, since a loop has more schedules than a search can try. A Work that the user never waits for stays
-unawaited, and the simulation reports it. For those that a library of torch started the rank waits at its end. A process
-group of gloo waits for its queue when it is destroyed.
+`is_completed` asks dpsim whether the call is over, and the explorer tries both answers where both are possible. If the
+rank asks again without another message between, `is_completed` waits, because a polling loop has too many schedules.
+
+If the program never waits for a Work, the simulation reports it. But if a library of torch started the call, the rank
+waits for it at its end. torch's gloo group does the same when it is destroyed.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from dpsim.torch.child.pipe import ask, did, held
 from dpsim.torch.child.timeouts import StartedCall, stand
 
 Then = Callable[[list[bytes]], None]
-"""Takes the blocks of an answer."""
+"""A function that receives the blocks of an answer."""
 
 _open: dict[int, Started] = {}
-"""Works that no one has waited for, by the number of their first call."""
+"""The Works that the program has not waited for, by the number of their first call."""
 
 
 class Started(Work):
-    """Calls that were started. `todo`: those that no one has waited for, each with what takes its answer; `out`: the
-    result.
+    """A Work of one or more calls. `todo`: the calls whose answer the rank has not read yet, each with the function for
+    its answer. `out`: the result. `librarys`: a library of torch started the call.
     """
 
     def __init__(self, todo: Sequence[tuple[StartedCall, Then]], out: Any = None, librarys: bool = False) -> None:
@@ -55,7 +56,7 @@ class Started(Work):
     def wait(self, timeout: Any = None) -> bool:
         if self._turn is None:
             return self._wait(timeout)
-        with self._turn:  # another thread may wait for it, too
+        with self._turn:  # two threads may wait for one Work
             return self._wait(timeout)
 
     def _wait(self, timeout: Any) -> bool:
@@ -81,17 +82,17 @@ class Started(Work):
 
     def is_completed(self) -> bool:
         if any(call.group.closed for call, _ in self.todo):
-            return True  # and its wait raises
+            return True  # because the wait raises at once
         where = site("is_completed")
         if self.over or self._looked == did() or all(ask(["query", call.number, where])[0] for call, _ in self.todo):
-            with suppress(RuntimeError):  # the wait raises it again
+            with suppress(RuntimeError):  # the program's own wait raises it again
                 self.wait()
             return True
         self._looked = did()
         return False
 
     def _source_rank(self) -> int:
-        """The rank in its group that sent what a receive from any source took."""
+        """Returns the sender of a receive from any source, as its rank in the group."""
         return self._from
 
     def is_success(self) -> bool:
@@ -105,7 +106,9 @@ class Started(Work):
         return self.out
 
     def get_future(self) -> Any:
-        """A future. Code in C++ waits for it in ways that dpsim cannot see, so it gets one that is done."""
+        """Returns a future. Python code receives one that waits later. C++ code receives a completed one: dpsim sees no
+        wait in C++.
+        """
         caller = sys._getframe(1)
         if "get_future" in caller.f_code.co_names:
             return Later(self)
@@ -124,7 +127,7 @@ def _done(value: Any) -> Any:
 
 
 class Later(torch.futures.Future):  # type: ignore[misc]
-    """A future that waits for its Work when its value is asked for, and not before."""
+    """A future that waits for its Work when the program first needs the value."""
 
     def __init__(self, work: Started) -> None:
         super().__init__()
@@ -156,7 +159,7 @@ class Later(torch.futures.Future):  # type: ignore[misc]
 
 
 def joined(works: Sequence[Started], out: Any = None) -> Started:
-    """One Work for several."""
+    """Returns one Work for the calls of several."""
     todo = [one for work in works for one in work.todo]
     for call, _ in todo:
         _open.pop(call.number, None)
@@ -164,8 +167,9 @@ def joined(works: Sequence[Started], out: Any = None) -> Started:
 
 
 def from_library() -> bool:
-    """Whether a library of torch makes the current call. Then other code of torch lies between the user's frame and the
-    function of torch.distributed.
+    """Returns whether a library of torch makes the current call.
+
+    Then other code of torch lies between the user's frame and the function of torch.distributed.
     """
     frame: Any = sys._getframe(1)
     while frame is not None and not is_users(frame.f_code):
@@ -183,11 +187,11 @@ PLAIN = (
     "torch._ops",
     "torch.utils",
 )
-"""Modules of torch through which the user's own calls go."""
+"""Modules of torch that also lie between the user's frame and the call if the user calls torch.distributed directly."""
 
 
 def finish() -> None:
-    """The rank ends: wait for what libraries started."""
+    """Waits, at the end of the rank, for the calls that libraries of torch started."""
     for one in [*_open.values()]:
         if one.librarys and not any(call.group.closed for call, _ in one.todo):
             one.wait()

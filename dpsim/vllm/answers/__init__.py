@@ -1,22 +1,27 @@
-"""Answers of the engine's own functions, compared with ours: `dpsim check-engine`, and the tests of the protocols.
+"""Compares answers of vLLM's own functions with those of dpsim: for `dpsim check-engine` and for tests.
 
-    comparison.py   a kind of question; compare: equal, a named departure, or different
-    stored.py       answers that were stored, and where they lie
-    kinds.py        all kinds
-    check.py        all kinds checked, by stored answers or by an installed release
+A question is a row of arguments, such as the batches of all ranks. vLLM's function and dpsim's function of the same
+rule must return the same answer. The files:
+
+    comparison.py   one kind of question, and the comparison of two answers
+    stored.py       reads stored answers of published releases
+    kinds.py        the list of all kinds of questions
+    check.py        compares all kinds, with stored answers or with an installed vLLM
     command.py      `dpsim check-engine`
-    command_text.py its output
-    json_fields.py  the keys of its object
-    live/           an installed vLLM, asked itself
+    command_text.py the output of the command
+    json_fields.py  the keys of its JSON object
+    live/           puts questions to an installed vLLM
 
-    decide.py       V1: the agreement            slices.py       microbatches, and their metadata
-    flow.py         V1: batch to agreed graph    need_mask.py    which rows need a sampled token
-    dispatch.py     V1: which graph              v2.py           V2: first choice and agreement
-    ladder.py       V1: capture sizes            manager.py      source 004: sizes, choices, captures
-    config.py       the parallel configuration: accepted ones, values, hashes
-    waves.py        an engine's waves, and the coordinator's
-    balance.py      to which engine a front end sends
+The kinds of questions:
 
-A kind knows no machine and no run: it puts a row to a pure function. Sources are the chapters of the specification that
-the functions name.
+    decide.py       V1 runner: agreement              slices.py     microbatches and their metadata
+    flow.py         V1 runner: batch to agreed graph  need_mask.py  rows that need a sampled token
+    dispatch.py     V1 runner: choice of a graph      v2.py         V2 runner: first choice and agreement
+    ladder.py       V1 runner: capture sizes          manager.py    source page 004: sizes, choices, captures
+    config.py       the parallel configuration: validity, derived values, hashes
+    waves.py        the waves of an engine and of the coordinator
+    balance.py      the engine to which a front end sends a request
+
+A kind of question needs no simulation: it passes a row to a pure function. Docstrings of the functions name the chapter
+of the specification.
 """

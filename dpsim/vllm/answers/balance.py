@@ -1,12 +1,13 @@
-"""The engine to which a front end sends a request: histories of one front end (specification 2.5).
+"""Compares the engine that a front end selects for each request of a history (specification 2.5).
 
     {"engines": 3, "client_index": 0, "client_count": 2, "events": [
         ["COUNTS", [[2, 1, 0.75], [0, 3, 0.0], [0, 3, 0.0]]],
         ["REQUEST", null], ["REQUEST", 2], ["FINISHED", [0]]]}
 
-`COUNTS` is a message of the coordinator, `REQUEST` names an engine or none, `FINISHED` numbers requests of this front
-end that have ended. The answer has the engine of each request, and after each event the counts that the front end
-uses. Usage of the KV cache is the third number since 0.28.
+`COUNTS` is a message of the coordinator with the waiting and running requests of each engine. Since release 0.28, its
+third number is the usage of the KV cache. `REQUEST` names an engine or none. `FINISHED` lists requests of this front
+end that have ended. The answer contains the engine of each request, and after each event the counts that the front end
+uses.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dpsim.vllm.releases import V0_14, V0_24, V0_28, V0_31, V0_33, Absent, Relea
 
 
 def balanced(row: Row, kind: type[ClientView]) -> Row:
-    """Our answers to the same history."""
+    """Returns the answers of dpsim to the same history."""
     client = kind(range(row["engines"]), row["client_index"], row["client_count"])
     chosen: list[int] = []
     loads = []

@@ -1,12 +1,12 @@
-"""Checks all kinds of questions: by the stored answers, or by the answers of an installed vLLM.
+"""Compares all kinds of questions with stored answers, or with the answers of an installed vLLM.
 
-    stored(place)                                  # every release with stored answers
-    live(place, "0.33.0", as_release="0.33.0")     # stored questions of the nearest release, and drawn ones
+    stored(place)                                  # all releases with stored answers
+    live(place, "0.33.0", as_release="0.33.0")     # stored questions of the nearest release, and random ones
 
-The check may be unable to ask the installed release one kind of question, such as `dispatch`. It then reports this kind
-and continues with the others. Some kinds are not meant to be asked, for example those with stored answers only; then
-nothing is wrong. In all other cases this is *trouble*. With trouble, and no difference in the other kinds, the check
-gives no verdict, since the model may differ from vLLM in this kind.
+The check may be unable to put one kind of question to the installed release, such as `dispatch`. It then reports this
+kind and continues with the others. For some kinds this is intended, for example if they have stored answers only. In
+all other cases this is *trouble*: the model may differ from vLLM in this kind. With trouble, and without a difference
+in the other kinds, the check returns "no verdict".
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ Verdict = Literal["equal", "different", "no verdict"]
 
 
 class Unasked(NamedTuple):
-    """A kind that the check did not compare, and the reason."""
+    """A kind of question that the check did not compare, and the reason.
+
+    `trouble`: whether the check should have been able to compare it.
+    """
 
     kind: str
     release: str
@@ -36,7 +39,10 @@ class Unasked(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """`release`: the installed one, "" for stored answers; `as_release`: the release that the check takes it for."""
+    """The result of a check.
+
+    `release`: the installed release, "" for stored answers. `as_release`: the release as which the check treats it.
+    """
 
     folder: Path
     release: str
@@ -56,7 +62,7 @@ Progress = Callable[[int, int | None], None]
 
 
 def stored(place: Path, progress: Progress = lambda done, total: None) -> Checked:
-    """Check every stored answer. Raises NoAnswers and UnreadableRow."""
+    """Compares every stored answer in the folder `place`. Raises NoAnswers and UnreadableRow."""
     there = files_in(place)
     compared: list[Compared] = []
     unasked = [
@@ -88,8 +94,10 @@ def live(
     seed: int = 0,
     progress: Progress = lambda done, total: None,
 ) -> Checked:
-    """Check the installed release, taken for another one with `as_release`. `draws`: the number of new questions, for
-    each kind that has some. Raises NoAnswers and UnreadableRow.
+    """Compares the answers of the installed release.
+
+    `as_release` treats it as another release. `draws` is the number of random questions for each kind that has some,
+    and `seed` selects them. Raises NoAnswers and UnreadableRow.
     """
     taken = as_release or release
     compared: list[Compared] = []
@@ -106,7 +114,7 @@ def live(
 
 
 def _nearest(kind: Comparison[Any], release: str, place: Path) -> list[Row]:
-    """The stored questions of the newest release that is not newer, else of the oldest one."""
+    """Returns the stored questions of the newest release that is not newer than `release`, else of the oldest one."""
     rows = answers(kind.file, place=place) if kind.file in files_in(place) else []
     versions = sorted({row["version"] for row in rows}, key=numbers)
     before = [version for version in versions if series(version) <= series(release)]

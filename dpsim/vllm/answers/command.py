@@ -1,4 +1,4 @@
-"""`dpsim check-engine`: does dpsim still model what the engine does?
+"""The command `dpsim check-engine`: checks whether dpsim still models what vLLM does.
 
 dpsim check-engine
 """
@@ -17,7 +17,9 @@ def check_engine(
     context: typer.Context,
     answers: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where stored answers lie; else $DPSIM_ENGINE_ANSWERS, else the clone's."),
+        typer.Option(
+            metavar="FOLDER", help="The folder of stored answers; else $DPSIM_ENGINE_ANSWERS, else the clone's."
+        ),
     ] = None,
     stored: Annotated[
         bool, typer.Option("--stored", help="Compare the stored answers, also where vllm is installed.")
@@ -32,10 +34,10 @@ def check_engine(
     seed: Annotated[int, typer.Option(metavar="N", help="Which new questions.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
-    """Compare what vLLM's own functions answer with what dpsim says.
+    """Compare answers of vLLM's own functions with those of dpsim's model.
 
-    With vllm installed, the command asks its functions; else it compares the stored answers of releases. It lists named
-    departures with their reason. Any other difference ends with 1, a question that it cannot ask with 3.
+    With vllm installed, the command calls its functions; else it compares the stored answers of releases. It lists
+    named departures with their reason. Any other difference ends with 1, a question that it cannot put with 3.
     """
     from dpsim.contract.words import BadInput
     from dpsim.vllm.answers import check
@@ -46,7 +48,7 @@ def check_engine(
 
     console = context.obj
     console.ask(as_json)
-    with redirect_stdout(sys.stderr):  # vllm logs to standard output from its import on
+    with redirect_stdout(sys.stderr):  # from its import on, vllm logs to standard output
         release = None if stored else installed()
     if as_release and not numbers(as_release):
         raise BadInput(f"--as {as_release}: expected a release of vllm, such as 0.33.0")

@@ -1,4 +1,4 @@
-"""The result of `dpsim check-engine`, as text and as one JSON object.
+"""Prints the result of `dpsim check-engine`, as text or as one JSON object.
 
     kind         release  ours        rows  equal  departures  differing
     captures_004 0.17.0   source-004  100   41     59          0
@@ -8,8 +8,8 @@
 
     EQUAL  15,026 rows of 15,085; 59 depart as they are named
 
-`ours` is the release, or the form, of dpsim's function. For a kind that differs the text shows the first row
-with both answers, and with the place of our function. It makes all text of a file printable.
+`ours` is the release, or the form, of dpsim's function. For a kind that differs, the text contains the first differing
+row with both answers, and file and line of dpsim's function. Control characters of a file are escaped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEAD = ("kind", "release", "ours", "rows", "equal", "departures", "differing")
 
 
 def table(found: Checked, columns: Columns) -> str:
-    """All but the verdict. `columns`: a function that aligns the cells of rows."""
+    """Returns all lines but the verdict. `columns` is a function that aligns the cells of rows."""
     lines = [_source(found), ""]
     lines += columns([HEAD, *(_cells(one) for one in found.compared)]) if found.compared else []
     for one in found.compared:
@@ -50,7 +50,7 @@ def table(found: Checked, columns: Columns) -> str:
 
 
 def verdict(found: Checked) -> str:
-    """The last line."""
+    """Returns the last line, the verdict."""
     rows = sum(one.rows for one in found.compared)
     departed = sum(one.departed for one in found.compared)
     departing = f"; {departed:,} depart as they are named" if departed else ""
@@ -93,7 +93,7 @@ def _first_difference(one: Compared, columns: Columns) -> list[str]:
 
 
 def as_json(found: Checked) -> dict[str, Any]:
-    """The result as plain data. `release`: that of the installed vllm, null if stored answers were compared."""
+    """Returns the result as plain data. `release` is that of the installed vllm, or null for stored answers."""
     return {
         "answers": str(found.folder),
         "release": found.release or None,

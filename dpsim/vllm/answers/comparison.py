@@ -1,15 +1,16 @@
-"""One kind of question that the engine answers: how our function answers its rows, and what counts as equal.
+"""One kind of question to vLLM: the two functions that answer it, and the comparison of their answers.
 
     kind = Comparison("need_mask", "need_mask", "vllm.v1....compute_need_sampled_mask", ours, answered, expected)
     for one in kind.of_release("0.33.0"):
         result = compare(kind, one, rows)
-        result.equal, result.departed, result.differing    # how many rows
+        result.equal, result.departed, result.differing    # numbers of rows
 
-A row is a question with the engine's answer (tests/data/engine/README.md). Both sides are translated into the engine's
-words. Of a refusal only its type and its time count; its words are the engine's own.
+A row is a question with vLLM's answer (tests/data/engine/README.md). A kind translates both answers to vLLM's field
+names. For an exception, the comparison reads only its type and the point at which a function raised it, not its
+message.
 
-A row *departs* if it differs only in fields that `Ours.departures` names, each with its reason. Any other
-difference counts. A kind is a value, so a test can replace our function with a faulty twin:
+A row *departs* if it differs only in fields that `Ours.departures` lists with a reason. Every other difference is
+reported. A kind is a value, so a test can replace dpsim's function by a faulty twin:
 
     assert differing(kind, rows, ours) == [] and differing(kind, rows, faulty)
 """
@@ -33,16 +34,17 @@ T_co = TypeVar("T_co", covariant=True)
 Row = dict[str, Any]
 
 NUMBERS = ("group", "question", "configuration", "batch", "split", "history", "case", "drawn")
-"""The names of a row's number; lines of one question for several releases share it."""
+"""The fields that may number a row. Rows with one question for several releases have the same number."""
 
 _ANSWERS = {"answer", "answers", "sent", "first_dispatch"}
 
 
 @dataclass(frozen=True)
 class Ours(Generic[T_co]):
-    """The function that answers here as `release` does. `name`: that of the form, if a release has two.
+    """A function of dpsim that answers as `release` does.
 
-    `departures`: fields of an answer that differ on purpose, and why.
+    `name`: the name of the form, if a release has two. `departures`: fields of an answer that differ on purpose, each
+    with the reason.
     """
 
     release: str
@@ -52,7 +54,7 @@ class Ours(Generic[T_co]):
 
     @property
     def where(self) -> str:
-        """File, line and name of the function or class that answers.
+        """File, line and name of dpsim's function or class.
 
         >>> Ours("0.33.0", Difference).where.partition(":")[0], Ours("0.33.0", Difference).where.split()[-1]
         ('dpsim/vllm/answers/comparison.py', 'Difference')
@@ -66,18 +68,19 @@ class Ours(Generic[T_co]):
 
 
 def plain_question(row: Row) -> Row:
-    """A row without its answer."""
+    """Returns a row without its answer."""
     return {name: value for name, value in row.items() if name not in _ANSWERS}
 
 
 @dataclass(frozen=True)
 class Comparison(Generic[T]):
-    """A kind of question. `file`: of the stored answers; `asks`: the engine's function; `ours`: by release, ascending.
+    """A kind of question.
 
-    `answered(row, ours)` and `expected(row)`: ours and the engine's answer, in the same words. `applies(row)`: whether
-    the row asks this question at all. `question(row)`: a row without its answer. `last`: the last release that has the
-    function, "" if it still exists. `piece`: the piece of a record that answers, for releases of other
-    packages.
+    `file`: the file of its stored answers. `asks`: vLLM's function. `ours`: dpsim's functions, sorted by release.
+    `answered(row, ours)` and `expected(row)`: dpsim's and vLLM's answer, in the same words. `applies(row)`: whether the
+    row contains a question of this kind. `question(row)`: a row without its answer. `last`: the last release that
+    contains vLLM's function, "" if the newest one does. `piece`: the piece of a release record that answers, for
+    releases of other packages.
     """
 
     name: str
@@ -92,8 +95,9 @@ class Comparison(Generic[T]):
     piece: Callable[[Release], T | Absent] | None = None
 
     def of_release(self, release: str) -> tuple[Ours[T], ...]:
-        """Those that answer as a release: its own, else those of the newest one before it. None before the oldest, and
-        none after `last`, when the function no longer exists.
+        """Returns dpsim's functions for a release: those of the release itself, or of the newest release before it.
+
+        The result is empty for releases before the oldest known one, and for those after `last`.
         """
         known = self.ours if self.piece is None else (*self.ours, *ours_of(self.piece, *registered()))
         before = [one.release for one in known if series(one.release) <= series(release)]
@@ -104,18 +108,18 @@ class Comparison(Generic[T]):
 
     @property
     def known(self) -> str:
-        """The releases that have the function, in words."""
+        """The releases that contain the function, in words."""
         return self.last if self.last == self.ours[0].release else f"{self.ours[0].release} to {self.last or 'now'}"
 
 
 def ours_of(piece: Callable[[Release], T | Absent], *records: Release) -> tuple[Ours[T], ...]:
-    """The pieces that answer in records, of those that have the piece."""
+    """Returns the pieces of the given records that answer, without records that lack the piece."""
     found = ((record.version, piece(record)) for record in records)
     return tuple(Ours(version, one) for version, one in found if not isinstance(one, Absent))
 
 
 class Difference(NamedTuple):
-    """A row with another answer. `fields`: the fields that differ."""
+    """A row with two different answers. `fields`: the fields that differ."""
 
     row: str
     fields: tuple[str, ...]
@@ -125,7 +129,10 @@ class Difference(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """The rows of a release compared with one `Ours`. `reasons`: the reasons of the departures found, by field."""
+    """The result for the rows of one release and one function of dpsim.
+
+    `reasons`: the reasons of the departures that occurred, by field.
+    """
 
     kind: str
     asks: str
@@ -148,9 +155,9 @@ class UnreadableRow(BadInput):
 
 
 def compare(kind: Comparison[T], ours: Ours[T], rows: Iterable[Row], release: str = "") -> Compared:
-    """Compare rows of one release with ours. It leaves out rows that ask something else.
+    """Compares the rows of one release with dpsim's answers. It skips rows with a question of another kind.
 
-    Raises UnreadableRow for a row without a field that this kind of question has.
+    Raises UnreadableRow for a row that lacks a field of this kind.
     """
     asked = [row for row in rows if readable(kind, row, kind.applies)]
     found = [difference for row in asked if (difference := difference_of(kind, ours, row)) is not None]
@@ -171,7 +178,7 @@ def compare(kind: Comparison[T], ours: Ours[T], rows: Iterable[Row], release: st
 
 
 def differing(kind: Comparison[T], rows: Iterable[Row], answers: T) -> list[Difference]:
-    """The rows that `answers` answers otherwise, without departures."""
+    """Returns the rows for which the function `answers` returns another answer. No departures are allowed."""
     ours = Ours("", answers)
     asked = [row for row in rows if kind.applies(row)]
     assert asked, f"no row asks {kind.name}"
@@ -188,7 +195,7 @@ def difference_of(kind: Comparison[T], ours: Ours[T], row: Row) -> Difference | 
 
 
 def _answer(kind: Comparison[T], ours: Ours[T], row: Row) -> Any:
-    """Our answer; a refusal that the kind did not expect is an answer, too."""
+    """Returns dpsim's answer. An exception that the kind did not expect is an answer, too."""
     try:
         return kind.answered(row, ours.answers)
     except (AssertionError, ValueError) as error:
@@ -196,9 +203,7 @@ def _answer(kind: Comparison[T], ours: Ours[T], row: Row) -> Any:
 
 
 def readable(kind: Comparison[T], row: Row, read: Callable[[Row], Any]) -> Any:
-    """The result of `read` for a row. A damaged or foreign row may lack anything, at any depth. Raises
-    UnreadableRow.
-    """
+    """Returns `read(row)`. Raises UnreadableRow if it fails, because a damaged row may lack anything at any depth."""
     try:
         return read(row)
     except MemoryError:
@@ -212,7 +217,8 @@ def readable(kind: Comparison[T], row: Row, read: Callable[[Row], Any]) -> Any:
 
 
 def row_name(row: Row) -> str:
-    """
+    """Returns the name and number of a row.
+
     >>> row_name({"version": "0.33.0", "group": 7})
     'group 7'
     """
@@ -220,7 +226,7 @@ def row_name(row: Row) -> str:
 
 
 def without_words(answer: Any) -> Any:
-    """An answer whose refusals have no messages, and whose tuples are lists.
+    """Returns an answer whose exceptions have no messages, and whose tuples are lists.
 
     >>> without_words({"raises": "AssertionError", "message": "no graph", "when": "after the all-reduce"})
     {'raises': 'AssertionError', 'when': 'after the all-reduce'}
@@ -232,7 +238,7 @@ def without_words(answer: Any) -> Any:
 
 
 def fields_that_differ(theirs: Any, ours: Any, name: str = "answer") -> set[str]:
-    """The innermost names under which two answers differ.
+    """Returns the innermost names under which two answers differ.
 
     >>> sorted(fields_that_differ({"a": 1, "b": [{"c": 2, "d": 3}]}, {"a": 0, "b": [{"c": 2, "d": 4}]}))
     ['a', 'd']
@@ -247,7 +253,7 @@ def fields_that_differ(theirs: Any, ours: Any, name: str = "answer") -> set[str]
 
 
 def numbers(release: str) -> tuple[int, ...]:
-    """A release as numbers that can be ordered.
+    """Returns a release as numbers, which can be sorted.
 
     >>> numbers("0.33.0"), numbers("0.34.0rc1.dev7+g1a2b3c4")
     ((0, 33, 0), (0, 34, 0))
@@ -257,7 +263,7 @@ def numbers(release: str) -> tuple[int, ...]:
 
 
 def series(release: str) -> tuple[int, ...]:
-    """A release without its last number: patches change no signature.
+    """Returns a release without its patch number, because patches change no function signature.
 
     >>> series("0.33.2") == series("0.33")
     True

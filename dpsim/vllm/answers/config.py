@@ -1,8 +1,8 @@
-"""The parallel configuration: accepted ones, the values that follow, and pairs with equal hashes (8.1 to 8.4).
+"""Compares parallel configurations: validity, derived values, and equal hashes (specification 8.1 to 8.4).
 
-The engine names the first broken rule, ours all of them. So a refusal is equal if ours names the fields that
-the engine's names, whatever else it names. The comparison does not use hash values, for the engine's depend on its
-process. It compares whether two hashes are equal, and whether ours finds a field that differs.
+VLLM reports the first broken rule, and dpsim reports all broken rules. So two refusals are equal if dpsim's names the
+fields that vLLM's names, and perhaps others. The comparison does not read hash values, because vLLM's hash depends on
+the process. It compares whether two hashes are equal, and whether dpsim finds a differing field.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpsim.vllm.config.forms import broken_in
 from dpsim.vllm.releases import V0_14, V0_33
 
 AROUND = Surroundings(devices=8, environ={"RANK": "3"})
-"""The stand-ins of the stored rows: a CUDA platform, 8 GPUs in a node, no Ray, no NIXL."""
+"""The surroundings of the stored rows: a CUDA platform, 8 GPUs in a node, no Ray, no NIXL."""
 
 HEADS = {
     r"enable_expert_parallel must be True": "enable_expert_parallel",
@@ -41,7 +41,7 @@ HEADS = {
     r"dbo_decode_token_threshold and": "dbo_decode_token_threshold dbo_prefill_token_threshold",
     r"tp_size=": "decode_context_parallel_size",
 }
-"""The field that the engine blames, by the head of its message, or several fields, of which one or more are wrong."""
+"""The field that vLLM blames, by the begin of its message. Of several fields, at least one is wrong."""
 
 Form = type[ParallelConfig]
 
@@ -61,7 +61,7 @@ def _derived(config: ParallelConfig, name: str) -> Any:
 
 
 def blamed(answer: Row) -> set[str]:
-    """Fields that a refusal of the engine blames, the last part of their names."""
+    """Returns the fields that a refusal of vLLM blames; of a dotted name, only the last part."""
     head = answer["message"].removeprefix("Value error, ")
     of_head = next((names for pattern, names in HEADS.items() if re.match(pattern, head)), None)
     found = answer["fields"] if of_head is None else of_head.split()
@@ -69,19 +69,22 @@ def blamed(answer: Row) -> set[str]:
 
 
 def named_together(answer: Row) -> bool:
-    """Whether one message is about several fields, so that one of them is enough."""
+    """Returns whether one message of vLLM concerns several fields. Then dpsim needs to blame only one of them."""
     return len(answer["fields"]) == 1 and len(blamed(answer)) > 1
 
 
 def _told(answer: Row) -> Row:
-    """The engine's answer to one configuration."""
+    """Returns vLLM's answer for one configuration."""
     if answer["accepted"]:
         return {"accepted": True, "derived": answer["derived"]}
     return {"accepted": False, "blamed": sorted(blamed(answer))}
 
 
 def _ours(form: Form, fields: Row, answer: Row) -> Row:
-    """Our answer: the values that the engine names, or the fields to blame, those that both blame if there are any."""
+    """Returns dpsim's answer: the derived values that vLLM's answer names, or the blamed fields.
+
+    If both sides blame some fields, the answer contains only those fields.
+    """
     config = _made(form, fields)
     if isinstance(config, ValidationError):
         found = {broken.field.rpartition(".")[2] for broken in broken_in(config)}
@@ -106,7 +109,7 @@ CONFIG: Comparison[Form] = Comparison(
     piece=lambda release: release.config,
 )
 
-# ---- two, and whether their hashes are equal
+# ---- two configurations, and whether their hashes are equal
 
 BOTH = ("first", "second")
 

@@ -1,8 +1,8 @@
-"""The agreement alone: what each rank of a group sends, and what it answers (specification 1.5).
+"""Compares the batch agreement of data-parallel ranks: what each rank sends, and what it decides (specification 1.5).
 
-If one rank refuses before its all-reduce, the others wait without end, and the file has no further answers of them. The
-function `agreed` covers the agreement of a group, and not the code before and after it. The kind `flow` covers all of
-the V1 runner.
+If one rank raises before its all-reduce, the others wait without end, so the file has no further answers for them. The
+function `agreed` runs the agreement of a group, without the code before and after it. The kind `flow` compares all of
+the V1 runner's decisions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ def agreed(
     locals_: Sequence[LocalBatch | None],
     answer: Callable[[int, StepPlan], Any],
 ) -> tuple[Columns, list[Any]]:
-    """One agreement of a group: what each rank sends, and its answer, by `answer(rank, plan)`."""
+    """Runs one agreement of a group. Returns the column of each rank, and its answer `answer(rank, plan)`.
+
+    A rank that raised before the all-reduce is None in `locals_`.
+    """
     sent: Columns = [list(form.column(local)) if local is not None else None for local in locals_]
     if None in locals_:
         return sent, [refused(BEFORE) if local is None else "waits" for local in locals_]
@@ -67,7 +70,7 @@ def answered(row: Row, form: BatchForm) -> Row:
 
 
 def _of_rank(rank: Row, config: Microbatching) -> LocalBatch | None:
-    """The column of a rank; None if it refuses."""
+    """Returns the local batch of a rank, or None if the rank raises."""
     try:
         return told(
             rank["num_tokens_unpadded"],

@@ -1,4 +1,4 @@
-"""Which graph the V1 dispatcher chooses (specification 5.4)."""
+"""Compares the CUDA graph that the V1 runner's dispatcher selects (specification 5.4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def engine_config(asked: Row) -> EngineConfig:
 
 
 def allowed_modes(row: Row) -> Set[RuntimeMode]:
-    """In 0.14 a caller can forbid FULL; later releases name the allowed modes."""
+    """Returns the allowed modes: in 0.14 a caller can forbid FULL, and in later releases it names the allowed modes."""
     if "disable_full" in row:
         return ALL_MODES - {RuntimeMode.FULL} if row["disable_full"] else ALL_MODES
     return ALL_MODES if row["valid_modes"] is None else {RuntimeMode[name] for name in row["valid_modes"]}

@@ -1,4 +1,4 @@
-"""From a rank's batch to the agreed graph: the way of the V1 runner, on every rank of a group (specification 1.6)."""
+"""Compares the V1 runner's decisions on every rank of a group, from batch to agreed graph (specification 1.6)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Flow = tuple[type[BatchForm], type[Dispatcher], type[BatchFlow]]
 
 
 def answered(row: Row, ours: Flow) -> Row:
-    """The column of each rank, and its descriptor."""
+    """Returns the column of each rank, and its graph descriptor."""
     form, graphs, flow = ours
     decides = flow(engine_config(row["config"]), form(), graphs)
     batches = [batch_of(rank) for rank in row["ranks"]]
@@ -51,7 +51,7 @@ def engine_config(config: Row) -> EngineConfig:
 
 
 def batch_of(rank: Row) -> Batch:
-    """The batch of a rank. The pieces stand for requests, and only their number counts."""
+    """Returns the batch of a rank. Its requests are placeholders, because only their number has an effect."""
     return Batch(
         ((0, 0, 0),) * rank["num_reqs"],
         rank["num_tokens"],

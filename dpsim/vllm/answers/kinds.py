@@ -1,6 +1,6 @@
-"""The kinds of questions that the check compares.
+"""The list of all kinds of questions that `dpsim check-engine` compares.
 
-A new kind is a module with a `Comparison` and a line here.
+A new kind needs a module with a `Comparison`, and a line here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Capture sizes of a configuration, and as the V1 runner rounds them (specification 5.11)."""
+"""Compares the capture sizes of a configuration, before and after the V1 runner rounds them (specification 5.11)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from dpsim.vllm.releases import V0_17, V0_24, V0_33, Absent, Release
 
 
 def of_row(row: Row, kind: type[Ladder]) -> tuple[Ladder, EngineConfig]:
-    """Fields have the engine's names. Nothing checks them, since some rows have a smaller budget than an engine may."""
+    """Returns the class for capture sizes, and the configuration of a row.
+
+    Fields have vLLM's names. Nothing validates them, because some rows have a smaller token budget than an engine may
+    have.
+    """
     config = dict(row["config"])
     blackwell = config.pop("blackwell")
     config["cudagraph_mode"] = CUDAGraphMode(config["cudagraph_mode"])

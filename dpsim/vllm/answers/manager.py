@@ -1,7 +1,7 @@
-"""Source page 004's graph manager, which is the one of 0.17: sizes, choices, captures (specification 5.2, 5.3, 5.6).
+"""Compares the graph manager of source page 004 with that of release 0.17: sizes, choices and captures.
 
-The inputs of a capture differ between the page and 0.17. The comparison holds both forms to the answers of 0.17, and
-the page's form departs in named fields.
+Sections 5.2, 5.3 and 5.6 of the specification describe them. The inputs of a capture differ between the page and
+release 0.17. Both forms are compared with the answers of 0.17, and the page's form departs in named fields.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ FILE = "graph_manager_004"
 CLASS = "vllm.v1.worker.gpu.cudagraph_utils.CudaGraphManager"
 
 DEPARTURES = {
-    "query_start_loc": "starts every q tokens; 0.17 shares tokens out, which differs where q does not divide",
+    "query_start_loc": "starts every q tokens; 0.17 distributes tokens evenly, which differs where q does not divide",
     "num_scheduled_tokens": "follows from the query starts",
     "seq_lens": "the whole batch for each sequence, where 0.17 has the sequence's own share",
 }
-"""Inputs of a capture that source page 004 fills otherwise than 0.17."""
+"""Inputs of a capture that source page 004 fills in another way than release 0.17."""
 
 
 def question(row: Row) -> Row:
-    """The question of a manager, without its answer."""
+    """Returns the question of a row, without its answer."""
     names = ("num_reqs", "num_tokens", "max_query_len")
     asked = [{name: one[name] for name in names} for one in row["questions"]]
     return {"version": row["version"], "config": row["config"], "questions": asked}
 
 
 def config_of(row: Row) -> EngineConfig:
-    """A configuration of the file, as ours: sizes need not be multiples of q, nor within the budget."""
+    """Returns the configuration of a row; its sizes need not be multiples of q, nor within the token budget."""
     return EngineConfig(**{name: value for name, value in row["config"].items() if name != "data_parallel_size"})
 
 
@@ -46,7 +46,7 @@ def manager_of(row: Row, kind: type[GraphManager]) -> GraphManager:
 
 
 def runs(sizes: dict[int, int]) -> list[list[int]]:
-    """A map of sizes as the file writes it: `[from, to, size]`.
+    """Returns a map of sizes as the file writes it: `[from, to, size]`.
 
     >>> runs({1: 1, 2: 4, 3: 4, 4: 4})
     [[1, 1, 1], [2, 4, 4]]
@@ -112,11 +112,11 @@ CHOICES_004: Comparison[type[GraphManager]] = Comparison(
 # ---- captures
 
 Captures = tuple[type[GraphManager], Callable[[CaptureSize, EngineConfig], CaptureInputs]]
-"""A manager, and what fills the inputs of its captures."""
+"""A graph manager, and the function that fills the inputs of its captures."""
 
 
 def captures(row: Row, ours: Captures) -> Row:
-    """The captures with their inputs, and the results of replays."""
+    """Returns the captures with their inputs, and the results of replays."""
     kind, inputs = ours
     config, manager = config_of(row), manager_of(row, kind)
     captured = manager.captures()
@@ -164,7 +164,7 @@ def _capture_in_their_words(capture: CaptureSize, inputs: CaptureInputs, ranks: 
 
 
 def expected_captures(row: Row) -> Row:
-    """`pool`, a memory pool, is not an argument of a pure function."""
+    """Returns vLLM's answer without `pool`, a memory pool, which is no argument of a pure function."""
     names = ("capture", "capture_raises", "graphs", "hidden_states_rows", "replay")
     return {name: row[name] for name in names}
 

@@ -1,4 +1,4 @@
-"""Which rows of a batch need a sampled token from the last stage (specification 6.4)."""
+"""Compares the need mask: the rows of a batch that need a sampled token from the last stage (specification 6.4)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIELDS = ("num_computed_tokens", "num_scheduled_tokens", "prefill_len", "max_seq
 
 
 def answered(row: Row, rule: Rule) -> list[bool] | None:
-    """None is the engine's word for a batch of which no row needs a token."""
+    """Returns the mask of dpsim, or None if no row needs a token, as vLLM does."""
     rows = zip(*[row[name] for name in FIELDS], strict=True)
     mask = [rule(BatchRow(0, computed, scheduled, prefill, limit, 0)) for computed, scheduled, prefill, limit in rows]
     return mask if any(mask) else None

@@ -1,5 +1,6 @@
-"""Microbatches of a batch: where they are cut, whether the last one is empty, and the attention metadata of each
-(specification chapter 3).
+"""Compares the cut of a batch into microbatches (specification chapter 3).
+
+The questions concern the cut itself, an empty last microbatch, and the attention metadata of each microbatch.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from dpsim.vllm.releases import V0_14, V0_33, Absent, Release
 
 
 class Split(NamedTuple):
-    """A batch, and the number of its parts. Counts are tokens, a number a request."""
+    """A batch and its cut.
+
+    All counts are tokens or requests; `scheduled` and `computed` have one number for each request.
+    """
 
     scheduled: list[int]
     computed: list[int]
@@ -41,7 +45,7 @@ class Split(NamedTuple):
 
     @property
     def positions(self) -> list[tuple[int, int]]:
-        """(request, position) of each real token."""
+        """The request and the position within it, for each real token."""
         starts = [0, *accumulate(self.scheduled)]
         return [(request, self.computed[request] + row - starts[request]) for row, request in enumerate(self.owners)]
 
@@ -73,7 +77,7 @@ def question(row: Row) -> Row:
     return {name: value for name, value in row.items() if name not in ("answer", "last_ubatch_empty")}
 
 
-# ---- where it is cut
+# ---- the cut of a batch
 
 
 def cut(row: Row, slicing: Slicing) -> Row:
@@ -118,11 +122,11 @@ SLICES_V2: Comparison[Slicing] = Comparison(
     piece=slicing_of_v2,
 )
 
-# ---- whether the last one is empty
+# ---- an empty last microbatch
 
 
 def last_empty_of(release: Release) -> Callable[[int, int, int], bool] | Absent:
-    """All releases that split batches ask in the same way."""
+    """Returns the test for an empty last microbatch, which is equal in all releases that split batches."""
     return release.microbatches if isinstance(release.microbatches, Absent) else last_microbatch_empty
 
 
@@ -149,7 +153,7 @@ def metadata_as_told(metadata: AttentionMetadata) -> Row:
 
 
 def cut_metadata(row: Row, ours: Metadata) -> list[Any]:
-    """The metadata of all microbatches, cut one after the other out of one batch's, or the error."""
+    """Returns the metadata of all microbatches, cut one after the other from one batch's metadata, or the error."""
     slicing, cuts = ours
     split = of_row(row)
     whole, found = split.metadata(), []

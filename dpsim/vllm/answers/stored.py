@@ -1,13 +1,12 @@
-"""Stored answers of the engine's own code: questions to published releases on a CPU, with their answers.
+"""Reads stored answers of vLLM's own code: questions to published releases on a CPU, with their answers.
 
     for row in answers("ladder", "0.33.0"):
         ...
 
-They are test data and no part of the wheel. So dpsim looks for a folder in three places: the named one, the one in
-the variable DPSIM_ENGINE_ANSWERS, and tests/data/engine of its clone.
-
-Its README says what each file asks and how many rows it has. Without that number a truncated file would be equal.
-Another folder has files of the same names, for answers of other releases or to other questions.
+The answers are test data and no part of the wheel. So dpsim searches three folders: the one that the user names, the
+one in the variable DPSIM_ENGINE_ANSWERS, and tests/data/engine of its clone. The README of the folder describes each
+file and contains its number of rows. Without that number, a check could not notice a truncated file. A user's folder
+has files of the same names, with answers of other releases or to other questions.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ SUFFIX = ".jsonl.gz"
 README = "README.md"
 
 MOST_BYTES, MOST_ROWS, MOST_OF_A_LINE, MOST_NUMBER = 32 << 20, 100_000, 64 << 10, 100_000
-"""Limits of an expanded file: bytes, rows, bytes of a row, a number in it. The stored ones have a tenth at most."""
+"""Limits of an expanded file: bytes, rows, bytes of a row, and numbers. Stored files use at most a tenth of them."""
 
 MOST_OF_README = 1 << 20
-"""The most bytes that are read."""
+"""The largest number of bytes that dpsim reads of a README."""
 
 _CLONE = Path(__file__).resolve().parents[3]
 
 
 class NoAnswers(BadInput):
-    """There is no folder with stored answers, or a file in it cannot be read. The message names the places."""
+    """There is no folder with stored answers, or dpsim cannot read a file in it. The message names the folders."""
 
 
 def folder(named: Path | None = None) -> Path:
-    """The folder of the stored answers. Raises NoAnswers if there is none."""
+    """Returns the folder of the stored answers. Raises NoAnswers if there is none."""
     variable = os.environ.get(VARIABLE)
     if named is not None:
         return _with_answers(named, "--answers")
@@ -65,13 +64,15 @@ def _with_answers(given: Path, by: str) -> Path:
 
 
 def files_in(place: Path) -> list[str]:
-    """The names of the files with answers, without their suffix."""
+    """Returns the names of the files with answers, without their suffix."""
     return sorted(file.name.removesuffix(SUFFIX) for file in place.glob(f"*{SUFFIX}"))
 
 
 def answers(file: str, version: str | None = None, place: Path | None = None) -> list[Row]:
-    """The rows of a file, in order; of one release, or of all. Raises NoAnswers for a file that cannot be read, has no
-    rows, or not the number of the folder's README.
+    """Returns the rows of a file, in order, of one release or of all.
+
+    Raises NoAnswers for a file that dpsim cannot read, and for one without rows. It also raises if the number of rows
+    differs from the folder's README.
     """
     path = (place or folder()) / f"{file}{SUFFIX}"
     rows: list[Row] = []
@@ -94,7 +95,7 @@ def answers(file: str, version: str | None = None, place: Path | None = None) ->
 
 
 def _refuse_pipe(path: Path) -> None:
-    """Raise NoAnswers, unread, for a pipe, which waits for its writer."""
+    """Raises NoAnswers for a pipe without reading it, because a read would wait for the writer."""
     try:
         refuse_pipes(path, "stored answers of the engine")
     except ScenarioError as error:
@@ -102,7 +103,10 @@ def _refuse_pipe(path: Path) -> None:
 
 
 def rows_of(path: Path) -> int | None:
-    """How many rows a file has by the README beside it: | `decide.jsonl.gz` | 1,500 |. None if it says nothing."""
+    """Returns the number of rows of a file from the README beside it, or None if the README does not contain it.
+
+    A line of the README looks like | `decide.jsonl.gz` | 1,500 |.
+    """
     readme = path.parent / README
     _refuse_pipe(readme)
     try:
@@ -127,7 +131,7 @@ def _row(line: bytes) -> Row:
 
 
 def _refuse_huge(value: Any) -> None:
-    """Raise ValueError for a number of which no question of an engine is made: a list of that length, for one."""
+    """Raises ValueError for a number that is too large for any question, because a list might get this length."""
     if isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             _refuse_huge(inner)

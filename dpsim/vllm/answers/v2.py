@@ -1,4 +1,4 @@
-"""The V2 runner's agreement: what each rank wishes for, what it sends, and what it decides (1.7, 3.4 and 5.5)."""
+"""Compares the V2 runner's agreement: first choice, sent column and decision of each rank (specification 1.7, 3.4)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ Decided = tuple[BatchDescriptor, SyncState | None]
 
 
 class Group(NamedTuple):
-    """Ranks of one configuration. `sizes`: of graphs, None for the configured ones."""
+    """The ranks of a group with one configuration.
+
+    `sizes`: the sizes of graphs; None for those of the configuration.
+    """
 
     config: EngineConfig
     ranks: list[LocalV2]
@@ -36,7 +39,7 @@ class Group(NamedTuple):
 
 
 def engine_config(asked: Row) -> EngineConfig:
-    """The configuration without checks: rows have batches, thresholds and budgets that a whole one may refuse."""
+    """Returns the configuration without validation, because rows have thresholds that an engine may refuse."""
     return EngineConfig().model_copy(
         update={
             "cudagraph_mode": CUDAGraphMode(asked["cudagraph_mode"]),
@@ -69,11 +72,11 @@ def _described(chosen: BatchDescriptor) -> Row:
     return {"cg_mode": fields.pop("mode").name, **fields, "num_active_loras": 0}
 
 
-# ---- the wish of a rank
+# ---- the first choice of a rank
 
 
 def wished(row: Row, kind: type[CandidateTable]) -> list[Row | None]:
-    """The first choice of each rank; None for one that needs to run eagerly, which does not dispatch."""
+    """Returns the first choice of each rank; None for a rank that has to run eagerly, which selects no graph."""
     table = kind(engine_config(row["config"]), row["config"]["cudagraph_capture_sizes"])
     return [
         None

@@ -1,13 +1,14 @@
-"""Waves, message by message: histories of one engine core, and of the coordinator (specification 2.2 to 2.6).
+"""Compares waves message by message: histories of one engine core, and of the coordinator (specification 2.2 to 2.6).
 
-A history of an engine is a question to one rank: it contains the numbers of the other ranks, drawn at random. Its
-scheduler is a stand-in, and so is ours. Each request has steps in which it is not ready, then steps that it runs. All
-ready requests advance in one step, and a paused scheduler runs and owns nothing.
+A wave is the time in which engines step together. A history of an engine is a question to one rank: it contains random
+numbers in the place of those that other ranks send. The scheduler in it is a stand-in on both sides. Each request first
+has steps in which it is not ready, and then steps in which it runs. All ready requests advance in one step. A paused
+scheduler runs no request and reports none.
 
-The coordinator's messages come over two sockets. If a poll brings a change of the number of engines, the engine's
-message of that poll stays in its socket. The next poll that finds the socket ready takes it.
+The coordinator receives messages over two sockets. If a poll brings a change of the number of engines, the engine's
+message of that poll stays in its socket. The next poll that finds the socket ready takes the message.
 
-Counts of 0.28 and later carry the usage of the KV cache, which is 0 in all histories.
+Counts of release 0.28 and later contain the usage of the KV cache, which is 0 in all histories.
 """
 
 from __future__ import annotations
@@ -33,19 +34,22 @@ from dpsim.vllm.releases import V0_14, V0_24, V0_28, V0_31, V0_33, Absent, Relea
 
 STATE = ("current_wave", "engines_running", "step_counter")
 PAUSES = ("pending_pause", "ignore_start_dp_wave")
-"""The state of an engine in its history after each iteration, in the engine's names."""
+"""With `STATE`, the state of an engine in its history after each iteration, in vLLM's names."""
 
 # ---- one engine
 
 
 class Scheduled:
-    """The stand-in of a scheduler. A request is a pair of steps: those until it is ready, those that it runs."""
+    """The stand-in of a scheduler.
+
+    A request is a pair: the steps until it is ready, and the steps that it then runs.
+    """
 
     def __init__(self) -> None:
         self.requests: list[tuple[int, int]] = []
 
     def step(self, paused: bool) -> bool:
-        """Advance the requests. Returns whether anything ran."""
+        """Advances the requests by one step. Returns whether any request ran."""
         if paused:
             return False
         ran = any(not wait for wait, _ in self.requests)
@@ -58,7 +62,7 @@ class Scheduled:
 
 
 def reduced(op: Op, numbers: list[Numbers]) -> Numbers:
-    """Column by column.
+    """Reduces the numbers of all ranks, column by column.
 
     >>> reduced("sum", [(1, 0), (1, 1)]), reduced("max", [(0,), (1,)])
     ((2, 1), (1,))
@@ -68,7 +72,7 @@ def reduced(op: Op, numbers: list[Numbers]) -> Numbers:
 
 
 def asked_of_engine(row: Row) -> Row:
-    """The messages, and what the other ranks brought to each barrier and to the finish sync."""
+    """Returns the messages, and the numbers that the other ranks bring to each barrier and to the finish sync."""
 
     def asked(one: Row) -> Row:
         barriers = [told["resume_barrier"]["others"] for told in one["messages"] if "resume_barrier" in told]
@@ -79,7 +83,7 @@ def asked_of_engine(row: Row) -> Row:
 
 
 class History:
-    """One engine, as the loop drives it."""
+    """One engine, which this class drives as the engine loop does."""
 
     def __init__(self, row: Row, kind: type[EngineWaves]) -> None:
         self.row = row
@@ -123,7 +127,7 @@ class History:
         return {"messages": told, "ran": "model" if executed else "dummy", "sync": sync} | self._state(outs)
 
     def _resume(self, barriers: Iterator[Any]) -> list[Row]:
-        """The result of a resume, if it has any."""
+        """Returns the result of a RESUME: an exception, a barrier, or nothing."""
         try:
             if not self.engine.resume():
                 return []
@@ -149,7 +153,7 @@ class History:
 
 
 def expected_iterations(row: Row) -> list[Row]:
-    """0.14 has no pauses, so none is ever pending there."""
+    """Returns vLLM's answer. Release 0.14 has no pauses, so none is ever pending there."""
     return [dict.fromkeys(PAUSES, False) | one for one in row["iterations"]]
 
 
@@ -173,7 +177,8 @@ WAVES: Comparison[type[EngineWaves]] = Comparison(
 
 
 def from_engine(told: Row) -> FromEngine:
-    """
+    """Returns the message of an engine from its stored form.
+
     >>> from_engine({"engine_index": 1, "wave_complete": 4})
     WaveComplete(engine=1, wave=4)
     """
@@ -190,7 +195,7 @@ def asked_of_coordinator(row: Row) -> Row:
 
 
 def steps(row: Row, kind: type[Coordination]) -> list[Row]:
-    """The history of a coordinator."""
+    """Returns dpsim's answer for the history of a coordinator."""
     coordinator = kind(row["engines"], row["enable_wave_coordination"])
     socket: deque[FromEngine] = deque()
     answer = []

@@ -1,21 +1,22 @@
-"""Weights that are not all on the device: a rank copies those of a layer while layers before it compute (5.9).
+"""An offloader: it keeps weights in host memory, and copies those of a layer to the device just before the layer needs
+them.
 
-There are a few places for weights, used in turn. When a layer is done with its place, a separate stream copies the
-weights of the next layer of that place into it:
+The device has room for the weights of a few layers, in *places* that layers use in turn. When a layer is done with its
+place, a separate stream copies the weights of the next layer into this place. Meanwhile other layers compute:
 
     main    layer 0 in place 0   layer 1 in place 1   layer 2 in place 0   layer 3 in place 1
     copy                         layer 2 -> place 0   layer 3 -> place 1   layer 0 -> place 0   layer 1 -> place 1
 
-The last copies are for the first layers of the *next* forward. In a captured forward they are part of the graph, and
-three rules follow:
+The last copies belong to the first layers of the *next* forward. A captured forward contains its copies, so three rules
+follow (specification 5.9):
 
-* Before a capture and before a replay the stream waits for all eager copies (`sync_prev_onload`). A graph cannot wait
-  for an outer event, and would read weights while the copy stream writes them.
-* Within a capture a layer waits for its copy if that is part of the capture, and for nothing else.
-* At the end of a capture the stream joins the copies that no layer waited for (`join_after_forward`).
+* Before a capture and before a replay, the stream waits for all eager copies (`sync_prev_onload`). A graph cannot wait
+  for an event recorded outside of it, so it would read weights while the copy stream writes them.
+* In a capture, a layer waits for the copy of its weights only if the capture contains this copy.
+* At the end of a capture, the stream waits for the copies for which no layer waited (`join_after_forward`).
 
-An eager layer waits for the event of its copy. If a capture recorded that event, a stream cannot wait for it. Then the
-layer waits for all of the copy stream.
+A layer that runs eagerly waits for the event of its copy. If a capture recorded this event, no stream can wait for it.
+The layer then waits for the whole copy stream.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class Copied(NamedTuple):
 
 
 class Offloader:
-    """The weights of one rank's layers, a number each: layer l has l + 1. `places` divides `layers`."""
+    """The weights of one rank's layers. The weights of layer l are the number l + 1. `places` has to divide `layers`;
+    otherwise the constructor raises AssertionError.
+    """
 
     def __init__(self, rank: Rank, layers: int, places: int) -> None:
         assert layers % places == 0, f"{layers} layers do not go round in {places} places"
@@ -50,7 +53,7 @@ class Offloader:
         return self.places[layer % len(self.places)]
 
     def start(self, layer: int, stream: Stream, capturing: bool) -> None:
-        """Copy a layer's weights into its place, as soon as `stream` is done with it."""
+        """Start to copy a layer's weights into its place, after the work enqueued on `stream` so far."""
         self.copy.wait_stream(stream)
         self.copy.launch("weights.copy", load, writes=[self.weights(layer)], args=(layer,))
         self.copied[layer] = Copied(self.copy.record(), capturing)
@@ -58,7 +61,7 @@ class Offloader:
             self.unwaited.add(layer)
 
     def before_layer(self, layer: int, stream: Stream, capturing: bool) -> None:
-        """Wait for the layer's weights."""
+        """Make `stream` wait for the copy of the layer's weights."""
         copied = self.copied[layer]
         if capturing:
             if copied.captured and layer in self.unwaited:
@@ -70,15 +73,15 @@ class Offloader:
             stream.wait(copied.event)
 
     def after_layer(self, layer: int, stream: Stream, capturing: bool) -> None:
-        """Copy the next layer's weights into this layer's place, which is free now."""
+        """The layer has used its place: start to copy the weights of the place's next layer into it."""
         self.start((layer + len(self.places)) % self.layers, stream, capturing)
 
     def sync_prev_onload(self, stream: Stream) -> None:
-        """Wait for all copies so far."""
+        """Make `stream` wait for all copies so far."""
         stream.wait_stream(self.copy)
 
     def join_after_forward(self, stream: Stream) -> None:
-        """Join the copies that a capture made and did not wait for."""
+        """Make `stream` wait for the copies in this capture for which no layer waited."""
         for layer in sorted(self.unwaited):
             stream.wait(self.copied[layer].event)
         self.unwaited.clear()

@@ -1,9 +1,10 @@
-"""A custom all-reduce whose kernel reads its peers' buffers: ranks exchange their addresses after the capture (5.6).
+"""A custom all-reduce whose kernel reads the buffers of its peers, and the exchange of their addresses
+(specification 5.6).
 
-An eager call uses a buffer that all peers know from the start. In a graph the kernel reads the peers' own buffers. A
-capture does not know their addresses, so each rank notes the buffers that it captured. At the end of the session all
-ranks exchange their numbers and addresses. A table on the device has the addresses. A graph that is replayed earlier
-finds nothing in it.
+An eager call uses a buffer whose address all peers have from the start. In a CUDA graph, the kernel reads the peers'
+own buffers, and a capture does not yet have their addresses. So the kernel reads the addresses from a table on the
+device. In each capture, a rank records the buffer and reserves a place of the table. At the end of the session, the
+ranks exchange their addresses and write the table. If a rank replays a graph before, its kernel reads an empty place.
 
     capture 1    keeps: look at place 0 of the table; reduce
     capture 2    keeps: look at place 1 of the table; reduce
@@ -24,7 +25,7 @@ ROOM = 1024
 
 
 class RegisteredAllReduce:
-    """The all-reduce of one rank. `host`, `device`: kinds of communicators with the same members."""
+    """The all-reduce of one rank. `host` and `device`: the names of two communicators with the same members."""
 
     def __init__(self, rank: Rank, host: str, device: str) -> None:
         self.rank, self.host, self.device = rank, host, rank.device(device)
@@ -40,12 +41,14 @@ class RegisteredAllReduce:
         self.device.all_reduce(buffer, stream, site=site)
 
     def note(self, buffer: Buffer) -> int:
-        """Note a buffer. Returns its place in the table. Every captured call has one, whatever memory it uses."""
+        """Record a buffer, and return its place in the table. Each captured call gets a new place, whatever buffer it
+        uses.
+        """
         self.noted.append(buffer)
         return len(self.noted) - 1
 
     async def register(self) -> None:
-        """Exchange addresses with the peers. Each rank uses its own count, so the counts have to be equal."""
+        """Exchange addresses with the peers, and write the table. All ranks need the same number of new places."""
         new = len(self.noted) - self.registered
         self.rank.decide("registered", new, self.host)
         counts = await self.rank.host(self.host).all_gather(np.array([new], np.int64), site="peers.counts")
@@ -56,9 +59,9 @@ class RegisteredAllReduce:
 
 
 def look(places: Any, buffer: Any) -> None:
-    """Kernel: find the peers' buffers. The collective that follows adds their values."""
+    """Kernel: read the peers' addresses from the table. The collective behind it adds the values."""
 
 
 def addresses(places: Any, number: int) -> None:
-    """Kernel: write the peers' addresses, by a stand-in."""
+    """Kernel: write the peers' addresses into the table; here a number takes the place of each address."""
     places[:] = number

@@ -1,16 +1,17 @@
-"""A capture session: which graphs a rank captures before it serves, and in which order (specification 5.6).
+"""A capture session: the CUDA graphs that a rank captures before it serves, and their order (specification 5.6).
 
-Captures contain the collectives of a forward, and each has a warm-up run before it, with collectives as well. So all
-ranks have to go through the same list (I-CG-6), and each records its current entry as a decision:
+A captured forward contains collectives, and so does the warm-up before each capture. So all ranks have to capture the
+same list of graphs in the same order (invariant I-CG-6). Each rank records its current entry as a decision, and a check
+compares the decisions. For each entry, the rank runs the forward several times:
 
     mode NONE       `warm_ups` times       initialises what is lazy, before the capture forbids it
     target mode     once                   the wrappers capture
 
-The largest comes first: the pool and the buffers that all sizes share are made at first use, and then large enough for
-all (I-CG-13).
+The largest graph of a mode is first. All sizes share a memory pool and output buffers, and their first use makes them
+large enough for all (invariant I-CG-13).
 
-All of it is on one separate stream, for all groups of ranks that the model communicates with. At the end ranks exchange
-what they have to know of one another's graphs, over host memory: no replay may come before.
+The session runs on a separate stream, for all groups of ranks with which the model communicates. At the end, before any
+replay, the caller of the session exchanges over host memory what the ranks need from each other's graphs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from dpsim.vllm.graphs.dispatcher import Descriptor
 
 
 def refused(config: EngineConfig) -> str | None:
-    """Why captures would differ from the forwards of a run: microbatches have no captures. None if they do not."""
+    """Returns why captures would differ from the forwards of a run: microbatches are not captured. None without
+    microbatches.
+    """
     if not config.use_ubatching:
         return None
     asked = {"enable_dbo": config.enable_dbo, "ubatch_size": config.ubatch_size > 1}
@@ -33,8 +36,10 @@ def refused(config: EngineConfig) -> str | None:
 
 
 class Target(NamedTuple):
-    """One graph, or one of each piece, to capture. `num_ubatches`: for the V2 runner, which has graphs of a whole batch
-    and of microbatches. The V1 runner's ranks agree in each run whether they split it.
+    """One entry of the session: a FULL graph, or a PIECEWISE graph of each piece.
+
+    `num_ubatches`: used by the V2 runner, which has graphs of whole batches and of microbatches. Ranks of the V1 runner
+    agree in each run of the session whether they split it.
     """
 
     mode: RuntimeMode
@@ -43,11 +48,11 @@ class Target(NamedTuple):
 
 
 DummyRun: TypeAlias = Callable[[Target, RuntimeMode, Stream], Awaitable[None]]
-"""A forward for a target, in that mode, on that stream."""
+"""Runs a forward for a target, in the given mode, on the given stream."""
 
 
 class CaptureSession:
-    """The session of one rank. `kinds`: the communicators whose members have to capture the same."""
+    """The session of one rank. `kinds`: the communicators whose members have to capture the same graphs."""
 
     warm_ups = 1
 
@@ -56,14 +61,14 @@ class CaptureSession:
         self.main, self.stream = rank.stream("main"), rank.stream("capture")
 
     async def run(self, targets: Iterable[Target], dummy_run: DummyRun) -> None:
-        """Capture all targets."""
+        """Capture all targets on the capture stream."""
         self.stream.wait_stream(self.main)
         for target in self.order(targets):
             await self.capture(target, dummy_run)
         self.main.wait_stream(self.stream)
 
     def order(self, targets: Iterable[Target]) -> list[Target]:
-        """PIECEWISE before FULL, and the largest first: the same on every rank."""
+        """The order of the captures: PIECEWISE before FULL, and the largest first. It is the same on every rank."""
 
         def place(target: Target) -> tuple[int, int, bool, bool]:
             return target.mode, -target.key.num_tokens, target.key.uniform, not target.key.has_lora
@@ -71,7 +76,7 @@ class CaptureSession:
         return sorted(targets, key=place)
 
     async def capture(self, target: Target, dummy_run: DummyRun) -> None:
-        """Capture one target, after its warm-ups."""
+        """Record the entry as a decision, run its warm-ups, and capture it."""
         for kind in self.kinds:
             self.rank.decide("capture", (target.mode.name, *target.key._asdict().items()), kind)
         for _ in range(self.warm_ups):

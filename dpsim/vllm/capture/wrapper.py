@@ -1,15 +1,17 @@
-"""A part of the model as CUDA graphs: captured once for each key, and replayed from then on (specification 5.7).
+"""A wrapper around a part of the model: it captures the part into a CUDA graph once for each batch size, then replays
+it.
 
-A wrapper has one fixed mode. All wrappers of a model get the same forward context, and its mode selects which of them
-act. The FULL wrapper is around the whole model, and the PIECEWISE ones are around the pieces between its attention
-ops.
+A wrapper has one fixed mode (specification 5.7). The FULL wrapper is around the whole model. PIECEWISE wrappers are
+around the pieces between its attention ops. All wrappers of a model get the same forward context. The mode of the
+context selects which wrappers capture or replay; all others call their part as it is.
 
                    NONE        PIECEWISE                           FULL
     whole model    just run    just run                            capture, or replay
     its pieces     just run    capture, or replay, one by one      just run: they are part of the whole
 
-A replay copies nothing. The caller has put the inputs where the capture found them, and finds the outputs where it left
-them. These are *weak* references, good until a graph writes other memory of the pool (I-CG-7).
+A replay copies nothing. The caller writes the inputs into the buffers of the capture, and reads the outputs from the
+buffers of the capture. The outputs are *weak* references: the next graph of the same pool may write their memory
+(invariant I-CG-7).
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ from dpsim.vllm.graphs.dispatcher import Descriptor
 
 
 class ForwardContext(NamedTuple):
-    """The parameters of a forward, at every depth.
+    """The parameters of a forward. The wrappers pass it down to all parts of the model.
 
-    `key`: the graph that its batch runs in. `num_reqs`: the number of requests for attention; None: attention gets no
-    metadata, and does nothing (a PIECEWISE capture, I-CG-11). `counts`: tokens of each data-parallel rank. `capturing`:
-    a capture records the calls, and does not run them.
+    `key`: the graph that the batch runs in. `num_reqs`: the requests for attention. With None, attention gets no
+    metadata and computes nothing, as in a PIECEWISE capture (invariant I-CG-11). `counts`: the tokens of each
+    data-parallel rank. `capturing`: whether a capture records the calls, so that they do not run.
     """
 
     mode: RuntimeMode
@@ -41,18 +43,20 @@ class ForwardContext(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """The outputs of a part of the model. `owned`: the caller frees them; else they are a graph's, weak references."""
+    """The outputs of a part of the model. `owned`: whether the caller has to free them; otherwise they belong to a
+    graph.
+    """
 
     buffers: tuple[Buffer, ...]
     owned: bool
 
 
 Runnable: TypeAlias = Callable[[ForwardContext, tuple[Buffer, ...]], Awaitable[Outputs]]
-"""A part of the model: from its inputs to its outputs."""
+"""A part of the model: a function from the input buffers to the outputs."""
 
 
 class Captures:
-    """The state that all wrappers of a rank share: the pool of their graphs, and whether they may still capture."""
+    """What all wrappers of a rank share: the memory pool of their graphs, and whether they may still capture."""
 
     def __init__(self, rank: Rank, pool: str = "graphs", offloader: Offloader | None = None) -> None:
         self.rank = rank
@@ -62,12 +66,12 @@ class Captures:
         self.count = 0
 
     def check(self, name: str) -> None:
-        """Raise AssertionError once serving began: then a rank captures nothing any more (I-CG-9)."""
+        """Raises AssertionError if serving has begun, because then no rank captures (invariant I-CG-9)."""
         assert self.allowed, f"graph {name} was never captured, and serving began: nothing is captured now (I-CG-9)"
 
 
 class CUDAGraphEntry(NamedTuple):
-    """A graph, with the inputs that its capture found and the outputs that it left."""
+    """A captured graph, with the input buffers and the output buffers of its capture."""
 
     graph: Graph
     inputs: tuple[Buffer, ...]
@@ -75,7 +79,7 @@ class CUDAGraphEntry(NamedTuple):
 
 
 class CUDAGraphWrapper:
-    """A part of the model, in one mode. Methods in the order in which a call calls them."""
+    """A part of the model, in one mode. A call of the wrapper calls the methods in the order of this file."""
 
     def __init__(self, name: str, mode: RuntimeMode, runnable: Runnable, captures: Captures) -> None:
         self.name, self.mode, self.runnable, self.captures = name, mode, runnable, captures
@@ -92,11 +96,13 @@ class CUDAGraphWrapper:
         return Outputs(entry.outputs, owned=False)
 
     def acts(self, context: ForwardContext) -> bool:
-        """Whether the context means this wrapper, and not the one around it or those within."""
+        """Whether this wrapper captures or replays in this context: the mode of the context is its own."""
         return context.mode is self.mode
 
     async def capture(self, context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
-        """Capture the part as a graph. Nothing runs. The caller frees the outputs, and those of the entry are weak."""
+        """Capture the part as a graph, without running it. The caller frees the outputs; the entry keeps weak
+        references to them.
+        """
         name = self.graph_name(context.key)
         self.captures.check(name)
         self.before(context)
@@ -109,14 +115,16 @@ class CUDAGraphWrapper:
         return outputs
 
     def capturing(self, graph: Graph, stream: Stream) -> AbstractAsyncContextManager[None]:
-        """Capture in mode "global", which is torch's default: no thread of the rank may make a forbidden call."""
+        """Capture in mode "global", the default of torch: no thread of the process may make a call that a capture
+        forbids.
+        """
         return graph.capture(stream)
 
     def graph_name(self, key: Descriptor) -> str:
         return f"{self.name}.{graph_word(key)}"
 
     def check_addresses(self, entry: CUDAGraphEntry, inputs: tuple[Buffer, ...]) -> None:
-        """Check that the inputs are where the capture found them (I-CG-8)."""
+        """Raises AssertionError if the inputs are in other buffers than at the capture (invariant I-CG-8)."""
         same = all(one is other for one, other in zip(entry.inputs, inputs, strict=True))
         assert same, f"the inputs of graph {entry.graph.name} are not where its capture found them (I-CG-8)"
 
@@ -125,18 +133,18 @@ class CUDAGraphWrapper:
         entry.graph.replay(context.stream, f"{self.name}.replay")
 
     def before(self, context: ForwardContext) -> None:
-        """Before a graph, captured or replayed, wait for weights that an eager forward requested (5.9)."""
+        """Before a capture or a replay, wait for weights that an eager forward started to copy (specification 5.9)."""
         if self.captures.offloader is not None:
             self.captures.offloader.sync_prev_onload(context.stream)
 
     def join(self, context: ForwardContext) -> None:
-        """At the end of a capture join the streams that it forked (I-CG-12)."""
+        """At the end of a capture, join the streams that the capture forked (invariant I-CG-12)."""
         if self.captures.offloader is not None:
             self.captures.offloader.join_after_forward(context.stream)
 
 
 def graph_word(key: Descriptor) -> str:
-    """A key as part of a name.
+    """The key of a graph as a part of the graph's name.
 
     >>> graph_word(Descriptor(8)), graph_word(Descriptor(4, 2, uniform=True, has_lora=True))
     ('8', '4.2.uniform.lora')

@@ -1,10 +1,10 @@
-"""The base of all parts of a configuration: they are strict and frozen, and have limits.
+"""The base class of all parts of a configuration: pydantic models that are strict, immutable and limited.
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> EngineConfig(max_num_seqs=4)
     EngineConfig(max_num_seqs=4)
 
-The limits are dpsim's: no engine has that many ranks or tokens, and dpsim refuses a slip of the keyboard.
+The limits are dpsim's own. No engine has more ranks or tokens, so a larger number is a typing error.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Size = Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True)]
 Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS, strict=True)]
 Flag = Annotated[bool, Field(strict=True)]
 Number = Annotated[int, Field(strict=True)]
-"""Any whole number: a rule of the release says which are allowed."""
+"""Any integer; a rule of the release limits it."""
 
 
 class StrictModel(BaseModel):
-    """It refuses unknown keys, and is immutable. Its repr has the fields that differ from the defaults."""
+    """A model that refuses unknown keys and is immutable. Its repr shows the fields that differ from their defaults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 

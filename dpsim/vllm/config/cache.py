@@ -1,4 +1,4 @@
-"""The KV cache of a rank: blocks of tokens, and how many of them.
+"""The KV cache of a rank: the size of a block in tokens, and the number of blocks.
 
     >>> CacheConfig(block_size=16).blocks(17)
     2
@@ -16,13 +16,13 @@ from dpsim.vllm.config.base import StrictModel, Tokens
 
 
 class CacheConfig(StrictModel):
-    """The KV cache of a rank. `num_gpu_blocks_override` unset means that it is never too small."""
+    """The KV cache of a rank. If `num_gpu_blocks_override` is unset, the cache is never too small."""
 
     block_size: Annotated[int, Field(ge=1, le=1024, strict=True)] = 16
-    """Tokens of one block of the KV cache."""
+    """The number of tokens of one block of the KV cache."""
     num_gpu_blocks_override: Tokens | None = None
-    """Blocks of a rank's KV cache. Unset: it is never too small."""
+    """The number of blocks of a rank's KV cache. Unset: the cache is never too small."""
 
     def blocks(self, tokens: int) -> int:
-        """The blocks for this number of tokens of one request."""
+        """Returns the number of blocks for this number of tokens of one request."""
         return -(-tokens // self.block_size)

@@ -1,9 +1,9 @@
-"""CUDA graphs: which are captured, and for which batches.
+"""Settings of CUDA graphs: the modes and sizes that a rank captures, and the batches that use them.
 
     >>> CompilationConfig().cudagraph_mode
     <CUDAGraphMode.FULL_AND_PIECEWISE: 'FULL_AND_PIECEWISE'>
 
-Sources: specification chapters 5.1 and 5.11; vLLM's `CompilationConfig`.
+Sources: specification chapters 5.1 (modes) and 5.11 (versions); vLLM's `CompilationConfig`.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ from dpsim.vllm.config.modes import CUDAGraphMode
 
 
 class CompilationConfig(StrictModel):
-    """CUDA graphs. What a release makes of the sizes, given or not, is `dpsim.vllm.graphs.sizes`."""
+    """Settings of CUDA graphs. `dpsim.vllm.graphs.sizes` computes the sizes of a release from them."""
 
     cudagraph_mode: CUDAGraphMode = CUDAGraphMode.FULL_AND_PIECEWISE
-    # An empty list is what all releases make of sizes above the token budget: no graphs. So it is accepted.
+    # All releases drop sizes above the token budget. An empty list has the same effect, no graphs, so it is valid.
     cudagraph_capture_sizes: tuple[Annotated[int, Field(gt=0, strict=True)], ...] | None = Field(
         default=None, max_length=4096
     )
-    """The sizes of batches, in tokens, for which graphs are captured. Unset: the release chooses."""
+    """The sizes of batches, in tokens, for which ranks capture graphs. Unset: the release chooses."""
     max_cudagraph_capture_size: Tokens | None = None
-    """The largest batch, in tokens, for which graphs are captured. Unset: the release chooses."""
+    """The largest batch, in tokens, for which ranks capture graphs. Unset: the release chooses."""
     performance_mode: Literal["balanced", "interactivity"] = "balanced"
-    """Which sizes the release captures, if none are given."""
+    """The profile by which the release chooses sizes, if none are given."""
     enforce_eager: Flag = False
-    """Whether no graph is captured or replayed."""
+    """Whether ranks capture and replay no graph."""
     capture_graphs: Flag = Field(
         default=False,
-        description="Whether graphs are captured before the first step and replayed, or only chosen. Without a graph "
-        "to choose (enforce_eager, cudagraph_mode NONE) none is captured. Not one of vLLM's names: it always captures.",
+        description="Whether ranks capture graphs before the first step and replay them, or only choose among them. "
+        "Without graphs (enforce_eager, cudagraph_mode NONE) ranks capture none. The field is dpsim's: vLLM always "
+        "captures.",
     )
     enable_sp: Flag = False
-    """Sequence parallelism: a batch is cut into equal parts for the tensor-parallel ranks."""
+    """Sequence parallelism: whether tensor-parallel ranks cut a batch into equal parts."""
     enable_lora: Flag = False
     """Whether requests may name an adapter (LoRA)."""
     cudagraph_specialize_lora: Flag = True
-    """Whether batches with and without adapters have separate graphs."""
+    """Whether ranks capture separate graphs for batches with and without adapters."""

@@ -1,15 +1,15 @@
-"""All settings of an engine, flat, as on vLLM's command line and in a scenario's section `config`.
+"""All settings of an engine in one flat model, as on vLLM's command line and in a scenario's section `config`.
 
     >>> config = EngineConfig(enable_dbo=True, async_scheduling=True)
     >>> config.num_ubatches, config.syncs_on_host, config.uniform_decode_query_len
     (2, True, 1)
 
-The sizes are not among them: they are the topology's. Both together make a `ParallelConfig`:
+The sizes are part of the topology, not of these settings. Both together make a `ParallelConfig`:
 
     >>> config.parallel_config(Topology(data_parallel_size=2)).world_size_across_dp
     2
 
-A node with another flag has a `PartialConfig` over the settings of all:
+A node with another flag has a `PartialConfig`, which replaces some of the common settings:
 
     >>> PartialConfig(enable_dbo=False).over(config).enable_dbo
     False
@@ -40,31 +40,35 @@ from dpsim.vllm.config.topology import Topology
 
 
 def _or_registered(name: Any, otherwise: ValidatorFunctionWrapHandler) -> Any:
-    """Rules that a release of another package has registered are accepted, too."""
+    """Also accepts the name of rules that a release of another package has registered."""
     return name if isinstance(name, str) and name in FORMS else otherwise(name)
 
 
 class EngineConfig(ParallelSettings, SchedulerConfig, CacheConfig, CompilationConfig, Settings033):
-    """All of it, flat."""
+    """All settings of an engine."""
 
     parallel_rules: Annotated[Literal["source-003", "0.33", "exact-nodes"], WrapValidator(_or_registered)] = Field(
         default="source-003",
-        description="The release whose rules about parallelism hold. Not one of vLLM's names: a release has its own.",
+        description="The release whose rules about parallelism apply. The field is dpsim's, not vLLM's.",
     )
 
     @property
     def syncs_on_host(self) -> bool:
-        """Whether ranks agree over gloo (host) or NCCL (device): unset means "as async scheduling" (chapter 1.4)."""
+        """Whether ranks agree over gloo on the host, or over NCCL on the device (specification 1.4).
+
+        An unset `disable_nccl_for_dp_synchronization` means gloo with asynchronous scheduling, and NCCL without it.
+        """
         unset = self.disable_nccl_for_dp_synchronization is None
         return self.async_scheduling if unset else bool(self.disable_nccl_for_dp_synchronization)
 
     def parallel_config(
         self, topology: Topology, around: Surroundings | None = None, data_parallel_rank: int | None = None
     ) -> ParallelConfig:
-        """The parallel configuration of an engine. The data-parallel rank of its start replaces the configured one. If
-        `disable_nccl_for_dp_synchronization` is unset, async scheduling decides it (chapter 8.1).
+        """Returns the parallel configuration of an engine.
 
-        Raises pydantic's ValidationError, which names fields, values and rules.
+        `data_parallel_rank` is the engine's rank at start, which replaces the configured one. `around` describes
+        machine and environment. If `disable_nccl_for_dp_synchronization` is unset, `async_scheduling` decides it
+        (specification 8.1). Raises pydantic's ValidationError, which names fields, values and rules.
         """
         values: dict[str, Any] = {"disable_nccl_for_dp_synchronization": self.syncs_on_host}
         if data_parallel_rank is not None:
@@ -74,16 +78,16 @@ class EngineConfig(ParallelSettings, SchedulerConfig, CacheConfig, CompilationCo
 
 
 class PartialConfig(EngineConfig):
-    """Settings of which only the given ones count, also those that are given at their default."""
+    """Settings of single ranks. Only the given fields apply, even if a field is given with its default value."""
 
     def over(self, config: EngineConfig) -> EngineConfig:
-        """`config` with the given settings instead. Raises ValidationError if they do not fit."""
+        """Returns `config` with the given settings instead. Raises ValidationError if the result is not valid."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
         return EngineConfig.model_validate({**config.model_dump(), **given})
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        """Skip the check whether settings fit together: `over` makes it with all of them."""
+        """Skips the check whether the settings fit together, because `over` makes this check with all settings."""
         return self
 
     @model_serializer(mode="plain")
@@ -93,7 +97,10 @@ class PartialConfig(EngineConfig):
 
 
 def broken_rules(config: EngineConfig, topology: Topology) -> list[Broken]:
-    """The rules of the chosen release that a configuration breaks as rank 0, on a machine with all that it needs."""
+    """Returns the rules of the chosen release that a configuration breaks.
+
+    The check assumes rank 0, on a machine with all devices and packages that the configuration needs.
+    """
     try:
         config.parallel_config(topology, Surroundings.of_rank())
     except ValidationError as error:

@@ -1,15 +1,15 @@
-"""The forms of the parallel configuration, by name, and how sizes and settings become one.
+"""The parallel configuration of each release, by name, and its construction from sizes and settings.
 
-    source-003   release 0.14.0: what it accepts is accepted, its two defects in counting nodes included
-    0.33         release 0.33: more rules and fields, and nodes that have to divide exactly
-    exact-nodes  source 003 that refuses the nodes which it would miscount: its healthy twin
+    source-003   release 0.14.0, with its two defects in counting nodes
+    0.33         release 0.33: more rules and fields, and nodes that must divide exactly
+    exact-nodes  source-003 without the defects: it refuses the nodes that source-003 counts wrongly
 
     >>> from dpsim.vllm.config.topology import Topology
     >>> made = parallel_config(FORMS["0.33"], Topology(data_parallel_size=2), ParallelSettings(), Surroundings())
     >>> made.release, made.world_size_across_dp
     ('0.33.0', 2)
 
-Source: specification chapter 8.
+Source: specification chapter 8 (the configuration).
 """
 
 from __future__ import annotations
@@ -30,25 +30,27 @@ FORMS: dict[str, type[ParallelConfig]] = {
     "0.33": ParallelConfig033,
     "exact-nodes": ExactNodes,
 }
-"""By name; the first is the default. Records of releases (`dpsim.vllm.releases`) refer to the classes."""
+"""The classes by name; the first one is the default. Release records (`dpsim.vllm.releases`) refer to the classes."""
 
 
 def add_rules(name: str, form: type[ParallelConfig]) -> None:
-    """Make a form known by name, unless it has one already: `config.parallel_rules` then accepts it."""
+    """Registers a class by name, unless it has a name already; `config.parallel_rules` then accepts this name."""
     if form not in FORMS.values():
         FORMS[name] = form
 
 
 def rules_of(form: type[ParallelConfig]) -> str:
-    """The name of a form."""
+    """Returns the name of a class."""
     return next(name for name, one in FORMS.items() if one is form)
 
 
 def parallel_config(
     form: type[ParallelConfig], sizes: ParallelSizes, settings: ParallelSettings, around: Surroundings
 ) -> ParallelConfig:
-    """The configuration that sizes and settings make in a form. Raises ValidationError: settings that the form does not
-    know and that are not their defaults are refused, as by a command line.
+    """Returns the parallel configuration of class `form` with these sizes and settings.
+
+    Raises ValidationError if they break a rule. A setting that the class does not have breaks a rule, too, unless it
+    has its default value. Such a setting corresponds to an unknown flag on vLLM's command line.
     """
     fields: dict[str, Any] = {}
     known, later = form.model_fields, Settings033.model_fields
@@ -61,7 +63,7 @@ def parallel_config(
 
 
 def broken_in(error: ValidationError) -> list[Broken]:
-    """The broken rules that an error tells of; a field that the form does not know is one, too."""
+    """Returns the broken rules that an error contains. A field that the class does not have counts as a broken rule."""
     return [found for detail in error.errors() for found in _broken(detail)]
 
 

@@ -1,7 +1,7 @@
-"""What all engines of a group have to have alike, as one number that they compare at start-up.
+"""The hash of the parallel configuration, which engines compare at start-up because they must have equal settings.
 
-The hash is SHA-256 over the sorted JSON of all fields but those that may differ between engines. The fields themselves
-can be had as well, so that two engines can say where they differ:
+The hash is SHA-256 over the sorted JSON of all fields except those that may differ between engines. This module also
+returns the hashed fields, so that two engines can report the fields in which they differ:
 
     >>> one, other = ParallelConfig(enable_dbo=True), ParallelConfig(enable_dbo=True, ubatch_size=3)
     >>> compute_hash(one) == compute_hash(other), differing(one, other)
@@ -9,8 +9,8 @@ can be had as well, so that two engines can say where they differ:
     >>> compute_hash(one) == compute_hash(ParallelConfig(enable_dbo=True, node_rank=1))  # may differ
     True
 
-It covers the parallel configuration only: graph modes and sizes, the scheduler's limits, the model and the environment
-are not in it. Source: specification chapter 8.4.
+The hash includes only the parallel configuration. It does not include graph modes and sizes, the limits of the
+scheduler, the model, or the environment. Source: specification chapter 8.4 (hash).
 """
 
 from __future__ import annotations
@@ -23,19 +23,22 @@ from dpsim.vllm.config.parallel import ParallelConfig
 
 
 def hashed_fields(config: ParallelConfig) -> dict[str, Any]:
-    """The fields that the hash covers, as JSON values; those of nested configurations under dotted names."""
+    """Returns the fields of the hash as JSON values; a nested field has a dotted name."""
     data = config.model_dump(mode="json", exclude=set(config.not_hashed))
     return dict(sorted(_flat(data)))
 
 
 def compute_hash(config: ParallelConfig) -> str:
-    """64 hexadecimal digits: the same in every process and on every machine (I-CF-10)."""
+    """Returns the hash as 64 hexadecimal digits, equal in every process and on every machine (invariant I-CF-10)."""
     text = json.dumps(hashed_fields(config), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return sha256(text.encode()).hexdigest()
 
 
 def differing(one: ParallelConfig, other: ParallelConfig) -> tuple[str, ...]:
-    """The names of hashed fields that differ, or that one of the two has not; none exactly if the hashes are equal."""
+    """Returns the names of hashed fields that differ, or that only one of the two configurations has.
+
+    The result is empty exactly if the hashes are equal.
+    """
     first, second = hashed_fields(one), hashed_fields(other)
     missing = object()
     names = sorted(first.keys() | second.keys())

@@ -1,12 +1,14 @@
-"""How much memory all ranks give to their KV caches when ranks are added: what the smallest has.
+"""The agreement on KV cache memory when an elastic engine adds ranks: all ranks use the smallest size of any rank.
 
-A new rank knows nothing yet and sends -1, which has to lose against every size:
+A rank that joins a running engine has not measured its memory, and sends -1. The other ranks must ignore this number,
+although it is smaller than every size:
 
     >>> reduced([offer(size) for size in (-1, 1001, 1002)])
     1001
 
-The collective is one all-reduce MIN of int64[1]; this module has its offers and its result, without the call.
-Source: specification chapter 8.5.
+The collective is one all-reduce MIN of int64[1]. This module computes its inputs and its result, without the call.
+
+Source: specification chapter 8.5 (cache memory).
 """
 
 from __future__ import annotations
@@ -18,15 +20,18 @@ LARGEST = (1 << 63) - 1
 
 
 def offer(size: int) -> int:
-    """What a rank puts into the all-reduce: its bytes, or the largest int64 for a rank that takes any size."""
+    """Returns a rank's input to the all-reduce: its bytes, or the largest int64 for a rank that accepts any size."""
     return LARGEST if size == UNKNOWN else size
 
 
 def reduced(offers: Sequence[int]) -> int:
-    """What the all-reduce returns on every rank."""
+    """Returns the result of the all-reduce, in bytes."""
     return min(offers)
 
 
 def sync_kv_cache_memory_size(sizes: Sequence[int]) -> int:
-    """The bytes that all ranks agree on, from those of each; the largest int64 if no rank knows any (I-CF-5)."""
+    """Returns the bytes on which all ranks agree, from the size of each rank (invariant I-CF-5).
+
+    The result is the largest int64 if no rank has measured a size.
+    """
     return reduced([offer(size) for size in sizes])

@@ -1,9 +1,9 @@
-"""Modes of CUDA graphs: the mode of a batch, and the configured mode.
+"""Modes of CUDA graphs: the mode in which a batch runs, and the configured mode.
 
     >>> CUDAGraphMode.FULL_AND_PIECEWISE.decode_mode, CUDAGraphMode.FULL_AND_PIECEWISE.mixed_mode
     (<RuntimeMode.FULL: 2>, <RuntimeMode.PIECEWISE: 1>)
 
-Sources: specification chapters 0 and 5.1.
+Sources: specification chapters 0 (conventions) and 5.1 (modes).
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ from enum import IntEnum, StrEnum
 
 
 class RuntimeMode(IntEnum):
-    """How a batch is run; on the wire as this integer (chapter 0)."""
+    """The mode in which a batch runs. Ranks send this integer to each other (specification chapter 0).
+
+    NONE: eagerly. PIECEWISE: one graph for each piece of the model between attention ops. FULL: one graph for the whole
+    forward.
+    """
 
     NONE = 0
     PIECEWISE = 1
@@ -20,7 +24,7 @@ class RuntimeMode(IntEnum):
 
 
 class CUDAGraphMode(StrEnum):
-    """The configured mode; the last two exist only here, never at run time (chapter 5.1)."""
+    """The configured mode. The last two are combinations, and no batch runs in them (specification 5.1)."""
 
     NONE = "NONE"
     PIECEWISE = "PIECEWISE"
@@ -40,11 +44,11 @@ class CUDAGraphMode(StrEnum):
 
     @property
     def separate_routine(self) -> bool:
-        """Whether decode batches have separate graphs."""
+        """Whether uniform decode batches have separate graphs."""
         return self in (CUDAGraphMode.FULL_DECODE_ONLY, CUDAGraphMode.FULL_AND_PIECEWISE)
 
     def has_mode(self, mode: RuntimeMode) -> bool:
-        """Whether some batch may run in `mode`."""
+        """Returns whether a batch may run in `mode`."""
         return mode in _MODES[self]
 
 

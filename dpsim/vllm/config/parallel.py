@@ -1,18 +1,19 @@
-"""The parallel configuration of source 003 (release 0.14.0): completed, held to its rules, with its derived values.
+"""The parallel configuration of source page 003 (release 0.14.0): it completes its fields and checks its rules.
 
-A configuration that exists was completed from its surroundings and broke no rule:
+A `ParallelConfig` that exists is complete and breaks no rule:
 
     >>> config = ParallelConfig(data_parallel_size=4, tensor_parallel_size=2)
     >>> config.world_size, config.world_size_across_dp, config.distributed_executor_backend
     (2, 8, 'mp')
 
-`ParallelConfig.model_validate(fields, context=Surroundings(...))` says what surrounds it. Completing is vLLM's
-post-init: it is not idempotent, since with D > 1 each run takes one more port (I-CF-9).
+`ParallelConfig.model_validate(fields, context=Surroundings(...))` passes the machine and the environment. The
+constructor completes fields that the user left to the engine, as vLLM's post-init does. Post-init is not idempotent:
+with several data-parallel ranks, each call takes another port from the list (invariant I-CF-9).
 
-Source 003 counts nodes with two defects, which this class keeps. It rounds down if a node holds several replicas. It
-divides by zero on a node without engines. `ExactNodes` is its healthy twin, which refuses such nodes at construction.
+Source 003 has two defects in counting nodes, and this class keeps them. It rounds down if a node has several replicas,
+and it divides by zero on a node without engines. Its healthy twin `ExactNodes` refuses such nodes.
 
-Sources: specification chapters 8.0 to 8.4.
+Sources: specification chapters 8.0 to 8.4 (fields, derived values, validation, ports, hash).
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from dpsim.vllm.config.surroundings import Surroundings
 from dpsim.vllm.config.values import ParallelValues
 
 RULE = "parallel_rule"
-"""The pydantic error type of broken rules; its context holds `broken`."""
+"""The pydantic error type of broken rules. The context of such an error contains `broken`, the list of them."""
 
 
 class ParallelConfig(ParallelValues):
-    """Source 003, release 0.14.0."""
+    """The parallel configuration of source page 003, release 0.14.0."""
 
     release: ClassVar[str] = "0.14.0"
     rules: ClassVar[tuple[Rule, ...]] = SOURCE_003
@@ -52,7 +53,7 @@ class ParallelConfig(ParallelValues):
             *("worker_cls", "sd_worker_cls", "worker_extension_cls", "api_process_count", "api_process_rank"),
         }
     )
-    """Fields that may differ between the engines of a group (chapter 8.4)."""
+    """Fields that may differ between the engines of a group (specification 8.4)."""
     told_by_front_end: ClassVar[tuple[str, ...]] = (
         "data_parallel_size",
         "data_parallel_master_ip",
@@ -67,7 +68,7 @@ class ParallelConfig(ParallelValues):
 
     @classmethod
     def _kept(cls, value: Any, info: ValidationInfo) -> Any:
-        """A field's value, held to the rule that is about it alone."""
+        """Returns a field's value. Raises a pydantic error if the value breaks the rule about this field alone."""
         rule = cls.of_one_field.get(str(info.field_name))
         found = None if rule is None else rule(value)
         if found is not None:
@@ -93,14 +94,15 @@ class ParallelConfig(ParallelValues):
 
     @classmethod
     def broken(cls, case: Case) -> list[Broken]:
-        """The rules that a configuration breaks, one finding each."""
+        """Returns the rules that a configuration breaks, one finding each."""
         return [found for rule in cls.rules if (found := rule(case)) is not None]
 
     # ---- completing
 
     def post_init(self, around: Surroundings) -> Self:
-        """A copy with everything filled in that was left to the engine; no rule is asked. Raises ValueError for an
-        environment variable that is no number.
+        """Returns a copy in which all fields that the user left to the engine have values. This method checks no rule.
+
+        Raises ValueError for an environment variable that should be a number and is not.
         """
         filled = self._with(**self._backends(around))
         filled = filled._with(world_size=filled._ranks())
@@ -111,14 +113,14 @@ class ParallelConfig(ParallelValues):
         return filled._with(disable_custom_all_reduce=filled._without_custom_all_reduce(around))
 
     def _ranks(self) -> int:
-        """All ranks that one launcher starts: an external one starts those of all replicas."""
+        """Returns the number of ranks that one launcher starts. An external launcher starts those of all replicas."""
         return self.workers * (self.data_parallel_size if self.external_launcher else 1)
 
     def _with(self, **values: Any) -> Self:
         return self.model_copy(update=values)
 
     def _backends(self, around: Surroundings) -> dict[str, Any]:
-        """The all-to-all backend, which the environment overrides, and how experts move."""
+        """Returns the all-to-all backend, which the environment overrides, and the settings of expert balancing."""
         eplb = self.eplb_config
         if eplb.use_async is None:
             eplb = eplb.model_copy(update={"use_async": self.eplb_is_async})
@@ -128,7 +130,10 @@ class ParallelConfig(ParallelValues):
         }
 
     def _data_parallel(self, around: Surroundings) -> dict[str, Any]:
-        """Rank and ports where data parallelism is given; else all of it from the environment (offline SPMD)."""
+        """Returns the fields of data parallelism: from the configuration if it sets them, else from the environment.
+
+        The environment sets them for offline SPMD jobs.
+        """
         if not self.data_parallel_given:
             rank = around.number("VLLM_DP_RANK", 0)
             return {
@@ -145,12 +150,15 @@ class ParallelConfig(ParallelValues):
         return values | self._ports(around)
 
     def _ports(self, around: Surroundings) -> dict[str, Any]:
-        """The last port of the list becomes the master port (chapter 8.3)."""
+        """Returns the ports: the last one of the list becomes the master port (specification 8.3)."""
         *rest, master = self.data_parallel_master_port_list or around.open_ports
         return {"data_parallel_master_port_list": tuple(rest), "data_parallel_master_port": master}
 
     def default_executor(self, around: Surroundings) -> str | None:
-        """The first that applies (chapter 8.0); None where a node has fewer devices than workers."""
+        """Returns the first executor that applies (specification 8.0).
+
+        Returns None if a node has fewer devices than workers.
+        """
         if not self._needs_executor():
             return "uni"
         if around.platform == "tpu" and around.switched_on("VLLM_XLA_USE_SPMD"):
@@ -173,14 +181,18 @@ class ParallelConfig(ParallelValues):
         return self.disable_custom_all_reduce or self.nnodes > 1
 
     def engine_apart(self, around: Surroundings) -> bool:
-        """Whether the engine core has its own process (VLLM_ENABLE_V1_MULTIPROCESSING). An external launcher
-        switches that off, whatever the variable holds: each of its processes is a worker and has the engine in it.
+        """Returns whether the engine core runs in a separate process (VLLM_ENABLE_V1_MULTIPROCESSING).
+
+        With an external launcher it never does, whatever the variable contains: each launched process contains a worker
+        and its engine core.
         """
         return not self.external_launcher and around.number("VLLM_ENABLE_V1_MULTIPROCESSING", 1) == 1
 
     def after_handshake(self, front_end: ParallelConfig) -> Self:
-        """An engine's configuration with what its front end told it (chapter 9.2, step 4): the size, and where groups
-        meet. The hash that the engine sends back is that of this one.
+        """Returns an engine's configuration with the values that its front end sends (specification 9.2, step 4).
+
+        These are the data-parallel size and the addresses of the groups. The engine sends back the hash of this
+        configuration.
         """
         return self._with(**{name: getattr(front_end, name) for name in self.told_by_front_end})
 
@@ -188,30 +200,35 @@ class ParallelConfig(ParallelValues):
 
     @property
     def nnodes_within_dp(self) -> int:
-        """Nodes of one replica. Rounded down, to 0 where a node holds several replicas; raises ZeroDivisionError on a
-        node without engines.
+        """The number of nodes of one replica.
+
+        It is rounded down, to 0 if a node has several replicas. Raises ZeroDivisionError on a node without engines.
         """
         return 1 if self.nnodes == 1 else self.nnodes // (self.data_parallel_size // self.data_parallel_size_local)
 
     @property
     def node_rank_within_dp(self) -> int:
-        """Raises as `nnodes_within_dp`, and ZeroDivisionError where that is 0."""
+        """The number of this node among the nodes of its replica.
+
+        Raises ZeroDivisionError if `nnodes_within_dp` raises it or is 0.
+        """
         return self.node_rank % self.nnodes_within_dp
 
     @property
     def local_world_size(self) -> int:
-        """Workers of a replica on one node. Raises as `node_rank_within_dp`."""
+        """The number of workers of a replica on one node. Raises ZeroDivisionError as `node_rank_within_dp` does."""
         return self.world_size // self.nnodes_within_dp
 
     @property
     def use_sequence_parallel_moe(self) -> bool:
-        """Whether the tensor-parallel ranks of an expert layer take a part of the tokens each."""
+        """Whether each tensor-parallel rank of an expert layer computes only a part of the tokens."""
         sizes = self.tensor_parallel_size > 1 and self.data_parallel_size > 1
         return self.all2all_backend in self.sequence_parallel_backends and self.enable_expert_parallel and sizes
 
     def independent(self) -> Self:
-        """The configuration of one replica of a dense model, which knows no other: D is 1, and only
-        `data_parallel_index` says which replica it was.
+        """Returns the configuration of one replica of a dense model, which runs without the other replicas.
+
+        Its data-parallel size is 1. Only `data_parallel_index` still contains the replica's number.
         """
         nodes = {"nnodes": self.nnodes_within_dp, "node_rank": self.node_rank_within_dp}
         sizes = {"data_parallel_size": 1, "data_parallel_size_local": 1, "data_parallel_rank": 0}
@@ -219,7 +236,7 @@ class ParallelConfig(ParallelValues):
 
 
 def nodes_hold_whole_replicas(case: Case) -> Broken | None:
-    """The healthy twin of the divisions in `nnodes_within_dp` and `local_world_size`, both of which come out even."""
+    """The rule of the healthy twin: the divisions in `nnodes_within_dp` and `local_world_size` have no remainder."""
     nodes, local, size = case.config.nnodes, case.config.data_parallel_size_local, case.config.data_parallel_size
     if nodes == 1 or local > size:
         return None
@@ -232,6 +249,6 @@ def nodes_hold_whole_replicas(case: Case) -> Broken | None:
 
 
 class ExactNodes(ParallelConfig):
-    """Source 003 that refuses the nodes which it would miscount."""
+    """Source 003 with one more rule, which refuses the nodes that source 003 counts wrongly."""
 
     rules: ClassVar[tuple[Rule, ...]] = (*SOURCE_003, nodes_hold_whole_replicas)

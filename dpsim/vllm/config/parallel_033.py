@@ -1,10 +1,11 @@
-"""The parallel configuration of release 0.33: more fields and rules, and nodes that divide exactly.
+"""The parallel configuration of release 0.33: more fields and rules than source 003, and nodes that divide exactly.
 
     >>> config = ParallelConfig033(data_parallel_size=2, all2all_backend="pplx")
-    >>> config.all2all_backend  # in the place of one that was removed
+    >>> config.all2all_backend  # replaces a backend that 0.33 removed
     'allgather_reducescatter'
 
-What it has in common with source 003 is inherited. Sources: specification chapters 8.1 to 8.4.
+The class inherits everything else from the configuration of source page 003. Sources: specification chapters 8.1 to
+8.4.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dpsim.vllm.config.surroundings import Surroundings
 
 
 class ParallelConfig033(ParallelConfig, Settings033):
-    """Release 0.33."""
+    """The parallel configuration of release 0.33."""
 
     release: ClassVar[str] = "0.33.0"
     rules: ClassVar[tuple[Rule, ...]] = RELEASE_033
@@ -52,7 +53,7 @@ class ParallelConfig033(ParallelConfig, Settings033):
         return cls._kept(value, info)
 
     def _backends(self, around: Surroundings) -> dict[str, Any]:
-        """Removed backends fall back to the default one, and no variable overrides the field."""
+        """Replaces removed backends by the default one. No environment variable overrides the field."""
         eplb = super()._backends(around)["eplb_config"]
         if self.enable_eplb and eplb.communicator is None:
             without_nixl = "pynccl" if self.enable_elastic_ep else "torch_gloo"
@@ -64,7 +65,7 @@ class ParallelConfig033(ParallelConfig, Settings033):
         return {} if self.enable_elastic_ep else super()._ports(around)
 
     def _data_parallel(self, around: Surroundings) -> dict[str, Any]:
-        """Only an elastic engine has room to grow: the most of any other is its size, whatever was given."""
+        """Sets the largest size of an engine that is not elastic to its own size, whatever the user gave."""
         values = super()._data_parallel(around)
         size, most = values.get("data_parallel_size", self.data_parallel_size), self.elastic_ep_max_dp_size
         return values | {"elastic_ep_max_dp_size": most if self.enable_elastic_ep and most is not None else size}
@@ -78,8 +79,10 @@ class ParallelConfig033(ParallelConfig, Settings033):
 
     @property
     def nnodes_within_dp(self) -> int:
-        """Nodes of one replica, at least 1 with an external load balancer. Else raises ValueError where nodes do not
-        divide exactly; raises ZeroDivisionError on a node without engines.
+        """The number of nodes of one replica, at least 1 with an external load balancer.
+
+        Without such a balancer, raises ValueError if the nodes do not divide exactly. Raises ZeroDivisionError on a
+        node without engines.
         """
         if self.nnodes == 1:
             return 1

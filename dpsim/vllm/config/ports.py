@@ -1,8 +1,8 @@
-"""Ports for the groups that an engine and its workers make at start-up.
+"""The ports of the groups that an engine and its workers create at start-up.
 
-Five free ports are drawn once. The last becomes the master port, and the others are in a list, of which every process
-gets a copy. Each group takes the last port of its process's copy. So the members of a group meet only if all of them
-have taken equally many ports before:
+The engine draws five free ports once. The last becomes the master port, and the others form a list, of which every
+process receives a copy. Each new group takes the last port of the process's copy. So the members of a group find each
+other only if all of them have taken the same number of ports before:
 
     >>> engine = InitPorts([29601, 29602, 29603, 29604], 29605)
     >>> worker = engine.copy()
@@ -11,7 +11,7 @@ have taken equally many ports before:
     >>> InitPorts([], 29605).get_next_dp_init_port()
     29605
 
-Source: specification chapter 8.3.
+Source: specification chapter 8.3 (ports).
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from dpsim.vllm.config.values import ParallelValues
 
 @dataclass
 class InitPorts:
-    """The ports of one process: a list, and the master port, which it uses when the list is empty."""
+    """The ports of one process: a list, and the master port, which the process uses when the list is empty."""
 
     ports: list[int] = field(default_factory=list)
     master_port: int = 29500
 
     @classmethod
     def of(cls, config: ParallelValues) -> Self:
-        """A copy for a separate process."""
+        """Returns the ports of a configuration, as a copy for a separate process."""
         return cls(list(config.data_parallel_master_port_list), config.data_parallel_master_port)
 
     def copy(self) -> Self:
         return type(self)(list(self.ports), self.master_port)
 
     def get_next_dp_init_port(self) -> int:
-        """The port of the next group: the last of the list. When the list is empty, it is the master port, then one
-        more each time.
+        """Returns the port of the next group, and removes it: the last port of the list.
+
+        If the list is empty, returns the master port, and increases the master port by one.
         """
         if self.ports:
             return self.ports.pop()

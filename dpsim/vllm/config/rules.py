@@ -1,14 +1,15 @@
-"""The rules of source 003 for a parallel configuration, each a separate function.
+"""The rules of source page 003 for a parallel configuration, each a separate function.
 
-A rule looks at the given configuration, at the completed one, and at its surroundings. It returns the
-field to blame, its value and the expected one, or None:
+A rule reads the given configuration, the completed one, and the surroundings (machine and environment). It returns a
+`Broken` with the field to correct, its value and the expected value, or None if the rule holds:
 
     >>> rule = external_balancer_needs_data_parallelism
     >>> print(rule(Case.of(ParallelValues(data_parallel_external_lb=True))))
     data_parallel_external_lb: True; expected False, as data_parallel_size is 1
 
-Rules about one field alone that no release breaks are types (`dpsim.vllm.config.fields`). A release is a tuple of
-rules, `SOURCE_003` here and `RELEASE_033` in `dpsim.vllm.config.rules_033`. Source: specification chapter 8.2.
+If all releases share a rule about one field alone, the rule is the type of the field (`dpsim.vllm.config.fields`). A
+release is a tuple of rules: `SOURCE_003` here, and `RELEASE_033` in `dpsim.vllm.config.rules_033`. Source:
+specification chapter 8.2 (validation).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dpsim.vllm.config.values import ParallelValues
 
 
 class Broken(NamedTuple):
-    """A broken rule: the field (nested ones with a dot), its value, and the expected value."""
+    """A broken rule: the field (a nested one with a dot), its value, and the expected value."""
 
     field: str
     value: Any
@@ -37,7 +38,10 @@ class Broken(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A configuration as given and as completed, and its surroundings. In 0.33 both are `ParallelValues033`."""
+    """The input of a rule: a configuration as given, the same as completed, and its surroundings.
+
+    For rules of release 0.33 both configurations are `ParallelValues033`.
+    """
 
     given: Any
     config: Any
@@ -45,7 +49,7 @@ class Case(NamedTuple):
 
     @classmethod
     def of(cls, config: ParallelValues, around: Surroundings | None = None) -> Case:
-        """A case in which nothing had to be completed."""
+        """Returns a case whose given configuration is already complete."""
         return cls(config, config, around or Surroundings())
 
 
@@ -67,7 +71,7 @@ def known_all2all_backend(backend: str) -> Broken | None:
 
 
 def known_all2all_backend_around(case: Case) -> Broken | None:
-    """A variable overrides the field."""
+    """An environment variable that overrides the field names a known backend."""
     if "VLLM_ALL2ALL_BACKEND" not in case.around.environ:
         return None
     return known_all2all_backend(case.config.all2all_backend)
@@ -153,7 +157,7 @@ def offline_data_parallelism_of_experts(case: Case) -> Broken | None:
 
 
 def enough_devices(case: Case) -> Broken | None:
-    """A completed configuration without an executor asks for too many devices."""
+    """A completed configuration has an executor, unless it needs more devices than the node has."""
     if case.config.distributed_executor_backend is not None:
         return None
     ranks, devices = case.config.world_size, case.around.devices
@@ -184,7 +188,7 @@ def ray_is_installed(case: Case) -> Broken | None:
 
 
 def uneven_nodes(config: ParallelValues) -> Broken | None:
-    """Nodes that do not divide evenly among the groups of replicas that share a node."""
+    """Returns a finding if the nodes do not divide evenly among the groups of replicas that share a node."""
     groups = config.data_parallel_size // config.data_parallel_size_local
     if config.nnodes % groups == 0:
         return None
@@ -216,6 +220,7 @@ OF_ONE_FIELD: dict[str, OfOneField] = {
     "all2all_backend": known_all2all_backend,
     "eplb_config": logging_needs_an_interval,
 }
-"""Rules that the engine checks with the types of all fields, before any other rule: it names this field and a wrong
-word together.
+"""Rules about one field that the engine checks together with the types of all fields, before any other rule.
+
+So one error names this field and a wrong word in another field together.
 """

@@ -1,11 +1,13 @@
-"""The rules of release 0.33: those of source 003, some of them changed, and those of the new fields.
+"""The rules of release 0.33 for a parallel configuration: those of source 003, partly changed, and new ones.
 
     >>> from dpsim.vllm.config.values import ParallelValues033
     >>> few = ParallelValues033(enable_dbo=True, dbo_decode_token_threshold=1)
     >>> print(thresholds_fill_all_microbatches(Case.of(few)))
     dbo_decode_token_threshold: 1; expected at least 2, the number of microbatches
 
-Source: specification chapter 8.2.
+Each rule is a function. It returns a `Broken` if a configuration breaks the rule, else None (see
+`dpsim.vllm.config.rules`). Source: specification chapter
+8.2 (validation).
 """
 
 from __future__ import annotations
@@ -52,7 +54,11 @@ def eplb_needs_ranks(case: Case) -> Broken | None:
 
 
 def async_eplb_has_no_nccl(case: Case) -> Broken | None:
-    """The given configuration counts: pynccl is the default for elastic EP alone, which has separate rules."""
+    """The given configuration does not combine asynchronous expert balancing with NCCL.
+
+    This rule reads the given value, not the completed one: the default of elastic EP is pynccl, and separate rules
+    limit that case.
+    """
     communicator = case.given.eplb_config.communicator
     if not case.config.eplb_config.use_async or communicator not in ("torch_nccl", "pynccl"):
         return None
@@ -165,12 +171,13 @@ OF_ONE_FIELD: dict[str, OfOneField] = {
     "eplb_config": eplb_counts_are_positive,
     "numa_bind_nodes": numa_nodes_are_numbers,
 }
-"""Rules that the release checks with the types of all fields, before any other rule. So it names a negative rank and
-a wrong word together.
+"""Rules about one field that the release checks together with the types of all fields, before any other rule.
+
+So one error names a negative rank and a wrong word in another field together.
 """
 
 ELSEWHERE = (rules.known_all2all_backend_around,)
-"""Rules of source 003 that 0.33 does not have: no variable overrides the field."""
+"""Rules of source 003 that release 0.33 does not have: no environment variable overrides the field."""
 
 RELEASE_033: tuple[Rule, ...] = (
     *(CHANGED.get(rule, rule) for rule in rules.SOURCE_003 if rule not in ELSEWHERE),

@@ -1,4 +1,4 @@
-"""Limits of a rank's scheduler for one step, and whether it runs ahead of the device.
+"""The limits of a rank's scheduler for one step, and whether the scheduler runs ahead of the device.
 
     >>> SchedulerConfig(num_speculative_tokens=2).uniform_decode_query_len
     3
@@ -16,29 +16,29 @@ from dpsim.vllm.config.base import Flag, StrictModel, Tokens
 
 
 class SchedulerConfig(StrictModel):
-    """Limits of a rank's scheduler for one step."""
+    """The limits of a rank's scheduler for one step."""
 
     async_scheduling: Flag = False
-    """Whether the scheduler plans a step before the tokens of the last step are known."""
+    """Whether the scheduler plans a step before it has the tokens of the previous step."""
     max_num_seqs: Tokens = 128
-    """Requests that a rank may run in one step."""
+    """The largest number of requests that a rank runs in one step."""
     max_num_batched_tokens: Tokens = 8192
-    """Tokens that a rank may run in one step."""
+    """The largest number of tokens that a rank runs in one step."""
     num_speculative_tokens: Annotated[int, Field(ge=0, le=64, strict=True)] = 0
-    """Draft tokens that a decoding request brings into a step; 0 is none."""
+    """The number of draft tokens of a decoding request in a step; 0: no drafts."""
     speculative_method: Literal["ngram", "mtp"] = "ngram"
-    """The proposer of tokens: ngram, the host, or mtp, layers of a model with separate experts."""
+    """The source of draft tokens: ngram (the host) or mtp (additional model layers with separate experts)."""
     speculative_max_model_len: Tokens | None = None
-    """The longest sequence that those layers take; unset, any."""
+    """The longest sequence for which those layers propose drafts. Unset: no limit."""
 
     @property
     def uniform_decode_query_len(self) -> int:
-        """q: tokens that a decoding request brings into a step."""
+        """q, the number of tokens of a decoding request in a step: one, and its draft tokens."""
         return 1 + self.num_speculative_tokens
 
     @property
     def has_drafter(self) -> bool:
-        """Whether a model proposes tokens, whose layers all ranks have to run."""
+        """Whether a model proposes draft tokens, so that all ranks have to run its layers."""
         return self.num_speculative_tokens > 0 and self.speculative_method != "ngram"
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
-"""The surroundings of a configuration: the platform, its devices, the environment, free ports.
+"""The surroundings of a configuration: the platform, its devices, environment variables and free ports.
 
-vLLM asks its process and its machine for these. Here the caller passes them, so the same fields in the same
+vLLM queries its process and its machine for these values. Here the caller passes them. So the same fields in the same
 surroundings give the same configuration everywhere. Only the outermost command passes `os.environ`.
 
     >>> Surroundings(environ={"VLLM_DP_SIZE": "4"}).number("VLLM_DP_SIZE", 1)
@@ -19,10 +19,12 @@ Platform: TypeAlias = Literal["cuda", "rocm", "xpu", "tpu", "cpu"]
 
 @dataclass(frozen=True)
 class Surroundings:
-    """`devices`: those of a node; None: any number. `ray`: whether Ray can be imported.
-    `ray_placement_group`: whether the process runs in a placement group of Ray. `nixl`: whether NIXL can be imported.
-    `open_ports`: the five free ports that the process would draw. They lie below those that Linux gives to a program
-    that asks for any, as the comparison of two runs has names for given ports.
+    """The machine and the environment on which a configuration depends.
+
+    `devices`: the number of devices of a node; None means any number. `ray`: whether the process can import Ray.
+    `ray_placement_group`: whether the process runs in a placement group of Ray. `nixl`: whether the process can import
+    NIXL. `open_ports`: the five free ports that the process would draw. They are below the range from which Linux
+    assigns ports to programs. A comparison of two runs needs fixed ports, because it names them.
     """
 
     platform: Platform = "cuda"
@@ -35,8 +37,10 @@ class Surroundings:
 
     @classmethod
     def of_rank(cls, rank: int = 0) -> Self:
-        """The surroundings that a scenario assumes. They have the devices and packages that its configuration needs
-        (Ray, NIXL), and a launcher that gives each process the number of its rank.
+        """Returns the surroundings that a scenario assumes for a rank.
+
+        The machine has all devices and packages that the configuration needs (Ray, NIXL). A launcher gives each process
+        its rank in RANK.
         """
         return cls(ray=True, nixl=True, environ={"RANK": str(rank)})
 
@@ -45,7 +49,7 @@ class Surroundings:
         return self.platform in ("cuda", "rocm")
 
     def number(self, variable: str, default: int) -> int:
-        """The value of an environment variable. Raises ValueError for text that is no whole number."""
+        """Returns the value of an environment variable as an integer. Raises ValueError for other text."""
         text = self.environ.get(variable)
         if text is None:
             return default
@@ -55,5 +59,5 @@ class Surroundings:
             raise ValueError(f"the environment variable {variable} is {text!r}; expected a whole number") from None
 
     def switched_on(self, variable: str) -> bool:
-        """Whether an environment variable is a number other than 0."""
+        """Returns whether an environment variable is a number other than 0."""
         return self.number(variable, 0) != 0

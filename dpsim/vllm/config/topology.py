@@ -1,8 +1,9 @@
-"""How many ranks, and which rank is what: sizes, positions and groups.
+"""The topology: the number of ranks, and the position and the groups of each rank.
 
-The layout of the world is (DP, PP, PCP, TP), TP fastest. A group joins the ranks that differ in some axes and agree in
-the others. Decode context parallelism has no separate axis. Its groups are consecutive ranks of one stage, so parts
-of the TP axis, or of the PCP and TP axes together.
+The axes are data parallelism (DP), pipeline stages (PP), prefill context parallelism (PCP) and tensor parallelism (TP).
+Global ranks count through (DP, PP, PCP, TP), and the TP index varies fastest. A group contains the ranks that differ in
+some axes and agree in the others. Decode context parallelism has no separate axis: its groups are consecutive ranks of
+one stage.
 
     >>> sizes = Topology(data_parallel_size=2, prefill_context_parallel_size=2, tensor_parallel_size=2)
     >>> sizes.position(5)
@@ -10,7 +11,7 @@ of the TP axis, or of the PCP and TP axes together.
     >>> sizes.groups("tp"), sizes.groups("pcp")
     ([(0, 1), (2, 3), (4, 5), (6, 7)], [(0, 2), (1, 3), (4, 6), (5, 7)])
 
-A topology that exists has groups that partition it. Source: specification chapter 9.2.
+The groups of a valid topology partition its ranks. Source: specification chapter 9.2 (order of the start).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Axis: TypeAlias = Literal["dp", "pp", "pcp", "tp"]
 
 
 class Position(NamedTuple):
-    """The place of a rank: an index on each axis."""
+    """The position of a rank: its index on each axis."""
 
     dp: int
     pp: int
@@ -35,22 +36,25 @@ class Position(NamedTuple):
 
 
 class ParallelSizes(StrictModel):
-    """The five sizes, in vLLM's names. Decode context parallelism uses ranks that are there already."""
+    """The five sizes, with vLLM's names. Decode context parallelism adds no ranks."""
 
     data_parallel_size: Size = 1
-    """Engines: each runs other requests, and they agree on each step."""
+    """The number of engines. Each runs other requests, and all agree on each step."""
     pipeline_parallel_size: Size = 1
-    """Stages of an engine, each with some of the layers."""
+    """The number of stages of an engine, each with some of the layers."""
     tensor_parallel_size: Size = 1
-    """Ranks that share the layers of a stage."""
+    """The number of ranks that share the layers of a stage."""
     prefill_context_parallel_size: Size = 1
-    """Ranks that share the tokens of a prefill."""
+    """The number of ranks that share the tokens of a prefill."""
     decode_context_parallel_size: Size = 1
-    """Tensor-parallel ranks that share the KV cache of a request; it adds no ranks."""
+    """The number of tensor-parallel ranks that share the KV cache of a request; it adds no ranks."""
 
 
 class Topology(ParallelSizes):
-    """How many ranks, and which rank is what. Layout: reshape(world) to (DP, PP, PCP, TP), TP fastest (chapter 9.2)."""
+    """The number of ranks, and the position and the groups of each rank.
+
+    Global ranks count through (DP, PP, PCP, TP), and the TP index varies fastest (specification 9.2).
+    """
 
     @model_validator(mode="after")
     def _limit(self) -> Self:
@@ -66,34 +70,35 @@ class Topology(ParallelSizes):
 
     @property
     def world_size(self) -> int:
-        """All ranks, those of all replicas."""
+        """The number of all ranks, of all replicas."""
         return self.data_parallel_size * self.replica_size
 
     @property
     def replica_size(self) -> int:
-        """Ranks of one data-parallel replica."""
+        """The number of ranks of one data-parallel replica."""
         return self.pipeline_parallel_size * self.prefill_context_parallel_size * self.tensor_parallel_size
 
     def position(self, rank: int) -> Position:
-        """The position of a global rank."""
+        """Returns the position of a global rank."""
         rest, tp = divmod(rank, self.tensor_parallel_size)
         rest, pcp = divmod(rest, self.prefill_context_parallel_size)
         dp, pp = divmod(rest, self.pipeline_parallel_size)
         return Position(dp, pp, pcp, tp)
 
     def coordinates(self, rank: int) -> tuple[int, int, int]:
-        """(DP, PP, TP) of a global rank, for whom the other axis does not matter."""
+        """Returns (DP, PP, TP) of a global rank, for a caller that does not need the PCP index."""
         dp, pp, _, tp = self.position(rank)
         return dp, pp, tp
 
     def rank(self, dp: int, pp: int = 0, tp: int = 0, pcp: int = 0) -> int:
-        """The global rank at a position."""
+        """Returns the global rank at a position."""
         stage = dp * self.pipeline_parallel_size + pp
         return (stage * self.prefill_context_parallel_size + pcp) * self.tensor_parallel_size + tp
 
     def groups(self, *joined: Axis) -> list[tuple[int, ...]]:
-        """The groups of ranks that differ in the `joined` axes only, in order of their lowest rank. Members in the
-        order of their positions, the last of the `joined` axes fastest.
+        """Returns the groups of ranks that differ only in the `joined` axes, sorted by their lowest rank.
+
+        Members are sorted by their positions; the last of the `joined` axes varies fastest.
         """
         sizes: dict[Axis, int] = {
             "dp": self.data_parallel_size,
@@ -111,14 +116,14 @@ class Topology(ParallelSizes):
         ]
 
     def dp_groups(self) -> list[tuple[int, ...]]:
-        """The worker DP groups: one for each (PP, PCP, TP) position, members in order of their DP position."""
+        """Returns the worker DP groups: one for each (PP, PCP, TP) position, members sorted by DP position."""
         return self.groups("dp")
 
     def expert_groups(self) -> list[tuple[int, ...]]:
-        """The expert groups: all ranks of one pipeline stage, in order."""
+        """Returns the expert groups: all ranks of one pipeline stage, sorted."""
         return self.groups("dp", "pcp", "tp")
 
     def decode_context_groups(self) -> list[tuple[int, ...]]:
-        """The groups that share the KV cache of a decode: the ranks of each stage, cut into equal parts."""
+        """Returns the groups that share the KV cache of a decode: the ranks of each stage, cut into equal parts."""
         size = self.decode_context_parallel_size
         return [tuple(range(start, start + size)) for start in range(0, self.world_size, size)]

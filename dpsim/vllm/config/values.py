@@ -1,9 +1,9 @@
-"""A whole parallel configuration as values: the fields, and the values that all releases compute from them alike.
+"""All values of a parallel configuration: its fields, and the values that every release computes from them.
 
-`ParallelValues` has no rules and no release. Rules are in `dpsim.vllm.config.rules`, and a release's
-`ParallelConfig` keeps its rules.
+`ParallelValues` contains no rules and belongs to no release. `dpsim.vllm.config.rules` contains rules, and the
+`ParallelConfig` of a release checks them.
 
-Source: specification chapter 8.1.
+Source: specification chapter 8.1 (derived values).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dpsim.vllm.config.topology import ParallelSizes
 
 
 class ParallelValues(ParallelSizes, ParallelSettings):
-    """Sizes and settings, and the values that the construction of a configuration fills in."""
+    """Sizes, settings, and the values that the constructor of a configuration computes."""
 
     world_size: Number = 0
-    """P·T·C, times D with the external launcher. Never given, always filled in."""
+    """The number of workers P·T·C, times D with the external launcher. The user never gives it."""
     data_parallel_index: Number = 0
-    """The data-parallel rank at the start of this engine. An independent replica keeps it."""
+    """The data-parallel rank at the start of this engine. A replica that becomes independent keeps it."""
 
     @property
     def workers(self) -> int:
-        """P·T·C: the ranks of one replica."""
+        """The number of ranks of one replica: P·T·C."""
         return self.pipeline_parallel_size * self.tensor_parallel_size * self.prefill_context_parallel_size
 
     @property
@@ -32,7 +32,7 @@ class ParallelValues(ParallelSizes, ParallelSettings):
 
     @property
     def data_parallel_given(self) -> bool:
-        """Whether the fields have data parallelism, so that the environment does not matter."""
+        """Whether the fields set data parallelism, so that the environment does not matter."""
         return self.data_parallel_size > 1 or self.data_parallel_size_local == 0
 
     @property
@@ -45,4 +45,4 @@ class ParallelValues(ParallelSizes, ParallelSettings):
 
 
 class ParallelValues033(ParallelValues, Settings033):
-    """The same with the fields of release 0.33."""
+    """Sizes, settings and computed values, with the fields of release 0.33."""

@@ -1,14 +1,14 @@
-"""Experts that move while steps run, in a host thread and on a separate stream.
+"""Expert load balancing while steps run: a host thread moves the experts on its own CUDA stream.
 
-    main thread   step 2: new placement, start | step 3: all there? no | step 4: all there? yes, take over
+    main thread   step 2: new placement, start | step 3: all moved? no | step 4: all moved? yes, swap
     thread eplb                  send and receive, wait for the stream, set a flag
 
-All ranks have to use the new experts from the same step on, and no rank knows how far another rank's thread is. So
-while experts move, the ranks ask each other in every step (`eplb_cpu`). All switch to the new experts in one step, or
-none does.
+All ranks have to swap to the new experts in the same step, but a rank does not know the progress of other threads. So
+in each step of a move, the ranks sum their flags in an all-reduce on the host group `eplb_cpu`. If all flags are set,
+every rank swaps in this step, otherwise no rank does.
 
-XX: the engine's thread lives as long as its rank and moves layer by layer; here there is one for each move.
-Sources: specification 10.1, row 17, and 9.2.
+Simplified: the engine starts one thread for each rank and moves layer by layer; this model starts one thread for each
+move. Sources: specification 10.1 (row 17 of the iteration) and 9.2 (start-up order).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpsim.vllm.data_parallel.timeline import Batch
 
 
 class AsyncBalance(ExpertBalance):
-    """The part of one rank. `moving`: the placement that is on its way, or None."""
+    """The balancing of one rank. `moving`: the placement to which the thread moves the experts; None without a move."""
 
     def __init__(self, forwards: Forwards) -> None:
         super().__init__(forwards)
@@ -45,14 +45,14 @@ class AsyncBalance(ExpertBalance):
             self.begin(await self.decide_placement())
 
     def begin(self, placement: Placement) -> None:
-        """Start a move. From here on only its thread touches the weights."""
+        """Start a move in a thread. Until the swap, only this thread touches the weights."""
         self.moving = placement
         self.begun = self.main.record()
         self.there.clear("eplb.begin")
         self.thread = self.rank.start("eplb", self.move)
 
     async def move(self, rank: Rank) -> None:
-        """Move the experts, in the thread."""
+        """The thread's program: exchange the experts, wait for the stream, set the flag."""
         assert self.moving is not None
         self.stream.wait(self.begun)
         self.incoming = self.exchange(self.moving, self.stream)
@@ -60,7 +60,7 @@ class AsyncBalance(ExpertBalance):
         self.there.set("eplb.there")
 
     async def all_there(self) -> bool:
-        """Whether all ranks have their new experts, by an all-reduce."""
+        """Returns whether the threads of all ranks have finished the move, by an all-reduce of their flags."""
         mine = np.array([await self.there.query("eplb.query")], np.int32)
         ready = int((await self.peers.all_reduce(mine, site="eplb.ready"))[0])
         if ready < self.peers.size:
@@ -68,7 +68,7 @@ class AsyncBalance(ExpertBalance):
         return ready == self.peers.size
 
     async def finish(self, placement: Placement) -> None:
-        """Use the new experts from the next step on."""
+        """Join the thread and swap the weights, so that the next step uses the new experts."""
         await self.thread.join("eplb.join")
         self.incoming.record_stream(self.main)
         self.take_over(placement, self.incoming)

@@ -1,19 +1,22 @@
-"""What the layers of a captured forward compute: kernels that read all their inputs from buffers.
+"""The kernels of a captured forward. They read from buffers all inputs that differ between steps.
 
-A captured kernel keeps the arguments of its capture. So buffers hold everything that differs from step to step: the
-values of the tokens, and the metadata of attention. The host fills them before the forward.
+A CUDA graph replays each kernel with the arguments of its capture. So the host writes the inputs of a step into
+persistent buffers before the forward: the values of the tokens, and the metadata of attention. The metadata of a
+request are three numbers:
 
-For each request the metadata has the place of its first token (`starts`) and the length of its sequence (`lengths`). It
-also has the request's row of the cache (`slots`, -1: none). Attention shows a stale number, as follows. The cache has
-the value of each token at its position, and the values of a request's tokens differ by one (`dpsim.vllm.model.rows`).
-So attention computes a token from the token *before* it in the cache, plus one. If all numbers are right, this is the
-value of the token again, and a layer leaves its input unchanged. If one is wrong, the value differs, and the witness
-reports it.
+* `starts`: the row of its first token in the batch;
+* `lengths`: the length of its sequence, with the tokens of this step;
+* `slots`: its row of the KV cache, or -1 if it has none.
+
+The stand-in for attention makes a stale number visible. It writes each token's value into the cache at the token's
+position. Then it reads the value one position *before*, adds one, and returns the sum. The values of a request's
+neighbouring tokens differ by one (`dpsim.vllm.model.rows`), so with correct metadata a layer returns its input. With a
+wrong start, length or slot, the result differs, and the witness (`dpsim.vllm.data_parallel.witness`) reports it.
 
     position      0      1      2              a decode of position 2 writes its value there, reads position 1
     cache row     v      v+1    v+2            and computes (v+1) + 1
 
-The last row of a cache belongs to no request. Tokens without a request write there, and their attention is zero.
+The last row of the cache belongs to no request. Padding tokens write to it, and their attention is zero.
 """
 
 from __future__ import annotations
@@ -32,27 +35,33 @@ def put_metadata(
     length_values: tuple[int, ...],
     slot_values: tuple[int, ...],
 ) -> None:
-    """Kernel: write the host's metadata of attention."""
+    """Kernel: write the metadata of a step from the host into the three int32 buffers."""
     starts[:] = of_host(starts, start_values)
     lengths[:] = of_host(lengths, length_values)
     slots[:] = of_host(slots, slot_values)
 
 
 def put_cached(cache: Any, requests: tuple[tuple[int, int], ...]) -> None:
-    """Kernel: write this number of tokens for each request, as a prefill of them would leave them."""
+    """Kernel: for each pair (request, tokens), fill the request's row of the cache as a prefill of these tokens
+    does.
+    """
     for request, tokens in requests:
         first = value(request, 0)
         cache[request, :tokens] = ascending(cache, first, first + tokens)
 
 
 def project(hidden: Any, weights: Any, query: Any, layer: int) -> None:
-    """Kernel: with the weights of the layer it leaves its input unchanged."""
+    """Kernel: multiply `hidden` by the layer's weight and divide by `layer + 1`; with the right weight, `query` equals
+    `hidden`.
+    """
     query[:] = hidden * weights[0] // (layer + 1)
 
 
 def attend(query: Any, starts: Any, lengths: Any, slots: Any, cache: Any, attended: Any, uniform: int) -> None:
-    """Kernel: attention, as above. `cache`: int32 (rows + 1, positions). `uniform`: the tokens of each request in the
-    layout of a decode graph, whatever `starts` says; with 0 the layout is that of `starts`.
+    """Kernel: attention as the docstring of this file describes it. `cache`: int32, shape (rows + 1, positions).
+
+    `uniform`: with 0 the kernel reads the ranges of the requests from `starts`. Otherwise it ignores `starts` and gives
+    each request this number of tokens, as the FULL graph of a decode does.
     """
     xp = namespace(query)
     tokens, requests = count(query, query.shape[0])[None, :], count(query, slots.shape[0])
@@ -69,11 +78,15 @@ def attend(query: Any, starts: Any, lengths: Any, slots: Any, cache: Any, attend
 
 
 def to_experts(attended: Any, rows: Any, start: int) -> None:
-    """Kernel: put this rank's rows into a buffer for all ranks' rows, zero elsewhere."""
+    """Kernel: write this rank's rows into a buffer of all ranks' rows, from row `start` on, and zero into all other
+    rows.
+    """
     rows[:] = 0
     rows[start : start + attended.shape[0]] = attended
 
 
 def from_experts(rows: Any, hidden: Any, shares: int) -> None:
-    """Kernel: this rank's rows of the sum. `shares`: ranks that added the same."""
+    """Kernel: copy this rank's rows of the sum. `shares`: the number of ranks that added the same rows; the kernel
+    divides by it.
+    """
     hidden[:] = rows // shares

@@ -1,12 +1,13 @@
-"""The data-parallel batch agreement (specification chapter 1): every rank sends its batch, all decide the same.
+"""The data-parallel batch agreement of the V1 runner: every rank sends its batch, and all decide the same.
 
-Before each forward all ranks of a data-parallel group agree on its microbatches, its CUDA graph mode, and the tokens of
-each rank. Otherwise their later collectives do not match. Each rank writes its column of a zero table, and one SUM
-all-reduce gathers the table. The decision is a
-**pure function of the reduced table and the configuration**.
+Before each forward, the ranks of a data-parallel group agree on the CUDA graph mode and on the tokens of each rank.
+They also agree on whether they split the step into microbatches. If ranks differ, their later expert collectives do not
+match. Each rank writes its numbers into its own column of a zero table, and one SUM all-reduce gathers the columns.
+Then each rank decides by itself. The decision is a **pure function of the reduced table and the configuration**, so all
+ranks decide alike.
 
-There are two published forms of wire format and decision, both with the interface `BatchForm`. A release has one of
-them (`dpsim.vllm.releases`):
+A *form* is a published version of wire format and decision (class `BatchForm`). Each release uses one of two forms; the
+record of the release names it (`dpsim.vllm.releases`):
 
     Source000    4 rows; ranks agree on the mode first, and padding follows from it (0.17 to 0.33)
     Release014   5 rows; padding has a separate row, fixed by configuration; the second dispatch forbids FULL only
@@ -17,6 +18,8 @@ them (`dpsim.vllm.releases`):
     >>> table = np.array([form.column(local) for local in locals_], np.int32).T
     >>> form.decide(table, Microbatching())  # example A-2
     StepPlan(microbatched=False, num_tokens=(8, 8), mode=<RuntimeMode.FULL: 2>)
+
+Source: specification 1.3 to 1.6. Docstrings name its sections by number, and its invariants by key, as I-DP-3.
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ from dpsim.vllm.data_parallel.one_graph import refuse_other_mode
 
 
 class LocalBatch(NamedTuple):
-    """The column of one rank: its real tokens, the tokens of its graph (`num_tokens_padded` >= `num_tokens`), its
-    wishes and its mode.
+    """What one rank sends. `num_tokens`: its real tokens. `num_tokens_padded`: the tokens of the graph that it would
+    run by itself, at least `num_tokens`. `mode`: the mode of this graph.
     """
 
     num_tokens: int
@@ -52,10 +55,11 @@ def told(
     mode: RuntimeMode,
     config: Microbatching,
 ) -> LocalBatch:
-    """The local batch of a rank, with its wish on the unpadded count (1.5, step 1).
+    """Returns what a rank sends. Whether it wants microbatches depends on its unpadded count (specification 1.5, step
+    1).
 
-    Raises AssertionError if `num_tokens_padded` is below `num_tokens`. Raises it, too, for a batch that may be split
-    without `uniform_decode` (1.3). A single rank skips the agreement; neither check applies.
+    Raises AssertionError if `num_tokens_padded` is below `num_tokens`, or if `allow_microbatching` is set and
+    `uniform_decode` is None (specification 1.3). A single rank makes no agreement, so it does not call this function.
     """
     assert num_tokens_padded >= num_tokens, f"{num_tokens} tokens padded to {num_tokens_padded}"
     wish = False
@@ -66,8 +70,8 @@ def told(
 
 
 class StepPlan(NamedTuple):
-    """The agreement of all ranks. `num_tokens`: per data-parallel rank, after padding; None for a single rank
-    (I-DP-8).
+    """The agreement of all ranks. `num_tokens`: the padded tokens of each data-parallel rank. A single rank makes no
+    agreement, and its `num_tokens` is None (invariant I-DP-8).
     """
 
     microbatched: bool
@@ -76,56 +80,64 @@ class StepPlan(NamedTuple):
 
 
 class BatchForm(ABC):
-    """A published form of the agreement: wire format, decision, and what the second dispatch may choose."""
+    """A published form of the agreement: its wire format, its decision, and the modes that it allows in the second
+    dispatch.
+    """
 
     rows: int
 
     @abstractmethod
     def column(self, local: LocalBatch) -> tuple[int, ...]:
-        """This rank's column of the table: `rows` int32 values. The order of the rows is wire format."""
+        """This rank's column of the table: `rows` int32 values. All ranks have to write their values in the same
+        order.
+        """
 
     @abstractmethod
     def decide(self, table: HostArray, config: Microbatching) -> StepPlan:
-        """The plan, from the reduced table of shape (rows, ranks), int32."""
+        """Decides from the reduced table, int32 of shape (rows, ranks), and returns the plan."""
 
     def refuse(self, table: HostArray, local: LocalBatch) -> None:
-        """Assert this rank's conditions on the table, before it decides: AssertionError. Others may go on."""
+        """Checks this rank's own conditions on the table before the decision. Raises AssertionError on this rank only;
+        the other ranks may continue.
+        """
         return
 
     @abstractmethod
     def allowed_modes(self, agreed: RuntimeMode) -> Set[RuntimeMode]:
-        """The modes that a rank may choose in its second dispatch (1.6 d)."""
+        """The modes that a rank may choose in its second dispatch (specification 1.6 d)."""
 
     def modes(self, table: HostArray) -> Sequence[int]:
-        """The modes that the ranks sent: the last row of both forms."""
+        """The modes that the ranks sent. Both forms have them in the last row of the table."""
         sent: Sequence[int] = table[-1].tolist()
         return sent
 
     def settled(self, table: HostArray, plan: StepPlan) -> StepPlan:
-        """The plan itself. Raises OtherMode if all ranks sent one mode, and the plan has another (I-DP-3)."""
+        """Returns the plan. Raises OtherMode if all ranks sent the same mode, and the plan has another one (invariant
+        I-DP-3).
+        """
         refuse_other_mode(self.modes(table), plan.mode)
         return plan
 
     def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
-        """The smallest of the modes sent (I-DP-3)."""
+        """The smallest of the modes that the ranks sent (invariant I-DP-3)."""
         return RuntimeMode(min(modes))
 
     def agreed_microbatching(
         self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: Microbatching
     ) -> bool:
-        """Whether all ranks wish it, and the smallest rank still has a token in its last microbatch after all pad to
-        the largest count (I-DP-7).
+        """Whether the ranks split the step. All ranks have to wish it. Also, after all ranks pad to the largest count,
+        the rank with the fewest tokens needs a real token in its last microbatch (invariant I-DP-7).
         """
         return set(wishes) == {1} and not last_microbatch_empty(min(tokens), max(padded), config.num_ubatches)
 
     def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
-        """The largest count for all ranks, or each rank's own count."""
+        """The counts of all ranks: with `pad` the largest count for each rank, else each rank's own count."""
         return (max(padded),) * len(padded) if pad else tuple(padded)
 
 
 class Source000(BatchForm):
-    """Source page 000, as in 0.17 to 0.33: pad if the agreed mode uses a graph, or if the step is microbatched
-    (1.5).
+    """Source page 000, as in releases 0.17 to 0.33. Ranks pad if the agreed mode uses a graph, or if they split the
+    step (specification 1.5).
     """
 
     rows = 4
@@ -134,7 +146,7 @@ class Source000(BatchForm):
         return local.num_tokens, local.num_tokens_padded, int(local.wants_microbatching), int(local.mode)
 
     def decide(self, table: HostArray, config: Microbatching) -> StepPlan:
-        tokens, padded, wishes, modes = table.tolist()  # a few numbers: plain ones are faster
+        tokens, padded, wishes, modes = table.tolist()  # for a few numbers, Python is faster than numpy
         mode = self.agreed_mode(modes)
         microbatched = self.agreed_microbatching(wishes, tokens, padded, config)
         return StepPlan(microbatched, self.padded_tokens(padded, mode != RuntimeMode.NONE or microbatched), mode)
@@ -144,8 +156,9 @@ class Source000(BatchForm):
 
 
 class Release014(BatchForm):
-    """Release 0.14: pad if every rank wants padding, or if the step is microbatched. The mode is the last decision. If
-    only some ranks want padding, those ranks raise, and the others go on without it.
+    """Release 0.14: ranks pad if every rank wants padding, or if they split the step. They agree on the mode last, and
+    padding does not depend on it. If only some ranks want padding, those ranks raise AssertionError, and the others
+    continue without padding.
     """
 
     rows = 5

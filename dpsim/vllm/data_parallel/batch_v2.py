@@ -1,9 +1,9 @@
-"""The data-parallel agreement of the V2 runner: ranks send batches, not graphs, and look the graph up afterwards.
+"""The data-parallel agreement of the V2 runner: ranks send their batches, and choose the CUDA graph afterwards.
 
-`dpsim.vllm.data_parallel.batch` is the same for the V1 runner, with another interface. There a rank sends the size of
-its graph, and the agreed count is the largest size. Here a rank sends its tokens, its requests, and the tokens that all
-its requests have in common. The agreed count is that of the graph which every rank then finds for the largest batch.
-All ranks find the same one, because they agreed on the inputs of the lookup. They did not agree on the mode (1.7).
+In the V1 runner (`dpsim.vllm.data_parallel.batch`), a rank chooses a graph first and sends its size. The agreed count
+is then the largest size. In the V2 runner, a rank sends the tokens and the requests of its batch. If all its requests
+have equally many tokens, it sends this number, too. After the reduction, each rank looks up the graph for the largest
+batch. All ranks find the same graph, because they agreed on the inputs of the lookup (specification 1.7).
 
     >>> import numpy as np
     >>> config = EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8, 16), max_num_seqs=8)
@@ -16,12 +16,14 @@ All ranks find the same one, because they agreed on the inputs of the lookup. Th
     >>> descriptor[:3] == (RuntimeMode.FULL, 4, 4), state.num_tokens, state.num_reqs
     (True, (4, 4), 3)
 
-After the agreement all ranks have the same record of a batch, `SyncState`. A drafter runs under the record of the step
-and agrees on nothing more (`reuse`). In release 0.17 ranks sent sizes, as in the V1 runner: `PaddingV2017`.
+After the agreement, each rank keeps the result as a `SyncState`, which is equal on all ranks. The drafter reuses this
+record and makes no further agreement (`AgreementV2.reuse`). In release 0.17, ranks of the V2 runner sent graph sizes,
+as ranks of the V1 runner do: see `PaddingV2017`.
 
-This module keeps two defects of 0.33, both in the branch that splits the step (3.4, 1.8). A last microbatch without a
-real token keeps its FULL graph if the smallest rank has exactly half of the graph's tokens. And a rank that has to run
-eagerly gets a FULL graph, because the branch comes before the check of the modes.
+The model keeps two defects of 0.33, both where the ranks split the step (specification 3.4 and 1.8). First, if the
+smallest rank has exactly half of the graph's tokens, its last microbatch has no real token, and still runs the FULL
+graph. Second, a rank that has to run eagerly gets a FULL graph, because the engine chooses the split before it looks at
+the modes.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ from dpsim.vllm.graphs.candidates import BatchDescriptor, CandidateTable
 
 
 class LocalV2(NamedTuple):
-    """The column of one rank. `uniform_token_count`: tokens of each of its requests, None if they differ; `may_split`,
-    `may_skip_drafts`: its permissions; `need_eager`: it runs without a graph.
+    """What one rank sends. `uniform_token_count`: the tokens of each of its requests, None if they differ. `may_split`
+    and `may_skip_drafts`: what this rank permits. `need_eager`: its batch has to run without a graph.
     """
 
     num_tokens: int
@@ -48,10 +50,11 @@ class LocalV2(NamedTuple):
 
 
 class SyncState(NamedTuple):
-    """The record of a batch, equal on all ranks, so no field may be one rank's own (1.2).
+    """The result of an agreement. It is equal on all ranks, so no field depends on the batch of one rank
+    (specification 1.2).
 
-    `num_tokens`: tokens that each rank runs. `uniform_token_count`: tokens of each request of all ranks, None if they
-    differ. `num_reqs`: the most requests that a rank has.
+    `num_tokens`: the tokens that each rank runs. `uniform_token_count`: the tokens of each request of all ranks, None
+    if they differ. `num_reqs`: the largest number of requests on a rank.
     """
 
     num_tokens: tuple[int, ...]
@@ -62,7 +65,9 @@ class SyncState(NamedTuple):
 
 
 class ReducedTable(NamedTuple):
-    """The reduced table, row by row, in the order of the wire (1.4). A rank without work sends zeros."""
+    """The reduced table, one field for each row, in the order of the wire (specification 1.4). Each list has one entry
+    a rank.
+    """
 
     tokens: list[int]
     modes: list[int]
@@ -73,14 +78,16 @@ class ReducedTable(NamedTuple):
     may_skip_drafts: list[int]
 
     def common_uniform(self) -> int | None:
-        """The tokens of every request of every rank, None if they differ."""
+        """The tokens of each request, if all requests of all ranks have equally many; None if they differ."""
         return self.uniform[0] if len(set(self.uniform)) == 1 and self.uniform[0] else None
 
 
 class AgreementV2:
-    """Release 0.33. Methods in the order in which a step calls them; a mistake overrides one.
+    """The agreement of release 0.33. A step calls its methods in the order of this file; a variant overrides one of
+    them.
 
-    A single rank sends nothing: it runs what its first dispatch returns, and has no record (I-DP-8).
+    A single rank makes no agreement: it runs the graph of its first dispatch, and has no `SyncState` (invariant
+    I-DP-8).
     """
 
     rows = 7
@@ -89,21 +96,23 @@ class AgreementV2:
         self.config, self.graphs = config, graphs
 
     def first_dispatch(self, local: LocalV2) -> BatchDescriptor:
-        """The graph that this rank would run alone."""
+        """The graph that this rank would run without other ranks."""
         if local.need_eager:
             return BatchDescriptor(RuntimeMode.NONE, local.num_tokens, local.num_reqs)
         return self.graphs.dispatch(local.num_reqs, local.num_tokens, local.uniform_token_count)
 
     def column(self, local: LocalV2, desired: BatchDescriptor) -> tuple[int, ...]:
-        """This rank's column of the table: `rows` int32 values. No graph here bounds query lengths: that row is -1."""
+        """This rank's column of the table: `rows` int32 values. The row of the longest query is -1, because no graph of
+        this model limits query lengths.
+        """
         uniform, split, skip = local.uniform_token_count or 0, int(local.may_split), int(local.may_skip_drafts)
         return local.num_tokens, int(desired.mode), uniform, -1, split, local.num_reqs, skip
 
     def decide(self, table: HostArray, local: LocalV2) -> tuple[BatchDescriptor, SyncState | None]:
-        """Decide from the reduced table of shape (rows, ranks), int32. Returns what this rank runs, and the record.
+        """Decides from the reduced table, int32 of shape (rows, ranks). Returns this rank's graph and the `SyncState`.
 
-        The rank adds its number of requests, for which every graph has room. If no rank has work, there is no
-        record, and no rank runs a forward.
+        The lookup also takes this rank's own number of requests. It does not change the graph, because every candidate
+        has room for it. If no rank has tokens, the state is None, and no rank runs a forward.
         """
         told = ReducedTable(*table.tolist())
         uniform = told.common_uniform()
@@ -131,7 +140,9 @@ class AgreementV2:
     # ---- microbatches (3.4)
 
     def splits(self, told: ReducedTable, uniform: int | None, local: LocalV2) -> bool:
-        """Whether all permit it, and the smallest rank has enough tokens, for the predicate is monotone (I-UB-7)."""
+        """Whether the ranks split the step: all permit it, and the smallest count reaches the threshold. Then all
+        counts reach it, because the comparison is monotone (invariant I-UB-7).
+        """
         return set(told.may_split) == {1} and wants_microbatching(
             min(told.tokens), self.decodes(uniform, local), self.config
         )
@@ -141,7 +152,9 @@ class AgreementV2:
         return uniform == self.graphs.q
 
     def split_dispatch(self, told: ReducedTable, uniform: int | None, local: LocalV2) -> BatchDescriptor:
-        """A graph of this number of microbatches, or the tokens of the largest rank without a graph."""
+        """A FULL graph of the configured number of microbatches. If none fits, the ranks run the largest count without
+        a graph.
+        """
         parts = self.config.num_ubatches
         graph = self.graphs.split_graph(local.num_reqs, max(told.tokens), uniform, parts)
         if graph is not None and not self.leaves_one_empty(min(told.tokens), graph):
@@ -149,19 +162,20 @@ class AgreementV2:
         return BatchDescriptor(RuntimeMode.NONE, max(told.tokens), local.num_reqs, num_ubatches=parts)
 
     def leaves_one_empty(self, num_tokens: int, graph: BatchDescriptor) -> bool:
-        """Whether a rank of this number of tokens has none in its last microbatch. As in 0.33, the answer is wrong for
-        exactly half of the graph's tokens, and for more than two microbatches.
+        """Whether a rank with `num_tokens` tokens has none in its last microbatch, as 0.33 computes it. The answer is
+        wrong for exactly half of the graph's tokens, and for more than two microbatches.
         """
         return 2 * num_tokens < graph.num_tokens
 
     # ---- a later dispatch of the same batch
 
     def reuse(self, state: SyncState, index: int, local: LocalV2) -> tuple[BatchDescriptor, SyncState]:
-        """Dispatch under a record, without another agreement. A drafter has other graphs than its target (I-DP-14).
+        """Looks up a graph under the result of an earlier agreement, without another one (invariant I-DP-14). The
+        drafter calls it, because its graphs differ from those of the target model.
 
-        `index`: this rank's place. Raises AssertionError if the rank sees that the record is not of this batch. The
-        rank does not check again whether it needs to run eagerly, because the record holds for all. If a graph pads
-        further, it does so on all ranks.
+        `index`: this rank's column. Returns the graph and the state; if the graph pads further, the state has the
+        larger count for all ranks. Raises AssertionError if the tokens of `local` contradict `state`. The method
+        ignores `local.need_eager`, because the eager flag of the state applies to all ranks.
         """
         assert state.num_tokens[index] == local.num_tokens, (
             f"a record of {state.num_tokens[index]} tokens for rank {index}, which has {local.num_tokens} (I-DP-14)"
@@ -178,20 +192,26 @@ class AgreementV2:
 
 
 class PaddingV2017:
-    """Release 0.17: ranks send sizes of graphs, and all run the largest size in the smallest mode."""
+    """The agreement of release 0.17: ranks send graph sizes, and all run the largest size in the smallest mode."""
 
     rows = 3
 
     def column(self, num_tokens: int, size: int | None, mode: RuntimeMode) -> tuple[int, ...]:
-        """`size`: the size of this rank's graph, None without one. A rank without tokens needs no graph."""
+        """This rank's column. `size`: the size of its graph, or None without a graph, which the column writes as -1. A
+        rank without tokens writes 0.
+        """
         return num_tokens, 0 if not num_tokens else -1 if size is None else size, int(mode)
 
     def alone(self, num_tokens: int, size: int | None, mode: RuntimeMode) -> tuple[int, None, RuntimeMode]:
-        """A single rank pads to its size even in mode NONE; several do not (example A-15)."""
+        """The decision of a single rank. It pads to its size even in mode NONE; several ranks do not pad in this mode
+        (example A-15).
+        """
         return num_tokens if size is None else size, None, mode
 
     def decide(self, table: HostArray, index: int) -> tuple[int, tuple[int, ...] | None, RuntimeMode]:
-        """Returns the tokens of rank `index`, those of all, and the mode. Without any work there are no counts."""
+        """Returns the tokens of rank `index`, the tokens of all ranks, and the mode. If no rank has tokens, the counts
+        are None.
+        """
         tokens, sizes, modes = table.tolist()
         mode = RuntimeMode(min(modes))
         if not any(tokens):
@@ -203,5 +223,7 @@ class PaddingV2017:
         return counts[index], counts, mode
 
     def least(self) -> int:
-        """Tokens of a rank without work. With one token its size in the expert collectives is not zero."""
+        """The least tokens that a rank runs without a graph. With one token, even a rank without work has a row in the
+        expert collectives.
+        """
         return 1

@@ -1,15 +1,17 @@
-"""A forward that a rank really captures, and replays if the ranks agreed on a graph.
+"""A forward that a rank captures into CUDA graphs before serving, and replays when the ranks agree on a graph.
 
-Before serving, a session captures every graph that the dispatcher knows. As in the V1 runner, each run of the session
-agrees with the other ranks, like a step. It asserts that the agreement is what it wants to capture (5.6). Graphs
-read the persistent buffers that `prepare` fills, and their outputs are weak references: a step copies its outputs
-before the next replay.
+Before serving, a capture session captures each graph that the rank's dispatcher may choose. In the V1 runner, each run
+of the session first agrees with the other ranks, as a step does. The rank then asserts that the agreed mode and size
+are those that it is about to capture (specification 5.6).
 
-Two ranks may replay graphs of one size and different captures. With graphs for adapters, one rank may have adapters in
-its batch while the other has none (example A-31). NCCL requires the same capture on all ranks, so such a step is
-GRAPH:UNPAIRED; the engine allows it.
+Graphs read persistent buffers, which `CapturedForward.prepare` fills before each forward. The next replay overwrites
+the outputs of a graph. So a step copies its outputs right after the replay.
 
-Variants override methods of `CapturedForward`, as of `DataParallelStep`. Sources: specification chapters 5.6 to 5.8.
+Two ranks may replay different captures of one size. For example, one rank has LoRA adapters in its batch and the other
+one has none, and graphs with adapters are separate captures (example A-31). The engine allows this. NCCL requires that
+all ranks replay the same capture, so dpsim reports the step as GRAPH:UNPAIRED.
+
+A variant overrides a method of `CapturedForward`. Sources: specification 5.6 to 5.8.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ from dpsim.vllm.model.kernels import copy
 
 
 class Agreed(NamedTuple):
-    """How a forward runs: the graph, the tokens of each data-parallel rank, and whether it is microbatched."""
+    """How a forward runs: the graph mode, the graph, the tokens of each data-parallel rank, and whether the ranks split
+    it.
+    """
 
     mode: RuntimeMode
     key: Descriptor
@@ -41,11 +45,13 @@ class Agreed(NamedTuple):
 
 
 Agree: TypeAlias = Callable[[Batch], Awaitable[Agreed]]
-"""Agree with the other ranks on how a batch runs."""
+"""The callback by which a forward agrees with the other ranks on how a batch runs."""
 
 
 class Metadata(NamedTuple):
-    """The metadata of attention for a batch; `slots` has one entry for each request."""
+    """The metadata of attention for a batch. `starts` has one entry for each request and the end; `lengths` and `slots`
+    have one for each request.
+    """
 
     starts: tuple[int, ...]
     lengths: tuple[int, ...]
@@ -53,14 +59,14 @@ class Metadata(NamedTuple):
 
 
 class CapturedForward(GraphedLayers):
-    """The forward of one rank. Methods in the order in which a run calls them."""
+    """The captured forward of one rank. A run calls its methods in the order of this file."""
 
     session: type[CaptureSession] = CaptureSession
 
     # ---- the session
 
     async def capture(self, agree: Agree) -> None:
-        """Capture all graphs. Afterwards the rank captures no graph."""
+        """Capture all graphs in one session. Afterwards, a capture on this rank is an error."""
 
         async def dummy_run(target: Target, mode: RuntimeMode, stream: Stream) -> None:
             await self.dummy_run(target, mode, stream, agree)
@@ -74,10 +80,14 @@ class CapturedForward(GraphedLayers):
         return [Target(mode, key) for mode, keys in self.flow.dispatcher.keys.items() for key in keys]
 
     async def end_session(self) -> None:
-        """Exchange what ranks have to know of each other before the first replay."""
+        """Exchange what ranks need from each other before the first replay; nothing in the V1 runner."""
 
     async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream, agree: Agree) -> None:
-        """Run for a target: its warm-up (NONE), or its capture."""
+        """Run the forward once for a graph of the session: eagerly as a warm-up if `mode` is NONE, otherwise under
+        capture.
+
+        Raises AssertionError if the ranks agree on another mode or size than the session wants (specification 5.6).
+        """
         key = target.key
         inputs = self.capture_inputs(target)
         agreed = await self.agree_on(target, mode, inputs, agree)
@@ -95,25 +105,27 @@ class CapturedForward(GraphedLayers):
         return inputs_017(CaptureSize(target.key.num_tokens, target.mode, target.key.uniform), self.config)
 
     async def agree_on(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs, agree: Agree) -> Agreed:
-        """Agree on a run of the session, as on a step."""
+        """Agree with the other ranks on a run of the session, as a step does."""
         return await agree(self.capture_batch(target, mode, inputs))
 
     def capture_batch(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs) -> Batch:
-        """The batch that a run of the session sends to the other ranks."""
+        """The batch that a run of the session sends to the other ranks. It is a dummy of the size of the graph."""
         key, eager = target.key, mode is RuntimeMode.NONE
         scheduled = tuple([(-1, tokens, 0) for tokens in inputs.num_scheduled_tokens])
-        longest = self.flow.q if key.uniform else 0  # not decodes, whatever their shape
+        longest = self.flow.q if key.uniform else 0  # with 0, no rank takes the batch for a uniform decode
         loras = int(key.has_lora)
         return Batch(scheduled, key.num_tokens, longest, loras, eager, is_dummy=True, forced_uniform=key.uniform)
 
     def capture_metadata(self, inputs: CaptureInputs) -> Metadata:
-        """No request of a capture has a row of the cache (I-CG-11)."""
+        """The metadata of a captured batch: no request has a row of the cache (invariant I-CG-11)."""
         return Metadata(inputs.query_start_loc, inputs.seq_lens, (-1,) * len(inputs.seq_lens))
 
     # ---- a step
 
     async def run(self, batch: Batch, agreed: Agreed) -> tuple[Buffer, slice]:
-        """Run a step. Returns the sums of all ranks' rows, and which are this rank's. The caller frees the buffer."""
+        """Run the forward of a step. Returns a buffer with the sums of all ranks' rows, and the slice of this rank's
+        rows. The caller frees the buffer.
+        """
         mode, key, counts = agreed.mode, self.graph_key(batch, agreed), agreed.counts
         num_tokens = key.num_tokens if mode is not RuntimeMode.NONE else counts[self.index]
         context = ForwardContext(mode, key, self.main, self.prepare(batch, num_tokens, mode, key), counts)
@@ -123,11 +135,13 @@ class CapturedForward(GraphedLayers):
         return logits, slice(start, start + num_tokens)
 
     def graph_key(self, batch: Batch, agreed: Agreed) -> Descriptor:
-        """The graph of a step: that of the agreed count."""
+        """The graph that a step replays: here the agreed one."""
         return agreed.key
 
     def prepare(self, batch: Batch, num_tokens: int, mode: RuntimeMode, key: Descriptor) -> int:
-        """Fill the persistent buffers, on the stream of the forward. Returns the number of requests for attention."""
+        """Fill the persistent buffers on the main stream, before the forward. Returns the number of requests for
+        attention.
+        """
         metadata = self.metadata_of(batch, num_tokens, mode)
         self.put_cached(batch)
         self.put(num_tokens, batch.scheduled, self.main)
@@ -135,7 +149,9 @@ class CapturedForward(GraphedLayers):
         return self.told_requests(max(batch.num_reqs, 1), mode, key)
 
     def metadata_of(self, batch: Batch, num_tokens: int, mode: RuntimeMode) -> Metadata:
-        """The metadata of attention for a batch. A dummy is one request without a row of the cache."""
+        """The metadata of attention for a batch. A dummy is one request without a row of the cache. In mode FULL, inert
+        requests fill the metadata up to `max_num_seqs`.
+        """
         pieces = batch.scheduled or ((-1, num_tokens, 0),)
         starts, slots = [0], []
         for request, tokens, _ in pieces:
@@ -145,7 +161,11 @@ class CapturedForward(GraphedLayers):
         return padded(metadata, self.config.max_num_seqs) if mode is RuntimeMode.FULL else metadata
 
     def told_requests(self, num_reqs: int, mode: RuntimeMode, key: Descriptor) -> int:
-        """The number of requests for attention: in a FULL graph that of its capture (I-CG-10), else the real one."""
+        """The number of requests for attention. In a FULL graph it is the number of the capture, otherwise the real
+        one.
+
+        Raises AssertionError if a FULL graph has no room for all requests (invariant I-CG-10).
+        """
         if mode is not RuntimeMode.FULL:
             return num_reqs
         most = self.config.max_num_seqs if key.num_reqs is None else key.num_reqs
@@ -153,8 +173,9 @@ class CapturedForward(GraphedLayers):
         return most
 
     def put_cached(self, batch: Batch) -> None:
-        """Fill shared prefixes, for requests that begin behind them. The engine shares their blocks. Here each request
-        has a separate row, and the step that first schedules the request fills the row up to its begin (1.8).
+        """Fill the cached prefixes of requests that begin behind a shared prefix. In the engine, these requests share
+        the blocks of the prefix. Here, each request has its own row of the cache. So the step that first schedules a
+        request fills its row with the prefix.
         """
         begin = tuple([(request, first) for request, _, first in batch.scheduled if self.cached.get(request) == first])
         if begin:
@@ -162,21 +183,23 @@ class CapturedForward(GraphedLayers):
                 self.main.launch("kv.cached", attention.put_cached, writes=[cache], args=(begin,), cost=0)
 
     def put(self, num_tokens: int, pieces: tuple[rows.Piece, ...], stream: Stream) -> None:
-        """Write the tokens of a forward."""
+        """Write the values of a forward's tokens into the input buffer."""
         [ids] = self.inputs_of(num_tokens)
         stream.launch("input.put", rows.write, writes=[ids], args=(0, pieces), cost=0)
 
     def refreshed(self, pieces: tuple[rows.Piece, ...], mode: RuntimeMode, key: Descriptor) -> tuple[Buffer, ...]:
-        """The metadata buffers that the next forward reads."""
+        """The metadata buffers that the next forward reads: the three buffers of starts, lengths and slots."""
         return self.metadata
 
     def put_metadata(self, metadata: Metadata, into: tuple[Buffer, ...], stream: Stream) -> None:
-        """Write the host's metadata of attention. Numbers behind it stay as they are."""
+        """Write the metadata from the host into the buffers. Entries behind the metadata keep their values."""
         views = [buffer.view(0, len(part)) for buffer, part in zip(into, metadata, strict=True)]
         stream.launch("metadata.put", attention.put_metadata, writes=views, args=tuple(metadata), cost=0)
 
     def logits(self, outputs: Outputs) -> Buffer:
-        """Copy the output of a forward, because the next replay overwrites it (I-CG-7)."""
+        """Copy the output of a forward into a new buffer, because the next replay overwrites the output (invariant
+        I-CG-7).
+        """
         [found] = outputs.buffers
         logits = self.main.alloc(found.shape, "int32", "logits")
         self.main.launch("logits", copy, reads=[found], writes=[logits])
@@ -184,16 +207,17 @@ class CapturedForward(GraphedLayers):
         return logits
 
     async def end(self, witness: Witness) -> None:
-        """Check after all steps that the caches hold exactly what the steps wrote."""
+        """After all steps, check that the caches contain exactly what the steps wrote."""
         for cache in self.caches:
             witness.cache(await cache.read("kv.read"))
 
 
 def padded(metadata: Metadata, most: int) -> Metadata:
-    """Add inert requests behind the real ones: they begin where the last one ends, and have no tokens (I-CG-11).
+    """Append inert requests up to `most`. They begin where the last request ends, and have no tokens (invariant
+    I-CG-11).
 
-    >>> padded(Metadata((0, 1, 3), (4, 9), (0, 1)), 3)
-    Metadata(starts=(0, 1, 3, 3), lengths=(4, 9, 0), slots=(0, 1, -1))
+        >>> padded(Metadata((0, 1, 3), (4, 9), (0, 1)), 3)
+        Metadata(starts=(0, 1, 3, 3), lengths=(4, 9, 0), slots=(0, 1, -1))
     """
     free = most - len(metadata.slots)
     end = metadata.starts[-1]

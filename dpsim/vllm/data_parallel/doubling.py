@@ -1,22 +1,24 @@
-"""A sum over all ranks by recursive doubling: how release 0.33 reduces the V2 runner's table on the host (1.4).
+"""A sum over all ranks by recursive doubling, as release 0.33 reduces the V2 runner's table on the host
+(specification 1.4).
 
-In each round a rank swaps its table with one peer and adds. After log2(n) rounds all ranks have the whole sum:
+In each round, a rank and one peer send each other their tables, and both add. The notation is one tuple of peers for
+each round. If the number of ranks is a power of two, each rank has the whole sum after log2(ranks) rounds:
 
     >>> exchanges(0, 8), exchanges(5, 8)
     ([(1,), (2,), (4,)], [(4,), (7,), (1,)])
 
-Let n = blocks x lanes ranks, with lanes the largest power of two in n. Then ranks do this within each block. Afterwards
-each lane swaps with the same lane of all other blocks at once:
+Otherwise the ranks form blocks. The size of a block is the largest power of two that divides the number of ranks. Ranks
+first sum within their block. Then each rank swaps sums at once with the ranks at the same place of all other blocks.
+Six ranks form three blocks of two:
 
     >>> exchanges(0, 6), exchanges(3, 6)
     ([(1,), (2, 4)], [(2,), (1, 5)])
 
-All ranks end with the same bits. The two sides of a swap add the same two numbers, and each rank adds the sums of
-blocks in the order of the blocks.
+The results are bitwise equal on all ranks. Both sides of a swap add the same two numbers, and each rank adds the sums
+of the blocks in the order of the blocks.
 
-The engine swaps plain memory. A tensor that is not contiguous goes to the ordinary all-reduce instead, and the peers do
-not know (`calls`). So the same function is two protocols, and the layout of a rank's tensor decides which one it
-speaks (M-DP-12).
+The engine swaps contiguous tensors only. A rank whose tensor is not contiguous calls the ordinary all-reduce instead,
+and its peers do not notice (function `calls`). So a job hangs if the layouts of two ranks differ (mutant M-DP-12).
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ def lanes_of(ranks: int) -> int:
 
 
 def exchanges(rank: int, ranks: int) -> list[tuple[int, ...]]:
-    """The peers with which a rank swaps, round by round."""
+    """The peers with which a rank swaps, one tuple for each round."""
     lanes = lanes_of(ranks)
     rounds: list[tuple[int, ...]] = [(rank ^ (1 << bit),) for bit in range(lanes.bit_length() - 1)]
     others = tuple([peer for peer in range(rank % lanes, ranks, lanes) if peer != rank])
@@ -40,7 +42,9 @@ def exchanges(rank: int, ranks: int) -> list[tuple[int, ...]]:
 
 
 def summed(tables: Sequence[HostArray]) -> list[HostArray]:
-    """The final table of each rank, from the tables at the beginning."""
+    """The tables at the end of a reduction, from the tables of all ranks at its beginning. It computes them without
+    messages.
+    """
     has, lanes = list(tables), lanes_of(len(tables))
     for bit in range(lanes.bit_length() - 1):
         has = [has[rank] + has[rank ^ (1 << bit)] for rank in range(len(has))]
@@ -53,17 +57,18 @@ def summed(tables: Sequence[HostArray]) -> list[HostArray]:
 
 
 def calls(rank: int, ranks: int, contiguous: bool = True) -> list[tuple[str, tuple[int, ...]]]:
-    """The calls of a rank in one reduction, with their peers."""
+    """The calls of a rank in one reduction: the name of each call, and the ranks that take part."""
     if not contiguous:
         return [("all_reduce", tuple(range(ranks)))]
     return [("exchange", peers) for peers in exchanges(rank, ranks)]
 
 
 async def sum_over(group: HostCommunicator, table: HostArray, site: str) -> HostArray:
-    """Reduce over the wire: the sum of all members' tables, int32 of equal shape, on every member.
+    """Sum the tables of all members by point-to-point messages: int32 of equal shape, and the result is equal on every
+    member.
 
-    Each round posts its receives, then its sends, and waits in this order (1.4). A rank adds sums of blocks in the
-    order of the blocks. A table that is not contiguous goes to the ordinary all-reduce, whatever the peers do.
+    In each round a rank posts its receives, posts its sends, waits for the receives, and then waits for the sends
+    (specification 1.4). A rank whose table is not contiguous calls the ordinary all-reduce, whatever its peers call.
     """
     if not table.flags.c_contiguous:
         return await group.all_reduce(table, site=site)

@@ -1,16 +1,21 @@
-"""The drafter of a data-parallel step: it has layers, experts and agreements apart from those of the target model.
+"""The drafter of a data-parallel step in the V1 runner. It has its own layers, experts and agreements.
 
-After the target model a rank runs the drafter: once over the step's tokens, and once for each further token that it
-speculates. The drafter's experts are spread over the same ranks, so all ranks run it equally often. They also agree on
-the tokens that each runs (10.2 and 10.3; V1, every release). They do so before the first forward and, on one token a
-request, before all others. So a step has up to three agreements, and every rank takes part in each of them (I-DP-2). A
-rank without work runs a *dummy*, and so does one whose sequence is too long for the drafter.
+A drafter is the small model that proposes tokens for speculative decoding. After the target model, a rank runs the
+drafter once over the tokens of the step, and once for each further token that it proposes. The drafter's experts are
+spread over the same ranks, so all ranks have to run it equally often.
+
+The ranks also agree on the tokens that each rank runs in the drafter (specification 10.2 and 10.3; V1, every release).
+They agree once before the first forward. If there are more forwards, they agree once more, on one token for each
+request. So a step has up to three agreements, and every rank takes part in each of them (invariant I-DP-2). A rank
+without requests runs the drafter on a *dummy* of one token. So does a rank that has a sequence too long for the
+drafter.
+
     num_speculative_tokens   agreements   forwards
     1                        1            1
     3                        2            1 + 2
 
-A drafter has PIECEWISE graphs at most, and never splits a step. No cache here holds what it proposes: its rows are
-those of its input tokens, and ranks compare their sums.
+A drafter uses no FULL graphs, and never splits a step. The model has no cache of proposed tokens. The rows of a
+drafter's forward hold the values of its input tokens, and the ranks compare the sums of the rows.
 """
 
 from __future__ import annotations
@@ -26,14 +31,14 @@ DUMMY = Batch((), 1, 1, is_dummy=True)
 
 
 class Drafter:
-    """The drafter of one rank. Methods in the order in which a step calls them."""
+    """The drafter of one rank. A step calls its methods in the order of this file."""
 
     def __init__(self, step: Forwards, flow: BatchFlow) -> None:
         self.step, self.config, self.form = step, flow.config, flow.form
         self.dispatcher = flow.graphs(graphs_of(flow.config), flow.sizes())
 
     async def propose(self, batch: Batch) -> list[Microbatch]:
-        """Launch all forwards after a step of the target. The caller still has to read their rows."""
+        """Launch all forwards of a step's drafter. The caller reads their rows later."""
         given = batch if self.fits(batch) else DUMMY
         forwards = await self.phase(given.num_tokens, given.scheduled, times=1)
         further = self.config.num_speculative_tokens - 1
@@ -43,13 +48,15 @@ class Drafter:
         return forwards
 
     def fits(self, batch: Batch) -> bool:
-        """Whether the drafter can go on from the longest sequence. A batch without requests always fits."""
+        """Whether the drafter has room for the longest sequence of the batch and its drafts. A batch without requests
+        always fits.
+        """
         most, drafts = self.config.speculative_max_model_len, self.config.num_speculative_tokens
         longest = max([position + tokens for _, tokens, position in batch.scheduled], default=0)
         return most is None or longest + drafts <= most
 
     async def phase(self, num_tokens: int, pieces: tuple[Piece, ...], times: int) -> list[Microbatch]:
-        """Agree once, and launch this number of forwards."""
+        """Agree once, then launch `times` forwards."""
         counts = await self.step.open_forward(num_tokens, await self.agree(num_tokens))
         index = self.step.host.index
         return [
@@ -58,7 +65,9 @@ class Drafter:
         ]
 
     async def agree(self, num_tokens: int) -> tuple[int, ...] | None:
-        """Tokens that each rank runs. None for a single rank: each forward then has its own number."""
+        """The agreed tokens of each rank. A single rank makes no agreement and gets None; its forward runs
+        `num_tokens`.
+        """
         mode, descriptor = self.dispatcher.dispatch(num_tokens, False)
         if self.step.host.size == 1:
             return None
@@ -70,6 +79,8 @@ class Drafter:
 
 
 def graphs_of(config: EngineConfig) -> EngineConfig:
-    """The graphs of a drafter: PIECEWISE if batches that are not decodes have any."""
+    """The configuration of a drafter's graphs: PIECEWISE if the target model has graphs for mixed batches, else
+    none.
+    """
     mode = CUDAGraphMode.NONE if config.cudagraph_mode.mixed_mode is RuntimeMode.NONE else CUDAGraphMode.PIECEWISE
     return config.model_copy(update={"cudagraph_mode": mode, "enable_lora": False})

@@ -1,19 +1,21 @@
-"""The drafter of the V2 runner, release 0.33: it runs under the record of the step, and agrees on nothing (10.3).
+"""The drafter of the V2 runner in release 0.33: it reuses the agreement of the step (specification 10.3).
 
-The record has the tokens of each rank in the step, so all ranks know how many each runs in the drafter's first forward.
-Each further forward has one token a request. The record has the most requests of a rank, and every rank runs that
-number (1.2, 1.7).
+The agreement of the step gives each rank the same `SyncState`. It has the tokens of each rank in the step and the
+largest number of requests on a rank. So the drafter needs no further agreement (specification 1.2 and 1.7). In its
+first forward, each rank runs the tokens of the step. In each further forward, a request has one token, and every rank
+runs the largest number of requests.
 
     num_speculative_tokens   agreements   forwards
     1                        0            1
     3                        0            1 + 2
     any, skipped by all      0            0
 
-A rank votes to skip the drafts of a step if no request of its batch has drafts in its next decode. If all ranks vote
-so, the drafter does not run (`SyncState.skip_drafts`). A rank whose peers want drafts runs it with them, because
-they need its experts. The specification has the vote and its effect (1.2, 6.5); the condition of the vote is derived.
+A rank votes to skip the drafts of a step if no request of its batch has drafts in its next decode. If all ranks vote to
+skip, the drafter does not run (`SyncState.skip_drafts`). If one rank votes against it, all ranks run the drafter,
+because they share its experts. The specification describes the vote and its effect (1.2 and 6.5), but not when a rank
+votes so: the model derives the condition.
 
-No sequence is too long for this drafter.
+The V2 drafter accepts sequences of any length.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from dpsim.vllm.model.rows import Piece
 
 
 class DrafterV2(Drafter):
-    """The drafter of one rank. `num_tokens`: what the step ran, with padding, as its batch says it."""
+    """The drafter of one rank of the V2 runner."""
 
     def __init__(self, step: DataParallelStepV2, flow: BatchFlow) -> None:
         super().__init__(step, flow)
@@ -36,7 +38,9 @@ class DrafterV2(Drafter):
         self.reuses = step.agreement(config, step.graphs(config))
 
     async def propose(self, batch: Batch) -> list[Microbatch]:
-        """Launch all forwards after a step of the target. The caller still has to read their rows."""
+        """Launch all forwards of a step's drafter, or none if the ranks skip them. The caller reads their rows
+        later.
+        """
         record, local = self.record(), self.of_step.local(batch)
         if self.skips(record, local):
             return []
@@ -51,17 +55,17 @@ class DrafterV2(Drafter):
         return forwards
 
     def skips(self, record: SyncState | None, local: LocalV2) -> bool:
-        """Whether no rank drafts in this step; a single rank goes by its own vote."""
+        """Whether no rank runs the drafter in this step. A single rank has no record and decides by its own vote."""
         return local.may_skip_drafts if record is None else record.skip_drafts
 
     def record(self) -> SyncState | None:
-        """The record of this step's batch, None for a single rank."""
+        """The record of the agreement on this step's batch; None for a single rank."""
         return self.of_step.state
 
     def forward(
         self, record: SyncState | None, local: LocalV2, pieces: tuple[Piece, ...], times: int
     ) -> list[Microbatch]:
-        """Launch forwards under a record. Raises AssertionError for a record of another batch, as far as it sees."""
+        """Launch forwards under a record. Raises AssertionError if the tokens of `local` contradict the record."""
         index = self.step.host.index
         counts: tuple[int, ...] = (local.num_tokens,)
         if record is not None:

@@ -1,20 +1,22 @@
-"""Expert load balancing: after each interval of steps experts move to where they are less loaded (10.1, row 17).
+"""Expert load balancing: after each interval of steps, ranks move experts until their loads are about equal.
 
-An expert lies in a *slot* of one rank. Each rank counts the tokens that it gives to each expert. When the interval is
-over, the ranks sum the counts over the group `eplb`, and each computes the same new placement from the sum. Then the
-ranks that have an expert send it to those that get it. So all ranks have to reach the end of an interval in the same
-step. A dummy step counts as a step, but its tokens do not count: they belong to no request.
+Each rank has two *slots*, and each slot contains one expert. A rank counts the tokens that it sends to each expert. At
+the end of an interval, the ranks sum their counts in an all-reduce on the group `eplb`. From the sum, each rank
+computes the same new placement. Then the rank that has an expert sends it to the rank that gets it. So all ranks have
+to end an interval in the same step (specification 10.1, row 17). A dummy step counts as a step, but its tokens count
+for no expert, because they belong to no request.
 
     step         0   1   2   3   4        interval 2, ranks 0 and 1, experts 0 to 3
     placement    0 1 | 2 3           2 0 | 3 1   ...
 
-A placement is a function of the loads alone. It deals the experts, from the most loaded on, to and fro over the ranks.
+The new placement depends on the loads only. The function `placed` sorts the experts by load. It deals them to the ranks
+in this order, first from rank 0 to the last rank, then back:
 
     >>> placed((5, 9, 1, 7), ranks=2)  # slots 0 and 1 are of rank 0
     (1, 2, 3, 0)
 
-XX: an expert is a number, and no expert has two slots. Loads count from one move to the next, while the engine has a
-window of steps (`window_size`) and lets the first interval be shorter.
+Simplified: the weights of an expert are one number, and no expert has two slots. Loads count from one move to the next;
+the engine counts over a window of steps (`window_size`), and its first interval may be shorter.
 """
 
 from __future__ import annotations
@@ -36,11 +38,11 @@ Placement: TypeAlias = tuple[int, ...]
 
 
 class WrongExpert(AssertionError):
-    """A slot holds another expert than all ranks agreed on."""
+    """A slot contains another expert than the one that all ranks agreed on."""
 
 
 class ExpertBalance:
-    """The part of one rank. Methods in the order in which a step calls them."""
+    """The balancing of one rank. A step calls its methods in the order of this file."""
 
     group = "eplb"
 
@@ -57,7 +59,7 @@ class ExpertBalance:
         self.main.launch("eplb.clear", put, writes=[self.loads], args=((0,) * experts,), cost=0)
 
     async def after_step(self, batch: Batch) -> None:
-        """Count the experts that the forward used, and move experts when an interval is over."""
+        """Count the experts that the forward used. At the end of an interval, move the experts."""
         self.count(batch)
         self.steps += self.counted_steps(batch)
         if self.due():
@@ -65,7 +67,7 @@ class ExpertBalance:
             await self.rearrange()
 
     async def end(self) -> None:
-        """Check the experts after all steps. Raises WrongExpert."""
+        """After all steps, compare the weights with the placement. Raises WrongExpert if they differ."""
         there = tuple((await self.weights.read("eplb.end")).tolist())
         if there != self.own(self.placement):
             raise WrongExpert(f"experts {there} are here, where {self.own(self.placement)} were placed")
@@ -78,14 +80,16 @@ class ExpertBalance:
         self.main.launch("eplb.count", count, reads=[self.weights], writes=[self.loads, self.used], args=args, cost=0)
 
     def tokens(self, batch: Batch) -> Counter[int]:
-        """Tokens of a batch by expert. The value of a token decides its expert."""
+        """The number of tokens for each expert. The value of a token selects its expert; tokens of a dummy do not
+        count.
+        """
         experts, pieces = len(self.placement), () if batch.is_dummy else batch.scheduled
         return Counter(
             value(request, first + at) % experts for request, tokens, first in pieces for at in range(tokens)
         )
 
     def counted_steps(self, batch: Batch) -> int:
-        """The steps for which this one counts."""
+        """The number of steps by which this step advances the interval."""
         return 1
 
     def due(self) -> bool:
@@ -94,13 +98,13 @@ class ExpertBalance:
     # ---- moving
 
     async def rearrange(self) -> None:
-        """Do the whole move before the next step."""
+        """Compute a placement, exchange the experts and swap the weights, all before the next step."""
         placement = await self.decide_placement()
         incoming = self.exchange(placement, self.main)
         self.take_over(placement, incoming)
 
     async def decide_placement(self) -> Placement:
-        """Sum the counts of all ranks, compute a placement, and reset the counts."""
+        """Sum the counts of all ranks, compute a placement from the sum, and reset the counts."""
         self.sum_loads()
         loads = tuple((await self.loads.read("eplb.read")).tolist())
         self.main.launch("eplb.clear", put, writes=[self.loads], args=((0,) * len(loads),), cost=0)
@@ -109,11 +113,17 @@ class ExpertBalance:
         return placement
 
     def sum_loads(self) -> None:
-        """Sum over all ranks, because their counts differ."""
+        """Sum the loads over all ranks. The counts differ between ranks, so without the sum their placements would
+        differ.
+        """
         self.device.all_reduce(self.loads, self.main, site="eplb.sum")
 
     def exchange(self, placement: Placement, stream: Stream) -> Buffer:
-        """Send what others get and receive what this rank gets, in one group of transfers. Nothing is overwritten."""
+        """Send the experts that other ranks get, and receive those that this rank gets, as one group of transfers on
+        `stream`.
+
+        Returns a new buffer with this rank's experts. The old weights do not change.
+        """
         incoming = stream.alloc(SLOTS, "int32", "eplb.incoming")
         stream.launch("eplb.keep", keep, reads=[self.weights], writes=[incoming], args=(self.kept(placement),), cost=0)
         with self.device.coalesced(stream):
@@ -136,26 +146,30 @@ class ExpertBalance:
     # ---- who has what
 
     def of(self, placement: Placement, index: int) -> Placement:
-        """The experts of a rank."""
+        """The experts of the rank `index`."""
         return placement[index * SLOTS : (index + 1) * SLOTS]
 
     def own(self, placement: Placement) -> Placement:
         return self.of(placement, self.device.index)
 
     def kept(self, placement: Placement) -> tuple[int, ...]:
-        """For each slot of this rank, the slot that had its new expert before; -1 if it comes from another rank."""
+        """For each slot of this rank, the slot that contains its new expert so far; -1 if the expert comes from another
+        rank.
+        """
         before = self.own(self.placement)
         return tuple(before.index(expert) if expert in before else -1 for expert in self.own(placement))
 
 
 class ExpertBalance014(ExpertBalance):
-    """0.14 has no separate group: it uses the group of the experts (9.4)."""
+    """Release 0.14 has no group for balancing: it uses the expert group (specification 9.4)."""
 
     group = "ep"
 
 
 def placed(loads: tuple[int, ...], ranks: int) -> Placement:
-    """Deal the experts, from the most loaded on, to and fro over the ranks, so that their loads are about equal."""
+    """Sort the experts by load, and deal them to the ranks in turns of alternating direction. Returns the expert of
+    each slot.
+    """
     order = sorted(range(len(loads)), key=lambda expert: (-loads[expert], expert))
     return tuple(
         order[turn * ranks + (ranks - 1 - rank if turn % 2 else rank)] for rank in range(ranks) for turn in range(SLOTS)
@@ -163,7 +177,7 @@ def placed(loads: tuple[int, ...], ranks: int) -> Placement:
 
 
 def put(buffer: Any, values: tuple[int, ...]) -> None:
-    """Kernel: write numbers of the host."""
+    """Kernel: write numbers from the host into the buffer."""
     buffer[:] = of_host(buffer, values)
 
 
@@ -174,7 +188,7 @@ def count(weights: Any, loads: Any, used: Any, tokens: tuple[int, ...]) -> None:
 
 
 def keep(weights: Any, incoming: Any, slots: tuple[int, ...]) -> None:
-    """Kernel: copy experts that stay on this rank, perhaps to another slot."""
+    """Kernel: copy the experts that stay on this rank, each to its new slot."""
     for at, slot in enumerate(slots):
         incoming[at] = weights[slot] if slot >= 0 else -1
 

@@ -1,9 +1,9 @@
-"""Figures of a finished run's batches: how many tokens were padding, which graphs ran, where experts moved.
+"""Figures about the batches of a finished run, for its report: padding, graph modes, and moves of experts.
 
     tokens scheduled 24, tokens run 32, padded-token overhead 33.3 %, steps by graph mode NONE 1, PIECEWISE 1, FULL 2
     moves of experts  step 1: 0 to rank 1, 3 to rank 0; step 3: none
 
-All of it comes from the decisions in a journal, so it shows what ranks decided, right or wrong.
+The functions read the decisions in the journal of one rank, so the figures show what the rank decided, right or wrong.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ MOVES_LISTED = 8
 
 
 def tokens_and_modes(timeline: Timeline, journal: Sequence[RawRecord]) -> dict[str, Any]:
-    """Tokens that requests needed against tokens that ranks ran (dummy batches and padding), and steps by mode.
+    """Compares the tokens that requests needed with the tokens that ranks ran, and counts the steps of each graph mode.
 
-    The figures come from the decisions of one rank, and count only steps with an agreement. If a rank runs fewer
-    tokens than it has, this does not reduce the padding of another rank.
+    The figures come from the decisions of one rank, and only steps with an agreement have counts. If a rank runs fewer
+    tokens than its scheduler gave it, the missing tokens do not reduce the padding of the other ranks.
     """
     modes: Counter[str] = Counter()
     real = run = dropped = microbatched = 0
@@ -54,8 +54,11 @@ def tokens_and_modes(timeline: Timeline, journal: Sequence[RawRecord]) -> dict[s
 
 
 def moves_of_experts(journal: Sequence[RawRecord]) -> str:
-    """The moves of each placement, by the decisions of one rank: the step of the decision, and the experts that move.
-    For moves while steps run it also has the last step before their use. Ranks are numbered within the group.
+    """Lists the moves of experts by the decisions of one rank: the step of each placement, and the experts that change
+    ranks.
+
+    If experts move while steps run, the text also names the last step before the new experts are in use. The text
+    numbers ranks within the group of the experts.
     """
     told: list[str] = []
     before: Placement = ()
@@ -74,7 +77,7 @@ def moves_of_experts(journal: Sequence[RawRecord]) -> str:
 
 
 def _moves(before: Placement, after: Placement) -> list[str]:
-    """The experts that change their rank, in order."""
+    """The experts that change ranks, in the order of their numbers."""
     return [
         f"{expert} to rank {after.index(expert) // SLOTS}"
         for expert in sorted(after)

@@ -1,7 +1,8 @@
-"""From a rank's batch to its column, and from the agreement to its graph: vLLM's V1 runner (1.6).
+"""What a rank of the V1 runner decides by itself, before and after the batch agreement (specification 1.6).
 
-A rank dispatches alone, sends the result to the others, and after the agreement dispatches again. The second dispatch
-takes the agreed count, and the agreement limits its modes. All of it is arithmetic on one rank, without a machine:
+A rank first dispatches without the other ranks: it chooses a CUDA graph for its batch. It sends tokens, mode and graph
+size to the others. After the agreement, it dispatches again with the agreed token count, and may choose only modes that
+the agreement allows. Both decisions are arithmetic on one rank, without a call of the simulated machine:
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> from dpsim.vllm.data_parallel.batch import Source000
@@ -11,15 +12,18 @@ takes the agreed count, and the agreement limits its modes. All of it is arithme
     >>> mode.name, descriptor.num_tokens
     ('PIECEWISE', 4)
 
-All releases share `BatchFlow`. Each difference is a separate method, and a release is the class with its answers. Its
-record (`dpsim.vllm.releases`) names the class beside its agreement and its dispatcher:
+The class `BatchFlow` contains what all releases share. Where releases differ, it has an abstract method, and a subclass
+for each release defines it. The record of a release (`dpsim.vllm.releases`) names the class:
 
                  dummy batches                   first dispatch without FULL    may not be split
     0.14         one token, uniform by force     cascade attention, encoder     (the caller may say so)
     source-000   the same (0.17)                 the same                       the same
     0.33         q tokens, uniform by force      encoder                        readers of unwritten blocks (3.3)
 
-Sources: specification chapters 1.6, 1.8, 3.3 and 10.2.
+Here q is the number of tokens of a decode. "Uniform by force" means that the rank reports a batch of decodes, whatever
+the batch contains.
+
+Sources: specification 1.6, 1.8, 3.3 and 10.2.
 """
 
 from __future__ import annotations
@@ -36,10 +40,11 @@ from dpsim.vllm.graphs.dispatcher import ALL_MODES, Descriptor, Dispatcher
 
 
 class BatchFlow(ABC):
-    """One rank's way through a step's decisions. Methods in the order in which a step calls them.
+    """The decisions of one rank in a step. A step calls the methods in the order of this file.
 
-    `tensor_parallel_size`: the ranks among which sequence parallelism cuts a batch. Counts are multiples of it, and
-    graphs of other sizes do not exist.
+    `form`: the agreement of the release. `graphs`: the class of its dispatcher. `tensor_parallel_size`: the number of
+    ranks among which sequence parallelism cuts a batch. Token counts are then multiples of this number, and the
+    dispatcher has no other graph sizes.
     """
 
     def __init__(
@@ -54,32 +59,40 @@ class BatchFlow(ABC):
         self.dispatcher = self.graphs(config, self.sizes())
 
     def sizes(self) -> tuple[int, ...]:
-        """The graph sizes, without mode NONE. Raises ValueError if there are none."""
+        """The graph sizes that sequence parallelism can cut into equal parts; empty in mode NONE. Raises ValueError as
+        `Ladder.sizes` does.
+        """
         return tuple(size for size in self.graphs.ladder.sizes(self.config) if size % self.parts == 0)
 
     @property
     def q(self) -> int:
-        """Tokens of a decode."""
+        """The tokens of one decode: the sampled token and its drafts."""
         return self.config.uniform_decode_query_len
 
     # ---- differences of releases
 
     @abstractmethod
     def dummy_tokens(self) -> int:
-        """Tokens of a dummy batch."""
+        """The number of tokens of a dummy batch."""
 
     @abstractmethod
     def forbids_full(self, batch: Batch) -> bool:
-        """Whether the first dispatch may not choose FULL (1.8). The agreed mode tells the second one."""
+        """Whether the first dispatch may not choose FULL for this batch (specification 1.8). The agreement limits the
+        second one.
+        """
 
     @abstractmethod
     def may_split(self, batch: Batch) -> bool:
-        """Whether this rank permits microbatches for the step. A rank that does not vetoes them for all (3.3)."""
+        """Whether this rank permits microbatches in this step. If one rank does not, no rank splits
+        (specification 3.3).
+        """
 
     # ---- before the agreement
 
     def dummy_batch(self) -> Batch:
-        """The batch of a rank without work: a uniform decode by force, so that a graph fits it (1.8, I-DP-12)."""
+        """The batch of a rank without work. It counts as a uniform decode, so a graph fits it (specification 1.8,
+        invariant I-DP-12).
+        """
         tokens = self.dummy_tokens()
         return Batch((), tokens, tokens, is_dummy=True, forced_uniform=True)
 
@@ -87,11 +100,16 @@ class BatchFlow(ABC):
         return batch.uniform_decode(self.q)
 
     def padded(self, num_tokens: int) -> int:
-        """Padding for sequence parallelism, into equal parts: before the first dispatch, and never after."""
+        """Rounds tokens up for sequence parallelism, so that its ranks get equal parts. Only the first dispatch calls
+        it.
+        """
         return -(-num_tokens // self.parts) * self.parts
 
     def first_dispatch(self, batch: Batch) -> tuple[RuntimeMode, Descriptor]:
-        """The graph that this rank would run alone (1.6 b)."""
+        """The mode and graph that this rank would run by itself (specification 1.6 b).
+
+        Raises AssertionError if sequence parallelism cannot cut the graph into equal parts.
+        """
         allowed = ALL_MODES - {RuntimeMode.FULL} if self.forbids_full(batch) else ALL_MODES
         mode, descriptor = self.dispatch(batch, self.padded(batch.num_tokens), allowed)
         assert descriptor.num_tokens % self.parts == 0, (
@@ -102,13 +120,15 @@ class BatchFlow(ABC):
     def dispatch(
         self, batch: Batch, num_tokens: int, allowed: frozenset[RuntimeMode]
     ) -> tuple[RuntimeMode, Descriptor]:
-        """Look `num_tokens` up among the graphs. A batch that has to run eagerly gets none, whatever the agreement."""
+        """Looks up a graph for `num_tokens`. A batch that has to run eagerly runs without a graph, whatever the ranks
+        agreed on.
+        """
         if batch.force_eager:
             allowed = frozenset({RuntimeMode.NONE})
         return self.dispatcher.dispatch(num_tokens, self.uniform(batch), has_lora=batch.num_loras > 0, allowed=allowed)
 
     def local_batch(self, batch: Batch, mode: RuntimeMode, descriptor: Descriptor) -> LocalBatch:
-        """This rank's column. A rank wants padding if graphs are configured at all (0.14)."""
+        """What this rank sends. In 0.14 a rank wants padding if the configuration has graphs."""
         return told(
             batch.num_tokens,
             descriptor.num_tokens,
@@ -125,8 +145,10 @@ class BatchFlow(ABC):
     # ---- after the agreement
 
     def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:
-        """Dispatch again with the agreed count (1.6 d): it may change neither count nor mode (I-DP-9). Raises
-        UnequalCounts for a plan that fits no graph on all ranks (I-DP-4).
+        """Dispatches again with the agreed count. It may change neither count nor mode (specification 1.6 d,
+        invariant I-DP-9).
+
+        Raises UnequalCounts if the ranks cannot run the plan in one graph (invariant I-DP-4).
         """
         refuse_unequal_counts(plan.num_tokens, plan.mode, plan.microbatched)
         return self.dispatch(batch, agreed, frozenset(self.form.allowed_modes(plan.mode)))
@@ -134,8 +156,10 @@ class BatchFlow(ABC):
     # ---- without captures
 
     def rehearse(self, ranks: int) -> None:
-        """Decide, for each mode that has graphs, on the columns that a capture session of `ranks` ranks sends (5.6).
-        Raises OtherMode if no session could capture them.
+        """Checks in a run without captures whether `ranks` ranks could capture their graphs (specification 5.6).
+
+        For each mode that has graphs, the method decides on the columns that a capture session would send. Raises
+        OtherMode if the decision is another mode.
         """
         for mode, keys in self.dispatcher.keys.items():
             if keys:
@@ -146,7 +170,7 @@ class BatchFlow(ABC):
 
 
 class Flow017(BatchFlow):
-    """0.17 (source 000): dummies of one token, and no FULL graph for cascade attention."""
+    """Release 0.17 and source page 000: a dummy has one token, and cascade attention uses no FULL graph."""
 
     def dummy_tokens(self) -> int:
         return 1
@@ -159,12 +183,12 @@ class Flow017(BatchFlow):
 
 
 class Flow014(Flow017):
-    """0.14: its agreement and its graphs differ from those of 0.17, and nothing else."""
+    """Release 0.14: the decisions of 0.17. Only its agreement and its dispatcher are other classes."""
 
 
 class Flow033(BatchFlow):
-    """0.33: dummies as long as a decode, and cascade attention in any graph. A rank vetoes a split if a request reads
-    cache blocks that another one still writes.
+    """Release 0.33: a dummy is as long as a decode, and cascade attention may use any graph. A rank forbids a split if
+    one request reads cache blocks that another request of the step still writes.
     """
 
     def dummy_tokens(self) -> int:

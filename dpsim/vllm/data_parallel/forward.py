@@ -1,8 +1,8 @@
-"""The stand-in for a forward: one kernel and one expert all-reduce a layer, under counts that all ranks agreed on.
+"""The stand-in for a forward: for each layer, one attention kernel and one all-reduce for the experts.
 
-The all-reduce stands for the expert all-gather and reduce-scatter. Each rank has a buffer for the rows of *all* ranks
-by its own plan, and writes its own rows. So ranks that decided differently issue collectives of different sizes, as
-they would in production. The target model and its drafter both run such layers.
+The all-reduce replaces the all-gather and the reduce-scatter of the experts. Each rank allocates a buffer for the rows
+of *all* ranks, with the sizes that it agreed on, and writes only its own rows. If two ranks agreed on different sizes,
+their collectives have different sizes, as in production. The target model and the drafter both run such layers.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ from dpsim.vllm.graphs.dispatcher import Descriptor
 from dpsim.vllm.model import rows
 
 ATTENTION_NS = 20_000  # reference: one small layer
-TOKEN_NS = 20  # reference: per token of it
+TOKEN_NS = 20  # reference: one token of this layer
 
 Microbatch: TypeAlias = tuple[Buffer, slice]
-"""A microbatch on the device: the rows of all ranks, and which of them are this rank's."""
+"""A launched layer: the buffer with the rows of all ranks, and the slice of this rank's rows."""
 
 
 class Execution(NamedTuple):
-    """The forward of a rank: the plan that it follows, its mode and token count after the second dispatch, its batch,
-    and the graph.
-    """
+    """What a rank runs in a step: the agreed plan, mode and tokens of the second dispatch, its batch, and the graph."""
 
     plan: StepPlan
     mode: RuntimeMode
@@ -40,7 +38,7 @@ class Execution(NamedTuple):
 
 
 class Forwards(ABC):
-    """The layers of one rank, and its communicators."""
+    """The layers of one rank, and the communicators and streams that they use."""
 
     def __init__(self, rank: Rank, flow: BatchFlow) -> None:
         self.rank = rank
@@ -50,11 +48,13 @@ class Forwards(ABC):
 
     @abstractmethod
     async def agree(self, local: LocalBatch) -> StepPlan:
-        """Run one agreement: send this rank's column, and decide from the columns of all."""
+        """Make one agreement: send this rank's column, and decide from the columns of all ranks."""
 
     async def open_forward(self, num_tokens: int, counts: tuple[int, ...] | None) -> tuple[int, ...]:
-        """The tokens of all ranks, for the metadata of a forward. A forward without a list agrees on one, without
-        padding, graph or microbatches. In the engine this agreement does not show in the code (1.8).
+        """The tokens of all ranks, as the metadata of a forward needs them.
+
+        If the caller has no list of counts, the ranks make one more agreement, without padding, graph or microbatches.
+        In the engine, the forward context makes this agreement implicitly (specification 1.8).
         """
         if counts is None:
             counts = (num_tokens,)
@@ -68,9 +68,11 @@ class Forwards(ABC):
     def launch_layer(
         self, total: int, start: int, count: int, pieces: tuple[rows.Piece, ...], model: str = ""
     ) -> Microbatch:
-        """Write this rank's tokens into its rows of a buffer for everyone's, and sum it over the expert group.
+        """Launch one layer. Writes this rank's tokens into its rows of a buffer for all ranks, and sums it over the
+        expert group.
 
-        `model`: the model of the layer, for the sites; the target if empty.
+        `total`: the rows of all ranks. `start` and `count`: the rows of this rank. `model`: the model's name in the
+        labels of the ops; empty for the target model.
         """
         of = f"{model}." if model else ""
         buffer = self.main.alloc(total, "int32", f"{of}experts.buffer")
@@ -80,7 +82,9 @@ class Forwards(ABC):
         return buffer, slice(start, start + count)
 
     async def came(self, part: Microbatch, model: str = "") -> HostArray:
-        """Wait for a layer. Every rank has to see the same sum. Returns this rank's own rows."""
+        """Wait for a layer, and record the sum of all rows as a decision, which has to be equal on all ranks. Returns
+        this rank's rows.
+        """
         of = f"{model}." if model else ""
         buffer, mine = part
         result = await buffer.read(f"{of}experts.read")
@@ -90,7 +94,7 @@ class Forwards(ABC):
 
 
 def fill_column(table: Any, index: int, column: tuple[int, ...]) -> None:
-    """Kernel: zero but for this rank's column."""
+    """Kernel: write this rank's column of the table, and zero into all others."""
     table[:] = 0
     for row, value in enumerate(column):
         table[row, index] = value
@@ -100,5 +104,5 @@ FEW_ROWS = 100
 
 
 def total(rows: HostArray) -> int:
-    """The sum of the rows. Most steps have a handful of rows, which Python adds in half the time of numpy."""
+    """The sum of the rows. For a few rows, Python adds in half the time of numpy."""
     return sum(rows.tolist()) if len(rows) <= FEW_ROWS else int(rows.sum(dtype=np.int64))

@@ -1,14 +1,14 @@
-"""The layers of a captured forward, and the buffers from which they read all their inputs.
+"""The layers of a captured forward, and the persistent buffers from which they read their inputs.
 
     tokens -> [ project ] -> attention -> [ experts, project ] -> attention -> [ experts ] -> sums of all ranks
 
-Each pair of brackets is a *piece*. In mode PIECEWISE each piece is its own graph, and attention runs eagerly between
-the pieces. In mode FULL all of it is one graph. Each layer ends in the collective of its experts, which has the rows of
-all data-parallel ranks. Inside of a graph their number is fixed.
+Each pair of brackets is a *piece*. In mode PIECEWISE, each piece is a separate CUDA graph, and attention runs eagerly
+between the pieces. In mode FULL, the whole forward is one graph. Each layer ends in the collective of its experts, over
+the rows of all data-parallel ranks. In a graph, the number of these rows is fixed.
 
-Persistent buffers hold what differs from step to step, and graphs read them in each replay: the tokens, and for
-attention its metadata (`dpsim.vllm.data_parallel.attention`).
-`dpsim.vllm.data_parallel.captured` fills them.
+Inputs that differ between steps are in persistent buffers, and a graph reads them in each replay. These inputs are the
+tokens and the metadata of attention (`dpsim.vllm.data_parallel.attention`). The subclass in
+`dpsim.vllm.data_parallel.captured` fills them before each forward.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LAYER_NS = 10_000  # reference: attention of one small layer
 
 
 class GraphedLayers:
-    """The layers of one rank. Methods in the order in which a forward calls them."""
+    """The layers of one rank. A forward calls the methods in the order of this file."""
 
     layers = 2
     wrapper: type[CUDAGraphWrapper] = CUDAGraphWrapper
@@ -60,27 +60,31 @@ class GraphedLayers:
         self.initialised: set[int] = set()
 
     def graph_sizes(self) -> Sequence[int]:
-        """The token counts of all graphs."""
+        """The token counts of all graphs. The input buffer has room for the largest one."""
         return self.flow.dispatcher.sizes
 
     def make_metadata(self, most: int) -> tuple[Buffer, Buffer, Buffer]:
-        """The buffers of starts, lengths and slots."""
+        """Allocates the metadata buffers for at most `most` requests: starts, lengths and slots, int32."""
         starts, lengths, slots = ("query.starts", most + 1), ("sequence.lengths", most), ("cache.slots", most)
         first, second, third = (self.main.alloc(count, "int32", site) for site, count in (starts, lengths, slots))
         return first, second, third
 
     def make_offloader(self) -> Offloader | None:
-        """The offloader that copies weights to the device. None: the device has all weights."""
+        """The offloader, which copies the weights of a layer to the device when they are needed. None if the device has
+        all weights.
+        """
         return None
 
     def inputs_of(self, num_tokens: int) -> tuple[Buffer, ...]:
-        """The inputs of a forward. Forwards of the same size get the same view (I-CG-8)."""
+        """The input buffers of a forward. Forwards of the same size get the same view, so addresses do not change
+        (invariant I-CG-8).
+        """
         if num_tokens not in self.inputs:
             self.inputs[num_tokens] = (self.ids.view(0, num_tokens),)
         return self.inputs[num_tokens]
 
     async def forward(self, context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
-        """Run all layers. At the end the rank frees what is between them, unless it belongs to a graph."""
+        """Run all layers. At the end the rank frees intermediate buffers, except for those that belong to a graph."""
         between = []
         for layer in range(self.layers):
             outputs = await self.pieces[layer](context, inputs)
@@ -94,7 +98,7 @@ class GraphedLayers:
         return result
 
     def piece(self, number: int) -> Callable[[ForwardContext, tuple[Buffer, ...]], Awaitable[Outputs]]:
-        """The piece before the first attention op, between two, or after the last."""
+        """The piece `number`: before the first attention, between two layers, or behind the last attention."""
 
         async def run(context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
             [hidden] = inputs
@@ -111,7 +115,7 @@ class GraphedLayers:
         return run
 
     async def project(self, layer: int, context: ForwardContext, hidden: Buffer) -> Outputs:
-        """The first half of a layer. It allocates the output of attention, so that the graph owns that memory."""
+        """The first half of a layer. It also allocates the output of attention, so that a graph owns this memory."""
         await self.initialise(context, hidden.shape[0])
         stream, weights = context.stream, self.layer_weights(layer, context)
         query = stream.alloc(hidden.shape, "int32", "query")
@@ -122,7 +126,7 @@ class GraphedLayers:
         return Outputs((query, attended), owned=True)
 
     async def initialise(self, context: ForwardContext, num_tokens: int) -> None:
-        """Tune a kernel for a new size. The host waits for that, and no capture allows it."""
+        """Tune the kernels for a new size. The host waits for the stream, so this call fails during a capture."""
         if num_tokens not in self.initialised:
             await context.stream.record().synchronize("kernel.tune")
             self.initialised.add(num_tokens)
@@ -134,7 +138,7 @@ class GraphedLayers:
         return self.offloader.weights(layer)
 
     def attend(self, layer: int, context: ForwardContext, query: Buffer, attended: Buffer) -> None:
-        """Run attention, which no piece contains."""
+        """Run attention. No piece contains it, so in mode PIECEWISE it runs outside of the graphs."""
         if context.num_reqs is None:
             context.stream.launch("attention.skip", fill, writes=[attended], args=(0,), cost=0)
             return
@@ -149,12 +153,12 @@ class GraphedLayers:
         )
 
     def told(self, context: ForwardContext, num_reqs: int) -> list[Buffer]:
-        """The metadata of this number of requests. A graph reads its values of the replay, not of the capture."""
+        """The metadata of `num_reqs` requests. A graph reads the values at its replay, not those at its capture."""
         starts, lengths, slots = self.metadata
         return [starts.view(0, num_reqs + 1), lengths.view(0, num_reqs), slots.view(0, num_reqs)]
 
     def run_experts(self, layer: int, context: ForwardContext, attended: Buffer) -> Buffer:
-        """The second half of a layer: sum the rows of all ranks."""
+        """The second half of a layer: write this rank's rows, and sum the rows of all ranks."""
         stream, counts = context.stream, context.counts
         own = sum(counts[: self.index])
         summed = stream.alloc(sum(counts), "int32", "experts.rows")
@@ -166,7 +170,7 @@ class GraphedLayers:
         self.experts.all_reduce(summed, context.stream, site="experts.combine")
 
     def take(self, context: ForwardContext, summed: Buffer, num_tokens: int) -> Buffer:
-        """This rank's rows, for the next layer."""
+        """Copy this rank's rows out of the sum, for the next layer."""
         own = sum(context.counts[: self.index])
         hidden = context.stream.alloc(num_tokens, "int32", "hidden")
         mine = summed.view(own, own + num_tokens)

@@ -1,14 +1,15 @@
-"""The batches of one rank whose scheduler runs live: it adds them one by one, as it schedules them.
+"""The batches of one rank whose requests arrive as messages during the run.
 
-If requests arrive as messages, no rank knows beforehand which batch a step has. So the scheduler notes each batch, and
-the witness compares the step with it:
+In such a run, no rank can compute its batches beforehand. So the scheduler of the rank records each batch before the
+step runs. After the step, the witness (`dpsim.vllm.data_parallel.witness`) compares the results with the recorded
+batch:
 
     >>> own = OwnBatches([Request(0, 5, 2)], dp_index=1, ranks=2, config=EngineConfig())
     >>> own.note(3, Batch(((0, 5, 0),), 5, 5))
     >>> own.steps, [batch.num_tokens for batch in own.batches(3)], own.batches(2)[1] == IDLE
     (4, [0, 5], True)
 
-A rank does not know the batches of other ranks: they stand here as idle ones.
+A rank cannot see the batches of other ranks. In the list of batches, the others count as idle.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dpsim.vllm.params.arguments import Request
 
 
 class OwnBatches(Batches):
-    """The batches of one rank. `requests`: all that may arrive."""
+    """The batches of one rank. `requests`: all requests that may arrive. `dp_index`: the rank's place in its group."""
 
     def __init__(self, requests: Sequence[Request], dp_index: int, ranks: int, config: EngineConfig) -> None:
         self.requests, self.dp_index, self.ranks, self.config = requests, dp_index, ranks, config
@@ -30,7 +31,7 @@ class OwnBatches(Batches):
         self._begins: dict[int, int] = {}
 
     def note(self, step: int, batch: Batch) -> None:
-        """Note what the scheduler chose for a step, before the step runs."""
+        """Record the batch that the scheduler chose for a step, before the step runs."""
         self._own[step] = batch
         for request, _, first in batch.scheduled:
             if request not in self._seen and first:
@@ -46,12 +47,14 @@ class OwnBatches(Batches):
         return tuple(own if rank == self.dp_index else IDLE for rank in range(self.ranks))
 
     def extent(self) -> tuple[int, int, int]:
-        """The extent of all requests, on any rank; a decode has one token, and one for each draft."""
+        """Upper bounds for the case that all requests run on this rank. A decode has one token, and one more for each
+        draft.
+        """
         q = self.config.uniform_decode_query_len
         positions = max([one.prompt_tokens + one.output_tokens for one in self.requests], default=0) + q
         tokens = sum([max(one.prompt_tokens, q) for one in self.requests])
         return max(len(self.requests), 1), positions, max(min(tokens, self.config.max_num_batched_tokens), 1)
 
     def cached_prefixes(self) -> Mapping[int, int]:
-        """The prefixes of all requests that were scheduled so far; the mapping grows."""
+        """The cached prefixes of the requests scheduled so far. The mapping grows while the rank runs."""
         return self._begins

@@ -1,8 +1,10 @@
-"""Microbatching: which rank may split a batch, and which requests and tokens each part gets (specification chapter 3).
+"""Microbatching: which rank may split its batch, and which requests and tokens each microbatch gets (specification
+chapter 3).
 
-If a rank splits a step's batch into U microbatches, one half computes while the other communicates. A layer then has U
-expert collectives instead of 1, so either every rank splits or none does. Also, their sizes must be equal on all ranks.
-So they depend on the padded count and U alone, and a boundary may cut a request:
+If the ranks split the batch of a step into U microbatches, one microbatch computes while another one communicates. A
+layer then has U expert collectives instead of 1. So either every rank splits or none does, and the sizes of the
+microbatches have to be equal on all ranks. Therefore sizes depend on the padded token count and on U only, and the
+boundary between two microbatches may cut a request:
 
     >>> config = Microbatching(enable_dbo=True)
     >>> wants_microbatching(40, True, config), wants_microbatching(40, False, config)  # 40 decodes; a prefill of 40
@@ -17,9 +19,9 @@ So they depend on the padded count and U alone, and a boundary may cut a request
     >>> padded[1].tokens
     range(500, 1000)
 
-A slice names what it covers and holds no data; `dpsim.vllm.data_parallel.microbatch_inputs` cuts by it. Releases
-differ in two methods. 0.33 also takes a list of boundaries. Its V2 runner does not abort a split whose last microbatch
-has no real token, and that microbatch keeps a request.
+A slice consists of two ranges and contains no data. `dpsim.vllm.data_parallel.microbatch_inputs` cuts the inputs of the
+model by slices. Release 0.33 also accepts a list of boundaries. If the last microbatch has no real token, the V1 runner
+does not split. The V2 runner of 0.33 splits all the same, and its last microbatch keeps a request without tokens.
 """
 
 from __future__ import annotations
@@ -33,66 +35,82 @@ from dpsim.vllm.config import Microbatching, RuntimeMode
 
 
 def wants_microbatching(num_tokens: int, uniform_decode: bool, config: Microbatching) -> bool:
-    """One rank's wish, from its unpadded token count: at least the threshold of its kind of batch (3.2)."""
+    """Whether this rank wishes to split. Its unpadded token count has to reach the threshold for decodes or for other
+    batches (specification 3.2).
+    """
     threshold = config.dbo_decode_token_threshold if uniform_decode else config.dbo_prefill_token_threshold
     return config.use_ubatching and num_tokens >= threshold
 
 
 def last_microbatch_empty(num_tokens: int, num_tokens_padded: int, num_ubatches: int) -> bool:
-    """Whether cutting `num_tokens_padded` into equal parts leaves no real token for the last one (1.5, step 4)."""
+    """Whether the last of `num_ubatches` equal parts of the padded count has no real token (specification 1.5,
+    step 4).
+    """
     return num_tokens_padded // num_ubatches * (num_ubatches - 1) >= num_tokens
 
 
 def slice_sizes(num_tokens_padded: int, num_ubatches: int) -> tuple[int, ...]:
-    """Tokens of each microbatch: equal parts, the remainder in the last. A function of its arguments only, so equal
-    on all ranks (I-UB-2).
+    """The tokens of each microbatch: equal parts, and the last one also has the remainder. The result depends on the
+    arguments only, so it is equal on all ranks (invariant I-UB-2).
     """
     part = num_tokens_padded // num_ubatches
     return (*[part] * (num_ubatches - 1), num_tokens_padded - part * (num_ubatches - 1))
 
 
 class Slice(NamedTuple):
-    """One microbatch of a rank's batch. A request that a boundary cuts is in both neighbours (I-UB-8)."""
+    """One microbatch of a rank's batch. If a boundary cuts a request, both neighbours contain the request
+    (invariant I-UB-8).
+    """
 
     requests: range
     tokens: range
 
     @property
     def empty(self) -> bool:
-        """Whether the engine's check finds it empty. A slice that runs backwards, from a `split` too large, is not."""
+        """Whether the engine's check reports the slice as empty. It does not report a range that ends before its start,
+        which a too large `split` yields.
+        """
         return any(part.start == part.stop for part in self)
 
     def counts(self, ranks: int) -> tuple[int, ...]:
-        """Tokens that each rank runs in this microbatch: its own count, for all run equally many (3.6)."""
+        """The tokens of each rank in this microbatch. All ranks run equally many, so this rank's own count stands for
+        all (specification 3.6).
+        """
         return (len(self.tokens),) * ranks
 
 
 class Slices(NamedTuple):
-    """The microbatches of a batch, in order. `own` ends with the last real token, `padded` with the padding."""
+    """The microbatches of a batch, in order. The last slice of `own` ends with the last real token; in `padded`, it
+    ends with the padding.
+    """
 
     own: list[Slice]
     padded: list[Slice]
 
     def for_attention(self, mode: RuntimeMode) -> list[Slice]:
-        """The slices of attention metadata: a FULL graph was captured with padding, and reads it (3.6). Slot
-        mappings and inputs of the model always use `padded`.
+        """The slices by which attention metadata is cut. A FULL graph was captured with padding, so in mode FULL they
+        include the padding (specification 3.6). Slot mappings and inputs of the model are always cut by `padded`.
         """
         return self.padded if mode is RuntimeMode.FULL else self.own
 
 
 class PaddedSlices(Slices):
-    """The slices of the V2 runner, which cuts everything by the padded slices in every mode (3.5)."""
+    """The slices of the V2 runner. It cuts attention metadata by the padded slices in every mode
+    (specification 3.5).
+    """
 
     def for_attention(self, mode: RuntimeMode) -> list[Slice]:
         return self.padded
 
 
 SplitPoint: TypeAlias = int | Sequence[int] | None
-"""Tokens of each microbatch but the last, or where each but the first starts; None for equal parts."""
+"""Where to cut a batch. A number: the tokens of each microbatch except for the last. A sequence: the first token of
+each microbatch except for the first. None: equal parts.
+"""
 
 
 class Slicing:
-    """How the V1 runner cuts a batch (3.5). A release, or a mistake, overrides a method."""
+    """How the V1 runner cuts a batch (specification 3.5). A release or a variant overrides a method."""
 
     def slices(
         self,
@@ -102,7 +120,11 @@ class Slicing:
         num_ubatches: int,
         split: SplitPoint = None,
     ) -> Slices:
-        """The microbatches of a batch, from the tokens of each request. Raises ValueError for a wrong `split`."""
+        """The microbatches of a batch. `num_scheduled_tokens`: the tokens of each request.
+
+        Raises ValueError if `split` is a list that this release does not accept. Raises AssertionError if the
+        microbatches do not add up to `num_tokens_padded`.
+        """
         starts = [0, *accumulate(num_scheduled_tokens)]
         edges = [0, *self.points(num_tokens_padded, num_ubatches, split), starts[-1]]
         own = [self.slice(starts, first, stop) for first, stop in pairwise(edges)]
@@ -113,7 +135,9 @@ class Slicing:
         return Slices(own, padded)
 
     def points(self, num_tokens_padded: int, num_ubatches: int, split: SplitPoint) -> list[int]:
-        """The begins of all microbatches but the first. Real tokens do not count, or ranks would differ (I-UB-2)."""
+        """The first tokens of all microbatches except for the first. They depend on the padded count, because real
+        counts differ between ranks (invariant I-UB-2).
+        """
         if split is None:
             return list(accumulate(slice_sizes(num_tokens_padded, num_ubatches)[:-1]))
         if not isinstance(split, int):
@@ -121,26 +145,28 @@ class Slicing:
         return [split * part for part in range(1, num_ubatches)]
 
     def slice(self, starts: Sequence[int], first: int, stop: int) -> Slice:
-        """The tokens from `first` to `stop`, and their requests. `starts`: the begin of each request, and the end."""
+        """The slice of the tokens from `first` to `stop`. `starts`: the first token of each request, and the number of
+        all tokens.
+        """
         return Slice(range(self.first_request(starts, first), self.stop_request(starts, stop)), range(first, stop))
 
     def first_request(self, starts: Sequence[int], token: int) -> int:
-        """The request of a token, not one that ends just before it."""
+        """The request that contains `token`. A request that ends just before `token` does not count."""
         return bisect_right(starts, token) - 1
 
     def stop_request(self, starts: Sequence[int], token: int) -> int:
-        """The request after the one whose token is the last before `token`."""
+        """The number after that of the last request which has a token before `token`."""
         return bisect_left(starts, token)
 
     def stretched(self, own: list[Slice], num_reqs: int, num_tokens_padded: int, num_reqs_padded: int) -> list[Slice]:
-        """The last microbatch takes all padding, tokens and requests."""
+        """The slices with padding: the last microbatch contains all padded tokens and requests."""
         requests, tokens = own[-1]
         last = Slice(range(requests.start, num_reqs_padded), range(tokens.start, num_tokens_padded))
         return [*own[:-1], last]
 
 
 class Slicing033(Slicing):
-    """0.33: a caller may give the boundaries one by one."""
+    """Release 0.33: the caller may pass each boundary."""
 
     def points(self, num_tokens_padded: int, num_ubatches: int, split: SplitPoint) -> list[int]:
         if split is None or isinstance(split, int):
@@ -151,7 +177,7 @@ class Slicing033(Slicing):
 
 
 class SlicingV2(Slicing033):
-    """The V2 runner of 0.33: a microbatch that is all padding keeps the last request, without a token of it."""
+    """The V2 runner of 0.33: a microbatch without a real token keeps the last request, with no tokens."""
 
     def slices(
         self,
@@ -170,5 +196,5 @@ class SlicingV2(Slicing033):
         return [self.within(one, num_reqs - 1, num_reqs_padded) for one in padded]
 
     def within(self, one: Slice, last: int, stop: int) -> Slice:
-        """Limit a slice to real requests: a boundary behind the last real token names none."""
+        """Limits the requests of a slice: its first one is at most `last`, and its stop is at most `stop`."""
         return one._replace(requests=range(min(one.requests.start, last), min(one.requests.stop, stop)))

@@ -1,8 +1,9 @@
-"""The inputs of a microbatch, cut from its batch: attention metadata and inputs of the model (specification 3.6, 4.8).
+"""The inputs of a microbatch, cut out of the inputs of its batch (specification 3.6 and 4.8).
 
-To cut metadata for a microbatch, it does not suffice to take rows. Query starts begin at zero in each microbatch and
-end at its number of tokens. If a request continues in the next microbatch, its sequence is shorter here by the tokens
-that follow. Tokens of an earlier microbatch are computed before, and count:
+The inputs are the metadata of attention and the inputs of the model. For a microbatch, its rows of the metadata have to
+change. The query starts (the first token of each request) begin at zero in each microbatch. If a request continues in
+the next microbatch, its sequence here is shorter by the tokens that follow. Tokens in earlier microbatches still count
+for its length, because the device computes them before:
 
     >>> from dpsim.vllm.data_parallel.microbatch import Slicing
     >>> whole = attention_metadata([3, 5], [10, 0])  # a request of 10 tokens so far, and a new one
@@ -12,7 +13,7 @@ that follow. Tokens of an earlier microbatch are computed before, and count:
     >>> [MetadataCut().cut(whole, one).seq_lens.tolist() for one in own]
     [[13, 1], [5]]
 
-All counts are tokens and requests, and all arrays int32. Releases 0.14 and 0.33 cut metadata alike.
+All arrays are int32, and count tokens or requests. Releases 0.14 and 0.33 cut metadata in the same way.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from dpsim.vllm.data_parallel.microbatch import Slice
 
 
 class AttentionMetadata(NamedTuple):
-    """The metadata of a batch or of a microbatch. `query_start_loc`: where the tokens of each request begin, and their
-    end, shape (num_reqs + 1,). `seq_lens`: computed and scheduled tokens of each request, shape (num_reqs,). A padded
-    request has none.
+    """The metadata of a batch or of a microbatch.
+
+    `query_start_loc`: the first token of each request, and the number of all tokens; shape (num_reqs + 1,). `seq_lens`:
+    the computed and the scheduled tokens of each request, shape (num_reqs,). A padded request has 0.
     """
 
     query_start_loc: HostArray
@@ -43,7 +45,9 @@ class AttentionMetadata(NamedTuple):
 def attention_metadata(
     num_scheduled_tokens: Sequence[int], num_computed_tokens: Sequence[int], num_reqs_padded: int | None = None
 ) -> AttentionMetadata:
-    """The metadata of a whole batch. Without `num_reqs_padded` there is no padding."""
+    """Returns the metadata of a whole batch. `num_reqs_padded`: the number of requests with padding; None for no
+    padding.
+    """
     scheduled = np.array(num_scheduled_tokens, np.int32)
     tail = (num_reqs_padded or len(scheduled)) - len(scheduled)
     ends = np.cumsum(scheduled, dtype=np.int32)
@@ -59,13 +63,13 @@ def attention_metadata(
 
 
 class MetadataCut:
-    """The cuts of metadata in the V1 runner. A mistake overrides a method."""
+    """How the V1 runner cuts metadata. A variant overrides a method."""
 
     def cut(self, whole: AttentionMetadata, one: Slice) -> AttentionMetadata:
-        """The metadata of a microbatch. The metadata of the batch does not change.
+        """Returns the metadata of the microbatch `one`, and leaves the metadata `whole` unchanged.
 
-        Raises AssertionError for an empty slice, and for one whose first token is not one of its first request.
-        Raises IndexError for a slice that names a request beyond the last.
+        Raises AssertionError for an empty slice, and for a slice whose first token is not in its first request. Raises
+        IndexError for a slice with a request beyond the last.
         """
         self.refuse(whole, one)
         starts = self.query_starts(whole, one)
@@ -87,12 +91,14 @@ class MetadataCut:
         )
 
     def query_starts(self, whole: AttentionMetadata, one: Slice) -> HostArray:
-        """Starts relative to the first token of the slice, and clipped at both of its ends (I-UB-9)."""
+        """The query starts, relative to the first token of the slice and clipped at both ends of the slice
+        (invariant I-UB-9).
+        """
         starts = whole.query_start_loc[one.requests.start : one.requests.stop + 1]
         return np.clip(starts, one.tokens.start, one.tokens.stop) - np.int32(one.tokens.start)
 
     def seq_lens(self, whole: AttentionMetadata, one: Slice) -> HostArray:
-        """A copy of the lengths. The last request is shorter by its tokens in later microbatches."""
+        """A copy of the lengths. The length of the last request does not include its tokens in later microbatches."""
         lengths = self.own_lengths(whole, one)
         lengths[-1] -= max(int(whole.query_start_loc[one.requests.stop]) - one.tokens.stop, 0)
         return lengths
@@ -102,16 +108,20 @@ class MetadataCut:
 
 
 class MetadataCutV2(MetadataCut):
-    """The V2 runner of 0.33. A microbatch may be empty: its queries have no tokens, its requests are whole."""
+    """How the V2 runner of 0.33 cuts metadata. It accepts a microbatch without tokens; the lengths of its requests are
+    then those of the batch.
+    """
 
     def refuse(self, whole: AttentionMetadata, one: Slice) -> None:
         return
 
 
 class ModelInputs(NamedTuple):
-    """The inputs of the model. Rows are tokens. Positions may have several rows, and then a column is a token. They are
-    None if the metadata of attention has them. `inputs_embeds` replace `input_ids` if a batch has them.
-    `intermediate_tensors` come from the stage before. Arrays of any library, or buffers.
+    """The inputs of the model, as arrays of any library or as buffers. Each row is a token.
+
+    `positions`: may have several rows, and each column is then a token. None if the metadata of attention contains the
+    positions. `inputs_embeds`: replace `input_ids` if they are not None. `intermediate_tensors`: hidden states from the
+    pipeline stage before.
     """
 
     input_ids: Any
@@ -121,10 +131,12 @@ class ModelInputs(NamedTuple):
 
 
 class InputsCut:
-    """The cuts of a batch's inputs, always by padded slices (3.6). A mistake overrides a method."""
+    """How a runner cuts the inputs of the model, always by padded slices (specification 3.6). A variant overrides a
+    method.
+    """
 
     def cut(self, whole: ModelInputs, tokens: range) -> ModelInputs:
-        """Views of the tokens' rows or columns."""
+        """Returns views of the rows or columns of the tokens."""
         rows, between = slice(tokens.start, tokens.stop), whole.intermediate_tensors
         return ModelInputs(
             self.rows(whole.input_ids, rows),
@@ -134,13 +146,15 @@ class InputsCut:
         )
 
     def rows(self, tensor: Any, rows: slice) -> Any:
-        """The rows of an array, or of a buffer of the contract."""
+        """A view of the rows of an array or a buffer."""
         return tensor.view(rows.start, rows.stop) if isinstance(tensor, Buffer) else tensor[rows]
 
     def positions(self, positions: Any, rows: slice) -> Any:
-        """The tokens along the last axis, which is the only one of a buffer here."""
+        """A view of the tokens along the last axis. Positions in a buffer have one axis."""
         return self.rows(positions, rows) if isinstance(positions, Buffer) else positions[..., rows]
 
     def embeds(self, inputs_embeds: Any | None, rows: slice) -> Any | None:
-        """The rows, or None. The check is for None, because a tensor of several numbers has no truth value."""
+        """A view of the rows, or None. The check compares with None, because Python cannot convert a larger tensor to a
+        bool.
+        """
         return None if inputs_embeds is None else self.rows(inputs_embeds, rows)

@@ -1,14 +1,14 @@
-"""An agreement has to fit one graph on all ranks, also in a run that captures none (I-DP-3 and I-DP-4 of 1.10).
+"""Checks that an agreement fits one CUDA graph on all ranks, also in a run without captures.
 
-The stand-in for the model runs eagerly unless `config.capture_graphs` is set. It then runs with any counts and in any
-mode, on which graphs would not pair. So a step checks the agreement itself, and raises:
+If `config.capture_graphs` is not set, the stand-in for the model runs eagerly. It then accepts all counts and modes,
+also those with which the graphs of different ranks would not match. So a step checks the agreement itself, and raises:
 
-    UnequalCounts   the step has a graph or microbatches, and ranks keep different counts (I-DP-4)
-    OtherMode       all ranks sent one mode, and the agreement is another one (I-DP-3)
+    UnequalCounts   the step has a graph or microbatches, and ranks keep different counts (invariant I-DP-4)
+    OtherMode       all ranks sent one mode, and the agreement is another one (invariant I-DP-3)
 
-The engine asserts the second one when it captures (5.6): no session can capture a graph on which ranks never agree. A
-run without a session asks the form for each mode instead (`BatchFlow.rehearse`). An agreement may choose a smaller mode
-where the ranks sent different ones.
+The engine asserts the second rule during its captures (specification 5.6). If the ranks never agree on a mode, no
+session can capture the graphs of this mode. A run without a session checks the rule for each mode beforehand
+(`BatchFlow.rehearse`). If the ranks sent different modes, the agreement may choose a smaller one.
 
     >>> refuse_other_mode([1, 2], RuntimeMode.NONE)
     >>> refuse_other_mode([1, 1], RuntimeMode.NONE)
@@ -25,15 +25,15 @@ from dpsim.vllm.config import RuntimeMode
 
 
 class UnequalCounts(AssertionError):
-    """The ranks agreed on a graph or on microbatches, and on different counts."""
+    """The ranks agreed on a graph or on microbatches, but on different token counts."""
 
 
 class OtherMode(AssertionError):
-    """The ranks agreed on another mode than the one that all of them sent."""
+    """All ranks sent the same mode, but agreed on another one."""
 
 
 def refuse_unequal_counts(counts: Sequence[int] | None, mode: RuntimeMode, microbatched: bool) -> None:
-    """Raise UnequalCounts for a plan that pads ranks to different counts, where their collectives need equal sizes."""
+    """Raises UnequalCounts if the plan has a graph or microbatches, and the counts of the ranks differ."""
     if counts is None or not (mode or microbatched) or len(set(counts)) == 1:
         return
     how = "in microbatches" if microbatched else f"in a {mode.name} graph"
@@ -41,6 +41,6 @@ def refuse_unequal_counts(counts: Sequence[int] | None, mode: RuntimeMode, micro
 
 
 def refuse_other_mode(sent: Sequence[int], agreed: RuntimeMode) -> None:
-    """Raise OtherMode if all ranks sent one mode and the agreement is another one. `sent`: the mode of each rank."""
+    """Raises OtherMode if all ranks sent one mode and the agreement is another one. `sent`: the mode of each rank."""
     if agreed not in sent and len(set(sent)) == 1:
         raise OtherMode(f"all ranks sent {RuntimeMode(sent[0]).name}, and the agreement is {agreed.name} (I-DP-3)")

@@ -1,8 +1,9 @@
-"""Prefixes that requests share: which tokens a rank has cached, and what follows for a batch.
+"""The prefix cache of one rank: which tokens of a prompt are cached, because another request has the same prefix.
 
-Requests of the same prefix begin with the same tokens, up to the end of the shorter prompt. The blocks of a prompt
-count as cached as soon as the scheduler has a step that writes them. So a request that is admitted into that very step
-starts behind them, and *reads blocks that the step still writes*. The cache evicts nothing.
+Requests with the same prefix begin with the same tokens, up to the end of the shorter prompt. A block of the prefix
+counts as cached as soon as the scheduler has scheduled the step that writes it. A request that the scheduler admits
+into this very step does not compute the block again. So it *reads blocks that the same step still writes*. The cache
+evicts nothing.
 
     >>> cache = PrefixCache(block_size=4)
     >>> cache.note("a", 10)                         # a step that writes ten tokens of the prefix
@@ -12,8 +13,8 @@ starts behind them, and *reads blocks that the step still writes*. The cache evi
     >>> cache.hit("a", 8), cache.unwritten("a", 4)
     (4, False)
 
-Sources: specification chapters 1.8 and 3.3; vLLM's prefix cache, and its conditions for cascade attention, without the
-estimate of times that follows them.
+Sources: specification 1.8 and 3.3; vLLM's prefix cache, and its conditions for cascade attention. vLLM also estimates
+whether cascade attention is faster; the model leaves this estimate out.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from collections.abc import Sequence
 
 CASCADE_TOKENS = 256
 CASCADE_REQUESTS = 8
-"""Cascade attention is for at least this number of requests with this number of common tokens."""
+"""The least number of requests, and the least number of common tokens, for which vLLM uses cascade attention."""
 
 
 class PrefixCache:
-    """The cache of one rank, in tokens of each prefix: by steps before this one, and by this one."""
+    """The prefix cache of one rank. For each prefix it records the tokens written by earlier steps and by the current
+    step.
+    """
 
     def __init__(self, block_size: int) -> None:
         self.block_size = block_size
@@ -34,17 +37,17 @@ class PrefixCache:
         self._scheduled: dict[str, int] = {}
 
     def hit(self, prefix: str | None, prompt_tokens: int) -> int:
-        """Tokens of a prompt that the rank does not compute."""
+        """The tokens of a prompt that the rank does not compute: whole blocks, and at most all tokens but one."""
         if prefix is None:
             return 0
         return self._whole(min(self._scheduled.get(prefix, 0), prompt_tokens - 1))
 
     def unwritten(self, prefix: str | None, tokens: int) -> bool:
-        """Whether this very step writes some of the first `tokens`, in whole blocks."""
+        """Whether the current step still writes some of the first `tokens` tokens of the prefix."""
         return prefix is not None and tokens > self._written.get(prefix, 0)
 
     def note(self, prefix: str | None, tokens: int) -> None:
-        """Note that this step computes a prompt up to here."""
+        """Record that the current step computes a prompt up to `tokens`."""
         if prefix is not None:
             self._scheduled[prefix] = max(self._scheduled.get(prefix, 0), tokens)
 
@@ -52,7 +55,10 @@ class PrefixCache:
         self._written.update(self._scheduled)
 
     def cascades(self, prefixes: Sequence[str | None], in_common: int) -> bool:
-        """Whether attention goes over a common prefix once. `in_common`: tokens that all requests have computed."""
+        """Whether a batch uses cascade attention, which computes attention over a common prefix only once.
+
+        `prefixes`: the prefix of each request. `in_common`: the number of tokens that all requests have computed.
+        """
         enough = len(prefixes) >= CASCADE_REQUESTS and self._whole(in_common) >= CASCADE_TOKENS
         return enough and len(set(prefixes)) == 1 and prefixes[0] is not None
 

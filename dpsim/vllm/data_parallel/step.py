@@ -1,12 +1,14 @@
-"""One data-parallel step, put together: batch, agreement, second dispatch, a stand-in for the model.
+"""One data-parallel step of the V1 runner: dispatch, agreement, forward, drafter (specification 1.6 and 10.2).
 
-The order is that of vLLM's V1 runner (specification 1.6 and 10.2). A rank dispatches alone, agrees, and dispatches
-again with the agreed count in the agreed mode. It checks that this changed nothing, and runs. The model is one layer a
-microbatch (`forward`). A rank's rows hold the tokens that its scheduler gave it, then padding. A witness compares the
-results (`dpsim.vllm.data_parallel.witness`). After the target model the drafter runs, if there is one; then experts may
-move (`dpsim.vllm.data_parallel.expert_balance`).
+A rank dispatches by itself, that is, it chooses a CUDA graph for its batch. It agrees with the other ranks on mode and
+counts. Then it dispatches again with the agreed count and mode, asserts that the count does not change, and runs the
+forward. The stand-in for the model is one layer for each microbatch (`dpsim.vllm.data_parallel.forward`). A rank's rows
+contain the tokens of its batch, then padding. After the forward, the drafter runs, if the configuration has one. Then
+experts may move (`dpsim.vllm.data_parallel.expert_balance`). A witness compares the results of each step with the batch
+(`dpsim.vllm.data_parallel.witness`).
 
-Each method of `DataParallelStep` is one decision, and a variant overrides one of them.
+Each method of `DataParallelStep` makes one decision, so a variant overrides one method. A scenario selects the step by
+protocol and form:
 
     protocol: {name: dp_batch, form: source-000}
 """
@@ -34,7 +36,11 @@ InFlight: TypeAlias = tuple[int, list[Microbatch], list[Microbatch]]
 
 
 class DataParallelStep(Forwards):
-    """The step of one rank. Methods in the order in which a step calls them."""
+    """The steps of one rank. A step calls the methods in the order of this file.
+
+    `dp_index`: the rank's place in its data-parallel group. `captured`: the class of the captured forward, None for the
+    eager stand-in. `balance`: the class that moves experts; None: experts stay.
+    """
 
     def __init__(
         self,
@@ -54,7 +60,7 @@ class DataParallelStep(Forwards):
         self.balance = balance(self) if balance is not None and self.config.enable_eplb else None
 
     async def run(self, timeline: Batches) -> None:
-        """Run all steps of a workload."""
+        """Run all steps of a workload, whose batches are known beforehand."""
         await self.begin(timeline)
         for step in range(timeline.steps):
             self.rank.step = step
@@ -62,14 +68,14 @@ class DataParallelStep(Forwards):
         await self.end()
 
     async def begin(self, timeline: Batches) -> None:
-        """Prepare the steps, and capture the graphs if there are any."""
+        """Prepare the run, and capture the graphs if the configuration has captures."""
         self.witness = Witness(timeline, self.dp_index, shares=self.experts.size // self.host.size)
         if self.captured is not None:
             self.forward = self.captured(self.rank, self.flow, timeline)
             await self.forward.capture(self.agree_forward)
 
     async def end(self) -> None:
-        """End the steps: await those under way, and check the results."""
+        """Await the steps in flight, and check the results of all steps."""
         while self.in_flight:
             await self.retire()
         self.witness.end()
@@ -79,7 +85,7 @@ class DataParallelStep(Forwards):
             await self.forward.end(self.witness)
 
     async def step(self, batch: Batch) -> None:
-        """Run one step; a rank without tokens takes part with a dummy batch (1.8)."""
+        """Run one step. A rank without tokens takes part with a dummy batch (specification 1.8)."""
         if not batch.num_tokens:
             self.rank.probe("dp.dummy_batch")
         await self.execute(await self.coordinate(batch if batch.num_tokens else self.flow.dummy_batch()))
@@ -87,7 +93,10 @@ class DataParallelStep(Forwards):
     # ---- coordination
 
     async def coordinate(self, batch: Batch) -> Execution:
-        """Agree with the other ranks on how this step runs (1.6)."""
+        """Dispatch, agree with the other ranks, and dispatch again (specification 1.6).
+
+        Returns how this rank runs the step. Raises AssertionError if the second dispatch changes the agreed count.
+        """
         mode, descriptor = self.flow.first_dispatch(batch)
         plan, agreed = StepPlan(False, None, mode), descriptor.num_tokens
         if self.host.size > 1:
@@ -105,12 +114,12 @@ class DataParallelStep(Forwards):
         return Execution(plan, mode, agreed, batch, descriptor)
 
     async def agree_forward(self, batch: Batch) -> Agreed:
-        """Agree on a forward that is not a step of the scheduler: one of the capture session."""
+        """Agree on a forward of the capture session, which belongs to no step of the scheduler."""
         plan, mode, num_tokens, _, key = await self.coordinate(batch)
         return Agreed(mode, key, plan.num_tokens or (num_tokens,), plan.microbatched)
 
     def probe(self, local: LocalBatch, plan: StepPlan, agreed: int) -> None:
-        """Record in which ways this rank gave way to the others."""
+        """Record as probes (marks in the trace, for tests) in which ways this rank followed the others."""
         if plan.microbatched:
             self.rank.probe("dp.microbatched")
         elif local.wants_microbatching:
@@ -121,13 +130,15 @@ class DataParallelStep(Forwards):
             self.rank.probe("dp.lower_mode")
 
     async def agree(self, local: LocalBatch) -> StepPlan:
-        """Run one agreement: send this rank's column, and decide from the columns of all."""
+        """Make one agreement: send this rank's column, and decide from the columns of all ranks."""
         table = await self.gather(self.form.column(local))
         self.form.refuse(table, local)
         return self.form.settled(table, self.plan(table, local))
 
     async def gather(self, column: tuple[int, ...]) -> HostArray:
-        """The table of all columns, shape (rows, ranks) int32: one SUM all-reduce, over gloo or NCCL (1.4)."""
+        """Returns the table of all columns, int32 of shape (rows, ranks), by one SUM all-reduce over gloo or NCCL
+        (specification 1.4).
+        """
         if self.syncs_on_host():
             table = np.zeros((len(column), self.host.size), np.int32)
             table[:, self.host.index] = column
@@ -145,14 +156,16 @@ class DataParallelStep(Forwards):
         return self.config.syncs_on_host
 
     def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
-        """The decision. A healthy rank does not look at its own batch any more."""
+        """Decide on the plan. A correct decision reads only the table, and not this rank's own batch `local`."""
         return self.form.decide(table, self.config)
 
     # ---- the stand-in for the model
 
     async def execute(self, execution: Execution) -> None:
-        """Run one kernel and one expert all-reduce per microbatch. Then wait for this step, or for the one before if
-        scheduling is asynchronous.
+        """Run the forward and the drafter. Then wait for the results of this step; with asynchronous scheduling, for
+        those of the step before.
+
+        Raises AssertionError if the token count of the forward is not the agreed one (invariant I-DP-6).
         """
         plan, batch, index = execution.plan, execution.batch, self.host.index
         counts = await self.open_forward(execution.num_tokens, plan.num_tokens)
@@ -189,15 +202,15 @@ class DataParallelStep(Forwards):
         return parts
 
     def refuse_empty(self, number: int, start: int, real: int) -> None:
-        """Raise for a microbatch that begins behind the last real token."""
+        """Raises AssertionError for a microbatch that starts behind the last real token (invariant I-DP-7)."""
         assert start < real, f"empty slice: microbatch {number} starts at token {start} of {real} real ones (I-DP-7)"
 
     def part_sizes(self, num_tokens: int, batch: Batch) -> tuple[int, ...]:
-        """Tokens of each microbatch, for a rank of this count. Equal on all ranks, whatever their own batches are."""
+        """The tokens of each microbatch, for a rank that runs `num_tokens`. They do not depend on its batch."""
         return slice_sizes(num_tokens, self.config.num_ubatches)
 
     async def retire(self) -> None:
-        """Wait for the oldest step. A rank has to find its own tokens in its own rows."""
+        """Wait for the oldest step in flight. The witness compares the rank's own rows with the tokens of its batch."""
         step, parts, drafts = self.in_flight.pop(0)
         own = [await self.came(part) for part in parts]
         self.witness.came(step, own)

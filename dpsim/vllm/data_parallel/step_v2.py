@@ -1,14 +1,18 @@
-"""The step of the V2 runner: ranks send batches, all look one graph up, and no rank dispatches twice (1.7, 10.1).
+"""One step of the V2 runner in release 0.33: the ranks agree first, then each looks up the graph once
+(specification 1.7).
 
-The rest is the step of the V1 runner. Ranks agree over gloo in every configuration, by recursive doubling. A microbatch
-without a real token runs here, while the V1 runner never makes one (3.4).
+Except for the agreement, the step is that of the V1 runner (`dpsim.vllm.data_parallel.step`). In every configuration,
+the ranks agree over gloo by recursive doubling. If the last microbatch has no real token, it runs all the same; the V1
+runner does not split such a step (specification 3.4).
 
-    10.1, row 6   column of seven numbers, SUM over dp_cpu -> descriptor, counts of all ranks, record
+    column of seven numbers, SUM over dp_cpu -> graph, counts of all ranks, record       (specification 10.1, row 6)
 
-The step raises two errors that no engine checks for, because their effect depends on the attention backend:
+The step raises two errors that the engine does not check, because their effect depends on the attention backend:
 
     EmptyReplay    a FULL graph of microbatches runs over one without a real token (I-DP-7; 0.33 does it, M-UB-13)
     EagerInGraph   a batch that has to run eagerly is in a graph (1.8; 0.33 does it where it splits steps)
+
+A scenario selects the step by protocol and form:
 
     protocol: {name: dp_batch, form: v2-0.33}
 """
@@ -30,16 +34,18 @@ from dpsim.vllm.graphs.candidates import BatchDescriptor, CandidateTable
 
 
 class EmptyReplay(AssertionError):
-    """A FULL graph is replayed over a microbatch without a real token: it reads rows of an earlier step."""
+    """A rank replays a FULL graph over a microbatch without a real token, and the graph reads rows of an earlier
+    step.
+    """
 
 
 class EagerInGraph(AssertionError):
-    """A batch that no graph can run gets one."""
+    """A rank runs a batch in a graph, although the batch has to run eagerly."""
 
 
 class DataParallelStepV2(DataParallelStep):
-    """The step of one rank. `state`: the record of the last batch that the ranks agreed on; None for a single rank.
-    `num_tokens`: what this rank runs, with padding.
+    """The steps of one rank. `state`: the record of the last agreement; None for a single rank. `num_tokens`: the
+    tokens that this rank runs in the step, with padding.
     """
 
     agreement: type[AgreementV2] = AgreementV2
@@ -48,7 +54,10 @@ class DataParallelStepV2(DataParallelStep):
     num_tokens = 0
 
     async def coordinate(self, batch: Batch) -> Execution:
-        """Agree, and look the graph up with the columns of all."""
+        """Agree with the other ranks, and look up the graph from the columns of all.
+
+        Raises EmptyReplay or EagerInGraph if this rank's batch may not run in the graph.
+        """
         agreement, local = self.agreement(self.config, self.graphs(self.config)), self.local(batch)
         wished = chosen = agreement.first_dispatch(local)
         if self.host.size > 1:
@@ -64,7 +73,9 @@ class DataParallelStepV2(DataParallelStep):
         return Execution(plan, plan.mode, chosen.num_tokens, batch, chosen.key)
 
     def local(self, batch: Batch) -> LocalV2:
-        """This rank's batch. A dummy is one request that decodes; encoder inputs have no graph (1.8)."""
+        """What this rank sends. A dummy counts as one request that decodes. A batch with encoder inputs runs eagerly
+        (specification 1.8).
+        """
         uniform = self.flow.q if self.flow.uniform(batch) else None
         eager = batch.force_eager or batch.encoder_reqs > 0
         may_split = self.config.use_ubatching and batch.allow_microbatching
@@ -72,17 +83,21 @@ class DataParallelStepV2(DataParallelStep):
         return LocalV2(batch.num_tokens, max(batch.num_reqs, 1), uniform, may_split, no_drafts, need_eager=eager)
 
     async def gather(self, column: tuple[int, ...]) -> HostArray:
-        """The table of all columns, shape (rows, ranks) int32, by point-to-point swaps (1.4)."""
+        """Returns the table of all columns, int32 of shape (rows, ranks), by point-to-point swaps
+        (specification 1.4).
+        """
         return await sum_over(self.host, self.own_table(column), "dp.agree")
 
     def own_table(self, column: tuple[int, ...]) -> HostArray:
-        """Zero but for this rank's column. Contiguous on every rank, or ranks reduce in two ways."""
+        """A table of zeros with this rank's column. It is contiguous; otherwise the rank would reduce by another
+        protocol than its peers.
+        """
         table = np.zeros((len(column), self.host.size), np.int32)
         table[:, self.host.index] = column
         return table
 
     def probe_v2(self, local: LocalV2, wished: BatchDescriptor, chosen: BatchDescriptor) -> None:
-        """Record in which ways this rank gave way to the others."""
+        """Record as probes (marks in the trace, for tests) in which ways this rank followed the others."""
         if chosen.num_ubatches > 1:
             self.rank.probe("dp.microbatched")
         elif local.may_split:
@@ -93,7 +108,7 @@ class DataParallelStepV2(DataParallelStep):
             self.rank.probe("dp.lower_mode")
 
     def refuse_graph(self, local: LocalV2, chosen: BatchDescriptor) -> None:
-        """Raise EagerInGraph or EmptyReplay for a graph that this rank's batch may not run in."""
+        """Raises EagerInGraph or EmptyReplay if this rank's batch may not run in the chosen graph."""
         if local.need_eager and chosen.mode is not RuntimeMode.NONE:
             raise EagerInGraph(f"{local.num_tokens} tokens have to run eagerly, and are in a {chosen.mode.name} graph")
         parts, full = chosen.num_ubatches, chosen.mode is RuntimeMode.FULL
@@ -107,4 +122,4 @@ class DataParallelStepV2(DataParallelStep):
         return True
 
     def refuse_empty(self, number: int, start: int, real: int) -> None:
-        """Accept the microbatch, which runs as a dummy."""
+        """Accepts a microbatch without a real token: it runs as a dummy."""

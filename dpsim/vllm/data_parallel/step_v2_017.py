@@ -1,13 +1,13 @@
-"""The step of the V2 runner in release 0.17: ranks send sizes of graphs, and all run the largest (1.7).
+"""One step of the V2 runner in release 0.17: ranks send graph sizes, and all run the largest size (specification 1.7).
 
     column of three numbers, SUM over dp_cpu -> tokens of this rank, counts of all ranks, mode
 
-A rank without tokens takes part without a dummy batch, as real steps without tokens do: it sends zero tokens. Without a
-graph it runs one token all the same. So every rank has a row in the collective of the experts.
+A rank without tokens has no dummy batch: it sends zero tokens. If the ranks agree on mode NONE, it still runs one
+token, so that it has a row in the collectives of the experts. A scenario selects the step by protocol and form:
 
     protocol: {name: dp_batch, form: v2-0.17}
 
-XX: without microbatches, drafters and captures.
+Simplified: this step has no microbatches, no drafter and no captures.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from dpsim.vllm.graphs.manager import GraphManager
 
 
 class RankWithoutRow(AssertionError):
-    """A rank would bring no row to the collectives of the experts, and its kernels would have no input."""
+    """A rank has no row in the collectives of the experts, so its kernels have no input."""
 
 
 class DataParallelStepV2017(DataParallelStep):
-    """The step of one rank."""
+    """The steps of one rank."""
 
     padding: type[PaddingV2017] = PaddingV2017
 
@@ -37,7 +37,7 @@ class DataParallelStepV2017(DataParallelStep):
         await self.execute(await self.coordinate(batch))
 
     async def coordinate(self, batch: Batch) -> Execution:
-        """Agree on a size and a mode. Raises RankWithoutRow."""
+        """Agree on a size and a mode. Raises RankWithoutRow if a rank runs no token while others run some."""
         padding, (mode, size) = self.padding(), self.own_graph(batch)
         if self.host.size > 1:
             table = await self.gather(padding.column(batch.num_tokens, size, mode))
@@ -51,7 +51,7 @@ class DataParallelStepV2017(DataParallelStep):
         return Execution(StepPlan(False, counts, mode), mode, num_tokens, batch, Descriptor(num_tokens))
 
     def own_graph(self, batch: Batch) -> tuple[RuntimeMode, int | None]:
-        """Mode and size that this rank would run alone. All graphs count as captured."""
+        """The mode and the size that this rank would run by itself. All graphs count as captured."""
         graphs = GraphManager(self.config)
         for capture in graphs.captures():
             graphs.record(capture)
@@ -63,4 +63,4 @@ class DataParallelStepV2017(DataParallelStep):
         return True
 
     def refuse_empty(self, number: int, start: int, real: int) -> None:
-        """Accept the microbatch: a rank without tokens runs padding only."""
+        """Accepts a forward without real tokens: a rank without tokens runs padding only."""

@@ -1,11 +1,13 @@
-"""Requests to batches: a small continuous-batching scheduler on a virtual step clock.
+"""Requests to batches: the scheduler of each rank, a small model of vLLM's continuous batching, on a virtual clock.
 
-The clock ticks every `step_duration`. Requests go round-robin over the data-parallel ranks in arrival order. In each
-tick a rank's scheduler gives running requests their next tokens: one decode, or the next chunk of a prompt. It admits
-waiting ones while the token budget lasts, as vLLM's V1 scheduler does. A step is a tick in which *some*
-rank has work; ranks without work run a dummy step. The clock skips ticks without work and jumps to the next arrival.
+The clock ticks every `step_duration`. Requests go round-robin over the data-parallel ranks in the order of their
+arrival. In each tick, the scheduler of a rank first schedules running requests: one decode, or the next chunk of a
+prompt. Then it admits waiting requests, as long as its token budget and its slots allow, as vLLM's V1 scheduler does.
 
-So the batch of every rank in every step is a pure function of requests and configuration. It is the same on every
+A step is a tick in which *some* rank has work. Ranks without work run a dummy in this step. Ticks in which no rank has
+work are not steps: the clock jumps to the next arrival.
+
+So the batch of every rank in every step depends on the requests and the configuration only. It is the same on every
 backend and under every schedule.
 
     >>> from dpsim.vllm.config import EngineConfig
@@ -13,7 +15,7 @@ backend and under every schedule.
     >>> [[batch.num_tokens for batch in timeline.batches(step)] for step in range(timeline.steps)]
     [[5, 3], [1, 0]]
 
-Sources: specification chapters 1.6 a and 1.8. A decode accepts one token, whatever its number of drafts.
+Sources: specification 1.6 a and 1.8. Simplified: each decode accepts one token, whatever its number of drafts.
 """
 
 from __future__ import annotations
@@ -30,14 +32,15 @@ from dpsim.vllm.params.arguments import Request
 
 
 class Batch(NamedTuple):
-    """The batch of one rank in one step. `scheduled`: for each request the number of tokens and their first position;
-    a request is its place in the list of requests.
+    """The batch of one rank in one step.
 
-    `encoder_reqs`: requests that bring encoder inputs. `cascade_attention`: all requests share a prefix that is long
-    enough for attention to go over it once. `reads_unwritten`: a request reads cache blocks that another one writes.
-    `drafts`: the most that one of its requests has in its next decode. If it is 0, a drafter has nothing to propose.
-    A chunk of a prompt counts as well: the drafter computes with it.
-    `allow_microbatching`, `forced_uniform`: settings of the caller, whatever is in the batch.
+    `scheduled`: for each request its index in the list of requests, its tokens in this step, and the position of the
+    first. `max_query_len`: the most tokens of one request. `encoder_reqs`: the number of requests that bring encoder
+    inputs. `cascade_attention`: all requests share a prefix that is long enough for cascade attention.
+    `reads_unwritten`: a request reads cache blocks that another request of this step writes. `drafts`: the most drafts
+    that one of its requests has in its next decode; with 0, the drafter has nothing to propose. A chunk of a prompt
+    counts as well, because the drafter computes with it. `allow_microbatching` and `forced_uniform`: settings of the
+    caller, which do not depend on the requests.
     """
 
     scheduled: tuple[Piece, ...]
@@ -58,7 +61,9 @@ class Batch(NamedTuple):
         return len(self.scheduled)
 
     def uniform_decode(self, q: int) -> bool:
-        """Whether every request brings exactly q tokens (1.6 a), or the caller forces it."""
+        """Whether every request has exactly q tokens (specification 1.6 a), or the caller forces the batch to count as
+        such.
+        """
         return self.forced_uniform or (self.max_query_len == q and self.num_tokens == q * max(self.num_reqs, 1))
 
 
@@ -66,7 +71,7 @@ IDLE = Batch((), 0, 0)
 
 
 class RankScheduler:
-    """The scheduler of one data-parallel rank. `admits`: whether waiting requests may join."""
+    """The scheduler of one data-parallel rank. `admits`: whether it admits waiting requests."""
 
     def __init__(self, config: EngineConfig) -> None:
         self.budget = config.max_num_batched_tokens
@@ -85,12 +90,12 @@ class RankScheduler:
         self.waiting.append((index, request))
 
     def abort(self, index: int) -> None:
-        """Drop a request in any state. If it has finished already, this changes nothing."""
+        """Drop a request in any state. For a finished request, the call has no effect."""
         self.waiting = deque(item for item in self.waiting if item[0] != index)
         self.running = [item for item in self.running if item.index != index]
 
     def step(self) -> Batch:
-        """Schedule one step and account for its result: finished requests are freed at once."""
+        """Schedule one step, and account for its results at once. Frees the requests that the step finishes."""
         budget, scheduled, longest, reads_unwritten = self.budget, [], 0, False
         admitted = self.running
         while True:
@@ -133,9 +138,9 @@ class RankScheduler:
 
 
 class _Running:
-    """A request that holds a slot: tokens computed, prompt tokens still to compute, output tokens still to come.
-
-    `cached`: tokens of its prompt that it does not compute. `decodes`: how many it had.
+    """A request with a slot of the scheduler. `prompt`: its prompt tokens still to compute. `remaining`: its output
+    tokens still to sample. `computed`: its tokens in the cache; at first those of a cached prefix. `decodes`: its
+    decodes so far.
     """
 
     __slots__ = ("computed", "decodes", "index", "prompt", "remaining", "request")
@@ -146,13 +151,13 @@ class _Running:
         self.computed = cached
         self.decodes = 0
         self.prompt = request.prompt_tokens - cached
-        self.remaining = request.length  # the scheduler knows a stop token at once here
+        self.remaining = request.length  # simplified: the length is known before the stop token is sampled
 
     def next_tokens(self, q: int) -> int:
         return self.prompt or 1 + self.drafts(q)
 
     def drafts(self, q: int) -> int:
-        """Drafts of its next decode; a decode has at most q tokens."""
+        """The drafts of the next decode. A decode has at most q tokens, and one of them is no draft."""
         own = self.request.drafts
         return q - 1 if own is None else min(q - 1, own[min(self.decodes, len(own) - 1)])
 
@@ -168,31 +173,33 @@ class _Running:
 
 
 class Batches(ABC):
-    """The batches of all ranks, step by step, as far as the caller knows them."""
+    """The batches of all ranks, as far as they are known: for a whole workload, or those recorded so far."""
 
     @property
     @abstractmethod
     def steps(self) -> int:
-        """Steps so far."""
+        """The number of steps so far."""
 
     @abstractmethod
     def batches(self, step: int) -> tuple[Batch, ...]:
-        """The batch of each data-parallel rank; `num_tokens` is 0 for a rank without work."""
+        """The batch of each data-parallel rank. The batch of a rank without work has no tokens."""
 
     @abstractmethod
     def extent(self) -> tuple[int, int, int]:
-        """Upper bounds: the number of requests, the positions of the longest, and the tokens of the largest batch."""
+        """Upper bounds: the number of requests, the positions of the longest request, and the tokens of the largest
+        batch.
+        """
 
     @abstractmethod
     def cached_prefixes(self) -> Mapping[int, int]:
-        """For requests that begin behind a shared prefix, the first position that they compute."""
+        """For each request that begins behind a cached prefix, the first position that it computes."""
 
 
 class Timeline(Batches):
-    """All batches of all ranks, step by step; computed once, then read only. `own`: the configurations of
-    data-parallel ranks that differ from `config`.
+    """All batches of all ranks, computed at construction. `own`: the configurations of data-parallel ranks that differ
+    from `config`.
 
-    Raises ValueError for a request that could never end or be scheduled.
+    Raises ValueError for a request without a prompt token or without an output token.
     """
 
     def __init__(

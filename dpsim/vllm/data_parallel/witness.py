@@ -1,15 +1,17 @@
-"""Compares the results of a rank's steps with the batches of its scheduler (I-DP-6 of specification 1.10).
+"""A witness: it compares the results of a rank's steps with the batches of its scheduler.
 
-Ranks may agree on everything, size for size, and still run fewer tokens than were scheduled. Then the list of counts is
-too small, or a rank uses the wrong entry. No engine checks this. So each rank compares its own rows, after the experts
-have added up all ranks' rows, with the tokens of its batch. The batch is that of the timeline, not that of the step,
-since the step may be wrong.
+Ranks may agree on all sizes, and a rank may still run fewer tokens than its scheduler gave it. This happens if the
+agreed counts are too small, or if the rank reads the wrong entry. The engine does not check it (specification 1.10,
+invariant I-DP-6). So a rank hands its own rows to a witness, after the collective of the experts has summed the rows of
+all ranks. The witness compares the rows with the tokens of the batch. It takes the batch from the scheduler and not
+from the step, because the step may be wrong.
 
-The witness raises each difference, and a finding has the name of its class, as CRASH:DROPPEDTOKENS:
+The witness raises the first difference that it finds. A finding of the class CRASH has the name of the exception, for
+example CRASH:DROPPEDTOKENS:
 
-    DroppedTokens   a scheduled token did not come out
-    WrongSum        another value came out, or a row of padding holds something
-    WrongCache      a row of a cache does not hold the tokens of its request, and nothing else
+    DroppedTokens   a scheduled token is missing from the output
+    WrongSum        a row has another value, or a row of padding is not zero
+    WrongCache      a row of a cache does not contain exactly the tokens of its request
 """
 
 from __future__ import annotations
@@ -24,30 +26,32 @@ from dpsim.vllm.model import rows
 
 
 class WrongRows(AssertionError):
-    """The output of a forward is not what the scheduler put in."""
+    """The output of a forward differs from the batch of the scheduler."""
 
 
 class DroppedTokens(WrongRows):
-    """A scheduled token did not come out."""
+    """A scheduled token is missing from the output."""
 
 
 class WrongSum(WrongRows):
-    """A row is not the sum that the model says."""
+    """A row of the output has another value than the model computes."""
 
 
 class WrongCache(WrongRows):
-    """A cache differs from what the steps wrote: a kernel wrote into a row of another request (I-ES-7)."""
+    """A cache differs from what the steps wrote, because a kernel wrote into a row of another request
+    (invariant I-ES-7).
+    """
 
 
 class Witness:
-    """Looks at all steps of one data-parallel rank. `shares`: ranks that add the same rows."""
+    """The witness of one data-parallel rank. `shares`: the number of ranks that add the same rows."""
 
     def __init__(self, timeline: Batches, dp_index: int, shares: int) -> None:
         self.timeline, self.dp_index, self.shares = timeline, dp_index, shares
         self.next_step = 0
 
     def came(self, step: int, parts: Sequence[HostArray]) -> None:
-        """Compare this rank's own rows of a step, one array for each microbatch."""
+        """Compare this rank's own rows of a step, one array for each microbatch. Raises DroppedTokens or WrongSum."""
         if step != self.next_step:
             self._left_out(step)
         self.next_step = step + 1
@@ -61,11 +65,15 @@ class Witness:
             raise difference(step, batch, own, expected)
 
     def end(self) -> None:
-        """Check that no step with tokens is missing."""
+        """Check that the rank ran each step with tokens. Raises DroppedTokens."""
         self._left_out(self.timeline.steps)
 
     def cache(self, rows_of: HostArray) -> None:
-        """Compare a cache after all steps: a row for each request, and a last one that no request has."""
+        """Compare a cache after all steps. It has a row for each request, and a last row for padding, which the check
+        ignores.
+
+        Raises WrongCache.
+        """
         expected = np.zeros_like(rows_of)
         for step in range(self.timeline.steps):
             for request, tokens, first in self.timeline.batches(step)[self.dp_index].scheduled:
@@ -78,7 +86,7 @@ class Witness:
             )
 
     def _left_out(self, stop: int) -> None:
-        """Raise for a step that this rank never ran, if it has tokens."""
+        """Raises DroppedTokens if this rank skipped a step that has tokens."""
         for step in range(self.next_step, stop):
             tokens = self.timeline.batches(step)[self.dp_index].num_tokens
             if tokens:
@@ -86,7 +94,7 @@ class Witness:
 
 
 def difference(step: int, batch: Batch, own: HostArray, expected: HostArray) -> WrongRows:
-    """The error of the first wrong row."""
+    """Returns the error for the first wrong row."""
     real, came = batch.num_tokens, len(own)
     row = next((row for row in range(came) if own[row] != expected[row]), came)
     token = ""

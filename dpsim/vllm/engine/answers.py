@@ -1,8 +1,6 @@
-"""Messages of one engine to its clients: finished requests, and answers to their requests.
+"""Messages of one engine to its clients: finished requests, answers to calls, and errors (specification 2.5).
 
-    ("FINISHED", "r0")    ("ANSWERED", "PAUSE")    ("REFUSED", "RESUME", "a pause is still on its way")
-
-Source: specification chapter 2.5.
+("FINISHED", "r0")    ("ANSWERED", "PAUSE")    ("REFUSED", "RESUME", "a pause is still on its way")
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ OUTPUTS = "outputs"
 
 
 class Answers:
-    """The messages of one engine."""
+    """Sends the messages of one engine to its clients. A client is the number of a front end."""
 
     def __init__(self, rank: Rank, layout: Layout) -> None:
         self.rank = rank
@@ -31,5 +29,5 @@ class Answers:
         self.rank.send(self.layout.frontend(client), OUTPUTS, ("ANSWERED", what), "engine.answer")
 
     def refused(self, what: str, client: int, why: str) -> None:
-        """Send the error in words instead of an answer."""
+        """Send an error instead of an answer. `why`: the error in words."""
         self.rank.send(self.layout.frontend(client), OUTPUTS, ("REFUSED", what, why), "engine.refusal")

@@ -1,11 +1,9 @@
-"""The loop of a batch job: a program that steps its own engine, one a rank, without front ends (2.8).
+"""The loop of a batch job: on each rank, a program steps its own engine, without front ends (specification 2.8).
 
     while await has_unfinished_requests():     # all ranks ask the group, equally often
         await step()                           # a batch, or a dummy if only others have work
 
-Requests are dealt to the ranks in turn. Variants override methods of `OfflineLoop`, as of `EngineLoop`.
-
-Source: specification chapter 2.8.
+The job distributes its requests over the ranks in turn. A variant overrides a method of `OfflineLoop`.
 """
 
 from __future__ import annotations
@@ -26,11 +24,11 @@ UNPAUSED = PauseState.UNPAUSED
 
 
 class OfflineEngine:
-    """One rank's engine, in lockstep without a coordinator and without a loop: a program steps each of them (2.8).
+    """The rules of one rank's engine in a batch job: it has no coordinator and no loop (specification 2.8).
 
     Each rank runs `while has_unfinished_requests(): step()`, as a batch job with an external launcher does. The
-    condition is itself the reduction: a MAX over the ranks with work. So a rank without work goes on asking and
-    stepping while any rank has work, and its step is a dummy batch.
+    condition is a reduction over all ranks: the MAX of whether each rank has work. So while any rank has work, a rank
+    without work continues the loop, and its step is a dummy batch.
 
         >>> engine = OfflineEngine()
         >>> engine.contribution(unfinished=False)
@@ -40,8 +38,8 @@ class OfflineEngine:
         >>> engine.step(), engine.step()
         ('dummy', 'model')
 
-    There are no waves and no sync points: every step is one. Nothing here notices a rank that asks once more, or once
-    less, than its peers: all have to call both functions equally often.
+    There are no waves, and the ranks reduce before every step. All ranks have to call both functions equally often. The
+    engine does not notice a rank that calls once more or once less than its peers.
     """
 
     op: ClassVar[Op] = "max"
@@ -50,24 +48,28 @@ class OfflineEngine:
         self.should_execute_dummy_batch = False
 
     def contribution(self, unfinished: bool) -> Numbers:
-        """The numbers that the rank brings to the reduction of `has_unfinished_requests`, as int32."""
+        """The numbers that the rank passes to the reduction of `has_unfinished_requests`, as int32."""
         return (int(unfinished),)
 
     def reduced(self, total: Numbers, unfinished: bool) -> bool:
-        """The result of `has_unfinished_requests`."""
+        """The result of `has_unfinished_requests`. `total`: the reduced numbers. `unfinished`: whether this rank has
+        work.
+        """
         (anybody,) = total
         if anybody and not unfinished:
             self.should_execute_dummy_batch = True
         return bool(anybody)
 
     def step(self) -> Literal["dummy", "model"]:
-        """The kind of the next step. A dummy batch returns no outputs, and a new request waits for it."""
+        """The kind of the next step. A dummy batch yields no outputs. A request that arrives before a dummy waits for
+        the next step.
+        """
         dummy, self.should_execute_dummy_batch = self.should_execute_dummy_batch, False
         return "dummy" if dummy else "model"
 
 
 class OfflineLoop:
-    """One rank's job."""
+    """The batch job of one rank."""
 
     def __init__(self, rank: Rank, scheduler: Scheduler, forward: EngineForward) -> None:
         self.rank = rank
@@ -89,7 +91,7 @@ class OfflineLoop:
         self.forward.call("stop")
 
     async def has_unfinished_requests(self) -> bool:
-        """Whether any rank has work."""
+        """Whether any rank has work, by a reduction over all ranks."""
         local = self.scheduler.has_unfinished(UNPAUSED)
         told = np.array(self.engine.contribution(local), np.int32)
         total = await self.group.all_reduce(told, op=self.engine.op, site="engine.has_unfinished")

@@ -1,7 +1,8 @@
-"""Waves and load as one front end sees them: which engine gets a request, and what the coordinator learns (2.2, 2.5).
+"""A front end's view of waves and load: to which engine it sends a request, and when it informs the coordinator.
 
-A front end knows waves and the requests of other front ends from the coordinator's last message, so they may be
-stale. A request carries the wave that its front end believes in, and the engine judges it by that.
+A *wave* is a period in which all engines of the group run in lockstep. A front end receives the wave and the request
+counts of all engines from the coordinator, so both may be out of date. It adds its wave to each request, and the engine
+compares it with its own wave (specification 2.2 and 2.5).
 
     >>> client = ClientView(engines=[0, 1, 2])
     >>> client.heard(((0, 3), (1, 0), (0, 4)), wave=2, running=False)
@@ -10,26 +11,29 @@ stale. A request carries the wave that its front end believes in, and the engine
     >>> client.send()  # a sent request counts as waiting, and all engines are awake
     Sending(engine=1, wave=2, first_request=None)
 
-Since 0.28 a front end takes the larger of two loads. One is its own requests that have not ended, times the number of
-front ends. The other is the published requests of an engine. Requests that wait weigh more where the KV cache is more
-than half full. The next search begins at the next engine:
+Since release 0.28, the load of an engine is the larger of two numbers. One number is the front end's own unfinished
+requests there, times the number of front ends. The other one is the engine's published requests. If the KV cache is
+more than half full, waiting requests count more. After each choice, the front end starts its next search one engine
+further:
 
     >>> client = ClientView033(engines=[0, 1, 2])
     >>> client.heard(((2, 3, 0.75), (0, 6, 0.9), (0, 7, 0.0)), wave=2, running=True)
     >>> client.score(0), client.choose()  # 5 requests, and 2 * 6 * 0.25
     (8.0, 1)
 
-The engines of a front end decide who balances the load (`engines_of`):
+The function `engines_of` returns the engines among which a front end chooses. They depend on who balances the load:
 
     internal    all: the front end balances
     hybrid      those of its node: it balances among them, and an outer balancer among nodes
     external    its own: an outer balancer decides
 
+The releases:
+
     ClientView       0.14, 0.24: 4 * waiting + running, from a fixed first engine
     ClientView028    0.28, 0.31: the larger load, from the engine behind the last first one
     ClientView033    0.33: the same without `FirstRequest`, as the engine informs the coordinator itself
 
-Sources: specification chapter 2.5; the effects of a named engine and of an abort by the engine's own text.
+Sources: specification 2.5; the engine's own code for the effects of an abort and of a request for a named engine.
 """
 
 from __future__ import annotations
@@ -42,17 +46,18 @@ from dpsim.vllm.engine.coordination import Counts, FirstRequest, Load
 Balancing = Literal["internal", "hybrid", "external"]
 
 WAITING_WEIGHT = 4
-"""The number of running requests that weigh as much as one that waits, before 0.28."""
+"""Before 0.28, a waiting request counts as much as this number of running ones."""
 
 PRESSURE_WEIGHT, NO_PRESSURE = 6.0, 0.5
-"""Since 0.28: the weight of a waiting request for each unit of usage of the KV cache above the second number."""
+"""Since 0.28, each waiting request adds the first number times the KV cache usage above the second number."""
 
 
 def engines_of(balancing: Balancing, nodes: Sequence[Sequence[int]], own: int) -> tuple[int, ...]:
-    """The engines of a front end. `nodes`: the engines of each node; `own`: an engine at the front end's place.
+    """The engines among which a front end chooses. `nodes`: the engines of each node. `own`: an engine on the front
+    end's node.
 
-    >>> [engines_of(balancing, [[0, 1], [2, 3]], own=2) for balancing in ("internal", "hybrid", "external")]
-    [(0, 1, 2, 3), (2, 3), (2,)]
+        >>> [engines_of(balancing, [[0, 1], [2, 3]], own=2) for balancing in ("internal", "hybrid", "external")]
+        [(0, 1, 2, 3), (2, 3), (2,)]
     """
     if balancing == "external":
         return (own,)
@@ -60,7 +65,7 @@ def engines_of(balancing: Balancing, nodes: Sequence[Sequence[int]], own: int) -
 
 
 class Sending(NamedTuple):
-    """`first_request`: the message to the coordinator, or None."""
+    """Where a front end sends a request. `first_request`: the message to the coordinator, or None."""
 
     engine: int
     wave: int
@@ -68,7 +73,9 @@ class Sending(NamedTuple):
 
 
 class ClientView:
-    """One front end's view. `engines`: those that it uses; `index` of `clients`: its number among all front ends."""
+    """The view of one front end. `engines`: those among which it chooses. `index`: its number among the `clients` front
+    ends.
+    """
 
     idle: ClassVar[Load] = (0, 0)
     """The load that an engine without requests publishes."""
@@ -85,17 +92,23 @@ class ClientView:
         self._offset = len(self.engines) * index // clients
 
     def heard(self, counts: Counts | None, wave: int, running: bool) -> None:
-        """Take over a message of the coordinator. `counts`: of all engines of the group, None if it has none."""
+        """Store a message of the coordinator. `counts`: the load of all engines of the group; None if the message has
+        no counts.
+        """
         self.current_wave, self.engines_running = wave, running
         if counts is not None:
             self.load = {engine: counts[engine] for engine in self.engines}
 
     def choose(self) -> int:
-        """The engine with the least load. Front ends start the search at different ones, so equal loads spread."""
+        """The engine with the least load. Front ends start the search at different engines, so requests spread if loads
+        are equal.
+        """
         return min(self.engines[self._offset :] + self.engines[: self._offset], key=self.score)
 
     def send(self, engine: int | None = None) -> Sending:
-        """Send a request to the named engine, or to a chosen one. A named one changes no published count."""
+        """Send a request to the engine `engine`, or to a chosen one if it is None. A named engine's published counts do
+        not change.
+        """
         to = self.choose() if engine is None else engine
         if engine is None:
             self._chosen(to)
@@ -104,17 +117,19 @@ class ClientView:
         return Sending(to, self.current_wave, self._first_request(to))
 
     def ended(self, engine: int) -> None:
-        """Note that a request of this front end has its last output, or was aborted."""
+        """Record that a request of this front end has its last output, or was aborted."""
         if engine in self.in_flight:
             self.in_flight[engine] -= 1
 
     def score(self, engine: int) -> float:
-        """The load of an engine; `choose` takes the least."""
+        """The load of an engine. The front end chooses the engine with the least load."""
         waiting, running, *_ = self.load[engine]
         return float(WAITING_WEIGHT * waiting + running)
 
     def _chosen(self, engine: int) -> None:
-        """Until counts arrive, the request counts as waiting once for each front end, as all send alike, unseen."""
+        """Until new counts arrive, count the request as waiting, once for each front end, because each of them sends
+        about as many.
+        """
         waiting, *others = self.load[engine]
         self.load[engine] = (waiting + self.clients, *others)
 
@@ -126,7 +141,7 @@ class ClientView:
 
 
 class ClientView028(ClientView):
-    """0.28, 0.31: own requests count until they end, whatever the coordinator publishes."""
+    """Releases 0.28 and 0.31: own requests count until they end, whatever counts the coordinator publishes."""
 
     idle: ClassVar[Load] = (0, 0, 0.0)
 
@@ -136,13 +151,13 @@ class ClientView028(ClientView):
         return load + float(waiting * PRESSURE_WEIGHT * max(0.0, usage - NO_PRESSURE))
 
     def _chosen(self, engine: int) -> None:
-        """Start the next search one engine further, so that equal loads go round."""
+        """Also start the next search one engine further, so that engines of equal load get requests in turn."""
         super()._chosen(engine)
         self._offset = (self._offset + 1) % len(self.engines)
 
 
 class ClientView033(ClientView028):
-    """0.33: the engine informs the coordinator itself."""
+    """Release 0.33: the front end sends no `FirstRequest`, because the engine informs the coordinator."""
 
     def _first_request(self, engine: int) -> FirstRequest | None:
         return None

@@ -1,7 +1,8 @@
-"""Waves as the coordinator sees them: which engines it wakes, and what it sends to the front ends (2.2, 2.5).
+"""The coordinator's rules: which engines it wakes, and what it publishes to the front ends (specification 2.2 and 2.5).
 
-The coordinator relays. An engine or a front end reports that a wave begins or is over. Then the coordinator wakes
-all engines and sends the new state to all front ends. Requests never pass here.
+A *wave* is a period in which all engines of the group run in lockstep. An engine or a front end reports to the
+coordinator that a wave begins or is over. The coordinator then wakes all engines, and publishes the new state to all
+front ends. Requests do not pass through the coordinator.
 
     >>> coordinator = Coordination(engines=2)
     >>> for one in coordinator.start_wave(engine=1, wave=0):
@@ -13,13 +14,13 @@ all engines and sends the new state to all front ends. Requests never pass here.
     >>> coordinator.wave_complete(engine=0, wave=0)
     [Sent(to='front', message=Published(counts=None, wave=1, running=False))]
 
-Engines also send their numbers of requests, step by step. The coordinator publishes these counts when no other message
-has arrived for a while. A step's counts come from several engines. When the first counts of a later step arrive, the
-coordinator keeps those of all engines before it, and publishes them first.
+In each step, an engine also sends the counts of its requests. The coordinator publishes the counts when no other
+message has arrived for a while. The counts of one step arrive from several engines. When the first counts of a later
+step arrive, the coordinator saves the complete counts of the step before, and publishes those first.
 
-Releases differ. Only in 0.14, a group of engines that grows stops running. Since 0.28 an engine publishes three
-numbers: its waiting requests, its running requests, and the share of its KV cache in use. The first request of a front
-end starts the group up to 0.28. In 0.31 it wakes the engines and does not start the group, and 0.33 ignores it.
+The releases differ in three points. If a group grows, only 0.14 sets its state to not running. Since 0.28, an engine
+also publishes the usage of its KV cache. The first request of a front end starts the group up to 0.28. In 0.31 it wakes
+the engines without a change of the state, and 0.33 ignores it.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal, NamedTuple
 
 Load = tuple[Any, ...]
-"""Waiting and running requests of an engine, both ints; since 0.28 also the usage of its KV cache, from 0 to 1."""
+"""The waiting and the running requests of an engine, ints; since 0.28 also the usage of its KV cache, from 0 to 1."""
 
 Counts = tuple[Load, ...]
-"""The load of each engine."""
+"""The load of each engine, in their order."""
 
 
 class StartDpWave(NamedTuple):
-    """To all engines: join a wave. `exclude`: the engine that is in it already."""
+    """Message to all engines: join a wave. `exclude`: the engine that takes part already."""
 
     wave: int
     exclude: int | None
 
 
 class Published(NamedTuple):
-    """To all front ends. `counts`: None if only the wave changed."""
+    """Message to all front ends: the state of the group. `counts`: None if only the wave or the state changed."""
 
     counts: Counts | None
     wave: int
@@ -49,35 +50,37 @@ class Published(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """ "back": to all engines; "front": to all front ends."""
+    """A message, and to whom the coordinator sends it: "back" for all engines, "front" for all front ends."""
 
     to: Literal["back", "front"]
     message: StartDpWave | Published
 
 
 class FirstRequest(NamedTuple):
-    """From a front end: a request went to engine `exclude` while the front end believed the engines idle in `wave`."""
+    """Message from a front end: it sent a request to engine `exclude`, and in its view the engines are idle in
+    `wave`.
+    """
 
     exclude: int | None
     wave: int
 
 
 class StartWave(NamedTuple):
-    """From an engine: it is in this wave, or needs it."""
+    """Message from an engine: it runs in this wave, and the others have to join."""
 
     engine: int
     wave: int
 
 
 class WaveComplete(NamedTuple):
-    """From an engine: this wave is over."""
+    """Message from an engine: this wave is over."""
 
     engine: int
     wave: int
 
 
 class EngineCounts(NamedTuple):
-    """From an engine: its requests after a step of a wave. `usage`: how full its KV cache is, since 0.28."""
+    """Message from an engine: the counts of its requests in a step of a wave. `usage`: of its KV cache, since 0.28."""
 
     engine: int
     step: int
@@ -89,16 +92,16 @@ class EngineCounts(NamedTuple):
 
 FromEngine = StartWave | WaveComplete | EngineCounts
 Changed = list[StartDpWave] | None
-"""The wakes to send. None: the message changes nothing."""
+"""The wakes that follow from a message. None: the message does not change the state."""
 
 
 class Coordination:
-    """The state of the group. `enable_wave_coordination`: off for engines that do not step in lockstep. Then the
-    coordinator relays counts only.
+    """The state of the group. Without `enable_wave_coordination`, engines do not step in lockstep, and the coordinator
+    only publishes counts.
     """
 
     idle: ClassVar[Load] = (0, 0)
-    """The load of an engine that has sent nothing yet."""
+    """The load of an engine that has not sent any counts yet."""
 
     def __init__(self, engines: int, enable_wave_coordination: bool = True) -> None:
         self.enable_wave_coordination = enable_wave_coordination
@@ -124,9 +127,9 @@ class Coordination:
         return self.poll(None, EngineCounts(engine, step, wave, waiting, running, usage))
 
     def poll(self, front: FirstRequest | None, engine: FromEngine | None) -> list[Sent]:
-        """Take over the messages of one poll of the sockets, at most one of each side; the front end's comes first.
+        """Process the messages of one poll of the sockets: at most one from each side, and the front end's first.
 
-        Each message sends its wakes. The front ends receive one state, at the end.
+        Returns the wakes of each message, and at most one new state for the front ends, at the end.
         """
         before = self.current_wave, self.engines_running
         wakes = [self._first_request(front) if front else None, self._from_engine(engine) if engine else None]
@@ -134,7 +137,9 @@ class Coordination:
         return [*sent, self._state(None)] if (self.current_wave, self.engines_running) != before else sent
 
     def scale(self, engines: int) -> list[Sent]:
-        """Set the number of engines. An engine's message of the same poll stays in its socket."""
+        """Set the number of engines. The coordinator reads an engine's message of the same poll only at the next
+        poll.
+        """
         more = engines - len(self._counts)
         if more > 0:
             self._counts += [self.idle] * more
@@ -145,11 +150,11 @@ class Coordination:
 
     @property
     def unpublished(self) -> bool:
-        """Whether there are counts that the front ends do not have."""
+        """Whether the coordinator has counts that the front ends have not received."""
         return self._counts_changed or self._counts_of_step_before is not None
 
     def published(self) -> list[Sent]:
-        """Publish the counts to the front ends, as no message has arrived for a while."""
+        """Publish counts to the front ends. The caller calls this when no message has arrived for a while."""
         counts, self._counts_of_step_before = self._counts_of_step_before, None
         if counts is None:
             counts, self._counts_changed = tuple(self._counts), False
@@ -159,13 +164,15 @@ class Coordination:
         return Sent("front", Published(counts, self.current_wave, self.engines_running))
 
     def _grown(self) -> None:
-        """A new engine is in no wave, so the next request has to wake all."""
+        """Set the state to not running: a new engine is in no wave, so the next request has to wake all."""
         self.engines_running = False
 
     # ---- the effect of a message
 
     def _first_request(self, told: FirstRequest) -> Changed:
-        """The front end may know an old wave, and so have sent to an engine that is in none: then wake all engines."""
+        """Wake the engines. If the front end's wave is over, its request may be on an engine that is idle, so wake all
+        engines.
+        """
         if not self.enable_wave_coordination or self.engines_running:
             return None
         self.engines_running = True
@@ -199,23 +206,23 @@ class Coordination:
         self._counts_changed = True
 
     def _later_step(self) -> None:
-        """Keep the counts of all engines when the first counts of a later step arrive."""
+        """Save the counts of all engines when the first counts of a later step arrive."""
         if self._counts_changed:
             self._counts_of_step_before = tuple(self._counts)
 
 
 class Coordination024(Coordination):
-    """0.24: growing changes nothing."""
+    """Release 0.24: a group that grows keeps its state."""
 
     def _grown(self) -> None:
         pass
 
 
 class Coordination028(Coordination024):
-    """0.28: counts have the usage of the KV cache.
+    """Release 0.28: counts include the usage of the KV cache.
 
-    Without lockstep the steps of engines are unrelated, and the coordinator keeps no counts. It ignores an engine
-    beyond the group's size, which may have shrunk.
+    Without lockstep, the steps of different engines are unrelated, so the coordinator does not save the counts of a
+    step. It ignores counts of an engine that the group does not have, because the group may have shrunk.
     """
 
     idle: ClassVar[Load] = (0, 0, 0.0)
@@ -231,7 +238,9 @@ class Coordination028(Coordination024):
 
 
 class Coordination031(Coordination028):
-    """0.31: a first request wakes engines, but does not set the group running: one that pauses drops its wake."""
+    """Release 0.31: a first request wakes engines without setting the state to running, because a paused engine drops
+    the wake.
+    """
 
     def _first_request(self, told: FirstRequest) -> Changed:
         running = self.engines_running
@@ -241,7 +250,7 @@ class Coordination031(Coordination028):
 
 
 class Coordination033(Coordination028):
-    """0.33: only engines report that a wave begins."""
+    """Release 0.33: only engines report that a wave begins."""
 
     def _first_request(self, told: FirstRequest) -> Changed:
         return None

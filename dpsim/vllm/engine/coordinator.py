@@ -1,16 +1,20 @@
-"""The coordinator as a service: it takes events from its mailbox, and relays wakes and the state of the group (2.5).
+"""The coordinator as a service: it reads messages from its mailbox, and sends wakes and the state of the group.
 
     ("start_wave", engine, wave)       ("wave_complete", engine, wave)     from engines
     ("FIRST_REQ", engine, wave)        ("STOP",)                           from front ends
     ("counts", engine, step, wave, waiting, running, usage)                from engines, usage since 0.28
     ("ECHO", client)                   from an engine, back to the client: the group has seen all its messages
 
-`dpsim.vllm.engine.coordination` decides what follows from an event. The coordinator publishes counts as soon as there
-is no event, while the engine waits for up to 100 ms. An event within that time may also come after it, and a search
-tries both. XX: the engine also repeats its last message every five seconds.
+The class `Coordination` (`dpsim.vllm.engine.coordination`) decides what follows from a message. In the engine, the
+coordinator waits up to 100 ms for a message before it publishes counts. Here it publishes them as soon as its mailbox
+is empty. A message within the 100 ms may arrive before or after, and an exploration tries both orders. Simplified: the
+engine also repeats its last message every five seconds.
 
-When all front ends have sent STOP, the coordinator ends and sends STOP to the engines, which end when they are idle.
-Each engine receives STOP after every wake, as both come from here. After STOP nothing wakes an engine.
+When all front ends have sent STOP, the coordinator sends STOP to all engines and ends. An engine ends when it has
+received STOP and is idle. It receives STOP after every wake, because the coordinator sends both. So no wake follows
+STOP.
+
+Source: specification 2.5.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from dpsim.vllm.engine.layout import Layout
 
 
 class Coordinator:
-    """`state`: its picture of the group; `idle`: whether it may wait without end."""
+    """The service. `state`: the rules and the state of the group. `idle`: whether it may wait without end."""
 
     idle: ClassVar[bool] = True
 
@@ -33,7 +37,7 @@ class Coordinator:
         self.state = state
 
     async def run(self) -> None:
-        """Relay until all front ends have stopped."""
+        """Process messages until all front ends have sent STOP."""
         events, stopped = self.rank.mailbox("events"), 0
         while stopped < self.layout.frontends:
             event = await self.next_event(events)
@@ -46,13 +50,13 @@ class Coordinator:
             self.rank.send(self.layout.rank(engine), "input", ("STOP",), "coordinator.stop")
 
     async def next_event(self, events: Mailbox) -> Frozen:
-        """The next event. None if there is none and there are counts to publish."""
+        """The next message; None if there is none and the coordinator has counts to publish."""
         if self.state.unpublished:
             return await events.poll("coordinator.while")
         return await events.get("coordinator.event", idle=self.idle)
 
     def take(self, event: Frozen) -> list[Sent]:
-        """Take an event. Returns the messages that follow from it."""
+        """Process a message. Returns the messages that follow from it. Raises TypeError for an unknown one."""
         match event:
             case "start_wave", int(engine), int(wave):
                 return self.state.start_wave(engine, wave)
@@ -68,7 +72,7 @@ class Coordinator:
         raise TypeError(f"the coordinator knows no event {event!r}")
 
     def send(self, sent: Sent) -> None:
-        """Send to all engines, or to all front ends."""
+        """Send a message to all engines, or to all front ends."""
         message = sent.message
         if isinstance(message, StartDpWave):
             for engine in self.wakes(message):
@@ -78,5 +82,5 @@ class Coordinator:
                 self.rank.send(self.layout.frontend(client), "stats", tuple(message), "coordinator.state")
 
     def wakes(self, message: StartDpWave) -> range:
-        """The engines that receive a wake: all, also the one that it excludes."""
+        """The engines that receive a wake: all, even the one that the message excludes."""
         return range(self.layout.size)

@@ -1,12 +1,12 @@
-"""Which participant of a group of engines watches which, and the error of those that end because of a death.
+"""Which participants of a group of engines watch each other for deaths, and the error that follows a death.
 
     engine        the other engines and all front ends, by its monitor; the coordinator, among its messages
     coordinator   all front ends
     front end     all engines and the coordinator
 
-A front end is the parent, as vLLM's launcher is: it leaves last, after all the others. So a front end that is gone has
-never left in order. An engine that leaves in order sends LEFT to the others before, and a coordinator sends STOP.
-A participant that ends because of a death is gone itself. So the news reaches those that do not watch the first one.
+A front end is the parent of the other processes, as vLLM's launcher is, and ends last. So if a front end is gone, it
+has died. An engine that ends normally sends LEFT to the others before, and the coordinator sends STOP. If a participant
+ends because of a death, those that watch it end, too. So the news reaches participants that do not watch the first one.
 
     >>> parents(Layout(size=2, workers=1, frontends=1)), children(Layout(size=2, workers=1, frontends=1))
     ((3,), (0, 1, 2))
@@ -17,19 +17,19 @@ from __future__ import annotations
 from dpsim.vllm.engine.layout import Layout
 
 DEATHS = "deaths"
-"""The mailbox of an engine's monitor."""
+"""The mailbox in which an engine's monitor receives notices of deaths."""
 
 
 class EngineDeadError(RuntimeError):
-    """A participant is gone, and the group cannot go on. The name is vLLM's."""
+    """A participant is gone, so the group has to end. The name is vLLM's."""
 
 
 def parents(layout: Layout) -> tuple[int, ...]:
-    """The front ends, by number."""
+    """The numbers of the front ends."""
     return tuple(layout.frontend(number) for number in range(layout.frontends))
 
 
 def children(layout: Layout) -> tuple[int, ...]:
-    """The engines and, if there is one, the coordinator, whose number precedes those of the front ends."""
+    """The numbers of the engines and, if there is one, of the coordinator."""
     engines = [layout.rank(engine) for engine in range(layout.size)]
     return *engines, *[layout.frontend(0) - 1] * layout.coordinated

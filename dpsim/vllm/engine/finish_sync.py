@@ -1,10 +1,11 @@
-"""The finish sync: what engines in lockstep send each other, how often, and what all of them conclude (2.4).
+"""The finish sync: how engines in lockstep agree whether the group continues to run (specification 2.4).
 
-While a group runs, every iteration counts as a step. Some steps are sync points: all ranks reduce a few numbers, and
-each learns whether the group goes on. Between two sync points all ranks go on without a message.
+While a group runs, every iteration of the engines' loop counts as a step. Some steps are sync points. At a sync point,
+all engines reduce a few numbers, and each computes from the result whether the group continues. Between two sync
+points, all engines continue without a message. The releases reduce different numbers:
 
-    Flag        one number: has unfinished work; MAX        source 003, 0.14 to 0.20
-    PauseVotes  two: unfinished work, pause pending; SUM    0.24, and 0.33 with a sync point in the first step
+    FinishFlag   one number: has unfinished work; MAX        source 003, 0.14 to 0.20
+    PauseVotes   two: unfinished work, pause pending; SUM    0.24, and 0.33 with a sync point in the first step
 
     >>> sync = PauseVotes033(size=3, interval=16)
     >>> [step for step in range(1, 40) if sync.due(step)]
@@ -16,7 +17,8 @@ each learns whether the group goes on. Between two sync points all ranks go on w
     >>> sync.verdict((0, 3))
     Verdict(running=False, consensus=True)
 
-All of it is computed from the step and the reduced numbers, which are equal on all ranks (I-EL-3, I-EL-13).
+The step and the reduced numbers are equal on all ranks, and the rules depend on nothing else. So all ranks reach the
+same verdict (invariants I-EL-3 and I-EL-13).
 """
 
 from __future__ import annotations
@@ -29,38 +31,40 @@ Numbers = tuple[int, ...]
 
 
 class Verdict(NamedTuple):
-    """`running`: the group goes on; `consensus`: every rank has a pause pending."""
+    """The result of a sync. `running`: whether the group continues. `consensus`: whether every rank has a pause
+    pending.
+    """
 
     running: bool
     consensus: bool
 
 
 class FinishSync(ABC):
-    """The finish sync of one group. `size`: ranks; `interval`: steps between two sync points."""
+    """The finish sync of a group. `size`: the number of engines. `interval`: the steps between two sync points."""
 
     op: ClassVar[Op]
     INTERVAL: ClassVar[int] = 32
-    """Steps between two sync points, by default."""
+    """The default for the steps between two sync points."""
 
     def __init__(self, size: int, interval: int) -> None:
         self.size = size
         self.interval = interval
 
     def due(self, step: int) -> bool:
-        """Whether a step is a sync point; the first step of a wave is 1."""
+        """Whether a step is a sync point. The first step of a wave has the number 1."""
         return step % self.interval == 0
 
     @abstractmethod
     def contribution(self, unfinished: bool, pending_pause: bool) -> Numbers:
-        """The numbers that a rank brings to the reduction, as int32."""
+        """The numbers that a rank passes to the reduction, as int32."""
 
     @abstractmethod
     def verdict(self, total: Numbers) -> Verdict:
-        """The conclusion from the reduced numbers."""
+        """The verdict that follows from the reduced numbers."""
 
 
 class FinishFlag(FinishSync):
-    """Source 003 and 0.14: whether any rank has work. There are no pauses."""
+    """Source page 003 and release 0.14: the group runs if any rank has work. There are no pauses."""
 
     op = "max"
 
@@ -73,10 +77,10 @@ class FinishFlag(FinishSync):
 
 
 class PauseVotes(FinishSync):
-    """0.24: how many ranks have work, and how many have a pause pending.
+    """Release 0.24: the ranks count how many have work, and how many have a pause pending.
 
-    If some ranks have a pause pending, the group runs until all have it (I-EL-9). If all have it, those with work still
-    go on: they step, and the wave ends at a later sync.
+    If only some ranks have a pause pending, the group runs until all have (invariant I-EL-9). If all have and some
+    ranks have work, the group also runs on, and the wave ends at a later sync.
     """
 
     op = "sum"
@@ -90,7 +94,9 @@ class PauseVotes(FinishSync):
 
 
 class PauseVotes033(PauseVotes):
-    """0.33: the same, also in the first step of a wave, so that an idle pause costs one forward (A-26)."""
+    """Release 0.33: as in 0.24, but the first step of a wave is also a sync point. So a pause of an idle group needs
+    only one forward (example A-26).
+    """
 
     INTERVAL = 16
 

@@ -1,18 +1,20 @@
-"""The forward of one engine, as small as possible: one agreement between hosts, one expert collective on devices.
+"""The forward of one engine, reduced to its collectives: one agreement between hosts, one expert collective on devices.
 
     execute(3)   3 tokens: dp_cpu agrees on the tokens of all ranks; kernel; ep sums; the host waits for the result
-    execute(0)   nothing at all: no forward, and no collective (chapter 10.1)
+    execute(0)   nothing at all: no forward, and no collective (specification 10.1)
     dummy()      the same collectives without tokens, and the host does not wait for the device (2.7)
 
-Every forward of one rank meets one of each other rank, so ranks that launch different numbers of them hang (I-EL-1). A
-real forward checks its result: the tokens of all ranks, and the version of each rank's weights. A user calls
-`update_weights` between a pause and a resume. It is a collective of all engines on another communicator, and it writes
-what forwards read.
+Each forward of a rank needs one forward of every other rank, so ranks that launch different numbers of forwards hang
+(invariant I-EL-1). A real forward checks its result, which contains the tokens of all ranks and the version of each
+rank's weights. A user calls `update_weights` between a pause and a resume. This call is a collective of all engines on
+another communicator, and writes the weights that forwards read.
 
-An engine is its own first worker. It calls its other workers by message for each operation, as an executor does by RPC
-(`dpsim.vllm.engine.workers`). It waits for their answers where a user does: not for those of a forward.
+An engine core is also its first worker. For each operation, it sends a message to its other workers, as vLLM's executor
+does by RPC (`dpsim.vllm.engine.workers`). It waits for their answers to `synchronize` and `update_weights`, but not to
+a forward.
 
-A larger engine replaces this step by its own: `execute`, `dummy`, `synchronize`, `update_weights`.
+A program of a whole engine uses another class with the same methods: `execute`, `dummy`, `synchronize`,
+`update_weights`.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ RPC = "rpc"
 
 
 class EngineForward:
-    """The forwards of one worker. `others`: the ranks that it calls, if it is the first worker of an engine."""
+    """The forwards of one worker. `others`: the ranks of the other workers, if this worker is the first of its
+    engine.
+    """
 
     def __init__(self, rank: Rank, others: Sequence[int] = ()) -> None:
         self.rank = rank
@@ -44,7 +48,10 @@ class EngineForward:
         self.version = 0
 
     async def execute(self, tokens: int) -> bool:
-        """Run a batch, if it has tokens. Returns whether it had any."""
+        """Run a batch of `tokens` tokens, if there are any. Returns whether there were any.
+
+        Raises AssertionError if the result has other tokens or weights than the ranks agreed on.
+        """
         if not tokens:
             return False
         self.call("execute", tokens)
@@ -58,14 +65,14 @@ class EngineForward:
         return True
 
     async def dummy(self) -> None:
-        """Take part without a token. The host does not wait for the device."""
+        """Take part in a forward without tokens. The host does not wait for the device."""
         self.call("dummy")
         self.rank.probe(DUMMY)
         hidden, _ = await self.run(0)
         hidden.free()
 
     async def run(self, tokens: int) -> tuple[Buffer, int]:
-        """Run one forward. Returns its result on the device, and the tokens of all ranks."""
+        """Run one forward. Returns its result on the device, and the number of tokens of all ranks."""
         counts = np.zeros(self.agreement.size, np.int32)
         counts[self.agreement.index] = tokens
         counts = await self.agreement.all_reduce(counts, site="dp.agree")
@@ -75,13 +82,15 @@ class EngineForward:
         return hidden, int(counts.sum())
 
     async def synchronize(self) -> None:
-        """Wait until all devices of the engine are idle."""
+        """Wait until the devices of all workers are idle."""
         self.call("synchronize")
         await self.main.record().synchronize("forward.synchronize")
         await self.answered()
 
     async def update_weights(self, version: int) -> None:
-        """Rank 0 has new weights and broadcasts them, on a separate stream."""
+        """Broadcast new weights from the first rank of the group, on a separate stream, and wait for them on all
+        workers.
+        """
         self.call("update_weights", version)
         stream, group = self.rank.stream("weights"), self.rank.device("dp")
         if group.index == 0:
@@ -94,30 +103,32 @@ class EngineForward:
     # ---- the other workers
 
     def call(self, what: str, *arguments: Frozen) -> None:
-        """Let all other workers run an operation."""
+        """Send an operation to all other workers."""
         for worker in self.others:
             self.rank.send(worker, RPC, (what, *arguments), f"engine.{what}")
 
     async def answered(self) -> None:
-        """Wait for the answers of all other workers."""
+        """Wait for an answer from each of the other workers."""
         for _ in self.others:
             await self.rank.mailbox(RPC).get("engine.answers")
 
 
 MANY = 1 << 16
-"""More than the tokens of all ranks: a forward's result has these below, and all versions of weights above."""
+"""More than the tokens of all ranks. The result of a forward is the tokens plus this number times the versions of
+weights.
+"""
 
 
 def load(weights: Any) -> None:
-    """Kernel: write the first version."""
+    """Kernel: write version 0 of the weights."""
     weights[:] = 0
 
 
 def write(weights: Any, version: int) -> None:
-    """Kernel: write another version."""
+    """Kernel: write another version of the weights."""
     weights[:] = version
 
 
 def forward(weights: Any, hidden: Any, tokens: int) -> None:
-    """Kernel: this rank's tokens, and the version of its weights."""
+    """Kernel: write this rank's tokens, plus `MANY` times the version of its weights."""
     hidden[:] = tokens + weights * MANY

@@ -1,4 +1,4 @@
-"""A front end as a service: an API server with a client of the engines, and the requests that its clients make.
+"""A front end as a service: it is an API server that sends its clients' requests to the engines. Its actions:
 
     arrival   choose an engine, send it the request with the wave that this front end believes in.
               0.14 also informs the coordinator, if it believes the engines idle
@@ -7,11 +7,12 @@
     DRAIN     wait until the coordinator reports that the engines do not run
     WAIT      wait for all requests so far
 
-A front end knows its actions beforehand, in the order of their times (`Plan`). More may arrive as a message
-("CONTROL", what, ...) to the mailbox "outputs". Before a front end sends a request, it reads the coordinator's
-messages, which may be old. At the end it waits for each of its requests, and stops. One that never starts is a hang.
+A `Plan` has the actions of each front end, sorted by time. During the run, a message ("CONTROL", what, ...) to the
+mailbox "outputs" may add an action. Before a front end sends a request, it reads the messages of the coordinator; these
+may be out of date. At the end, the front end waits for all its requests, and sends STOP. If a request never starts, the
+run hangs.
 
-Sources: specification chapters 2.1 and 2.5.
+Sources: specification 2.1 and 2.5.
 """
 
 from __future__ import annotations
@@ -34,9 +35,7 @@ Action = tuple[Frozen, ...]
 
 
 class Plan:
-    """The actions of front ends, each in the order of time. `control`: the actions of the first one beside its
-    requests, with their times in ns.
-    """
+    """The actions of all front ends. `control`: actions of front end 0 besides its requests, with their times in ns."""
 
     control: ClassVar[Sequence[tuple[int, Action]]] = ()
 
@@ -45,11 +44,11 @@ class Plan:
         self.frontends = frontends
 
     def frontend(self, request: int) -> int:
-        """Requests are spread over the front ends in turn."""
+        """The front end of a request. Requests go to the front ends in turn."""
         return request % self.frontends
 
     def of(self, frontend: int) -> list[Action]:
-        """The actions of one front end. At equal times requests come first."""
+        """The actions of one front end, sorted by time. At equal times, requests come first."""
         timed: list[tuple[int, Action]] = []
         for number, request in enumerate(self.requests):
             if self.frontend(number) == frontend:
@@ -72,15 +71,17 @@ KNOWN = "; ".join(
 
 
 class UnknownControl(ValueError):
-    """A message asks a front end for something that it does not know, or with wrong arguments."""
+    """A message has an action that front ends do not have, or wrong arguments."""
 
 
 class WrongLoad(AssertionError):
-    """Counts that were not true of an engine at any time."""
+    """The coordinator published counts that no engine can have."""
 
 
 class FrontEnd:
-    """`index`: its number; `actions`: what it does; `max_num_seqs`: how many requests of an engine run at a time."""
+    """The service. `index`: its number. `actions`: what it does. `max_num_seqs`: how many requests an engine runs at a
+    time.
+    """
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class FrontEnd:
         self.unanswered = 0
 
     async def run(self) -> None:
-        """Do all actions, wait for all outputs, and stop."""
+        """Do all actions, wait for all outputs, and send STOP."""
         self.rank.step = NO_STEP  # an engine's step makes its outputs late, so reports put that step first
         await self.settle()
         for engine in sorted(self.aborted_on):
@@ -121,7 +122,7 @@ class FrontEnd:
                 await self.hear()
 
     async def act(self, action: Action) -> None:
-        """Do one action, to its end but for outputs."""
+        """Do one action. It does not wait for outputs, except in WAIT. Raises UnknownControl."""
         match action:
             case "ADD", str(request), int(steps):
                 await self.add(request, steps)
@@ -142,7 +143,7 @@ class FrontEnd:
                 raise UnknownControl(f"front end {self.index} cannot do {action!r}; expected {KNOWN}")
 
     async def add(self, request: RequestId, steps: int) -> None:
-        """Send a request to an engine."""
+        """Send a request to an engine. In some releases, also inform the coordinator."""
         await self.look()
         engine, wave, first = self.view.send()
         self.engines[request] = engine
@@ -155,7 +156,9 @@ class FrontEnd:
         self.rank.send(self.rank.service(COORDINATOR), "events", ("FIRST_REQ", *told), "frontend.first_request")
 
     def abort(self, request: RequestId) -> None:
-        """The engine takes it as soon as its model has run, and again among its messages. It sends no answer."""
+        """Send an abort to both queues of the engine: it reads one right after its model has run, the other among its
+        messages. The engine sends no answer.
+        """
         engine = self.engines[request]
         self.rank.send(self.layout.rank(engine), "abort", (request,), "frontend.abort")
         self.to(engine, ("ABORT", (request,)), "frontend.abort_in_order")
@@ -163,13 +166,13 @@ class FrontEnd:
         self.aborted_on.add(engine)
 
     def ended(self, request: RequestId) -> None:
-        """Note that a request has its last output or was aborted; later messages about it change nothing."""
+        """Record that a request has its last output, or was aborted. Later messages about it have no effect."""
         if request in self.awaited:
             self.awaited.remove(request)
             self.view.ended(self.engines[request])
 
     async def ask(self, engines: Sequence[int], what: str, *arguments: Frozen) -> None:
-        """Send a request to engines, and wait until all have answered."""
+        """Send a call to engines, and wait until all have answered."""
         for engine in self.asked(engines, what):
             self.to(engine, (what, self.index, *arguments), f"frontend.{what.lower()}")
             self.unanswered += 1
@@ -177,15 +180,15 @@ class FrontEnd:
             await self.hear()
 
     def asked(self, engines: Sequence[int], what: str) -> Sequence[int]:
-        """The engines that this front end asks, of those that it should ask."""
+        """The engines to which this front end sends a call: all of `engines`."""
         return engines
 
     def to(self, engine: int, message: Frozen, site: str) -> None:
-        """Send to the input queue of an engine."""
+        """Send a message to the input queue of an engine."""
         self.rank.send(self.layout.rank(engine), "input", message, site)
 
     async def hear(self) -> None:
-        """Take the next message of an engine. The wait has to end."""
+        """Wait for the next message of an engine, and process it. The run hangs if none arrives."""
         self.take(await self.outputs.get("frontend.output"))
 
     def take(self, message: Frozen) -> None:
@@ -200,7 +203,7 @@ class FrontEnd:
                 raise TypeError(f"front end {self.index} knows no message {message!r}")
 
     async def look(self) -> None:
-        """Read the coordinator's messages so far."""
+        """Read all messages that the coordinator has sent so far, without waiting."""
         if self.layout.coordinated:
             while (state := await self.stats.poll("frontend.stats")) is not None:
                 self.learn(state)
@@ -215,10 +218,8 @@ class FrontEnd:
                 raise TypeError(f"front end {self.index} knows no state {state!r}")
 
     def look_through(self) -> None:
-        """Check published counts. No more requests run on an engine than it has seats. If this is the only front end,
-        no engine has more requests than it received from here.
-
-        Raises WrongLoad.
+        """Check the published counts. Raises WrongLoad if an engine runs more requests than `max_num_seqs`. If there is
+        only this front end, also raises WrongLoad if an engine has more requests than this front end sent.
         """
         sent = Counter(self.engines.values())
         for engine, (waiting, running, *_) in self.view.load.items():
@@ -230,7 +231,7 @@ class FrontEnd:
                 raise WrongLoad(f"front end {self.index} hears that engine {engine} has {words}")
 
     def stop(self) -> None:
-        """Send its last message."""
+        """Send STOP, the last message of this front end."""
         if self.layout.coordinated:
             self.rank.send(self.rank.service(COORDINATOR), "events", ("STOP",), "frontend.stop")
         else:

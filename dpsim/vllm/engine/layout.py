@@ -1,6 +1,7 @@
-"""The participants of a group of engines, by name and number: engines, front ends, a coordinator.
+"""The participants of a group of engines, by name and number: engines, workers, front ends, a coordinator.
 
-An engine core is its own first worker here, as with vLLM's uniproc executor. Workers are ranks, all others services.
+Workers are ranks. Front ends and the coordinator are services, and their numbers follow those of the ranks. An engine
+core runs in the process of its first worker, as with vLLM's uniproc executor.
 
     >>> layout = Layout(size=2, workers=2, frontends=2)
     >>> layout.services
@@ -10,7 +11,7 @@ An engine core is its own first worker here, as with vLLM's uniproc executor. Wo
     >>> layout.actor(3), layout.actor(4)
     ('engine 1', 'coordinator')
 
-Source: specification chapter 2.1.
+Source: specification 2.1.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ FRONTEND = "frontend"
 
 @dataclass(frozen=True)
 class Layout:
-    """`size`: engines; `workers` of each; `frontends`: API servers, each with a client of the engines."""
+    """The participants. `size`: the number of engines. `workers`: the workers of each engine. `frontends`: the API
+    servers.
+    """
 
     size: int
     workers: int
@@ -40,26 +43,28 @@ class Layout:
 
     @property
     def stops(self) -> int:
-        """The number of STOP messages to an engine: one of the coordinator, or, without one, one of each front end."""
+        """The number of STOP messages that an engine receives: one from the coordinator or, without one, one from each
+        front end.
+        """
         return 1 if self.coordinated else self.frontends
 
     def engine(self, rank: int) -> int:
-        """The data-parallel rank of a worker."""
+        """The engine (data-parallel rank) of a worker's rank."""
         return rank // self.workers
 
     def rank(self, engine: int) -> int:
-        """An engine's own rank, that of its first worker."""
+        """The rank of an engine's first worker."""
         return engine * self.workers
 
     def others(self, engine: int) -> tuple[int, ...]:
-        """The ranks of its other workers."""
+        """The ranks of an engine's other workers."""
         return tuple(range(self.rank(engine) + 1, self.rank(engine + 1)))
 
     def frontend(self, number: int) -> int:
-        """The number by which messages reach a front end."""
+        """The number to which messages for a front end go."""
         return self.size * self.workers + self.coordinated + number
 
     def actor(self, number: int) -> str:
-        """An actor in words."""
+        """The name of a participant, for messages to users."""
         ranks = self.size * self.workers
         return f"engine {self.engine(number)}" if number < ranks else self.services[number - ranks]

@@ -1,6 +1,6 @@
 """The loop of one engine in a group that steps in lockstep: vLLM's `DPEngineCoreProc.run_busy_loop`.
 
-One iteration (2.3):
+One iteration (specification 2.3):
 
     take_messages   without work: answer those that wait for idleness, then wait; then read all messages
     step            schedule, execute, aborts, update; whether tokens ran. Before and behind it: publish the number
@@ -9,13 +9,11 @@ One iteration (2.3):
     sync            at a sync point: which engines have work, and which want to pause (2.4)
     end             the wave goes on or is over: inform the coordinator
 
-An idle engine makes no collective (I-EL-4). `rank.step` counts iterations with a forward. All engines of a running
-group make the same number of these iterations (I-EL-1). So a step number means the same step on all of them, and a
-check can compare their decisions.
+An idle engine makes no collective (invariant I-EL-4). The loop sets `rank.step` to the number of its iterations with a
+forward. All engines of a running group make equally many of these iterations (invariant I-EL-1). So a step number means
+the same step on all engines, and a check can compare their decisions.
 
-Each method of `EngineLoop` is one decision, and a variant overrides one of them.
-
-Sources: specification chapters 2.2 to 2.7.
+Each method of `EngineLoop` makes one decision, and a variant overrides one of them. Sources: specification 2.2 to 2.7.
 """
 
 from __future__ import annotations
@@ -37,7 +35,11 @@ START, COMPLETE = "engine.start_wave", "engine.wave_complete"
 
 
 class EngineLoop:
-    """One engine. Methods in the order in which an iteration calls them. `idle`: whether it may wait without end."""
+    """The loop of one engine. An iteration calls the methods in the order of this file.
+
+    `waves`: the rules of the release for waves. `control`: handles pause, resume and sleep. `counts`: publishes the
+    counts of requests. `idle`: whether the engine may wait without end when it has no work.
+    """
 
     idle: ClassVar[bool] = True
 
@@ -67,7 +69,7 @@ class EngineLoop:
         self.steps = 0
 
     async def run(self) -> None:
-        """Iterate until it receives STOP and is idle."""
+        """Iterate until the engine has received STOP and is idle."""
         self.rank.step = 0
         while await self.iterate():
             pass
@@ -94,7 +96,9 @@ class EngineLoop:
     # ---- messages
 
     async def take_messages(self) -> bool:
-        """Take all messages that are here, and wait until there is work. Returns False when it is time to stop."""
+        """Wait until there is work, and process all messages received so far. Returns False if the engine has to
+        end.
+        """
         while not self.has_work():
             await self.control.idle()
             if self.stops == self.layout.stops:
@@ -108,11 +112,11 @@ class EngineLoop:
         return self.waves.engines_running or self.unfinished()
 
     def unfinished(self) -> bool:
-        """Whether there is work that the current pause, if any, lets go on."""
+        """Whether the scheduler has work that may run. During a pause, some or all requests may not run."""
         return self.scheduler.has_unfinished(self.waves.pause_state)
 
     async def take(self, message: Frozen) -> None:
-        """Take one message of the input queue."""
+        """Process one message of the input queue. Raises TypeError for an unknown one."""
         what, *words = message if isinstance(message, tuple) else (message,)
         match what, words:
             case "ADD", [str(request), int(steps), int(wave), int(client)]:
@@ -132,7 +136,7 @@ class EngineLoop:
                 raise TypeError(f"engine {self.index} knows no message {message!r}")
 
     def add(self, request: RequestId, steps: int, wave: int, client: int) -> None:
-        """Take a request. `wave`: the one that its front end believes in."""
+        """Add a request to the scheduler. `wave`: the wave of its front end."""
         for out in self.waves.add(wave):
             self.tell(out)
         self.scheduler.add(request, steps, client)
@@ -141,14 +145,16 @@ class EngineLoop:
         self.scheduler.abort(requests)
 
     def start_dp_wave(self, wave: int, exclude: int | None) -> None:
-        """The coordinator wakes all engines but one. After a consensus no engine reacts (I-EL-8)."""
+        """Join a wave because of the coordinator's wake. Raises AssertionError if the wake moves an engine after all
+        engines have agreed to pause (invariant I-EL-8).
+        """
         before = self.waves.engines_running, self.waves.ignore_start_dp_wave
         self.waves.start_dp_wave(wave, exclude)
         moved = self.waves.engines_running and not before[0]
         assert not (moved and before[1]), f"engine {self.index} was woken after all had agreed to pause (I-EL-8)"
 
     def echo(self, client: int) -> None:
-        """Answer that the engine and the coordinator have seen all earlier messages of this client."""
+        """Answer the client when the engine and the coordinator have processed all earlier messages of this client."""
         if self.layout.coordinated:
             self.rank.send(self.rank.service(COORDINATOR), "events", ("ECHO", client), "engine.echo")
         else:
@@ -157,7 +163,9 @@ class EngineLoop:
     # ---- the step
 
     async def step(self) -> bool:
-        """Run a step. Returns whether tokens ran. Aborts come before the scheduler takes the result in (I-EL-12)."""
+        """Run a step. Returns whether tokens ran. The engine processes aborts before the scheduler gets the result
+        (invariant I-EL-12).
+        """
         batch = self.scheduler.schedule(self.waves.pause_state)
         executed = await self.forward.execute(len(batch))
         if batch:
@@ -166,13 +174,17 @@ class EngineLoop:
         return executed
 
     async def take_aborts(self) -> None:
-        """Take the aborts that arrived while the model ran. Each is also in the input queue, where it has no effect."""
+        """Process the aborts that arrived while the model ran. A second copy of each is in the input queue, and has no
+        effect.
+        """
         while (requests := await self.aborts.poll("engine.abort")) is not None:
             assert isinstance(requests, tuple)
             self.abort(requests)  # type: ignore[arg-type]
 
     async def meet(self, executed: bool, local: bool) -> None:
-        """Meet the peers: a forward, real or dummy, and then the sync. `local`: whether this engine has work."""
+        """Meet the other engines: run a dummy forward if no tokens ran, then the sync. `local`: whether this engine has
+        work.
+        """
         if not executed and self.makes_dummy():
             await self.forward.dummy()
         await self.sync(local)
@@ -184,7 +196,9 @@ class EngineLoop:
     # ---- the finish sync
 
     async def sync(self, local: bool) -> None:
-        """`local`: whether this engine has work. A single engine has no peers, and syncs after each step."""
+        """Run the finish sync if this step is a sync point. `local`: whether this engine has work. A single engine
+        syncs in each step.
+        """
         if self.waves.at_sync_point() or self.layout.size == 1:
             self.waves.synced(await self.reduce(self.waves.contribution(local)))
             state = self.waves.current_wave, self.waves.engines_running, self.waves.step_counter
@@ -198,14 +212,18 @@ class EngineLoop:
         return tuple(map(int, total))
 
     def end(self, was_running: bool) -> None:
-        """Go on with the wave, or end it; then no engine has work (I-EL-6)."""
+        """End the wave, or continue it. Raises AssertionError if the wave ends while this engine has work
+        (invariant I-EL-6).
+        """
         running = self.waves.engines_running
         assert running or not self.unfinished(), f"engine {self.index} has work left as the wave ends (I-EL-6)"
         for out in self.waves.end_iteration(was_running):
             self.tell(out)
 
     def tell(self, out: Out) -> None:
-        """Inform the coordinator. A single engine has none and informs no front end: these do not ask."""
+        """Inform the coordinator. A single engine has no coordinator and sends nothing, because its front ends need no
+        report.
+        """
         self.rank.probe(START if out.kind == "start_wave" else COMPLETE)
         if out.to == "coordinator":
             event = out.kind, self.index, out.wave

@@ -1,16 +1,18 @@
-"""The monitor of an engine: a host thread that receives notices of deaths, and frees the main thread from its waits.
+"""The monitor of an engine: a host thread that receives notices of deaths, and then frees the main thread from its
+waits.
 
     main      watch, start monitor   forward ... all_reduce ...... Aborted: fail all requests, EngineDeadError
     monitor   get .............................. ("gone", 1): abort all communicators, ("GONE", ...) to the input queue
 
-The main thread waits in a communicator, where it gets Aborted, or at its input queue, where it gets the message. So it
-ends, whichever participant is gone and whenever. The monitor receives:
+The main thread of an engine waits either in a communicator or at its input queue. When a participant dies, the monitor
+aborts all communicators, so that a wait in one of them raises Aborted. It also sends a message to the input queue. So
+the engine ends, whichever participant died, and whatever the main thread was doing. The monitor receives:
 
     ("gone", actor)     from the machine: it gives up, unless the actor has left in order
     ("LEFT", actor)     an engine leaves in order; from its main thread: the monitor ends
     ("SHUTDOWN",)       from a front end: it gives up in the middle of any operation, and that is in order
 
-Sources: the monitor thread of vLLM's front ends, the death pipe of its workers; museum area 6.
+Sources: the monitor thread of vLLM's front ends, the death pipe of its workers.
 """
 
 from __future__ import annotations
@@ -23,19 +25,20 @@ from dpsim.vllm.engine.layout import Layout
 
 
 class Freed(RuntimeError):
-    """The main thread gets ("GONE",) where it waits for a message."""
+    """The main thread received ("GONE",) while it waited for a message."""
 
 
 FREED = (Aborted, Freed)
-"""The main thread ends by one of these if its monitor ends it. Any other error is its own, and it keeps that error even
-if the monitor hears of a death a moment later.
+"""The exceptions with which the monitor ends the main thread. If the main thread raises another exception, it keeps
+this one, even if the monitor receives a notice a moment later.
 """
 
 
 class Monitor:
-    """The monitor of one engine. `why`: the reason to give up, or ""; `shut_down`: whether that was in order.
+    """The monitor of one engine. `why`: the reason to end, or "". `shut_down`: whether a front end asked for the end.
 
-    `boxes`: where its main thread waits for messages; `hosts`, `devices`: in which communicators.
+    `boxes`: the mailboxes in which the main thread waits for messages. `hosts` and `devices`: the communicators in
+    which it waits.
     """
 
     boxes: ClassVar[tuple[str, ...]] = ("input",)
@@ -49,7 +52,7 @@ class Monitor:
         self.shut_down = False
 
     def watch(self) -> None:
-        """Watch every participant whose end has to end this engine."""
+        """Watch every participant whose death has to end this engine."""
         for other in self.watched():
             self.rank.watch(other, DEATHS, "monitor.watch")
 
@@ -58,7 +61,7 @@ class Monitor:
         return *[engine for engine in engines if engine != self.rank.rank], *parents(self.layout)
 
     async def run(self, rank: Rank) -> None:
-        """Run as the host thread."""
+        """The program of the host thread."""
         self.why = await self.told(rank)
         if self.why:
             self.abort(rank)
@@ -66,7 +69,7 @@ class Monitor:
                 rank.send(rank.rank, box, ("GONE",), "monitor.gone")
 
     async def told(self, rank: Rank) -> str:
-        """Why to give up; "" if this engine leaves in order."""
+        """Wait for a reason to end, and return it; "" if this engine itself ends normally."""
         notices, left = rank.mailbox(DEATHS), set()
         while True:
             match await notices.get("monitor.notice", idle=True):
@@ -81,7 +84,7 @@ class Monitor:
                     return "shut down"
 
     def abort(self, rank: Rank) -> None:
-        """Abort all communicators of the engine: the main thread may wait in any of them."""
+        """Abort all communicators of the engine, because the main thread may wait in any of them."""
         for kind in self.hosts:
             rank.host(kind).abort(site=f"monitor.abort_{kind}")
         self.abort_devices(rank)

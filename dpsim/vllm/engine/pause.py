@@ -1,4 +1,4 @@
-"""Requests of a client to an engine beside inference: pause, resume, sleep, wake up, new weights (2.6).
+"""Calls of a client to an engine besides inference: pause, resume, sleep, wake up, new weights (specification 2.6).
 
     PAUSE(mode)       abort: all requests end; wait: those that run go on; keep: all stop. The engine answers when it is
                       idle, in a group only after all engines have agreed to pause; in 0.33 its device is idle, too
@@ -6,13 +6,11 @@
     SLEEP(mode)       a pause, and then no more forwards, not even dummies, until WAKE_UP, which resumes
     UPDATE_WEIGHTS    a collective of all engines outside of the loop: only for paused ones
 
-If an engine cannot do something, it answers with the error, and goes on. Examples are a RESUME while a pause is on its
-way, and an unknown call. A client asks all engines and waits for the answers of all.
+A client sends a call to all engines and waits for all answers. If an engine cannot do a call, it answers with the
+error, and continues. Two examples are an unknown call, and RESUME while a pause is not complete.
 
-Releases: before 0.33 a pause does not wait for the device, so new weights race with the last forward
-(`Control024`).
-
-Source: specification chapter 2.6.
+Before 0.33, an engine answers a pause while its last forward may still run on the device. So an update of the weights
+races with this forward (`Control024`).
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ PAUSED, RESUMED = "engine.paused", "engine.resumed"
 
 
 class Control:
-    """The requests of an engine's clients. `asleep`: it runs no forwards."""
+    """Handles the calls of an engine's clients. `asleep`: whether the engine runs no forwards."""
 
     def __init__(
         self, rank: Rank, waves: EngineWaves, scheduler: Scheduler, forward: EngineForward, answers: Answers
@@ -43,14 +41,14 @@ class Control:
         self.when_idle: list[tuple[str, int]] = []
 
     async def take(self, what: str, client: int, arguments: list[Frozen]) -> None:
-        """Take one request of a client. The client gets an answer or an error."""
+        """Process one call of a client, and send an answer or an error."""
         try:
             await self.do(what, client, arguments)
         except (PauseOnItsWay, NotImplementedError) as error:
             self.answers.refused(what, client, str(error))
 
     async def do(self, what: str, client: int, arguments: list[Frozen]) -> None:
-        """Raises PauseOnItsWay, and NotImplementedError for a call that engines of this release do not have."""
+        """Do a call. Raises PauseOnItsWay, and NotImplementedError for a call that this release does not have."""
         match what, arguments:
             case "PAUSE" | "SLEEP", [("abort" | "wait" | "keep") as mode]:
                 self.pause(mode)
@@ -66,13 +64,13 @@ class Control:
                 raise NotImplementedError(f"rank {self.rank.rank} knows no {what} of {arguments!r}")
 
     def pause(self, mode: PauseMode) -> None:
-        """Begin a pause, its first phase."""
+        """Begin the first phase of a pause: the engine runs until all engines have a pause pending."""
         self.waves.pause(mode)
         if mode == "abort":
             self.answers.finished(self.scheduler.abort_all())
 
     async def idle(self) -> None:
-        """Answer the clients that wait for this engine to be idle."""
+        """Answer the clients that wait until this engine is idle."""
         while self.when_idle:
             what, client = self.when_idle.pop(0)
             await self.device_idle()
@@ -81,24 +79,24 @@ class Control:
             self.answers.answered(what, client)
 
     async def device_idle(self) -> None:
-        """Wait for the last forward, which the host has only launched."""
+        """Wait for the last forward, which the host has launched but not awaited."""
         await self.forward.synchronize()
 
     async def resume(self) -> None:
-        """Resume after a barrier of all engines. No engine steps before all have forgotten the pause."""
+        """Resume after a reduction of all engines, so that no engine steps before all have ended the pause."""
         if self.waves.resume():
             self.waves.resumed(await self.barrier(self.scheduler.has_unfinished(self.waves.pause_state)))
             self.rank.probe(RESUMED)
 
     async def barrier(self, work: bool) -> bool:
-        """Whether any engine has work."""
+        """Whether any engine has work, by a reduction that also is a barrier of all engines."""
         group = self.rank.host("dp_engine")
         told = np.array([work], np.int32)
         return bool((await group.all_reduce(told, op="max", site="engine.resume"))[0])
 
 
 class Control024(Control):
-    """0.24: the engine answers a pause when its host is idle; the last forward may still run."""
+    """Release 0.24: the engine answers a pause when its host is idle. Its last forward may still run on the device."""
 
     async def device_idle(self) -> None:
         pass

@@ -1,15 +1,16 @@
-"""The counts of an engine's requests: the engine sends them to the coordinator, which publishes them (2.3, 2.5).
+"""The counts of an engine's requests, which the engine sends to the coordinator (specification 2.3 and 2.5).
 
-An engine sends its counts when they have changed, stamped with the step of the wave and the wave. The coordinator
-publishes them when no other message has arrived for a while (`Coordination.published`). So a front end balances by
-counts that were true once, and may be old. vLLM's name of it is `_maybe_publish_request_counts`.
+An engine sends its counts when they have changed, with the numbers of the step and the wave. The coordinator publishes
+them when no other message has arrived for a while (`Coordination.published`). So the counts by which a front end
+balances the load were correct at some time, and may be out of date. vLLM's method is `_maybe_publish_request_counts`.
+The releases:
 
     Untold              never: front ends balance by the requests that they have sent themselves
     RequestCounts       behind each step: 0.14
     RequestCounts024    before and behind each step, as new requests wait before they run
     RequestCounts028    the same, with the usage of the KV cache as a third number
 
-Sources: specification chapters 2.3 (row 3) and 2.5; before and behind the step by the engine's own text.
+Sources: specification 2.3 (row 3) and 2.5; the engine's own code for the place before or behind the step.
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ from dpsim.vllm.engine.waves import EngineWaves
 
 
 class RequestCounts:
-    """The counts of one engine. `index`: its data-parallel rank; `last`: the last counts sent, waiting and running."""
+    """The counts of one engine. `index`: its data-parallel rank. `last`: the last counts sent, waiting and running
+    requests.
+    """
 
     def __init__(self, rank: Rank, index: int, waves: EngineWaves, scheduler: Scheduler) -> None:
         self.rank, self.index, self.waves, self.scheduler = rank, index, waves, scheduler
         self.last = (0, 0)
 
     def before_step(self) -> None:
-        """The engine has taken its messages, and scheduled nothing of them yet."""
+        """The loop calls this after the engine has read its messages, and before it schedules."""
 
     def after_step(self) -> None:
         self.publish()
@@ -42,30 +45,30 @@ class RequestCounts:
             self.rank.send(self.rank.service(COORDINATOR), "events", event, "engine.counts")
 
     def load(self) -> Load:
-        """The counts that the engine sends."""
+        """The numbers that the engine sends."""
         return self.scheduler.counts
 
 
 class RequestCounts024(RequestCounts):
-    """0.24."""
+    """Release 0.24: the engine also sends counts before each step."""
 
     def before_step(self) -> None:
         self.publish()
 
 
 class RequestCounts028(RequestCounts024):
-    """0.28 to 0.33."""
+    """Releases 0.28 to 0.33: the engine also sends the usage of its KV cache."""
 
     def load(self) -> Load:
         return *self.scheduler.counts, self.scheduler.kv_cache_usage
 
 
 class Untold(RequestCounts):
-    """No counts, for front ends that do not balance by them."""
+    """Sends no counts. Front ends then balance by the requests that they have sent."""
 
     def publish(self) -> None:
         pass
 
 
 COUNTS = ("own", "published")
-"""The forms of the piece `counts`: by which counts front ends balance."""
+"""The forms of the piece `counts`: front ends balance by their own requests, or by published counts."""

@@ -1,6 +1,7 @@
-"""The scheduler of one engine, as far as the loop sees it: which requests are work, and which a step runs.
+"""The scheduler of one engine: which requests count as work, and which of them the next step runs.
 
-A request takes a number of steps, one token each. A pause changes what it schedules and what counts as work (2.6):
+A request takes a number of steps, with one token each. A pause changes which requests the scheduler runs, and which
+count as work (specification 2.3 and 2.6):
 
     UNPAUSED     waiting requests get a seat while there is one; all count
     PAUSED_NEW   running requests go on and count; waiting ones do not
@@ -15,8 +16,6 @@ A request takes a number of steps, one token each. A pause changes what it sched
     ([], [('a', 0)])
     >>> scheduler.has_unfinished(PauseState.UNPAUSED), scheduler.has_unfinished(PauseState.PAUSED_NEW)
     (True, False)
-
-Sources: specification chapters 2.3 and 2.6.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Finished = tuple[RequestId, int]
 
 
 class Scheduler:
-    """Requests of one engine, first come first served. `max_num_seqs`: how many run at a time."""
+    """The requests of one engine, first come, first served. `max_num_seqs`: how many requests run at a time."""
 
     def __init__(self, max_num_seqs: int) -> None:
         self.max_num_seqs = max_num_seqs
@@ -41,13 +40,13 @@ class Scheduler:
         self.clients: dict[RequestId, int] = {}
 
     def add(self, request: RequestId, steps: int, client: int) -> None:
-        """Add a request of this number of steps."""
+        """Add a request that takes this number of steps."""
         self.waiting.append(request)
         self.steps[request] = steps
         self.clients[request] = client
 
     def abort(self, requests: Sequence[RequestId]) -> list[Finished]:
-        """Forget requests. Those that have ended, or were aborted before, are no error (I-EL-12)."""
+        """Drop requests. A request that has finished or was aborted before is no error (invariant I-EL-12)."""
         return [self._forget(request) for request in requests if request in self.steps]
 
     def abort_all(self) -> list[Finished]:
@@ -62,26 +61,28 @@ class Scheduler:
         return tuple(self.running)
 
     def update(self, batch: Sequence[RequestId]) -> list[Finished]:
-        """Take over the step's result. Requests that were aborted meanwhile get nothing."""
+        """Account for the result of a step. Returns the requests that it finishes. Requests aborted meanwhile do not
+        count.
+        """
         for request in batch:
             if request in self.steps:
                 self.steps[request] -= 1
         return [self._forget(request) for request in batch if self.steps.get(request) == 0]
 
     def has_unfinished(self, pause: PauseState) -> bool:
-        """Whether there is work that this pause lets go on."""
+        """Whether there is work that may run under this pause state."""
         if pause is PauseState.PAUSED_ALL:
             return False
         return bool(self.running) or (pause is PauseState.UNPAUSED and bool(self.waiting))
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Requests that wait, and that run."""
+        """The numbers of waiting and of running requests."""
         return len(self.waiting), len(self.running)
 
     @property
     def kv_cache_usage(self) -> float:
-        """The share of the KV cache that requests hold, from 0 to 1; 0 if the cache has no limit."""
+        """The share of the KV cache that requests use, from 0 to 1. It is 0 here, because the cache has no limit."""
         return 0.0
 
     def _forget(self, request: RequestId) -> Finished:

@@ -1,21 +1,24 @@
-"""The program `dp_survivors`: ranks that go on without one that died.
+"""The program `dp_survivors`: after one rank dies, the other ranks continue on groups without it.
 
     main      agree ... all_to_all, read ... Aborted | meet the others that live, on groups without the dead: step again
     monitor   get .................... ("gone", 2): abort the groups of all
 
-A step is an agreement on hosts and an all-to-all on devices, as experts make it. A rank in an all-to-all with a dead
-rank cannot go on. So its monitor breaks the device work off, and the survivors repeat the step. They use groups without
-the dead rank, and start from the least step that one of them has not ended. In the table of the agreement each rank
-fills its own column. The column of a dead rank stays empty. It has to be neutral in the minimum, in the comparison and
-in the maximum; otherwise its zeros decide.
+In a step, the ranks agree on the host, and then make an all-to-all on the device, as expert parallelism does. If a rank
+dies, the others cannot complete the all-to-all. So the monitor thread of each rank aborts the communicators. The
+survivors then use groups without the dead rank. They repeat steps from the first one that some survivor has not
+completed.
 
-The program survives one death; a second one is an error. A rank that has made all steps waits for all, sends LEFT, and
-ends. A rank that receives LEFT knows that all have made all steps.
+In the agreement, each rank writes its own column of a table. The column of the dead rank stays zero, so a survivor has
+to ignore it. Otherwise the zeros change the decision: the minimum of the modes, the comparison of the tokens, or their
+maximum.
+
+The program survives one death and raises an error at a second. A rank that has completed all steps waits for all
+others, sends LEFT, and ends. LEFT means that all ranks have completed all steps.
 
     protocol: dp_survivors
     faults: [{kind: die, rank: 2, at: {site: survivors.all_to_all, ordinal: 0}}]
 
-Sources: museum area 6 (vLLM issue 39942, pull request 44428).
+Sources: vLLM issue 39942 and pull request 44428.
 """
 
 from __future__ import annotations
@@ -36,12 +39,14 @@ from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
 
 MODE = 2
-"""The mode that every living rank wishes for. An empty column has 0, which is eager mode."""
+"""The mode that every living rank sends. An empty column contains 0, which means eager mode."""
 
 
 class Groups:
-    """The groups of a rank: communicators of all ranks, or those without the dead one. Each has a separate stream and
-    buffers, as nothing can wait behind work that was broken off, and that work may still write.
+    """The communicators of a rank: those of all ranks, or those without the dead rank.
+
+    Each set has its own stream and buffers. Work on the old stream may never complete, or may still write to the old
+    buffers.
     """
 
     def __init__(self, rank: Rank, dead: int | None) -> None:
@@ -55,32 +60,32 @@ class Groups:
 
 
 class Breaking:
-    """How a monitor frees the main thread: it aborts all ranks' communicators, or those without the dead one."""
+    """How a monitor frees the main thread: it aborts the communicators that the main thread uses."""
 
     def abort(self, rank: Rank, dead: int | None) -> None:
         rank.host(kind("dp_cpu", dead)).abort(site="survivors.abort_host")
         self.abort_device(rank, dead)
 
     def abort_device(self, rank: Rank, dead: int | None) -> None:
-        """Break off the device's wait."""
+        """Abort the device communicator, so that the device stops waiting."""
         rank.device(kind("ep", dead)).abort(site="survivors.abort_device")
 
 
 class Agreement:
-    """The decision from a table. Each column belongs to a rank: its wish of a mode, and its tokens."""
+    """The decision from the reduced table. Each column has the mode and the tokens of one rank."""
 
     def columns(self, table: HostArray, living: Sequence[int]) -> HostArray:
-        """The columns that count."""
+        """The columns of the living ranks."""
         return table[:, list(living)]
 
     def decided(self, table: HostArray, living: Sequence[int]) -> tuple[int, bool, int]:
-        """The least mode, whether all have the same number of tokens, and the most tokens."""
+        """The smallest mode, whether all ranks have equally many tokens, and the largest number of tokens."""
         modes, tokens = self.columns(table, living)
         return int(modes.min()), len(set(tokens.tolist())) == 1, int(tokens.max())
 
 
 class SurvivorsSetup(NamedTuple):
-    """The values that all ranks share."""
+    """What all ranks share: the number of ranks and of steps, and the classes that a variant may replace."""
 
     size: int
     steps: int
@@ -89,7 +94,7 @@ class SurvivorsSetup(NamedTuple):
 
 @register_protocol("dp_survivors")
 class Survivors(Program[SurvivorsSetup]):
-    """Ranks that survive the death of one: groups without it, and its columns neutral."""
+    """Ranks that survive the death of one: they continue on groups without it, and ignore its column."""
 
     threaded = True
     aborts = True
@@ -118,7 +123,9 @@ class Survivors(Program[SurvivorsSetup]):
 
 
 class Survivor:
-    """One rank. `dead`: the dead rank, by the monitor; `over`: all have made all steps; `lost`: two are dead."""
+    """One rank. `dead`: the dead rank, set by the monitor. `over`: all ranks have completed all steps. `lost`: two
+    ranks are dead.
+    """
 
     def __init__(self, rank: Rank, setup: SurvivorsSetup) -> None:
         self.rank = rank
@@ -141,7 +148,7 @@ class Survivor:
         await monitor.join("survivors.join")
 
     async def goes_on(self) -> bool:
-        """Make steps. Returns whether it reached the end; otherwise a rank died."""
+        """Run steps. Returns True at the end of all steps, and False if a rank died."""
         before = self.using.dead  # read once, as the monitor may change it at any time
         try:
             if before is not None:
@@ -164,7 +171,9 @@ class Survivor:
         return int((await self.using.host.all_reduce(told, op="min", site="survivors.meet"))[0])
 
     async def step(self) -> None:
-        """One step of the living ranks."""
+        """Run one step of the living ranks. Raises AssertionError if they agree on something wrong, or a message is
+        missing.
+        """
         living = self.using.host.ranks
         table = np.zeros((2, self.setup.size), np.int32)
         table[:, self.rank.rank] = MODE, self.made + 1
@@ -177,7 +186,7 @@ class Survivor:
         assert tuple(came) == living, f"ranks {living} sent {came}"
 
     async def monitor(self, rank: Rank) -> None:
-        """Receive the notices of deaths, in a host thread."""
+        """The program of the monitor thread: it receives the notices of deaths."""
         notices, breaking = rank.mailbox(DEATHS), self.setup.pieces[Breaking]()
         while True:
             match await notices.get("survivors.notice", idle=True):
@@ -193,10 +202,10 @@ class Survivor:
 
 
 def kind(name: str, dead: int | None) -> str:
-    """The name of the group of all, or of that without one rank."""
+    """The name of a group: of all ranks, or of all but `dead`."""
     return name if dead is None else f"{name}_without_{dead}"
 
 
 def fill(own: Any, value: int) -> None:
-    """Kernel: write a value."""
+    """Kernel: write one value into all elements."""
     own[:] = value

@@ -1,17 +1,18 @@
-"""The program `engine_watched`: the engines of `engine`, and all learn of a death, an exception, a shutdown.
+"""The program `engine_watched`: as `engine`, but each participant notices the death of another one, and ends.
 
     protocol: {name: engine_watched}
     faults: [{kind: die, rank: 1, at: {site: dp.agree, ordinal: 2}}]
 
-Every wait ends: no participant may wait without end, not even an idle engine, so one that is left behind is a hang. A
-front end whose engine is gone is no longer healthy. It gives each request an error, also those that it did not send
-yet, and ends with EngineDeadError, which names the dead one. The others do the same. A run without a death ends as that
-of `engine`, but the front ends stay until their engines and the coordinator have left.
+In this program, no wait may last without end, not even that of an idle engine. So if a participant does not notice a
+death, the run hangs. If an engine dies, its front end answers each unfinished request with an error, also those that it
+has not sent yet. It then raises EngineDeadError, which names the dead engine. All other participants end in the same
+way. Without a death, the run ends as that of `engine`, but a front end waits until the engines and the coordinator have
+ended.
 
-Front ends have one action more than those of `engine`: ("SHUTDOWN",). It ends all engines in the middle of their steps,
-and requests under way end with an error. The usual end, the drain, waits for them and then stops.
+Front ends have one more action than in `engine`: ("SHUTDOWN",). It ends all engines in the middle of their steps, and
+unfinished requests end with an error. The normal end is a drain: it waits for all requests, and then stops.
 
-Sources: specification chapter 9 (I-ST-10); museum area 6.
+Sources: specification chapter 9 (invariant I-ST-10).
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ ANSWERED, FAILED, UNHEALTHY = "frontend.answered", "frontend.failed", "frontend.
 
 
 class WatchedLoop(EngineLoop):
-    """One engine. It reports its own exceptions to the front ends; the machine reports that it was killed."""
+    """The loop of one engine. It reports its own exceptions to the front ends. If it is killed, the machine
+    reports it.
+    """
 
     idle = False
     monitor: ClassVar[type[Monitor]] = Monitor
@@ -71,14 +74,16 @@ class WatchedLoop(EngineLoop):
                 await super().take(message)
 
     def fail(self) -> None:
-        """End all requests with an error, and tell the front ends by a message that this engine ends, as vLLM does."""
+        """End all requests with an error, and send the front ends a message that this engine ends, as vLLM does."""
         for request, client in self.scheduler.abort_all():
             self.rank.send(self.layout.frontend(client), OUTPUTS, ("FAILED", request), "engine.failed")
         for parent in parents(self.layout):
             self.rank.send(parent, OUTPUTS, ("ENGINE_CORE_DEAD", self.rank.rank), "engine.dead")
 
     def leave(self, shut_down: bool) -> None:
-        """Leave in order: the others and the front ends do not take it for a death, and this engine's monitor ends."""
+        """Announce that this engine ends normally. The others then do not take its end for a death, and its own monitor
+        ends.
+        """
         for engine in range(self.layout.size):
             self.rank.send(self.layout.rank(engine), DEATHS, ("LEFT", self.rank.rank), "engine.left")
         for parent in parents(self.layout):
@@ -86,7 +91,9 @@ class WatchedLoop(EngineLoop):
 
 
 class WatchedCoordinator(Coordinator):
-    """A front end that is gone has not stopped in order, for it would have waited for this coordinator."""
+    """The coordinator. A front end that is gone has died, because otherwise it would have waited for the
+    coordinator.
+    """
 
     idle = False
 
@@ -105,9 +112,10 @@ class WatchedCoordinator(Coordinator):
 
 
 class WatchedFrontEnd(FrontEnd):
-    """The parent of engines and coordinator. `healthy`: the state that it reports. `left`: those that are gone.
-    `leaving`: those that announced it before, in order. `owed`: requests without an answer or an error, also those that
-    it did not send.
+    """A front end, which is the parent of engines and coordinator. `healthy`: the state that it reports to its clients.
+
+    `left`: the participants that are gone. `leaving`: those that announced a normal end. `owed`: requests that have
+    neither an answer nor an error yet, also those that it has not sent.
     """
 
     def __init__(self, *given: Any) -> None:
@@ -171,7 +179,10 @@ class WatchedFrontEnd(FrontEnd):
                 super().learn(state)
 
     def gone(self, child: int) -> None:
-        """A child is gone. That is in order if it announced it and all are to end. Its requests end, too."""
+        """A child is gone. This is normal if the child announced it and the front end has asked for the end.
+
+        The requests on this child end with an error. Raises EngineDeadError unless the end is normal.
+        """
         if child not in self.leaving:
             self.stopping = self.shutting_down
         self.dead(child)
@@ -181,31 +192,31 @@ class WatchedFrontEnd(FrontEnd):
                 self.failed(request)
 
     def dead(self, child: int) -> None:
-        """Raises EngineDeadError, unless all are to end."""
+        """Raises EngineDeadError, unless all children are to end."""
         if not self.stopping:
             raise EngineDeadError(f"front end {self.index} ends: {self.layout.actor(child)} is gone")
 
     def failed(self, request: str) -> None:
-        """Send an error to the client that waits for it."""
+        """Answer a request with an error."""
         self.ended(request)
         if request in self.owed:
             self.owed.discard(request)
             self.rank.probe(FAILED)
 
     def abort(self, request: str) -> None:
-        """Drop a request whose client has gone, and gets nothing."""
+        """Drop a request whose client is gone. It gets no answer."""
         super().abort(request)
         self.owed.discard(request)
 
     def fail(self) -> None:
-        """Answer all requests, and report that it is not healthy."""
+        """Answer all requests with an error, and report that this front end is not healthy."""
         self.healthy = False
         self.rank.probe(UNHEALTHY)
         for request in sorted(self.owed):
             self.failed(request)
 
     def shut_down(self) -> None:
-        """End all engines at once, whatever they do. Requests that it did not send end with an error at once."""
+        """End all engines at once, in the middle of their steps. Requests that are not sent yet end with an error."""
         self.stopping = self.shutting_down = True
         self.aborted_on.clear()
         self.actions.clear()
@@ -220,6 +231,6 @@ class WatchedFrontEnd(FrontEnd):
 
 
 def requests_text(journals: Sequence[Sequence[RawRecord]]) -> str:
-    """How many requests of all got an answer, and how many an error."""
+    """The number of requests with an answer, and of those with an error, as text."""
     sites = [raw[SITE] for journal in journals for raw in journal if raw[KIND] == "probe"]
     return f"{sites.count(ANSWERED)} answered, {sites.count(FAILED)} failed"

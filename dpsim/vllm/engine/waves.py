@@ -1,8 +1,9 @@
-"""Waves as one engine sees them: when the group runs, which wave it is in, and what it reports (2.2 to 2.6).
+"""An engine's rules for waves: when the group runs, in which wave, and what the engine reports (specification 2.2 to
+2.6).
 
-In a wave all engines of a group step in lockstep, those without work with dummy batches. A wave begins when a request
-reaches an idle group, and ends at a finish sync that finds no work on any rank. Waves have numbers, so that an engine
-can recognise a late wake of a wave that is over.
+A *wave* is a period in which all engines of a group step in lockstep; engines without work run dummy batches. A wave
+begins when a request reaches an idle group. It ends at a finish sync (`dpsim.vllm.engine.finish_sync`) that finds no
+work on any rank. Waves have numbers, so an engine can recognise a late wake for a wave that is over.
 
     >>> engine = Release033(index=1, size=3, has_coordinator=True, interval=16)
     >>> engine.add(wave=0)  # a request from a front end that believes in wave 0
@@ -15,7 +16,7 @@ can recognise a late wake of a wave that is over.
     >>> engine.engines_running, engine.current_wave, engine.step_counter
     (False, 1, 0)
 
-This is one iteration of the loop, as its caller makes it. Nothing here waits, and nothing here knows of requests:
+The class `EngineWaves` neither waits nor stores requests. The engine's loop calls it in each iteration as follows:
 
     was_running = engine.engines_running
     ...                                                   # add, start_dp_wave, pause, resume: as messages arrive
@@ -32,9 +33,10 @@ Releases:
     Release031  rank 0 also reports a wave that it did not see begin
     Release033  an engine reports every first request itself
 
-A pause has two phases. A rank that has a pause pending keeps running and votes at every sync point. When all vote, each
-forgets the vote and from then on ignores START_DP_WAVE, so that nothing wakes a rank alone (I-EL-8). `resume` undoes
-it, and ends with a reduction over the group, before which no rank steps (I-EL-14).
+A pause has two phases. First, an engine with a pending pause keeps running, and votes for the pause at every sync
+point. When all engines vote, each drops its vote. In the second phase it ignores START_DP_WAVE, so no wake starts an
+engine while the others pause (invariant I-EL-8). `resume` ends the pause with a reduction over the group, before which
+no engine steps (invariant I-EL-14).
 """
 
 from __future__ import annotations
@@ -48,11 +50,11 @@ PauseMode = Literal["abort", "wait", "keep"]
 
 
 class PauseOnItsWay(RuntimeError):
-    """An engine cannot resume yet."""
+    """An engine cannot resume, because its pause is not complete."""
 
 
 class PauseState(Enum):
-    """What a scheduler may run. PAUSED_NEW: only requests that run already; PAUSED_ALL: nothing."""
+    """What a scheduler may run. PAUSED_NEW: only requests that run already. PAUSED_ALL: no request."""
 
     UNPAUSED = 0
     PAUSED_NEW = 1
@@ -60,7 +62,7 @@ class PauseState(Enum):
 
 
 class Out(NamedTuple):
-    """A report of an engine, to the coordinator or, without one, to its front end."""
+    """A report of an engine to the coordinator or, without one, to its front end."""
 
     kind: Literal["start_wave", "wave_complete"]
     wave: int
@@ -68,7 +70,9 @@ class Out(NamedTuple):
 
 
 class EngineWaves:
-    """One engine's view. `index`: its data-parallel rank; `size`: ranks; `interval`: steps between two sync points."""
+    """The state of one engine. `index`: its data-parallel rank. `size`: the number of engines. `interval`: the steps
+    between two sync points.
+    """
 
     sync_form: ClassVar[type[FinishSync]]
     op: ClassVar[Op]
@@ -92,7 +96,11 @@ class EngineWaves:
     # ---- messages
 
     def add(self, wave: int) -> list[Out]:
-        """Take a request. `wave`: the one that its front end believes in. If it is later than ours, it becomes ours."""
+        """Process a request. `wave`: the wave of its front end. If it is later than the engine's wave, the engine
+        adopts it.
+
+        Returns the reports to send.
+        """
         if not self.has_coordinator:
             return []
         late = wave < self.current_wave
@@ -100,25 +108,30 @@ class EngineWaves:
         return self._woken_by_request(late)
 
     def _woken_by_request(self, late: bool) -> list[Out]:
-        """`late`: the front end believes in a wave that is over here."""
+        """The reports that follow from a request. `late`: whether the wave of its front end is over on this engine."""
         raise NotImplementedError
 
     def start_dp_wave(self, wave: int, exclude: int | None) -> None:
-        """All but `exclude` join a wave. An engine drops a wave that is over, but not the current one (M-EL-7)."""
+        """Join a wave, unless this engine is `exclude`. An engine ignores a wave that is over, but joins one with its
+        current number; without this, it would lose a wake (mutant M-EL-7).
+        """
         if not self.ignore_start_dp_wave and exclude != self.index and wave >= self.current_wave:
             self.current_wave = wave
             self.engines_running = True
 
     def pause(self, mode: PauseMode) -> None:
-        """The first phase: this rank runs until all ranks have a pause pending. Requests are the caller's."""
+        """Begin the first phase of a pause: this engine runs until all engines have a pause pending. It does not change
+        requests.
+        """
         self.pause_state = PauseState.PAUSED_ALL if mode == "keep" else PauseState.PAUSED_NEW
         self.pending_pause = True
         self.engines_running = True
 
     def resume(self) -> bool:
-        """Whether the caller has to run the barrier, a MAX over the ranks with work, and pass its result to `resumed`.
+        """Returns whether the caller has to run the barrier: a MAX over whether each rank has work. It then calls
+        `resumed`.
 
-        Raises PauseOnItsWay, a RuntimeError.
+        Raises PauseOnItsWay if the pause is not complete.
         """
         if self.pending_pause or (self.engines_running and self.ignore_start_dp_wave):
             raise PauseOnItsWay(f"engine {self.index} cannot resume: a pause is still on its way, so wait for its end")
@@ -129,13 +142,13 @@ class EngineWaves:
         return True
 
     def resumed(self, any_work: bool) -> None:
-        """End the barrier. `any_work`: whether any rank has some."""
+        """End the barrier. `any_work`: whether any rank has work."""
         self.engines_running = any_work
 
     # ---- an iteration
 
     def at_sync_point(self) -> bool:
-        """Count the step. Returns whether this iteration syncs."""
+        """Count the step. Returns whether it is a sync point."""
         self.step_counter += 1
         return self.sync.due(self.step_counter)
 
@@ -150,11 +163,13 @@ class EngineWaves:
             self.pending_pause = False
 
     def no_sync(self) -> None:
-        """Between two sync points every engine goes on."""
+        """Between two sync points, every engine continues to run."""
         self.engines_running = True
 
     def end_iteration(self, was_running: bool) -> list[Out]:
-        """`was_running`: `engines_running` as the iteration began, before its messages."""
+        """The reports at the end of an iteration. `was_running`: whether the group ran at its beginning, before its
+        messages.
+        """
         return self._wave_goes_on(was_running) if self.engines_running else self._wave_ends()
 
     def _wave_ends(self) -> list[Out]:
@@ -171,7 +186,9 @@ class EngineWaves:
 
 
 class Release014(EngineWaves):
-    """0.14, source 003: the front end tells the coordinator of a first request, the engine only of a late one."""
+    """Release 0.14 and source page 003. Front ends report first requests to the coordinator. An engine only reports a
+    request whose wave is over.
+    """
 
     sync_form = FinishFlag
 
@@ -179,7 +196,7 @@ class Release014(EngineWaves):
         return [self._out("start_wave")] if late and not self.engines_running else []
 
     def pause(self, mode: PauseMode) -> None:
-        """There are no pauses of a group in this release. Raises NotImplementedError."""
+        """Raises NotImplementedError, because this release has no pauses of a group."""
         raise NotImplementedError("engines of release 0.14 do not pause as a group")
 
     def resume(self) -> bool:
@@ -187,7 +204,7 @@ class Release014(EngineWaves):
 
 
 class Release024(EngineWaves):
-    """0.24: as 0.14, but the engine that reports runs at once, and a paused one does not report."""
+    """Release 0.24: as 0.14, but an engine that reports a request runs at once, and a paused engine does not report."""
 
     sync_form = PauseVotes
 
@@ -202,7 +219,7 @@ class Release024(EngineWaves):
 
 
 class Release031(Release024):
-    """0.31: rank 0 also reports a wave that it did not see begin, as it goes on."""
+    """Release 0.31: rank 0 also reports a wave that began in this iteration, if it did not report the wave before."""
 
     sync_form = PauseVotes033
 
@@ -212,7 +229,7 @@ class Release031(Release024):
 
 
 class Release033(Release031):
-    """0.33: the engine reports every first request."""
+    """Release 0.33: an engine reports every first request."""
 
     def _woken_by_request(self, late: bool) -> list[Out]:
         return self._wake()

@@ -1,11 +1,11 @@
-"""The workers of an engine beside its first one: each runs the calls of its engine.
+"""The workers of an engine besides the first: each worker runs the calls that the engine sends.
 
     engine, its own first worker     the others
     forward.execute(3)   ---rpc--->  execute(3)
     forward.dummy()      ---rpc--->  dummy()
     forward.synchronize() --rpc--->  synchronize(), and an answer
 
-Sources: specification chapters 2.7 and 10.1.
+Sources: specification 2.7 and 10.1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpsim.vllm.engine.forward import RPC, EngineForward
 
 
 class EngineWorker:
-    """One worker. `engine`: the rank of its engine."""
+    """One worker. `engine`: the rank of its engine's first worker."""
 
     def __init__(self, rank: Rank, engine: int, forward: EngineForward) -> None:
         self.rank = rank
@@ -23,7 +23,7 @@ class EngineWorker:
         self.forward = forward
 
     async def run(self) -> None:
-        """Run calls until its engine stops."""
+        """Run calls until the engine sends "stop". Raises TypeError for an unknown call."""
         calls = self.rank.mailbox(RPC)
         self.rank.step = 0
         while True:

@@ -1,9 +1,11 @@
-"""Settings of single ranks: a node starts with other flags than the first one, and vLLM does not notice.
+"""Settings of single ranks: a node starts with other flags than the first node, and vLLM does not notice.
 
     vllm serve m -dp 2 -dpn 0 --speculative-config.method mtp ...
     vllm serve m -dp 2 -dpn 1                                           # no drafter: rank 0 waits for it without end
 
-A translation refuses what vLLM notices because its hash covers it. Source: specification chapter 8.4.
+vLLM compares a hash of some settings at start. If nodes differ in a hashed setting, vLLM refuses to start, and so the
+translation refuses the commands. Other differences become settings of single ranks. Source: specification chapter 8.4
+(hash).
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ from dpsim.vllm.from_vllm.read import Settings
 def by_rank(
     every: Sequence[Settings], configs: Sequence[Mapping[str, Any]], topology: Topology
 ) -> tuple[dict[int, dict[str, Any]], list[str]]:
-    """The section `config_by_rank`, and a remark for each setting. `configs`: the section `config` of each command.
+    """Returns the section `config_by_rank`, and a remark for each setting in which a command differs from the first.
 
-    Raises ScenarioError for what vLLM would notice, and where a replica is spread over nodes.
+    `every` contains the settings of each command, and `configs` the section `config` of each command. Raises
+    ScenarioError for a difference that vLLM notices, and if one replica runs on several nodes.
     """
     first = EngineConfig.model_validate(configs[0])
     found: dict[int, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""`dpsim scenario from-vllm`: a command line of vLLM becomes a scenario.
+"""The command `dpsim scenario from-vllm`: translates a command line of vLLM to a scenario.
 
 dpsim scenario from-vllm "vllm serve deepseek-ai/DeepSeek-V3 -dp 8 --enable-expert-parallel" -o v3.yaml
 dpsim scenario from-vllm - < serve.sh
@@ -43,7 +43,7 @@ def from_vllm(
 ) -> None:
     """Turn a command line of vLLM into a scenario.
 
-    Says on stderr what was ignored, and why. What is unknown, or what vLLM would refuse, is an error.
+    Prints the ignored flags with reasons to stderr. An unknown flag, or one that vLLM would refuse, is an error.
     """
     from dpsim.contract.words import BadInput
     from dpsim.vllm.from_vllm import translate

@@ -1,7 +1,8 @@
-"""The proposer of tokens: `--speculative-config`, as far as ranks notice it.
+"""Speculative decoding in a scenario: translates `--speculative-config`.
 
-Two kinds matter. If the host proposes (n-grams, suffixes), ranks run no further layers. If a drafter does (MTP,
-EAGLE, a small model), all ranks run its layers after the target's, and agree on the number of tokens.
+For the coordination of ranks there are two kinds of proposers of draft tokens. If the host proposes drafts (n-grams,
+suffixes), ranks run no additional layers. If a drafter model does (MTP, EAGLE), all ranks run its layers after those of
+the target model, and agree on their token counts.
 
     >>> from dpsim.vllm.from_vllm.read import read
     >>> said = '{"method": "eagle3", "num_speculative_tokens": 3}'
@@ -9,7 +10,7 @@ EAGLE, a small model), all ranks run its layers after the target's, and agree on
     >>> drafts(settings).config
     {'num_speculative_tokens': 3, 'speculative_method': 'mtp'}
 
-Sources: vLLM's `SpeculativeConfig`; specification chapters 1.2 and 10.3.
+Sources: vLLM's `SpeculativeConfig`; specification chapters 1.2 (state of the agreement) and 10.3 (further agreements).
 """
 
 from __future__ import annotations
@@ -22,20 +23,26 @@ from dpsim.vllm.from_vllm.read import Settings
 
 HOST = ("ngram", "ngram_gpu", "suffix")
 ON_DEVICE = ("ngram_gpu",)
-"""Those of `HOST` that propose on the device in spite of it, so that scheduling can run ahead."""
+"""Methods of `HOST` that nevertheless propose on the device, so that scheduling can run ahead."""
 HEADS = ("medusa", "mlp_speculator")
 DRAFTERS = ("eagle", "eagle3", "draft_model")
 
 
 class Drafts(NamedTuple):
-    """`config`: fields of the scenario. `notes`: settings that were taken as something else."""
+    """The translated settings.
+
+    `config`: fields of the scenario. `notes`: remarks about methods that the scenario replaces by another kind.
+    """
 
     config: dict[str, Any]
     notes: tuple[str, ...] = ()
 
 
 def drafts(settings: Settings) -> Drafts:
-    """The drafts of a command. Raises ScenarioError for a method that is unknown, or has no number of tokens."""
+    """Returns the speculative decoding of a command.
+
+    Raises ScenarioError for an unknown method, and for settings without a number of draft tokens.
+    """
     given = {name: value for name, value in settings.values.items() if name.startswith("speculative_config.")}
     if not given:
         return Drafts({})
@@ -57,7 +64,10 @@ def drafts(settings: Settings) -> Drafts:
 
 
 def _method_of(model: str) -> str:
-    """The method that vLLM chooses for a model without one, if its name decides it."""
+    """Returns the method that vLLM selects by a model's name.
+
+    Raises ScenarioError if the name does not determine a method.
+    """
     name = model.lower()
     for part, method in (("eagle3", "eagle3"), ("eagle", "eagle"), ("ngram", "ngram")):
         if part in name:
@@ -66,7 +76,7 @@ def _method_of(model: str) -> str:
 
 
 def _kind(method: str) -> tuple[str, tuple[str, ...]]:
-    """dpsim's kind of a method, and the notes about it."""
+    """Returns dpsim's kind of a method, and notes about the replacement. Raises ScenarioError for an unknown method."""
     if method in HOST:
         return "ngram", () if method == "ngram" else (f"speculative method {method} as ngram: the host proposes",)
     if method in HEADS:

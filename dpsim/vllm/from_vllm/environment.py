@@ -1,9 +1,9 @@
-"""Assignments before a command: the few that vLLM's coordination reads, all others ignored by name.
+"""Environment variables before a command: the translation uses the few that concern coordination, and ignores others.
 
     VLLM_ALL2ALL_BACKEND=deepep_low_latency vllm serve ...
 
-The variable wins over the flag (specification chapter 8.0). A translation refuses a name that is nearly one of those:
-vLLM would only warn of it.
+The variable overrides the flag (specification chapter 8.0). The translation refuses a name that is similar to a known
+one, because vLLM would only print a warning about a misspelt variable.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpsim.scenario.errors import ScenarioError
 from dpsim.vllm.releases import of_name
 
 USED = {"VLLM_ALL2ALL_BACKEND": "all2all_backend"}
-"""Variables that stand for a setting, until release 0.33, which has none of them."""
+"""Variables that replace a flag. Release 0.33 reads none of them."""
 
 REFUSED = {
     **dict.fromkeys(
@@ -24,7 +24,7 @@ REFUSED = {
     ),
     "VLLM_USE_V1": "engine V0 has no such protocols",
 }
-"""Variables that would make another deployment, and why. A run does what VLLM_USE_V1=1 asks for anyway."""
+"""Variables that would make a deployment that dpsim does not model, with the reasons. VLLM_USE_V1=1 is allowed."""
 
 RUNNER = "which runner it is says the release, see --release"
 OTHER = "of the environment: kernels, logs, devices"
@@ -33,8 +33,9 @@ OTHER = "of the environment: kernels, logs, devices"
 def read_environment(
     environment: Mapping[str, str], ignored: dict[str, str], release: str | None
 ) -> dict[str, tuple[str, str]]:
-    """Settings, each with its variable and value, and notes of ignored ones. Raises ScenarioError for a refused
-    variable, and for a name that is nearly a known one.
+    """Returns the settings from variables, each with its variable and value. Adds ignored variables to `ignored`.
+
+    Raises ScenarioError for a refused variable, and for a name that is similar to a known one.
     """
     record, found = of_name(release), dict[str, tuple[str, str]]()
     for name, value in environment.items():

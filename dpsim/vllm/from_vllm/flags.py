@@ -1,15 +1,15 @@
-"""The table of vLLM's flags: the values that each takes, and its use here.
+"""The table of vLLM's flags: the values of each flag, and its use in a scenario.
 
-    used      is a field of the scenario
-    checked   is held against vLLM's own rules, and has no effect on the protocols
-    ignored   does not matter here
-    refused   would be another protocol than those that dpsim runs, or cannot be read here
+    used      the flag sets a field of the scenario
+    checked   dpsim only checks the flag by vLLM's own rules
+    ignored   the flag does not affect the coordination of ranks
+    refused   dpsim does not model the effect of the flag, or cannot read its value
 
     >>> flag_of("--data_parallel_size").verdict, flag_of("-tp").about
     ('used', 'topology.tensor_parallel_size')
 
-A flag has vLLM's spellings; underscores count as dashes. Sources: vLLM's `EngineArgs` and the arguments of its API
-server, releases 0.11 to 0.33.
+A flag has all of vLLM's spellings, and underscores are equal to dashes. Sources: vLLM's `EngineArgs` and the arguments
+of its API server, releases 0.11 to 0.33.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ _TAKES: dict[str, Takes] = {"": "switch", "=": "value", "=?": "optional", "=*": 
 
 @dataclass(frozen=True)
 class CommandFlag:
-    """One flag. `names`: vLLM's spellings, the long one first. `about`: the field that it is used for, or why not.
-    `reads`: how its values are read: as words, as whole numbers, or as numbers of tokens, `8k` among them.
+    """One flag.
+
+    `names`: vLLM's spellings, the long one first. `about`: the field that the flag sets, or the reason why it sets
+    none. `reads`: how the command parses its values: as words, as whole numbers, or as numbers of tokens such as `8k`.
     """
 
     names: tuple[str, ...]
@@ -45,7 +47,7 @@ class CommandFlag:
 
 
 def _flag(spelled: str, verdict: Verdict, about: str, reads: Reads = "word") -> CommandFlag:
-    """A flag from its short form in `IGNORED`."""
+    """Returns a flag from its short form, which `dpsim.vllm.from_vllm.ignored` explains."""
     names, equals, rest = spelled.partition("=")
     return CommandFlag(tuple(names.split("/")), _TAKES[equals + rest], verdict, about, reads)
 
@@ -145,15 +147,15 @@ FLAGS: tuple[CommandFlag, ...] = (
     *(_flag(spelled, "refused", about) for spelled, about in REFUSED),
     *(_flag(spelled, "ignored", about) for about, several in IGNORED.items() for spelled in several.split()),
 )
-"""All of them."""
+"""All flags."""
 
 _BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
 SPELLINGS = (*_BY_NAME, *(f"--no-{flag.names[0][2:]}" for flag in FLAGS if flag.takes == "switch"))
-"""The spellings that an unknown flag may mean."""
+"""All spellings, among which an error suggests a similar one for an unknown flag."""
 
 
 def normal(name: str) -> str:
-    """With dashes for underscores, as vLLM reads a flag: before the first dot, which begins a key of JSON.
+    """Returns the name with dashes instead of underscores, up to the first dot, which begins a JSON key.
 
     >>> normal("--compilation_config.cudagraph_mode")
     '--compilation-config.cudagraph_mode'
@@ -163,5 +165,5 @@ def normal(name: str) -> str:
 
 
 def flag_of(name: str) -> CommandFlag | None:
-    """The flag of that spelling."""
+    """Returns the flag with that spelling, or None."""
     return _BY_NAME.get(normal(name))

@@ -1,15 +1,15 @@
-"""Which CUDA graphs: `--compilation-config`, `-O` and the flags that have keys of it.
+"""CUDA graphs in a scenario: translates `--compilation-config`, `-O`, and the flags that set single keys of it.
 
     -O0, mode below 3           no graphs, unless a mode of graphs is given
     -O1                         PIECEWISE
     otherwise                   FULL_AND_PIECEWISE, the default
-    deepep_high_throughput      no graphs with several replicas: its kernels cannot be captured
+    deepep_high_throughput      no graphs with several replicas, because a rank cannot capture its kernels
 
     >>> from dpsim.vllm.from_vllm.read import read
     >>> graphs(read(["vllm", "serve", "m", "-O1"])).config
     {'cudagraph_mode': 'PIECEWISE'}
 
-Sources: vLLM's `CompilationConfig` and `VllmConfig`; specification chapters 5.1 and 8.2.
+Sources: vLLM's `CompilationConfig` and `VllmConfig`; specification chapters 5.1 (modes) and 8.2 (validation).
 """
 
 from __future__ import annotations
@@ -34,15 +34,19 @@ _PLAIN_KEYS = {
 
 
 class Graphs(NamedTuple):
-    """`config`: fields of the scenario. `notes`: settings that follow from something else."""
+    """The translated settings.
+
+    `config`: fields of the scenario. `notes`: remarks about fields that follow from other settings.
+    """
 
     config: dict[str, Any]
     notes: tuple[str, ...] = ()
 
 
 def graphs(settings: Settings) -> Graphs:
-    """The graphs of a command. Raises ScenarioError for unknown modes, and for graphs of pieces if vLLM does
-    not cut the model into any.
+    """Returns the CUDA graphs of a command.
+
+    Raises ScenarioError for an unknown mode, and for PIECEWISE graphs if vLLM does not cut the model into pieces.
     """
     config: dict[str, Any] = {}
     for key, name in _PLAIN_KEYS.items():
@@ -74,7 +78,7 @@ def graphs(settings: Settings) -> Graphs:
 
 
 def _mode(settings: Settings) -> CUDAGraphMode | None:
-    """The given mode of graphs, also in the spellings of older releases."""
+    """Returns the given mode of graphs, also if the command uses a spelling of an older release."""
     given = settings.get("compilation_config.cudagraph_mode", None)
     if given is None and settings.get("compilation_config.full_cuda_graph", False) is True:
         return CUDAGraphMode.FULL
@@ -91,7 +95,7 @@ def _mode(settings: Settings) -> CUDAGraphMode | None:
 
 
 def _compiled(settings: Settings) -> int:
-    """The mode of compilation, 0 to 3."""
+    """Returns the compilation mode, 0 to 3."""
     level = settings.get("optimization_level", 2)
     if level not in range(4):
         raise ScenarioError(f"{settings.typed['optimization_level']}: expected a level from 0 to 3, got {level}")

@@ -1,8 +1,8 @@
-"""Flags of vLLM that have no part in the coordination of ranks, by the reason why.
+"""Flags of vLLM that do not affect the coordination of ranks, grouped by the reason.
 
-The text behind a name is what the flag takes. Nothing stands for a switch, which then also has a form with `--no-`. `=`
-stands for a value, `=?` for an optional value, and `=*` for one or several values.
-`=json` stands for JSON or `--flag.key value`. Other spellings follow after a slash.
+The sign after a name describes the value of the flag. `=` is one value, `=?` an optional value, and `=*` one or several
+values. `=json` is JSON, or the form `--flag.key value`. A flag without a sign is a switch, and also has a form with
+`--no-`. Other spellings of a flag follow after a slash.
 """
 
 from __future__ import annotations
@@ -82,4 +82,4 @@ IGNORED = {
         --data-parallel-address/-dpa= --data-parallel-rpc-port/-dpp= --master-addr= --master-port=
     """,
 }
-"""Reason to flags."""
+"""The flags by reason. A scenario file and `dpsim scenario from-vllm` print the reason after the flag."""

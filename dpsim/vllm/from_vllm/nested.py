@@ -1,14 +1,15 @@
-"""The keys of flags whose values are JSON, and the use of each.
+"""The keys of flags whose values are JSON, with the use of each key in a scenario.
 
     --compilation-config '{"cudagraph_mode": "FULL", "pass_config": {"enable_sp": true}}'
     --compilation-config.cudagraph_mode FULL -cc.pass_config.enable_sp=true
 
-Both yield the same mapping of dotted keys. A translation refuses an unknown key by name, like an unknown flag.
+Both command lines above give the same mapping of dotted keys. The translation refuses an unknown key by name, like an
+unknown flag.
 
     >>> flat({"cudagraph_mode": "FULL", "pass_config": {"enable_sp": True}}, "compilation_config")
     {'cudagraph_mode': 'FULL', 'pass_config.enable_sp': True}
 
-Source: vLLM's `CompilationConfig`, `SpeculativeConfig` and `EPLBConfig`; specification chapter 8.0.
+Source: vLLM's `CompilationConfig`, `SpeculativeConfig` and `EPLBConfig`; specification chapter 8.0 (fields).
 """
 
 from __future__ import annotations
@@ -89,11 +90,14 @@ KEYS: dict[str, dict[str, str]] = {
         "used: config.eplb_config",
     ),
 }
-"""For each flag with known keys, the use of each key."""
+"""The keys of each such flag, with the use of each key."""
 
 
 def flat(value: Mapping[str, Any], field: str) -> dict[str, Any]:
-    """Dotted keys to values. It opens a mapping if it has known keys: `pass_config`, and no other."""
+    """Returns the values by dotted key.
+
+    It flattens a nested mapping only if the table contains its inner keys; `pass_config` is the only such mapping.
+    """
     keys = KEYS[field]
     found: dict[str, Any] = {}
     for key, inner in value.items():
@@ -105,8 +109,9 @@ def flat(value: Mapping[str, Any], field: str) -> dict[str, Any]:
 
 
 def fate(flag: str, field: str, key: str) -> str:
-    """The use of a key; inner keys of a known one share it. Raises ScenarioError for an unknown key, and for
-    one that is refused.
+    """Returns the use of a key; inner keys of a known key share its use.
+
+    Raises ScenarioError for an unknown key and for a refused key.
     """
     keys = KEYS[field]
     while (said := keys.get(key)) is None and "." in key:

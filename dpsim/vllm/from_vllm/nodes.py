@@ -1,11 +1,11 @@
-"""The commands of several nodes: one deployment, of which each node starts its part.
+"""The commands of several nodes: each node starts a part of the replicas of one deployment.
 
     # node 0                                              # node 1
     vllm serve m -dp 4 -dpl 2 -dpa 10.0.0.1               vllm serve m --headless -dp 4 -dpl 2 -dpr 2 -dpa 10.0.0.1
 
-vLLM compares a hash of some settings when engines start, and refuses if they differ. It does not notice other
-differences (specification chapter 8.4, M-CF-14): then ranks have different settings, and a run shows the effect.
-Several commands together have to start every replica.
+vLLM compares a hash of some settings when engines start, and refuses to start if they differ. It does not notice
+differences in other settings (specification chapter 8.4; mutant M-CF-14 in docs/keys.md). Then ranks have different
+settings, and a run shows the effect. All commands together must start each replica once.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ OF_A_NODE = {
     *("data_parallel_size_local", "data_parallel_start_rank", "data_parallel_rank", "data_parallel_hybrid_lb"),
     *("data_parallel_external_lb", "headless", "node_rank", "api_server_count"),
 }
-"""Settings that differ from node to node."""
+"""Settings that may differ from node to node."""
 
 
 def nodes(text: str, release: str | None = None) -> list[Settings]:
-    """The settings of each command that serves. Raises ScenarioError if there is none, or two do not fit together."""
+    """Returns the settings of each command that serves.
+
+    Raises ScenarioError if no command serves, or if two commands do not fit together.
+    """
     found = [read(words, release) for words in _serving(text)]
     if not found:
         raise ScenarioError(_nothing_serves(text))
@@ -38,7 +41,7 @@ def nodes(text: str, release: str | None = None) -> list[Settings]:
 
 
 def _serving(text: str) -> Iterator[list[str]]:
-    """The commands that serve, with what was exported before them."""
+    """Yields the commands that serve, each with the variables that the script exported before it."""
     exported: list[str] = []
     for words in commands(text):
         if words[0] == "export":
@@ -54,27 +57,27 @@ def _nothing_serves(text: str) -> str:
 
 
 def _same(first: Settings, other: Settings, number: int) -> None:
-    """Refuse two commands that vLLM would refuse."""
+    """Raises ScenarioError for two commands that vLLM would refuse together."""
     for name in differing_settings(first, other):
         if name.partition(".")[0] in ParallelConfig.model_fields:
             raise ScenarioError(f"{difference(first, other, name, number)}; vLLM refuses to start")
 
 
 def differing_settings(first: Settings, other: Settings) -> list[str]:
-    """The names of settings that are not of a node, and differ."""
+    """Returns the names of differing settings, except those that may differ from node to node."""
     names = sorted({*first.values, *other.values} - OF_A_NODE)
     return [name for name in names if first.values.get(name) != other.values.get(name)]
 
 
 def difference(first: Settings, other: Settings, name: str, number: int) -> str:
-    """The values of a setting in two commands. `number`: that of the other command."""
+    """Returns a sentence with the values of a setting in two commands. `number` is that of the other command."""
     typed = other.typed.get(name) or first.typed.get(name) or name
     said = ["nothing" if value is None else plain(value) for value in (first.values.get(name), other.values.get(name))]
     return f"{typed}: command 1 says {said[0]}, command {number} says {said[1]}"
 
 
 def _all_replicas(found: Sequence[Settings]) -> None:
-    """Each replica starts once; if a replica is spread over nodes, each node takes part once."""
+    """Raises ScenarioError unless each replica starts once, or each node once if a replica runs on several nodes."""
     total = int(found[0].get("nnodes", 1))
     if total > 1:
         _once([{int(settings.get("node_rank", 0))} for settings in found], total, "node", "--node-rank")
@@ -84,7 +87,7 @@ def _all_replicas(found: Sequence[Settings]) -> None:
 
 
 def replicas_of(settings: Settings, replicas: int) -> set[int]:
-    """The replicas that a command starts, of all `replicas`."""
+    """Returns the numbers of the replicas that a command starts, out of all `replicas`."""
     if "data_parallel_rank" in settings.values:
         return {int(settings.values["data_parallel_rank"])}
     start, local = settings.get("data_parallel_start_rank", 0), settings.get("data_parallel_size_local", replicas)

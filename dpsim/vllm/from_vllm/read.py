@@ -1,4 +1,4 @@
-"""A command to settings: the flags with their values. Each is read by its type, or refused by name if it cannot be.
+"""Parses a command to settings: its flags with their values, each parsed by its type or refused by name.
 
     >>> settings = read("VLLM_ALL2ALL_BACKEND=naive vllm serve m -dp=4 --enable_dbo --port 80".split())
     >>> settings.model, settings.values
@@ -6,7 +6,7 @@
     >>> settings.ignored
     {'--port': 'of the API server'}
 
-Keys of JSON are values too, below the name of their flag: `values["compilation_config"]["cudagraph_mode"]`.
+JSON keys are values, too, with a dotted name: `values["compilation_config.cudagraph_mode"]`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30
 
 @dataclass
 class Settings:
-    """The settings of a command. `values`: by vLLM's name of the setting. `typed`: the same names, as they were typed.
-    `ignored`: flags as typed, and why; `checked` likewise. `overruled`: by name, a flag with its value that a variable
-    wins over.
+    """The settings of a command.
+
+    `values`: the value of each setting, by vLLM's name. `typed`: the spelling that the user typed, by the same names.
+    `ignored` and `checked`: flags as typed, each with the reason. `overruled`: by name, a flag and its value that an
+    environment variable overrides.
     """
 
     model: str = ""
@@ -45,29 +47,29 @@ class Settings:
     overruled: dict[str, tuple[str, Any]] = field(default_factory=dict)
 
     def put(self, name: str, typed: str, value: Any) -> None:
-        """A setting. Raises ScenarioError if it has another value already."""
+        """Stores a setting. Raises ScenarioError if the setting already has another value."""
         if name in self.values and self.values[name] != value:
             before, now = (_said(flag, of) for flag, of in ((self.typed[name], self.values[name]), (typed, value)))
             raise ScenarioError(f"{now} contradicts {before}; give one of them")
         self.values[name], self.typed[name] = value, typed
 
     def get(self, name: str, default: Any) -> Any:
-        """A setting, or its default."""
+        """Returns a setting, or its default."""
         return self.values.get(name, default)
 
 
 def plain(value: Any) -> str:
-    """A value as it is typed, on one line."""
+    """Returns a value as the user types it, on one line."""
     return str(value).lower() if isinstance(value, bool) else printable(short(value, 60))
 
 
 def _said(flag: str, value: Any) -> str:
-    """A flag with its value; a switch says it by its name."""
+    """Returns a flag with its value; a switch has only its name."""
     return flag if isinstance(value, bool) and "." not in flag else f"{flag} {plain(value)}"
 
 
 def served(words: Sequence[str]) -> tuple[dict[str, str], list[str]] | None:
-    """The assignments before a command that serves, and the arguments after it; None for any other command."""
+    """Returns the variables before a command that serves, and the arguments after it; None for any other command."""
     environment: dict[str, str] = {}
     for at, word in enumerate(words):
         rest = list(words[at + 1 :])
@@ -84,7 +86,7 @@ def served(words: Sequence[str]) -> tuple[dict[str, str], list[str]] | None:
 
 
 def read(words: Sequence[str], release: str | None = None) -> Settings:
-    """The settings of one command. Raises ScenarioError for the first word that cannot be used."""
+    """Returns the settings of one command. Raises ScenarioError for the first word that it cannot use."""
     found = served(words)
     assert found is not None, "the words of no command that serves"
     environment, given = found
@@ -101,7 +103,7 @@ def read(words: Sequence[str], release: str | None = None) -> Settings:
     for name, (variable, value) in read_environment(environment, settings.ignored, release).items():
         if settings.get(name, value) != value:
             settings.overruled[name] = settings.typed[name], settings.values[name]
-        settings.values[name], settings.typed[name] = value, variable  # it wins over the flag
+        settings.values[name], settings.typed[name] = value, variable  # the variable overrides the flag
     if len(models) > 1:
         raise ScenarioError(
             f"{shown(models[1])} belongs to no flag, and the model is {shown(models[0])}; expected one model"
@@ -112,13 +114,13 @@ def read(words: Sequence[str], release: str | None = None) -> Settings:
 
 
 def _dash(words: Sequence[str]) -> str:
-    """A hint if a text processor has made one dash of two."""
+    """Returns a hint if a text processor has replaced two hyphens by one dash."""
     other = any(word.startswith(DASHES) for word in words)
     return "; a flag begins with the sign -" if other else ""
 
 
 def _read_flag(settings: Settings, given: Sequence[str], at: int) -> int:
-    """Read the flag at that place, with its values. Returns the place of the next one."""
+    """Reads the flag at position `at` with its values. Returns the position of the next flag."""
     typed, equals, value = given[at].partition("=")
     name, _, key = normal(typed).partition(".")
     if found := re.fullmatch(r"-O(\d)", typed):
@@ -144,7 +146,7 @@ def _read_flag(settings: Settings, given: Sequence[str], at: int) -> int:
 
 
 def _values(given: Sequence[str], at: int, flag: CommandFlag) -> tuple[list[str], int]:
-    """The following words that are values, up to the number that the flag takes."""
+    """Returns the following words that are values of the flag, and the position after them."""
     most = len(given) if flag.takes == "values" else 1
     start = at
     while at < len(given) and at - start < most and not re.match(r"--?[A-Za-z]", given[at]):
@@ -178,7 +180,7 @@ def _put(settings: Settings, flag: CommandFlag, typed: str, key: str, values: li
 
 
 def _put_keys(settings: Settings, flag: CommandFlag, typed: str, key: str, value: str) -> None:
-    """The keys of a flag with JSON, each as a separate setting."""
+    """Stores each key of a flag with JSON as a separate setting."""
     base = typed.partition(".")[0]
     if not key and re.fullmatch(r"\d", value) and flag.field == "compilation_config":
         settings.put("optimization_level", typed, int(value))
@@ -200,7 +202,7 @@ def _put_keys(settings: Settings, flag: CommandFlag, typed: str, key: str, value
 
 
 def _listed(value: Any) -> list[Any]:
-    """The list that a key with a plus extends; the key replaces any other value, as in vLLM."""
+    """Returns the list that a key with a plus extends. If the old value is no list, the key replaces it, as in vLLM."""
     return list(value) if isinstance(value, list | tuple) else []
 
 
@@ -215,7 +217,7 @@ def _json(typed: str, value: str) -> dict[str, Any]:
 
 
 def _loose(value: str) -> Any:
-    """The value of a dotted key: JSON, or a word."""
+    """Returns the value of a dotted key: JSON, or a word."""
     if value.lower() in ("true", "false"):
         return value.lower() == "true"
     try:

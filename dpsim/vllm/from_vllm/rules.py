@@ -1,13 +1,13 @@
-"""The refusals of vLLM itself, before anything runs: the rule, and what breaks it.
+"""The rules by which vLLM refuses a command before it starts anything.
 
-The rules of the parallel configuration are those of `dpsim.vllm.config`, asked once for each node with the node's own
-settings. Here are the rules of the classes around it.
+`dpsim.vllm.config` contains the rules of the parallel configuration. This module checks them once for each node, with
+the settings of the node. It also contains rules of the classes that surround this configuration, such as `VllmConfig`.
 
     >>> from dpsim.vllm.from_vllm.read import read
     >>> problems(read(["vllm", "serve", "m", "-dp", "2", "--enable-dbo"]))[0].partition(": ")[0]
     'vLLM refuses this (rule of VllmConfig'
 
-Source: specification chapter 8.2. Rules about the machine or the model are not here.
+This module contains no rules about the machine or the model. Source: specification chapter 8.2 (validation).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from dpsim.vllm.from_vllm.drafts import HEADS, HOST, ON_DEVICE
 from dpsim.vllm.from_vllm.read import Settings, plain
 
 Breaks: TypeAlias = Callable[[Settings], str | None]
-"""The part of the settings that breaks a rule; None if nothing does."""
+"""A function that returns the part of the settings that breaks a rule, or None."""
 
 
 class Rule(NamedTuple):
-    """`owner`: the class of vLLM that has it. `says`: the rule."""
+    """One rule of vLLM. `owner`: the class of vLLM that checks it. `says`: the rule as a sentence."""
 
     owner: str
     says: str
@@ -119,7 +119,7 @@ RULES = (
 
 
 def problems(settings: Settings) -> list[str]:
-    """A line for each rule of `RULES` that is broken."""
+    """Returns a line for each rule of `RULES` that the settings break."""
     return [
         f"vLLM refuses this (rule of {rule.owner}: {rule.says}): {what}"
         for rule in RULES
@@ -128,7 +128,7 @@ def problems(settings: Settings) -> list[str]:
 
 
 def parallel_problems(settings: Settings, config: EngineConfig, topology: Topology) -> list[str]:
-    """A line for each rule of `ParallelConfig` that a node breaks. `config`: the settings that all nodes share."""
+    """Returns a line for each rule of `ParallelConfig` that a node breaks. `config` has the settings of all nodes."""
     own: dict[str, Any] = {
         "data_parallel_size_local": settings.get("data_parallel_size_local", topology.data_parallel_size),
         "data_parallel_rank": settings.get("data_parallel_rank", settings.get("data_parallel_start_rank", 0)),

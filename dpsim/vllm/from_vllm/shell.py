@@ -1,11 +1,11 @@
-r"""The words of commands, as a shell sees them: quotes, escapes, continued lines, comments, assignments.
+r"""Splits a script into commands and words, as a shell does: quotes, escapes, continued lines, comments.
 
     >>> commands("export A=1\nB=2 vllm serve m \\\n  -cc '{\"level\": 3}' &  # served")
     [['export', 'A=1'], ['B=2', 'vllm', 'serve', 'm', '-cc', '{"level": 3}']]
 
-Users paste commands from documents, so the meaning of a document wins over that of a shell. A backslash may have a
-comment behind it. `<host>` is a placeholder and no redirection. A line that begins with a flag continues the command
-before it. `$VARIABLE` stays as it is, because its value is not known here.
+Users paste commands from documents. So the module deviates from a shell in three cases. A comment may follow
+a backslash. `<host>` is a placeholder and no redirection. A line that begins with a flag continues the previous
+command. `$VARIABLE` stays unchanged, because the module cannot know its value.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _PLAIN = re.compile(r"[^\s\\'\";|&<>]+")
 
 
 def commands(text: str) -> list[list[str]]:
-    """The commands of a script, each as its words, without redirections. Raises ScenarioError for a quote that is
-    never closed.
+    """Returns the commands of a script, each as its words, without redirections.
+
+    Raises ScenarioError for a quote that the script never closes.
     """
     found: list[list[str]] = [[]]
     at = 0
@@ -47,7 +48,7 @@ def commands(text: str) -> list[list[str]]:
 
 
 def _joined(found: list[list[str]]) -> list[list[str]]:
-    """Without empty ones; what begins with a flag goes on with the one before."""
+    """Returns the commands without empty ones; words that begin with a flag belong to the previous command."""
     every: list[list[str]] = []
     for words in filter(None, found):
         if words[0].startswith("-") and every:
@@ -58,7 +59,7 @@ def _joined(found: list[list[str]]) -> list[list[str]]:
 
 
 def _word(text: str, at: int) -> tuple[str, int]:
-    """The word that begins here, without its quotes, and where it ends."""
+    """Returns the word that begins at position `at`, without its quotes, and the position after it."""
     parts: list[str] = []
     while at < len(text) and not text[at].isspace() and text[at] not in ";|&":
         if plain := (_PLAIN.match(text, at) or _PLACEHOLDER.match(text, at)):
@@ -78,7 +79,10 @@ def _word(text: str, at: int) -> tuple[str, int]:
 
 
 def _quoted(text: str, at: int) -> tuple[str, int]:
-    """What is between the quote here and the next one of its kind; between double quotes, a backslash escapes."""
+    """Returns the text between the quote at position `at` and the closing quote, and the position after it.
+
+    Between double quotes, a backslash escapes the next character.
+    """
     quote, start = text[at], at
     parts: list[str] = []
     at += 1

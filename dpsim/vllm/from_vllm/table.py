@@ -1,4 +1,4 @@
-"""What becomes of each flag of vLLM, as a document: docs/vllm-flags.md is this text, and a test holds it fresh.
+"""Prints the use of each flag of vLLM as a document, docs/vllm-flags.md; a test compares the file with this text.
 
 python -m dpsim.vllm.from_vllm.table > docs/vllm-flags.md
 """
@@ -21,21 +21,22 @@ _HEAD = """\
     dpsim scenario from-vllm "vllm serve deepseek-ai/DeepSeek-V3 -dp 8 --enable-expert-parallel" -o v3.yaml
     dpsim scenario from-vllm - < serve.sh        # the commands of all nodes of a deployment
 
-`python -m dpsim.vllm.from_vllm.table > docs/vllm-flags.md` writes this page from the table that the command reads, and
-a test compares them. A flag may have underscores for dashes, and `=` before its value. A switch `--x` has a form
-`--no-x`, and a flag with JSON takes `--flag.key value` as well. The command refuses a flag that is in no table, by
-name. `docs/from_vllm` has command lines from vLLM's documentation, each with its scenario.
+`python -m dpsim.vllm.from_vllm.table > docs/vllm-flags.md` writes this page from the table that `dpsim scenario
+from-vllm` uses, and a test compares both. A flag may have underscores instead of dashes, and `=` before its value. A
+switch `--x` has a form `--no-x`, and a flag with a JSON value also accepts `--flag.key value`. The command refuses a
+flag that is in none of the tables, and names it. `docs/from_vllm` contains command lines from vLLM's documentation,
+each with its scenario.
 """
 
 _ABOUT: tuple[tuple[Verdict, str, str], ...] = (
-    ("used", "Used", "What it is used for"),
-    ("checked", "Checked, without effect", "What it says, and why that has no effect here"),
-    ("refused", "Refused", "Why"),
+    ("used", "Used", "The field of the scenario that it sets"),
+    ("checked", "Checked, without further effect", "Subject, and why it has no further effect"),
+    ("refused", "Refused", "Reason"),
 )
 
 
 def text() -> str:
-    """The document; it ends in a newline."""
+    """Returns the document, which ends with a newline."""
     return "\n".join([_HEAD, *_sections()]) + "\n"
 
 
@@ -44,21 +45,21 @@ def _sections() -> Iterator[str]:
         yield f"## {title}\n\n| flag | {about.lower()} |\n|---|---|"
         yield from (f"| {_spelled(flag)} | {flag.about} |" for flag in FLAGS if flag.verdict == verdict)
         yield ""
-    yield "## Ignored\n\n| why | flags |\n|---|---|"
+    yield "## Ignored\n\n| reason | flags |\n|---|---|"
     ignored = [flag for flag in FLAGS if flag.verdict == "ignored"]
     for reason in dict.fromkeys(flag.about for flag in ignored):
         yield f"| {reason} | {_joined(_spelled(flag) for flag in ignored if flag.about == reason)} |"
-    yield "\n## Keys of flags with JSON\n\n| flag | what becomes of it | keys |\n|---|---|---|"
+    yield "\n## Keys of flags with JSON\n\n| flag | use | keys |\n|---|---|---|"
     for field, keys in KEYS.items():
         for fate in dict.fromkeys(keys.values()):
             said = fate if ":" in fate else f"ignored: {fate}"
             named = _joined(f"`{key}`" for key, one in keys.items() if one == fate)
             yield f"| `--{field.replace('_', '-')}` | {said} | {named} |"
-    yield "\n## Variables before the command\n\n| variable | what becomes of it |\n|---|---|"
+    yield "\n## Variables before the command\n\n| variable | use |\n|---|---|"
     yield from (f"| `{name}` | used: as `--{field.replace('_', '-')}` |" for name, field in environment.USED.items())
     yield from (f"| `{name}` | refused: {why} |" for name, why in environment.REFUSED.items())
     yield f"| any other | ignored: {environment.OTHER} |"
-    yield "\n## What vLLM itself refuses\n\n| of | rule |\n|---|---|"
+    yield "\n## Rules by which vLLM itself refuses a command\n\n| class of vLLM | rule |\n|---|---|"
     yield from (f"| {rule.owner} | {rule.says} |" for rule in RULES)
     yield "| VllmConfig | PIECEWISE graphs need compilation mode VLLM_COMPILE |"
 

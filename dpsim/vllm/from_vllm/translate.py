@@ -1,4 +1,4 @@
-"""A command line of vLLM to a scenario, put together from the parts: text in, scenario and remarks out.
+"""Translates a command line of vLLM to a scenario, with remarks about the flags.
 
     >>> translated = from_vllm("vllm serve org/model -dp 2 --enable-expert-parallel --port 80")
     >>> print(translated.text(), end="")   # doctest: +ELLIPSIS
@@ -8,8 +8,8 @@
     name: model
     ...
 
-The protocol is `dp_batch` without pipeline stages, and `pp_tokens` with them, unless the user names
-another (`worlds.py`). The rules are those of the newest release, unless the user names another.
+The program is `dp_batch` without pipeline stages, and `pp_tokens` with them, unless the user names another one
+(`worlds.py`). The rules are those of the newest release, unless the user names another one.
 """
 
 from __future__ import annotations
@@ -49,22 +49,23 @@ _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class Translated(NamedTuple):
-    """A scenario, and remarks about its making, a line each."""
+    """A scenario, and remarks about its translation, one line each."""
 
     scenario: Scenario
     remarks: tuple[str, ...]
 
     def text(self) -> str:
-        """The scenario as YAML, the remarks at its head."""
+        """Returns the scenario as YAML, with the remarks as comments at its head."""
         head = "".join(f"# {line}\n" for line in (TITLE, *self.remarks))
         return head + dump_scenario(self.scenario)
 
 
 def from_vllm(text: str, release: str | None = None, protocol: str | None = None) -> Translated:
-    """The scenario of a deployment. `text`: its command, or the commands of all its nodes, as a shell takes them.
-    `release`: the release whose rules hold; None: the newest. `protocol`: the program; None: the one of its steps.
+    """Returns the scenario of a deployment.
 
-    Raises ScenarioError for what is unknown, contradicts itself, or is refused by vLLM or by the protocol.
+    `text`: its command, or the commands of all its nodes, as in a shell script. `release`: the release whose rules
+    apply; None is the newest one. `protocol`: the program; None is the one that runs the steps. Raises ScenarioError
+    for unknown or contradictory flags, and for settings that vLLM or the program refuses.
     """
     every = nodes(text, release or NEWEST)
     settings = every[0]
@@ -88,7 +89,10 @@ def from_vllm(text: str, release: str | None = None, protocol: str | None = None
 
 
 def all_of(text: str, release: str | None = None) -> tuple[list[Translated], list[str]]:
-    """The scenarios of `--protocol all`, the one of the deployment's steps first, and why it leaves out others."""
+    """Returns the scenarios of `--protocol all`, and a remark for each program that it leaves out, with the reason.
+
+    The scenario of the program that runs the steps is the first one.
+    """
     sizes = nodes(text, release or NEWEST)[0].values
     first, *others = candidates(sizes)
     made, left_out = [from_vllm(text, release, first)], []
@@ -101,7 +105,7 @@ def all_of(text: str, release: str | None = None) -> tuple[list[Translated], lis
 
 
 def _refuse(every: Sequence[Settings], config: Mapping[str, Any], topology: Mapping[str, Any]) -> None:
-    """Raise ScenarioError with all that vLLM would refuse. The scenario reports values of a wrong type."""
+    """Raises ScenarioError with all that vLLM would refuse. The scenario reports values of a wrong type later."""
     found = [line for settings in every for line in problems(settings)]
     try:
         of_all, sizes = EngineConfig.model_validate(config), Topology.model_validate(topology)
@@ -113,7 +117,7 @@ def _refuse(every: Sequence[Settings], config: Mapping[str, Any], topology: Mapp
 
 
 def _refuse_unknown_here(settings: Settings, protocol: str) -> None:
-    """Refuse what vLLM serves and dpsim has no protocol for."""
+    """Raises ScenarioError for settings that vLLM accepts and that no program of dpsim models."""
     if settings.get("prefill_context_parallel_size", 1) > 1:
         typed = settings.typed["prefill_context_parallel_size"]
         raise ScenarioError(f"{typed}: dpsim has no ranks of context parallelism; expected 1")
@@ -133,7 +137,7 @@ def _refuse_unknown_here(settings: Settings, protocol: str) -> None:
 
 
 def _config(settings: Settings, protocol: str, release: str | None) -> tuple[dict[str, Any], list[str]]:
-    """The section `config`, and notes about settings that follow from something else."""
+    """Returns the section `config`, and notes about settings that follow from other settings."""
     of_graphs, of_drafts = graphs(settings), drafts(settings)
     names = [about.partition(",")[0].removeprefix("config.") for _, about, _ in USED if about.startswith("config.")]
     config = {name: settings.values[name] for name in names if name in settings.values}
@@ -158,7 +162,7 @@ def _config(settings: Settings, protocol: str, release: str | None) -> tuple[dic
 
 
 def _rules(release: str | None) -> dict[str, Any]:
-    """The rules of a release, if they are not the default."""
+    """Returns the field with the rules of a release, if they are not the default."""
     record, default = of_name(release), EngineConfig.model_fields["parallel_rules"].default
     if record is None or isinstance(record.config, Absent) or rules_of(record.config) == default:
         return {}
@@ -166,7 +170,7 @@ def _rules(release: str | None) -> dict[str, Any]:
 
 
 def _eplb(settings: Settings) -> dict[str, Any]:
-    """The keys of `eplb_config`, some of which are flags in older releases."""
+    """Returns the keys of `eplb_config`; in older releases some of them are separate flags."""
     for flag, key in OLD_EPLB.items():
         if flag in settings.values:
             settings.put(f"eplb_config.{key}", settings.typed[flag], settings.values[flag])
@@ -174,18 +178,21 @@ def _eplb(settings: Settings) -> dict[str, Any]:
 
 
 def _fault_tolerance(settings: Settings) -> dict[str, Any]:
-    """The keys of `fault_tolerance_config`, which switches fault tolerance on."""
+    """Returns the keys of `fault_tolerance_config`; any key switches fault tolerance on."""
     keys = _keys(settings, "fault_tolerance_config.")
     return {"enable_fault_tolerance": True, "fault_tolerance_config": keys} if keys else {}
 
 
 def _keys(settings: Settings, prefix: str) -> dict[str, Any]:
-    """The keys of a flag with JSON."""
+    """Returns the keys of a flag with JSON, without the prefix."""
     return {name.removeprefix(prefix): value for name, value in settings.values.items() if name.startswith(prefix)}
 
 
 def _asynchronous(settings: Settings, drafted: Mapping[str, Any]) -> str | None:
-    """Why scheduling is asynchronous by default: vLLM's default since 0.14, unless something forbids it."""
+    """Returns why scheduling is asynchronous by default, or None if something forbids it.
+
+    Asynchronous scheduling is vLLM's default since release 0.14.
+    """
     method = settings.get("speculative_config.method", None) if drafted else None
     forbids = (
         settings.get("pipeline_parallel_size", 1) > 1,
@@ -212,7 +219,7 @@ def _scenario(
     }
     try:
         whole = scenario_from(sections)
-        prepare(whole)  # what the protocol has against the configuration, whatever the workload
+        prepare(whole)  # raises if the program refuses the configuration, whatever the workload
         longest = settings.get("max_model_len", None)
         requests = load(protocol["name"], whole.config, whole.topology.data_parallel_size, longest)
         return scenario_from({**sections, "workload": requests})
@@ -221,7 +228,7 @@ def _scenario(
 
 
 def _with_flags(problems: str, settings: Settings) -> str:
-    """The problems with flags for the paths of a scenario, as far as the user typed them."""
+    """Returns the problems with the flags that the user typed, instead of the paths in a scenario."""
 
     def flag(found: re.Match[str]) -> str:
         return f"{settings.typed.get(found[1], found[0].removesuffix(':'))}:"
@@ -231,7 +238,7 @@ def _with_flags(problems: str, settings: Settings) -> str:
 
 
 def _of_environment(settings: Settings) -> list[str]:
-    """Flags that lost to a variable."""
+    """Returns notes about flags that an environment variable overrides."""
     return [
         f"{variable} {plain(settings.values[name])}: it wins over {flag} {plain(value)}"
         for name, (flag, value) in settings.overruled.items()
@@ -240,14 +247,14 @@ def _of_environment(settings: Settings) -> list[str]:
 
 
 def _of_models(every: Sequence[Settings]) -> list[str]:
-    """Nodes that name different models: perhaps two places of the same one, perhaps a mistake."""
+    """Returns a note if nodes name different models: two paths of one model, or a mistake."""
     models = list(dict.fromkeys(one.model for one in every))
     told = f"one model on all nodes: the commands name {', '.join(plain(model or 'none') for model in models)}"
     return [told] if len(models) > 1 else []
 
 
 def _of_defaults(settings: Settings, config: Mapping[str, Any]) -> list[str]:
-    """The defaults that hold because the command and `config` say nothing."""
+    """Returns notes about defaults that apply because neither the command nor `config` sets a value."""
     notes = []
     default = EngineConfig()
     left = [name for name in ("max_num_seqs", "max_num_batched_tokens") if name not in config]
@@ -273,6 +280,6 @@ def _remarks(every: Sequence[Settings], notes: Sequence[str]) -> list[str]:
 
 
 def _by_reason(flags: Mapping[str, str]) -> list[str]:
-    """One line a reason, in the order of the command."""
+    """Returns one line for each reason, in the order of the command."""
     reasons = dict.fromkeys(flags.values())
     return [f"{', '.join(flag for flag, why in flags.items() if why == reason)}: {reason}" for reason in reasons]

@@ -1,8 +1,8 @@
-"""A small workload that shows a deployment at work: prompts, decodes, and ranks without work.
+"""Makes a small workload that exercises a deployment: prompts, decodes, and ranks without work.
 
-Requests arrive one a replica and step, and end at different times. So some ranks are idle before others begin and after
-others end. If batches are split, all requests arrive at once. Each replica then has enough requests to split its
-decodes, and long enough prompts to split these as well.
+In each step, one request arrives for each replica, and the requests end at different times. So some ranks are idle
+before others begin, and after others end. If the deployment splits batches, all requests arrive at once instead. Then
+each replica has enough requests to split its decodes, and long enough prompts to split its prefills.
 
     >>> workload(EngineConfig(), replicas=2, longest=None)["synthetic"]["requests"]
     9
@@ -16,15 +16,18 @@ from typing import Any
 
 from dpsim.vllm.config import MAX_TOKENS, EngineConfig
 
-STEPS_A_SECOND = 50  # of the workload's clock
+STEPS_A_SECOND = 50  # on the step clock of the workload
 EXTRA = 8
-"""Requests of a replica beyond those that its decodes need: some end early."""
+"""Additional requests of a replica, because some requests end early."""
 MOST = 50_000
-"""Requests of all replicas together: a small workload stays small."""
+"""The largest number of requests of all replicas together, so that the workload stays small."""
 
 
 def workload(config: EngineConfig, replicas: int, longest: int | None) -> dict[str, Any]:
-    """The section `workload` of a scenario. `longest`: tokens that a request may have, prompt and output."""
+    """Returns the section `workload` of a scenario.
+
+    `longest` limits the tokens of a request, prompt and output together; None means no limit.
+    """
     if config.use_ubatching:
         return _many_at_once(config, replicas, longest)
     output = {"min": 2, "max": 12}
@@ -52,8 +55,9 @@ def _many_at_once(config: EngineConfig, replicas: int, longest: int | None) -> d
 
 
 def _most(config: EngineConfig, longest: int | None) -> int | None:
-    """Tokens of the longest request that fits, as far as there is a limit. In a pipeline two decodes of a request may
-    be under way beside its tokens, and they have blocks, too.
+    """Returns the largest number of tokens of a request, or None without a limit.
+
+    In a pipeline, two decodes of a request may be in flight beyond its tokens, and they need KV cache blocks, too.
     """
     blocks, ahead = config.num_gpu_blocks_override, 2 * config.uniform_decode_query_len
     limits = [longest, None if blocks is None else max(blocks * config.block_size - ahead, 2)]
@@ -61,7 +65,7 @@ def _most(config: EngineConfig, longest: int | None) -> int | None:
 
 
 def _within(synthetic: dict[str, Any], most: int | None) -> dict[str, Any]:
-    """With shorter prompts and outputs, where there is a limit for both together."""
+    """Returns the workload with shorter prompts and outputs, if there is a limit for both together."""
     if most is None:
         return synthetic
     output = min(synthetic["output_tokens"]["max"], max(most // 2, 1))

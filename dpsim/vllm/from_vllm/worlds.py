@@ -1,8 +1,8 @@
-"""The worlds of a deployment: its protocols, the form of each, and a workload in which events can race.
+"""The programs that can run a deployment, the form of each, and a workload for it.
 
-In `dp_batch` and `pp_tokens` a deployment's ranks agree on each step, and few events race. They race in
-the other programs: front ends wake engines, engines start, messages overtake each other. Their worlds have two short
-requests, so that an exploration of two engines ends.
+In `dp_batch` and `pp_tokens` the ranks agree on each step, so the order of few events can vary. In the other programs
+many events race: front ends wake engines, engines start, and messages overtake each other. A workload for those
+programs contains two short requests, so that an exploration of two engines terminates.
 
     >>> form_of("engine", "0.33"), form_of("whole_engine_dp", "0.33"), form_of("whole_engine_dp", "0.24")
     ('0.33', 'current', '0.24')
@@ -25,13 +25,13 @@ from dpsim.vllm.params.arguments import SWITCHES
 from dpsim.vllm.releases import RELEASES
 
 NEWEST = RELEASES[-1].name
-"""The default release, whose rules hold unless the user names another."""
+"""The default release, whose rules apply unless the user names another one."""
 
 RACING = ("engine", "startup", "whole_engine_dp", "whole_engine")
 """Programs in which events can race, even with two requests."""
 
 MADE = ("dp_batch", "dbo", "pp_tokens", *RACING)
-"""The programs that `--protocol` takes."""
+"""The programs that `--protocol` accepts."""
 
 ALL = "all"
 
@@ -40,32 +40,34 @@ _FRONT_ENDS = ("engine", *_STACKS)
 
 
 def main_protocol(sizes: Mapping[str, Any]) -> str:
-    """The program that runs a deployment's steps: `pp_tokens` if a model is cut into stages, else `dp_batch`."""
+    """Returns the program that runs a deployment's steps: `pp_tokens` with several stages, else `dp_batch`."""
     return "pp_tokens" if sizes.get("pipeline_parallel_size", 1) > 1 else "dp_batch"
 
 
 def candidates(sizes: Mapping[str, Any]) -> tuple[str, ...]:
-    """The programs of `--protocol all`. `sizes`: those of the parallel groups."""
+    """Returns the programs of `--protocol all`. `sizes` contains the sizes of the parallel groups."""
     if main_protocol(sizes) == "pp_tokens":
         return "pp_tokens", "startup", "whole_engine"
     return "dp_batch", "engine", "startup", "whole_engine_dp"
 
 
 def checked(protocol: str) -> str:
-    """The name, if `--protocol` takes it. Raises ScenarioError."""
+    """Returns the name of a program, if `--protocol` accepts it. Raises ScenarioError otherwise."""
     if protocol not in MADE:
         raise ScenarioError(f"--protocol: expected one of {', '.join(MADE)}, {ALL}; got {protocol}")
     return protocol
 
 
 def form_of(protocol: str, release: str) -> str:
-    """The name by which a program knows a release. A program of whole engines calls the newest one `current`."""
+    """Returns the form of a program for a release. The programs of whole engines call the newest release `current`."""
     return "current" if protocol in _STACKS and release == NEWEST else release
 
 
 def front_ends(every: Sequence[Settings]) -> int:
-    """The number of API servers of all nodes: `--api-server-count`, or vLLM's default. Without it vLLM starts one for
-    each engine that the front end can choose. Source: `vllm serve` of 0.33, entrypoints/cli/serve.py.
+    """Returns the number of API servers of all nodes: `--api-server-count`, or vLLM's default.
+
+    By default vLLM starts one API server for each engine that a front end can select. Source: `vllm serve` of release
+    0.33, entrypoints/cli/serve.py.
     """
     first = every[0]
     replicas = first.get("data_parallel_size", 1)
@@ -84,7 +86,7 @@ def front_ends(every: Sequence[Settings]) -> int:
 
 
 def adapted(protocol: str, every: Sequence[Settings], config: dict[str, Any]) -> dict[str, Any]:
-    """The section `config` for a program: with its front ends, and without the fields that the program does not use."""
+    """Returns the section `config` for a program: with front ends, and without fields that the program does not use."""
     settings = every[0]
     if protocol in _FRONT_ENDS:
         config = {**config, "_api_process_count": front_ends(every)}
@@ -99,7 +101,7 @@ def adapted(protocol: str, every: Sequence[Settings], config: dict[str, Any]) ->
 
 
 def load(protocol: str, config: EngineConfig, replicas: int, longest: int | None) -> dict[str, Any]:
-    """The section `workload`. `longest`: tokens that a request may have, prompt and output."""
+    """Returns the section `workload`. `longest` limits the tokens of a request, prompt and output together."""
     if protocol not in RACING:
         return workload(config, replicas, longest)
     requests = 1 if protocol == "startup" else 2
@@ -107,6 +109,10 @@ def load(protocol: str, config: EngineConfig, replicas: int, longest: int | None
 
 
 def next_words(protocol: str, file: str) -> str:
-    """The commands to type next."""
-    more = "" if protocol in RACING else "; --protocol all -o FOLDER makes the worlds in which events race"
+    """Returns a line with the commands that the user may type next."""
+    more = (
+        ""
+        if protocol in RACING
+        else "; --protocol all -o FOLDER makes scenarios of other programs, in which events race"
+    )
     return f"next: dpsim run {file}, then dpsim explore {file}{more}"

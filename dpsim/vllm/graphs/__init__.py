@@ -1,12 +1,12 @@
-"""CUDA graphs before any capture: which sizes there are, and which graph a batch runs in. Pure functions.
+"""CUDA graphs as numbers: which sizes have a graph, and which graph a batch runs in. All functions are pure.
 
-sizes.py        token counts with a graph: the ladder of each release, and its rounding
-dispatcher.py   the V1 runner's dispatcher, in the forms of three releases
-manager.py      source page 004: its maps of sizes, its choice at run time, its captures and their order
-managed.py        the same behind the V1 runner's dispatcher, so that it may take its place
-capture.py      the inputs of a capture: query starts, sequence lengths, inert tails
-candidates.py   the V2 runner's graphs and its choice among them
+sizes.py        the token counts that have a graph, by release
+dispatcher.py   the V1 runner's dispatcher, which chooses a graph for a batch, in four releases
+manager.py      the graph manager of source page 004: its sizes, its choice at run time, its captures
+managed.py      this manager with the interface of the V1 runner's dispatcher
+capture.py      the inputs of a capture: query starts, sequence lengths, inert requests
+candidates.py   the V2 runner's graphs, and its choice among them
 
-They know the configuration and nothing of ranks, so that data-parallel steps and pipeline stages may use them alike
-(specification chapter 5).
+The package captures nothing, and its functions depend on the configuration only, not on a rank. So data-parallel steps
+and pipeline stages both use it. Source: specification chapter 5.
 """

@@ -1,9 +1,10 @@
-"""The V2 runner's graphs in release 0.33, and which of them a batch runs in (specification 5.5).
+"""The V2 runner's CUDA graphs in release 0.33, and the choice of a graph for a batch (specification 5.5).
 
-There are three kinds of graphs, each with separate sizes: FULL graphs of mixed batches, FULL graphs of uniform decodes,
-and PIECEWISE graphs. For a token count the candidates are the smallest large enough graph of each kind, FULL before
-PIECEWISE. The first candidate that is compatible with the batch runs. Unlike the V1 dispatcher the manager rounds
-decode sizes itself, so configured sizes need not be multiples of q.
+There are three kinds of graphs: FULL graphs of mixed batches, FULL graphs of uniform decodes, and PIECEWISE graphs.
+Each kind has its own sizes. For a token count, the candidates are the smallest large enough graph of each kind, and
+FULL comes before PIECEWISE. The batch runs in the first candidate that is compatible with it. The V2 runner rounds the
+sizes of decode graphs itself, so configured sizes need not be multiples of q, the tokens of a decode. In the V1
+dispatcher, they have to be.
 
     >>> config = EngineConfig(cudagraph_capture_sizes=(1, 2, 5, 8), max_num_seqs=6, num_speculative_tokens=1)
     >>> table = CandidateTable(config)
@@ -12,14 +13,15 @@ decode sizes itself, so configured sizes need not be multiples of q.
     >>> table.dispatch(num_reqs=2, num_tokens=4)[:3]
     (<RuntimeMode.PIECEWISE: 1>, 5, None)
 
-A FULL graph whose requests share its tokens evenly has a twin, captured for several microbatches. A batch that is split
-takes the twin of the smallest graph with room for it. If that twin does not fit, the batch runs eagerly:
+If the requests of a FULL graph share its tokens evenly, the runner captures a second graph of the same size, for
+several microbatches. If the ranks split a batch, its tokens select the smallest large enough graph, and the batch runs
+in the second graph of this size. If that does not fit, the batch runs eagerly:
 
     >>> few = config.model_copy(update={"dbo_decode_token_threshold": 2})
     >>> CandidateTable(few).split_graph(2, 4, 2, num_ubatches=2)
     BatchDescriptor(mode=<RuntimeMode.FULL: 2>, num_tokens=6, num_reqs=3, uniform_token_count=2, num_ubatches=2)
 
-Left out: adapters, the bound on query lengths (varlen graphs).
+The model leaves out adapters and the bound on query lengths (varlen graphs).
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ from dpsim.vllm.graphs.sizes import Ladder033
 
 
 class BatchDescriptor(NamedTuple):
-    """A graph, or the parameters of a batch without one. `num_reqs`: requests that have room in it;
-    `uniform_token_count`: tokens of each of them; None: any.
+    """A graph, or the counts of a batch without a graph. `num_reqs`: the requests for which the graph has room, None
+    for any number. `uniform_token_count`: the tokens that each request must have, None for any.
     """
 
     mode: RuntimeMode
@@ -45,7 +47,7 @@ class BatchDescriptor(NamedTuple):
 
     @property
     def key(self) -> Descriptor:
-        """The V1 runner's key of the same graph, which says nothing of microbatches."""
+        """The V1 runner's key of the same graph. It does not contain the number of microbatches."""
         return Descriptor(self.num_tokens, self.num_reqs, self.uniform_token_count is not None)
 
     def fits(self, num_reqs: int, num_tokens: int, uniform_token_count: int | None) -> bool:
@@ -58,8 +60,8 @@ class BatchDescriptor(NamedTuple):
 
 
 class CandidateTable:
-    """The graphs of one configuration, equal on every rank. `sizes`: token counts, in any order; by default those of
-    the configuration. `captured`: before the capture every batch runs eagerly.
+    """The graphs of one configuration, equal on every rank. `sizes`: token counts in any order; by default those of the
+    configuration. `captured`: whether the capture is over; before, every batch runs eagerly.
     """
 
     def __init__(self, config: EngineConfig, sizes: Sequence[int] | None = None, *, captured: bool = True) -> None:
@@ -79,18 +81,20 @@ class CandidateTable:
             self.mixed = [BatchDescriptor(mode.mixed_mode, size, min(size, most) if full else None) for size in given]
 
     def decode_sizes(self, sizes: Sequence[int]) -> list[int]:
-        """Sizes rounded up to whole decodes, up to the most decodes and to the largest of `sizes`, ascending."""
+        """The sizes of decode graphs, ascending. They are `sizes` rounded up to multiples of q. Sizes above the largest
+        of `sizes`, or above the tokens of `max_num_seqs` decodes, are left out.
+        """
         rounded = sorted({-(-size // self.q) * self.q for size in sizes})
         return [size for size in rounded if size <= min(self.q * self.max_num_seqs, sizes[-1])]
 
     def candidates(self, num_tokens: int) -> Iterator[BatchDescriptor]:
-        """The smallest graph of each kind with room for this number of tokens; decode graphs, which are FULL, first."""
+        """The smallest graph of each kind with room for `num_tokens`. Decode graphs, which are FULL, come first."""
         for kind in (self.decodes, self.mixed):
             yield from [graph for graph in kind if graph.num_tokens >= num_tokens][:1]
 
     def dispatch(self, num_reqs: int, num_tokens: int, uniform_token_count: int | None = None) -> BatchDescriptor:
-        """The graph of a batch. Without a compatible graph it keeps its own counts, in NONE; so does one without
-        tokens.
+        """The graph of a batch. If no graph is compatible or the batch has no tokens, it runs in mode NONE with its own
+        counts.
         """
         if self.captured and num_tokens:
             for graph in self.candidates(num_tokens):
@@ -101,8 +105,10 @@ class CandidateTable:
     def split_graph(
         self, num_reqs: int, num_tokens: int, uniform_token_count: int | None, num_ubatches: int
     ) -> BatchDescriptor | None:
-        """The graph of microbatches for a batch, None if there is none (5.5). It considers only the twin of the
-        smallest graph with room for the tokens.
+        """The graph for a batch that the ranks split into `num_ubatches` microbatches, None if there is none
+        (specification 5.5).
+
+        For each kind, it considers only the smallest graph with room for the tokens.
         """
         for kind in (self.decodes, self.mixed) if self.captured else ():
             for graph in [graph for graph in kind if graph.num_tokens >= num_tokens][:1]:
@@ -112,15 +118,17 @@ class CandidateTable:
         return None
 
     def split_graphs(self, num_ubatches: int) -> Iterator[BatchDescriptor]:
-        """All graphs of microbatches, the smallest of a kind first."""
+        """All graphs of microbatches, the smallest of each kind first."""
         for graph in (*self.decodes, *self.mixed):
             twin = self.twin(graph, num_ubatches)
             if twin is not None:
                 yield twin
 
     def twin(self, graph: BatchDescriptor, num_ubatches: int) -> BatchDescriptor | None:
-        """The same graph for microbatches; None if the graph is captured only as a whole. Its requests have equal
-        numbers of tokens, which need not be those of a decode. They reach the threshold of decodes.
+        """The graph of the same size for `num_ubatches` microbatches; None if the runner captures none.
+
+        The runner captures it if the graph is FULL, its requests have equal numbers of tokens, and these tokens reach
+        the threshold for decodes. The tokens of a request need not be those of a decode.
         """
         if graph.mode is not RuntimeMode.FULL or graph.num_reqs is None:
             return None

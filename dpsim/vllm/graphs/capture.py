@@ -1,9 +1,10 @@
-"""The inputs of a capture, and the forwards that it takes (specification 5.6, "capture inputs"; I-CG-11).
+"""The inputs of a capture, and the forwards that a capture needs (specification 5.6).
 
-A rank captures a graph with one batch, and replays it for all later batches of this size. The batch of the capture has
-the largest number of requests that the graph may hold, and divides the tokens among them. In the persistent buffers,
-rows behind the last request must be inert: a kernel that processes them must have no effect. So each query start behind
-the last request equals the end of that request, and the sequence length is 0.
+A rank captures a graph once, with one batch, and replays it for all later batches of this size. The batch of the
+capture has the largest number of requests that the graph may contain, and divides the tokens among them. The persistent
+buffers may have room for more requests. These must be inert: a kernel that processes them must have no effect
+(invariant I-CG-11). So each query start behind the last request equals the end of that request, and the sequence length
+is 0.
 
 Source page 004 and release 0.17 fill the buffers differently:
 
@@ -26,7 +27,7 @@ from dpsim.vllm.graphs.dispatcher import Descriptor
 
 
 class CaptureSize(NamedTuple):
-    """One size to capture: tokens, FULL or PIECEWISE, and whether it is for uniform decodes only."""
+    """One capture: its tokens, its mode (FULL or PIECEWISE), and whether the graph is for uniform decodes only."""
 
     num_tokens: int
     mode: RuntimeMode
@@ -53,8 +54,9 @@ class CaptureInputs(NamedTuple):
 class CaptureForward(NamedTuple):
     """One run of the model for a capture.
 
-    `mode`: of the forward context, in which PIECEWISE wrappers act; a FULL graph is recorded around a forward of mode
-    NONE. `attn_metadata`: whether attention gets any. `num_tokens_across_dp`: None for a single rank.
+    `mode`: the mode of the forward context. PIECEWISE wrappers in the model capture in mode PIECEWISE. The runner
+    captures a FULL graph around a forward of mode NONE. `attn_metadata`: whether attention gets metadata.
+    `num_tokens_across_dp`: the tokens of all ranks, None for a single rank.
     """
 
     mode: RuntimeMode
@@ -65,13 +67,13 @@ class CaptureForward(NamedTuple):
 
 
 def num_capture_reqs(capture: CaptureSize, config: EngineConfig) -> int:
-    """The number of requests in the batch of a capture: the most that the size may ever hold."""
+    """The requests in the batch of a capture: the most that a batch of this size may have."""
     each = config.uniform_decode_query_len if capture.uniform_decode else 1
     return min(-(-capture.num_tokens // each), config.max_num_seqs)
 
 
 def inputs_017(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
-    """Release 0.17."""
+    """The inputs of a capture in release 0.17."""
     reqs = num_capture_reqs(capture, config)
     each, rest = divmod(capture.num_tokens, reqs)
     starts = [request * each for request in range(reqs)]
@@ -79,7 +81,7 @@ def inputs_017(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
 
 
 def inputs_004(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
-    """Source page 004."""
+    """The inputs of a capture in source page 004."""
     reqs = num_capture_reqs(capture, config)
     each = config.uniform_decode_query_len if capture.uniform_decode else capture.num_tokens // reqs
     starts = [request * each for request in range(reqs)]
@@ -87,17 +89,18 @@ def inputs_004(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
 
 
 def _with_tails(capture: CaptureSize, config: EngineConfig, starts: list[int], lengths: list[int]) -> CaptureInputs:
-    """Add inert requests: behind the last one no request begins, and none has a length."""
+    """Append inert requests up to `max_num_seqs`: each starts at the end of the batch, and has length 0."""
     free = config.max_num_seqs - len(starts)
     tail = [capture.num_tokens] * (free + 1)
     return CaptureInputs(len(starts), (*starts, *tail), (*lengths, *[0] * free))
 
 
 def forwards(capture: CaptureSize, ranks: int) -> tuple[CaptureForward, CaptureForward]:
-    """The warm-up and the capture of one size, source page 004. The rank computes the token counts of all `ranks`,
-    which are equal: no rank asks another, though the collectives of the forward run (5.6).
+    """The warm-up and the capture of one size in source page 004 (specification 5.6).
 
-    A PIECEWISE capture gets no attention metadata, since attention stays outside of the pieces. Its warm-up does.
+    The rank computes the equal token counts of all `ranks` by itself, without an agreement. The collectives of the
+    forward still run. A PIECEWISE capture gets no attention metadata, because no piece contains attention. Its warm-up
+    gets some.
     """
     across = (capture.num_tokens,) * ranks if ranks > 1 else None
     warm_up = CaptureForward(RuntimeMode.NONE, capture.num_tokens, True, across, None)

@@ -1,12 +1,12 @@
-"""Which CUDA graph a batch runs in: the V1 runner's dispatcher (specification 5.1 and 5.4). It makes its tables once,
-and then only looks up.
+"""The V1 runner's dispatcher: it chooses the CUDA graph that a batch runs in (specification 5.1 and 5.4).
 
-A graph exists for a few token counts. A rank pads a batch to the next one and looks it up, FULL first, then PIECEWISE.
-Without a match the batch runs eagerly with its own count. Ranks dispatch alone, to know what to ask for. They
-dispatch again after the agreement, with the agreed count and restricted to the agreed mode.
+A dispatcher builds its tables once, at construction. There is a graph for a few token counts. The dispatcher pads a
+batch to the next of these counts, and looks for a FULL graph, then for a PIECEWISE graph. If it finds none, the batch
+runs eagerly with its own count. A data-parallel rank dispatches twice. The first dispatch yields the mode and the size
+that the rank sends to the others. The second one follows the agreement, with the agreed count and mode.
 
-Four releases, each a class. They differ in the requests that the key of a FULL graph names, and in the sizes that their
-runner makes (`sizes`). 0.14 also restricts modes in another way:
+Each release is a class. The releases differ in the number of requests in the key of a FULL graph, and in the graph
+sizes (module `sizes`). Release 0.14 also limits modes in another way:
 
     0.14   a FULL graph of mixed batches holds any number of requests; FULL can be forbidden, and nothing else
     0.17   it holds as many as fit, but uniform decodes ask for `size / q`: with drafts (q > 1) they find nothing
@@ -38,8 +38,8 @@ ALL_MODES = frozenset(RuntimeMode)
 
 
 class Descriptor(NamedTuple):
-    """The key of a graph. `num_tokens`: of the padded batch. `num_reqs`: requests that the graph was captured for;
-    None: any number. `uniform`: each of them brings q tokens.
+    """The key of a graph. `num_tokens`: the tokens of the padded batch. `num_reqs`: the requests of the capture, None
+    for any number. `uniform`: whether each request has exactly q tokens, those of a decode.
     """
 
     num_tokens: int
@@ -48,17 +48,17 @@ class Descriptor(NamedTuple):
     has_lora: bool = False
 
     def relaxed(self) -> Descriptor:
-        """The key for any number of requests, uniform or not."""
+        """The key of the graph for any number of requests, uniform or not."""
         return Descriptor(self.num_tokens, None, False, self.has_lora)
 
 
 class Dispatcher(ABC):
-    """The tables of one configuration, equal on every rank. A release decides what a key contains.
+    """The graphs of one configuration, equal on every rank. A release defines what a key contains.
 
-    `sizes`: token counts with a graph, in any order; by default those that the release's runner makes of the
-    configuration. `keys`: the graphs of each mode; FULL and PIECEWISE graphs of the same size are two.
+    `sizes`: token counts that have a graph, in any order; by default those that the release makes from the
+    configuration. `keys`: the graphs of each mode; a FULL and a PIECEWISE graph of the same size are two graphs.
 
-    Raises AssertionError for a size of a decode graph that does not hold whole requests of q tokens.
+    Raises AssertionError for a decode graph whose size is not a multiple of q.
     """
 
     ladder: ClassVar[Ladder]
@@ -84,15 +84,15 @@ class Dispatcher(ABC):
 
     @abstractmethod
     def mixed_key(self, mode: RuntimeMode, size: int, has_lora: bool) -> Descriptor:
-        """The stored key of the graph of `size` tokens for batches of any kind."""
+        """The key of the graph of `size` tokens for batches of any kind."""
 
     @abstractmethod
     def asks_for_decodes(self) -> bool:
-        """Whether uniform decodes ask for a graph of uniform decodes."""
+        """Whether a uniform decode looks up a graph of uniform decodes."""
 
     def key(self, size: int, uniform: bool, has_lora: bool) -> Descriptor:
-        """The graph that a batch looks up first, padded to `size` tokens. Raises AssertionError if that number is not
-        a whole number of decodes.
+        """The graph that a batch looks up first, after padding to `size` tokens. Raises AssertionError for a uniform
+        decode if `size` is not a multiple of q.
         """
         if uniform and self.asks_for_decodes():
             requests, rest = divmod(size, self.q)
@@ -108,11 +108,12 @@ class Dispatcher(ABC):
         has_lora: bool = False,
         allowed: Set[RuntimeMode] = ALL_MODES,
     ) -> tuple[RuntimeMode, Descriptor]:
-        """Mode and descriptor for a batch of `num_tokens`. One that matches no graph keeps its own count, in NONE.
+        """The mode and the graph of a batch. If no graph matches, the mode is NONE, and the batch keeps its own count.
 
-        It also returns NONE, whatever is allowed, if the mode is NONE or the batch is larger than every graph. Only a
-        search without a match checks whether NONE is allowed. Raises AssertionError if it is not, since ranks would
-        split. Raises it, too, if the padded count of a uniform decode is not a whole number of decodes.
+        `allowed`: the modes that the caller permits. The method does not check them if the configured mode is NONE, or
+        if the batch is larger than every graph: it returns NONE. Otherwise it searches for a graph. If it finds none
+        and NONE is not allowed, it raises AssertionError, because the modes of the ranks would differ. It also raises
+        AssertionError if the padded count of a uniform decode is not a multiple of q.
         """
         if not self.sizes or num_tokens > self.sizes[-1] or allowed == {RuntimeMode.NONE}:
             return RuntimeMode.NONE, Descriptor(num_tokens)
@@ -127,7 +128,7 @@ class Dispatcher(ABC):
         return RuntimeMode.NONE, Descriptor(num_tokens)
 
     def nothing_found(self, num_tokens: int, uniform_decode: bool, allowed: Set[RuntimeMode]) -> None:
-        """Raise if a batch without a graph may not run eagerly."""
+        """Raises AssertionError if a batch without a graph may not run eagerly."""
         assert RuntimeMode.NONE in allowed, (
             f"no graph for {num_tokens} tokens (uniform decode: {uniform_decode}) in the agreed mode "
             f"{'/'.join(mode.name for mode in sorted(allowed))}"
@@ -135,7 +136,7 @@ class Dispatcher(ABC):
 
 
 class Dispatcher014(Dispatcher):
-    """Release 0.14. Its caller can forbid FULL and no more, so NONE is always allowed."""
+    """Release 0.14. The caller can only forbid FULL, so NONE is always allowed."""
 
     ladder: ClassVar[Ladder] = Ladder017()
 
@@ -150,7 +151,9 @@ class Dispatcher014(Dispatcher):
 
 
 class Dispatcher017(Dispatcher):
-    """Release 0.17, and the source page 000. In mode FULL uniform decodes ask for a key that mixed graphs lack."""
+    """Release 0.17 and source page 000. In mode FULL with drafts, a uniform decode looks up a key that no mixed graph
+    has.
+    """
 
     ladder: ClassVar[Ladder] = Ladder017()
 
@@ -163,7 +166,7 @@ class Dispatcher017(Dispatcher):
 
 
 class Dispatcher024(Dispatcher017):
-    """Release 0.24: uniform decodes look up the keys of other batches unless they have separate graphs."""
+    """Release 0.24. If decodes have no separate graphs, a uniform decode looks up the same keys as other batches."""
 
     ladder: ClassVar[Ladder] = Ladder024()
 
@@ -172,6 +175,6 @@ class Dispatcher024(Dispatcher017):
 
 
 class Dispatcher033(Dispatcher024):
-    """Release 0.33: other sizes."""
+    """Release 0.33, which has other graph sizes than 0.24."""
 
     ladder: ClassVar[Ladder] = Ladder033()

@@ -1,8 +1,9 @@
-"""Source page 004's manager in the place of the V1 runner's dispatcher: the same questions, its answers (10.0).
+"""The graph manager of source page 004 with the interface of the V1 runner's dispatcher (specification 10.0).
 
-The page's own runner dispatches once. Here a rank dispatches a second time, with the agreed count in the agreed mode.
-In the first dispatch a uniform decode has a decode graph or none. If all agreed on PIECEWISE, it takes part in that.
-A batch without a graph keeps its own count, as ranks in groups do in 0.17 (example A-15).
+With this class, a scenario combines the manager with the data-parallel step of the V1 runner. The runner of the page
+dispatches once. In the V1 step, a rank dispatches a second time, with the agreed count and mode. In the first dispatch,
+a uniform decode gets a decode graph or none. If the ranks agree on PIECEWISE, it gets a PIECEWISE graph in the second
+one. A batch without a graph keeps its own count, as a batch in a group of several ranks does in 0.17 (example A-15).
 
     >>> graphs = Managed(EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8), max_num_seqs=6))
     >>> [graphs.dispatch(count, uniform_decode=True)[0].name for count in (3, 5)]  # no decode graph of 8 requests
@@ -10,7 +11,7 @@ A batch without a graph keeps its own count, as ranks in groups do in 0.17 (exam
     >>> graphs.dispatch(8, uniform_decode=True, allowed={RuntimeMode.PIECEWISE})
     (<RuntimeMode.PIECEWISE: 1>, Descriptor(num_tokens=8, num_reqs=None, uniform=False, has_lora=False))
 
-XX: all FULL graphs count as captured, and no graph is specialised for adapters, as the page has none.
+Simplified: all FULL graphs count as captured. There are no separate graphs for adapters, because the page has none.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Managed(Dispatcher017):
             self.keys[capture.mode].add(self.graph_key(capture.num_tokens, capture.uniform_decode))
 
     def graph_key(self, size: int, decodes: bool) -> Descriptor:
-        """The key of a graph. A decode graph has its requests in the key: the most that fit."""
+        """The key of a graph. The key of a decode graph contains its requests: as many as fit."""
         return Descriptor(size, min(size // self.q, self.max_num_seqs), True) if decodes else Descriptor(size)
 
     def dispatch(
@@ -45,7 +46,7 @@ class Managed(Dispatcher017):
         has_lora: bool = False,
         allowed: Set[RuntimeMode] = ALL_MODES,
     ) -> tuple[RuntimeMode, Descriptor]:
-        """As `Dispatcher.dispatch`."""
+        """The mode and the graph of a batch, with the arguments of `Dispatcher.dispatch`."""
         if not self.sizes or num_tokens > self.sizes[-1] or allowed == {RuntimeMode.NONE}:
             return RuntimeMode.NONE, Descriptor(num_tokens)
         mode, size = self.manager.graph(num_tokens, uniform_decode)

@@ -1,14 +1,14 @@
-"""Source page 004's graph manager: maps of sizes, choice at run time, and captures with their order (specification 5.2,
-5.3 and 5.6). Its functions are those of release 0.17.
+"""The graph manager of source page 004: its sizes, its choice at run time, and its captures (specification 5.2, 5.3,
+5.6).
 
-Two maps lead from a token count to the padded size. One is for all batches. If decodes have separate graphs, the other
-is for decodes, and holds only counts that decodes can have. The V1 dispatcher and this manager differ in three answers,
-all seen in the engine's own code:
+The functions are those of release 0.17. Two maps lead from a token count to the padded size: one for all batches and,
+if decodes have separate graphs, one for decodes. The map for decodes contains only counts that decodes can have. The
+manager differs from the V1 runner's dispatcher in three answers, which the engine's own code confirms:
 
-* a uniform decode without a decode graph runs eagerly, and does not fall back to PIECEWISE;
-* a batch in mode NONE may still get a size: `(NONE, 8)` for mixed batches in FULL_DECODE_ONLY;
-* a FULL graph that is not captured yet does not count: `(NONE, None)`. PIECEWISE is returned before any capture, since
-  the wrapper inside the model captures by itself.
+* A uniform decode without a decode graph runs eagerly. In the dispatcher, it falls back to a PIECEWISE graph.
+* A batch in mode NONE may still get a size, for example `(NONE, 8)` for a mixed batch in FULL_DECODE_ONLY.
+* Before the capture of a FULL graph, its batches get `(NONE, None)`. A PIECEWISE graph needs no earlier capture,
+  because the wrapper in the model captures it at its first use.
 
     >>> manager = GraphManager(EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8), max_num_seqs=6))
     >>> manager.runtime_mode(num_reqs=3, num_tokens=3, max_query_len=1)
@@ -33,10 +33,11 @@ from dpsim.vllm.graphs.sizes import Ladder017
 
 
 class GraphManager:
-    """The graphs of one rank. `sizes` given: token counts, in any order; by default those of the configuration.
+    """The graphs of one rank. The argument `sizes` has token counts in any order; by default those of the
+    configuration.
 
-    `sizes`, `decode_sizes`: from a token count to the padded one. `captured`: token counts of the FULL graphs that
-    exist. `output_rows`: rows of the persistent output buffer, None before the first capture.
+    The attributes `sizes` and `decode_sizes` map a token count to the padded count. `captured`: the token counts of the
+    FULL graphs captured so far. `output_rows`: the rows of the persistent output buffer, None before the first capture.
     """
 
     def __init__(self, config: EngineConfig, sizes: Sequence[int] | None = None) -> None:
@@ -57,15 +58,17 @@ class GraphManager:
         return bool(self.sizes)
 
     def is_uniform_decode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> bool:
-        """Whether every request brings exactly q tokens: the longest does, and the sum is q for each."""
+        """Whether every request has exactly q tokens: the longest has q, and the sum is q for each request."""
         return max_query_len == self.q and num_tokens == self.q * num_reqs
 
     def runtime_mode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> tuple[RuntimeMode, int | None]:
-        """Mode and padded token count of a batch; None: no padding. `max_query_len`: tokens of the longest request."""
+        """The mode and the padded count of a batch; None for no padding. `max_query_len`: the tokens of the longest
+        request.
+        """
         return self.graph(num_tokens, self.is_uniform_decode(num_reqs, num_tokens, max_query_len))
 
     def graph(self, num_tokens: int, uniform: bool) -> tuple[RuntimeMode, int | None]:
-        """Mode and padded token count of a batch that is known to be a uniform decode, or not to be one."""
+        """The mode and the padded count of a batch. `uniform`: whether the batch is a uniform decode."""
         size = (self.decode_sizes if uniform and self.decode_sizes else self.sizes).get(num_tokens)
         if size is None:
             return RuntimeMode.NONE, None
@@ -75,8 +78,8 @@ class GraphManager:
         return mode, size
 
     def captures(self) -> list[CaptureSize]:
-        """The captures, in this order on every rank (I-CG-6): mixed sizes before decode sizes, the largest first.
-        So the first one makes the output buffer and the pool large enough for all others.
+        """All captures, in the same order on every rank (invariant I-CG-6). Mixed sizes come before decode sizes, and
+        the largest first. So the first capture makes the output buffer and the memory pool large enough for all others.
         """
         mixed = self.sizes.values() if self.mode.mixed_mode is not RuntimeMode.NONE else ()
         return [
@@ -88,14 +91,18 @@ class GraphManager:
         ]
 
     def record(self, capture: CaptureSize) -> None:
-        """Note that a size was captured. The first one, whatever its mode, makes the output buffer."""
+        """Record that the rank captured a graph. The first capture, in whatever mode, sets the rows of the output
+        buffer.
+        """
         if self.output_rows is None:
             self.output_rows = capture.num_tokens
         if capture.mode is RuntimeMode.FULL:
             self.captured.add(capture.num_tokens)
 
     def replay_rows(self, num_tokens: int) -> int:
-        """Rows of the output buffer that a replay returns. Raises AssertionError without a graph of that size."""
+        """The rows of the output buffer that a replay returns. Raises AssertionError if there is no FULL graph of this
+        size.
+        """
         assert num_tokens in self.captured, f"no FULL graph of {num_tokens} tokens was captured"
         return num_tokens
 

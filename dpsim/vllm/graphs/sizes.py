@@ -1,14 +1,15 @@
-"""Token counts with a graph: those that a release makes of the configured sizes, or of none (specification 5.11).
+"""The token counts that have a CUDA graph, by release (specification 5.11).
 
-Without configured sizes there is a ladder: 1, 2, 4, by 8 to 256, by 16 above, up to min(2·q·max_num_seqs, 512 tokens,
-the token budget). Releases differ, and a difference of releases is behaviour:
+A user may configure the sizes. Otherwise the engine takes a default list: 1, 2, 4, then multiples of 8 up to 256, then
+multiples of 16. The list ends at the least of three numbers: 2·q·max_num_seqs, 512 and the token budget. Here q is the
+number of tokens of a decode. The releases differ:
 
-    0.17   a runner rounds sizes up to multiples of q if decodes have separate FULL graphs
-    0.24   also in mode FULL; and the ladder has the token budget as well
-    0.33   and the full batches of decodes
+    0.17   the runner rounds sizes up to multiples of q if decodes have separate FULL graphs
+    0.24   it also rounds in mode FULL, and the list contains the token budget
+    0.33   the list also contains the full batches of decodes
 
-Both take two steps: the sizes of the configuration (`configured`), and the sizes that the V1 runner makes of them
-(`sizes`). The V2 runner starts with the former.
+The method `configured` returns the sizes of the configuration, which the V2 runner uses. The method `sizes` returns the
+sizes that the V1 runner makes from them.
 
     >>> config = EngineConfig(max_num_seqs=5, num_speculative_tokens=1)
     >>> Ladder017().sizes(config), Ladder033().sizes(config)
@@ -27,28 +28,30 @@ from dataclasses import dataclass
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
 
 FINE = 32
-"""Up to here the performance mode `interactivity` has a graph for every token count."""
+"""In the performance mode `interactivity`, every token count up to this one has a graph."""
 
 
 def ladder(largest: int, fine: bool = False) -> set[int]:
-    """1, 2, 4, by 8 to 256, by 16 above, up to `largest`; `fine`: all up to 32 instead of 1, 2, 4."""
+    """The default sizes up to `largest`: 1, 2, 4, multiples of 8 to 256, multiples of 16 above. `fine`: all counts up
+    to 32.
+    """
     small = range(1, FINE + 1) if fine else (1, 2, 4)
     return {size for size in (*small, *range(8, 256, 8), *range(256, largest + 1, 16)) if size <= largest}
 
 
 @dataclass(frozen=True)
 class Ladder(ABC):
-    """The sizes of one release. `most`: tokens of the largest default graph; 0.33 has 1024 on GPUs of compute
-    capability 10.x.
+    """The sizes of one release. `most`: the tokens of the largest default graph, 512. Release 0.33 has 1024 on GPUs of
+    compute capability 10.x.
     """
 
     most: int = 512
 
     def configured(self, config: EngineConfig) -> tuple[int, ...]:
-        """The sizes of the configuration, in tokens, ascending: given sizes within the token budget, or the ladder.
-        Empty without graphs.
+        """The sizes of the configuration, in tokens, ascending: the given sizes within the token budget, or the default
+        list. In mode NONE and with `enforce_eager`, there are none.
 
-        Raises ValueError if a given largest size contradicts the given sizes.
+        Raises ValueError if `max_cudagraph_capture_size` contradicts the given sizes.
         """
         if config.cudagraph_mode == "NONE" or config.enforce_eager:
             return ()
@@ -67,10 +70,10 @@ class Ladder(ABC):
         return given
 
     def sizes(self, config: EngineConfig) -> tuple[int, ...]:
-        """The sizes of the V1 runner, in tokens, ascending. For decode graphs of whole requests these are
-        multiples of q up to the largest configured size, or [q] if there is none.
+        """The sizes of the V1 runner, in tokens, ascending.
 
-        Raises ValueError if q tokens are more than the largest size.
+        If its decode graphs need whole requests, these are multiples of q up to the largest configured size. If there
+        is no such multiple, the only size is q. Raises ValueError if q is above the largest size.
         """
         configured, q = self.configured(config), config.uniform_decode_query_len
         if not configured or not self.rounds(config.cudagraph_mode):
@@ -86,15 +89,15 @@ class Ladder(ABC):
 
     @abstractmethod
     def extras(self, config: EngineConfig) -> Iterable[int]:
-        """Sizes of the release besides the ladder, as far as they are not too large."""
+        """The sizes of the release besides the default list. The caller drops those that are too large."""
 
     @abstractmethod
     def rounds(self, mode: CUDAGraphMode) -> bool:
-        """Whether the V1 runner rounds its sizes to whole decodes."""
+        """Whether the V1 runner rounds its sizes up to multiples of q."""
 
 
 class Ladder017(Ladder):
-    """Release 0.17, and 0.14 as far as it is known."""
+    """Release 0.17. The model uses the same sizes for 0.14."""
 
     def extras(self, config: EngineConfig) -> Iterable[int]:
         return ()
@@ -104,7 +107,9 @@ class Ladder017(Ladder):
 
 
 class Ladder024(Ladder017):
-    """Release 0.24: a full budget has a graph that fits exactly, and all FULL graphs have to hold whole decodes."""
+    """Release 0.24: the token budget has a graph that fits it exactly, and the sizes of all FULL graphs are multiples
+    of q.
+    """
 
     def extras(self, config: EngineConfig) -> Iterable[int]:
         return (config.max_num_batched_tokens,)
@@ -114,7 +119,9 @@ class Ladder024(Ladder017):
 
 
 class Ladder033(Ladder024):
-    """Release 0.33: unless the largest size is configured, full batches of decodes have a graph that fits exactly."""
+    """Release 0.33: unless the user configures the largest size, full batches of decodes have a graph that fits
+    exactly.
+    """
 
     def extras(self, config: EngineConfig) -> Iterable[int]:
         q, most = config.uniform_decode_query_len, config.max_num_seqs

@@ -1,7 +1,7 @@
-"""The stand-in for the model: integer arithmetic, exact on every backend.
+"""The stand-in for the language model: integer arithmetic with the same result on every backend.
 
 kernels.py   its arithmetic, and the kernels that compute it on a device
-arrays.py    helpers of kernels besides arithmetic, the same on numpy and torch
-rows.py      tokens of a batch as rows that ranks add up, for a step without a cache
-oracle.py    the same model for one request, a token at a time, without a device
+arrays.py    helpers of kernels that work on numpy and torch alike
+rows.py      a simpler model for steps without a cache: each token of a batch is one number in a row
+oracle.py    the expected tokens of a request, computed on the host
 """

@@ -1,6 +1,6 @@
-"""Helpers of kernels besides arithmetic: numbers of the host as arrays, and the scatter that the array standard lacks.
+"""Helpers of kernels that work on numpy and torch alike: host values as arrays, ranges, and a scatter.
 
-All functions take their library, numpy or torch, and their device from an array of the caller:
+Each function takes its library, numpy or torch, and its device from an array that the caller passes:
 
     >>> import numpy as np
     >>> of_host(np.zeros(1), (4, 2)), count(np.zeros(1), 3)
@@ -8,8 +8,9 @@ All functions take their library, numpy or torch, and their device from an array
     >>> hits_of(np.array([2, -1]), 3).tolist()
     [[0, 0], [0, 0], [1, 0]]
 
-Arrays of a kernel have a handful of elements, so finding a library costs as much as computing with it. So the module
-finds it once for each type. Thousands of small worlds ask numpy for the same few numbers, so it keeps these arrays.
+The arrays of a kernel have a handful of elements, so the search for the library takes as long as the arithmetic.
+Therefore the module caches the library of each type. It also caches small numpy arrays, because thousands of small runs
+need the same ones.
 """
 
 from __future__ import annotations
@@ -23,21 +24,23 @@ from array_api_compat import device as device_of
 
 
 def namespace(array: Any) -> Any:
-    """The namespace of an array's library."""
+    """The array API namespace of the array's library."""
     return _namespace_of(type(array).__module__.partition(".")[0])
 
 
 @cache
 def _namespace_of(library: str) -> Any:
-    """The namespace of a library by name. Kernels may use a cache, but no dictionary of the module."""
+    """The namespace of a library by name. It uses `functools.cache`, because kernels must not use a dictionary of the
+    module.
+    """
     return import_module(f"array_api_compat.{library}")
 
 
 def of_host(like: Any, values: tuple[int, ...]) -> Any:
-    """Values of the host, int64, on the device of `like`. The caller must not write to them.
+    """Host values as an int64 array on the device of `like`. The caller must not write to it.
 
-    A device makes them by itself. A copy from pageable memory would block the host until its stream is done, which may
-    wait for a peer. In a capture CUDA refuses such a copy.
+    On a GPU, the function builds the array from ranges, without a copy. A copy from pageable memory would block the
+    host until the stream is done, and the stream may wait for a peer. In a capture, CUDA rejects such a copy.
     """
     if isinstance(like, np.ndarray):
         return _kept(values)
@@ -48,13 +51,15 @@ def of_host(like: Any, values: tuple[int, ...]) -> Any:
 
 
 def counted(xp: Any, device: Any, values: tuple[int, ...]) -> Any:
-    """int64 (len(values),), made of ranges alone: a launch for each, and one to concatenate them."""
+    """The values as int64 of shape (len(values),), built from ranges: one launch for each range, and one to concatenate
+    them.
+    """
     ranges = [xp.arange(first, stop, step, dtype=xp.int64, device=device) for first, stop, step in ranges_of(values)]
     return ranges[0] if len(ranges) == 1 else xp.concat(ranges)
 
 
 def count(like: Any, stop: int) -> Any:
-    """0, 1, ... stop - 1, int64, on the device of `like`. The caller must not write to it."""
+    """The numbers 0 to stop - 1 as int64 on the device of `like`. The caller must not write to the array."""
     if isinstance(like, np.ndarray):
         return _kept(_first(stop))
     xp = namespace(like)
@@ -62,33 +67,36 @@ def count(like: Any, stop: int) -> Any:
 
 
 def ascending(like: Any, first: int, stop: int) -> Any:
-    """first, first + 1, ... stop - 1, of the dtype and on the device of `like`."""
+    """The numbers `first` to stop - 1, with the dtype and on the device of `like`."""
     if isinstance(like, np.ndarray):
         return np.arange(first, stop, dtype=like.dtype)
     return namespace(like).arange(first, stop, dtype=like.dtype, device=device_of(like))
 
 
 def hits_of(mapping: Any, slots: int) -> Any:
-    """int64 (slots, rows): 1 if the row belongs to the slot. A sum over the rows scatters them to slots, and drops
-    those whose mapping is -1.
+    """int64 of shape (slots, rows): 1 where the mapping assigns the row to the slot, else 0.
+
+    A product with the rows' values, summed over the rows, scatters the values to the slots. It drops a row whose
+    mapping is -1.
     """
     xp = namespace(mapping)
     return xp.astype(count(mapping, slots)[:, None] == mapping[None, :], xp.int64)
 
 
 def add(table: Any, hits: Any, values: Any) -> None:
-    """Add the rows' values to their slots."""
+    """Add the values of the rows to their slots in `table`. `hits`: from `hits_of`."""
     table[:] = table + namespace(table).sum(hits * values[None, :], axis=1)
 
 
 @lru_cache(maxsize=4096)
 def ranges_of(values: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
-    """Start, stop and step, as arange takes them, of ranges that yield these values one after another.
+    """Splits values into ranges that yield them one after another. Each range is start, stop and step, as arange takes
+    them.
 
-    >>> ranges_of((4, 5, 6, 2, 2)), ranges_of(())
-    (((4, 7, 1), (2, 3, 1), (2, 3, 1)), ((0, 0, 1),))
-    >>> ranges_of((9, 7, 5, 8))
-    ((9, 3, -2), (8, 9, 1))
+        >>> ranges_of((4, 5, 6, 2, 2)), ranges_of(())
+        (((4, 7, 1), (2, 3, 1), (2, 3, 1)), ((0, 0, 1),))
+        >>> ranges_of((9, 7, 5, 8))
+        ((9, 3, -2), (8, 9, 1))
     """
     found: list[tuple[int, int, int]] = []
     place = 0

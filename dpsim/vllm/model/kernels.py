@@ -1,16 +1,16 @@
-"""A model of integers: its arithmetic, and the kernels that compute it on a device.
+"""The stand-in for a transformer: integer arithmetic, and the kernels that compute it on a device.
 
-The stand-in for a transformer has all parts that coordination can break. It has layers with a KV cache, spread over
-pipeline stages, and prompts in chunks. Its sampler accepts or rejects draft tokens, and slots hold the state of
-requests. A token depends on every earlier token of its request, and on the place of each in every layer's cache. So one
-stale token, one wrong count or one row in a wrong slot changes all later tokens of the request. Arithmetic is exact,
-modulo a prime.
+The stand-in contains each part that wrong coordination can break. It has layers with a KV cache, spread over pipeline
+stages. It computes prompts in chunks, and its slots contain the state of requests. Its sampler accepts or rejects draft
+tokens. A sampled token depends on every earlier token of its request, and on the place of each in the cache of every
+layer. So one stale token, one wrong count or one row in a wrong slot changes all later tokens of the request. The
+arithmetic is exact, modulo a prime.
 
-Kernels use the array API standard, with masks in place of indices that depend on data. So they compute the same on
-numpy and torch, bit for bit, and no host waits for its device. A *mapping* from batch rows to slots finds all rows of
-state. A row with slot -1 changes nothing.
+The kernels use the array API standard, and masks instead of indices that depend on data. So numpy and torch compute the
+same numbers, bit for bit, and no kernel makes the host wait for its device. The state of a request is in a slot, and a
+*mapping* has the slot of each row of the batch. A row with slot -1 changes nothing.
 
-`dpsim.vllm.model.oracle` is the same model for one request, a token at a time, without a device.
+`dpsim.vllm.model.oracle` computes the same tokens on the host, for one request.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ VOCABULARY = 997
 LAYERS = 4
 KINDS = 4
 ANY = -1
-"""In a mask of the grammar: it permits any kind of token."""
+"""The entry of a grammar mask that permits any kind of token."""
 
 
 class Span(NamedTuple):
-    """A batch row for kernels: `length` tokens from `start` of the step's tokens. `samples`: whether the row ends in a
-    sample. `prefilling`: its tokens are of the prompt; else they are the last sampled one and drafts.
+    """One row of a batch: the next tokens of one request. They are `length` tokens of the step, from `start` on.
+
+    `prefilling`: whether they are prompt tokens; otherwise they are the last sampled token and its drafts. `samples`:
+    whether the sampler samples behind them.
     """
 
     start: int
@@ -40,10 +42,11 @@ class Span(NamedTuple):
 
 
 def stage_layers(stage: int, stages: int) -> range:
-    """The layers of a stage: equal shares, and the stages before the last get the remainder (example A-28).
+    """The layers of a pipeline stage. All stages get equal shares. The stages just before the last get one more each,
+    until the remainder is used up (example A-28).
 
-    >>> [len(stage_layers(stage, 3)) for stage in range(3)]
-    [1, 2, 1]
+        >>> [len(stage_layers(stage, 3)) for stage in range(3)]
+        [1, 2, 1]
     """
     share, left = divmod(LAYERS, stages)
     sizes = [share + (stages - 1 - left <= at < stages - 1) for at in range(stages)]
@@ -55,7 +58,7 @@ def stage_layers(stage: int, stages: int) -> range:
 
 
 def prompt_token(request: int, position: int) -> int:
-    """A token of a request's prompt."""
+    """The token at a position of a request's prompt."""
     return (131 * request + 17 * position + 3) % VOCABULARY
 
 
@@ -64,12 +67,12 @@ def embedded(token: Any, position: Any) -> Any:
 
 
 def cached(hidden: Any, position: Any, layer: int) -> Any:
-    """The value that a layer caches of a token."""
+    """The value that a layer writes into its cache for a token."""
     return ((layer + 3) * hidden + 11 * position + 1) % MODULUS
 
 
 def mixed(attention: Any, hidden: Any, layer: int) -> Any:
-    """A layer's output, from the weighted sum over its cache and its input."""
+    """A layer's output, from the weighted sum over its cache and from its input."""
     return (attention + 13 * hidden + layer) % MODULUS
 
 
@@ -79,17 +82,17 @@ def guessed(token: Any) -> Any:
 
 
 def chosen(hidden: int, residual: int) -> int:
-    """The next token: about every second one is the drafter's proposal."""
+    """The sampled token. For about half of all states, it is the token that the drafter proposes."""
     return int(guessed(residual)) if hidden % 4 < 2 else hidden % VOCABULARY
 
 
 def permitted(token: Any) -> Any:
-    """The grammar: the kind, of `KINDS` kinds, that the token after this one has to have."""
+    """The grammar: the kind (of `KINDS` kinds) that the next token must have after this token."""
     return (3 * token + 1) % KINDS
 
 
 def masked(token: Any, kind: Any) -> Any:
-    """The choice in place of a token if the grammar permits only one kind."""
+    """The sampled token, changed to the kind that the grammar permits."""
     return (token - token % KINDS + kind) % VOCABULARY
 
 
@@ -97,28 +100,30 @@ def masked(token: Any, kind: Any) -> Any:
 
 
 def fill(buffer: Any, value: int) -> None:
-    """Kernel: write the same value everywhere."""
+    """Kernel: write one value into all elements."""
     buffer[:] = value
 
 
 def put(buffer: Any, values: tuple[int, ...]) -> None:
-    """Kernel: write values of the host into a buffer of one dimension."""
+    """Kernel: write host values into a buffer of one dimension."""
     buffer[:] = of_host(buffer, values)
 
 
 def put_one(buffer: Any, index: int, value: int) -> None:
-    """Kernel: write a value at one place, zero elsewhere."""
+    """Kernel: write a value at one index, and zero into all other elements."""
     buffer[:] = 0
     buffer[index] = value
 
 
 def copy(source: Any, target: Any) -> None:
-    """Kernel: copy one buffer into another."""
+    """Kernel: copy `source` into `target`."""
     target[:] = source
 
 
 def embed(inputs: Any, hidden: Any, residual: Any) -> None:
-    """Kernel: embed the step's tokens for the first layer."""
+    """Kernel: embed the tokens of the step for the first layer. `inputs`: (2, tokens), the tokens and their
+    positions.
+    """
     hidden[:] = embedded(inputs[0], inputs[1])
     residual[:] = inputs[0]
 
@@ -134,7 +139,7 @@ def forward(
     layers: tuple[int, ...],
     spans: tuple[Span, ...],
 ) -> None:
-    """Kernel: compute a stage's layers. `cache`: int64 (layers, slots, positions)."""
+    """Kernel: compute the layers of one stage. `cache`: int64 of shape (layers, slots, positions)."""
     xp, rows = namespace(mapping), of_host(mapping, layout(spans)[0])
     slots, positions, width = mapping[rows], inputs[1], cache.shape[2]
     weights = count(cache, width)[None, :] + 1
@@ -159,9 +164,11 @@ def sample(
     spans: tuple[Span, ...],
     masks: tuple[tuple[int, ...], ...] = (),
 ) -> None:
-    """Kernel: sample the tokens of each row, int64 (rows, width), their number, and the number of rejected drafts,
-    int32 (rows,) each. Places without a token hold -1. `masks`: for each row, by place, the kind of token that
-    a grammar permits; empty if no row has a grammar.
+    """Kernel: sample the tokens of each row of the batch.
+
+    Writes the tokens, int64 (rows, width), with -1 where there is none. Writes the number of sampled tokens and the
+    number of rejected drafts, int32 (rows,) each. `masks`: for each row, the kinds of tokens that a grammar permits, by
+    place; empty if no row has a grammar.
     """
     xp, width = namespace(hidden), tokens.shape[1]
     predicted = xp.where(hidden % 4 < 2, guessed(residual), hidden % VOCABULARY)
@@ -184,7 +191,7 @@ def sample(
 
 
 def stack(first: Any, second: Any, rows: Any) -> None:
-    """Kernel: make a table of two rows from one array each."""
+    """Kernel: write two arrays as the two rows of a table."""
     rows[0], rows[1] = first, second
 
 
@@ -193,7 +200,7 @@ def stack(first: Any, second: Any, rows: Any) -> None:
 
 @lru_cache(maxsize=4096)
 def layout(spans: tuple[Span, ...]) -> tuple[tuple[int, ...], ...]:
-    """For all tokens of a step: their rows, their places in them, and whether they are of a prompt."""
+    """For each token of a step: its row in the batch, its place in the row, and whether it is a prompt token."""
     tokens = [(row, offset, int(span.prefilling)) for row, span in enumerate(spans) for offset in range(span.length)]
     return tuple(zip(*tokens, strict=True))
 
@@ -204,8 +211,10 @@ def _drafts(span: Span) -> int:
 
 @lru_cache(maxsize=4096)
 def _places(spans: tuple[Span, ...], width: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """For each place, three values of each row. The sample there follows the first one, a token of the step. The second
-    says whether that token has a draft behind it. The third is the place of that draft.
+    """For each place in the sampled tokens, three values of each row of the batch.
+
+    The first value is the index of the step's token behind which the sample is. The second is 1 if a draft follows this
+    token. The third is the index of this draft.
     """
     starts = [span.start + (span.length - 1 if span.prefilling else 0) for span in spans]
     places = []

@@ -1,11 +1,12 @@
-"""The right value of every token of every request, without a device, without stages and without a scheduler.
+"""The expected tokens of a request, computed on the host, without a device, pipeline stages or a scheduler.
 
-`Oracle` is the model of `dpsim.vllm.model.kernels` for one request, a token at a time:
+`Oracle` computes the arithmetic of `dpsim.vllm.model.kernels` for one request, token by token:
 
     >>> [Oracle(0, 3).token(position) for position in range(6)]
     [3, 20, 37, 186, 775, 885]
 
-If drafts are accepted, a request needs fewer steps, but its tokens are the same: speculative decoding is exact.
+With accepted drafts, a request needs fewer steps but gets the same tokens, because speculative decoding is exact. So a
+test compares the tokens of any run with the oracle.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from dpsim.vllm.model.kernels import (
 
 
 class Oracle:
-    """All tokens of one request, prompt first, up to the position that a caller asks for."""
+    """All tokens of one request, prompt first. It computes them up to the position that a caller needs."""
 
     def __init__(
         self, request: int, prompt_tokens: int, structured: bool = False, before: tuple[int, ...] = ()
     ) -> None:
-        """`structured`: its tokens follow the grammar. `before`: tokens before the prompt, which has `prompt_tokens`
-        new ones.
+        """`structured`: whether the tokens follow the grammar. `before`: tokens before the prompt. `prompt_tokens`: the
+        number of the prompt's own tokens, behind them.
         """
         self._of = request, prompt_tokens, structured, before
         self.structured = structured
@@ -42,7 +43,9 @@ class Oracle:
         self._done = 0
 
     def __reduce__(self) -> tuple[type[Oracle], tuple[int, int, bool, tuple[int, ...]]]:
-        """The arguments of the oracle, without its cached tokens, so ranks may share it, whatever was asked before."""
+        """Pickles the arguments only, not the tokens computed so far. So a copy of the oracle does not depend on
+        earlier calls.
+        """
         return type(self), self._of
 
     def token(self, position: int) -> int:
@@ -63,25 +66,25 @@ class Oracle:
         return tuple(self.token(position) for position in range(length))
 
     def drafts(self, position: int, count: int) -> list[int]:
-        """The drafts after the token at a position."""
+        """The first `count` drafts that the drafter proposes after the token at a position."""
         drafts = [self.token(position)]
         for _ in range(count):
             drafts.append(guessed(drafts[-1]))
         return drafts[1:]
 
     def mask(self, position: int, count: int) -> tuple[int, ...]:
-        """The kinds that the grammar permits after the token at a position and after each of `count` drafts."""
+        """The kinds that the grammar permits after the token at a position, and after each of `count` drafts."""
         if not self.structured:
             return ()
         return tuple(permitted(token) for token in (self.token(position), *self.drafts(position, count)))
 
     def accepted(self, position: int, count: int) -> int:
-        """The number of right drafts among `count` after a position, up to the first wrong one."""
+        """The number of correct drafts among `count` after a position, up to the first wrong one."""
         for number, draft in enumerate(self.drafts(position, count)):
             if draft != self.token(position + 1 + number):
                 return number
         return count
 
     def digest(self, length: int) -> int:
-        """One number for the first `length` tokens."""
+        """A checksum of the first `length` tokens."""
         return sum((position + 1) * token for position, token in enumerate(self.first(length))) % MODULUS

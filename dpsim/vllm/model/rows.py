@@ -1,10 +1,11 @@
-"""Tokens of a batch as rows of a buffer: the model of a step without a cache and without samples.
+"""Tokens of a batch as rows of a buffer: the stand-in for the model in steps that have no cache and sample nothing.
 
-Each token of each request has a different value. A forward writes the values of its tokens, in their order, and zero
-into rows of padding. Ranks that add up their buffers then find in each row the value of one token. If a token is left
-out, comes twice, lands in another row or meets another one, the sum is wrong.
+Each token of each request is a different number. A forward writes the numbers of its tokens, in their order, and zero
+into rows of padding. Each rank writes only its own rows, and the ranks sum their buffers. In a correct run, each row of
+the sum is then the number of one token. If a token is missing, is duplicated or is in another row, the sum is wrong.
 
-A batch consists of pieces, `(request, tokens, position)`: the number of tokens of a request, and their first position.
+A batch consists of pieces `(request, tokens, position)`: the number of tokens of a request, and the position of the
+first.
 
     >>> import numpy as np
     >>> rows = np.ones(6, np.int32)
@@ -25,16 +26,18 @@ Piece: TypeAlias = tuple[int, int, int]
 
 PRIME = 1_000_003
 SPREAD = 618_034
-"""The golden section of the prime: first tokens of a few hundred requests are thousands apart."""
+"""The golden section of the prime. With this factor, the first tokens of a few hundred requests differ by thousands."""
 
 
 def value(request: int, position: int) -> int:
-    """The value of a token: never zero, and one more than that of the token before. Sums of a few fit into int32."""
+    """The number of a token. It is never zero, and one more than that of the token before; a sum of a few fits into
+    int32.
+    """
     return request * SPREAD % PRIME + position + 1
 
 
 def write(buffer: Any, start: int, pieces: tuple[Piece, ...]) -> None:
-    """Kernel: write the tokens of the pieces to rows from `start` on, zero elsewhere."""
+    """Kernel: write the tokens of the pieces to the rows from `start` on, and zero into all other rows."""
     buffer[:] = 0
     for request, tokens, position in pieces:
         first = request * SPREAD % PRIME + position + 1
@@ -46,7 +49,7 @@ def write(buffer: Any, start: int, pieces: tuple[Piece, ...]) -> None:
 
 
 def cut(pieces: tuple[Piece, ...], first: int, stop: int) -> tuple[Piece, ...]:
-    """The tokens `first` to `stop` of a batch."""
+    """The pieces of the tokens `first` to stop - 1 of a batch."""
     kept, at = [], 0
     for request, tokens, position in pieces:
         begin, end = max(first - at, 0), min(stop - at, tokens)

@@ -1,14 +1,18 @@
-"""Variants of the data-parallel batch agreement: mutants of specification 1.12, 1.10 and 3.10, one changed method each.
+"""Variants of the data-parallel batch agreement: each class is the healthy program with one mistake in one method.
 
-A check that has never caught anything proves nothing. Each class below is the healthy protocol with one mistake, in
-about ten lines. It names the class of finding that has to catch it. `scenarios/museum/` holds the smallest world that
-shows it, and `dpsim museum` explores that world with the mistake and without it. Three of them cost only speed, and
-say why. Other files have M-DP-12 to M-DP-14 of the V2 runner (`dpsim.vllm.museum.batch_v2`) and most M-UB, which need
-microbatches that run (`dpsim.vllm.museum.overlap_slices`). M-UB-2 is M-DP-5. M-DP-17 and M-DP-18 break I-DP-6 of 1.10:
-all ranks agree, every size matches, and tokens are lost.
-No report of such a bug is known, and no engine checks for it.
+Before each forward, data-parallel ranks agree on token counts, CUDA graph mode and microbatches. A check that has never
+caught anything proves nothing. So each class below plants one mistake in that agreement, in about ten lines. Its
+decorator names the class of finding that a check must report. `scenarios/museum/` contains the smallest scenario that
+shows the mistake, and `dpsim museum` explores this scenario with the mistake and without it. Three of the mistakes cost
+only speed; their decorators contain the reason instead of a class of finding.
 
-"One rank" is the last of its group.
+The keys M-DP-1 and M-UB-1 name mutants of the engine's specification, sections 1.12 and 3.10 (see docs/keys.md).
+Mutants M-DP-12 to M-DP-14 concern the V2 runner: see `dpsim.vllm.museum.batch_v2`. Most M-UB mutants need microbatches
+that run: see `dpsim.vllm.museum.overlap_slices`. M-UB-2 is another name of M-DP-5. M-DP-17 and M-DP-18 break invariant
+I-DP-6: all ranks agree and all sizes match, but ranks lose tokens. No report of such a bug is known, and no engine
+checks for it.
+
+Where a docstring below names "one rank", the variant changes the last rank of the group.
 
     protocol: {name: dp_batch, form: source-000, variant: M-DP-2}
 """
@@ -38,8 +42,8 @@ PERFORMANCE_ONLY = (
 class SkipsWithoutTokens(DataParallelStep):
     """A rank without tokens skips the step instead of running a dummy batch.
 
-    Its peers wait in the reduction. When it has tokens again, its next call joins the reduction in which they wait.
-    So the ranks agree on batches of different steps.
+    Its peers wait in the all-reduce of the agreement. When the rank has tokens again, it joins the all-reduce in which
+    the peers still wait. So the ranks agree on batches of different steps.
     """
 
     async def step(self, batch: Batch) -> None:
@@ -49,10 +53,10 @@ class SkipsWithoutTokens(DataParallelStep):
 
 @register_variant("M-DP-2", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:PLAN")
 class PadsByOwnMode(DataParallelStep):
-    """Each rank pads by its own mode, before it knows the smallest mode.
+    """Each rank pads by its own graph mode, before it knows the smallest mode of the group.
 
-    If modes differ, ranks with a graph pad to the largest count and the others do not. Then expert collectives have
-    different sizes.
+    If the modes differ, ranks with a graph pad to the largest token count, and ranks without a graph do not pad. Then
+    the ranks bring different sizes to the collectives of the experts.
     """
 
     def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
@@ -63,10 +67,11 @@ class PadsByOwnMode(DataParallelStep):
 
 @register_variant("M-DP-3", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class LargestMode(Source000):
-    """The ranks agree on the largest mode, not the smallest.
+    """The ranks agree on the largest graph mode of the group, not on the smallest.
 
-    A rank without a graph for its batch has to run one, and its second dispatch finds none. Without the assertion it
-    would capture a graph while it serves. Its peers wait for it in the expert collective.
+    A rank that has no graph for its batch must then run one, and its second dispatch finds none. The rank raises an
+    assertion. Without this assertion it would capture a graph while it serves, and its peers would wait for it in the
+    collective of the experts.
     """
 
     def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
@@ -78,12 +83,13 @@ class LargestMode(Source000):
     protocol="dp_batch",
     form="source-000",
     expected=None,
-    reason=PERFORMANCE_ONLY + "I-DP-7 holds too, since the check for empty last microbatches reads the unpadded counts",
+    reason=PERFORMANCE_ONLY
+    + "invariant I-DP-7 holds too, since the check for an empty last microbatch reads the unpadded counts",
 )
 class WishesOnPaddedCount(Flow017):
-    """A rank compares its padded count with the threshold of microbatching, not its real count.
+    """A rank compares its padded token count with the threshold of microbatching, not its unpadded count.
 
-    So it splits steps that are too small for a gain.
+    So the ranks split steps that are too small for a gain.
     """
 
     def local_batch(self, batch: Batch, mode: RuntimeMode, descriptor: Descriptor) -> LocalBatch:
@@ -93,9 +99,11 @@ class WishesOnPaddedCount(Flow017):
 
 @register_variant("M-DP-5", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:PLAN")
 class OwnLastMicrobatch(DataParallelStep):
-    """Each rank checks for an empty last microbatch with its own counts, not with the smallest and the largest of all.
+    """Each rank checks for an empty last microbatch with its own counts, not with the counts of all ranks.
 
-    One rank splits its step and another does not: U expert collectives a layer against one.
+    The correct check reads the smallest unpadded and the largest padded count. With this mistake one rank splits its
+    step and another rank does not. The first rank issues one expert collective per microbatch and layer, the second one
+    per layer.
     """
 
     def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
@@ -107,10 +115,11 @@ class OwnLastMicrobatch(DataParallelStep):
 
 @register_variant("M-DP-6", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:PLAN")
 class KeepsOwnMode(DataParallelStep):
-    """The smallest mode decides about padding only; each rank runs its own (vllm 30173, dp-mode-split).
+    """The ranks use the smallest mode only for padding, and each rank runs its own mode (vllm 30173, dp-mode-split).
 
-    Counts are equal, so NCCL completes and no error shows, until a rank captures collectives or synchronises them on
-    the host. Only a check of the modes finds it in time.
+    The token counts are equal, so NCCL completes and no rank reports an error. A hang follows only if one rank captures
+    a collective that another rank synchronizes on the host. Only a check that compares the modes finds the mistake
+    early.
     """
 
     def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
@@ -119,9 +128,11 @@ class KeepsOwnMode(DataParallelStep):
 
 @register_variant("M-DP-7", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:MODE")
 class OnlyForbidsFull(Source000):
-    """The second dispatch may not choose FULL, but may choose another mode than the agreed one. Release 0.14 does this.
+    """The second dispatch excludes only mode FULL, and may select another mode than the agreed one (as in release
+    0.14).
 
-    If one rank has to run eagerly, the others still find a PIECEWISE graph.
+    If one rank has to run eagerly, the ranks agree on NONE, but the other ranks still find a PIECEWISE graph and run
+    it.
     """
 
     def allowed_modes(self, agreed: RuntimeMode) -> Set[RuntimeMode]:
@@ -130,9 +141,10 @@ class OnlyForbidsFull(Source000):
 
 @register_variant("M-DP-8", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class SendsPaddedCountTwice(Source000):
-    """The row of unpadded counts holds padded ones.
+    """A rank writes its padded token count into the table row of unpadded counts.
 
-    So no rank notices a last microbatch that is all padding (I-DP-7). One rank's slice is empty, and the others wait.
+    So no rank notices a last microbatch that contains only padding (invariant I-DP-7). The slice of one rank is empty,
+    and this rank raises. The other ranks wait for it.
     """
 
     def column(self, local: LocalBatch) -> tuple[int, ...]:
@@ -141,9 +153,10 @@ class SendsPaddedCountTwice(Source000):
 
 @register_variant("M-DP-9", protocol="dp_batch", form="source-000", expected="HANG:COLLECTIVE:ORDER_ACROSS_GROUPS")
 class OneRankOnTheOtherGroup(DataParallelStep):
-    """One rank agrees over NCCL where the others agree over gloo, or the other way round.
+    """One rank agrees over NCCL while the others agree over gloo, or the other way round.
 
-    Both sides wait in different groups. In production the configuration hash stops such a rank at start (chapter 8).
+    Each side waits in a group that the other side never joins. In production the engine compares a hash of the
+    configuration at start and refuses such a rank (specification chapter 8).
     """
 
     def syncs_on_host(self) -> bool:
@@ -155,12 +168,13 @@ class OneRankOnTheOtherGroup(DataParallelStep):
     protocol="dp_batch",
     form="source-000",
     expected=None,
-    reason=PERFORMANCE_ONLY + "an idle rank takes the others' graphs away (I-DP-12)",
+    reason=PERFORMANCE_ONLY + "an idle rank lowers the graph mode of the others (invariant I-DP-12)",
 )
 class OneTokenDummy(Flow017):
-    """A dummy batch has one token, whatever the query length of decodes, and is not marked as a uniform decode.
+    """A dummy batch always has one token, and the rank does not mark it as a uniform decode.
 
-    So it has no decode graph: all ranks fall back to PIECEWISE or NONE while one idles.
+    The dispatcher has a FULL graph for uniform decodes only, so the dummy batch gets a lower mode. While one rank
+    idles, all ranks therefore fall back to mode PIECEWISE or NONE.
     """
 
     def dummy_batch(self) -> Batch:
@@ -169,10 +183,10 @@ class OneTokenDummy(Flow017):
 
 @register_variant("M-DP-11", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class DummyForgetsAgreement(Flow017):
-    """After the agreement a rank dispatches its dummy batch with the batch's own count once more (0.11 did this, pull
-    request 25906, dp-dummy-graph-size).
+    """After the agreement, a rank dispatches its dummy batch with its own count again (dp-dummy-graph-size).
 
-    It runs a smaller graph than its peers. 0.11 hung; the check of the second dispatch (1.6 e) makes it a crash.
+    Release 0.11 did this (vllm pull request 25906). The idle rank ran a smaller graph than its peers, and the group
+    hung. Here the rank checks the result of its second dispatch (specification 1.6 e), so it raises instead.
     """
 
     def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:
@@ -181,9 +195,10 @@ class DummyForgetsAgreement(Flow017):
 
 @register_variant("M-DP-15", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class RoomForAdapters(Flow017):
-    """The padded count leaves room for a row per LoRA adapter of the rank's own batch.
+    """A rank adds one row for each LoRA adapter in its batch to the agreed token count.
 
-    Ranks do not agree on adapters, so their counts differ. Without 1.6 e they would hang in the expert collectives.
+    Ranks do not agree on adapters, so their counts differ. The assertion after the second dispatch (specification 1.6
+    e) catches this. Without it the ranks would hang in the collectives of the experts.
     """
 
     def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:
@@ -192,10 +207,10 @@ class RoomForAdapters(Flow017):
 
 @register_variant("M-DP-16", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class SwapsRows(DataParallelStep):
-    """One rank writes its mode where its wish belongs, and its wish where its mode belongs.
+    """One rank swaps two rows of its column in the table: its graph mode and its wish to split.
 
-    Mostly all ranks just run slower, in NONE or PIECEWISE. But a rank that wishes to microbatch seems to have a
-    PIECEWISE graph. If it has none, the ranks agree to run a graph that it does not have.
+    In most steps all ranks only run slower, in mode NONE or PIECEWISE. But if this rank wishes to split, the others
+    read that it has a PIECEWISE graph. If it has none, the ranks agree on a graph that the rank cannot run.
     """
 
     async def gather(self, column: tuple[int, ...]) -> HostArray:
@@ -205,9 +220,9 @@ class SwapsRows(DataParallelStep):
 
 @register_variant("M-DP-17", protocol="dp_batch", form="source-000", expected="CRASH:DROPPEDTOKENS")
 class PadsToSmallest(Source000):
-    """All ranks pad to the smallest count of their graphs, not to the largest.
+    """All ranks pad to the smallest graph size of the group, not to the largest.
 
-    A rank with more tokens runs the first of them only.
+    A rank with more tokens than this size runs only its first tokens, and loses the others.
     """
 
     def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
@@ -216,10 +231,10 @@ class PadsToSmallest(Source000):
 
 @register_variant("M-DP-18", protocol="dp_batch", form="source-000", expected="CRASH:DROPPEDTOKENS")
 class TakesNeighboursColumn(DataParallelStep):
-    """Each rank takes the next rank's column of the table for its own.
+    """Each rank reads the next rank's column of the reduced table as its own.
 
-    All ranks are off by one in the same way. If all pad, this has no effect. Otherwise a rank that has more tokens than
-    the next rank loses the last ones.
+    All ranks read one column too far in the same way. If all ranks pad to one count, this has no effect. Otherwise a
+    rank that has more tokens than the next rank loses its last tokens.
     """
 
     def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
@@ -231,12 +246,13 @@ class TakesNeighboursColumn(DataParallelStep):
     protocol="dp_batch",
     form="source-000",
     expected=None,
-    reason=PERFORMANCE_ONLY + "a rank only tells its wish, and if one wish is missing, no rank splits",
+    reason=PERFORMANCE_ONLY + "a rank only sends its wish to split, and no rank splits unless all wish to",
 )
 class WishesAboveThreshold(Flow017):
-    """A rank wishes to split only above the threshold, as the documentation of the thresholds says.
+    """A rank wishes to split its step only above the threshold, as the engine's documentation of the thresholds says.
 
-    If it has exactly that number of tokens, no rank splits.
+    The engine's code also splits at the threshold. With this mistake, a rank with exactly that number of tokens keeps
+    all ranks from splitting.
     """
 
     def local_batch(self, batch: Batch, mode: RuntimeMode, descriptor: Descriptor) -> LocalBatch:
@@ -247,9 +263,10 @@ class WishesAboveThreshold(Flow017):
 
 @register_variant("M-UB-3", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class OneTokenTooLate(Source000):
-    """The ranks check for an empty last microbatch with one token more than the smallest rank has.
+    """The ranks add one token to the smallest count before they check for an empty last microbatch.
 
-    If a rank's tokens end where that microbatch begins, its slice is empty, and the others wait.
+    So they miss a rank whose tokens fill exactly all microbatches before the last. Its last slice is empty, and it
+    raises. The other ranks wait for it.
     """
 
     def agreed_microbatching(
@@ -260,9 +277,9 @@ class OneTokenTooLate(Source000):
 
 @register_variant("M-UB-4", protocol="dp_batch", form="source-000", expected="MISMATCH:COLLECTIVE:COUNT")
 class CutsRealTokens(DataParallelStep):
-    """A rank cuts its own tokens into equal parts, not the agreed count.
+    """A rank cuts its own tokens into equal parts, instead of the agreed token count.
 
-    Ranks with different counts bring different sizes into the experts' collectives.
+    Ranks with different counts then bring different sizes to the collectives of the experts.
     """
 
     def part_sizes(self, num_tokens: int, batch: Batch) -> tuple[int, ...]:
@@ -271,5 +288,5 @@ class CutsRealTokens(DataParallelStep):
 
 
 def is_last(step: DataParallelStep) -> bool:
-    """Whether this is the last rank of its data-parallel group."""
+    """Returns whether this rank is the last one of its data-parallel group."""
     return step.host.index == step.host.size - 1

@@ -1,10 +1,12 @@
-"""Variants of the V2 runner's agreement: mutants of specification 1.12 and 3.10, and defects of release 0.33 itself.
+"""Variants of the V2 runner's batch agreement: each class is a healthy program with one planted mistake.
 
-Two entries are not mutants. 0.33 replays a FULL graph over an empty last microbatch (M-UB-13), and gives one to a rank
-that has to run eagerly (1.8). So the form has both defects. Their twin is `v2-repaired`, the form with both repaired,
-and each of them undoes one of the repairs.
+Most variants below are mutants of the engine's specification, sections 1.12 and 3.10 (keys such as M-DP-12; see
+docs/keys.md). Two are real defects of release 0.33. First, 0.33 replays a FULL graph although the last microbatch is
+empty (M-UB-13). Second, it gives such a graph to a rank that has to run eagerly (specification 1.8). So the form
+`v2-0.33` contains both defects. The variant `v2-repaired` repairs both, and each of the two defects is `v2-repaired`
+without one repair.
 
-"One rank" is the last of its group.
+Where a docstring below names "one rank", the variant changes the last rank of the group.
 
     protocol: {name: dp_batch, form: v2-0.33, variant: M-DP-14}
 """
@@ -37,7 +39,11 @@ def mutant(
 
 @mutant("M-DP-12", "HANG:P2P:UNMATCHED_RECV")
 class NotContiguous(DataParallelStepV2):
-    """One rank's table is not contiguous, so that it reduces by the collective and its peers swap with it."""
+    """One rank's table is not contiguous in memory, so this rank calls the ordinary all-reduce.
+
+    The engine sums a contiguous table by point-to-point messages, and any other table by a collective. So the peers of
+    the rank wait for messages that it never sends.
+    """
 
     def own_table(self, column: tuple[int, ...]) -> HostArray:
         table = super().own_table(column)
@@ -46,7 +52,10 @@ class NotContiguous(DataParallelStepV2):
 
 @mutant("M-DP-13", "CRASH:RANKWITHOUTROW", form="v2-0.17")
 class RunsNothing(DataParallelStepV2017):
-    """A rank without tokens runs none in a step without a graph."""
+    """A rank without tokens brings no row to the experts' collectives in a step without a graph.
+
+    The healthy rule of release 0.17 gives such a rank at least one row.
+    """
 
     class Unclamped(PaddingV2017):
         def least(self) -> int:
@@ -57,10 +66,10 @@ class RunsNothing(DataParallelStepV2017):
 
 @mutant("M-DP-14", "CRASH:ASSERTIONERROR")
 class FirstRecord(DrafterV2):
-    """The drafter keeps the record of the first batch.
+    """The drafter keeps the agreement record of the first batch for all later batches.
 
-    A rank whose batch has another number of tokens raises. A rank whose batch has the same number goes on alone, and
-    waits for the others in the collective of the drafter's experts.
+    A rank whose batch has another number of tokens than the record raises. A rank whose batch has the same number
+    continues, and waits for the others in the collective of the drafter's experts.
     """
 
     kept: SyncState | None = None
@@ -72,7 +81,7 @@ class FirstRecord(DrafterV2):
 
 @mutant("M-UB-12", "DISAGREEMENT:PLAN")
 class OwnThreshold(DataParallelStepV2):
-    """A rank chooses the threshold by its own batch only: one rank has decodes and splits, another does not."""
+    """A rank selects the split threshold by its own batch only: one rank has decodes and splits, another does not."""
 
     class Agreement(AgreementV2):
         def decodes(self, uniform: int | None, local: LocalV2) -> bool:
@@ -83,7 +92,7 @@ class OwnThreshold(DataParallelStepV2):
 
 @mutant("skips-by-own-vote", "HANG:COLLECTIVE:MISSING_RANK")
 class SkipsByOwnVote(DrafterV2):
-    """A rank skips the drafter by its own vote, whatever the others voted: its peers miss it in the experts."""
+    """A rank skips the drafter by its own vote, although the others voted to run it and wait for it in the experts."""
 
     def skips(self, record: SyncState | None, local: LocalV2) -> bool:
         return local.may_skip_drafts
@@ -93,14 +102,14 @@ class SkipsByOwnVote(DrafterV2):
 
 
 class NoneEmpty(AgreementV2):
-    """A rank keeps a graph only if every microbatch of every rank has a token."""
+    """The repair of the first defect: a rank uses a graph only if every microbatch of every rank contains a token."""
 
     def leaves_one_empty(self, num_tokens: int, graph: BatchDescriptor) -> bool:
         return last_microbatch_empty(num_tokens, graph.num_tokens, graph.num_ubatches)
 
 
 class EagerStays(AgreementV2):
-    """A rank also checks the modes in a split step."""
+    """The repair of the second defect: a rank checks the agreed mode also in a step that splits."""
 
     def split_dispatch(self, told: ReducedTable, uniform: int | None, local: LocalV2) -> BatchDescriptor:
         chosen = super().split_dispatch(told, uniform, local)
@@ -109,9 +118,9 @@ class EagerStays(AgreementV2):
         return chosen
 
 
-@mutant(REPAIRED, None, reason="healthy: release 0.33 with its two defects repaired, the twin of its defects")
+@mutant(REPAIRED, None, reason="healthy: release 0.33 with its two defects repaired, the twin of both")
 class Repaired(DataParallelStepV2):
-    """No microbatch of a graph is empty, and a rank that has to run eagerly does so."""
+    """Release 0.33 without its two defects: no microbatch of a graph is empty, and an eager rank runs eagerly."""
 
     class Agreement(EagerStays, NoneEmpty):
         pass
@@ -121,7 +130,7 @@ class Repaired(DataParallelStepV2):
 
 @mutant("M-UB-13", "CRASH:EMPTYREPLAY", twin=REPAIRED)
 class KeepsHalfEmpty(Repaired):
-    """A rank with exactly half of a graph's tokens has none for the last microbatch, and still keeps the graph.
+    """A rank with exactly half of a graph's tokens leaves the last microbatch empty, and still replays the graph.
 
     Release 0.33 does this (vllm pull request 57020).
     """
@@ -131,9 +140,9 @@ class KeepsHalfEmpty(Repaired):
 
 @mutant("v2-eager-in-graph", "CRASH:EAGERINGRAPH", twin=REPAIRED)
 class SplitsBeforeModes(Repaired):
-    """A rank decides about a split before it checks the modes: one that has to run eagerly gets a FULL graph.
+    """A rank decides to split before it checks the modes, so a rank that has to run eagerly gets a FULL graph.
 
-    Release 0.33 does this, but its rules about configurations keep it out of reach.
+    Release 0.33 contains this defect, but its configuration rules refuse every configuration that reaches it.
     """
 
     agreement = NoneEmpty

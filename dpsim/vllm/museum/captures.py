@@ -1,11 +1,13 @@
-"""Variants of captured CUDA graphs: the mutants of specification 5.12, area 4.
+"""Variants of CUDA graph capture and replay: each class is the healthy program with one planted mistake.
 
-Each is the healthy protocol with one mistake, most of them in the forward that `dp_batch` captures. Mistakes in the
-parts of source page 004 are in `pp_tokens`. Mistakes that the batch agreement alone shows are in
-`dpsim.vllm.museum.graphs`, historical bugs in `dpsim.vllm.museum.graph_bugs`. Some need a part that the protocol does
-not have, such as offloaded weights: a healthy extension has it, and is their twin.
+The mistakes are mutants of the engine's specification, section 5.12 (keys such as M-CG-3; see docs/keys.md). Most
+change the forward that the program `dp_batch` captures. Others change code that follows source page 004 (the V2
+runner's `cudagraph_utils.py`), which the program `pp_tokens` runs. A few need code that the default program does not
+have, such as offloaded weights. For such a mistake, a healthy variant adds the code and is the twin of the faulty one.
+`dpsim.vllm.museum.graphs` has graph mistakes that show without a capture, and `dpsim.vllm.museum.graph_bugs` has bugs
+that engines really had.
 
-"One rank" is the last of its group.
+Where a docstring below names "one rank", the variant changes the last rank of its group.
 
     protocol: {name: dp_batch, form: source-000, variant: M-CG-3}       config: {capture_graphs: true}
 """
@@ -31,7 +33,7 @@ from dpsim.vllm.model.arrays import count
 from dpsim.vllm.model.kernels import LAYERS, copy
 from dpsim.vllm.pipeline.graphs import CapturedLayers, ManagedSession
 
-HEALTHY = "healthy: an extension of the protocol, the twin of"
+HEALTHY = "healthy: the program with additional code, the twin of"
 
 
 def mutant(
@@ -46,9 +48,10 @@ def mutant(
 
 @mutant("M-CG-8", "CRASH:WRONG*")
 class LongestDecides(Flow017):
-    """A batch counts as decodes if its longest request has the tokens of a decode, whatever the others have.
+    """A rank treats a batch as uniform decodes if its longest request has the length of a decode.
 
-    The decode graph assumes that all requests have this number, and its attention looks for them in wrong places.
+    The other requests may be shorter. But the decode graph assumes that all requests have that length, so its attention
+    kernel reads their tokens from wrong positions.
     """
 
     def uniform(self, batch: Batch) -> bool:
@@ -58,10 +61,10 @@ class LongestDecides(Flow017):
 @mutant(
     "M-CG-9",
     None,
-    "performance only: the ranks ask for different modes, and run in the smallest, in which both have a graph",
+    "performance only: the ranks send different modes, and all run in the smallest, for which each rank has a graph",
 )
 class OneTokenIsPrefill(DataParallelStep):
-    """One rank takes a prompt of one token for a prefill, while the others take it for a decode."""
+    """One rank treats a prompt of one token as a prefill, while the others treat it as a decode."""
 
     async def step(self, batch: Batch) -> None:
         prefills = any(first == 0 for _, _, first in batch.scheduled)
@@ -71,7 +74,7 @@ class OneTokenIsPrefill(DataParallelStep):
 
 @mutant("M-CG-15-replay", "MISMATCH:COLLECTIVE:COUNT")
 class OwnCount(CapturedForward):
-    """A rank runs the graph of its unpadded count instead of the agreed, larger one (vllm pull request 25906)."""
+    """A rank runs the graph for its local token count instead of the larger agreed count (vllm pull request 25906)."""
 
     def graph_key(self, batch: Batch, agreed: Agreed) -> Descriptor:
         own = self.flow.padded(batch.num_tokens)
@@ -80,9 +83,10 @@ class OwnCount(CapturedForward):
 
 @mutant("M-CG-16", "CRASH:WRONG*")
 class PadsRequests(CapturedForward):
-    """Eager attention between pieces gets one request for each token of the graph.
+    """In mode PIECEWISE, attention between two graphs receives one request for each token of the graph.
 
-    The requests behind the real ones come from an earlier step. Attention writes their rows again, with no content.
+    The requests behind the real ones are left over from an earlier step. So the attention kernel overwrites their KV
+    cache rows with wrong values.
     """
 
     def told_requests(self, num_reqs: int, mode: RuntimeMode, key: Descriptor) -> int:
@@ -96,7 +100,10 @@ class PadsRequests(CapturedForward):
 
 @mutant("M-CG-2", "CRASH:INDEXERROR", protocol="pp_tokens")
 class SmallestFirst(CapturedLayers):
-    """The session captures the smallest size first, and the output has room for that one only (source page 004)."""
+    """The session captures the smallest size first, so the output buffer has room for that size only.
+
+    Source page 004 (`cudagraph_utils.py`) allocates the output buffer in its first capture.
+    """
 
     class SmallFirst(ManagedSession):
         def order(self, targets: Iterable[Target]) -> list[Target]:
@@ -107,7 +114,9 @@ class SmallestFirst(CapturedLayers):
 
 @mutant("M-CG-3", "CRASH:CAPTUREERROR")
 class NoWarmUp(CapturedForward):
-    """A rank captures without a warm-up: a kernel that initialises at its first use does so in the capture."""
+    """A rank captures a graph without a warm-up run, so a kernel that initializes at its first use does so in the
+    capture.
+    """
 
     class Cold(CaptureSession):
         warm_ups = 0
@@ -117,7 +126,7 @@ class NoWarmUp(CapturedForward):
 
 @mutant("cg-partial", None, f"{HEALTHY} M-CG-4", protocol="pp_tokens")
 class CapturesLargest(CapturedLayers):
-    """A rank captures only the largest FULL graph, as memory ran out. Batches of other sizes run eagerly."""
+    """A rank captures only the largest FULL graph, as if memory ran out, and runs batches of other sizes eagerly."""
 
     def wanted(self) -> list[CaptureSize]:
         found = super().wanted()
@@ -126,7 +135,7 @@ class CapturesLargest(CapturedLayers):
 
 
 class AllCaptured(GraphManager):
-    """It does not check whether a graph exists."""
+    """A graph manager that selects a FULL graph without a check whether the rank captured it."""
 
     def runtime_mode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> tuple[RuntimeMode, int | None]:
         captured, self.captured = self.captured, set(self.sizes.values())
@@ -137,7 +146,10 @@ class AllCaptured(GraphManager):
 
 @mutant("M-CG-4", "CRASH:ASSERTIONERROR", protocol="pp_tokens", twin="cg-partial")
 class ReplaysUncaptured(CapturesLargest):
-    """The last stage chooses a FULL graph that it never captured; the others go on, or wait for it."""
+    """The last stage selects a FULL graph that it never captured, and raises.
+
+    The other stages continue, or wait for it.
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -145,11 +157,13 @@ class ReplaysUncaptured(CapturesLargest):
             self.graphs = AllCaptured(self.config)
 
 
-@mutant("cg-constructed", None, "healthy: token counts of a capture session as source page 004 has them")
+@mutant("cg-constructed", None, "healthy: a capture session computes token counts as source page 004 does")
 class Constructed(CapturedForward):
-    """Runs of a capture session need no agreement: all ranks have the same count, since all capture the same list.
+    """The ranks do not agree on token counts during a capture session, because all ranks capture the same list of
+    sizes.
 
-    Their batches, too, are those of source page 004.
+    So each rank computes the counts of all ranks from its own list. The dummy batches of the session, too, follow
+    source page 004.
     """
 
     def capture_inputs(self, target: Target) -> CaptureInputs:
@@ -163,7 +177,7 @@ class Constructed(CapturedForward):
 
 @mutant("M-CG-5-capture", "DISAGREEMENT:CAPTURE")
 class FewerSizes(CapturedForward):
-    """One rank has another list of sizes, which no hash of the configuration covers: it leaves out the largest."""
+    """One rank captures a shorter list of sizes: it leaves out the largest. No configuration hash covers this list."""
 
     def targets(self) -> list[Target]:
         found = super().targets()
@@ -174,7 +188,10 @@ class FewerSizes(CapturedForward):
 
 @mutant("M-CG-10", "CRASH:CAPTUREERROR")
 class ActsFromOwnModeOn(CapturedForward):
-    """Wrappers act in their own mode and in higher ones: a rank captures pieces within the capture of the whole."""
+    """A graph wrapper captures in its own mode and in higher modes.
+
+    So a rank begins PIECEWISE captures inside the FULL capture of the whole forward.
+    """
 
     class AtLeast(CUDAGraphWrapper):
         def acts(self, context: ForwardContext) -> bool:
@@ -183,9 +200,9 @@ class ActsFromOwnModeOn(CapturedForward):
     wrapper = AtLeast
 
 
-@mutant("M-CG-11", None, "memory only: the pool of graphs grows with every size, until it is full")
+@mutant("M-CG-11", None, "memory only: the memory pool of graphs grows with every size, until it is full")
 class KeepsOutputs(CapturedForward):
-    """A rank never frees outputs of graphs: no two sizes share memory."""
+    """A rank never frees the outputs of its graphs, so graphs of different sizes share no memory."""
 
     class Strong(CUDAGraphWrapper):
         async def capture(self, context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
@@ -196,7 +213,7 @@ class KeepsOutputs(CapturedForward):
 
 @mutant("M-CG-11-late", "RACE:REUSED_IN_FLIGHT")
 class ReadsLate(CapturedForward):
-    """A side stream reads the output of a replay, and the next replay does not wait for it."""
+    """A side stream reads the output of a replay, and the next replay does not wait for the side stream."""
 
     def logits(self, outputs: Outputs) -> Buffer:
         side, [found] = self.rank.stream("logits"), outputs.buffers
@@ -210,13 +227,13 @@ class ReadsLate(CapturedForward):
 
 
 def first_rows(slots: Any) -> None:
-    """Kernel: write 0, 1, ... without values from the host: CUDA allows no such copy in a capture."""
+    """Kernel: writes 0, 1, ... without values from the host, because CUDA allows no such copy in a capture."""
     slots[:] = count(slots, slots.shape[0])
 
 
 @mutant("M-CG-12", "CRASH:WRONG*")
 class RealBlockTables(CapturedForward):
-    """A graph keeps the rows of the cache that requests had at its capture, not those of a step."""
+    """A graph keeps the KV cache rows that requests had at its capture, instead of the rows of the current step."""
 
     def told(self, context: ForwardContext, num_reqs: int) -> list[Buffer]:
         starts, lengths, slots = super().told(context, num_reqs)
@@ -228,9 +245,11 @@ class RealBlockTables(CapturedForward):
 
 @mutant("M-CG-13", "CRASH:WRONG*")
 class StaleDummy(CapturedForward):
-    """A dummy step replays a graph on the metadata of the last real batch, and writes to the rows of its requests.
+    """A dummy step replays a graph on the metadata of the last real batch, and overwrites KV cache rows of its
+    requests.
 
-    Pull requests 37728, 39444, 49757 and 56734 of vllm, for four ways to write: dp-dummy-stale-rows.
+    This is the museum entry dp-dummy-stale-rows. Vllm pull requests 37728, 39444, 49757 and 56734 repaired four such
+    writes.
     """
 
     def put_metadata(self, metadata: Metadata, into: tuple[Buffer, ...], stream: Any) -> None:
@@ -239,9 +258,11 @@ class StaleDummy(CapturedForward):
             super().put_metadata(metadata, into, stream)
 
 
-@mutant("M-CG-14", None, "memory only: each mode still begins with its largest graph, and the pool gets no larger")
+@mutant(
+    "M-CG-14", None, "memory only: each mode still begins with its largest graph, and the memory pool gets no larger"
+)
 class FullFirst(CapturedForward):
-    """A rank captures FULL graphs before PIECEWISE ones."""
+    """A rank captures its FULL graphs before its PIECEWISE graphs."""
 
     class Reversed(CaptureSession):
         def order(self, targets: Iterable[Target]) -> list[Target]:
@@ -255,7 +276,7 @@ class FullFirst(CapturedForward):
 
 @mutant("M-CG-17", "RACE:BUFFER")
 class OtherStream(CapturedForward):
-    """A rank replays graphs on another stream than the one that writes their inputs."""
+    """A rank replays graphs on another stream than the stream that writes their inputs, and no event orders the two."""
 
     class Elsewhere(CUDAGraphWrapper):
         def replay(self, context: ForwardContext, entry: CUDAGraphEntry) -> None:
@@ -268,8 +289,9 @@ class OtherStream(CapturedForward):
 
 @mutant("M-CG-18", "GRAPH:UNPAIRED")
 class LargerCase(CapturedForward):
-    """One rank has more adapters than any graph was captured for. It finds no graph, and runs eagerly what the others
-    replay. NCCL pairs both all the same; if the host has a part in the collective, it hangs.
+    """One rank has more active adapters than any captured graph covers, so it runs eagerly while the others replay.
+
+    NCCL pairs the eager and the replayed collectives anyway. If the host takes part in the collective, it hangs.
     """
 
     async def run(self, batch: Batch, agreed: Agreed) -> tuple[Buffer, slice]:

@@ -1,7 +1,8 @@
-"""Historical bugs of deaths and shutdowns, area 6: one participant is gone, and another one does not learn of it.
+"""Variants of a death that another process does not notice: historical bugs, each the healthy program with one mistake.
 
-Each is `engine_watched` with one watch or one message less. A death, and the end of those that learn of it, are not
-mistakes of the protocol. So the exhibits switch these classes off, and report those that wait without end.
+A process dies while the engines serve. In a healthy program the others watch it, stop, and report an error. Each
+variant removes one watch or one message. The death itself, and the exits of the processes that notice it, are not
+mistakes. So the museum's scenarios switch off these findings, and report only the processes that wait without end.
 
     protocol: {name: engine_watched, variant: silent-engine-death}
 """
@@ -24,9 +25,10 @@ def mutant(name: str, expected: str) -> Callable[[type[Any]], type[Any]]:
 
 @mutant("silent-engine-death", "HANG:MAILBOX:DEAD_RANK")
 class ToldByMessage(WatchedFrontEnd):
-    """An engine reports its own death by a message. If it is killed it sends none, and its front end waits on.
+    """A front end learns of an engine's death only from a message of that engine, so a killed engine stays unnoticed.
 
-    Vllm pull request 21728, which looks at the processes.
+    The killed engine sends no message, and its front end waits for answers without end. Vllm pull request 21728 lets
+    the front end watch the engine's process instead.
     """
 
     def gone(self, child: int) -> None:
@@ -35,7 +37,7 @@ class ToldByMessage(WatchedFrontEnd):
 
 
 class NoDeathPipe(Monitor):
-    """It does not watch the parents."""
+    """An engine's monitor that does not watch the front ends, which are the parents of the engine."""
 
     def watched(self) -> tuple[int, ...]:
         return tuple(other for other in super().watched() if other < self.layout.size)
@@ -43,9 +45,10 @@ class NoDeathPipe(Monitor):
 
 @mutant("orphaned-engine", "HANG:MAILBOX:DEAD_RANK")
 class Orphan(WatchedLoop):
-    """An engine does not watch its front end. When that is killed, the engine stays and keeps its memory.
+    """An engine does not watch its front end: after the front end is killed, the engine keeps running and keeps its
+    memory.
 
-    Vllm pull request 55846.
+    Vllm pull request 55846 repairs this.
     """
 
     monitor = NoDeathPipe
@@ -57,9 +60,9 @@ def mutant_of_survivors(name: str, expected: str) -> Callable[[type[Any]], type[
 
 @mutant_of_survivors("dead-rank-all2all", "HANG:COLLECTIVE:DEAD_RANK")
 class Uninterrupted(Breaking):
-    """Survivors wait in a device all-to-all with a dead rank, which the host cannot interrupt.
+    """Survivors wait in a device all-to-all with a dead rank, and the host cannot interrupt the kernel.
 
-    Vllm issue 39942 and pull request 44428.
+    Vllm issue 39942 and pull request 44428 describe this.
     """
 
     def abort_device(self, rank: Rank, dead: int | None) -> None:
@@ -68,7 +71,10 @@ class Uninterrupted(Breaking):
 
 @mutant_of_survivors("dead-columns", "CRASH:ASSERTIONERROR")
 class ColumnsOfAll(Agreement):
-    """The empty column of a dead rank counts: the least mode is eager, and the token counts differ."""
+    """The agreement also reads the empty column of a dead rank.
+
+    So the smallest mode is eager and the token counts differ.
+    """
 
     def columns(self, table: HostArray, living: Sequence[int]) -> HostArray:
         return table

@@ -1,9 +1,13 @@
-"""Variants of the loop of engines in lockstep: the mutants of specification 2.12.
+"""Variants of the loop of data-parallel engines: each class is the healthy program with one planted mistake.
 
-Each is the healthy protocol with one mistake, in the piece concerned; those of pause and resume are in
-`dpsim.vllm.museum.engine_pauses`. "One engine" is the last of them.
+The engines run their steps together in waves: a wave begins with a request and ends when no engine has work. In each
+iteration a running engine executes a batch or a dummy batch. At an interval all engines join an all-reduce, the finish
+sync, which tells them whether any engine still has work. The mistakes are mutants of the engine's specification,
+section 2.12 (keys such as M-EL-3; see docs/keys.md). `dpsim.vllm.museum.engine_pauses` has the mutants of pause and
+resume. Where a docstring below names "one engine", the variant changes the last engine.
 
-    protocol: {name: engine, variant: M-EL-3}"""
+    protocol: {name: engine, variant: M-EL-3}
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ def is_last(waves: EngineWaves) -> bool:
 
 @mutant("M-EL-1", "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS")
 class NoDummies(EngineLoop):
-    """An engine that ran nothing runs no dummy: its peers wait in their forwards."""
+    """An engine that executed no batch runs no dummy batch either, so its peers wait for it in their forwards."""
 
     def makes_dummy(self) -> bool:
         return False
@@ -44,7 +48,7 @@ class NoDummies(EngineLoop):
 
 @mutant("M-EL-2", "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS")
 class SyncsWhenIdle(EngineLoop):
-    """One engine makes the finish sync also when it is idle: a lone collective."""
+    """One engine also joins the finish sync while it is idle, but its idle peers do not: it waits there alone."""
 
     async def take_messages(self) -> bool:
         if not self.has_work() and is_last(self.waves):
@@ -54,7 +58,7 @@ class SyncsWhenIdle(EngineLoop):
 
 @mutant("M-EL-6", "DISAGREEMENT:WAVE")
 class BelievesItself(EngineLoop):
-    """An engine uses its own number, not the reduced one."""
+    """An engine uses the number that it sent to the finish sync, instead of the reduced one."""
 
     async def reduce(self, numbers: Numbers) -> Numbers:
         await super().reduce(numbers)
@@ -63,9 +67,9 @@ class BelievesItself(EngineLoop):
 
 @mutant("M-EL-14", "MISMATCH:COLLECTIVE:COUNT")
 class OldSync(EngineLoop):
-    """One engine brings one number, as releases before the pause did, while the others bring two.
+    """One engine sends one number to the finish sync, as releases without pauses did, while the others send two.
 
-    It sums as they do. Those releases took the maximum, so their reduction differs, too.
+    Those releases reduced by maximum. This engine reduces by sum as its peers do, so only the counts differ.
     """
 
     async def reduce(self, numbers: Numbers) -> Numbers:
@@ -77,7 +81,10 @@ class OldSync(EngineLoop):
 
 @mutant("M-EL-15", "HANG:COLLECTIVE:MISSING_RANK")
 class DummyOfTheFirst(EngineForward):
-    """Only the first worker of an engine runs the dummy: workers of other engines wait for its other workers."""
+    """Only the first worker of an engine runs the dummy batch.
+
+    Workers of other engines wait for its other workers.
+    """
 
     def call(self, what: str, *arguments: Frozen) -> None:
         if what != "dummy":
@@ -86,19 +93,22 @@ class DummyOfTheFirst(EngineForward):
 
 @mutant("M-EL-16", "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS")
 class EmptyBatchCounts(EngineLoop):
-    """A batch without tokens counts as executed, so the engine runs no dummy."""
+    """An engine counts a batch without tokens as executed, so it runs no dummy batch."""
 
     async def step(self) -> bool:
         await super().step()
         return True
 
 
-# ---- the loop around a step (10.8)
+# ---- the loop around a step (mutants of specification 10.8)
 
 
 @mutant("M-ES-3", "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS")
 class SyncsFirst(EngineLoop):
-    """The finish sync comes before the dummy: peers wait in their forwards for it, and this engine for them."""
+    """An engine joins the finish sync before it runs its dummy batch.
+
+    Its peers wait for it in their forwards, and it waits for them in the finish sync.
+    """
 
     async def meet(self, executed: bool, local: bool) -> None:
         await self.sync(local)
@@ -109,11 +119,11 @@ class SyncsFirst(EngineLoop):
 @mutant(
     "M-ES-15",
     None,
-    reason="equivalent where the core is its worker: one thread makes agreements and syncs, equally on all engines. "
-    "A core with separate workers is no member of their group, and cannot do it",
+    reason="equivalent where the engine core is its own worker: one thread makes agreements and syncs, in the same "
+    "order on all engines. A core with separate workers is no member of their group, and cannot make this mistake",
 )
 class SyncsAmongWorkers(EngineLoop):
-    """The finish sync uses the group in which workers agree, between the agreements of two iterations."""
+    """Engines run the finish sync on the group in which their workers agree, between two agreements."""
 
     def __init__(self, rank: Rank, *given: Any) -> None:
         super().__init__(rank, *given)
@@ -122,7 +132,7 @@ class SyncsAmongWorkers(EngineLoop):
 
 @mutant("M-ES-15-alone", "HANG:COLLECTIVE:MISSING_RANK")
 class SyncsAloneAmongWorkers(EngineLoop):
-    """One engine uses the workers' group for its finish sync: a peer that agrees there finds another collective."""
+    """One engine runs its finish sync on the workers' group, while its peers run an agreement there."""
 
     def __init__(self, rank: Rank, *given: Any) -> None:
         super().__init__(rank, *given)
@@ -134,15 +144,15 @@ class SyncsAloneAmongWorkers(EngineLoop):
 
 @mutant("M-EL-3", "HANG:COLLECTIVE:MISSING_RANK")
 class OtherInterval(Release033):
-    """One engine syncs twice as often as the others."""
+    """One engine joins the finish sync twice as often as the others."""
 
     def __init__(self, index: int, size: int, has_coordinator: bool, interval: int) -> None:
         super().__init__(index, size, has_coordinator, interval // 2 if index == size - 1 else interval)
 
 
-@mutant("M-EL-4", None, reason="latency only: all engines forget, so the next wave syncs late on all of them alike")
+@mutant("M-EL-4", None, reason="latency only: no engine resets its counter, so all engines sync late in the next wave")
 class CountsOn(Release033):
-    """The step counter goes on when a wave ends."""
+    """No engine resets its step counter when a wave ends."""
 
     def _wave_ends(self) -> list[Out]:
         steps = self.step_counter
@@ -153,13 +163,15 @@ class CountsOn(Release033):
 
 @mutant("M-EL-4-alone", "HANG:COLLECTIVE:MISSING_RANK")
 class OneCountsOn(CountsOn):
-    """The step counter of one engine goes on when a wave ends: it syncs in other iterations than the others."""
+    """One engine does not reset its step counter when a wave ends, so it syncs in other iterations than the others."""
 
     def _wave_ends(self) -> list[Out]:
         return super()._wave_ends() if is_last(self) else Release033._wave_ends(self)
 
 
 class All(PauseVotes033):
+    """Pause votes under which engines have work only if every engine has some, instead of at least one."""
+
     def verdict(self, total: Numbers) -> Verdict:
         unfinished, pausing = total
         return Verdict(unfinished == self.size or pausing % self.size != 0, pausing == self.size)
@@ -167,14 +179,17 @@ class All(PauseVotes033):
 
 @mutant("M-EL-5", "CRASH:ASSERTIONERROR")
 class AllHaveWork(Release033):
-    """A wave goes on only while all engines have work: it ends while one still has some (I-EL-6)."""
+    """A wave continues only while all engines have work.
+
+    So it ends while an engine still has some (invariant I-EL-6).
+    """
 
     sync_form = All
 
 
 @mutant("M-EL-7", "HANG:COLLECTIVE:MISSING_RANK")
 class OnlyLaterWaves(Release033):
-    """An engine drops START of the current wave, as if the wave were over."""
+    """An engine ignores a START message of its current wave, as if that wave were over."""
 
     def start_dp_wave(self, wave: int, exclude: int | None) -> None:
         if wave > self.current_wave:
@@ -183,7 +198,7 @@ class OnlyLaterWaves(Release033):
 
 @mutant("M-EL-17", None, reason="equivalent for safety: the coordinator drops a repeated report that a wave is over")
 class AllTell(Release033):
-    """Every engine reports to the coordinator that a wave is over."""
+    """Every engine reports to the coordinator that a wave is over, instead of one engine."""
 
     def _wave_ends(self) -> list[Out]:
         told = self._out("wave_complete")
@@ -192,18 +207,24 @@ class AllTell(Release033):
 
 @mutant("M-EL-8", "HANG:COLLECTIVE:MISSING_RANK", form="0.14")
 class ForgetsFirstRequest(FrontEnd):
-    """The coordinator does not learn of the first request: one engine runs, and nothing wakes the others."""
+    """A front end does not notify the coordinator of the first request.
+
+    So one engine runs, and no START wakes the others.
+    """
 
     def first_request(self, told: FirstRequest) -> None:
         pass
 
 
-# ---- load
+# ---- load: the counts of requests by which front ends select an engine
 
 
 @mutant("load-off-by-one", "CRASH:WRONGLOAD")
 class LoadOffByOne(ClientView033):
-    """A front end uses the counts of the engine before for each engine; the first one gets the last of the list."""
+    """For each engine, a front end reads the published request count of the previous engine.
+
+    For the first engine it reads the last count of the list.
+    """
 
     def heard(self, counts: Counts | None, wave: int, running: bool) -> None:
         super().heard(counts, wave, running)
@@ -213,7 +234,7 @@ class LoadOffByOne(ClientView033):
 
 @mutant("swapped-counts", "CRASH:WRONGLOAD")
 class CountsSwapped(Coordination033):
-    """The coordinator publishes waiting requests as running ones, and the other way round."""
+    """The coordinator publishes waiting requests as running ones, and running requests as waiting ones."""
 
     def _state(self, counts: Counts | None) -> Sent:
         return super()._state(counts and tuple((runs, waits, *usage) for waits, runs, *usage in counts))

@@ -1,6 +1,9 @@
-"""Historical bugs of waves and pauses, area 1: bugs of engines, each in ten lines.
+"""Variants of waves and pauses: bugs that data-parallel engines really had, each the healthy program with one mistake.
 
-protocol: {name: engine, variant: pause-cpu-only}
+A wave is the time in which engines step together, from a first request until no engine has work. Each bug has the name
+of its entry in the museum, and is planted in about ten lines.
+
+    protocol: {name: engine, variant: pause-cpu-only}
 """
 
 from __future__ import annotations
@@ -19,9 +22,10 @@ from dpsim.vllm.museum.engine_pauses import Drained, Drains, OnePhase, Updated, 
 
 @mutant("wave-rearm-paused", "HANG:COLLECTIVE:*", form="0.24", twin="engine-updated-0.24")
 class RearmsWhenPaused(Updated024):
-    """A late wake moves one paused engine into a dummy forward, while the other updates its weights.
+    """A late START message moves one paused engine into a dummy forward, while the other engine updates its weights.
 
-    Vllm pull request 39366 (issues 36594, 38009): each engine paused alone, and still reacted to wakes.
+    Vllm pull request 39366 (issues 36594, 38009) repairs this. Before it, each engine paused alone, and still reacted
+    to START.
     """
 
     replaced = MappingProxyType({**Updated024.replaced, EngineWaves: OnePhase})
@@ -29,25 +33,29 @@ class RearmsWhenPaused(Updated024):
 
 @mutant("coord-latch", "HANG:*", twin="engine-drained")
 class Latched(Drained):
-    """The coordinator believes that engines run, as it forwarded a wake that they dropped. So it keeps the next wake.
+    """After the coordinator forwards a START, it records that engines run, although the paused engines drop the
+    message.
 
-    Vllm pull request 51481: only a running engine may report that engines run. M-EL-12 is the same mistake in a world
-    without a second request.
+    So the coordinator does not forward the next START. Vllm pull request 51481 lets only a running engine report that
+    engines run. Mutant M-EL-12 is the same mistake in a scenario without a second request.
     """
 
     replaced = MappingProxyType({Plan: Drains, Coordination: Coordination, ClientView: ClientView})
 
 
 class Unsynchronised(Control):
+    """A control that reports an idle device without a synchronization."""
+
     async def device_idle(self) -> None:
         pass
 
 
 @mutant("pause-cpu-only", "RACE:BUFFER", twin="engine-updated")
 class PausedOnTheHost(Updated):
-    """An engine answers a pause when its host is idle, while the last dummy forward still reads the weights.
+    """An engine answers a pause when its host is idle, while the last dummy forward on the device still reads the
+    weights.
 
-    Vllm pull requests 52914 and 52957.
+    Vllm pull requests 52914 and 52957 repair this.
     """
 
     replaced = MappingProxyType({Plan: Updates, Control: Unsynchronised})
@@ -55,9 +63,9 @@ class PausedOnTheHost(Updated):
 
 @mutant("offline-dp-exit", "HANG:COLLECTIVE:MISSING_RANK")
 class AsksItself(OfflineLoop):
-    """A rank of a batch job asks its own scheduler whether work is left, and ends: the others wait in their forwards.
+    """A rank of an offline batch job queries only its own scheduler for work, and exits when it has none.
 
-    Vllm issue 18932.
+    The other ranks wait for it in their forwards. Vllm issue 18932 reports this.
     """
 
     async def has_unfinished_requests(self) -> bool:

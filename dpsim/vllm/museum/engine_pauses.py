@@ -1,6 +1,8 @@
-"""Variants of pause and resume of engines in lockstep: the other mutants of specification 2.12.
+"""Variants of pause and resume of data-parallel engines: each class is a healthy program with one planted mistake.
 
-They need a front end that pauses, with its own plan. Their twin is the healthy protocol with that plan.
+The mistakes are those mutants of the engine's specification, section 2.12, that concern pauses (keys such as M-EL-9;
+see docs/keys.md). The default program never pauses. So a healthy variant adds a front end with a plan of pauses and
+resumes, and is the twin of the faulty variants.
 
     protocol: {name: engine, variant: M-EL-9}
 """
@@ -18,12 +20,12 @@ from dpsim.vllm.engine.waves import EngineWaves, PauseMode, PauseState, Release0
 from dpsim.vllm.museum.engine import mutant
 from dpsim.vllm.programs.engine import Engine
 
-HEALTHY = "healthy: the protocol with a front end that pauses, the twin of"
+HEALTHY = "healthy: the program with a front end that pauses, the twin of"
 MS = 1_000_000
 
 
 class Pauses(Plan):
-    """A pause and a resume; requests of 2 ms arrive between."""
+    """The front end pauses the engines at 1 ms and resumes them at 5 ms; requests of the scenario arrive at 2 ms."""
 
     control = (
         (1 * MS, ("PAUSE", "keep")),
@@ -32,7 +34,7 @@ class Pauses(Plan):
 
 
 class Updates(Plan):
-    """A pause, when all requests so far have ended, and new weights."""
+    """The front end waits until all requests so far have ended, pauses the engines, and sends new weights."""
 
     control = (
         (1 * MS, ("WAIT",)),
@@ -42,7 +44,7 @@ class Updates(Plan):
 
 
 class Drains(Plan):
-    """A pause, new weights, a resume; and then the front end waits until the engines do not run."""
+    """The front end pauses, sends new weights, resumes, and then waits until the engines no longer run."""
 
     control = (
         (1 * MS, ("PAUSE", "keep")),
@@ -54,23 +56,25 @@ class Drains(Plan):
 
 @mutant("engine-paused", None, reason=f"{HEALTHY} M-EL-9, M-EL-11, M-EL-11-subset, M-EL-13 and resume-refused")
 class Paused(Engine):
-    """The first front end pauses all engines and lets them resume."""
+    """The first front end pauses all engines and resumes them."""
 
     replaced = MappingProxyType({Plan: Pauses})
 
 
 @mutant("engine-updated", None, reason=f"{HEALTHY} pause-cpu-only")
 class Updated(Engine):
-    """The first front end pauses all engines and gives them new weights."""
+    """The first front end pauses all engines and sends them new weights."""
 
     replaced = MappingProxyType({Plan: Updates})
 
 
 @mutant("engine-updated-0.24", None, form="0.24", reason=f"{HEALTHY} M-EL-10 and wave-rearm-paused")
 class Updated024(Updated):
-    """The same with front ends that wake the engines, and engines that wait for their devices as those of 0.33.
+    """Release 0.24, whose first front end pauses all engines and sends new weights, with the device wait of release
+    0.33.
 
-    0.24 itself does not wait: a pause and new weights race with the last forward there.
+    Release 0.24 itself does not wait for the device before it answers a pause. So new weights race with the last
+    forward there.
     """
 
     replaced = MappingProxyType({Plan: Updates, Control: Control})
@@ -78,20 +82,20 @@ class Updated024(Updated):
 
 @mutant("engine-drained", None, reason=f"{HEALTHY} M-EL-12 and coord-latch")
 class Drained(Engine):
-    """The first front end pauses and resumes, and then waits until the engines do not run."""
+    """The first front end pauses and resumes all engines, and then waits until the engines no longer run."""
 
     replaced = MappingProxyType({Plan: Drains})
 
 
 class OnePhase(Release024):
-    """A pause of each engine alone, as before 0.24: the engine stops as soon as it has nothing to do."""
+    """A pause of one engine alone, as before release 0.24: the engine stops as soon as it has nothing to do."""
 
     def pause(self, mode: PauseMode) -> None:
         self.pause_state = PauseState.PAUSED_ALL if mode == "keep" else PauseState.PAUSED_NEW
 
 
 class Deaf(Release033):
-    """The same pause in 0.33: a START does not wake a paused engine."""
+    """A pause of one engine alone in release 0.33: a paused engine ignores START."""
 
     pause = OnePhase.pause
 
@@ -102,16 +106,19 @@ class Deaf(Release033):
 
 @mutant("M-EL-9", "HANG:COLLECTIVE:MISSING_RANK", twin="engine-paused")
 class IgnoresStartWhilePausing(Paused):
-    """An engine that pauses stops alone, and drops START from then on: a working engine never gets its partner.
+    """An engine stops alone when it pauses and ignores START from then on, so a peer with work waits for it.
 
-    This is the simple repair of wave-rearm-paused, rejected in vllm pull request 39366. Read literally, M-EL-9 is a
-    pause in two phases that ignores START while it is pending. That is harmless: a pending engine runs without a wake.
+    This is the simple repair of the bug wave-rearm-paused, which vllm pull request 39366 rejects. Read literally,
+    mutant M-EL-9 is another mistake: a pause in two phases that ignores START while it is pending. That mistake is
+    harmless, because an engine with a pending pause keeps running without a START.
     """
 
     replaced = MappingProxyType({Plan: Pauses, EngineWaves: Deaf})
 
 
 class NeverIgnores(Release024):
+    """Waves of release 0.24 that react to START also after the agreement to pause."""
+
     def start_dp_wave(self, wave: int, exclude: int | None) -> None:
         self.ignore_start_dp_wave, ignores = False, self.ignore_start_dp_wave
         super().start_dp_wave(wave, exclude)
@@ -120,24 +127,28 @@ class NeverIgnores(Release024):
 
 @mutant("M-EL-10", "CRASH:ASSERTIONERROR", form="0.24", twin="engine-updated-0.24")
 class HonoursStartWhenPaused(Updated024):
-    """START wakes an engine although all engines have agreed to pause (I-EL-8)."""
+    """START wakes an engine although all engines have agreed to pause (invariant I-EL-8)."""
 
     replaced = MappingProxyType({**Updated024.replaced, EngineWaves: NeverIgnores})
 
 
 class NoBarrier(Control):
+    """A control that resumes without the barrier of all engines."""
+
     async def barrier(self, work: bool) -> bool:
         return work
 
 
 @mutant("M-EL-11", "HANG:COLLECTIVE:MISSING_RANK", twin="engine-paused")
 class ResumesAlone(Paused):
-    """Engines resume without a barrier: one that has work steps, and the others do not know."""
+    """Engines resume without a barrier, so an engine that has work steps while its peers are still paused."""
 
     replaced = MappingProxyType({Plan: Pauses, Control: NoBarrier})
 
 
 class AsksFew(FrontEnd):
+    """A front end that sends one kind of command, `few`, to the first of the engines only."""
+
     few = ""
 
     def asked(self, engines: Sequence[int], what: str) -> Sequence[int]:
@@ -150,14 +161,16 @@ class ResumesOne(AsksFew):
 
 @mutant("M-EL-11-subset", "HANG:COLLECTIVE:MISSING_RANK", twin="engine-paused")
 class ResumesSubset(Paused):
-    """The front end asks one engine alone to resume. It waits for the others."""
+    """The front end sends RESUME to one engine only, and this engine waits for the others in the barrier."""
 
     replaced = MappingProxyType({Plan: Pauses, FrontEnd: ResumesOne})
 
 
 class PausesAndResumes(Plan):
-    """The first front end pauses, the last one resumes, and neither knows of the other. No front end sends requests: if
-    the pause comes last, the engines stay paused, and a request would wait without end.
+    """The first front end pauses and the last one resumes, without any order between the two.
+
+    No front end sends requests. If the pause arrives last, the engines stay paused, and a request would wait without
+    end.
     """
 
     def of(self, frontend: int) -> list[Action]:
@@ -166,11 +179,13 @@ class PausesAndResumes(Plan):
 
 @mutant("resume-refused", "HANG:COLLECTIVE:*", twin="engine-paused")
 class ResumesBesideThePause(Paused):
-    """Two clients control one group. An engine that received the pause first refuses the resume, by itself.
+    """Two clients control one group: the pause and the resume reach the engines in different orders.
 
-    Another engine received the resume before the pause, or after the end of the pause. It waits in the barrier for the
-    first one. That follows 2.6: each engine decides alone whether a pause is under way, and they meet only to resume.
-    The engine that refused sleeps, or it runs a forward for which the other one is missing. No report is known.
+    An engine that received the pause first refuses the resume, by its own state. Another engine received the resume
+    before the pause, or after the pause ended, and waits in the barrier for the first engine. The specification allows
+    this (2.6): each engine decides alone whether a pause is pending, and engines synchronize only in the resume. The
+    engine that refused sleeps, or it runs a forward in which the other engine is missing. No report of this bug is
+    known.
     """
 
     replaced = MappingProxyType({Plan: PausesAndResumes})
@@ -182,17 +197,17 @@ class PausesOne(AsksFew):
 
 @mutant("M-EL-13", "HANG:COLLECTIVE:MISSING_RANK", twin="engine-paused")
 class PausesSubset(Paused):
-    """The front end asks one engine of an idle group to pause: this engine alone runs a forward."""
+    """The front end sends PAUSE to one engine of an idle group, so this engine alone runs a forward."""
 
     replaced = MappingProxyType({Plan: Pauses, FrontEnd: PausesOne})
 
 
 @mutant("M-EL-12", "HANG:*", twin="engine-drained")
 class AssumesRunning(Drained):
-    """Front ends wake engines through the coordinator. It reports them as running as soon as it has forwarded that.
+    """The coordinator reports engines as running as soon as it has forwarded a START to them.
 
-    Paused engines drop the wake, so a front end waits for a drain that never comes (vllm pull request 51481).
-    coord-latch is the same mistake in a world with a request after the resume.
+    Paused engines drop the START. So a front end waits without end for the engines to finish (vllm pull request 51481).
+    The bug coord-latch is the same mistake in a scenario with a request after the resume.
     """
 
     replaced = MappingProxyType({Plan: Drains, Coordination: Coordination, ClientView: ClientView})

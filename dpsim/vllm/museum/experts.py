@@ -1,9 +1,11 @@
-"""Variants of expert load balancing: wrong counts, and experts that move beside the experts' own collectives.
+"""Variants of expert load balancing: ranks count wrong loads, or move experts while another expert collective runs.
 
-M-ES-9 is a mutant of specification 10.8. eplb-coop-launch is vllm pull request 32860. One stream runs transfers of
-experts. Another runs an all-to-all, whose blocks have to be on the device at the same time. On one rank the transfers
-start first, on another one the all-to-all, and neither can finish. In vLLM a separate thread issues the transfers. Here
-the rank itself issues them, because only the streams hang (the program `eplb` has the thread).
+From time to time data-parallel ranks sum the load of each expert, compute a new placement, and exchange the weights of
+experts. M-ES-9 is a mutant of the engine's specification, section 10.8 (see docs/keys.md). The bug eplb-coop-launch is
+vllm pull request 32860. One stream runs transfers of experts, and another stream runs an all-to-all, whose blocks have
+to be on the device at the same time. On one rank the transfers start first, on another rank the all-to-all, and neither
+kernel can finish. In vLLM a separate thread issues the transfers. Here the rank issues them itself, because the hang
+depends on the streams only (the program `eplb` has the thread).
 
     protocol: {name: dp_batch, form: source-000, variant: M-ES-9}
 """
@@ -21,9 +23,9 @@ from dpsim.vllm.data_parallel.timeline import Batch
 
 @register_variant("M-ES-9", protocol="dp_batch", form="source-000", expected="HANG:COLLECTIVE:MISSING_RANK")
 class IdlesDoNotCount(ExpertBalance):
-    """A dummy step does not count as a step of the interval.
+    """A rank does not count a dummy step as a step of the balancing interval.
 
-    A rank that idled ends its interval later than the others, which wait for it in the sum of the loads.
+    So a rank that idled ends its interval later than the others, and they wait for it in the all-reduce of the loads.
     """
 
     def counted_steps(self, batch: Batch) -> int:
@@ -36,10 +38,10 @@ class IdlesDoNotCount(ExpertBalance):
     form="source-000",
     expected=None,
     reason="performance only: ranks sum the loads before they decide, so all compute the same placement, "
-    "and expert 0 seems to have more to do",
+    "but the sum overestimates the load of expert 0",
 )
 class CountsDummies(ExpertBalance):
-    """The tokens of dummy batches count as load."""
+    """A rank counts the tokens of dummy batches as load of expert 0."""
 
     def tokens(self, batch: Batch) -> Counter[int]:
         return Counter({0: batch.num_tokens}) if batch.is_dummy else super().tokens(batch)
@@ -47,7 +49,7 @@ class CountsDummies(ExpertBalance):
 
 @register_variant("M-ES-9-interval", protocol="dp_batch", form="source-000", expected="*:COLLECTIVE:*")
 class OneRankMoreOften(ExpertBalance):
-    """The last rank has a shorter interval than the others."""
+    """The last rank has a shorter balancing interval than the others."""
 
     def due(self) -> bool:
         return super().due() or (self.device.index == self.device.size - 1 and self.steps == 1)
@@ -55,14 +57,14 @@ class OneRankMoreOften(ExpertBalance):
 
 @register_variant("M-ES-9-own", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:PLACEMENT")
 class PlacesByOwnLoad(ExpertBalance):
-    """Each rank places experts by its own counts: ranks send experts to ranks that do not expect them."""
+    """Each rank computes the placement from its own loads, so ranks send experts to ranks that do not expect them."""
 
     def sum_loads(self) -> None:
         pass
 
 
 PLACES = 2
-"""The places of the device that the experts' collective takes, all at once."""
+"""The places of the device (room for resident kernels) that the experts' collective needs all at once."""
 
 
 @register_variant(
@@ -70,10 +72,10 @@ PLACES = 2
     protocol="dp_batch",
     form="source-000",
     expected=None,
-    reason="healthy: experts move beside a step and take few places on the device, the twin of eplb-coop-launch",
+    reason="healthy: experts move during a step and take few places of the device, the twin of eplb-coop-launch",
 )
 class MovesBeside(ExpertBalance):
-    """Experts move on a separate stream while the next step runs, and the rank takes them over after it."""
+    """A rank moves experts on a separate stream while the next step runs, and uses them after that step."""
 
     places = 1
 
@@ -94,7 +96,10 @@ class MovesBeside(ExpertBalance):
         self.moving = placement, self.exchange(placement, self.stream)
 
     def exchange(self, placement: Placement, stream: Stream) -> Buffer:
-        """Exchange in one kernel, as NCCL runs a group of transfers: an all-gather. Each rank takes its experts."""
+        """Launches the exchange as one kernel, as NCCL runs a group of transfers: an all-gather of all experts.
+
+        Returns a buffer of `SLOTS` int32 values, the experts that `placement` gives to this rank.
+        """
         everybody = stream.alloc(len(placement), "int32", "eplb.all")
         incoming = stream.alloc(SLOTS, "int32", "eplb.incoming")
         self.device.all_gather(everybody, self.weights, stream, site="eplb.exchange")
@@ -124,6 +129,6 @@ class MovesBeside(ExpertBalance):
     twin="eplb-beside",
 )
 class TakesAllPlaces(MovesBeside):
-    """Transfers of experts take all the places, so that the experts' collective cannot start beside them."""
+    """The transfers of experts take all places of the device, so the experts' collective cannot start beside them."""
 
     places = PLACES

@@ -1,8 +1,11 @@
-"""Variants of a data-parallel rank's own decisions, and of its drafter.
+"""Variants of the decisions that a data-parallel rank makes alone, and of its drafter: one planted mistake each.
 
-`dpsim.vllm.museum.batch` explains more. M-ES-4 and M-ES-6 are mutants of specification 10.8, M-UB-10 of 3.10. The
-others move a rule of 1.5, 1.6, 1.8 or 3.3 to another place. These are the rules of sequence parallelism, FULL graphs,
-vetoes of microbatching, wishes for padding, and the implicit agreement of a forward. No report of such bugs is known.
+A rank selects a CUDA graph, agrees with its group on token counts and mode, and selects again. It may then run a
+drafter, which proposes tokens. M-ES-4 and M-ES-6 are mutants of the engine's specification, section 10.8, and M-UB-10
+is one of section 3.10 (see docs/keys.md). The other variants apply a correct rule at the wrong point of the step. These
+are rules of sequence parallelism, FULL graphs, vetoes of microbatching, padding, and the implicit agreement of a
+forward (sections 1.5, 1.6, 1.8 and 3.3). No report of such bugs is known. `dpsim.vllm.museum.batch` explains what a
+variant is.
 
     protocol: {name: dp_batch, form: source-000, variant: M-ES-4}
 """
@@ -23,9 +26,9 @@ from dpsim.vllm.museum.batch import is_last
 
 @register_variant("M-ES-4", protocol="dp_batch", form="source-000", expected="HANG:COLLECTIVE:MISSING_RANK")
 class IdlesWithoutDrafter(Drafter):
-    """A dummy step runs the target model only.
+    """A rank runs only the target model in a dummy step, and not the drafter.
 
-    Busy ranks wait in the drafter's agreement for a rank that has ended the step.
+    Busy ranks wait in the drafter's agreement for a rank that has already ended its step.
     """
 
     async def propose(self, batch: Batch) -> list[Microbatch]:
@@ -34,9 +37,10 @@ class IdlesWithoutDrafter(Drafter):
 
 @register_variant("M-ES-6", protocol="dp_batch", form="source-000", expected="HANG:COLLECTIVE:MISSING_RANK")
 class LeavesOutLongSequences(Drafter):
-    """A rank with a sequence that is too long for the drafter does not run it, although it should run a dummy.
+    """A rank with a sequence that is too long for the drafter skips the drafter.
 
-    Pull request 40589 and issue 44185 of vllm: dp-drafter-gate.
+    It should run the drafter on a dummy batch. Vllm pull request 40589 and issue 44185 report this mistake (the museum
+    entry dp-drafter-gate).
     """
 
     async def propose(self, batch: Batch) -> list[Microbatch]:
@@ -48,12 +52,12 @@ class LeavesOutLongSequences(Drafter):
     protocol="dp_batch",
     form="source-000",
     expected=None,
-    reason="performance only: each forward has an implicit agreement on every rank, and no rank pads for a graph",
+    reason="performance only: each forward makes an implicit agreement on every rank, and no rank pads for a graph",
 )
 class AgreesInTheForward(Drafter):
-    """The drafter opens its forwards without a list of counts, and each agrees on one by itself.
+    """The drafter starts its forwards without the agreed list of token counts, so each forward agrees on a list itself.
 
-    Releases before 0.14 do this. It holds only because every rank does so, also in dummy steps.
+    Releases before 0.14 do this. It works only because every rank does it, in dummy steps too.
     """
 
     async def agree(self, num_tokens: int) -> tuple[int, ...] | None:
@@ -67,9 +71,9 @@ class AgreesInTheForward(Drafter):
     expected="*:COLLECTIVE:*",
 )
 class DummiesForgetTheirList(Drafter):
-    """A dummy step of the drafter agrees, and then opens its forward without the list: it agrees once more.
+    """A dummy step of the drafter agrees on token counts, but starts its forward without them.
 
-    Its code has no call for that, and no other rank joins.
+    So the forward agrees again, and no other rank joins this second agreement.
     """
 
     async def propose(self, batch: Batch) -> list[Microbatch]:
@@ -83,7 +87,7 @@ class DummiesForgetTheirList(Drafter):
 
 @register_variant("dp-full-forbidden-late", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:MODE")
 class ForbidsFullLate(Flow017):
-    """A rank checks what may not run in a FULL graph in the second dispatch only, after all agreed on FULL."""
+    """A rank checks only after the agreement on mode FULL whether its batch may run in a FULL graph."""
 
     def first_dispatch(self, batch: Batch) -> tuple[RuntimeMode, Descriptor]:
         return self.dispatch(batch, self.padded(batch.num_tokens), ALL_MODES)
@@ -96,9 +100,9 @@ class ForbidsFullLate(Flow017):
 
 @register_variant("dp-veto-late", protocol="dp_batch", form="source-000", expected="*:COLLECTIVE:*")
 class VetoesLate(DataParallelStep):
-    """A rank whose requests read blocks that another one still writes does not split its step, despite the agreement.
+    """A rank vetoes microbatching after the agreement, because its requests read blocks that are not written yet.
 
-    It issues one expert collective, and its peers two.
+    So this rank issues one expert collective, and its peers issue two.
     """
 
     async def coordinate(self, batch: Batch) -> Execution:
@@ -112,9 +116,10 @@ class VetoesLate(DataParallelStep):
 
 @register_variant("M-UB-10", protocol="dp_batch", form="0.33", expected="*:COLLECTIVE:*")
 class IdleRanksStayWhole(VetoesLate):
-    """A rank without work does not split its dummy batch, although all agreed to. Pull request 50945 discusses it.
+    """A rank without work does not split its dummy batch, although all ranks agreed to split.
 
-    Again it issues one expert collective, and its peers two. In 0.17 no dummy batch is large enough for a split.
+    So this rank issues one expert collective, and its peers issue two. Vllm pull request 50945 discusses this mistake.
+    In release 0.17 it has no effect, because no dummy batch is large enough for a split.
     """
 
     def stays_whole(self, batch: Batch) -> bool:
@@ -123,7 +128,7 @@ class IdleRanksStayWhole(VetoesLate):
 
 @register_variant("dp-sequence-parallel-late", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class CutsLate(Flow017):
-    """A rank pads for sequence parallelism after the agreement: the agreed list is no longer true."""
+    """A rank pads for sequence parallelism after the agreement, so its count differs from the agreed list of counts."""
 
     def first_dispatch(self, batch: Batch) -> tuple[RuntimeMode, Descriptor]:
         return self.dispatch(batch, batch.num_tokens, ALL_MODES)
@@ -134,7 +139,7 @@ class CutsLate(Flow017):
 
 @register_variant("dp-padding-wish", protocol="dp_batch", form="0.14", expected="CRASH:ASSERTIONERROR")
 class OneRankWithoutPadding(DataParallelStep):
-    """One rank does not want padding. In 0.14 the others raise, and this one goes on into its forward."""
+    """One rank does not want padding: in release 0.14 the others raise, and this one continues into its forward."""
 
     async def agree(self, local: LocalBatch) -> StepPlan:
         return await super().agree(local._replace(wants_padding=local.wants_padding and not is_last(self)))

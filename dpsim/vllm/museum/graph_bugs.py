@@ -1,9 +1,9 @@
-"""Historical bugs of CUDA graphs, area 4, and the captured receive of area 3: bugs of engines, each in ten lines.
+"""Variants of CUDA graphs: bugs that engines really had, each the healthy program with the bug in about ten lines.
 
-Some bugs need a part that the protocol does not have. A healthy extension adds it, beside the bug, and the bug names it
-as its `twin`: the bug alone is the difference between the two.
-
-Not here: watchdog-query-capture, which needs a second host thread (`dpsim.vllm.museum.overlap_graphs`).
+A few CUDA graph bugs need code that the default program does not have, such as an all-reduce with registered buffers.
+For such a bug, a healthy variant adds the code and is the `twin` of the faulty variant. So the bug is the only
+difference between the two. The bug watchdog-query-capture needs a second host thread, and is in
+`dpsim.vllm.museum.overlap_graphs`.
 
     protocol: {name: dp_batch, variant: graph-arena-move}       config: {capture_graphs: true}
 """
@@ -31,7 +31,10 @@ from dpsim.vllm.pipeline.graphs import CapturedLayers
 
 @mutant("graph-arena", None, f"{HEALTHY} graph-arena-move")
 class Arena(CapturedForward):
-    """Kernels share scratch memory, which grows for a larger batch. The largest one runs before any capture."""
+    """Kernels share one scratch buffer, which a rank replaces by a larger one for a larger batch.
+
+    The rank runs the largest batch before any capture, so the buffer does not move after a capture.
+    """
 
     arena: Buffer | None = None
 
@@ -40,7 +43,10 @@ class Arena(CapturedForward):
         await super().capture(agree)
 
     def scratch(self, num_tokens: int) -> Buffer:
-        """Scratch memory for this number of tokens. If it is too small, a larger buffer replaces it."""
+        """Returns scratch memory of shape (num_tokens,), int32.
+
+        If the present buffer is too small, the rank frees it and allocates a larger one.
+        """
         if self.arena is None or self.arena.shape[0] < num_tokens:
             if self.arena is not None:
                 self.arena.free()
@@ -55,15 +61,15 @@ class Arena(CapturedForward):
 
 
 def squares(query: Any, scratch: Any) -> None:
-    """Kernel: write values that the step soon drops."""
+    """Kernel: writes values to the scratch buffer, which no later kernel reads."""
     scratch[:] = query * query
 
 
 @mutant("graph-arena-move", "STALE:FREED", twin="graph-arena")
 class ArenaMoves(Arena):
-    """The largest batch runs after the captures: the arena moves, and graphs still write to the old one.
+    """The rank runs the largest batch after the captures, so it replaces the scratch buffer that the graphs use.
 
-    Vllm issue 55336, pull request 55341.
+    The graphs still write to the freed buffer. Vllm issue 55336 and pull request 55341 report this.
     """
 
     async def capture(self, agree: Agree) -> None:
@@ -71,12 +77,12 @@ class ArenaMoves(Arena):
         self.scratch(self.ids.shape[0])
 
 
-# ---- metadata of decodes
+# ---- separate metadata for decode graphs
 
 
 @mutant("decode-metadata", None, f"{HEALTHY} graph-shape-alias")
 class DecodeMetadata(CapturedForward):
-    """Graphs of decodes have separate metadata buffers, which a step fills before such a graph runs."""
+    """Graphs of decodes read separate metadata buffers, which a step fills before it replays such a graph."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -86,7 +92,7 @@ class DecodeMetadata(CapturedForward):
         return self.of_decodes if key.uniform and mode is RuntimeMode.FULL else self.metadata
 
     async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream, agree: Agree) -> None:
-        if target.key.uniform:  # the warm-up reads these
+        if target.key.uniform:  # the warm-up runs in mode NONE and reads these buffers
             self.put_metadata(self.capture_metadata(self.capture_inputs(target)), self.metadata, stream)
         await super().dummy_run(target, mode, stream, agree)
 
@@ -98,9 +104,9 @@ class DecodeMetadata(CapturedForward):
 
 @mutant("graph-shape-alias", "CRASH:DROPPEDTOKENS", twin="decode-metadata")
 class ShapeAlias(DecodeMetadata):
-    """A prompt as long as a decode runs in the decode graph, but its metadata is built as that of a prompt.
+    """A prompt as long as a decode runs in the decode graph, but the rank writes the metadata of a prompt.
 
-    The graph reads the metadata of its capture, or of the last decodes (vllm issues 49918 and 53051).
+    So the graph reads the decode metadata of its capture, or of the last decodes (vllm issues 49918 and 53051).
     """
 
     def refreshed(self, pieces: tuple[Piece, ...], mode: RuntimeMode, key: Descriptor) -> tuple[Buffer, ...]:
@@ -108,12 +114,15 @@ class ShapeAlias(DecodeMetadata):
         return self.metadata if prompts else super().refreshed(pieces, mode, key)
 
 
-# ---- an all-reduce whose peers are registered
+# ---- an all-reduce that reads registered buffers of its peers
 
 
 @mutant("car-registers", None, f"{HEALTHY} car-registration-a and car-registration-b")
 class Registers(CapturedForward):
-    """The experts' sums use an all-reduce that reads its peers' buffers. The ranks exchange them after the captures."""
+    """The experts' all-reduce reads its peers' buffers directly.
+
+    The ranks exchange the addresses of these buffers after the captures.
+    """
 
     reduce: type[RegisteredAllReduce] = RegisteredAllReduce
 
@@ -130,9 +139,9 @@ class Registers(CapturedForward):
 
 @mutant("car-registration-a", "STALE:UNWRITTEN", twin="car-registers")
 class ReplaysInSession(Registers):
-    """A run for another variant replays a graph within the session, before ranks exchanged the places of buffers.
+    """A rank replays a graph within the capture session, before the ranks exchanged the addresses of their buffers.
 
-    Vllm issue 28334; ROCm aiter pull request 2638.
+    Vllm issue 28334 and ROCm aiter pull request 2638 report this.
     """
 
     class Again(CaptureSession):
@@ -145,9 +154,10 @@ class ReplaysInSession(Registers):
 
 @mutant("car-registration-b", "DISAGREEMENT:REGISTERED", twin="car-registers")
 class CountsOnce(Registers):
-    """One rank does not note a buffer whose address it has noted before. Its allocator had given out the address again.
+    """One rank does not note a buffer whose address it has noted before.
 
-    Each rank then counts differently through the lists of its peers (vllm pull request 39791).
+    Its allocator had handed out the address again, so the buffer is a new one. This rank then counts fewer buffers than
+    its peers, and the ranks read each other's lists at wrong positions (vllm pull request 39791).
     """
 
     class Cached(RegisteredAllReduce):
@@ -161,7 +171,7 @@ class CountsOnce(Registers):
 
 @mutant("car-registers-twice", None, f"{HEALTHY} car-registration-c")
 class RegistersTwice(Registers):
-    """Ranks capture graphs in two sessions, and exchange their notes at the end of each."""
+    """Ranks capture graphs in two sessions, and exchange the addresses of noted buffers at the end of each session."""
 
     now: tuple[Target, ...] = ()
 
@@ -177,7 +187,10 @@ class RegistersTwice(Registers):
 
 @mutant("car-registration-c", "STALE:UNWRITTEN", twin="car-registers-twice")
 class RegistersOver(RegistersTwice):
-    """A second session overwrites the addresses of the first, and has none at its own places."""
+    """The second session stores its addresses at the positions of the first session.
+
+    So the graphs of the first session read the wrong addresses, and those of the second session find none.
+    """
 
     class AtFirstPlaces(RegisteredAllReduce):
         async def register(self) -> None:
@@ -189,12 +202,12 @@ class RegistersOver(RegistersTwice):
     reduce = AtFirstPlaces
 
 
-# ---- a stream that prepares the next step
+# ---- a separate stream that prepares the next step
 
 
 @mutant("schedule-stream", None, f"{HEALTHY} sgl-schedule-war")
 class ScheduleStream(CapturedForward):
-    """A separate stream writes the inputs of a step. It first waits for the forward of the step before."""
+    """A separate stream writes the inputs of a step, after it has waited for the forward of the previous step."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -210,15 +223,15 @@ class ScheduleStream(CapturedForward):
         stream.wait_stream(self.schedule)
 
     def fence(self, stream: Stream) -> None:
-        """Order the writes behind the forward that reads these buffers."""
+        """Orders the writes of the separate stream after the forward that reads the same buffers."""
         self.schedule.wait_stream(stream)
 
 
 @mutant("sgl-schedule-war", "RACE:BUFFER", twin="schedule-stream")
 class ScheduleAhead(ScheduleStream):
-    """A stream writes the next step's inputs while the forward of this one still reads the same buffers.
+    """A separate stream writes the inputs of the next step while the current forward still reads the same buffers.
 
-    Sglang pull requests 26380 and 26376.
+    Sglang pull requests 26380 and 26376 report this.
     """
 
     def fence(self, stream: Stream) -> None:
@@ -226,12 +239,12 @@ class ScheduleAhead(ScheduleStream):
             super().fence(stream)
 
 
-# ---- a stage that sends a message to the next one
+# ---- a pipeline stage that sends a host message to the next stage
 
 
 @mutant("pp-tells", None, f"{HEALTHY} pp-captured-recv", protocol="pp_tokens")
 class Tells(CapturedLayers):
-    """Before its layers a stage receives a message from the host of the stage before, and sends one to the next."""
+    """Before its layers run, a stage receives a host message from the previous stage, and sends one to the next."""
 
     async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream) -> None:
         await self.before()
@@ -257,9 +270,9 @@ class Tells(CapturedLayers):
 
 @mutant("pp-captured-recv", "GRAPH:HOST_EFFECT", protocol="pp_tokens", twin="pp-tells")
 class TellsInForward(Tells):
-    """A stage sends its message within its forward: once in a capture, and in no replay.
+    """A stage sends its message within its forward: the capture sends it once, and no replay sends it.
 
-    Vllm issue 51887, where all stages wait at the first decode.
+    Vllm issue 51887 reports this: all stages wait at the first decode.
     """
 
     async def before(self) -> None:
@@ -272,7 +285,10 @@ class TellsInForward(Tells):
 
 @mutant("pp-captured-recv-host", "CRASH:CAPTUREERROR", protocol="pp_tokens", twin="pp-tells")
 class HearsInForward(Tells):
-    """A stage receives within its forward. A capture refuses a wait for a peer; CUDA does not refuse that of gloo."""
+    """A stage receives a message within its forward.
+
+    A capture in dpsim raises if the host waits for a peer. CUDA does not raise if the host waits in gloo.
+    """
 
     async def before(self) -> None:
         self.tell()

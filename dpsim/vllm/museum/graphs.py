@@ -1,7 +1,9 @@
-"""Variants of CUDA graph dispatch: mutants of specification 5.12, as far as the batch agreement alone shows them.
+"""Variants of CUDA graph dispatch: each class is the healthy program with one planted mistake.
 
-`dpsim.vllm.museum.batch` explains more. Ranks look up a graph, agree, and look up again; each class below looks up
-something else. Mistakes that show only in a capture or a replay are not here.
+A rank selects a graph for its own batch, agrees with its group on token counts and mode, and selects again. Each class
+below selects by another rule. They are mutants of the engine's specification, section 5.12, that the batch agreement
+alone reveals (keys such as M-CG-1; see docs/keys.md). `dpsim.vllm.museum.captures` has those that need a capture or a
+replay. `dpsim.vllm.museum.batch` explains what a variant is.
 
     protocol: {name: dp_batch, form: source-000, variant: M-CG-1}
 """
@@ -24,9 +26,10 @@ from dpsim.vllm.museum.batch import is_last
 
 @register_variant("M-CG-1", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class RoundsDown(Flow017):
-    """A rank pads a batch to the largest graph below its count, not to the smallest that has room for it.
+    """A rank selects the largest graph below its token count, not the smallest graph that has room for all tokens.
 
-    Tokens would be lost; the rank checks the padded count against the batch's own before it sends it (1.3).
+    The rank would lose tokens. But it asserts that the padded count is not below the batch's own count before it sends
+    the padded count (specification 1.3).
     """
 
     def dispatch(
@@ -38,10 +41,11 @@ class RoundsDown(Flow017):
 
 @register_variant("M-CG-5", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class LacksASize(DataParallelStep):
-    """One rank has a configuration without the second largest size.
+    """One rank's configuration lacks the second largest graph size.
 
-    The configuration of graphs is no part of the hash that ranks compare at start (chapter 8). If the others agree on
-    that size, the rank finds the next one, and would run more tokens than they expect of it.
+    Ranks compare a hash of the parallel configuration at start, but graph sizes are no part of this hash (specification
+    chapter 8). If the others agree on the missing size, this rank finds the next larger graph. So it would run more
+    tokens than its peers expect.
     """
 
     def __init__(self, rank: Rank, dp_index: int, flow: BatchFlow, *pieces: Any) -> None:
@@ -54,10 +58,11 @@ class LacksASize(DataParallelStep):
 
 @register_variant("M-CG-15", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class DispatchesOwnCount(Flow017):
-    """After the agreement a rank dispatches every batch with its own count once more (pull request 25906).
+    """After the agreement, a rank dispatches every batch with its own token count again (vllm pull request 25906).
 
-    Ranks run graphs of different sizes. Without 1.6 e they would hang in the expert collectives. M-DP-11 is the same
-    for dummy batches alone.
+    So ranks select graphs of different sizes. A rank raises because it checks its second dispatch (specification 1.6
+    e). Without this check the ranks would hang in the experts' collectives. M-DP-11 is the same mistake for dummy
+    batches only.
     """
 
     def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:

@@ -1,8 +1,15 @@
-"""Bugs of engines whose data-parallel ranks go in lockstep (museum, area 1), each with its report.
+"""Variants of engines whose data-parallel ranks run every step together: bugs that engines really had.
 
-Others are here under the name of the equal mutant. dp-dummy-graph-size is M-DP-11 (vllm pull request 25906), and
-dp-mode-split is M-DP-6 (vllm 30173). dp-drafter-gate is M-ES-6 (vllm 40589, issue 44185). dp-dummy-stale-rows is
-M-CG-13 and M-ES-5 (vllm 37728, 39444, 49757, 56734). eplb-coop-launch is in `dpsim.vllm.museum.experts`.
+Each class below is the healthy program with one bug in about ten lines, and names the report of the bug. Four more bugs
+are equal to a mutant of the engine's specification and have the mutant's name (M-DP-11; see docs/keys.md):
+
+* dp-dummy-graph-size is mutant M-DP-11: a dummy batch runs in a smaller graph (vllm pull request 25906).
+* dp-mode-split is mutant M-DP-6: each rank runs its own graph mode (vllm 30173).
+* dp-drafter-gate is mutant M-ES-6: one rank skips the drafter (vllm 40589, issue 44185).
+* dp-dummy-stale-rows is mutants M-CG-13 and M-ES-5: a dummy batch overwrites cache rows of requests (vllm 37728, 39444,
+  49757, 56734).
+
+The bug eplb-coop-launch is in `dpsim.vllm.museum.experts`.
 
     protocol: {name: dp_batch, form: source-000, variant: sgl-idle-none-field}
 """
@@ -23,9 +30,10 @@ from dpsim.vllm.model import rows
 
 @register_variant("dp-drafter-pass-count", protocol="dp_batch", form="source-000", expected="*:COLLECTIVE:*")
 class DummyDraftsOnce(Drafter):
-    """A dummy step runs the drafter's first forward only (vllm pull requests 26086 and 26217).
+    """A dummy step runs only the first forward of the drafter (vllm pull requests 26086 and 26217).
 
-    After each step an idle rank is an agreement ahead, and pairs it with its peers' next one.
+    Busy ranks run all forwards, each with an agreement. So after each step the idle rank is one agreement ahead, and
+    joins the wrong agreement of its peers.
     """
 
     async def propose(self, batch: Batch) -> list[Microbatch]:
@@ -36,9 +44,9 @@ class DummyDraftsOnce(Drafter):
 
 @register_variant("sgl-idle-none-field", protocol="dp_batch", form="source-000", expected="CRASH:TYPEERROR")
 class IdleIsNotNothing(DataParallelStep):
-    """An idle rank has None instead of an empty list, and the code expects a list (sglang pull request 25404).
+    """An idle rank's batch contains None where the code expects an empty list (sglang pull request 25404).
 
-    It raises before it agrees, and all others wait for it.
+    This rank raises before it agrees, and all others wait for it.
     """
 
     async def step(self, batch: Batch) -> None:
@@ -48,9 +56,10 @@ class IdleIsNotNothing(DataParallelStep):
 
 @register_variant("trt-rank-local-branch", protocol="dp_batch", form="source-000", expected="*:COLLECTIVE:*")
 class AsksInTheErrorPath(DataParallelStep):
-    """A rank on which a KV transfer failed starts a gather of all ranks (TensorRT-LLM 13902, 13900, 14020).
+    """A rank on which a KV transfer failed starts a collective of all ranks (TensorRT-LLM 13902, 13900, 14020).
 
-    The others do not know of it, and agree on their step. Requests with encoder inputs stand for failed transfers.
+    The other ranks have seen no failure and start their agreement instead. In the scenario, requests with encoder
+    inputs represent the failed transfers.
     """
 
     async def step(self, batch: Batch) -> None:
@@ -61,10 +70,10 @@ class AsksInTheErrorPath(DataParallelStep):
 
 @register_variant("rank-clock-rng", protocol="dp_batch", form="source-000", expected="*:COLLECTIVE:*")
 class OwnClock(DataParallelStep):
-    """Each tensor-parallel rank schedules by its own clock, and one drops a request a step before the others do.
+    """Each tensor-parallel rank schedules by its own clock, so one rank drops a request a step before the others do.
 
-    sglang issue 27221; TensorRT-LLM pull request 12024 has the same with separate random states. From then on the ranks
-    of a replica have different batches.
+    From then on the ranks of a replica run different batches. Sglang issue 27221 reports this; in TensorRT-LLM pull
+    request 12024 separate random states have the same effect.
     """
 
     async def step(self, batch: Batch) -> None:
@@ -73,13 +82,13 @@ class OwnClock(DataParallelStep):
 
 
 def without_last(batch: Batch) -> Batch:
-    """The batch without its last request."""
+    """Returns the batch without its last request."""
     *kept, (_, tokens, _) = batch.scheduled or ((0, 0, 0),)
     return batch._replace(scheduled=tuple(kept), num_tokens=batch.num_tokens - tokens)
 
 
 CHUNK = 2
-"""The number of tokens that the experts take at a time."""
+"""The number of tokens that the experts process at a time."""
 
 
 @register_variant(
@@ -87,10 +96,10 @@ CHUNK = 2
     protocol="dp_batch",
     form="source-000",
     expected=None,
-    reason="healthy: experts take the tokens in chunks, the twin of moe-chunk-size-vector",
+    reason="healthy: the experts process the tokens in chunks, the twin of moe-chunk-size-vector",
 )
 class InChunks(DataParallelStep):
-    """Experts take a few tokens of each rank at a time. A rank without any left sends one for padding."""
+    """The experts process a few tokens of each rank at a time; a rank without tokens left sends one padding token."""
 
     def launch_layers(self, execution: Execution, counts: tuple[int, ...]) -> list[Microbatch]:
         own, parts = self.host.index, []
@@ -101,7 +110,7 @@ class InChunks(DataParallelStep):
         return parts
 
     def sizes(self, counts: tuple[int, ...], start: int) -> tuple[int, ...]:
-        """The rows of each rank in a chunk, by one rule for all."""
+        """Returns the rows of each rank in the chunk from token `start` on, by one rule on all ranks."""
         return tuple(max(min(count - start, CHUNK), 1) for count in counts)
 
 
@@ -113,9 +122,10 @@ class InChunks(DataParallelStep):
     twin="moe-chunks",
 )
 class PatchesOwnEntry(InChunks):
-    """A rank without tokens corrects its own entry of the sizes only (TensorRT-LLM 16745; vllm 21963).
+    """A rank without tokens left sends a padding token, but corrects only its own entry in its own list of sizes.
 
-    The others think that it brings nothing.
+    In the lists of the others its entry is 0, so ranks enter one collective with different lists (TensorRT-LLM 16745;
+    vllm 21963).
     """
 
     def sizes(self, counts: tuple[int, ...], start: int) -> tuple[int, ...]:

@@ -1,7 +1,9 @@
-"""Variants of weights that a rank copies to the device layer by layer: mutants of 5.12, and bugs of area 4.
+"""Variants of offloaded weights: a rank keeps weights in host memory and copies them to the device layer by layer.
 
-The protocol has its weights on the device. `cg-offload` is the healthy extension that copies them there in time, and
-the twin of all others. Each of these has one wait of `dpsim.vllm.capture.offloader` less, or one too many.
+The default program has all weights on the device. `cg-offload` is a healthy variant that copies them before each layer,
+and the twin of the other variants. Each faulty variant lacks one wait of `dpsim.vllm.capture.offloader`, or has one
+wait too many. M-CG-6 and M-CG-7 are mutants of the engine's specification, section 5.12 (see docs/keys.md). The others
+are bugs that engines really had.
 
     protocol: {name: dp_batch, form: source-000, variant: M-CG-6}       config: {capture_graphs: true}
 """
@@ -17,7 +19,7 @@ from dpsim.vllm.museum.captures import HEALTHY, mutant
 
 @mutant("cg-offload", None, f"{HEALTHY} M-CG-6")
 class Offloads(CapturedForward):
-    """A rank copies weights to the device just before their layer needs them (5.9)."""
+    """A rank copies weights to the device just before their layer needs them (specification 5.9)."""
 
     layers = 4
 
@@ -27,7 +29,10 @@ class Offloads(CapturedForward):
 
 @mutant("M-CG-6", "RACE:BUFFER", twin="cg-offload")
 class ReplaysAtOnce(Offloads):
-    """A replay does not wait for weights that an eager forward requested: the copy writes them while it reads them."""
+    """A graph replay does not wait for the weight copies of an earlier eager forward.
+
+    So the replay reads weights while the copy stream writes them.
+    """
 
     class Unsynced(CUDAGraphWrapper):
         def replay(self, context: ForwardContext, entry: CUDAGraphEntry) -> None:
@@ -38,7 +43,7 @@ class ReplaysAtOnce(Offloads):
 
 @mutant("M-CG-7", "CRASH:CAPTUREERROR", twin="cg-offload")
 class NeverJoins(Offloads):
-    """Copies for the next forward are part of a capture, and the captured stream does not join their stream."""
+    """A capture contains weight copies for the next forward, and the captured stream does not join the copy stream."""
 
     class Unjoined(CUDAGraphWrapper):
         def join(self, context: ForwardContext) -> None:
@@ -49,12 +54,12 @@ class NeverJoins(Offloads):
 
 @mutant("offload-unjoined", "CRASH:CAPTUREERROR", twin="cg-offload")
 class OffloadUnjoined(NeverJoins):
-    """The copy stream, forked from the captured one, is not joined when the capture ends (vllm pull request 51710)."""
+    """A capture forks the copy stream and does not join it before it ends (vllm pull request 51710)."""
 
 
 @mutant("offload-isolated", "CRASH:CAPTUREERROR", twin="cg-offload")
 class OffloadIsolated(Offloads):
-    """A captured layer waits for a copy from before the capture (sglang pull request 29166)."""
+    """A captured layer waits for a weight copy from before the capture (sglang pull request 29166)."""
 
     class Isolated(Offloader):
         def before_layer(self, layer: int, stream: Stream, capturing: bool) -> None:

@@ -1,7 +1,10 @@
-"""Variants of dual-batch overlap: the mutants of specification 4.13 that need no graph.
+"""Variants of dual-batch overlap: each class is the healthy program with one planted mistake, and none needs a graph.
 
-Each is the healthy protocol with one mistake. Some mistakes are races on Python state that threads share. Their variant
-calls a flag where the threads meet, so that a search tries both orders (`Program.ordered_by_flags`).
+A rank splits a batch into microbatches and runs each in a thread. The threads take turns: the thread that has the
+*baton* runs. It yields when it sets the host event of the next thread. The mistakes are mutants of the
+engine's specification, section 4.13 (keys such as M-BT-2; see docs/keys.md). Some are races on Python objects that the
+threads share. Such a variant sets a flag before each access, so that a search tries both orders of the threads
+(`Program.ordered_by_flags`).
 
     protocol: {name: dbo, form: "0.33", variant: M-BT-2}       config: {enable_dbo: true}
 """
@@ -21,26 +24,29 @@ from dpsim.vllm.overlap.forms import Forward033
 from dpsim.vllm.overlap.hooks import Dbo
 from dpsim.vllm.overlap.wrapper import Running, UBatchWrapper
 
-HEALTHY = "healthy: an extension of the protocol, the twin of"
+HEALTHY = "healthy: the program with additional code, the twin of"
 
 
 def mutant(name: str, expected: str | None, reason: str = "", twin: str = "") -> Callable[[type[Any]], type[Any]]:
     return register_variant(name, protocol="dbo", form="0.33", expected=expected, reason=reason, twin=twin)
 
 
-# ---- entering, leaving, and the baton
+# ---- the start and the end of a microbatch, and the baton
 
 
 @mutant("dbo-low-latency", None, f"{HEALTHY} M-BT-1 and M-BT-14")
 class LowLatencyForward(Forward033):
-    """The all-to-all of low latency, whose receives the next microbatch completes."""
+    """A forward with the low-latency all-to-all: the next microbatch runs the receive hook of each microbatch."""
 
     all_to_all = LowLatency
 
 
 @mutant("M-BT-1", "CRASH:ATTRIBUTEERROR", twin="dbo-low-latency")
 class SkipsBarrier(LowLatencyForward):
-    """No thread waits until all are there: a microbatch leaves its receive to one that has not registered yet."""
+    """A microbatch starts without the barrier of all threads.
+
+    So it may leave its receive hook to a thread that has not registered yet.
+    """
 
     class Skipped(ReadyBarrier):
         async def meet(self, number: int) -> None:
@@ -54,7 +60,10 @@ class SkipsBarrier(LowLatencyForward):
 
 @mutant("M-BT-2", "CRASH:ASSERTIONERROR")
 class DoesNotClear(Forward033):
-    """A microbatch does not clear its own event: its next wait would return at once, and two would run."""
+    """A microbatch does not clear its own event after it wakes.
+
+    So its next wait would return at once, and two microbatches would run at the same time.
+    """
 
     class Context(UBatchContext):
         def clear_own(self) -> None:
@@ -65,7 +74,7 @@ class DoesNotClear(Forward033):
 
 @mutant("M-BT-3", "CRASH:WRONGFORWARD")
 class DoesNotRestore(Forward033):
-    """After a yield the forward context stays that of the other microbatch."""
+    """After a yield, a microbatch does not restore its forward context, and runs with that of the other microbatch."""
 
     class Context(UBatchContext):
         def restore(self) -> None:
@@ -77,7 +86,7 @@ class DoesNotRestore(Forward033):
 
 @mutant("M-BT-6", "HANG:FLAG:THREAD_ENDED")
 class SetsItsOwn(Forward033):
-    """A microbatch hands the baton to itself: nothing ever releases the other one."""
+    """A microbatch hands the baton to itself, so no thread ever wakes the other microbatch."""
 
     class Context(UBatchContext):
         def next_event(self) -> Flag:
@@ -88,7 +97,7 @@ class SetsItsOwn(Forward033):
 
 @mutant("dbo-first-is-last", None, f"{HEALTHY} M-BT-7")
 class FirstIsLast(Forward033):
-    """The first microbatch yields once more than the second, which ends before it (4.7)."""
+    """The first microbatch yields once more than the second, so the second ends first (specification 4.7)."""
 
     async def mixture(self, layer: int, attended: Buffer) -> Buffer:
         hidden = await super().mixture(layer, attended)
@@ -99,7 +108,7 @@ class FirstIsLast(Forward033):
 
 @mutant("M-BT-7", "CRASH:WRONGSUM", twin="dbo-first-is-last")
 class InOrderOfCompletion(FirstIsLast):
-    """The wrapper concatenates outputs in the order of their arrival."""
+    """The wrapper concatenates the outputs of microbatches in the order in which the threads end."""
 
     class Wrapper(UBatchWrapper):
         def ordered(self, results: list[tuple[int, Outputs]]) -> list[tuple[int, Outputs]]:
@@ -121,7 +130,10 @@ class YieldsOnceMore(Forward033):
 
 @mutant("M-BT-20", "CRASH:KEYERROR")
 class MainAsks(Forward033):
-    """The main thread asks for its stream as a microbatch would, while microbatches are registered."""
+    """The main thread switches its stream with a microbatch's function while microbatches are registered.
+
+    The function looks the calling thread up among the microbatches, and finds none.
+    """
 
     class Wrapper(UBatchWrapper):
         async def finish(self, running: Running) -> list[tuple[int, Outputs]]:
@@ -140,7 +152,10 @@ class MainAsks(Forward033):
     "performance only: a stream waits for more than it needs, and nothing waits in a circle",
 )
 class RecordsLate(Forward033):
-    """A microbatch records the end of its computing after the yield: communication waits for the other one, too."""
+    """A microbatch records the end of its computation after the yield instead of before it.
+
+    So its communication also waits for the computation of the other microbatch.
+    """
 
     class Context(UBatchContext):
         def signal_compute_done(self) -> None:
@@ -155,7 +170,7 @@ class RecordsLate(Forward033):
 
 @mutant("M-BT-5", "RACE:BUFFER")
 class DoesNotWaitForComm(Forward033):
-    """The compute stream does not wait for the communication whose results it uses."""
+    """The compute stream does not wait for the communication whose results it reads."""
 
     class Context(UBatchContext):
         def wait_comm_done(self) -> None:
@@ -166,7 +181,10 @@ class DoesNotWaitForComm(Forward033):
 
 @mutant("M-BT-10", "RACE:BUFFER")
 class KeepsEvents(Forward033):
-    """Device events outlive their step: a microbatch takes an event of an earlier step for the current one."""
+    """A microbatch waits for a device event of an earlier step instead of the current one.
+
+    The variant keeps the events of a step, and does not record them again.
+    """
 
     class Context(UBatchContext):
         def signal_comm_done(self) -> None:
@@ -181,7 +199,7 @@ class KeepsEvents(Forward033):
 
 @mutant("M-BT-13", "CRASH:WRONGSUM")
 class SharedHandle(Forward033):
-    """Both microbatches keep the handle of their dispatch in one place."""
+    """Both microbatches store the handle of their dispatch in the same variable."""
 
     class Shared(HighThroughput):
         def handle(self) -> int:
@@ -192,7 +210,7 @@ class SharedHandle(Forward033):
 
 @mutant("M-BT-14", "RACE:BUFFER", twin="dbo-low-latency")
 class OwnHook(LowLatencyForward):
-    """A microbatch registers the hook of its receive on itself, and runs it after it has read the result."""
+    """A microbatch leaves the receive hook to itself, and so runs the hook after it has read the result."""
 
     class Context(UBatchContext):
         def hook_owner(self) -> UBatchContext:
@@ -203,7 +221,7 @@ class OwnHook(LowLatencyForward):
 
 @mutant("M-BT-17", "RACE:REUSED_IN_FLIGHT")
 class FreesCrossing(Forward033):
-    """A microbatch frees a buffer that another stream still uses: the allocator gives it to the other microbatch."""
+    """A microbatch frees a buffer that another stream still uses, and the other microbatch allocates its memory."""
 
     class Frees(HighThroughput):
         def drop(self, buffer: Buffer, used_on: Stream) -> None:

@@ -1,7 +1,9 @@
-"""Variants of a microbatch that raises: mutants of specification 4.7 and 4.13, and a bug of engines.
+"""Variants of a microbatch that raises an exception: mutants of the engine's specification, and a bug of engines.
 
-In the healthy twin a kernel refuses one microbatch, on every rank. The rank releases the other one, and runs the step
-without microbatches. No release does that (`0.33-repaired`). Each variant is the twin with one mistake.
+A rank runs microbatches in threads that take turns. In the healthy twin a kernel refuses one microbatch, on every rank.
+The rank wakes the other microbatch, and runs the step again without microbatches. No release does this; the form
+`0.33-repaired` does. Each variant is the twin with one mistake (specification 4.7 and 4.13; docs/keys.md explains keys
+such as M-BT-12).
 
     protocol: {name: dbo, variant: ubatch-parked-sibling}       config: {enable_dbo: true}
 """
@@ -27,12 +29,12 @@ def mutant(name: str, expected: str | None, reason: str = "", twin: str = "") ->
 
 
 class Refused(RuntimeError):
-    """A kernel does not take a batch that was split."""
+    """The exception of a kernel that cannot run a split batch."""
 
 
 @mutant("dbo-falls-back", None, f"{HEALTHY} ubatch-parked-sibling, M-BT-12 and M-BT-18")
 class FallsBack(ForwardRepaired):
-    """A kernel refuses the first microbatch in its second layer, on every rank; the step then runs as a whole."""
+    """A kernel refuses the first microbatch in its second layer on every rank; then each rank runs the whole step."""
 
     class Wrapper(RepairedWrapper):
         async def run_ubatches(self, parts: Any) -> Outputs:
@@ -59,9 +61,9 @@ class FallsBack(ForwardRepaired):
 
 @mutant("ubatch-parked-sibling", "HANG:FLAG:THREAD_ENDED", twin="dbo-falls-back")
 class ParksSibling(FallsBack):
-    """An exception releases the next microbatch once, which then waits without end for one that is gone.
+    """A microbatch that raises wakes the next one only once, so the next one later waits for a thread that has ended.
 
-    Every release does so. vLLM pull requests 55586 and 51700.
+    Every release does this (vllm pull requests 55586 and 51700).
     """
 
     class ParksWrapper(FallsBack.Wrapper):
@@ -73,7 +75,7 @@ class ParksSibling(FallsBack):
 
 @mutant("M-BT-12", "HANG:FLAG:THREAD_ENDED", twin="dbo-falls-back")
 class LeavesSilently(FallsBack):
-    """A microbatch that raises does not release the next one."""
+    """A microbatch that raises does not wake the next one."""
 
     class SilentWrapper(FallsBack.Wrapper):
         def failed(self, error: Exception, running: Running) -> None:
@@ -92,7 +94,7 @@ class LeavesSilently(FallsBack):
 
 @mutant("M-BT-18", "CRASH:TOOFEWSMS", twin="dbo-falls-back")
 class KeepsBudget(FallsBack):
-    """A rank gives multiprocessors back at the end of microbatches, but not when one of them raised."""
+    """A rank returns multiprocessors to the compute kernels after the microbatches, but not if a microbatch raised."""
 
     class Forgets(SMControl):
         @contextmanager

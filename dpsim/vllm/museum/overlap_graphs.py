@@ -1,6 +1,11 @@
-"""Variants of captured microbatches: mutants of specification 4.13, and bugs of engines.
+"""Variants of microbatches in a CUDA graph: mutants of the engine's specification, and bugs that engines really had.
 
-protocol: {name: dbo, form: "0.33", variant: M-BT-16}      config: {enable_dbo: true, capture_graphs: true}
+A rank captures the threads of all microbatches in one CUDA graph. Each class below is the healthy program with one
+planted mistake. The mutants are those of section 4.13 (keys such as M-BT-16; see docs/keys.md). Some bugs need code
+that the default program does not have, such as a watchdog thread. For such a bug, a healthy variant adds the code and
+is its twin.
+
+    protocol: {name: dbo, form: "0.33", variant: M-BT-16}      config: {enable_dbo: true, capture_graphs: true}
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from dpsim.vllm.overlap.wrapper import MicrobatchGraph, UbatchMetadata, UBatchWr
 
 @mutant("M-BT-8", "CRASH:RUNTIMEERROR")
 class JoinsAfterCapture(Forward033):
-    """The capture ends before the threads do: their later calls are not part of it."""
+    """The rank ends the capture before the microbatch threads end, so the graph does not contain their later calls."""
 
     class Wrapper(UBatchWrapper):
         async def capture_ubatches(self, parts: Sequence[UbatchMetadata]) -> Outputs:
@@ -39,7 +44,7 @@ class JoinsAfterCapture(Forward033):
 
 
 class OwnHandles(Library):
-    """A thread keeps no handle for the next one."""
+    """A library whose threads do not pass their handles on: each thread allocates a new workspace."""
 
     def leave(self) -> None:
         for key in [key for key in self.workspaces if key[0] == self.rank.thread]:
@@ -51,7 +56,10 @@ class OwnHandles(Library):
 
 @mutant("M-BT-9", "CRASH:CAPTUREERROR")
 class StartsInCapture(Forward033):
-    """Threads start after the capture began, and there use the library for the first time, with new handles."""
+    """The microbatch threads start after the capture began, and use the library there for the first time.
+
+    So each thread allocates a new handle within the capture, which CUDA does not allow.
+    """
 
     class Wrapper(UBatchWrapper):
         async def capture_ubatches(self, parts: Sequence[UbatchMetadata]) -> Outputs:
@@ -65,9 +73,9 @@ class StartsInCapture(Forward033):
 
 @mutant("M-BT-15", "CRASH:CAPTUREDAGAIN")
 class KeyOfFirst(Forward033):
-    """A step looks a graph up under twice the tokens of the first microbatch: with an odd number it never finds one.
+    """A step looks a graph up by twice the tokens of the first microbatch: with an odd total it never finds the graph.
 
-    Source 001 and release 0.14 do this.
+    Source page 001 (`gpu_ubatch_wrapper.py`) and release 0.14 do this.
     """
 
     graph_keys = Keys001
@@ -75,14 +83,14 @@ class KeyOfFirst(Forward033):
 
 @mutant("ubatch-graph-key", "CRASH:CAPTUREDAGAIN")
 class KeyOfTwo(Forward033):
-    """A graph is stored under the tokens of two microbatches, and looked up under those of all (vllm issue 43145)."""
+    """A rank stores a graph by the tokens of two microbatches, but looks it up by those of all (vllm issue 43145)."""
 
     graph_keys = Keys017
 
 
 @mutant("M-BT-16", "CRASH:CAPTUREERROR")
 class LeavesModeFull(Forward033):
-    """Forward contexts of microbatches keep mode FULL, so that the wrapper within captures, too."""
+    """The forward contexts of microbatches keep mode FULL, so an inner graph wrapper begins a second capture."""
 
     class Wrapper(UBatchWrapper):
         def inner(self, context: ForwardContext) -> ForwardContext:
@@ -93,7 +101,7 @@ class LeavesModeFull(Forward033):
 
 @mutant("M-BT-19", "CRASH:ASSERTIONERROR")
 class CapturesPlain(Forward033):
-    """A batch that is not split looks up a plain graph, although there is only one of microbatches."""
+    """A batch that the rank does not split looks up a plain graph, although only a graph of microbatches exists."""
 
     class Wrapper(UBatchWrapper):
         async def eager_model(self, context: Any, inputs: tuple[Buffer, ...]) -> Outputs:
@@ -104,7 +112,7 @@ class CapturesPlain(Forward033):
 
 @mutant("dbo-thread-workspace", "STALE:FREED")
 class WorkspaceOfThread(Forward033):
-    """Workspaces end with their threads, but a graph still uses them (pytorch issue 192061)."""
+    """A thread frees its workspace when it ends, but a graph still uses this memory (pytorch issue 192061)."""
 
     class Freed(OwnHandles):
         def give_up(self, workspace: Buffer) -> None:
@@ -113,9 +121,9 @@ class WorkspaceOfThread(Forward033):
     library_of = Freed
 
 
-@mutant("dbo-fresh-pool", None, "healthy: each graph of microbatches has separate memory")
+@mutant("dbo-fresh-pool", None, "healthy: each graph of microbatches has a separate memory pool")
 class FreshPool(Forward033):
-    """Each graph of microbatches gets its memory from a separate pool."""
+    """Each graph of microbatches allocates from a separate memory pool."""
 
     class Wrapper(UBatchWrapper):
         pool = None
@@ -123,16 +131,17 @@ class FreshPool(Forward033):
     wrapper_of = Wrapper
 
 
-# ---- the communication library's own thread
+# ---- the watchdog thread of the communication library
 
 CAPTURE_NS = 400_000_000
-"""The time of a capture on the host: a few turns of a watchdog."""
+"""The host time of a capture in nanoseconds, in which a watchdog polls several times."""
 
 
 @mutant("watchdog-flush", None, f"{HEALTHY} watchdog-query-capture")
 class Flushes(Forward033):
-    """The library of the communicator has a thread that polls whether its work is done. Before a capture begins, the
-    rank waits until that thread has polled all of it (pytorch pull request 104487).
+    """The communication library has a watchdog thread that polls device events. The rank flushes it before a capture.
+
+    To flush, the rank waits until the watchdog has polled the completion of all work (pytorch pull request 104487).
     """
 
     class Flushed(CUDAGraphWrapper):
@@ -150,21 +159,23 @@ class Flushes(Forward033):
             return await super().capture(context, inputs)
 
         async def watched(self, stream: Stream) -> Thread:
-            """Wait for the stream's work, which the watchdog still has to poll."""
+            """Synchronizes with the stream's work, and starts the watchdog thread that still has to poll it."""
             self.work = stream.record()
             await self.work.synchronize("capture.drain")
             return self.captures.rank.start("watchdog", self.asks)
 
         async def asks(self, rank: Rank) -> None:
-            await self.work.synchronize("watchdog.query")  # a loop of queries: the one that finds it done
+            await self.work.synchronize("watchdog.query")  # stands for the last query of the watchdog's loop
 
     wrapper = Flushed
 
 
 @mutant("watchdog-query-capture", "CRASH:CAPTUREERROR", twin="watchdog-flush")
 class Queries(Flushes):
-    """The rank does not wait for the watchdog before a capture. The watchdog polls its event during a capture in mode
-    "global" (pytorch pull requests 102542 and 148594, sglang issue 29235).
+    """The rank does not wait for the watchdog before a capture, so the watchdog polls an event during the capture.
+
+    In capture mode "global", a poll by another thread invalidates the capture (pytorch pull requests 102542 and 148594,
+    sglang issue 29235).
     """
 
     class Unflushed(Flushes.Flushed):
@@ -177,9 +188,9 @@ class Queries(Flushes):
     wrapper = Unflushed
 
 
-@mutant("watchdog-thread-local", None, "healthy: a capture in thread-local mode, which no other thread can break")
+@mutant("watchdog-thread-local", None, "healthy: a capture in thread-local mode, which no other thread can invalidate")
 class ThreadLocal(Queries):
-    """The rank does not wait for the watchdog, and a capture refuses only calls of its thread."""
+    """The rank does not wait for the watchdog, but the capture has mode "thread_local" and ignores other threads."""
 
     class OwnThread(Queries.Unflushed):
         def capturing(self, graph: Graph, stream: Stream) -> AbstractAsyncContextManager[None]:
@@ -188,12 +199,15 @@ class ThreadLocal(Queries):
     wrapper = OwnThread
 
 
-# ---- weights that a rank copies layer by layer
+# ---- offloaded weights, which a rank copies to the device layer by layer
 
 
 @mutant("dbo-offload", None, f"{HEALTHY} dbo-offload-unsynced")
 class MicrobatchesOffload(Forward033):
-    """Four layers have their weights in two places. The last microbatch gives a place back, for all read it."""
+    """Four layers share two weight buffers on the device; the last microbatch of a layer releases its buffer.
+
+    The earlier microbatches do not release the buffer, because the others still read it.
+    """
 
     layers = 4
 
@@ -208,13 +222,13 @@ class MicrobatchesOffload(Forward033):
         return outputs
 
     def through(self) -> bool:
-        """Whether all other microbatches have read the weights of this layer."""
+        """Returns whether all other microbatches have read the weights of this layer."""
         return not self.dbo.enabled or self.dbo.current_ubatch_id == self.config.num_ubatches - 1
 
 
 @mutant("dbo-offload-unsynced", "RACE:BUFFER", twin="dbo-offload")
 class ReplaysUnsynced(MicrobatchesOffload):
-    """A replay of microbatches does not wait for weights that an eager forward requested."""
+    """A replay of microbatches does not wait for the weight copies of an earlier eager forward."""
 
     class Wrapper(UBatchWrapper):
         def replay(self, context: ForwardContext, entry: MicrobatchGraph) -> None:

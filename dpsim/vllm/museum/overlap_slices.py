@@ -1,6 +1,8 @@
-"""Variants of how a rank cuts a batch into microbatches, run: mutants of specification 3.10, and bugs of engines.
+"""Variants of the cut of a batch into microbatches: mutants of the engine's specification, and bugs of engines.
 
-Variants of the decision to cut a batch are in `dpsim.vllm.museum.batch` and `dpsim.vllm.museum.flow`.
+Each class below is the healthy program with one planted mistake, and runs microbatches in threads. The mutants are
+those of section 3.10 (keys such as M-UB-7; see docs/keys.md). Variants of the decision whether ranks split a batch are
+in `dpsim.vllm.museum.batch` and `dpsim.vllm.museum.flow`.
 
     protocol: {name: dbo, form: "0.33", variant: M-UB-7}       config: {enable_dbo: true}
 """
@@ -25,12 +27,12 @@ from dpsim.vllm.overlap.forms import Forward033, OverlapStep
 
 
 class AmbiguousTruth(RuntimeError):
-    """The error of a tensor library if a program asks for the truth value of several numbers."""
+    """The error of a tensor library if code evaluates a tensor of several numbers as True or False."""
 
 
 @mutant("M-UB-5", "CRASH:ASSERTIONERROR")
 class DoesNotStretch(Forward033):
-    """The last microbatch ends with the last real token."""
+    """The slice of the last microbatch ends with the last real token, without the padding rows behind it."""
 
     class Cut(Slicing033):
         def stretched(
@@ -43,7 +45,7 @@ class DoesNotStretch(Forward033):
 
 @mutant("M-UB-6", "CRASH:ASSERTIONERROR")
 class SidesSwapped(Forward033):
-    """A request that ends at a boundary goes on behind it, and one that begins there begins before it."""
+    """A request that ends at the cut also appears in the second microbatch, and one that begins there in the first."""
 
     class Cut(Slicing033):
         def first_request(self, starts: Sequence[int], token: int) -> int:
@@ -57,7 +59,10 @@ class SidesSwapped(Forward033):
 
 @mutant("M-UB-7", "CRASH:WRONG*")
 class ShortensInPlace(Forward033):
-    """A cut makes a request shorter for all microbatches: the next one sees the length meant for this one."""
+    """A rank shortens a request's length in the shared array, so the next microbatch reads the shortened length.
+
+    The correct cut shortens a copy that only one microbatch reads.
+    """
 
     class Cut(MetadataCut):
         def own_lengths(self, whole: AttentionMetadata, one: Slice) -> HostArray:
@@ -68,7 +73,10 @@ class ShortensInPlace(Forward033):
 
 @mutant("M-UB-8", "CRASH:WRONG*")
 class ForgetsEarlier(Forward033):
-    """The cut also subtracts tokens of earlier microbatches from a request's length."""
+    """A rank subtracts the tokens of earlier microbatches from the length of a request.
+
+    The attention of this microbatch still reads those tokens, so the length is too small.
+    """
 
     class Cut(MetadataCut):
         def own_lengths(self, whole: AttentionMetadata, one: Slice) -> HostArray:
@@ -81,7 +89,7 @@ class ForgetsEarlier(Forward033):
 
 @mutant("M-UB-9", "CRASH:WRONG*")
 class OwnSlicesInGraph(Forward033):
-    """A graph gets metadata cut by the unpadded slices, with fewer requests than it was captured for."""
+    """A graph receives metadata of the unpadded slices, with fewer requests than at its capture."""
 
     class Cut(Slicing033):
         class Own(Slices):
@@ -96,7 +104,7 @@ class OwnSlicesInGraph(Forward033):
 
 @mutant("M-UB-11", "CRASH:KERNELERROR")
 class CountsOfBatch(Forward033):
-    """A microbatch gets the counts of the whole batch: its all-to-all has twice the rows that exist."""
+    """A microbatch receives the token counts of the whole batch: its all-to-all expects twice the existing rows."""
 
     def counts(self, padded: Slice, context: ForwardContext) -> tuple[int, ...]:
         return context.counts
@@ -104,9 +112,10 @@ class CountsOfBatch(Forward033):
 
 @mutant("dbo-shared-metadata", "CRASH:VALUEERROR")
 class SharesMetadata(Forward033):
-    """All microbatches share one object of counts, that of the first (source page 001, which pads to even totals).
+    """All microbatches share one object with token counts, those of the first microbatch.
 
-    With an odd total the last microbatch has a token more than its all-to-all sends.
+    Source page 001 (`gpu_ubatch_wrapper.py`) does this, and pads to even totals. With an odd total, the last microbatch
+    has one token more than its all-to-all sends.
     """
 
     def counts(self, padded: Slice, context: ForwardContext) -> tuple[int, ...]:
@@ -116,9 +125,9 @@ class SharesMetadata(Forward033):
 
 @mutant("dbo-embeds-truth", "CRASH:AMBIGUOUSTRUTH")
 class AsksForTruth(Forward033):
-    """A step checks for embeddings by their truth value, which a tensor of several numbers does not have.
+    """A step tests whether embeddings exist by their truth value, which a tensor of several numbers does not have.
 
-    Source page 001 and releases up to 0.17 (4.12).
+    Source page 001 and releases up to 0.17 do this (specification 4.12).
     """
 
     class Cut(InputsCut):
@@ -132,9 +141,10 @@ class AsksForTruth(Forward033):
 
 @mutant("dbo-slice-metadata", "CRASH:WRONG*")
 class CacheWithoutNumber(Forward033):
-    """The cache of metadata has a key without the number of the microbatch: the second gets that of the first.
+    """The metadata cache has a key without the microbatch number, so the second microbatch reads metadata of the first.
 
-    Vllm pull request 48659; the others of this entry are M-UB-8 (56031) and the refusals of `MetadataCut` (29933).
+    Vllm pull request 48659 reports this. The other mistakes of this museum entry are M-UB-8 (pull request 56031) and
+    metadata that `MetadataCut` refuses (29933).
     """
 
     class Cut(MetadataCut):
@@ -147,9 +157,10 @@ class CacheWithoutNumber(Forward033):
 
 @mutant("dbo-dummy-optout", "DISAGREEMENT:PLAN")
 class DummyOptsOut(OverlapStep):
-    """Ranks deduce the wishes of others from their tokens, and one with a dummy batch does not split.
+    """Each rank deduces the split wishes of its peers from their token counts, and a dummy batch never splits.
 
-    Found in the review of vllm pull request 50945.
+    So the peers of an idle rank split the step, and the idle rank does not. The review of vllm pull request 50945 found
+    this mistake.
     """
 
     idle = False

@@ -1,7 +1,9 @@
-"""Variants of hidden states and of the queue of batches: the mutants of specification 7.8, area 3.
+"""Variants of hidden states and of the batch queue in a pipeline: each class is the healthy program with one mistake.
 
-`dpsim.vllm.museum.tokens` explains more. M-PS-7 and the second half of M-PS-8 are in `dpsim.vllm.museum.steps`,
-M-PS-2 and -14 in `dpsim.vllm.museum.tensor_parallel`, M-PS-10 and -11 in `dpsim.vllm.museum.remote_calls`.
+A stage sends a description of its hidden states over host memory, and then the tensors over the device communicator.
+The engine queues several batches, so that all stages are busy. The mistakes are mutants of the engine's specification,
+section 7.8 (keys such as M-PS-3; see docs/keys.md). `dpsim.vllm.museum.steps` has M-PS-7 and the second half of M-PS-8,
+`dpsim.vllm.museum.tensor_parallel` has M-PS-2 and M-PS-14, and `dpsim.vllm.museum.remote_calls` M-PS-10 and M-PS-11.
 
     protocol: {name: pp_tokens, form: source-002, variant: M-PS-3}
 """
@@ -22,7 +24,7 @@ from dpsim.vllm.pipeline.transfer import Transfer, WaitsForDescription
 
 @mutant("M-PS-1", "RACE:BUFFER")
 class NeverWaitsForSends(WaitsForDescription):
-    """The next forward overwrites buffers that a send still reads."""
+    """A stage does not wait for its sends, so its next forward overwrites buffers that a send still reads."""
 
     def wait_sent(self, sent: Event) -> None:
         pass
@@ -30,7 +32,7 @@ class NeverWaitsForSends(WaitsForDescription):
 
 @mutant("M-PS-3", WRONG)
 class AnotherOrder(WaitsForDescription):
-    """The sender sends its tensors in another order than the one that it described: hidden and residual swapped."""
+    """A stage sends its tensors in another order than it described, so hidden and residual change places."""
 
     def in_order(self, tensors: Mapping[str, Buffer]) -> Iterable[tuple[str, Buffer]]:
         return reversed(list(super().in_order(tensors)))
@@ -38,7 +40,7 @@ class AnotherOrder(WaitsForDescription):
 
 @mutant("M-PS-4", "RACE:BUFFER")
 class LooksAtOnce(WaitsForDescription):
-    """The main stream reads tensors before they arrive."""
+    """The main stream of a stage reads received tensors without a wait for their arrival."""
 
     def wait_received(self, ready: Event) -> None:
         pass
@@ -46,7 +48,7 @@ class LooksAtOnce(WaitsForDescription):
 
 @mutant("M-PS-5", "CRASH:RUNTIMEERROR")
 class WaitsTwice(Transfer):
-    """The host awaits a handle of a send over host memory twice: gloo then blocks without end."""
+    """The host awaits the handle of a gloo send twice, and gloo blocks in the second wait without end."""
 
     async def wait_handle(self, handle: Awaitable[HostArray]) -> None:
         await handle
@@ -55,7 +57,10 @@ class WaitsTwice(Transfer):
 
 @mutant("M-PS-6", "[CH]*")
 class SendsEmptySteps(Stage):
-    """A stage describes a step without tokens to the next stage, which takes that for its next step's description."""
+    """A stage sends a description of its hidden states also in a step without tokens.
+
+    The next stage reads it as the description of its next step with tokens.
+    """
 
     async def execute(self, batch: Batch) -> StepResult | None:
         result = await super().execute(batch)
@@ -64,9 +69,11 @@ class SendsEmptySteps(Stage):
         return result
 
 
-@mutant("M-PS-8", None, "performance only: the queue holds one batch fewer than there are stages, and one stage idles")
+@mutant(
+    "M-PS-8", None, "performance only: the queue contains one batch fewer than there are stages, so one stage idles"
+)
 class ShallowQueue(PipelineScheduler):
-    """The queue of batches is one too short."""
+    """The engine's batch queue is one batch too short."""
 
     def depth(self) -> int:
         return max(1, super().depth() - 1)
@@ -74,7 +81,7 @@ class ShallowQueue(PipelineScheduler):
 
 @mutant("M-PS-9", "CRASH:ASSERTIONERROR")
 class NewestFirst(Stage):
-    """The engine takes the newest result out of the queue and reports it as that of the oldest batch."""
+    """The engine takes the newest result out of the queue, and reports it as the result of the oldest batch."""
 
     def next_result(self) -> StepResult | None:
         return self.results.pop()
@@ -83,10 +90,10 @@ class NewestFirst(Stage):
 @mutant(
     "M-PS-12",
     None,
-    "not fatal: what the aborted request samples once more is its next token, and no client receives it",
+    "not fatal: the aborted request samples its next token once more, and no client receives that token",
 )
 class AbortsLate(PipelineScheduler):
-    """Aborts wait until the scheduler has a result: the aborted request runs once more."""
+    """The scheduler applies an abort only after the result of the step, so the aborted request runs once more."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -103,9 +110,9 @@ class AbortsLate(PipelineScheduler):
 
 @mutant("M-PS-13", "RACE:REUSED_IN_FLIGHT")
 class FreesSent(WaitsForDescription):
-    """A stage sends a tensor from separate memory and frees it when it has posted the send: the next tensor gets it.
+    """A stage sends a tensor from temporary memory and frees it as soon as it has posted the send.
 
-    No rank keeps the tensor until it is sent, and the allocator does not know the stream that reads it.
+    The allocator does not record the stream that still reads the tensor, so the next tensor gets the same memory.
     """
 
     def in_order(self, tensors: Mapping[str, Buffer]) -> Iterator[tuple[str, Buffer]]:
@@ -117,9 +124,13 @@ class FreesSent(WaitsForDescription):
             own.free()
 
 
-@mutant("M-PS-15", None, "performance only: batches run one after the other, and tokens arrive earlier than needed")
+@mutant(
+    "M-PS-15",
+    None,
+    "performance only: batches run one after the other, so the tokens arrive earlier than a step needs them",
+)
 class WaitsAtOnce(PipelineScheduler):
-    """The engine waits for each batch instead of filling the queue."""
+    """The engine waits for each batch instead of filling the batch queue."""
 
     def returns_early(self, batch: Batch, queued: int) -> bool:
         return False

@@ -1,9 +1,8 @@
-"""Historical bugs of pipelines, area 3: bugs of engines, each in ten lines at the place of the report.
+"""Variants of pipelines: bugs that engines really had, each the healthy program with the bug in about ten lines.
 
-Some bugs need a schedule or a transport that the protocol does not have. A healthy extension adds it, beside the bug,
-and the bug names it as its `twin`: the bug alone is the difference between the two.
-
-Not here: pp-captured-recv, which needs graphs (`dpsim.vllm.museum.graph_bugs`).
+A few pipeline bugs need code that the default program does not have, such as a warm-up before serving. For such a bug,
+a healthy variant adds the code and is the `twin` of the faulty variant. So the bug is the only difference between the
+two. The bug pp-captured-recv needs CUDA graphs, and is in `dpsim.vllm.museum.graph_bugs`.
 
     protocol: {name: pp_tokens, variant: pp-record-stream}
 """
@@ -26,24 +25,27 @@ from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.stage import Stage
 from dpsim.vllm.pipeline.transfer import Received, Transfer, WaitsForDescription
 
-HEALTHY = "healthy: an extension of the protocol, the twin of"
-TABLE = 10_000  # numbers of 8 bytes, more than gloo or the simulation sends eagerly
+HEALTHY = "healthy: the program with additional code, the twin of"
+TABLE = 10_000  # int64 numbers: more than gloo or the simulation sends before the receiver posts its receive
 
 
-# ---- sampled tokens
+# ---- the broadcast of sampled tokens
 
 
 @mutant("page-002", "MISMATCH:COLLECTIVE:COUNT")
 class Page002(Page002Tokens):
-    """Source page 002 as it stands: its width and its mask, both of which fail with speculative decoding.
+    """Source page 002 (vLLM 0.24) unchanged: its width and its mask of a broadcast fail with speculative decoding.
 
-    Pull requests 46994 and 54436 of vllm.
+    Vllm pull requests 46994 and 54436 repair them.
     """
 
 
 @mutant("pp-unmatched-bcast", "HANG:COLLECTIVE:MISSING_RANK")
 class ForgetsToSend(SampledTokens):
-    """A merge brought the receive, but not the send (vllm-omni pull request 7393; vllm 33701, 40749)."""
+    """The last stage does not send the sampled tokens that the other stages receive, as after an incomplete merge.
+
+    Reports: vllm-omni pull request 7393; vllm 33701 and 40749.
+    """
 
     def skips_send(self, need: tuple[bool, ...] | None) -> bool:
         return True
@@ -51,9 +53,10 @@ class ForgetsToSend(SampledTokens):
 
 @mutant("pp-gate-from-mirror", "DISAGREEMENT:NEED")
 class GateFromMirror(SampledTokens):
-    """Each stage decides by its own lengths whether a row needs its token. Only the last subtracts rejected drafts.
+    """Each stage decides by its own request lengths which rows need a token.
 
-    The mirrors drift apart until one side broadcasts and the other does not (vllm issue 54260).
+    Only the last stage subtracts rejected drafts from its lengths. So the lengths of the stages drift apart, until one
+    stage broadcasts and another does not (vllm issue 54260).
     """
 
     def row_needs(self, row: Row) -> bool:
@@ -63,10 +66,10 @@ class GateFromMirror(SampledTokens):
 
 @mutant("pp-record-stream", "RACE:REUSED_IN_FLIGHT")
 class GathersOnSide(Stage):
-    """The side stream gathers drafts, and the allocator does not know that it reads the mapping there.
+    """A side stream gathers draft tokens, and the allocator does not record that this stream reads the mapping.
 
-    The next step's mapping gets the memory and overwrites it (vllm issue 56470, pull request 55745). The drafts come
-    from a copy here, and the allocator knows of it.
+    So the mapping of the next step gets the same memory and overwrites it (vllm issue 56470, pull request 55745). Here
+    the side stream reads the drafts from a copy, whose use the allocator does record.
     """
 
     def draft_tokens(self, input_batch: InputBatch) -> None:
@@ -83,7 +86,7 @@ class GathersOnSide(Stage):
             drafts.free()
 
 
-# ---- a warm-up
+# ---- a warm-up before serving
 
 
 SYNTHETIC = -1
@@ -92,14 +95,17 @@ WARM_UP = (
     Batch(1, (), (), (Row(SYNTHETIC, 1, 1, 1, 4, 1),)),
     Batch(2, (SYNTHETIC,), (), ()),
 )
-"""A request without a client is prefilled and decodes at once: no step waits for the token of the step before."""
+"""Three steps of a synthetic request without a client: a prefill, a decode at once, and the free of its slot.
+
+No step waits for the token of the previous step.
+"""
 
 
 @mutant("pp-warms-up", None, f"{HEALTHY} pp-warmup-bcast")
 class WarmsUp(Stage):
-    """Synthetic steps come before serving. All communication has one order, which is that of the steps.
+    """A stage runs synthetic steps before it serves, and orders all communication of one step before the next step.
 
-    There are no more steps than staging buffers, so the host waits for its device once, at the end.
+    There are no more steps than staging buffers, so the host waits for its device only once, at the end.
     """
 
     warm = False
@@ -114,7 +120,7 @@ class WarmsUp(Stage):
         await super().run()
 
     def sample_tokens(self, masks: tuple[tuple[int, ...], ...] = ()) -> StepResult | None:
-        """Sample behind the hidden states of this step."""
+        """Samples after the hidden states of this step, and orders the tokens before the transfers of the next step."""
         assert self.tokens is not None
         assert self.transfer is not None
         self.tokens.side.wait_stream(self.transfer.sending())
@@ -124,11 +130,11 @@ class WarmsUp(Stage):
         return result
 
     def before_next(self, stream: Stream, side: Stream) -> None:
-        """Order the tokens before the hidden states of the next step."""
+        """Lets `stream`, which transfers the next step's hidden states, wait for `side`, which transfers tokens."""
         stream.wait_stream(side)
 
     def drop(self, result: StepResult | None) -> None:
-        """Free a result, which no client receives."""
+        """Frees the buffers of a result that no client receives."""
         assert result is not None
         for buffer in (result.inputs, result.tokens, result.counts):
             if buffer is not None:
@@ -137,10 +143,11 @@ class WarmsUp(Stage):
 
 @mutant("pp-warmup-bcast", "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", twin="pp-warms-up")
 class WarmsUpUnordered(WarmsUp):
-    """In the warm-up a receive of tokens, which spins on the device, has no order with hidden states of the next step.
+    """In the warm-up no event orders the receive of tokens, which spins on the device, before the next hidden states.
 
-    The last stage cannot send tokens while a receive of those hidden states holds its device. They do not arrive,
-    because the stage that would send them spins (vllm pull request 56956, open).
+    The last stage cannot send tokens while its device spins in the receive of those hidden states. The hidden states do
+    not arrive either, because the stage that would send them spins in the receive of the tokens. (Vllm pull request
+    56956, open.)
     """
 
     def before_next(self, stream: Stream, side: Stream) -> None:
@@ -148,12 +155,12 @@ class WarmsUpUnordered(WarmsUp):
             super().before_next(stream, side)
 
 
-# ---- hidden states
+# ---- the transfer of hidden states
 
 
 @mutant("pp-both-ways", None, f"{HEALTHY} pp-blocking-metadata", form="0.33")
 class BothWays(Transfer):
-    """Neighbours first send each other what they hold, a table that is too large for an eager send."""
+    """Before each transfer, neighbouring stages send each other a table that is too large for an eager send."""
 
     async def receive(self) -> Received:
         await self.exchange(self.before)
@@ -164,7 +171,7 @@ class BothWays(Transfer):
         await super().send(tensors)
 
     async def exchange(self, neighbour: int | None) -> None:
-        """Post a send, then receive. Both neighbours do so."""
+        """Posts a send to the neighbour and then receives from it; the neighbour does the same."""
         assert neighbour is not None
         self.handles.append(self.host.send(np.zeros(TABLE, np.int64), neighbour, site="table.send"))
         await self.wait_for_description()
@@ -173,14 +180,14 @@ class BothWays(Transfer):
 
 @mutant("pp-blocking-metadata", "HANG:P2P:*", form="0.33", twin="pp-both-ways")
 class BlockingMetadata(BothWays, WaitsForDescription):
-    """A posted send waits until the receiver takes it, and both neighbours send first.
+    """A stage waits in its send until the neighbour receives, and the neighbour does the same: both send first.
 
-    Vllm pull request 49274.
+    Vllm pull request 49274 repairs this.
     """
 
 
 class Driven:
-    """A send that moves only while its sender waits for it, as those of MPI may."""
+    """A host send that makes progress only while its sender awaits it, as MPI allows."""
 
     def __init__(self, start: Callable[[], Awaitable[HostArray]]) -> None:
         self.start = start
@@ -191,9 +198,10 @@ class Driven:
 
 @mutant("pp-driven-sends", None, f"{HEALTHY} trt-isend-unwaited")
 class DrivenSends(WaitsForDescription):
-    """A send over host memory moves only while its sender waits for it; and the host waits until tensors were taken.
+    """A host send makes progress only while its sender awaits it, and the receiver acknowledges the tensors.
 
-    The receiver says that it took them, as NCCL may end a send earlier, one of up to 64 MiB between two H200s.
+    The sender waits for the acknowledgement, because the end of a send is no proof of a receive. NCCL may complete a
+    send earlier, for example one of up to 64 MiB between two H200s.
     """
 
     def send_on_host(self, array: HostArray, site: str) -> Awaitable[HostArray]:
@@ -219,21 +227,22 @@ class DrivenSends(WaitsForDescription):
 
 @mutant("trt-isend-unwaited", "HANG:P2P:*", twin="pp-driven-sends")
 class IsendUnwaited(DrivenSends):
-    """The host waits for its tensors first, and the send of their description never moves.
+    """The host waits for the acknowledgement of its tensors before it awaits the send of their description.
 
-    TensorRT-LLM pull request 10665; certain where launches block.
+    So the description never leaves the sender, and the receiver never receives the tensors. TensorRT-LLM pull request
+    10665 reports this hang; it is certain where kernel launches block.
     """
 
     async def wait_for_description(self) -> None:
         pass
 
 
-# ---- the cache
+# ---- the KV cache
 
 
 @mutant("kv-loaded", None, f"{HEALTHY} kv-free-inflight")
 class LoadsCache(Stage):
-    """When a request gets its slot, a separate stream fills its cache from elsewhere."""
+    """When a request gets its cache slot, a separate stream loads the slot from elsewhere."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -249,22 +258,23 @@ class LoadsCache(Stage):
             self.main.wait_stream(self.loader)
 
     def fence(self) -> None:
-        """Order the load behind steps in flight, which write to slots of requests that are gone."""
+        """Orders the load after the steps in flight, which still write to the slots of requests that have ended."""
         self.loader.wait_stream(self.main)
 
 
 def load(cache: Any, slots: tuple[int, ...]) -> None:
-    """Kernel: load the cache of some slots, here with zeros."""
+    """Kernel: loads the given cache slots, here with zeros."""
     for slot in slots:
         cache[:, slot] = 0
 
 
 @mutant("kv-free-inflight", "RACE:BUFFER", twin="kv-loaded")
 class FreesInFlight(LoadsCache):
-    """A load fills a slot while a step in flight still writes the cache of its former request.
+    """A load fills a cache slot while a step in flight still writes the slot for the request that had it before.
 
-    Vllm pull requests 45357 and 47728. There the request ends with the result of the step before; here the client
-    aborts it. The whole cache is one buffer here, so the finding is exact if there is one slot.
+    Vllm pull requests 45357 and 47728 report this. There the request ends with the result of the previous step; here a
+    client aborts it. The whole cache is one buffer in the model, so a race report is exact only in a scenario with one
+    slot.
     """
 
     def fence(self) -> None:

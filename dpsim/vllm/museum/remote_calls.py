@@ -1,6 +1,8 @@
-"""Variants of the engine's remote calls: in another order, for nothing, or with an old grammar.
+"""Variants of the engine's remote calls to its pipeline stages: each class is the healthy program with one mistake.
 
-Mutants of specification 7.8 and 10.8. `dpsim.vllm.museum.tokens` explains more.
+For each batch the engine calls `execute` on its workers, and then `sample_tokens`. The variants make these calls in
+another order or for a step that must not have them, or sample with an old grammar mask. They are mutants of the
+engine's specification, sections 7.8 and 10.8 (keys such as M-PS-10; see docs/keys.md).
 
     protocol: {name: pp_tokens, form: source-002, variant: M-PS-10}
 """
@@ -18,7 +20,10 @@ from dpsim.vllm.pipeline.stage import Stage
 
 @mutant("M-PS-10", "CRASH:EXECUTEFAILED")
 class SamplesFirst(Stage):
-    """The engine samples a batch before it executes it: there is no record, or that of the batch before."""
+    """The engine samples a batch before it executes it.
+
+    A worker then has no execution record, or still that of the previous batch.
+    """
 
     async def execute(self, batch: Batch) -> StepResult | None:
         self.early = super().sample_tokens() if batch.rows else None
@@ -30,7 +35,10 @@ class SamplesFirst(Stage):
 
 @mutant("M-PS-10-twice", "CRASH:ASSERTIONERROR")
 class ExecutesTwice(Stage):
-    """The engine executes two batches, then samples them: a worker has one record, and the second overwrites it."""
+    """The engine executes two batches and then samples both, but a worker stores only one execution record.
+
+    The second batch overwrites the record of the first.
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -48,7 +56,10 @@ class ExecutesTwice(Stage):
 
 @mutant("M-PS-11", WRONG)
 class NeverDefers(PipelineScheduler):
-    """The engine defers nothing: it makes masks of the tokens that it knows when it schedules a batch."""
+    """The engine never defers sampling until earlier tokens arrive.
+
+    So it computes grammar masks from the tokens that it has when it schedules a batch.
+    """
 
     def defers(self, results: Sequence[RowOutput]) -> bool:
         return False
@@ -56,7 +67,7 @@ class NeverDefers(PipelineScheduler):
 
 @mutant("M-ES-10", "CRASH:EXECUTEFAILED")
 class SamplesEmptySteps(Stage):
-    """The engine also samples a batch without tokens: no batch was executed, and it takes that for a failure."""
+    """The engine also samples a step without tokens, finds no executed batch, and reports a failure."""
 
     def is_sampled(self, batch: Batch) -> bool:
         return True
@@ -64,9 +75,10 @@ class SamplesEmptySteps(Stage):
 
 @mutant("M-ES-11", "HANG:COLLECTIVE:MISSING_RANK")
 class SamplesDummies(Stage):
-    """After a dummy step the engine samples its record, which only the last stage has cleared.
+    """The engine also samples after a dummy step.
 
-    The stages before the last post the receive of its tokens, and the last has none to send.
+    The stages before the last still have a record and receive its tokens. The last stage has cleared its record, and
+    sends none.
     """
 
     async def dummy(self) -> None:

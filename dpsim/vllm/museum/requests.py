@@ -1,8 +1,8 @@
-"""Variants of the scheduler's requests: stop tokens seen late, drafts by row, admission, sessions.
+"""Variants of the requests of a pipeline's scheduler: each class is the healthy program with one planted mistake.
 
-`dpsim.vllm.museum.tokens` explains more. No report of these bugs is known. Each moves a rule of specification 6.2, 6.5,
-6.9 or 7.6 to another place. The rules are of late results, of the width of a broadcast, and of preemption. One is of an
-id that comes again while its last batch is under way.
+The variants of this file concern late results, the width of a token broadcast, preemption, and sessions. A session is a
+request that continues later with more input under the same id. No report of these bugs is known. Each variant applies a
+rule of the engine's specification (sections 6.2, 6.5, 6.9 or 7.6) at the wrong point.
 
     protocol: {name: pp_tokens, form: source-002, variant: pp-late-results}
 """
@@ -21,9 +21,10 @@ from dpsim.vllm.pipeline.stage import Stage
 
 @mutant("pp-late-results", "CRASH:WRONGEND")
 class TellsWasted(PipelineScheduler):
-    """A client also receives the results of steps that were under way when its request ended (I-PS-12).
+    """A client also receives tokens of steps that were in flight when its request ended (invariant I-PS-12).
 
-    If all requests end by their number of tokens, this does not show: the scheduler knows the end, and wastes no step.
+    Only a stop token reveals this. If all requests end by their number of tokens, the scheduler knows the end in
+    advance and schedules no wasted step.
     """
 
     def drops(self, state: RequestState) -> bool:
@@ -35,7 +36,10 @@ class TellsWasted(PipelineScheduler):
 
 @mutant("pp-width-of-all", "MISMATCH:COLLECTIVE:COUNT")
 class ExpectsDraftsOfAll(SampledTokens):
-    """The receivers make room for drafts only if every row has some: if some rows have none, they expect less."""
+    """The receivers of a broadcast expect draft tokens only if every row has some.
+
+    The sender includes them if any row has some, so the two sizes differ.
+    """
 
     def received_width(self, rows: Sequence[Row]) -> int:
         return 1 + self.drafts if all(row.drafts for row in rows) else 1
@@ -43,7 +47,10 @@ class ExpectsDraftsOfAll(SampledTokens):
 
 @mutant("drafts-in-every-step", "HANG:COLLECTIVE:EXTRA_CALL", form="0.33")
 class ReceivesDraftsAlways(SampledTokens):
-    """The first stage receives drafts in every step, also in one after which the last stage proposes none (6.6)."""
+    """The first stage receives drafts after every step, although the last stage does not propose any in some steps.
+
+    Specification 6.6 contains the correct rule.
+    """
 
     def receive(self, rows: Sequence[Row], slots: Sequence[int], mapping: Buffer, drafts: int) -> bool:
         return super().receive(rows, slots, mapping, self.drafts)
@@ -51,9 +58,10 @@ class ReceivesDraftsAlways(SampledTokens):
 
 @mutant("pp-token-dtype", "CRASH:ASSERTIONERROR")
 class SamplesInt32(Stage):
-    """The sampler leaves int32, and the receivers have room for int64: the assertion of source page 002 sees it.
+    """The sampler writes int32 tokens, while the receivers allocate int64.
 
-    Without the assertion the broadcast mixes element types on all stages.
+    An assertion of source page 002 (`pp_utils.py`) catches this. Without the assertion, the broadcast mixes element
+    types on all stages.
     """
 
     token_dtype = "int32"
@@ -61,9 +69,10 @@ class SamplesInt32(Stage):
 
 @mutant("pp-admits-preempting", "CRASH:WRONGADMISSION")
 class AdmitsWhilePreempting(PipelineScheduler):
-    """A request gets a slot in the step in which another one had to give its slot back.
+    """The scheduler admits a request in the same step in which it preempts one.
 
-    It is the same request: with drafts it had no room, without drafts it has. So it comes and goes.
+    Both are the same request: with draft tokens it has no room, without them it has. So the scheduler preempts and
+    admits it again and again.
     """
 
     def may_admit(self, preempted: Sequence[int]) -> bool:
@@ -72,9 +81,9 @@ class AdmitsWhilePreempting(PipelineScheduler):
 
 @mutant("pp-session-generation", WRONG)
 class KeepsGeneration(Stage):
-    """A session goes on as a new request with an id that has a slot, and no stage notes that the slot was given back.
+    """A session continues as a new request in its former slot, and no stage counts a new generation of that slot.
 
-    The next request has the same slot, and takes over the tokens that are on their way to the former one.
+    So the new request receives the tokens in flight that belong to the former one.
     """
 
     def slot_for(self, admission: Admission) -> int:
@@ -85,7 +94,10 @@ class KeepsGeneration(Stage):
 
 @mutant("pp-session-result", WRONG)
 class ResultsById(PipelineScheduler):
-    """A result goes to the request that has the id when it arrives: the session's next, or one that reuses the id."""
+    """A result goes to the request that has the id when the result arrives, not to the request that computed it.
+
+    This may be the next request of a session, or a request that reuses the id.
+    """
 
     def _take(self, state: RequestState, sampled: int, rejected: int) -> int:
         now = next((one for one in (*self.running, *self.waiting) if one.key == state.key), state)
@@ -96,7 +108,7 @@ class ResultsById(PipelineScheduler):
 
 @mutant("pp-session-seat", "CRASH:INDEXERROR")
 class ForgetsHeldSlots(PipelineScheduler):
-    """A session that waits for input does not run, so its slot counts as free; the stages have none left to give."""
+    """The scheduler treats the slot of a session that waits for input as free, so the stages run out of slots."""
 
     def has_seat(self, state: RequestState) -> bool:
         return len(self.running) < self.config.max_num_seqs

@@ -1,10 +1,11 @@
-"""Variants of the start-up: the mutants of specification 8.7 and 9.5.
+"""Variants of the start-up of an engine group: each class is the healthy program with one planted mistake.
 
-Each is the healthy protocol with one mistake, in the piece concerned. Mutants of the comparison need a start that the
-front end refuses, and such a start is not a hang. So their twin is one whose participants end without an exception
-after they have reported and left.
+A front end, a coordinator, engine cores and workers exchange configurations, ports and memory sizes, and then report
+READY. The mistakes are mutants of the engine's specification, sections 8.7 and 9.5 (keys such as M-CF-4; see
+docs/keys.md). Mutants of the configuration check need a start that the front end refuses. A refused start is no hang,
+so their twin is a program in which each participant reports the reason and exits without an exception.
 
-"One engine" and "one worker" are the last of them.
+Where a docstring below names "one engine" or "one worker", the variant changes the last one.
 
     protocol: {name: startup, form: "0.14", variant: M-CF-4}
 """
@@ -28,7 +29,7 @@ from dpsim.vllm.startup.engine import EngineCore
 from dpsim.vllm.startup.errors import StartupError
 from dpsim.vllm.startup.ports import ListedPorts
 
-HEALTHY = "healthy: an extension of the protocol, the twin of"
+HEALTHY = "healthy: the program with additional code, the twin of"
 
 
 def mutant(
@@ -37,12 +38,12 @@ def mutant(
     return register_variant(name, protocol="startup", form=form, expected=expected, reason=reason, twin=twin)
 
 
-# ---- what is compared
+# ---- the comparison of configurations
 
 
 @mutant("start-refused", None, reason=f"{HEALTHY} M-CF-2, M-CF-3, M-CF-14 and eplb-flag-mismatch")
 class Refused(Startup):
-    """A start that failed everywhere ends without an exception: each participant has reported its reason, and left."""
+    """After a refused start, each participant reports the reason and exits without an exception."""
 
     probes = ()
     replaced = MappingProxyType({Compared: ComparedFields})
@@ -58,14 +59,14 @@ class Refused(Startup):
 
 @mutant("M-CF-1", "CRASH:CONFIGMISMATCH")
 class HashesTheRank(Compared):
-    """The hash covers the data-parallel rank, so no two engines have the same."""
+    """The configuration hash includes the data-parallel rank, so no two engines have the same hash."""
 
     def hash(self, parallel: ParallelConfig) -> str:
         return f"{super().hash(parallel)} {parallel.data_parallel_rank}"
 
 
 class Forgetful(ComparedFields):
-    """It does not compare some fields."""
+    """A comparison that omits the fields in `forgotten`."""
 
     forgotten: tuple[str, ...] = ()
 
@@ -82,7 +83,7 @@ class ForgetsSync(Forgetful):
 
 @mutant("M-CF-2", "HANG:COLLECTIVE:*", twin="start-refused")
 class SyncNotCompared(Refused):
-    """The front end does not compare whether ranks agree over gloo or NCCL: the first agreement hangs."""
+    """The front end does not compare whether ranks agree over gloo or NCCL, so the first agreement hangs."""
 
     replaced = MappingProxyType({Compared: ForgetsSync})
 
@@ -93,7 +94,7 @@ class ForgetsBalancedness(Forgetful):
 
 @mutant("M-CF-3", "*:COLLECTIVE:*", twin="start-refused")
 class BalancednessNotCompared(Refused):
-    """The front end does not compare whether engines log the balancedness of experts, which takes a collective."""
+    """The front end does not compare whether engines log the balance of their experts, which needs a collective."""
 
     replaced = MappingProxyType({Compared: ForgetsBalancedness})
 
@@ -105,7 +106,10 @@ class ForgetsShapes(ComparedFields):
 
 @mutant("M-CF-14", "*:COLLECTIVE:*", twin="start-refused")
 class ShapesNotCompared(Refused):
-    """No hash has the sizes of graphs: engines with fewer sizes capture less, and the others hang."""
+    """The front end does not compare graph sizes, and no hash includes them.
+
+    An engine with fewer sizes captures fewer graphs, and the others hang.
+    """
 
     replaced = MappingProxyType({Compared: ForgetsShapes})
 
@@ -115,7 +119,7 @@ class ShapesNotCompared(Refused):
 
 @mutant("M-CF-4", "CRASH:NOBODYCAME", form="0.14")
 class FirstInFirstOut(EngineCore):
-    """One engine pops its ports from the front of the list."""
+    """One engine takes its ports from the front of the list, the others from the end."""
 
     def own_ports(self) -> InitPorts:
         ports = super().own_ports()
@@ -126,12 +130,12 @@ class FirstInFirstOut(EngineCore):
 
 @mutant("M-CF-5", "CRASH:NOBODYCAME")
 class RetriesAlone(ListedPorts):
-    """The first member goes on to the next port when one is taken, and the others do not learn of it."""
+    """The first member of a group binds the next port if one is taken, and the others do not learn the new port."""
 
 
 @mutant("M-CF-12", "CRASH:NOBODYCAME", form="0.14")
 class CompletedTwice(EngineCore):
-    """One engine completes its parallel configuration once more after INIT: that pops a port."""
+    """One engine completes its parallel configuration once more after INIT, and this takes a port from the list."""
 
     def written(self, *init: Any) -> None:
         super().written(*init)
@@ -141,7 +145,7 @@ class CompletedTwice(EngineCore):
 
 @mutant("M-ST-6", "CRASH:NOBODYCAME", form="0.14")
 class WorkersFirst(EngineCore):
-    """An engine starts its workers before it makes the engine DP group, and they pop its port."""
+    """An engine starts its workers before it creates the engine DP group, so the workers take the group's port."""
 
     async def start(self, ports: InitPorts, workers: Store) -> None:
         self.spawn(ports.copy(), workers)
@@ -150,7 +154,7 @@ class WorkersFirst(EngineCore):
 
 @mutant("M-ST-14", "CRASH:NOBODYCAME", form="0.14")
 class PopsOnceMore(EngineCore):
-    """On one node an engine pops one port too many before the workers get their copies."""
+    """On one node an engine takes one port too many from the list before it copies the list for its workers."""
 
     def spawn(self, ports: InitPorts, workers: Store) -> None:
         if self.rank.node:
@@ -158,12 +162,12 @@ class PopsOnceMore(EngineCore):
         super().spawn(ports, workers)
 
 
-# ---- the memory of KV caches
+# ---- the agreement on KV cache memory
 
 
 @mutant("M-CF-6", "CRASH:NOMEMORY")
 class Largest(EngineCore):
-    """All replicas take the blocks of the largest one."""
+    """All replicas take the number of KV cache blocks of the largest replica."""
 
     def reduced(self, offers: list[int]) -> int:
         return max(offers)
@@ -171,7 +175,7 @@ class Largest(EngineCore):
 
 @mutant("M-CF-7", "CRASH:ASSERTIONERROR")
 class SendsMinusOne(EngineCore):
-    """A replica that was added sends -1, which is less than any size."""
+    """A replica that elastic scaling adds sends -1 as its memory, which is the smallest of all values."""
 
     def offer(self, own: int) -> int:
         return UNKNOWN if self.rank.node else own
@@ -179,7 +183,7 @@ class SendsMinusOne(EngineCore):
 
 @mutant("M-CF-9", "HANG:COLLECTIVE:MISSING_RANK")
 class SyncsAlone(EngineCore):
-    """One replica alone agrees on the memory of KV caches."""
+    """Only one replica joins the agreement on KV cache memory."""
 
     def syncs(self) -> bool:
         return super().syncs() and not self.engine
@@ -190,7 +194,7 @@ class SyncsAlone(EngineCore):
 
 @mutant("M-ST-11", "HANG:MAILBOX:NO_MESSAGE")
 class ReadyTooEarly(EngineCore):
-    """An engine reports READY before the coordinator does: the first START may come before its subscription."""
+    """An engine reports READY before its subscription to the coordinator is complete, and may miss the first START."""
 
     async def be_ready(self, head: Child) -> None:
         self.say_ready(head)
@@ -200,7 +204,7 @@ class ReadyTooEarly(EngineCore):
 
 @mutant("M-ST-12", "HANG:MAILBOX:NO_MESSAGE")
 class CountsOneLess(Coordinator):
-    """The coordinator reports READY when one subscription is still on its way."""
+    """The coordinator reports READY when it still expects one subscription."""
 
     def expected(self) -> int:
         return super().expected() - 1
@@ -208,7 +212,7 @@ class CountsOneLess(Coordinator):
 
 @mutant("M-ST-13", "CRASH:SAMESEEDS")
 class SeedOfRank(EngineCore):
-    """The seed is the data-parallel rank, which every replica of a dense model has reset to 0."""
+    """The random seed is the data-parallel rank, which each replica of a dense model has reset to 0."""
 
     def seed(self) -> int:
         return self.parallel.independent().data_parallel_rank

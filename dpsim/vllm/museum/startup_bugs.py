@@ -1,6 +1,8 @@
-"""Historical bugs of configuration and ports, area 5: bugs of engines, each in ten lines.
+"""Variants of configuration and ports at start-up: bugs that engines really had, each in about ten lines.
 
-protocol: {name: startup, variant: port-toctou}       ports: [{port: 20004, late: true}]
+Each class below is the healthy start-up program with one bug. The decorator contains the name of the museum entry.
+
+    protocol: {name: startup, variant: port-toctou}       ports: [{port: 20004, late: true}]
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ class ComparesNothing(Compared):
 
 @mutant("eplb-flag-mismatch", "*:COLLECTIVE:*", twin="start-refused")
 class NothingIsCompared(Refused):
-    """One node logs the balancedness of experts, and it alone makes the all-reduce for that.
+    """The front end compares no configuration: one node logs the balance of experts, and only it joins that all-reduce.
 
-    Vllm issue 26187, pull request 26218, which compares a hash in the handshake.
+    Vllm issue 26187 reports this. Pull request 26218 compares a hash in the handshake.
     """
 
     replaced = MappingProxyType({Compared: ComparesNothing})
@@ -33,7 +35,7 @@ class NothingIsCompared(Refused):
 
 @mutant("numa-bind-hash", "CRASH:CONFIGMISMATCH")
 class LocalFieldsCompared(ComparedFields):
-    """The hash covers fields that differ between healthy nodes: no cluster comes up (vllm pull request 41098)."""
+    """The hash includes fields that differ between healthy nodes, so no cluster starts (vllm pull request 41098)."""
 
     def hashed(self, parallel: ParallelConfig) -> Fields:
         local = getattr(parallel, "numa_bind_nodes", None)
@@ -42,9 +44,9 @@ class LocalFieldsCompared(ComparedFields):
 
 @mutant("multinode-shape-config", "MISMATCH:COLLECTIVE:COUNT")
 class OwnLimits(StartupWorker):
-    """A worker on a separate node sizes the memory profile by its own command line.
+    """A worker on a separate node sizes the memory profile run by its own command line, and not by the engine's.
 
-    Vllm pull request 44718.
+    Vllm pull request 44718 repairs this.
     """
 
     def __init__(self, rank: Any, layout: Any, config: Any, own: Any, *more: Any) -> None:
@@ -53,7 +55,8 @@ class OwnLimits(StartupWorker):
 
 @mutant("port-toctou", "CRASH:NOBODYCAME")
 class FoundThenBound(ListedPorts):
-    """A member finds a port free, and binds it when another program may have taken it. It retries with the next.
+    """A member finds a port free and binds it later, when another program may have taken it; then it retries alone.
 
-    Vllm issues 39015 and 28498; pull request 51018 picks the port when it is bound.
+    The other members still connect to the first port. Vllm issues 39015 and 28498 report this. Pull request 51018 binds
+    the port when it selects it.
     """

@@ -1,7 +1,8 @@
-"""Variants of the start-up that do not notice a death: the mutants of I-ST-10 (specification 9.3).
+"""Variants of a start-up in which a process dies and another one does not notice: mutants of invariant I-ST-10.
 
-A death, and the end of those that learn of it, are not mistakes of the protocol. So the exhibits switch these classes
-off, and report those that wait without end.
+The invariant says that a front end notices a failed participant while others wait (specification 9.3). The death
+itself, and the exits of the processes that notice it, are not mistakes. So the museum's scenarios switch off these
+findings, and report only the processes that wait without end.
 
     protocol: {name: startup_watched, variant: startup-no-sentinel}
 """
@@ -22,8 +23,9 @@ def mutant(name: str, expected: str) -> Callable[[type[Any]], type[Any]]:
 
 @mutant("startup-no-sentinel", "HANG:MAILBOX:DEAD_RANK")
 class NoSentinel(WatchingEngine):
-    """An engine core waits for answers of its workers and does not watch their processes. One that is killed sends no
-    answer, and the front end waits with the engine core.
+    """An engine core waits for answers of its workers, but does not watch their processes.
+
+    A killed worker sends no answer, so the engine core and its front end wait without end.
     """
 
     def watched(self) -> tuple[str, ...]:
@@ -32,7 +34,7 @@ class NoSentinel(WatchingEngine):
 
 @mutant("startup-no-death-pipe", "HANG:COLLECTIVE:DEAD_RANK")
 class NoDeathPipe(WatchedWorker):
-    """A worker does not watch its engine core, and stays in its collective when that has given up."""
+    """A worker does not watch its engine core, so it stays in a collective after the engine core has exited."""
 
     async def death_pipe(self, rank: Rank) -> None:
         return

@@ -1,6 +1,7 @@
-"""Variants of the start-up of workers: groups, communicators, warm-up and capture, the mutants of specification 9.5.
+"""Variants of the start-up of workers: groups, communicators, warm-up and capture, each with one planted mistake.
 
-"One worker" is the last of them.
+The mistakes are mutants of the engine's specification, section 9.5 (keys such as M-ST-1; see docs/keys.md). Where a
+docstring below names "one worker", the variant changes the last worker.
 
     protocol: {name: startup, variant: M-ST-1}
 """
@@ -15,7 +16,7 @@ from dpsim.vllm.startup.worker import ALL2ALL, StartupWorker
 
 @mutant("M-ST-1", "DISAGREEMENT:GROUP")
 class OwnListsOnly(Groups):
-    """A worker creates the groups of which it is a member, and no others."""
+    """A worker creates only the groups of which it is a member, although all workers must create all groups."""
 
     async def create(self, kind: str, members: Members) -> None:
         if self.rank.rank in members:
@@ -24,7 +25,7 @@ class OwnListsOnly(Groups):
 
 @mutant("M-ST-2", "DISAGREEMENT:GROUP")
 class OtherOrder(Groups):
-    """One worker creates the kinds in another order."""
+    """One worker creates the kinds of groups in another order than the others."""
 
     def in_order(self) -> list[Kind]:
         kinds = super().in_order()
@@ -34,7 +35,7 @@ class OtherOrder(Groups):
 
 @mutant("M-ST-3", "CRASH:NOBODYCAME")
 class SiblingsWhereNeeded(Groups):
-    """The last stage only sends sampled tokens, and creates no sibling for them."""
+    """A worker of the last stage does not create the separate communicator of sampled tokens, because it only sends."""
 
     async def create_siblings(self) -> None:
         if self.own["pp"][-1] != self.rank.rank:
@@ -43,7 +44,7 @@ class SiblingsWhereNeeded(Groups):
 
 @mutant("M-ST-4", "CRASH:VALUEERROR")
 class RootZero(Groups):
-    """The root of a broadcast is a place in the group, although the call takes a global rank."""
+    """A worker passes an index within the group as the root of a broadcast, although the call takes a global rank."""
 
     def root(self, members: Members) -> int:
         return 0
@@ -51,7 +52,7 @@ class RootZero(Groups):
 
 @mutant("M-ST-5", "MISMATCH:TRANSFER:COUNT")
 class Swapped(Kinds):
-    """The axes of stages and of tensor-parallel ranks are swapped in the layout of the world."""
+    """The pipeline axis and the tensor-parallel axis change places in the layout of the world."""
 
     def in_order(self) -> list[Kind]:
         lists = dict(super().in_order())
@@ -60,7 +61,7 @@ class Swapped(Kinds):
 
 @mutant("M-ST-7", "CRASH:CAPTUREERROR")
 class NotWarmedUp(Groups):
-    """Workers do not use their communicators when they make them, so the first use is in a capture."""
+    """A worker does not use a communicator when it creates it, so the first use happens in a CUDA graph capture."""
 
     async def warm_up(self, kind: str) -> None:
         return
@@ -68,7 +69,7 @@ class NotWarmedUp(Groups):
 
 @mutant("M-ST-8", "HANG:COLLECTIVE:MISSING_RANK")
 class SizesByMemory(Forwards):
-    """The free memory of a device decides which sizes its worker warms up."""
+    """A worker selects the sizes for its warm-up by the free memory of its device, so workers warm up differently."""
 
     def sizes(self) -> tuple[int, ...]:
         sizes = super().sizes()
@@ -78,7 +79,7 @@ class SizesByMemory(Forwards):
 
 @mutant("M-ST-9", "HANG:COLLECTIVE:MISSING_RANK")
 class SamplerOfOneReplica(Forwards):
-    """The last stage of the first replica alone warms up its sampler."""
+    """The last stage warms up its sampler in the first replica only."""
 
     def warms_sampler(self) -> bool:
         return super().warms_sampler() and not self.topology.position(self.rank.rank).dp
@@ -86,7 +87,7 @@ class SamplerOfOneReplica(Forwards):
 
 @mutant("M-ST-10", "CRASH:NOMEMORY")
 class SnapshotTooEarly(StartupWorker):
-    """A worker measures its memory before it has communicators, and the KV cache then takes their memory as well."""
+    """A worker measures free memory before it creates its communicators, so the KV cache also claims their memory."""
 
     async def create_groups(self, groups: Groups) -> int:
         free = self.memory.free - ALL2ALL

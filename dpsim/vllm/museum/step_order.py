@@ -1,8 +1,14 @@
-"""Variants of the order and the inputs of one step: mutants of specification 10.8 that a data-parallel step shows.
+"""Variants of the order of phases in a data-parallel step, and of their inputs: each class has one planted mistake.
 
-M-ES-4 and M-ES-6 are in `dpsim.vllm.museum.flow`, M-ES-9 in `dpsim.vllm.museum.experts`. M-ES-3 and M-ES-15, of the
-engine's loop, are in `dpsim.vllm.museum.engine`. Of those with sampled tokens M-ES-8, M-ES-14 and M-ES-16 are in
-`dpsim.vllm.museum.steps`, M-ES-10 and M-ES-11 in `dpsim.vllm.museum.remote_calls`.
+A rank receives the scheduler's batch, agrees with its group, prepares inputs, runs the forward, and samples. The
+mistakes are mutants of the engine's specification, section 10.8 (keys such as M-ES-1; see docs/keys.md). The other
+mutants of that section are in these files of the museum:
+
+* `flow` has M-ES-4 and M-ES-6: a rank skips the drafter.
+* `experts` has M-ES-9: ranks count the load of experts in different ways.
+* `engine` has M-ES-3 and M-ES-15: an engine joins the finish sync at a wrong point, or on a wrong group.
+* `steps` has M-ES-8, M-ES-14 and M-ES-16: a pipeline stage changes tokens or slots at a wrong point.
+* `remote_calls` has M-ES-10 and M-ES-11: an engine samples a step that has nothing to sample.
 
     protocol: {name: dp_batch, form: source-000, variant: M-ES-1}
 """
@@ -24,9 +30,9 @@ from dpsim.vllm.museum.batch import is_last
 
 @register_variant("M-ES-1", protocol="dp_batch", form="source-000", expected="CRASH:DROPPEDTOKENS")
 class AgreesOnOldBatch(DataParallelStep):
-    """Ranks agree before they take over the scheduler's batch, so on the batch of the step before.
+    """Ranks agree before they read the scheduler's new batch, and so agree on the batch of the previous step.
 
-    If a batch is larger than the last one, the forward has no room for all of its tokens.
+    If the new batch is larger than the previous one, the forward has no room for all of its tokens.
     """
 
     old: Batch | None = None
@@ -38,9 +44,10 @@ class AgreesOnOldBatch(DataParallelStep):
 
 @register_variant("M-ES-2", protocol="dp_batch", form="source-000", expected="CRASH:WRONG*")
 class PreparesTooEarly(CapturedForward):
-    """A rank prepares inputs and slots before the agreement, for its own number of requests.
+    """A rank prepares inputs and cache slots before the agreement, only for its own number of requests.
 
-    Behind them the padded graph finds the slots of an earlier step, and writes into rows that are in use.
+    The padded graph reads more requests. For the additional ones it finds cache slots of an earlier step, and
+    overwrites cache rows that are in use.
     """
 
     def metadata_of(self, batch: Batch, num_tokens: int, mode: RuntimeMode) -> Metadata:
@@ -49,7 +56,10 @@ class PreparesTooEarly(CapturedForward):
 
 @register_variant("M-ES-5", protocol="dp_batch", form="source-000", expected="CRASH:WRONGCACHE")
 class DummiesWrite(CapturedForward):
-    """A dummy batch has the slot of the rank's first request, and writes there."""
+    """The metadata of a dummy batch contains the cache slot of the rank's first request.
+
+    So the dummy batch overwrites that slot.
+    """
 
     def metadata_of(self, batch: Batch, num_tokens: int, mode: RuntimeMode) -> Metadata:
         metadata = super().metadata_of(batch, num_tokens, mode)
@@ -58,9 +68,10 @@ class DummiesWrite(CapturedForward):
 
 @register_variant("M-ES-7", protocol="dp_batch", form="source-000", expected="MISMATCH:COLLECTIVE:COUNT")
 class ReusesTheAgreement(Drafter):
-    """The later forwards of the drafter reuse the list of its first one, each rank with its own new count in it.
+    """The later forwards of the drafter reuse the token counts that the ranks agreed on for its first forward.
 
-    They have a token for each request, and the first had all tokens: no two ranks have the same list.
+    Each rank corrects only its own count. The first forward has all tokens, a later one has one token for each request.
+    So no two ranks have the same list.
     """
 
     kept: tuple[int, ...] | None = None
@@ -81,7 +92,7 @@ class ReusesTheAgreement(Drafter):
     reason="performance only: all ranks wait for their own device in each step, and scheduling ahead gains nothing",
 )
 class ReadsAtOnce(DataParallelStep):
-    """The host reads the results of a forward before it goes on, although scheduling is asynchronous."""
+    """Despite asynchronous scheduling, the host reads the results of a forward before it schedules the next step."""
 
     async def execute(self, execution: Execution) -> None:
         await super().execute(execution)
@@ -91,9 +102,10 @@ class ReadsAtOnce(DataParallelStep):
 
 @register_variant("M-ES-13", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:MODE")
 class OneRankEagerly(DataParallelStep):
-    """One rank runs eagerly while the others replay.
+    """One rank runs eagerly while the others replay a graph.
 
-    Sizes are equal, and NCCL completes. An all-to-all that waits on the host, which no replay does, hangs.
+    The token counts are equal, so NCCL completes. An all-to-all in which the host takes part hangs, because a replay
+    runs no host code.
     """
 
     async def coordinate(self, batch: Batch) -> Execution:
@@ -103,7 +115,7 @@ class OneRankEagerly(DataParallelStep):
 
 
 class EagerAfterwards(Flow017):
-    """The second dispatch finds no graph."""
+    """Decisions in which the second dispatch always selects no graph."""
 
     def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:
         return RuntimeMode.NONE, Descriptor(agreed)

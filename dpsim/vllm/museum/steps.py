@@ -1,7 +1,8 @@
-"""Variants beside the tokens: dummy steps of replicas, a queue of batches that is too deep, and steps after sampling
-in another order. Others give slots of one stage back late.
+"""Variants of steps in a pipeline: dummy steps, a batch queue that is too deep, the order after sampling, late frees.
 
-Mutants of specification 6.11, 7.8 and 10.8; `scenarios/museum/` has the smallest world that shows each.
+Each class below is the healthy program with one planted mistake. The mistakes are mutants of the engine's
+specification, sections 6.11, 7.8 and 10.8 (keys such as M-PS-7; see docs/keys.md). `scenarios/museum/` contains the
+smallest scenario that shows each mistake.
 
     protocol: {name: pp_tokens, form: source-002, variant: M-PS-7}
 """
@@ -20,11 +21,11 @@ from dpsim.vllm.pipeline.stage import Stage
 @mutant(
     "M-PP-16",
     None,
-    "performance only, against the specification: the queue keeps its length, stages take tokens over before they "
-    "need them, and the main stream waits for them",
+    "performance only: the token queue keeps its length, stages apply tokens before they need them, and the main "
+    "stream waits for them",
 )
 class DummyTakesOver(Stage):
-    """A dummy step takes an entry from the queue of tokens, and puts an empty one in."""
+    """A dummy step takes an entry from the token queue, applies its tokens, and appends an empty entry."""
 
     async def dummy(self) -> None:
         self.consume()
@@ -33,7 +34,7 @@ class DummyTakesOver(Stage):
 
 @mutant("M-PP-16-push", WRONG)
 class DummyPushes(Stage):
-    """A dummy step puts an empty entry into the queue of tokens, which then lags behind."""
+    """A dummy step appends an empty entry to the token queue, so stages apply tokens one step too late."""
 
     async def dummy(self) -> None:
         if self.tokens is not None and not self.is_last:
@@ -43,7 +44,7 @@ class DummyPushes(Stage):
 
 @mutant("M-PS-7", "HANG:*")
 class DummyReceives(Stage):
-    """The last stage runs its dummy steps like any step, and waits for hidden states that no stage sends."""
+    """The last stage receives hidden states in a dummy step, although no stage sends any."""
 
     async def dummy(self) -> None:
         if self.transfer is not None and self.is_last:
@@ -53,20 +54,20 @@ class DummyReceives(Stage):
 
 @mutant("M-PS-8-deep", "RACE:BUFFER")
 class DeepQueue(PipelineScheduler):
-    """The queue holds one batch more than there are staging buffers: the host overwrites one that is in use."""
+    """The batch queue contains one batch more than there are staging buffers: the host overwrites a buffer in use."""
 
     def depth(self) -> int:
         return super().depth() + 1
 
 
-# ---- after sampling
+# ---- the order after sampling
 
 
 @mutant(
     "M-ES-8",
     None,
-    "performance only: the same goes over the same communicator in the same order. Tokens arrive later, by the time of "
-    "the drafter, and the main stream waits behind them",
+    "performance only: the last stage broadcasts the same data over the same communicator in the same order. Tokens "
+    "arrive later by the time of the drafter, and the main stream waits for the broadcast",
 )
 class TokensAfterDrafts(Stage):
     """The last stage broadcasts its tokens on the main stream, and only after the drafter has ended."""
@@ -89,9 +90,10 @@ class TokensAfterDrafts(Stage):
 
 @mutant("M-ES-14", WRONG)
 class ShiftsInPlace(Stage):
-    """The last stage shifts sampled tokens in place, so that the drafter finds the last one, and then copies them.
+    """The last stage shifts sampled tokens in place for the drafter, and copies them only afterwards.
 
-    If nothing else reads them, as on a single stage, clients get other text. In a pipeline the broadcast races.
+    If nothing else reads the tokens at that time, as on a single stage, clients receive wrong text. In a pipeline the
+    shift races with the broadcast.
     """
 
     def after_sampling(self, input_batch: InputBatch, tokens: Buffer, sampled: Buffer, rejected: Buffer) -> None:
@@ -100,22 +102,22 @@ class ShiftsInPlace(Stage):
 
 
 def shift(sampled: Any, tokens: Any) -> None:
-    """Kernel: copy the last token of each row to its first place."""
+    """Kernel: copies the last token of each row to the first column."""
     for row in range(tokens.shape[0]):
         tokens[row, 0] = tokens[row, sampled[row] - 1]
 
 
-# ---- slots
+# ---- slots of preempted requests
 
 
 @mutant(
     "M-ES-16",
     None,
-    "equivalent: no request had the slot meanwhile, for a step that preempts admits none. The next request overwrites "
-    "tokens that still reach it, and slots may differ between stages (M-PP-18)",
+    "equivalent: no other request uses the slot in between, because a step that preempts admits none. The next request "
+    "overwrites tokens that still arrive, and slots may differ between stages (M-PP-18)",
 )
 class FreesPreemptedLate(Stage):
-    """The first stage gives the slots of preempted requests back with the next step, before it hands slots out."""
+    """The first stage frees slots of preempted requests one step late, but before it assigns slots in that step."""
 
     late: tuple[int, ...] = ()
 
@@ -129,7 +131,10 @@ class FreesPreemptedLate(Stage):
 
 @mutant("M-ES-16-behind", "CRASH:INDEXERROR")
 class FreesPreemptedBehind(Stage):
-    """The first stage does that after the step's admissions: it takes a request that came again for the old one."""
+    """The first stage frees slots of preempted requests one step late, and after the admissions of that step.
+
+    A preempted request that the scheduler admits again has one id for both times, so the stage frees its new slot.
+    """
 
     late: tuple[int, ...] = ()
 

@@ -1,6 +1,8 @@
-"""Variants of the slices that tensor-parallel ranks send: mutants of specification 7.8.
+"""Variants of the slices that tensor-parallel ranks send between pipeline stages: each class has one planted mistake.
 
-Each is wrong in one place of `dpsim.vllm.pipeline.transfer`: which rank sends which slice, or what a stage gathers.
+Each tensor-parallel rank of a stage sends its slice of a tensor, and the ranks of the next stage gather the slices. The
+mistakes are mutants of the engine's specification, section 7.8 (keys such as M-PS-2; see docs/keys.md). Each changes
+one method of `dpsim.vllm.pipeline.transfer`.
 
     protocol: {name: pp_tokens, form: source-002, variant: M-PS-2}
 """
@@ -14,7 +16,7 @@ from dpsim.vllm.pipeline.transfer import Received, WaitsForDescription
 
 @mutant("M-PS-2", "MISMATCH:TRANSFER:COUNT")
 class SendsWhole(WaitsForDescription):
-    """The receivers expect slices, and the senders send whole tensors."""
+    """Each rank sends whole tensors, while the receivers expect slices."""
 
     def own_slice(self, tensor: Buffer) -> Buffer:
         return tensor
@@ -22,7 +24,7 @@ class SendsWhole(WaitsForDescription):
 
 @mutant("M-PS-14", "HANG:COLLECTIVE:MISSING_RANK")
 class SkipsOne(WaitsForDescription):
-    """One rank of a stage leaves out a tensor, which is empty on it alone: the others gather it, and wait for it."""
+    """One rank of a stage skips the all-gather of a tensor, as if it were empty there, and the others wait for it."""
 
     def gathered(self, received: Received) -> list[str]:
         names = super().gathered(received)

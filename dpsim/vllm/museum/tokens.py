@@ -1,9 +1,12 @@
-"""Variants of sampled tokens: the mutants of specification 6.11, area 3.
+"""Variants of sampled tokens in a pipeline: each class is the healthy program with one planted mistake.
 
-Each is the healthy protocol with one mistake; `scenarios/museum/` has the smallest world that shows it. A variant that
-costs only speed, or nothing, says why; tests/vllm/pipeline/test_scopes.py enumerates small worlds of it completely.
-Hidden states are in `dpsim.vllm.museum.pipeline`, dummy steps in `dpsim.vllm.museum.steps`, historical bugs in
-`dpsim.vllm.museum.pipeline_bugs`.
+Only the last stage samples. It broadcasts the tokens on a side stream. The other stages append each receive to a queue.
+Some steps later, before the next decode, they take the entry and apply its tokens to their request table. The mistakes
+are mutants of the engine's specification, section 6.11 (keys such as M-PP-2; see docs/keys.md). `scenarios/museum/`
+contains the smallest scenario that shows each mistake. A variant that costs only speed, or nothing, contains the
+reason; tests/vllm/pipeline/test_scopes.py enumerates small worlds of it completely (a world: a scenario with fixed
+parameters). `dpsim.vllm.museum.pipeline` has variants of hidden states, `dpsim.vllm.museum.steps` has those of dummy
+steps, and `dpsim.vllm.museum.pipeline_bugs` has historical bugs.
 
     protocol: {name: pp_tokens, form: source-002, variant: M-PP-2}
 """
@@ -22,7 +25,7 @@ from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.stage import Stage
 
 WRONG = "CRASH:WRONG*"
-"""Any difference from the oracle: the world decides which of them is the first."""
+"""Any difference from the expected tokens. The scenario determines which difference the program finds first."""
 
 
 def mutant(
@@ -33,9 +36,9 @@ def mutant(
 
 @mutant("M-PP-1", WRONG)
 class NoGeneration(SampledTokens):
-    """The stages ignore generations: a slot's new request gets a token of the old one.
+    """The stages ignore slot generations, so a new request in a slot takes a token of the previous request.
 
-    Its last token is right soon after. Its length, its history and its count of computed tokens stay wrong.
+    Soon afterwards its last token is right again. Its length, history and count of computed tokens stay wrong.
     """
 
     def outdated(self, entry: PendingTokens, row: int) -> bool:
@@ -44,7 +47,7 @@ class NoGeneration(SampledTokens):
 
 @mutant("M-PP-2", WRONG)
 class LongerQueue(SampledTokens):
-    """The queue has one entry too many: a stage takes a token over one step after the request runs again."""
+    """The token queue is one entry too long: a stage applies a token one step after the request already runs again."""
 
     def length(self) -> int:
         return super().length() + 1
@@ -53,10 +56,10 @@ class LongerQueue(SampledTokens):
 @mutant(
     "M-PP-3",
     None,
-    "performance only: stages take tokens over before they need them, and the main stream waits for them, a bubble",
+    "performance only: stages apply tokens before they need them, and the main stream waits for them (a bubble)",
 )
 class ShorterQueue(SampledTokens):
-    """The queue has one entry too few: the main stream waits for tokens that it does not need yet."""
+    """The token queue is one entry too short, so the main stream waits for tokens that it does not need yet."""
 
     def length(self) -> int:
         return super().length() - 1
@@ -64,7 +67,7 @@ class ShorterQueue(SampledTokens):
 
 @mutant("M-PP-4", WRONG)
 class SkipsEmptySteps(Stage):
-    """In a step without tokens a stage takes nothing from the queue, which then lags behind."""
+    """In a step without tokens a stage takes no entry from the token queue, so later entries are late."""
 
     def before_inputs(self, batch: Batch) -> None:
         if batch.rows:
@@ -74,7 +77,7 @@ class SkipsEmptySteps(Stage):
 
 @mutant("M-PP-5", WRONG)
 class OneStepEarly(PipelineScheduler):
-    """A request runs again one step before its token arrives."""
+    """The scheduler runs a request again one step before its token arrives."""
 
     def cadence(self) -> int:
         return super().cadence() - 1
@@ -82,9 +85,10 @@ class OneStepEarly(PipelineScheduler):
 
 @mutant("M-PP-6", "MISMATCH:COLLECTIVE:COUNT")
 class ReceivesWidest(SampledTokens):
-    """The receivers expect room for drafts in every step (source page 002), the sender only in steps with drafts.
+    """The receivers expect room for draft tokens in every step, the sender includes it only in steps with drafts.
 
-    NCCL hangs until the watchdog ends it, and all ranks report that they joined (pull request 46994).
+    Source page 002 (`pp_utils.py`) does this. NCCL hangs until its watchdog ends the job, although all ranks report
+    that they joined (vllm pull request 46994).
     """
 
     def received_width(self, rows: Sequence[Row]) -> int:
@@ -93,10 +97,10 @@ class ReceivesWidest(SampledTokens):
 
 @mutant("M-PP-7", "*:COLLECTIVE:*")
 class SendsAlways(SampledTokens):
-    """The last stage also sends tokens that no row needs. The others do not receive them, or take them for later ones.
+    """The last stage also broadcasts tokens that no row needs, and the other stages do not receive them.
 
-    It has two faces. If the root of a broadcast waits, the run hangs. If it does not, as on NCCL, the run completes and
-    the ledger names the step.
+    If the root of the broadcast waits for receivers, the run hangs. If it does not wait, as on NCCL, the run completes:
+    the others receive these tokens as those of a later step. Then the ledger of collectives names the step.
     """
 
     def skips_send(self, need: tuple[bool, ...] | None) -> bool:
@@ -105,7 +109,7 @@ class SendsAlways(SampledTokens):
 
 @mutant("M-PP-8", "RACE:BUFFER")
 class WaitsForNothing(SampledTokens):
-    """The main stream does not wait for the tokens that it takes over."""
+    """The main stream does not wait for the tokens that it reads."""
 
     def wait(self, entry: PendingTokens) -> None:
         pass
@@ -113,7 +117,10 @@ class WaitsForNothing(SampledTokens):
 
 @mutant("M-PP-9", "RACE:BUFFER")
 class SendsUnsampled(SampledTokens):
-    """The last stage's side stream does not wait for the main stream: it sends tokens before they are sampled."""
+    """The side stream of the last stage does not wait for the main stream.
+
+    So it broadcasts tokens before the main stream has sampled them.
+    """
 
     def join_side(self) -> None:
         if not self.is_last:
@@ -122,7 +129,7 @@ class SendsUnsampled(SampledTokens):
 
 @mutant("M-PP-10", "RACE:REUSED_IN_FLIGHT")
 class KeepsNothing(SampledTokens):
-    """The allocator does not know that the other stream uses the tokens, and hands their memory out again."""
+    """The allocator does not record that the other stream reads the tokens, and reuses their memory too early."""
 
     def keep(self, buffer: Buffer) -> None:
         pass
@@ -130,7 +137,7 @@ class KeepsNothing(SampledTokens):
 
 @mutant("M-PP-10-counts", "RACE:REUSED_IN_FLIGHT")
 class KeepsTokensOnly(SampledTokens):
-    """The allocator knows of the tokens, but not of the two arrays of counts, which the side stream reads as well."""
+    """The allocator records the use of the tokens by the side stream, but not the use of the two arrays of counts."""
 
     def kept(self, *sources: Buffer) -> Sequence[Buffer]:
         return sources[:1]
@@ -138,7 +145,7 @@ class KeepsTokensOnly(SampledTokens):
 
 @mutant("M-PP-11", WRONG)
 class TakesOverLate(Stage):
-    """A stage takes tokens over after it reads the inputs: the first stage embeds the token before."""
+    """A stage applies received tokens after it has read its inputs, so the first stage embeds the previous token."""
 
     def before_inputs(self, batch: Batch) -> None:
         self.update_slots(batch)
@@ -154,14 +161,14 @@ class TakesOverLate(Stage):
 @mutant(
     "M-PP-12",
     None,
-    "performance only: the next step takes them over before others arrive there; so in all 5,906 small worlds",
+    "performance only: the next step takes the tokens before others arrive there, in all of 5,906 small worlds",
 )
 class OldestPlace(SampledTokens):
-    """A step's tokens go into the oldest place of the queue, not into the newest.
+    """A stage stores a step's tokens in the oldest entry of the queue, not in the newest.
 
-    The specification says that this scrambles the order of steps. But the next step takes the place, so there is never
-    more than one entry. Tokens come as early as in M-PP-3, and none is lost. The worlds: two or three stages, one or
-    two slots, up to three requests, none or one draft (tests/vllm/pipeline/test_scopes.py).
+    The order of steps stays right, because the next step takes the entry, so the queue never contains more than one.
+    Tokens arrive as early as in mutant M-PP-3, and none is lost. An enumeration of small worlds confirms this: two or
+    three stages, one or two slots, up to three requests, none or one draft token (tests/vllm/pipeline/test_scopes.py).
     """
 
     def put(self, entry: PendingTokens) -> None:
@@ -170,9 +177,9 @@ class OldestPlace(SampledTokens):
 
 @mutant("pp-mapping-unfiltered", WRONG)
 class MappingOfTheBatch(Stage):
-    """A stage takes tokens over with the mapping of the batch, even if rows were dropped since.
+    """A stage applies tokens with the original row-to-slot mapping of the batch, even after it dropped rows.
 
-    If none was dropped, this mapping is right, and spares a copy. No report of this is known.
+    If no row was dropped, this mapping is right and saves a copy. No report of this bug is known.
     """
 
     def mapping_of(self, arrived: Arrived) -> Buffer:
@@ -182,16 +189,15 @@ class MappingOfTheBatch(Stage):
 @mutant(
     "M-PP-13",
     None,
-    "performance only: all stages use the communicator in the order of steps; so in all 5,906 small worlds, every form",
+    "performance only: all stages use the communicator in the order of steps, in all of 5,906 small worlds, every form",
 )
 class OneCommunicator(SampledTokens):
-    """Tokens go over the communicator of the hidden states.
+    """The last stage broadcasts tokens over the communicator of the hidden states.
 
-    So a stage's next send waits behind the tokens of this step, and nothing overlaps. The specification suspects a
-    circle. Then two ranks would have to put a step's tokens and another step's hidden states on the communicator
-    in opposite order. Here each stage does the same calls one by one, even if a grammar defers sampling (7.5). So every
-    worker samples at the same place of its sequence, whatever is eager. None of 1,260 small worlds with deferred
-    sampling shows more.
+    So the next send of a stage waits for the tokens of this step, and nothing overlaps. A deadlock would need two ranks
+    that issue tokens and hidden states of different steps in opposite orders. But each stage issues the same calls in
+    the same order, even if a grammar defers sampling (specification 7.5). So each worker samples at the same position
+    of its sequence. No deadlock occurs in 1,260 small worlds with deferred sampling.
     """
 
     def communicator(self) -> DeviceCommunicator:
@@ -200,9 +206,10 @@ class OneCommunicator(SampledTokens):
 
 @mutant("M-PP-14", WRONG)
 class FinishedByBound(SampledTokens):
-    """A decode needs no token if its optimistic count says that its request ends (source page 002).
+    """A stage assumes that a request ends, by an optimistic count, and skips its token (source page 002).
 
-    If the target rejects drafts, the request goes on, and the earlier stages use its old token (pull request 54436).
+    If the target model rejects drafts, the request continues, and the earlier stages use its old token (vllm pull
+    request 54436).
     """
 
     def row_needs(self, row: Row) -> bool:
@@ -211,7 +218,10 @@ class FinishedByBound(SampledTokens):
 
 @mutant("M-PP-15", WRONG)
 class DraftsOfDropped(Stage):
-    """A stage stores drafts with -1 left in the mapping. As an index, -1 is the last slot: another request's."""
+    """A stage stores drafts through a mapping that still contains -1: as an index, -1 is the last slot.
+
+    So the drafts of a dropped row overwrite those of another request.
+    """
 
     def store_drafts(self, arrived: Arrived, drafts: Buffer, mapping: Buffer) -> None:
         last = self.slots.count - 1
@@ -222,7 +232,7 @@ class DraftsOfDropped(Stage):
 
 @mutant("M-PP-17", WRONG)
 class CountsExchanged(Stage):
-    """A stage exchanges the counts of sampled and of rejected tokens."""
+    """A stage exchanges the count of sampled tokens and the count of rejected tokens."""
 
     def take_over(self, arrived: Arrived) -> None:
         swapped = self.main.alloc(arrived.counts.shape, "int32", "counts.swapped")
@@ -232,7 +242,7 @@ class CountsExchanged(Stage):
 
 
 def swap_rows(rows: Any, swapped: Any) -> None:
-    """Kernel: exchange the two rows of a table."""
+    """Kernel: exchanges the two rows of a table."""
     swapped[0], swapped[1] = rows[1], rows[0]
 
 

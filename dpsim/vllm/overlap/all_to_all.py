@@ -1,15 +1,16 @@
-"""Dispatch and combine of the experts, and where in them a microbatch yields (specification 4.4).
+"""The all-to-all of the experts, and where a microbatch yields in it (specification 4.4).
 
-Both forms send each token to the rank of its expert and bring it back. A whole batch goes through the same code: then
-no microbatch yields, and all ops are on the stream of the forward.
+A dispatch sends each token to the rank of its expert, and a combine brings it back. If a batch is split into
+microbatches, each runs in its own host thread. It yields to the next microbatch while it communicates. A batch that is
+not split runs the same code without yields, on the stream of the forward. There are two forms:
 
     high throughput   the kernels run on the comm stream. A microbatch yields before each, and once more before it takes
                       back what a combine brought
     low latency       a kernel sends, and the network works beside all streams. A hook completes the receive; the next
                       microbatch runs that hook after it has enqueued its own computing
 
-A rank frees buffers that cross streams right after their last call, with `record_stream`: the allocator
-keeps them until the other stream is done.
+Some buffers are allocated on one stream and used on another. The rank frees them right after their last call, and
+`record_stream` makes the allocator keep them until the other stream is done.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from dpsim.vllm.overlap.state import ForwardState
 
 
 class AllToAll(ABC):
-    """The all-to-all of one rank. `handles`: the dispatch that a combine belongs to, by microbatch (I-BT-8)."""
+    """The all-to-all of one rank. `handles`: for each microbatch, the dispatch to which its combine belongs
+    (invariant I-BT-8).
+    """
 
     def __init__(self, rank: Rank, state: ForwardState, dbo: Dbo, sms: SMControl, shares: int) -> None:
         self.rank, self.state, self.dbo, self.sms, self.shares = rank, state, dbo, sms, shares
@@ -38,22 +41,24 @@ class AllToAll(ABC):
 
     @abstractmethod
     async def combine(self, outgoing: Buffer, num_tokens: int) -> Buffer:
-        """Send the tokens back. Returns this rank's tokens in their places. Frees `outgoing`."""
+        """Send the tokens back, and free `outgoing`. Returns this rank's tokens in their former order."""
 
     # ---- what both have
 
     def route(self, layer: int) -> Route:
-        """Route by the counts of the forward context, which are those of this microbatch on all ranks."""
+        """The route of the tokens, from the counts of the forward context. These are the counts of this microbatch on
+        all ranks.
+        """
         forward = self.state.told()
         counts = [rows for rows in forward.context.counts for _ in range(self.shares)]
         return Route.of(layer, forward.first_token, counts, self.experts.index)
 
     def handle(self) -> int:
-        """The key of a dispatch's handle, which the rank keeps until the combine."""
+        """The key under which the rank keeps the dispatch until its combine: the number of the microbatch."""
         return self.dbo.current_ubatch_id
 
     def permuted(self, route: Route, hidden: Buffer) -> tuple[Buffer, Buffer]:
-        """Permute the rows to send. Returns them, and a buffer for the rows to receive."""
+        """Sort the rows to send by expert. Returns them, and a buffer for the rows to receive."""
         stream = self.dbo.stream
         sent = stream.alloc(hidden.shape, "int32", "dispatch.sent")
         received = stream.alloc(sum(route.output_sizes), "int32", "dispatch.received")
@@ -63,7 +68,7 @@ class AllToAll(ABC):
     def exchange(
         self, output: Buffer, source: Buffer, to: Sequence[int], come: Sequence[int], stream: Stream, site: str
     ) -> None:
-        """Run the collective. `to` and `come`: rows to each rank, and from each."""
+        """Run the collective. `to`: the rows to each rank. `come`: the rows from each rank."""
         self.sms.check(self.dbo.enabled)
         self.experts.all_to_all(output, source, stream, output_sizes=come, source_sizes=to, site=site)
 
@@ -78,13 +83,13 @@ class AllToAll(ABC):
         )
 
     def drop(self, buffer: Buffer, used_on: Stream) -> None:
-        """Free a buffer whose last use is on `used_on`."""
+        """Free a buffer whose last use is on the stream `used_on`."""
         buffer.record_stream(used_on)
         buffer.free()
 
 
 class HighThroughput(AllToAll):
-    """Kernels on the comm stream."""
+    """The high-throughput form: its kernels run on the comm stream."""
 
     async def dispatch(self, layer: int, hidden: Buffer) -> Buffer:
         route = self.route(layer)
@@ -115,10 +120,10 @@ class HighThroughput(AllToAll):
         return hidden
 
     def shared_experts(self) -> None:
-        """Compute the shared experts here, beside the combine. This model has none."""
+        """Compute the shared experts while the combine runs. This model has none."""
 
     async def receive(self, route: Route, combined: Buffer, hidden: Buffer) -> None:
-        """Put the combined rows back in their places."""
+        """Write the combined rows in their former order."""
         self.dbo.switch_to_comm()
         stream = self.dbo.stream
         self.unpermuted(route, combined, hidden)
@@ -127,18 +132,20 @@ class HighThroughput(AllToAll):
 
 
 class ReceivedTwice(AssertionError):
-    """A receive completes twice: the second time it would take the next message, or wait for it (I-BT-7)."""
+    """The hook of a receive ran twice. The second run would take the next message, or wait for it
+    (invariant I-BT-7).
+    """
 
 
 class Receive:
-    """The hook of a receive: it orders `stream` behind `done`, which marks the arrival."""
+    """The hook of a receive: it makes `stream` wait for the event `done`, which marks the arrival."""
 
     def __init__(self, stream: Stream, done: Event) -> None:
         self.stream, self.done = stream, done
         self.complete = False
 
     def __call__(self) -> None:
-        """Raises ReceivedTwice the second time."""
+        """Raises ReceivedTwice at the second call."""
         if self.complete:
             raise ReceivedTwice("the hook of a receive runs once more (I-BT-7)")
         self.complete = True
@@ -146,7 +153,7 @@ class Receive:
 
 
 class LowLatency(AllToAll):
-    """The network works beside all streams; a hook of the next microbatch completes the receive."""
+    """The low-latency form: the network works beside all streams, and a hook completes the receive."""
 
     async def dispatch(self, layer: int, hidden: Buffer) -> Buffer:
         route = self.route(layer)
@@ -168,7 +175,7 @@ class LowLatency(AllToAll):
         return hidden
 
     async def send(self, output: Buffer, source: Buffer, to: Sequence[int], come: Sequence[int], site: str) -> None:
-        """Send, register the receive's hook at the next microbatch, and yield."""
+        """Send, register the hook of the receive at the next microbatch, and yield."""
         stream, network = self.dbo.stream, self.rank.stream("network")
         network.wait_stream(stream)
         self.exchange(output, source, to, come, network, site)

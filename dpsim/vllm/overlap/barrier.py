@@ -1,13 +1,14 @@
 """The ready barrier: microbatches and the main thread meet before the first microbatch runs (specification 4.1).
 
-Without it a microbatch could run before its successor has registered. In a capture a late thread would initialise its
-library while the capture is under way (M-BT-1). Two forms:
+Each microbatch runs in its own host thread. Without the barrier, a microbatch could run before the next one has
+registered. In a capture, a late thread would initialise its library, which the capture forbids (mutant M-BT-1). There
+are two forms:
 
     ReadyBarrier     one party for each microbatch, and the main thread: each signals its arrival, main releases all
     LiteralBarrier   source 001: exactly three parties, in any order, as in Python's `threading.Barrier(3)`. The
                      fourth that arrives waits until two more have arrived
 
-They are the same for two microbatches.
+With two microbatches, the two forms do the same.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from dpsim.contract.interface import Rank
 
 
 class ReadyBarrier:
-    """The barrier of a rank. The main thread calls `begin` before the threads start, and `main` afterwards."""
+    """The barrier of a rank. The main thread calls `begin` before it starts the threads, and `main` afterwards."""
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self.expected = 0
 
     def begin(self, num_ubatches: int) -> None:
-        """Reset the barrier for another use: no party has arrived (I-BT-10)."""
+        """Reset the barrier for another use: no party has arrived (invariant I-BT-10)."""
         self.expected = num_ubatches
         for number in range(num_ubatches):
             self.rank.flag(f"ready.{number}").clear("ready.renew")
@@ -43,14 +44,14 @@ class ReadyBarrier:
         self.rank.flag("ready.all").set("ready.go")
 
     def abort(self) -> None:
-        """Release all that wait here, since one of them will not arrive."""
+        """Release all parties that wait, because one of them will not arrive."""
         for number in range(self.expected):
             self.rank.flag(f"ready.{number}").set("ready.abort")
         self.rank.flag("ready.all").set("ready.abort")
 
 
 class LiteralBarrier(ReadyBarrier):
-    """Three parties. The last of three releases the other two; the next three form another round."""
+    """The barrier of three parties. The last of three releases the other two, and the next three form another round."""
 
     parties = 3
 
@@ -60,7 +61,7 @@ class LiteralBarrier(ReadyBarrier):
         self._broken = False
 
     def begin(self, num_ubatches: int) -> None:
-        """Reset as `threading.Barrier.reset` does, if a party was missing in the last round."""
+        """Reset the barrier as `threading.Barrier.reset` does, if a party was missing in the last round."""
         if self._broken:
             self._tickets, self._broken = count(), False
             for generation in range(2):
@@ -73,13 +74,15 @@ class LiteralBarrier(ReadyBarrier):
         await self._wait()
 
     def abort(self) -> None:
-        """Break as `threading.Barrier.abort` does, but raise nothing here: a party raises where it takes the baton."""
+        """Break the barrier as `threading.Barrier.abort` does, but without an exception: a party raises when it waits
+        for its turn.
+        """
         self._broken = True
         for generation in range(2):
             self.rank.flag(f"ready.{generation}").set("ready.abort")
 
     async def _wait(self) -> None:
-        self.rank.flag("ready.tickets").set("ready.come")  # so that a search tries all orders of arrival
+        self.rank.flag("ready.tickets").set("ready.come")  # so that an exploration tries all orders of arrival
         if self._broken:
             return
         generation, place = divmod(next(self._tickets), self.parties)

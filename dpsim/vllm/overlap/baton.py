@@ -1,16 +1,18 @@
 """The context of a microbatch, and the baton: exactly one microbatch of a rank runs at a time (specification 4.2).
 
-A microbatch may run while its *wait event*, a flag, is set. To yield is to set the event of the next microbatch of the
-ring, and to wait for one's own event:
+Each microbatch runs in its own host thread. The threads form a ring, and the *baton* is the right to run. A microbatch
+may run while its *wait event*, a flag on the host, is set. To yield, it sets the event of the next microbatch of the
+ring, and waits for its own event:
 
     u0: attention | set event 1, wait for 0 ...                     | clear 0, all-to-all | set 1 ...
     u1:                       wait returns, clear 1 | attention     | set event 0, wait for 1 ...
 
-All microbatches share one stream to compute and one to communicate. A thread that leaves the compute stream records an
-event *before* it yields. So it does not wait for what the other microbatch computes meanwhile, and this is the overlap.
-Microbatches need no device event between them, as they fill the streams in baton order (4.5).
+All microbatches share one compute stream and one comm stream. A thread that leaves the compute stream records an event
+*before* it yields, and its communication waits for this event. So it does not wait for the kernels that other
+microbatches enqueue meanwhile: this is the overlap. Microbatches need no device events between them, because they
+enqueue work in the order of the baton (specification 4.5).
 
-Variants override methods of `UBatchContext`: each method is one operation of 4.2.
+Each method of `UBatchContext` is one operation of specification 4.2, and a variant overrides one of them.
 """
 
 from __future__ import annotations
@@ -26,11 +28,11 @@ T = TypeVar("T")
 
 
 class Aborted(RuntimeError):
-    """Another microbatch has raised, and this one must not go on."""
+    """Another microbatch has raised, so this one must not continue."""
 
 
 class UBatchContext:
-    """One microbatch of one step. Every step renews all flags and events."""
+    """One microbatch of one step. Every step clears its flags and records new events."""
 
     def __init__(
         self, number: int, rank: Rank, state: ForwardState, barrier: ReadyBarrier, forward: OverlapContext, comm: Stream
@@ -47,13 +49,13 @@ class UBatchContext:
         self.signal_event = self.wait_event
 
     def signal(self, to: UBatchContext) -> None:
-        """Put it into the ring: `to` runs after it."""
+        """Make `to` the next microbatch of the ring."""
         self.signal_event = to.wait_event
 
     # ---- in and out
 
     async def enter(self) -> None:
-        """Register, meet the others, and wait for the baton for the first time."""
+        """Register, meet the others at the barrier, and wait for the first turn."""
         self.registry(self.id, "context.register")
         self.state.register(self.rank.thread, self)
         await self.meet()
@@ -62,8 +64,10 @@ class UBatchContext:
         self.update_stream(self.compute_stream)
 
     def registry(self, number: int, site: str) -> None:
-        """Note that this thread next reads or writes a place among the contexts that all threads share. The call on a
-        flag of the place lets a search try all orders that no barrier and no baton settles.
+        """Mark that this thread next reads or writes the context of microbatch `number`, which all threads share.
+
+        The call on a flag lets an exploration try all orders of such accesses that neither the barrier nor the baton
+        orders.
         """
         self.rank.flag(f"ubatch.{number}.context").set(site)
 
@@ -82,7 +86,7 @@ class UBatchContext:
         self.wait_event.clear("baton.clear")
 
     def exit(self) -> None:
-        """Unregister, run a pending hook, and release the next one, whatever happened in between."""
+        """Unregister, run a pending hook, and release the next microbatch, even after an exception."""
         self.state.unregister(self.rank.thread, self)
         self.state.give(self.id)
         self.maybe_run_recv_hook()
@@ -99,19 +103,20 @@ class UBatchContext:
     # ---- the forward context and the current stream
 
     def restore(self) -> None:
-        """Install this microbatch's forward context, which layers read."""
+        """Install this microbatch's forward context, which the layers read."""
         self.state.forward = self.forward
 
     def update_stream(self, stream: Stream) -> None:
-        """Direct the work of this thread to a stream from now on."""
+        """Make `stream` the current stream of this thread."""
         self.current_stream = stream
 
     # ---- yields
 
     async def cpu_yield(self) -> None:
-        """Hand the baton to the next microbatch, and wait until it comes back.
+        """Give the baton to the next microbatch, and wait until this one has its next turn.
 
-        Raises AssertionError if the installed forward context is not this microbatch's, or if its event is set.
+        Raises WrongForward if another microbatch's forward context is installed, and AssertionError if its own event is
+        set.
         """
         if self.state.forward is not self.forward:
             raise WrongForward(f"microbatch {self.id} runs with the forward context of another one (I-BT-2)")
@@ -122,13 +127,15 @@ class UBatchContext:
         self.restore()
 
     async def yield_(self) -> None:
-        """Yield on any stream, and return to it."""
+        """Yield, and continue on the same stream."""
         stream = self.current_stream
         await self.cpu_yield()
         self.update_stream(stream)
 
     async def yield_and_switch_from_compute_to_comm(self) -> None:
-        """Communicate next. It waits for this microbatch's computing so far, not for what others compute until then."""
+        """Yield, and continue on the comm stream. It waits for this microbatch's own computing before the yield
+        only.
+        """
         assert self.current_stream is self.compute_stream, f"microbatch {self.id} is not on its compute stream"
         self.signal_compute_done()
         await self.cpu_yield()
@@ -136,7 +143,7 @@ class UBatchContext:
         self.wait_compute_done()
 
     async def yield_and_switch_from_comm_to_compute(self) -> None:
-        """Compute next, after this microbatch's communication."""
+        """Yield, and continue on the compute stream, which waits for this microbatch's communication."""
         assert self.current_stream is self.comm_stream, f"microbatch {self.id} is not on its comm stream"
         self.signal_comm_done()
         await self.cpu_yield()
@@ -178,7 +185,9 @@ class UBatchContext:
     # ---- hooks (4.3)
 
     def hook_owner(self) -> UBatchContext:
-        """The microbatch that runs this one's hooks: the next one. If that has left, AttributeError follows (4.7)."""
+        """The microbatch that runs this one's hooks: the next of the ring. If it has left, the caller gets
+        AttributeError (specification 4.7).
+        """
         following = (self.id + 1) % len(self.state.contexts)
         self.registry(following, "hook.register")
         return cast(UBatchContext, self.state.contexts[following])
@@ -187,13 +196,15 @@ class UBatchContext:
         self.hook_owner().recv_hook = hook
 
     def maybe_run_recv_hook(self) -> None:
-        """Run the hook, if there is one. One that raises stays, and runs again at the exit, as in the engine."""
+        """Run the pending hook, if there is one. A hook that raises stays pending, and runs again at the exit, as in
+        the engine.
+        """
         if self.recv_hook is not None:
             self.recv_hook()
             self.recv_hook = None
 
     def get_previous_event(self, capture: Callable[[Stream], T]) -> T:
-        """What a library records of the compute stream before the thread yields."""
+        """What a library records on the compute stream before the thread yields."""
         return capture(self.compute_stream)
 
 

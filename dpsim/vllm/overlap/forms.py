@@ -1,9 +1,8 @@
-"""The differences of releases for split batches: the forward, and the step around it.
+"""How releases and the V2 runner differ for split batches: the forward, and the step that runs it.
 
-OverlapForward   source 001: three parties in the ready barrier, and the page's keys of graphs
-Forward014       a party for each microbatch
-Forward033       lists of boundaries, and one key to store and look up
-ForwardV2        the V2 runner: it runs an empty last microbatch, and captures a size whole as well as split
+OverlapForward   source 001: three parties in the ready barrier, and the page's keys of graphs Forward014       a party
+for each microbatch Forward033       lists of boundaries, and one key to store and look up ForwardV2        the V2
+runner: it runs an empty last microbatch, and captures a size whole as well as split
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from dpsim.vllm.overlap.wrapper import Running, UBatchWrapper
 
 
 class Forward014(OverlapForward):
-    """0.14: a party for each microbatch."""
+    """Release 0.14: the ready barrier has one party for each microbatch."""
 
     barrier: type[ReadyBarrier] = ReadyBarrier
 
 
 class Forward033(Forward014):
-    """0.33: lists of boundaries, and one key to store and look up."""
+    """Release 0.33: it accepts lists of boundaries, and stores and looks up graphs under one key."""
 
     slicing: type[Slicing] = Slicing033
     graph_keys: type[GraphKeys] = Keys033
@@ -45,7 +44,7 @@ class WrapperV2(UBatchWrapper):
 
 
 class ForwardV2(CapturedForwardV2, Forward033):
-    """The V2 runner runs a last microbatch that is all padding, with a request."""
+    """The V2 runner of 0.33: a last microbatch that is all padding runs, and keeps one request."""
 
     wrapper_of: type[UBatchWrapper] = WrapperV2
 
@@ -58,10 +57,10 @@ class ForwardV2(CapturedForwardV2, Forward033):
 
 
 class OverlapStep(DataParallelStep):
-    """The step of one rank."""
+    """The steps of one rank on the V1 runner."""
 
     async def came(self, part: Microbatch, model: str = "") -> HostArray:
-        """Wait for a forward. Returns this rank's rows, which no other rank has."""
+        """Wait for a forward. Returns this rank's rows, which no other rank adds to."""
         buffer, mine = part
         result = await buffer.read("rows.read")
         buffer.free()
@@ -69,4 +68,4 @@ class OverlapStep(DataParallelStep):
 
 
 class OverlapStepV2(DataParallelStepV2, OverlapStep):
-    """The step of one rank on the V2 runner."""
+    """The steps of one rank on the V2 runner."""

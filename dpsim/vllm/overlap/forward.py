@@ -1,14 +1,14 @@
-"""From a batch and an agreement to microbatches (specification 3.5, 3.6 and 4.8).
+"""How a rank cuts a batch into microbatches after the agreement, and runs them (specification 3.5, 3.6 and 4.8).
 
-Attention reads metadata for each microbatch, cut from that of the batch. It lies in separate buffers, where a graph
-reads it in every replay. The padded slices cut inputs, forward contexts and counts. They also cut attention metadata in
-mode FULL; in other modes the unpadded slices cut it.
+A microbatch is a slice of the batch. Slices exist with and without padding. The padded slices cut inputs, token counts
+and forward contexts. In mode FULL they also cut the metadata of attention, in other modes the unpadded slices do. Each
+microbatch has its own metadata buffers, because a graph reads the same buffers in every replay.
 
-A step with encoder inputs passes the model embeddings instead of ids, and microbatches get slices of these
-(`InputsCut`). The ids of such a step are void.
+If a step has encoder inputs, the model gets embeddings instead of token ids, and microbatches get slices of the
+embeddings (`InputsCut`). The rank overwrites the ids of such a step with zeros.
 
-Before serving, a rank captures the sizes of decodes that reach the threshold as microbatches, and the other sizes
-without.
+Before serving, a rank captures graphs. Sizes of decodes that reach the threshold are captured as microbatches, all
+others as a whole.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dpsim.vllm.overlap.wrapper import UbatchMetadata, UBatchWrapper
 
 
 class OverlapForward(OverlapLayers):
-    """The forward of one rank. Methods in the order in which a run calls them."""
+    """The forward of one rank, as in source page 001. A run calls the methods in the order of this file."""
 
     wrapper_of: type[UBatchWrapper] = UBatchWrapper
     slicing: type[Slicing] = Slicing
@@ -96,7 +96,7 @@ class OverlapForward(OverlapLayers):
     # ---- a step
 
     async def run(self, batch: Batch, agreed: Agreed) -> tuple[Buffer, slice]:
-        """Run the model. Returns this rank's rows. The caller frees the buffer."""
+        """Run the model. Returns a buffer and the slice of this rank's rows. The caller frees the buffer."""
         mode = agreed.mode if self.config.capture_graphs else RuntimeMode.NONE
         key, counts = self.graph_key(batch, agreed), agreed.counts
         num_tokens = key.num_tokens if mode is not RuntimeMode.NONE else counts[self.index]
@@ -110,7 +110,7 @@ class OverlapForward(OverlapLayers):
         return self.logits(outputs), slice(0, num_tokens)
 
     def put_embeds(self, batch: Batch, num_tokens: int) -> Buffer:
-        """Write the embeddings of a step, and void its ids."""
+        """Write the embeddings of a step, and overwrite its ids with zeros."""
         if self.room is None:
             self.room = self.main.alloc(self.ids.shape, "int32", "input.embeds")
         written, void = self.room.view(0, num_tokens), self.inputs_of(num_tokens)
@@ -119,13 +119,13 @@ class OverlapForward(OverlapLayers):
         return self.room
 
     def inputs_of_step(self, num_tokens: int) -> tuple[Buffer, ...]:
-        """The inputs of a whole forward: ids, or the embeddings that replace them."""
+        """The inputs of a whole forward: token ids, or the embeddings that replace them."""
         return self.inputs_of(num_tokens) if self.embeds is None else (self.embeds.view(0, num_tokens),)
 
     async def told_of(
         self, context: ForwardContext, inputs: tuple[Buffer, ...], parts: Sequence[UbatchMetadata] | None
     ) -> Outputs:
-        """Run the model under a forward context."""
+        """Run the model while a forward context is installed. `parts`: its microbatches, or None."""
         forward = OverlapContext(context, self.metadata)
         with self.state.during(forward):
             return await self.ubatches(forward, inputs, parts)
@@ -153,7 +153,9 @@ class OverlapForward(OverlapLayers):
         whole: AttentionMetadata,
         metadata: Metadata,
     ) -> UbatchMetadata:
-        """One microbatch. `own`: the slice that attention reads."""
+        """One microbatch. `own`: the slice that cuts its attention metadata. `padded`: the slice that cuts everything
+        else.
+        """
         cut = self.metadata_cut().cut(whole, own)
         starts, lengths = tuple(cut.query_start_loc.tolist()), tuple(cut.seq_lens.tolist())
         into = self.ubatch_metadata[number]
@@ -165,11 +167,11 @@ class OverlapForward(OverlapLayers):
         return Metadata(starts, lengths, metadata.slots[own.requests.start : own.requests.stop])
 
     def counts(self, padded: Slice, context: ForwardContext) -> tuple[int, ...]:
-        """Tokens of all ranks in this microbatch (its DP metadata)."""
+        """The tokens of all ranks in this microbatch (vLLM's DP metadata)."""
         return padded.counts(len(context.counts))
 
     def part_inputs(self, tokens: range) -> tuple[Buffer, ...]:
-        """The inputs of a microbatch. Microbatches of the same tokens get the same views."""
+        """The inputs of a microbatch. Microbatches with the same tokens get the same views."""
         key = tokens.start, tokens.stop
         if self.embeds is not None:
             return self.cut_inputs(tokens)
@@ -183,7 +185,7 @@ class OverlapForward(OverlapLayers):
 
 
 def attention_metadata(metadata: Metadata, num_reqs: int) -> AttentionMetadata:
-    """The metadata of this number of requests, with padded ones. The microbatches get slices of it."""
+    """The metadata of `num_reqs` requests, some of them padding. Slices cut it for the microbatches."""
     starts = np.array(metadata.starts[: num_reqs + 1], np.int32)
     lengths = np.array(metadata.lengths[:num_reqs], np.int32)
     longest = int(np.diff(starts).max())

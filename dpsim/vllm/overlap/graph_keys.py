@@ -1,4 +1,6 @@
-"""Under which key a graph of microbatches is stored, and under which it is looked up (specification 4.9).
+"""The keys under which a graph of microbatches is stored and looked up, by release (specification 4.9).
+
+A key is computed from the tokens of each microbatch:
 
                   stored under               looked up under
     001, 0.14     first + second             2 x first
@@ -6,8 +8,8 @@
     0.33          all                        all
     V2 runner     all                        all; a batch that is not split has a separate graph
 
-All releases agree only for two microbatches and an even number of tokens. If the two keys differ, a step never finds a
-graph, and captures another one (vllm issue 43145).
+For two microbatches of equal size, both keys are equal in all releases. Otherwise they may differ in releases before
+0.33. Then no step finds the graph, and each step captures another one (vLLM issue 43145).
 
     >>> Keys001().stored([32, 33]), Keys001().looked_up([32, 33])
     (65, 64)
@@ -38,7 +40,7 @@ class GraphKeys(ABC):
 
 
 class Keys001(GraphKeys):
-    """Source 001, and 0.14."""
+    """The keys of source page 001 and of release 0.14."""
 
     def stored(self, tokens: Sequence[int]) -> int:
         return tokens[0] + tokens[1]
@@ -48,7 +50,7 @@ class Keys001(GraphKeys):
 
 
 class Keys017(GraphKeys):
-    """0.17 to 0.24."""
+    """The keys of releases 0.17 to 0.24."""
 
     def stored(self, tokens: Sequence[int]) -> int:
         return tokens[0] + tokens[1]
@@ -58,7 +60,7 @@ class Keys017(GraphKeys):
 
 
 class Keys033(GraphKeys):
-    """0.33."""
+    """The keys of release 0.33."""
 
     def stored(self, tokens: Sequence[int]) -> int:
         return sum(tokens)
@@ -68,8 +70,8 @@ class Keys033(GraphKeys):
 
 
 class KeysV2(Keys033):
-    """The V2 runner of 0.33, which captures a size as a whole as well as for microbatches."""
+    """The keys of the V2 runner of 0.33, which captures a size as a whole and for microbatches."""
 
     def plain(self, num_tokens: int) -> int:
-        """A key that matches no graph of microbatches, as each of these has tokens."""
+        """A key of no tokens. It matches no graph of microbatches, because each of them has tokens."""
         return 0

@@ -1,8 +1,8 @@
-"""The operations of a microbatch for code that runs with and without microbatches (specification 4.3).
+"""The operations of a microbatch for code that also runs without microbatches (specification 4.3).
 
-Layers and the all-to-all call these in every forward. While no microbatch is registered, they do nothing, and work
-stays on the stream of the forward. While some are registered, the calling thread has to be one of them. The main
-thread gets KeyError (M-BT-20).
+The layers and the all-to-all call these functions in every forward. Without microbatches, the functions do nothing, and
+work stays on the stream of the forward. With microbatches, the calling thread must be the thread of one of them. If the
+main thread calls a function then, it gets KeyError (mutant M-BT-20).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Dbo:
-    """The free functions `dbo_*` of one rank."""
+    """The functions `dbo_*` of vLLM, for one rank."""
 
     def __init__(self, rank: Rank, state: ForwardState) -> None:
         self.rank, self.state = rank, state
@@ -36,12 +36,12 @@ class Dbo:
 
     @property
     def current_ubatch_id(self) -> int:
-        """The microbatch of the calling thread; 0 if there are none."""
+        """The number of the calling thread's microbatch; 0 if there are none."""
         return 0 if self.context is None else self.context.id
 
     @property
     def stream(self) -> Stream:
-        """The stream of the calling thread."""
+        """The current stream of the calling thread."""
         context = self.context
         return self.state.told().context.stream if context is None else context.current_stream
 
@@ -74,7 +74,7 @@ class Dbo:
             context.switch_to_compute_sync()
 
     def register_recv_hook(self, hook: Callable[[], None]) -> None:
-        """Let the next microbatch complete a receive. Without microbatches the receive completes now."""
+        """Make the next microbatch complete a receive. Without microbatches, the receive completes now."""
         if (context := self.context) is not None:
             context.register_recv_hook(hook)
         else:

@@ -2,11 +2,12 @@
 
     project | attention | permute | dispatch | expert | combine | unpermute | project | attention | ...
 
-They are those of `dpsim.vllm.data_parallel.layers`, with two changes. The experts are on all ranks, and two all-to-alls
-carry tokens there and back. And no caller passes values that differ between microbatches: a layer
-asks the forward context for attention metadata, counts and the stream.
+The layers are those of `dpsim.vllm.data_parallel.layers`, with two changes. First, each rank has its own expert, and
+two all-to-alls send the tokens there and back. Second, callers do not pass values that differ between microbatches. A
+layer reads attention metadata, counts and the stream from the forward context, which each thread installs for its
+microbatch.
 
-If all of it is right, a forward leaves its tokens unchanged, and the witness of `dp_batch` compares them.
+In a correct run, a forward returns its input tokens unchanged, and the witness of `dp_batch` compares them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from dpsim.vllm.overlap.state import ForwardState
 
 
 class OverlapLayers(CapturedForward):
-    """The layers of one rank. Costs are nanoseconds of device time."""
+    """The layers of one rank. The costs of its kernels are nanoseconds of device time."""
 
     project_ns = 2_000
     attention_ns = 10_000
@@ -47,7 +48,7 @@ class OverlapLayers(CapturedForward):
         self.exchange = self.all_to_all(rank, self.state, self.dbo, self.sms, self.shares)
 
     def piece(self, number: int) -> Callable[[ForwardContext, tuple[Buffer, ...]], Awaitable[Outputs]]:
-        """The piece before the first attention op, between two, or after the last."""
+        """The piece `number`: before the first attention, between two layers, or behind the last attention."""
 
         async def run(context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
             [hidden] = inputs
@@ -63,7 +64,7 @@ class OverlapLayers(CapturedForward):
         return run
 
     async def project(self, layer: int, context: ForwardContext, hidden: Buffer) -> Outputs:
-        """The first half of a layer. It allocates the output of attention, so that the graph owns that memory."""
+        """The first half of a layer. It also allocates the output of attention, so that a graph owns this memory."""
         stream, weights = self.dbo.stream, self.layer_weights(layer, context)
         query = stream.alloc(hidden.shape, "int32", "query")
         attended = stream.alloc(hidden.shape, "int32", "attended")
@@ -72,7 +73,7 @@ class OverlapLayers(CapturedForward):
         return Outputs((query, attended), owned=True)
 
     def attend(self, layer: int, context: ForwardContext, query: Buffer, attended: Buffer) -> None:
-        """Run attention, by the metadata of the forward context."""
+        """Run attention with the metadata of the forward context."""
         told = self.state.told()
         num_reqs = told.context.num_reqs
         if num_reqs is None:
@@ -93,7 +94,7 @@ class OverlapLayers(CapturedForward):
         return [starts.view(0, num_reqs + 1), lengths.view(0, num_reqs), slots.view(0, num_reqs)]
 
     async def mixture(self, layer: int, attended: Buffer) -> Buffer:
-        """The second half of a layer: to the experts, through the rank's own one, and back."""
+        """The second half of a layer: dispatch the tokens, run this rank's expert, and combine."""
         received = await self.exchange.dispatch(layer, attended)
         outgoing = await self.run_expert(layer, received)
         received.free()

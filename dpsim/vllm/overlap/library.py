@@ -1,8 +1,9 @@
-"""Memory that a library allocates at first use, for each thread and stream (specification 4.8).
+"""The workspaces that a library (such as cuBLAS) allocates at its first call, for each thread and stream
+(specification 4.8).
 
-The first call of a thread on a stream allocates a workspace, for which the host waits: no capture allows that. So the
-threads of a capture touch the library for both streams before it begins. The thread of a later step is another one, but
-has the same number. It finds the handle of the one before it, and with it the workspaces.
+For this allocation the host waits, so a capture forbids it. Therefore the threads of a capture call the library for
+both streams before the capture begins. Each step starts new threads. The library keeps the handle of a thread that
+ends, and the next thread with the same number uses it, with its workspaces.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from dpsim.contract.interface import Buffer, Rank, Stream
 
 
 class Library:
-    """The handles of one rank, one for each thread name. A thread returns its handle, and the next one takes it."""
+    """The handles of one rank, one for each thread name."""
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self.workspaces: dict[tuple[str, str], Buffer] = {}
 
     async def workspace(self, stream: Stream) -> Buffer:
-        """Scratch memory of the calling thread on that stream."""
+        """The workspace of the calling thread on `stream`. It allocates one at the first call, and the host waits."""
         key = self.rank.thread, stream.name
         if key not in self.workspaces:
             await stream.record().synchronize("library.touch")
@@ -26,4 +27,4 @@ class Library:
         return self.workspaces[key]
 
     def leave(self) -> None:
-        """Keep the handle of the calling thread, which is about to end, for the next one."""
+        """Keep the handle of the calling thread, which is about to end, for the next thread with its name."""

@@ -1,11 +1,13 @@
-"""A repair that no release has: a microbatch that raises releases its siblings, and the step ends with its error.
+"""A repair that no release has: a microbatch that raises releases the others, and the step ends with its error.
+
+Microbatches are host threads that run in turn, and a thread that waits for its turn waits for a flag, its event:
 
     release        u0 raises, its exit sets event 1 | u1 runs, yields, waits for 0 without end
     repaired       u0 raises, and all events are set | u1 is Aborted where it waits | the main thread raises u0's error
 
-0.33 mentions this in a comment, and leaves the baton as it is. Forms that protect have `repaired` in their name.
+A comment in 0.33 mentions the repair, but the release does not have it. The names of such forms contain `repaired`.
 
-Sources: specification chapter 4.7; vLLM pull requests 55586 and 51700.
+Sources: specification 4.7; vLLM pull requests 55586 and 51700.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dpsim.vllm.overlap.wrapper import Running, UBatchWrapper
 
 
 class RepairedWrapper(UBatchWrapper):
-    """No microbatch waits for one that has raised."""
+    """Runs microbatches so that none waits for one that has raised."""
 
     def failed(self, error: Exception, running: Running) -> None:
         super().failed(error, running)
@@ -33,6 +35,6 @@ class RepairedWrapper(UBatchWrapper):
 
 
 class ForwardRepaired(Forward033):
-    """0.33 on the V1 runner, repaired."""
+    """Release 0.33 on the V1 runner, with the repair."""
 
     wrapper_of: type[UBatchWrapper] = RepairedWrapper

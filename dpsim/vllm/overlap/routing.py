@@ -1,8 +1,8 @@
-"""Which expert each token goes to: uneven sizes that all ranks know (specification 3.7 and 4.4).
+"""The expert of each token, and the uneven sizes of the all-to-all (specification 3.7 and 4.4).
 
-The router of a real model looks at the token, and ranks exchange how many tokens go where. In this model the place in
-the batch decides, so sizes follow from the counts of all ranks, and wrong counts give wrong sizes. Each rank of the
-group has one expert.
+In a real model, the router chooses an expert from the content of a token, and ranks exchange how many tokens go where.
+In this model, the place of a token in its batch decides. So the sizes follow from the counts of all ranks, and wrong
+counts give wrong sizes. Each rank of the group has one expert.
 
     >>> [owner(token, layer=0, ranks=2) for token in range(6)]
     [0, 1, 1, 0, 0, 1]
@@ -10,8 +10,8 @@ group has one expert.
     >>> route.order, route.source_sizes, route.output_sizes
     ((0, 1), (1, 1), (2, 1))
 
-An expert adds its mark to each token. The rank that gets the token back subtracts the mark of the right expert. So the
-result differs if the token was anywhere else, or if its place belongs to another token.
+An expert adds its own number, the mark, to each token. After the combine, the sending rank subtracts the mark of the
+right expert. So the result is wrong if another expert had the token, or if the rank gets another token in its place.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ from dpsim.vllm.model.arrays import namespace, of_host
 
 
 def owner(token: int, layer: int, ranks: int) -> int:
-    """The rank of the group whose expert a token goes to. `token`: its place in the batch."""
+    """The rank whose expert a token goes to. `token`: its place in the batch."""
     return (token + token // 2 + layer) % ranks
 
 
 def mark(expert: int, layer: int) -> int:
-    """What an expert adds."""
+    """The number that an expert adds in a layer."""
     return 101 * (expert + 1) + 1009 * layer
 
 
 class Route(NamedTuple):
-    """A dispatch of one rank, which its combine undoes. `order`: its rows in the order of sending, by expert. `marks`:
-    what the experts add to these rows. `source_sizes`: rows to each rank; `output_sizes`: rows from each.
+    """A dispatch of one rank, which its combine reverses.
+
+    `order`: its rows in the order of sending, by expert. `marks`: what the experts add to these rows. `source_sizes`:
+    the rows to each rank. `output_sizes`: the rows from each rank.
     """
 
     order: tuple[int, ...]
@@ -44,7 +46,9 @@ class Route(NamedTuple):
 
     @classmethod
     def of(cls, layer: int, first: int, counts: Sequence[int], index: int) -> Route:
-        """`counts`: rows of each rank of the group. `first`: place in the batch of the first of them, on all ranks."""
+        """The route of rank `index`. `counts`: the rows of each rank. `first`: the place in the batch of their first
+        row, on all ranks.
+        """
         ranks = len(counts)
         owners = [owner(first + row, layer, ranks) for row in range(max(counts))]
         order = sorted(range(counts[index]), key=lambda row: (owners[row], row))
@@ -62,12 +66,12 @@ def permute(hidden: Any, sent: Any, order: tuple[int, ...]) -> None:
 
 
 def expert(received: Any, workspace: Any, outgoing: Any, added: int) -> None:
-    """Kernel: an expert marks the tokens that it received. The library writes to its workspace."""
+    """Kernel: add the expert's mark to the received tokens. The library writes to its workspace."""
     workspace[:] = received.shape[0]
     outgoing[:] = received + added
 
 
 def unpermute(combined: Any, hidden: Any, order: tuple[int, ...], marks: tuple[int, ...]) -> None:
-    """Kernel: put rows back in their places, without the marks."""
+    """Kernel: subtract the marks, and write the rows in their former order."""
     own = combined - of_host(combined, marks)
     hidden[of_host(hidden, order)] = namespace(hidden).astype(own, hidden.dtype)  # torch assigns its dtype only

@@ -1,8 +1,9 @@
-"""Streaming multiprocessors: communication gets a share while microbatches run (specification 4.10).
+"""Streaming multiprocessors (SMs): communication kernels get a share of them while microbatches run
+(specification 4.10).
 
-A communication kernel that spins until its peers arrive holds its multiprocessors meanwhile. So that computing goes on
-beside it, communication gets `c` of them while microbatches run or a rank captures them. Afterwards both kinds of
-kernel get all of them again, also after an exception, and before a replay.
+A communication kernel that spins until its peers arrive occupies its multiprocessors meanwhile. So while microbatches
+run or a rank captures them, communication gets only `c` multiprocessors, and computing gets the others. Afterwards both
+kinds of kernels may use all of them again, also after an exception and before a replay. Some settings change this:
 
     input                                    what follows
     no expert parallelism                    no all-to-all is set up; computing still leaves `c` of them free
@@ -11,7 +12,7 @@ kernel get all of them again, also after an exception, and before a replay.
     the kernels of experts are not DeepGEMM  computing is not set up
     the platform is not CUDA                 AssertionError, with or without microbatches in a step
 
-A kernel that was set up for another number refuses the launch, as cooperative kernels do.
+If a kernel was set up for another number of multiprocessors, its launch fails, as that of a cooperative kernel does.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from contextlib import contextmanager
 
 
 class TooFewSMs(AssertionError):
-    """A kernel finds another number of multiprocessors than it was set up for."""
+    """A kernel has another number of multiprocessors than it was set up for."""
 
 
 class SMControl:
-    """The multiprocessors of one rank.
+    """The multiprocessors of one rank. Raises AssertionError on a platform other than CUDA, and if none is left to
+    compute.
 
     `expert_parallel`: whether experts communicate in an all-to-all with a setup. `wanted`: the number that the
-    environment asks for. `most`: the number that the all-to-all can use, None without a maximum. `cuda`: the platform.
-    `deep_gemm`: the library whose kernels have a setup. Raises AssertionError off CUDA, and if none
-    is left to compute.
+    environment asks for. `most`: the number that the all-to-all can use, None without a maximum. `cuda`: whether the
+    platform is CUDA. `deep_gemm`: whether the experts use DeepGEMM, whose kernels have a setup.
     """
 
     total = 132
@@ -48,18 +49,20 @@ class SMControl:
 
     @property
     def budget(self) -> int:
-        """The share of communication while microbatches run. The all-to-all's maximum counts with experts alone."""
+        """The multiprocessors of communication while microbatches run. The all-to-all's maximum applies only with
+        expert parallelism.
+        """
         return self.wanted if self.most is None or not self.expert_parallel else min(self.wanted, self.most)
 
     def shares(self) -> tuple[int, int]:
-        """The shares of communication and of computing while microbatches run."""
+        """The multiprocessors of communication and of computing while microbatches run."""
         budget = self.budget
         comm = budget if budget and self.expert_parallel else self.total
         return comm, self.total - budget if budget and self.deep_gemm else self.total
 
     @contextmanager
     def shared_out(self) -> Iterator[None]:
-        """Set the shares for a run or a capture of microbatches."""
+        """Set the shares while microbatches run or are captured."""
         self.comm, self.compute = self.shares()
         try:
             yield
@@ -70,8 +73,10 @@ class SMControl:
         self.comm = self.compute = self.total
 
     def check(self, microbatched: bool) -> None:
-        """Check the shares before an all-to-all, and before the expert that follows. Raises TooFewSMs if a share is
-        wrong, or if microbatches communicate on more multiprocessors than the all-to-all has buffers for.
+        """Check the shares before an all-to-all and the expert behind it.
+
+        Raises TooFewSMs if a share is wrong, or if microbatches communicate on more multiprocessors than the all-to-all
+        can use.
         """
         comm, compute = self.shares() if microbatched else (self.total, self.total)
         if self.comm != comm:

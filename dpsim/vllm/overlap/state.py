@@ -1,8 +1,8 @@
 """The state that all host threads of a rank share: their microbatches, and the one forward context (specification 4.1).
 
-In the engine these are variables of the process. No caller passes a layer its attention metadata and token counts. The
-layer reads the *forward context*, of which there is one for all threads. So a thread that continues first installs its
-own context. If it does not, it computes with the numbers of the other microbatch.
+In the engine, these are variables of the process. Callers do not pass a layer its attention metadata and token counts.
+The layer reads them from the *forward context*, and there is one for all threads. So a thread that gets its turn first
+installs its own context. Otherwise it computes with the numbers of another microbatch. The state consists of:
 
     ids        thread name -> microbatch, for the threads that are registered
     contexts   microbatch -> its context, None before it enters and after it left
@@ -10,7 +10,8 @@ own context. If it does not, it computes with the numbers of the other microbatc
     holder     the microbatch that has the baton: between its wait and its set of the next one's event (I-BT-1)
     aborted    one microbatch has raised: no other one goes on
 
-A `ForwardState` is plain Python. Only one thread of a rank may touch it at a time, and the baton ensures this.
+A `ForwardState` is plain Python without a lock. Only one thread of a rank runs at a time, because of the baton
+(`dpsim.vllm.overlap.baton`).
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from dpsim.vllm.capture.wrapper import ForwardContext
 
 
 class OverlapContext(NamedTuple):
-    """The forward context. `context`: mode, graph, counts of all ranks (the DP metadata), and the number of requests
-    for attention. `metadata`: the buffers with their starts, lengths and slots. `first_token`: the place of the first
-    token in the rank's batch, which is equal on all ranks.
+    """The forward context. `context`: mode, graph, counts of all ranks (vLLM's DP metadata), and the requests for
+    attention.
+
+    `metadata`: the buffers of starts, lengths and slots. `first_token`: the place of the first token in the rank's
+    batch, which is equal on all ranks.
     """
 
     context: ForwardContext
@@ -41,11 +44,11 @@ class Registered(Protocol):
 
 
 class TwoRun(AssertionError):
-    """Two microbatches of a rank run at the same time (I-BT-1)."""
+    """Two microbatches of a rank run at the same time (invariant I-BT-1)."""
 
 
 class WrongForward(AssertionError):
-    """The forward context is not that of the running microbatch (I-BT-2)."""
+    """The installed forward context is not that of the running microbatch (invariant I-BT-2)."""
 
 
 class ForwardState:
@@ -72,20 +75,22 @@ class ForwardState:
         self.contexts[context.id] = None
 
     def take(self, number: int) -> None:
-        """Note that a microbatch runs. Raises TwoRun if another one has not stopped."""
+        """Record that a microbatch runs. Raises TwoRun if another one still runs."""
         if self.holder is not None:
             raise TwoRun(f"microbatch {number} goes on while microbatch {self.holder} runs (I-BT-1)")
         self.holder = number
 
     def give(self, number: int) -> None:
-        """Note that a microbatch stops."""
+        """Record that a microbatch stops running."""
         if self.holder == number:
             self.holder = None
 
     @contextmanager
     def during(self, forward: OverlapContext) -> Iterator[None]:
-        """Install a forward context, as the runner does around the model. Raises WrongForward if the model leaves
-        another one, or none: the code after it would read the context of a microbatch (I-BT-9).
+        """Install a forward context, as the runner does around the model.
+
+        Raises WrongForward if the model leaves another context or none, because code behind it would read a wrong one
+        (invariant I-BT-9).
         """
         self.forward = forward
         try:
@@ -101,7 +106,9 @@ class ForwardState:
         return self.forward
 
     def end(self) -> None:
-        """Check, after the main thread has joined all threads, that they left nothing (I-BT-9)."""
+        """Check that the threads left nothing, after the main thread has joined them. Raises AssertionError
+        (invariant I-BT-9).
+        """
         assert not self.ids, f"threads {sorted(self.ids)} are still registered after they were joined (I-BT-9)"
         left = [number for number, context in enumerate(self.contexts) if context is not None]
         assert not left, f"contexts of microbatches {left} are left after the join (I-BT-9)"

@@ -1,4 +1,4 @@
-"""How a forward runs: in threads, by the main thread alone, captured, or replayed (specification 4.2, 4.8, 4.9).
+"""How a forward runs: in threads, in the main thread, captured, or replayed (specification 4.2, 4.8 and 4.9).
 
     microbatches   mode               graph of microbatches    what happens
     none           NONE, PIECEWISE    -                        the plain model, whose pieces may be graphs
@@ -8,16 +8,17 @@
     some           FULL               there is one             replay
     some           NONE, PIECEWISE    -                        threads, eagerly
 
-A capture executes no kernel. So if a step captures a graph while the engine serves requests, the step has no outputs
-until a replay. The source pages and releases do this, and the witness of the program finds it.
+A capture executes no kernel. So if a step captures a graph while the engine serves, the step has no outputs until a
+replay. The source pages and releases do this, and the witness of the program reports it.
 
-Whatever the mode is, microbatches run in mode NONE, so that no wrapper within them acts. The wrapper keeps their
-outputs by number and concatenates them in that order.
+In each mode, the forward contexts of microbatches have mode NONE, so that no wrapper inside of them captures or
+replays. The wrapper keeps the outputs by the number of the microbatch, and concatenates them in that order.
 
-A microbatch that raises hangs its siblings in every release, unless it raises behind its last yield. Then the V1 runner
-goes on with the rows of the others, and the V2 runner raises. `dpsim.vllm.overlap.repaired` releases the siblings.
+If a microbatch raises, the others hang in every release, unless it raises behind its last yield. Then the V1 runner
+continues with the rows of the others, and the V2 runner raises. In `dpsim.vllm.overlap.repaired`, the others do not
+hang.
 
-Variants override methods of `UBatchWrapper`, as those of `UBatchContext`.
+A variant overrides a method of `UBatchWrapper` or of `UBatchContext`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from dpsim.vllm.overlap.state import ForwardState, OverlapContext
 
 
 class UbatchMetadata(NamedTuple):
-    """One microbatch: the context of its forward, and its inputs."""
+    """One microbatch: its forward context, and its inputs."""
 
     forward: OverlapContext
     inputs: tuple[Buffer, ...]
@@ -48,18 +49,18 @@ class UbatchMetadata(NamedTuple):
 
 
 class MicrobatchGraph(NamedTuple):
-    """A graph of microbatches, and where it leaves the outputs of all of them."""
+    """A graph of microbatches, and the buffers of their concatenated outputs."""
 
     graph: Graph
     outputs: tuple[Buffer, ...]
 
 
 class CapturedAgain(AssertionError):
-    """A rank captures microbatches for which it has a graph. No engine checks for it."""
+    """A rank captures microbatches of a size for which it already has a graph. No engine checks this."""
 
 
 class Running(NamedTuple):
-    """Microbatches whose threads have started. `results`: outputs of those that have ended, by number."""
+    """Microbatches whose threads have started. `results`: by number, the outputs of those that have ended."""
 
     contexts: list[UBatchContext]
     threads: list[Thread]
@@ -68,10 +69,10 @@ class Running(NamedTuple):
 
 
 class UBatchWrapper:
-    """The forwards of one rank. `model`: the wrapper of the plain model for mode FULL."""
+    """The forwards of one rank. `model`: the wrapper that runs the plain model as a graph in mode FULL."""
 
     pool: str | None = "graphs"
-    """The memory pool of graphs: one that all share, or None for one each."""
+    """The memory pool that all graphs share; None: each graph has its own."""
 
     def __init__(
         self,
@@ -95,7 +96,7 @@ class UBatchWrapper:
     async def __call__(
         self, forward: OverlapContext, inputs: tuple[Buffer, ...], parts: Sequence[UbatchMetadata] | None
     ) -> Outputs:
-        """Run a forward whose context is installed, as microbatches if there are `parts`."""
+        """Run a forward whose context is installed. `parts`: its microbatches, None if the batch is not split."""
         full = forward.context.mode is RuntimeMode.FULL
         if parts is None:
             if full and self.keys.plain(inputs[0].shape[0]) in self.entries:
@@ -117,30 +118,32 @@ class UBatchWrapper:
         return Outputs(entry.outputs, owned=False)
 
     def replay(self, context: ForwardContext, entry: MicrobatchGraph) -> None:
-        """Replay a graph, after the weights that the rank requested eagerly have arrived (5.9)."""
+        """Replay a graph, after the weights have arrived that an eager forward started to copy (specification 5.9)."""
         self.model.before(context)
         entry.graph.replay(context.stream, "ubatches.replay")
 
     def decided(self, action: str) -> None:
-        """Record the row of the table. It is the same on all ranks, as it decides on their collectives."""
+        """Record the row of the table as a decision. It must be equal on all ranks, because their collectives depend on
+        it.
+        """
         self.rank.decide("overlap", action, "dp_cpu")
 
     # ---- without microbatches
 
     async def eager_model(self, context: Any, inputs: tuple[Buffer, ...]) -> Outputs:
-        """Run the plain model without its graphs."""
+        """Run the plain model without its FULL graph."""
         return await self.model.runnable(context, inputs)
 
     # ---- in threads
 
     def renewed(self, parts: Sequence[UbatchMetadata]) -> list[UbatchMetadata]:
-        """Each part with a separate forward context, in mode NONE."""
+        """The microbatches, each with a copy of its forward context in mode NONE."""
         return [
             part._replace(forward=part.forward._replace(context=self.inner(part.forward.context))) for part in parts
         ]
 
     def inner(self, context: ForwardContext) -> ForwardContext:
-        """The context as layers see it."""
+        """The forward context that the layers of a microbatch read."""
         return context._replace(mode=RuntimeMode.NONE)
 
     async def run_ubatches(self, parts: Sequence[UbatchMetadata]) -> Outputs:
@@ -176,7 +179,7 @@ class UBatchWrapper:
         return self.rank.start(f"ubatch.{context.id}", ubatch)
 
     async def run_ubatch(self, context: UBatchContext, part: UbatchMetadata, running: Running, capturing: bool) -> None:
-        """Do all the work of a microbatch's thread. For a capture it uses the library before it enters."""
+        """The program of a microbatch's thread. For a capture, it calls the library before it enters."""
         try:
             if capturing:
                 await self.touch(context)
@@ -193,7 +196,7 @@ class UBatchWrapper:
         self.library.leave()
 
     def leave(self, context: UBatchContext, running: Running) -> None:
-        """Exit the context. It runs a pending hook, which may raise as well: then no sibling was released."""
+        """Exit the context. The exit runs a pending hook; if the hook raises, the exit releases no other microbatch."""
         try:
             context.exit()
         except Exception as error:
@@ -201,18 +204,21 @@ class UBatchWrapper:
             raise
 
     async def touch(self, context: UBatchContext) -> None:
-        """Allocate what the library allocates at first use, on both streams."""
+        """Call the library on both streams, so that it allocates its workspaces."""
         for stream in (context.compute_stream, context.comm_stream):
             await self.library.workspace(stream)
 
     def keep(self, number: int, outputs: Outputs, running: Running) -> None:
-        """Keep the outputs, after the exit: the next microbatch may have ended already. No flag orders the two. Code
-        that relies on an order has to set a flag; otherwise a search tries one order only (`Program.ordered_by_flags`).
+        """Store the outputs after the exit, when the next microbatch may have ended already. No flag orders the two
+        threads here. Code that relies on an order has to set a flag, so that an exploration tries both orders
+        (`Program.ordered_by_flags`).
         """
         running.results[number] = outputs
 
     def failed(self, error: Exception, running: Running) -> None:
-        """Note that a microbatch raised. Its exit releases the next one once, which then waits without end (4.7)."""
+        """Record that a microbatch raised. Its exit releases the next one once, which then waits without end
+        (specification 4.7).
+        """
         running.errors.append(error)
 
     async def finish(self, running: Running) -> list[tuple[int, Outputs]]:
@@ -229,18 +235,21 @@ class UBatchWrapper:
         return self.ordered([*running.results.items()])
 
     def surface(self, running: Running) -> None:
-        """Raise the first error if there are no rows; the engine raises IndexError there. With rows the V1 runner only
-        prints the error of a thread, and the step goes on with fewer rows.
+        """Raise the first error if there are no rows; the engine raises IndexError there.
+
+        If there are rows, the V1 runner only prints the error, and the step continues with fewer rows.
         """
         if not running.results and running.errors:
             raise running.errors[0]
 
     def ordered(self, results: list[tuple[int, Outputs]]) -> list[tuple[int, Outputs]]:
-        """Sort by number, in whatever order the microbatches ended."""
+        """Sort the results by the number of the microbatch, in whatever order they ended."""
         return sorted(results, key=lambda result: result[0])
 
     def concatenated(self, results: list[tuple[int, Outputs]], stream: Stream) -> Outputs:
-        """Concatenate the rows of all, on the stream on which all of them end (I-UB-10)."""
+        """Concatenate the rows of all microbatches, on the compute stream, where all of them end
+        (invariant I-UB-10).
+        """
         buffers = [outputs.buffers[0] for _, outputs in results]
         whole = stream.alloc(sum(buffer.shape[0] for buffer in buffers), buffers[0].dtype, "ubatches.rows")
         stream.launch("ubatches.concatenate", concatenate, reads=buffers, writes=[whole], cost=0)
@@ -251,7 +260,10 @@ class UBatchWrapper:
     # ---- as a graph (4.8)
 
     async def capture_ubatches(self, parts: Sequence[UbatchMetadata]) -> Outputs:
-        """Start and park the threads before the capture, and join them within it."""
+        """Capture the microbatches as one graph. The threads start and wait before the capture, and end within it.
+
+        Raises CapturedAgain if the rank already has a graph of this size.
+        """
         tokens = tuple([part.num_tokens for part in parts])
         if tokens in self.sizes:
             raise CapturedAgain(f"microbatches of {tokens} tokens are captured once more: their graph was not found")
@@ -275,7 +287,7 @@ class UBatchWrapper:
 
 
 def captured(forward: OverlapContext) -> OverlapContext:
-    """The same forward in a capture, which records its calls and does not run them."""
+    """The same forward under capture, which records calls instead of running them."""
     return forward._replace(context=forward.context._replace(capturing=True))
 
 

@@ -1,16 +1,19 @@
-"""The parameters of the programs: the sections of a scenario of engines, and the arguments of a program.
+"""The sections of a scenario file that concern the engine, and the arguments that a program receives from them.
 
-    scenario.py        a scenario with the sections topology, config, config_by_rank and workload
-    workload/          requests: written out, made up from a seed, or read from a trace
-    arguments.py       a program's arguments: requests, the step clock, topology and configuration as plain data
-    estimate.py        the size of a run, from the requests alone
-    communicators.py   the groups of ranks of a topology, and their names
-    small.py           every small scenario like a given one
-    one_more.py        a scenario with one data-parallel rank more
-    strategies.py      Hypothesis strategies: scenarios to draw
-    fault_strategies.py  the same for their faults and delays
+A scenario of the model of vLLM has a topology, a configuration and a workload of requests. The files:
+
+    scenario.py        the model of the sections topology, config, config_by_rank and workload
+    workload/          the requests: listed in the file, drawn from a seed, or read from a trace
+    arguments.py       the arguments of a program: requests, step clock, topology and configuration as plain data
+    estimate.py        an estimate of the steps, records and memory of a run, computed before the run
+    communicators.py   the communicators of a topology, and their names
+    small.py           an enumeration of all small scenarios that are similar to a given one
+    one_more.py        a given scenario with one more data-parallel rank
+    strategies.py      Hypothesis strategies that draw scenarios
+    fault_strategies.py  Hypothesis strategies that draw faults and delays
     options.py         options of `dpsim run` and `dpsim explore`
-    agreement.py       the case of the conformance suite that runs a protocol
+    agreement.py       a conformance test that runs a protocol on a backend
 
-Entry points name `scenario`, `strategies`, `options` and `agreement`; only strategies import Hypothesis.
+Entry points in pyproject.toml name `scenario`, `strategies`, `options` and `agreement`. Only the two files with
+strategies import Hypothesis.
 """

@@ -1,6 +1,7 @@
-"""A case of the conformance suite that runs a protocol: all ops of a step of dp_batch, on any backend.
+"""A conformance test of backends that runs a protocol: the data-parallel batch agreement `dp_batch`.
 
-An entry point of the group `dpsim.cases` names it, and `dpsim.testing.check_backend` runs it beside its own cases.
+A backend executes the ops of a program, for example in the simulation or on GPUs. `dpsim.testing.check_backend` runs
+this test beside the framework's own tests, because an entry point of the group `dpsim.cases` names it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from dpsim.vllm.params.arguments import EngineArguments, Request
 
 
 def agreement(bench: Any) -> None:
-    """A protocol decides the same on every backend, in the same steps and by the same ops, on the host as on the
-    device.
+    """Runs `dp_batch` on the backend of `bench`, once with the agreement over gloo and once over NCCL.
+
+    The ranks must make the same decisions on every backend, in the same steps and by the same ops. `bench` compares
+    them and raises if a backend differs.
     """
     for on_host in (True, False):
         args = EngineArguments(

@@ -1,30 +1,29 @@
-"""The communicators of a topology: its groups of ranks, and their names.
+"""The communicators of a topology: which groups of ranks have one, and its name.
 
-    tp            device (NCCL), one for each stage of a replica that has more than one tensor-parallel rank
-    dcp           device, where decode context parallelism is on: the ranks that share the KV cache of a decode
-    pcp           device, where prefill context parallelism is on: the ranks that share the tokens of a prompt
-    pp            device, where there is more than one stage, one for each pipeline: hidden states from stage to stage
-    pp_cpu        host (gloo), the same groups: sizes of the hidden states
-    dp            device, one for each group of data-parallel peers
-    dp_cpu        host, the same groups
-    ep            device, one for each pipeline stage: the ranks among which experts are spread
-    eplb          device, where experts move by their load: the groups of ep once more
-    eplb_cpu      host, the same groups
-    pp_broadcast  device, siblings of pp: sampled tokens on their way back
+    kind          backend         groups
+    tp            device (NCCL)   the tensor-parallel ranks of each stage, where there is more than one
+    dcp           device          the ranks that share the KV cache of a decode, where decode context parallelism is on
+    pcp           device          the ranks that share the tokens of a prompt, where prefill context parallelism is on
+    pp            device          the stages of each pipeline, where there is more than one: transfers hidden states
+    pp_cpu        host (gloo)     the same groups: transfers sizes of the hidden states
+    dp            device          the data-parallel peers
+    dp_cpu        host            the same groups
+    ep            device          the ranks of each pipeline stage, among which the experts are spread
+    eplb          device          the groups of ep, where ranks move experts according to their load
+    eplb_cpu      host            the same groups
+    pp_broadcast  device          the groups of pp: broadcasts sampled tokens
 
-A group that is the only one of its kind has the name of the kind. Others are `dp.0`, `dp.1`, and so on. Scenarios
-address collectives by these names.
+If a kind has one group only, the communicator has the name of the kind. Otherwise the names are `dp.0`, `dp.1`, and so
+on. Scenarios address collectives by these names.
 
     >>> [spec.name for spec in communicators(Topology(data_parallel_size=2, tensor_parallel_size=2))]
     ['tp.0', 'tp.1', 'dp.0', 'dp.1', 'dp_cpu.0', 'dp_cpu.1', 'ep']
-
     >>> [spec.name for spec in communicators(Topology(tensor_parallel_size=2, prefill_context_parallel_size=2))][:4]
     ['tp.0', 'tp.1', 'pcp.0', 'pcp.1']
-
     >>> [spec.name for spec in communicators(Topology(pipeline_parallel_size=2)) if spec.kind != "dp_cpu"]
     ['pp', 'pp_cpu', 'dp.0', 'dp.1', 'ep.0', 'ep.1', 'pp_broadcast']
 
-Sources: specification chapters 9.2 and 6.6.
+Sources: the engine's specification, chapters 9.2 (order of the groups) and 6.6 (token broadcast).
 """
 
 from __future__ import annotations
@@ -36,8 +35,10 @@ from dpsim.vllm.config import Topology
 
 
 def communicators(topology: Topology, eplb: bool = False) -> tuple[CommunicatorSpec, ...]:
-    """All communicators, in the order of their creation: by kind, then by the lowest rank. Groups of one rank
-    exist, too, but only of `dp` and the experts' kinds. `eplb`: whether experts move by their load.
+    """Returns all communicators in the order in which ranks create them: by kind, then by the lowest rank.
+
+    `eplb` says whether ranks move experts according to their load. Only `dp` and the kinds of experts also have
+    communicators of a single rank.
     """
     balanced = topology.expert_groups() if eplb else []
     pipelines = topology.groups("pp") if topology.pipeline_parallel_size > 1 else []
@@ -55,6 +56,6 @@ def communicators(topology: Topology, eplb: bool = False) -> tuple[CommunicatorS
         ("ep", "device", topology.expert_groups()),
         ("eplb", "device", balanced),
         ("eplb_cpu", "host", balanced),
-        ("pp_broadcast", "device", pipelines),  # comes with the handler of sampled tokens, after all others
+        ("pp_broadcast", "device", pipelines),  # a rank creates it last, with the handler of sampled tokens
     )
     return named(kinds)

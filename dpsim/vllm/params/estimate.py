@@ -1,17 +1,17 @@
-"""The size of a run of engines, from its requests and limits alone: about the steps of the busiest replica.
+"""Estimates the steps, records and memory of a run from its requests and limits, before dpsim runs it.
 
-A request takes a step for each chunk of its prompt and one for each output token. A replica runs up to `max_num_seqs`
-requests at once, and computes up to `max_num_batched_tokens` a step. So the longest request bounds the steps from
-below, and so do all tokens together. Requests that arrive late run with fewer others, at most one step a tick. One
-that is aborted takes no step after that.
+A request takes one step for each chunk of its prompt, and one for each output token. A replica runs up to
+`max_num_seqs` requests at once, and computes up to `max_num_batched_tokens` tokens a step. So the longest request is a
+lower bound of the steps, and the sum of all tokens is another one. Requests that arrive late share their steps with
+fewer others, at most one step a tick of the clock. An aborted request takes no step after its abort. The result
+describes the busiest replica:
 
     >>> args = EngineArguments(TOPOLOGY, CONFIG, (Request(0, 100, 16_000_000),), 20_000_000, form="")
     >>> str(estimate_of(args))
     'about 16,000,001 steps, 256,000,016 records, 106 GB'
 
-A stage has room for the longest request in each slot, even if the request ends early.
-
-Runs of this package measured the bytes: `RECORD` of a record, `PIECE` of a request's share in a step.
+A pipeline stage allocates the length of the longest request for each slot, even if the request ends early. The byte
+constants below are measurements of runs of this package.
 """
 
 from __future__ import annotations
@@ -23,21 +23,26 @@ from dpsim.contract.program import Estimate
 from dpsim.vllm.params.arguments import EngineArguments, Request
 
 RECORD, PIECE, REQUEST = 400, 200, 700
+"""Bytes of a journal record, of a request's share in a step, and of a request."""
 RECORDS_A_STEP = 16
-"""Records of a rank in a step. Runs had 9 to 25."""
+"""Journal records of a rank in a step. Measured runs had 9 to 25."""
 
 CELL = 32
-"""Bytes of a computed token and a position of its request, in `table`: four numbers of a kernel."""
+"""Bytes for each pair of a computed token and a position of its request, if `table` is set: four numbers of a kernel.
+"""
 
 SLOT, CAPTURED = 28, 8
-"""Bytes of a position of each slot, in the tables and caches of `table`; of each request, where graphs are captured."""
+"""Bytes that a rank allocates for each position: of a slot, if `table` is set; of a request, if it captures graphs."""
 
 TOPOLOGY = {"data_parallel_size": 1, "tensor_parallel_size": 1, "pipeline_parallel_size": 1}
 CONFIG = {"max_num_seqs": 128, "max_num_batched_tokens": 8192}
 
 
 def estimate_of(args: EngineArguments, *, table: bool = False) -> Estimate:
-    """`table`: each computed token looks at all positions of its request, as in pp_tokens."""
+    """Returns the estimate of a run with these arguments.
+
+    `table`: each computed token reads all positions of its request, as in the program `pp_tokens`.
+    """
     requests, step, budget = args.requests, max(1, args.step_ns), max(1, args.config["max_num_batched_tokens"])
     replicas, size = args.topology["data_parallel_size"], 1
     for name in TOPOLOGY:
@@ -55,13 +60,19 @@ def estimate_of(args: EngineArguments, *, table: bool = False) -> Estimate:
 
 
 def _share(request: Request, budget: int, step_ns: int) -> int:
-    """The steps in which a request takes part: no more than the ticks from its arrival to its abort, and these two."""
+    """Returns the number of steps in which a request takes part.
+
+    An aborted request takes part in at most the ticks from its arrival to its abort, and in these two ticks.
+    """
     whole = -(-request.prompt_tokens // budget) + request.length
     return whole if request.abort_ns is None else min(whole, (request.abort_ns - request.arrival_ns) // step_ns + 2)
 
 
 def _longest(requests: Sequence[Request]) -> int:
-    """Positions of the longest request, even if it ends early. One of a session continues where others ended."""
+    """Returns the largest number of positions of a request, even if it ends early.
+
+    A request of a session continues where earlier requests of the session ended, so their positions add up.
+    """
     sessions = Counter[str]()
     for one in requests:
         if one.session is not None:
@@ -71,7 +82,7 @@ def _longest(requests: Sequence[Request]) -> int:
 
 
 def _kept(args: EngineArguments, table: bool) -> int:
-    """Bytes that a rank holds for each position, before its first step."""
+    """Returns the bytes that a rank allocates for each position, before its first step."""
     if table:
         return max(1, int(args.config["max_num_seqs"])) * SLOT
     return (len(args.requests) + 1) * CAPTURED if args.config.get("capture_graphs") else 0

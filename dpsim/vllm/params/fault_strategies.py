@@ -1,4 +1,7 @@
-"""Hypothesis strategies for planted faults and delays, as mappings for a scenario (`dpsim.vllm.params.strategies`)."""
+"""Hypothesis strategies that draw injected faults and delays, as mappings for a scenario file.
+
+`dpsim.vllm.params.strategies` combines them with topologies, configurations and workloads.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from dpsim.vllm.config import Topology
 from dpsim.vllm.params.communicators import communicators
 
 SITES = ("dp.agree", "experts.combine")
-"""The sites of collectives in `dp_batch`."""
+"""The sites (names of calls in the program) of the collectives in `dp_batch`."""
 
 
 @st.composite
@@ -25,8 +28,11 @@ def faults(
     max_ordinal: int = 3,
     kinds: Sequence[str] = ("skip", "repeat", "alter", "die"),
 ) -> list[dict[str, Any]]:
-    """Up to `max_faults` faults at different ops, as mappings for a scenario. The strategy first draws and notes which
-    of the `kinds` are possible in this example (see `dpsim.scenario.swarm`). Shrinks to none, then to a skip by rank 0.
+    """Draws up to `max_faults` faults at different ops, as mappings for a scenario file.
+
+    In each example the strategy first draws which of the `kinds` are possible, and notes them (see
+    `dpsim.scenario.swarm`). `sites` and `max_ordinal` limit the addresses of the ops. Hypothesis shrinks to no fault,
+    then to a skip by rank 0.
     """
     found: dict[tuple[int, str], dict[str, Any]] = {}
     possible = [kind for kind in kinds if draw(st.booleans())] or list(kinds[:1])
@@ -47,7 +53,10 @@ def faults(
 def delays(
     draw: st.DrawFn, topology: Topology, max_delays: int = 2, sites: Sequence[str] = SITES, max_ordinal: int = 3
 ) -> list[dict[str, Any]]:
-    """Up to `max_delays` delays: late starts, slow sites, late ops. As mappings for a scenario. Shrinks to none."""
+    """Draws up to `max_delays` delays as mappings for a scenario file: late starts, slow sites, and late ops.
+
+    Hypothesis shrinks to no delay.
+    """
     found = []
     for _ in range(draw(st.integers(0, max_delays))):
         rank = draw(st.integers(0, topology.world_size - 1))
@@ -58,14 +67,14 @@ def delays(
     return found
 
 
-# ---- parts
+# ---- parts of a fault or delay
 
 
 @st.composite
 def _addresses(
     draw: st.DrawFn, topology: Topology, rank: int, sites: tuple[str, ...], max_ordinal: int
 ) -> dict[str, str | int]:
-    """The address of one collective of `rank`, by site or by communicator."""
+    """Draws the address of one collective of `rank`, by its site or by its communicator."""
     number = draw(st.integers(0, max_ordinal))
     own = [spec.name for spec in communicators(topology) if rank in spec.ranks]
     places = [("site", site) for site in sites] + [("communicator", name) for name in own]
@@ -75,7 +84,7 @@ def _addresses(
 
 @st.composite
 def _changes(draw: st.DrawFn) -> dict[str, str | int]:
-    """A change of an all-reduce of int32, the only one of the protocol: it has no root."""
+    """Draws a change of an int32 all-reduce, the only collective of the protocol; so no change concerns a root."""
     key = draw(st.sampled_from(["count", "op", "dtype"]))
     if key == "count":
         return {"count": draw(st.integers(1, 16))}

@@ -1,11 +1,11 @@
-"""One data-parallel rank more, which gets the requests of the last one.
+"""Adds one data-parallel rank to a scenario: the new rank receives copies of the last rank's requests.
 
     requests of 2 ranks, in turn     a b | c d | e
     requests of 3 ranks, in turn     a b b | c d d | e
 
-vLLM distributes requests to data-parallel ranks in turn, by arrival. So this module writes each request of the last
-rank twice, and the other ranks keep theirs. The new rank gets the settings of the last data-parallel rank. A front end
-that balances by load may distribute them otherwise.
+vLLM distributes requests to data-parallel ranks in turn, by arrival. So this module duplicates each request of the last
+rank, and the other ranks keep theirs. The new rank has the settings of the last data-parallel rank. A front end that
+balances by load may distribute the requests in another way.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ C = TypeVar("C", bound=PartialConfig)
 
 
 def topology(before: Topology) -> Topology:
-    """The topology with one data-parallel rank more."""
+    """Returns the topology with one more data-parallel rank."""
     return before.model_copy(update={"data_parallel_size": before.data_parallel_size + 1})
 
 
 def requests(before: Topology, own: Sequence[RequestSpec]) -> tuple[RequestSpec, ...]:
-    """The requests, those of the last data-parallel rank twice."""
+    """Returns the requests `own`, and those of the last data-parallel rank of `before` twice."""
     ranks, spread = before.data_parallel_size, list[RequestSpec]()
     for place, request in enumerate(sorted(own, key=lambda one: one.arrival)):
         spread += [request] * (2 if place % ranks == ranks - 1 else 1)
@@ -33,6 +33,6 @@ def requests(before: Topology, own: Sequence[RequestSpec]) -> tuple[RequestSpec,
 
 
 def settings(before: Topology, own: Mapping[int, C]) -> dict[int, C]:
-    """Settings of single ranks, those of the last data-parallel rank twice."""
+    """Returns the settings of single ranks, and those of the last data-parallel rank a second time for the new rank."""
     each = before.world_size // before.data_parallel_size
     return {**own, **{rank + each: one for rank, one in own.items() if rank >= before.world_size - each}}

@@ -1,9 +1,9 @@
-"""Options of the command line for scenarios of engines: other requests for a run.
+"""Command line options for scenarios of engines: they replace or shorten the requests of a run.
 
     dpsim run quickstart --workload AzureLLMInferenceTrace_code.csv --requests 1000
 
-An entry point of the group `dpsim.options` names the function `run` (`dpsim.cli.offered`). This module imports only
-typer until the command calls it.
+An entry point of the group `dpsim.options` names the function `run` (see `dpsim.cli.offered`). This module imports only
+typer before the command calls `run`, so that a command starts fast.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ def run(
     ] = None,
     requests: Annotated[int | None, typer.Option(metavar="N", min=1, help="Take the first N requests only.")] = None,
 ) -> Any:
-    """The scenario with the requests of a trace, or with the first requests only; the step duration stays.
+    """Returns the scenario with the requests of a trace, or with its first requests only; the step duration stays.
 
-    `workload`: a path from the working folder, if that file exists. Otherwise `run` looks for the name in the folder
-    of the scenario and in $DPSIM_DATA. Raises ScenarioError for a name that no file can have, and for a scenario
-    without a workload. A missing file is an error when the run reads the requests.
+    `workload` is a path from the working folder, if that file exists. Otherwise dpsim looks for the name in the folder
+    of the scenario and in $DPSIM_DATA when it reads the requests, and raises FileMissing then. Raises ScenarioError for
+    a name that no file can have, and for a scenario without a workload.
     """
     if workload is not None:
         _refuse_without_workload(scenario, "--workload")

@@ -1,10 +1,10 @@
-"""Scenarios of engines: how many ranks, in which configuration, with which requests.
+"""The model of a scenario of engines: how many ranks, in which configuration, with which requests.
 
     EngineScenario(name="two", topology=Topology(data_parallel_size=2), workload=Workload(requests=(...)))
     scenario_from({"name": "two", "topology": {"data_parallel_size": 2}, "workload": {"requests": [...]}})
 
-Names are vLLM's (`dpsim.vllm.config`), and so are the rules that a configuration has to keep. The entry point `default`
-of the group `dpsim.parameters` names `EngineScenario`, so every scenario file has these sections.
+Names of fields are vLLM's (`dpsim.vllm.config`), and a configuration must follow vLLM's rules. The entry point
+`default` of the group `dpsim.parameters` names `EngineScenario`, so every scenario file has these sections.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ if TYPE_CHECKING:
 
 
 class ProtocolChoice(protocols.ProtocolChoice):
-    """Which protocol, in which form, with what changed. A bare string is short for the name alone."""
+    """The protocol of a scenario, its form, and changes to it. A string is short for a mapping with only the name."""
 
     name: Word = "dp_batch"
-    """A registered protocol."""
+    """The name of a registered protocol."""
 
 
 class EngineParameters(Parameters):
-    """The sections of a scenario of engines, and their meaning."""
+    """The sections of a scenario of engines: topology, config, config_by_rank and workload."""
 
     sections: ClassVar[tuple[str, ...]] = ("topology", "config", "workload")
     of_ranks: ClassVar[str] = "topology"
 
     topology: Topology = Topology.model_construct()
-    """How many ranks, in vLLM's names."""
+    """The number of ranks on each parallel axis, with vLLM's names."""
     config: EngineConfig = EngineConfig.model_construct()
-    """The engine's configuration, in vLLM's names."""
+    """The engine's configuration, with vLLM's names."""
     config_by_rank: dict[RankKey, PartialConfig] = Field(default_factory=dict, max_length=MAX_RANKS)
-    """Settings of single ranks, which replace those of `config`: a node with another flag."""
+    """Settings of single ranks, which replace those of `config`, for example on a node with another flag."""
     workload: Workload
 
     @property
     def size(self) -> int:
-        """All ranks of the topology."""
+        """The number of ranks of the topology."""
         return self.topology.world_size
 
     @property
@@ -66,30 +66,32 @@ class EngineParameters(Parameters):
 
     @property
     def has_eplb(self) -> bool:
-        """Whether experts move by their load on at least one rank."""
+        """Whether at least one rank moves experts according to their load."""
         return self.config.enable_eplb or any(own.enable_eplb for own in self.config_by_rank.values())
 
     @property
     def small_sizes(self) -> str:
-        """Two requests, with aborts if the program looks at them."""
+        """The default sizes of an enumeration of small scenarios: two requests, with aborts if the program reads
+        aborts.
+        """
         heeds = registry.protocol(self.protocol.name).program.heeds
         return f"requests=2,steps=2,abort={int(heeds is None or 'abort_ns' in heeds)}"
 
     def config_of(self, rank: int) -> EngineConfig:
-        """The configuration of a rank."""
+        """Returns the configuration of a rank. Raises ValidationError if its settings do not fit together."""
         own = self.config_by_rank.get(rank)
         return self.config if own is None else own.over(self.config)
 
     def requests(self, base: Path | str | None = None) -> list[Request]:
-        """The requests, in the order of their source. `base`: the folder of the scenario file, against which a trace's
-        name is resolved; None: the working folder.
+        """Returns the requests, in the order of their source.
 
-        Raises FileMissing if a trace is not found, ScenarioError if it cannot be read.
+        `base` is the folder of the scenario file, from which dpsim resolves the name of a trace; None is the working
+        folder. Raises FileMissing if dpsim does not find the trace, and ScenarioError if it cannot read it.
         """
         return requests_of(self.workload, base)
 
     def arguments(self, base: Path | str | None = None) -> EngineArguments:
-        """The arguments of the program. Raises as `requests` does."""
+        """Returns the arguments of the program. Raises FileMissing and ScenarioError as `requests` does."""
         return EngineArguments(
             topology=self.topology.model_dump(mode="json"),
             config=self.config.model_dump(mode="json"),
@@ -104,17 +106,19 @@ class EngineParameters(Parameters):
 
     @property
     def file(self) -> str | None:
-        """The trace from which requests are read."""
+        """The name of the trace from which dpsim reads the requests; None without a trace."""
         return None if self.workload.azure_csv is None else self.workload.azure_csv.file
 
     @property
     def captures_graphs(self) -> bool:
-        """Whether the configuration has CUDA graphs."""
+        """Whether ranks capture CUDA graphs in this configuration."""
         return self.config.capture_graphs
 
     def problems(self) -> Iterator[Problem]:
-        """Requests that need an adapter if the configuration has none. Then the rules of its release that the
-        configuration breaks, and those that single ranks break.
+        """Yields what is wrong with the sections, each problem with its place in the file.
+
+        First these are requests that need an adapter while adapters are off. Then follow the rules of the release that
+        the configuration breaks, and the rules that the settings of single ranks break.
         """
         for i, request in enumerate(self.workload.requests or ()):
             if request.lora is not None and not self.config.enable_lora:
@@ -136,11 +140,11 @@ class EngineParameters(Parameters):
                     yield Problem(place, str(found))
 
     def ranks_named(self) -> Iterator[tuple[KeyPath, int]]:
-        """The keys of `config_by_rank`."""
+        """Yields the keys of `config_by_rank`, each with its place in the file."""
         yield from ((("config_by_rank", str(rank)), rank) for rank in self.config_by_rank)
 
     def differing(self) -> dict[str, tuple[int, ...]]:
-        """The settings in which ranks differ from the others."""
+        """Returns the settings in which single ranks differ from `config`, each as text with these ranks."""
         own: dict[str, tuple[int, ...]] = {}
         for rank, given in sorted(self.config_by_rank.items()):
             for name in sorted(given.model_fields_set):
@@ -151,19 +155,24 @@ class EngineParameters(Parameters):
         return own
 
     def own_settings(self) -> list[str]:
-        """The settings in which ranks differ, as lines of a report."""
+        """Returns the settings in which single ranks differ from `config`, as lines of a report."""
         lines = [f"  {ranks_text(ranks)}: {said}" for said, ranks in self.differing().items()]
         return ["", "settings of single ranks, by config_by_rank:", *lines, ""] if lines else []
 
     def all_up_to(self, sizes: str) -> Worlds:
-        """Every small workload (`dpsim.vllm.params.small`). Raises ScenarioError."""
+        """Returns every small scenario up to the given sizes (`dpsim.vllm.params.small`).
+
+        Raises ScenarioError for wrong sizes.
+        """
         from dpsim.vllm.params import small
 
         return small.Small(cast(Scenario, self), small.scope(sizes))
 
     def one_more(self) -> Self | None:
-        """One data-parallel rank more, with the requests of the last one (`dpsim.vllm.params.one_more`). None if the
-        requests are not written out, or if the rules of the release refuse the size.
+        """Returns the parameters with one more data-parallel rank, which receives copies of the last rank's requests.
+
+        Returns None if the file does not list its requests, or if the rules of the release refuse the size
+        (`dpsim.vllm.params.one_more`).
         """
         from dpsim.vllm.params import one_more
 
@@ -180,14 +189,18 @@ class EngineParameters(Parameters):
         return None
 
     def beyond(self) -> str:
-        """Count from the text, before any request is made: a scenario of a stranger opens no file."""
+        """Returns why a scenario from a stranger's token is too large to run, or an empty text.
+
+        This method counts from the text of the scenario before dpsim makes any request. It refuses a workload file, so
+        that a stranger's scenario opens no file.
+        """
         if self.file is not None:
             return "its workload is a file; expected requests that are written out or synthetic"
         return above({"ranks": (self.size, MOST_RANKS), **extent(self.workload)})
 
 
 class EngineScenario(Scenario, EngineParameters):
-    """A coordination protocol, the machine it runs on, its work, what goes wrong, and what must come out."""
+    """A scenario: a protocol, its machine, its work, injected faults and delays, and the expected result."""
 
     protocol: Annotated[ProtocolChoice, BeforeValidator(protocols.name_alone)] = ProtocolChoice.model_construct()
 
@@ -197,7 +210,7 @@ def _section(found: Broken) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A value as YAML has it, on one line."""
+    """Returns a value as YAML writes it, on one line."""
     if value is None:
         return "unset"
     return str(value).lower() if isinstance(value, bool) else printable(str(value))

@@ -1,18 +1,18 @@
-"""Every small scenario up to given sizes, where a random search may miss one.
+"""Enumerates every small scenario up to given sizes, because a random search may miss a bug.
 
     for scenario in small_scenarios(base, scope("ranks=2,requests=2,steps=2")): ...
 
-Nearly every bug of coordination shows in some world of two ranks and a handful of steps. In one case a hundred random
-scenarios missed a bug that 1 in 80 small ones shows. Protocol, configuration and faults are those of `base`. Requests
-vary, and so do ranks and stages if the user names them. Each size is a maximum:
+Two ranks and a few steps suffice to show nearly every coordination bug. In one case a hundred random scenarios missed a
+bug that 1 in 80 small scenarios shows. Protocol, configuration and faults are those of the scenario `base`. The
+requests vary, and the numbers of ranks and stages vary if the user names them. Each size is a maximum:
 
     ranks     data-parallel ranks, from 1                    requests  requests, from 1
     steps     steps in which a request may arrive            prompt    tokens of a prompt, from 1
     output    tokens of output, from 1                       abort     0: never; 1: or in any step after its arrival
     stages    pipeline stages, from 1
 
-Faults, delays, messages and settings of ranks that a small world lacks are left out, and so is an expected culprit.
-Smaller ones come first, so the first that fails is a smallest one.
+A small scenario omits faults, delays, messages and settings of ranks that it does not have, and an expected culprit.
+Smaller scenarios are first, so the first failure is a smallest one.
 
 Prior art: Jackson's small scope hypothesis (Alloy); TLC.
 """
@@ -35,7 +35,7 @@ LARGEST = 1_000_000
 
 
 class Scope(NamedTuple):
-    """The maximum of each size. `ranks`, `stages`: None for exactly those of `base`."""
+    """The maximum of each size. If `ranks` or `stages` is None, the scenarios have exactly those of `base`."""
 
     ranks: int | None = None
     requests: int = 1
@@ -46,12 +46,12 @@ class Scope(NamedTuple):
     stages: int | None = None
 
     def summary(self) -> str:
-        """In words, without what does not vary."""
+        """Returns the sizes in words, without those that do not vary."""
         return ", ".join(f"{size} {most}" for size, most in self._asdict().items() if most is not None)
 
 
 def scope(text: str) -> Scope:
-    """From "ranks=2,steps=4"; other sizes are the defaults of `Scope`. Raises ScenarioError.
+    """Parses sizes such as "ranks=2,steps=4"; other sizes are the defaults of `Scope`. Raises ScenarioError.
 
     >>> scope("ranks=3,requests=2")
     Scope(ranks=3, requests=2, steps=2, prompt=2, output=2, abort=0, stages=None)
@@ -73,20 +73,21 @@ def scope(text: str) -> Scope:
 
 
 def count(sizes: Scope) -> int:
-    """The number of scenarios."""
+    """Returns the number of scenarios up to these sizes."""
     total = 0
     for number in range(1, sizes.requests + 1):
         each = [_fates(sizes, step) * sizes.prompt * sizes.output for step in range(sizes.steps)]
         ways = [1 if step == 0 else 0 for step in range(sizes.steps)]
-        for _ in range(number):  # ways in which the last request arrived in step k
+        for _ in range(number):  # ways[k]: the number of lists so far whose last request arrives in step k
             ways = [sum(ways[: step + 1]) * each[step] for step in range(sizes.steps)]
         total += sum(ways)
     return total * (sizes.ranks or 1) * (sizes.stages or 1)
 
 
 def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
-    """All scenarios, the smallest first. Raises ScenarioError if there are more than a million, or if `base` cannot
-    have one of the numbers of ranks.
+    """Yields all scenarios up to these sizes, the smallest first.
+
+    Raises ScenarioError if there are more than a million, or if `base` is not valid with one of the numbers of ranks.
     """
     if count(sizes) > LARGEST:
         raise ScenarioError(
@@ -115,7 +116,7 @@ def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
 
 
 class Small(NamedTuple):
-    """All scenarios, in the form that `dpsim explore` needs."""
+    """All small scenarios that are similar to `base`, in the form that `dpsim explore` needs."""
 
     base: Scenario
     sizes: Scope
@@ -126,12 +127,12 @@ class Small(NamedTuple):
         return count(self.sizes)
 
     def worlds(self) -> Iterator[Scenario]:
-        """All scenarios, the smallest first."""
+        """Yields all scenarios, the smallest first."""
         return small_scenarios(self.base, self.sizes)
 
 
 def _topologies(base: Topology, sizes: Scope) -> list[Topology]:
-    """Fewer stages before more, and fewer ranks before that."""
+    """Returns all topologies up to the sizes: by number of ranks, then by number of stages."""
     dp, pp = base.data_parallel_size, base.pipeline_parallel_size
     return [
         base.model_copy(update={"data_parallel_size": ranks, "pipeline_parallel_size": stages})
@@ -141,7 +142,7 @@ def _topologies(base: Topology, sizes: Scope) -> list[Topology]:
 
 
 def _requests(sizes: Scope, number: int, step_ns: int) -> Iterator[list[Mapping[str, Any]]]:
-    """All lists of this number of requests, in the order of their arrival."""
+    """Yields all lists of `number` requests, each in the order of arrival."""
     one = [
         (step, prompt, output, abort)
         for step in range(sizes.steps)
@@ -164,5 +165,8 @@ def _requests(sizes: Scope, number: int, step_ns: int) -> Iterator[list[Mapping[
 
 
 def _fates(sizes: Scope, step: int) -> int:
-    """The number of fates: never aborted, or in one of the remaining steps."""
+    """Returns in how many ways a request that arrives in this step can end.
+
+    It completes, or its client aborts it in one of the later steps.
+    """
     return 1 + (sizes.steps - step) * sizes.abort

@@ -1,22 +1,24 @@
-"""Hypothesis strategies for scenarios: write the property, and Hypothesis looks for the scenario that breaks it.
+"""Hypothesis strategies that draw scenarios: the user writes a property, and Hypothesis searches for a counterexample.
 
     @given(scenarios(max_faults=0))
     def test_a_healthy_protocol_never_hangs(scenario):
         holds(scenario)              # dpsim.testing: explores schedules, and raises if one fails
 
-There is one for each part: topology, config, workload (with aborts), faults, delays. `scenarios` combines them,
-and a caller can replace parts by other strategies. A request frees what it holds when it ends, so a strategy draws an
-abort for a free in an arbitrary step.
+There is one strategy for each part of a scenario: topology, config, workload (with aborts), faults and delays.
+`scenarios` combines them, and a caller can replace parts by other strategies. A request frees its memory when it ends.
+So a strategy draws an abort in order to draw a free in an arbitrary step.
 
-Every drawn scenario is valid by construction and small: up to 4 ranks, 6 requests, about 30 steps. It shrinks towards
-the dullest scenario: one rank, one request of one token, vLLM's defaults, no faults, no delays. So a failing example
-needs all that it still has. The dull value comes first in every choice, and lists shrink to nothing.
-`dump_scenario` turns a failing example into a file. A strategy always draws all its values, even those that an earlier
-choice makes needless. Otherwise Hypothesis could not undo that choice without disturbing all later draws.
+Every drawn scenario is valid by construction, and small: up to 4 ranks, 6 requests, about 30 steps. Hypothesis shrinks
+it towards the simplest scenario: one rank, one request of one token, vLLM's defaults, no faults, no delays. So a
+failing example needs everything that remains in it. For this, the simplest value is first in every choice, and lists
+shrink to empty ones. `dump_scenario` turns a failing example into a file.
 
-Strategies draw neither schedules nor seeds: the property explores schedules. So it is a function of its scenario,
-and a failure shrinks. Only strategies import Hypothesis. Prior art: Hypothesis' own
-guide to strategies that shrink well; Jepsen's nemesis.
+A strategy always draws all its values, even those that an earlier choice makes useless. Otherwise Hypothesis could not
+revert that choice without a change of all later draws. Strategies draw neither schedules nor seeds, because the
+property explores schedules. So the property depends on the scenario only, and a failing example shrinks.
+
+Only this file and `fault_strategies` import Hypothesis. Prior art: Hypothesis' own guide to strategies that shrink
+well; Jepsen's nemesis.
 """
 
 from __future__ import annotations
@@ -38,9 +40,9 @@ from dpsim.vllm.params.workload.model import Workload
 STEP_NS = 20_000_000
 
 LONG = 60
-"""Characters of a wrong argument that are too many for an error."""
+"""An error quotes an argument only if its repr has fewer characters than this."""
 
-# Hypothesis looks a strategy through when it first draws from it, so this module makes shared strategies once.
+# Hypothesis validates a strategy at its first draw, so this module creates the shared strategies only once.
 MODES = st.sampled_from(sorted(CUDAGraphMode, key=lambda mode: mode is not EngineConfig().cudagraph_mode))
 SEATS = st.none() | st.integers(1, 8)
 THRESHOLDS = st.none() | st.integers(0, 12)
@@ -49,8 +51,10 @@ PROMPTS = st.integers(1, 16) | st.sampled_from([33, 64])
 
 @st.composite
 def topologies(draw: st.DrawFn, max_ranks: int = 4, min_data_parallel: int = 1, max_other: int = 2) -> Topology:
-    """Topologies of up to `max_ranks` ranks; pipeline and tensor parallel sizes up to `max_other`. Shrinks to the
-    smallest.
+    """Draws topologies of up to `max_ranks` ranks. Hypothesis shrinks to the fewest ranks.
+
+    `min_data_parallel` is the smallest data-parallel size, and `max_other` the largest pipeline and tensor-parallel
+    size.
     """
     sizes = [
         (dp, pp, tp)
@@ -66,11 +70,13 @@ def topologies(draw: st.DrawFn, max_ranks: int = 4, min_data_parallel: int = 1, 
 
 @st.composite
 def configs(draw: st.DrawFn, max_ubatches: int = 4, max_query_len: int = 4, captures: bool = False) -> EngineConfig:
-    """Valid configurations: all graph modes, short capture ladders, both sync domains, adapters. They have 1 to
-    `max_ubatches` microbatches with thresholds that fill them, and 1 to `max_query_len` tokens a decode. In mode FULL
-    every graph holds whole decodes: 0.14 and 0.17 do not round those, and assert if a decode is padded to another
-    size. With `captures`, about half of those with graphs capture and replay them (`capture_graphs`). These have no
-    microbatches, and no graphs specialised for adapters. Shrinks to `EngineConfig()`.
+    """Draws valid configurations, with all graph modes, short lists of capture sizes, both sync groups, and adapters.
+
+    A step has 1 to `max_ubatches` microbatches with thresholds that fill them, and a decode has 1 to `max_query_len`
+    tokens. In mode FULL every graph size is a multiple of a decode. The reason is that releases 0.14 and 0.17 do not
+    round sizes, and assert if they pad a decode to another size. With `captures`, about half of the configurations with
+    graphs capture and replay them (`capture_graphs`). Those have no microbatches, and no graphs specialized for
+    adapters. Hypothesis shrinks to `EngineConfig()`.
     """
     query_len = draw(st.integers(1, max_query_len))
     mode = draw(MODES)
@@ -96,7 +102,10 @@ def configs(draw: st.DrawFn, max_ubatches: int = 4, max_query_len: int = 4, capt
 
 @st.composite
 def pipelines(draw: st.DrawFn, max_stages: int = 4, max_replicas: int = 1) -> Topology:
-    """Pipelines of 1 to `max_stages` stages, and of 2 or more with several replicas. Shrinks to one of two stages."""
+    """Draws topologies of 1 to `max_stages` pipeline stages, or of 2 or more stages with several replicas.
+
+    Hypothesis shrinks to one replica of two stages.
+    """
     stages = draw(st.sampled_from([2, 1, *range(3, max_stages + 1)]))
     replicas = draw(st.integers(1, max_replicas if stages > 1 else 1))
     return Topology(data_parallel_size=replicas, pipeline_parallel_size=stages)
@@ -104,8 +113,10 @@ def pipelines(draw: st.DrawFn, max_stages: int = 4, max_replicas: int = 1) -> To
 
 @st.composite
 def pipeline_configs(draw: st.DrawFn, max_slots: int = 4, max_drafts: int = 3, max_tokens: int = 96) -> EngineConfig:
-    """Configurations that keep a pipeline busy. A few slots make requests use them again, and a small budget cuts
-    prompts. They have drafts, and a KV cache for one request of `max_tokens`, hardly two. Shrinks to one slot.
+    """Draws configurations that keep a pipeline busy. Hypothesis shrinks to one slot.
+
+    With few slots, requests reuse slots. With a small token budget, the scheduler cuts prompts into chunks. Decodes
+    have up to `max_drafts` draft tokens. The KV cache has room for one request of `max_tokens`, but rarely for two.
     """
     slots, drafts = draw(st.integers(1, max_slots)), draw(st.integers(0, max_drafts))
     block, scarce = draw(st.sampled_from([16, 1, 5])), draw(st.booleans())
@@ -122,7 +133,7 @@ def pipeline_configs(draw: st.DrawFn, max_slots: int = 4, max_drafts: int = 3, m
 
 
 def ladders(multiple: int = 1) -> st.SearchStrategy[tuple[int, ...]]:
-    """Capture sizes: one to four different token counts, multiples of `multiple`."""
+    """Draws lists of capture sizes: one to four different token counts, all multiples of `multiple`."""
     counts = st.lists(st.integers(1, 12), min_size=1, max_size=4, unique=True)
     return counts.map(lambda sizes: tuple(sorted(multiple * size for size in sizes)))
 
@@ -131,7 +142,10 @@ def ladders(multiple: int = 1) -> st.SearchStrategy[tuple[int, ...]]:
 def workloads(
     draw: st.DrawFn, max_requests: int = 6, adapters: Sequence[str] = (), aborts: bool = True, force_eager: bool = True
 ) -> Workload:
-    """One to `max_requests` requests, with up to two `adapters`. Shrinks to a single one: one token in, one out."""
+    """Draws one to `max_requests` requests, each with one of up to two `adapters` or none.
+
+    Hypothesis shrinks to one request with one prompt token and one output token.
+    """
     one = _requests(tuple(adapters), aborts, force_eager)
     requests = draw(st.lists(one, min_size=1, max_size=max_requests))
     return Workload.model_validate({"requests": requests})
@@ -144,19 +158,19 @@ def scenarios(
     workload: st.SearchStrategy[Workload] | Workload | Mapping[str, Any] | None = None,
     **more: Any,
 ) -> st.SearchStrategy[Scenario]:
-    """Whole scenarios without expectations.
+    """Draws whole scenarios without expectations.
 
-    `topology`, `config`, `workload`: how to draw these, e.g. `topologies(max_ranks=2)`. Each may also be one value for
-    all scenarios, as its class or as the mapping of a scenario file: `config={"capture_graphs": True}`. Without
-    `config`, some scenarios of `dp_batch` capture graphs.
+    `topology`, `config`, `workload`: strategies for these parts, e.g. `topologies(max_ranks=2)`. Each may also be one
+    value for all scenarios, as an object or as the mapping of a scenario file: `config={"capture_graphs": True}`.
+    Without `config`, some scenarios of `dp_batch` capture graphs.
 
-    `protocol` (`dp_batch`), `form`, `variant`: what runs. `max_faults` (1), `max_delays` (2): `max_faults=0` gives
-    healthy scenarios, if the form and variant are healthy. `sites`: where faults and delays may lie, for a protocol
-    other than `dp_batch`.
+    `protocol` (default `dp_batch`), `form`, `variant`: the program. `max_faults` (1), `max_delays` (2): with
+    `max_faults=0` all scenarios are healthy, if the form and variant are healthy. `sites`: the sites of faults and
+    delays, for a protocol other than `dp_batch`.
 
         scenarios(protocol="pp_tokens", topology=pipelines(), config=pipeline_configs(), sites=["tokens.send"])
 
-    Raises ScenarioError for a mapping that no scenario file may have, and TypeError for a value of another type.
+    Raises ScenarioError for a mapping that is invalid in a scenario file, and TypeError for a value of another type.
     """
     given = {"topology": topology, "config": config, "workload": workload}
     drawn: dict[str, Any] = {key: _as_strategy(key, value) for key, value in given.items() if value is not None}
@@ -164,7 +178,10 @@ def scenarios(
 
 
 def _as_strategy(key: str, value: Any) -> st.SearchStrategy[Any]:
-    """The strategy itself, or one of a single value. `key`: the key of a scenario that has such values."""
+    """Returns the given strategy, or a strategy of the single given value.
+
+    `key` is the scenario section of such values. Raises TypeError for a value of another type.
+    """
     if isinstance(value, st.SearchStrategy):
         return value
     kind = {"topology": Topology, "config": EngineConfig, "workload": Workload}[key]
@@ -209,11 +226,14 @@ def _scenarios(
 # ---- parts
 
 SIZES = (1, 2, 4, 16)
-"""Requests that captured graphs hold, if no sizes are drawn: those of a release are too many for a property."""
+"""The numbers of decodes that captured graphs hold, if the strategy drew no sizes.
+
+The default sizes of a release are too many for a property.
+"""
 
 
 def _captured(config: EngineConfig) -> EngineConfig:
-    """The same, with graphs that ranks capture; without graphs, the same."""
+    """Returns the configuration with graphs that ranks capture, or unchanged if it has no graphs."""
     if config.cudagraph_mode is CUDAGraphMode.NONE:
         return config
     sizes = config.cudagraph_capture_sizes or tuple([config.uniform_decode_query_len * size for size in SIZES])
@@ -222,7 +242,7 @@ def _captured(config: EngineConfig) -> EngineConfig:
 
 
 def _captures(protocol: str, form: str | None, variant: str | None) -> bool:
-    """Whether ranks can capture, alike on all: those of the V1 runner of `dp_batch`."""
+    """Returns whether this form lets ranks capture graphs on all ranks: the V1 runner of `dp_batch` does."""
     form = registry.variant(variant).form if form is None and variant is not None else form
     return protocol == "dp_batch" and not (form or "").startswith("v2-")
 

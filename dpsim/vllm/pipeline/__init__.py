@@ -1,19 +1,21 @@
-"""Pipelines: hidden states go forward, sampled tokens come back (specification 6 and 7).
+"""Pipeline parallelism: stages send hidden states forward, and the last stage sends sampled tokens back.
 
-batches.py          what goes through a pipeline: batches, their rows, results
-scheduler.py        the engine's scheduler: the next batch, and what is known of earlier ones
-pacing.py           requests with drafts that no rule paces, as 0.33 schedules them
-history.py          scheduler and batch queue, played from the first request to the last
-slots.py            which request has which slot of the table
+batches.py          the batches, their rows, and the results of a step
+scheduler.py        the engine's scheduler, which gets results some steps late
+pacing.py           requests with drafts that release 0.33 schedules too early
+history.py          all calls of an engine, computed before the run
+slots.py            which request has which slot of the request table
 request_table.py    the table of requests on the device, and its kernels
-staging.py          numbers of the host on their way to the device
+staging.py          host numbers on their way to the device
 need_mask.py        which rows need their sampled token, in two published rules
 sampled_tokens.py   the broadcast of sampled tokens, and the queue in which they wait
-page_002.py         the same as source page 002 has it, word for word
+page_002.py         the broadcast as source page 002 describes it
 transfer.py         hidden states from one stage to the next
-witness.py          what goes into and comes out of a stage, held against the oracles
+witness.py          a check of a stage's inputs and outputs against the expected tokens
 layers.py           the layers of a stage, in one kernel
-graphs.py           the same, captured and replayed
-worker.py           one rank's part of all this, as remote calls
-stage.py            the calls that the engine makes, and what must come of them
+graphs.py           the layers of a stage, captured into CUDA graphs and replayed
+worker.py           one rank of a stage, which runs the engine's remote calls
+stage.py            one rank with the engine's calls, and the checks of their results
+
+Source: specification chapters 6 and 7.
 """

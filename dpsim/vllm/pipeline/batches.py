@@ -1,11 +1,11 @@
-"""What goes through a pipeline, from the engine's scheduler to the result of a step.
+"""The data of a pipeline: the batch that the scheduler sends to every stage, and the result of a step.
 
     Batch        the engine to every stage: whose slot is free, who gets one (`Admission`), what runs (`Row`)
     InputBatch   a stage to its kernels: the batch's rows as slots and spans of tokens
     StepResult   a stage to the engine: what the step's inputs were and, on the last stage, what was sampled
 
-All of it is data. Every stage receives equal batches, so each stage can compute alone what all have to decide alike.
-Examples are whether a row samples, how many drafts it has, and how many tokens are computed at most.
+Every stage receives an equal batch. So each stage computes by itself what all stages have to decide alike. Examples are
+whether a row samples a token, and how many drafts it has.
 
     >>> row = Row(request=0, computed=4, scheduled=3, prefill=4, limit=9, position=4)
     >>> row.prefilling, row.samples, row.drafts  # a decode: the last sampled token, and two drafts
@@ -22,11 +22,12 @@ from dpsim.vllm.model.kernels import Span
 
 
 class Row(NamedTuple):
-    """A request's part of a batch.
+    """The part of a batch that belongs to one request.
 
-    `computed`: tokens that the scheduler counts as computed before the step, an upper bound. `prefill`: tokens that the
-    request computes before it decodes. `limit`: all tokens that it may have, or None for a batch whose lengths no
-    stage knows (source page 002). `position`: tokens that are really computed. Only the oracle knows it.
+    `computed`: tokens that the scheduler counts as computed before the step, an upper bound. `scheduled`: its tokens in
+    this step. `prefill`: tokens that it computes before it decodes. `limit`: all tokens that it may have; None for a
+    batch in which no stage has this number (source page 002). `position`: tokens that are really computed. Only the
+    oracle, which computes the expected tokens, reads the position.
     """
 
     request: int
@@ -42,7 +43,7 @@ class Row(NamedTuple):
 
     @property
     def samples(self) -> bool:
-        """Whether the row samples a token: it is not a chunk of a prompt whose rest follows."""
+        """Whether the row samples a token. A chunk of a prompt samples none if more of the prompt follows."""
         return self.computed + self.scheduled >= self.prefill
 
     @property
@@ -51,9 +52,10 @@ class Row(NamedTuple):
 
 
 class Admission(NamedTuple):
-    """A request that gets a slot, and its known tokens: its prompt, and after a preemption also its output so far.
+    """A request that gets a slot, with its known tokens: its prompt and, after a preemption, its output so far.
 
-    `continues`: the request of the same session that held the slot. The stage frees it first (specification 6.2).
+    `continues`: the former request of the same session, if it still has a slot. The stage frees this slot first
+    (specification 6.2).
     """
 
     request: int
@@ -62,10 +64,10 @@ class Admission(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What every stage does next: it frees the slots of some requests, gives slots to others, and runs rows.
+    """What every stage does in a step: free the slots of some requests, assign slots to others, and run rows.
 
     `preempted`: the requests of `freed` that lose their slots and start again later. `drafts`: the most drafts that a
-    row of the batch has in its next decode. If it is 0, the last stage drafts nothing.
+    row has in its next decode. If it is 0, the last stage proposes no drafts.
     """
 
     number: int
@@ -80,7 +82,7 @@ class Batch(NamedTuple):
         return sum(row.scheduled for row in self.rows)
 
     def spans(self) -> tuple[Span, ...]:
-        """Where the tokens of each row lie among those of the step: one row after the other."""
+        """The place of each row's tokens among the tokens of the step: one row after the other."""
         ends = accumulate(row.scheduled for row in self.rows)
         return tuple(
             Span(end - row.scheduled, row.scheduled, row.prefilling, row.samples)
@@ -89,11 +91,11 @@ class Batch(NamedTuple):
 
 
 class InputBatch(NamedTuple):
-    """A batch as a stage runs it: the slots of its rows, on the host and on the device, and where their tokens lie.
+    """A batch as a stage runs it: the slots of its rows, on host and device, and the places of their tokens.
 
-    A worker also keeps it between two calls: one executes the batch, the other samples it. The second call brings
-    `masks`: for each row, by place, the tokens that a grammar permits. `drafts`: how many drafts the drafter proposes
-    for each row after the batch, or 0 if the step skips them.
+    A worker keeps it between two calls: `execute` runs the batch, `sample` samples its tokens. `masks`: for each row,
+    by place, the kinds of tokens that a grammar permits; only the sample call has them. `drafts`: the drafts that the
+    drafter proposes for each row after the batch, or 0 if the step skips them.
     """
 
     batch: Batch
@@ -106,12 +108,14 @@ class InputBatch(NamedTuple):
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Tokens of each row."""
+        """The tokens of each row."""
         return tuple(row.scheduled for row in self.batch.rows)
 
 
 class StepResult(NamedTuple):
-    """What a step leaves for the engine, which takes its result. `delivered`: by row, the op of the last tokens."""
+    """The result of a step, which the engine reads later. `delivered`: for each row, the op that last wrote tokens to
+    its slot.
+    """
 
     step: int
     batch: Batch

@@ -1,20 +1,21 @@
-"""A stage's layers as CUDA graphs, as source page 004 has them (specification 5.3, 5.6 and 5.8).
+"""A stage's layers as CUDA graphs, as source page 004 describes them (specification 5.3, 5.6 and 5.8).
 
     hidden -> [ embed, project ] -> attention -> [ mix, project ] -> attention -> [ mix ] -> output
 
-In the diagram above, each bracketed section is a *piece*. In mode PIECEWISE each piece is a separate graph, and
-attention runs eagerly between the pieces. In mode FULL all sections and attention are one graph, which ends with the
-copy into the output.
+Each bracketed section of the diagram is a *piece*. In mode PIECEWISE, each piece is a separate graph, and attention
+runs eagerly between the pieces. In mode FULL, all pieces and attention are one graph, which ends with the copy into the
+output buffers.
 
-A captured graph cannot branch on the request of a token, or on the number of tokens. So buffers hold, for each token,
-its id, its position and the cache slot of its request. The cache has one spare slot behind the slots of requests, and
-padding tokens write into it. Invariant I-CG-11 says that padded rows have no effect: no rank reads their results.
+A captured graph cannot depend on the number of tokens or on their requests. So buffers contain, for each token, its id,
+its position and the cache slot of its request. The cache has one spare slot behind those of requests, to which padding
+tokens write. So padded rows have no effect (invariant I-CG-11).
 
-The stages need no agreement before a capture. All have the same configuration, so all capture the same sizes, the
-largest first. The first dummy run allocates the output buffers (I-CG-13). In a capture no stage sends or receives
-hidden states: it runs on what its buffers hold. Later all stages choose the same graph for the same batch.
+The stages need no agreement before a capture. All have the same configuration, so they capture the same sizes, the
+largest first. The first dummy run allocates output buffers that have room for all sizes (invariant I-CG-13). In a
+capture, a stage neither sends nor receives hidden states; it runs on the content of its buffers. In a step, all stages
+choose the same graph, because they have the same batch.
 
-The ranks of a stage reduce the output of each layer inside of the graph.
+The ranks of a stage reduce the output of each layer inside the graph.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ LAYER_NS = 20_000  # reference: one small layer
 
 
 class ManagedSession(CaptureSession):
-    """In the order of source page 004: the manager's."""
+    """A capture session in the order of the graph manager, which is that of source page 004."""
 
     def order(self, targets: Iterable[Target]) -> list[Target]:
         return list(targets)
 
 
 class CapturedLayers(Layers):
-    """The layers of one rank, and their graphs. Methods in the order in which a run calls them."""
+    """The layers of one rank, and their graphs. A run calls the methods in the order of this file."""
 
     spare_slots = 1  # for tokens that only pad
     session: type[CaptureSession] = ManagedSession
@@ -93,7 +94,10 @@ class CapturedLayers(Layers):
         return self.graphs.captures()
 
     async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream) -> None:
-        """Run for a target: its warm-up, or its capture. Every rank runs the token count of the target."""
+        """Run the layers for one entry of the session: as a warm-up if `mode` is NONE, else under capture.
+
+        Each rank runs the token count of the target.
+        """
         tokens = target.key.num_tokens
         self.put(tokens, None, (), stream)
         if not self.output:
@@ -109,7 +113,7 @@ class CapturedLayers(Layers):
             self.graphs.record(CaptureSize(tokens, mode, target.key.uniform))
 
     async def capture_whole(self, context: ForwardContext, target: Target) -> None:
-        """Capture all layers as one graph, with the copy into the output."""
+        """Capture all layers as one graph, with the copy into the output buffers."""
         tokens = target.key.num_tokens
         name = f"model.{tokens}"
         graph = self.whole[tokens] = self.rank.graph(name, self.captures.pool)
@@ -137,7 +141,9 @@ class CapturedLayers(Layers):
         return {name: buffer.view(0, tokens) for name, buffer in outgoing.items()}
 
     def put(self, tokens: int, input_batch: InputBatch | None, spans: tuple[Span, ...], stream: Stream) -> None:
-        """Write what a forward of this many tokens reads. Without a batch, as in a capture, all tokens are padding."""
+        """Write the inputs of a forward of this many tokens. In a capture there is no batch, and all tokens are
+        padding.
+        """
         into = [self.rows(one, tokens) for one in (self.tokens, self.positions, self.slots)]
         nobody = self.cache.shape[1] - 1
         if input_batch is None:
@@ -147,13 +153,15 @@ class CapturedLayers(Layers):
             stream.launch("token.put", put_tokens, reads=reads, writes=into, args=(spans, nobody), cost=0)
 
     def rows(self, buffer: Buffer, stop: int) -> Buffer:
-        """The first rows of a buffer. It is always the same view, as a graph finds its inputs by address (I-CG-8)."""
+        """A view of the first rows of a buffer. Each call returns the same view, because a graph reads fixed addresses
+        (invariant I-CG-8).
+        """
         if (buffer, stop) not in self.views:
             self.views[buffer, stop] = buffer.view(0, stop)
         return self.views[buffer, stop]
 
     def num_tokens(self, context: ForwardContext) -> int:
-        """Tokens of a forward of this rank."""
+        """The tokens of this rank's forward."""
         return context.counts[0]
 
     def copy_output(self, context: ForwardContext, outputs: Outputs, into: Mapping[str, Buffer]) -> None:
@@ -170,7 +178,7 @@ class CapturedLayers(Layers):
     # ---- the layers
 
     async def forward(self, context: ForwardContext) -> Outputs:
-        """All layers. What is between them is given back at the end, unless it is a graph's."""
+        """Run all layers. At the end, free intermediate buffers, except for those that belong to a graph."""
         state = self.rows(self.hidden["hidden"], self.num_tokens(context))
         outputs = await self.pieces[0](context, (state,))
         between = []
@@ -185,7 +193,7 @@ class CapturedLayers(Layers):
         return outputs
 
     def piece(self, number: int) -> Callable[[ForwardContext, tuple[Buffer, ...]], Awaitable[Outputs]]:
-        """What is before the first attention op, between two, or after the last."""
+        """The piece `number`: before the first attention, between two layers, or behind the last attention."""
 
         async def run(context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
             state = inputs[0]
@@ -203,7 +211,9 @@ class CapturedLayers(Layers):
         return run
 
     async def mixture(self, layer: int, context: ForwardContext, state: Buffer) -> None:
-        """The experts of a layer, where they are part of it: here they follow the layers (`Worker.run_experts`)."""
+        """Run the experts of a layer. Here it does nothing, because the experts run behind all layers
+        (`PipelineWorker.run_experts`).
+        """
 
     def embed(self, context: ForwardContext, state: Buffer) -> None:
         tokens = self.num_tokens(context)
@@ -212,7 +222,7 @@ class CapturedLayers(Layers):
         context.stream.launch("embed", embed, reads=reads, writes=writes)
 
     def project(self, index: int, context: ForwardContext, state: Buffer) -> tuple[Buffer, Buffer]:
-        """Compute what the cache keeps of the tokens, and allocate room for the output of attention."""
+        """Compute the tokens' values for the cache, and allocate the output of attention."""
         stream, tokens = context.stream, self.num_tokens(context)
         kv, attention = (stream.alloc(tokens, "int64", site) for site in ("kv", "attention"))
         reads = [state, self.rows(self.positions, tokens)]
@@ -220,7 +230,7 @@ class CapturedLayers(Layers):
         return kv, attention
 
     def attend(self, index: int, context: ForwardContext, kv: Buffer, attention: Buffer) -> None:
-        """Run attention, which no piece contains."""
+        """Run attention. No piece contains it, so in mode PIECEWISE it runs outside of the graphs."""
         stream, tokens = context.stream, self.num_tokens(context)
         if context.num_reqs is None:
             stream.launch("attention.skip", kernels.fill, writes=[attention], args=(0,), cost=0)
@@ -243,7 +253,7 @@ class CapturedLayers(Layers):
 
 
 def no_tokens(tokens: Any, positions: Any, slots: Any, nobody: int) -> None:
-    """Kernel: fill rows with padding."""
+    """Kernel: write padding into all rows."""
     tokens[:] = 0
     positions[:] = 0
     slots[:] = nobody
@@ -252,7 +262,7 @@ def no_tokens(tokens: Any, positions: Any, slots: Any, nobody: int) -> None:
 def put_tokens(
     inputs: Any, mapping: Any, tokens: Any, positions: Any, slots: Any, spans: tuple[Span, ...], nobody: int
 ) -> None:
-    """Kernel: write a batch's tokens, their positions and slots; the rows behind them are padding."""
+    """Kernel: write the tokens of a batch, their positions and slots, and padding into the rows behind them."""
     no_tokens(tokens, positions, slots, nobody)
     real = inputs.shape[1]
     tokens[:real], positions[:real] = inputs[0], inputs[1]
@@ -260,18 +270,18 @@ def put_tokens(
 
 
 def embed(tokens: Any, positions: Any, hidden: Any, residual: Any) -> None:
-    """Kernel: tokens as the first layer takes them."""
+    """Kernel: embed the tokens for the first layer."""
     hidden[:] = kernels.embedded(tokens, positions)
     residual[:] = tokens
 
 
 def project(state: Any, positions: Any, kv: Any, layer: int) -> None:
-    """Kernel: what a layer keeps of each token."""
+    """Kernel: the value that a layer writes into the cache for each token."""
     kv[:] = kernels.cached(state, positions, layer)
 
 
 def attend(kv: Any, positions: Any, slots: Any, cache: Any, attention: Any, index: int) -> None:
-    """Kernel: the weighted sum over the cache, up to each token."""
+    """Kernel: write the tokens' values into the cache, and sum the cache with weights up to each token."""
     xp, width, own = namespace(kv), cache.shape[2], cache[index]
     own[slots, positions % width] = kv
     upto = xp.cumulative_sum(own[slots] * (count(kv, width)[None, :] + 1), axis=1)
@@ -279,10 +289,10 @@ def attend(kv: Any, positions: Any, slots: Any, cache: Any, attention: Any, inde
 
 
 def mix(attention: Any, state: Any, mixed: Any, layer: int) -> None:
-    """Kernel: a layer's output."""
+    """Kernel: compute a layer's output."""
     mixed[:] = kernels.mixed(attention, state, layer)
 
 
 def share(mixed: Any, ranks: int) -> None:
-    """Kernel: divide what equal ranks added up by their number."""
+    """Kernel: divide the sum of equal ranks by their number."""
     mixed[:] = mixed // ranks

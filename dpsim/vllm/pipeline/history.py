@@ -1,8 +1,8 @@
-"""What an engine does, call by call: this module plays the scheduler and the batch queue to the last request.
+"""All calls of an engine, computed before the run: this module runs scheduler and batch queue to the last request.
 
-The history of calls is a pure function of requests and configuration, because the model's tokens are
-(`dpsim.vllm.model.oracle`). So every stage computes it alone, and no schedule changes it. One call is one tick of the
-step clock. The history leaves out ticks in which the engine has nothing to do.
+The calls depend on the requests and the configuration only, because the tokens of the stand-in model do
+(`dpsim.vllm.model.oracle`). So every stage computes the same history by itself, and no schedule of the ranks changes
+it. One call is one tick of the step clock. The history leaves out ticks in which the engine has nothing to do.
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> from dpsim.vllm.params.arguments import Request
@@ -12,16 +12,16 @@ step clock. The history leaves out ticks in which the engine has nothing to do.
     >>> [call.takes for call in calls]
     [False, True, True, True, True, True]
 
-Data-parallel engines, *replicas*, get the requests in turn.
-They make their calls together, because the experts of a model are spread over them.
-A replica runs a *dummy step* if it computes nothing while another one does:
-are spread over them. A replica runs a *dummy step* if it computes nothing while another one does:
+Data-parallel engines are called *replicas* here, and get the requests in turn. The experts of the model are spread over
+all replicas, so the replicas make their calls in the same ticks. A replica that computes nothing in a tick, while
+another one does, runs a *dummy step*:
+
     >>> for one in histories([Request(0, 5, 2)], 2, stages=2, config=EngineConfig()):
     ...     print(*["dummy" if call.dummy else [row.scheduled for row in call.batch.rows] for call in one.calls])
     [5] dummy [1] dummy dummy dummy
     dummy dummy dummy dummy dummy dummy
 
-Sources: specification chapters 1.8, 6.7, 7.4 and 7.5.
+Sources: specification 1.8, 6.7, 7.4 and 7.5.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ STEP_NS = 20_000_000
 
 
 class Call(NamedTuple):
-    """One call of the engine: the batch that it schedules, whether it takes the oldest result after that, and whether
-    a dummy step follows.
+    """One call of the engine. `batch`: the batch that it schedules. `takes`: whether it then reads the oldest result.
+    `dummy`: whether a dummy step follows.
 
-    `masks`: the masks of the sampler, for each row by place, empty if no row has a grammar. `deferred`: the engine
-    samples the batch only after it takes the result, because the masks need that result.
+    `masks`: for each row, by place, the kinds of tokens that a grammar permits; empty if no row has a grammar.
+    `deferred`: the engine first reads the oldest result and then samples the batch, because the masks depend on that
+    result.
     """
 
     batch: Batch | None
@@ -56,10 +57,10 @@ class Call(NamedTuple):
 
 
 class History:
-    """All calls of an engine, for some requests. The history is computed once, then only read.
+    """All calls of one engine, computed at construction.
 
-    `mine`: the numbers of the engine's requests, in turn, or None for all. Raises Unsuitable for a request that could
-    never end, or that the scheduler could never schedule.
+    `mine`: the numbers of the engine's requests, in the order of their arrival; None for all. Raises Unsuitable for a
+    request that never ends, or that the scheduler can never schedule.
     """
 
     def __init__(
@@ -93,32 +94,36 @@ class History:
 
     @property
     def ends(self) -> dict[int, tuple[int, bool]]:
-        """For each request the tokens that its client receives, and whether fewer are right, as the client leaves."""
+        """For each request, the tokens that its client receives, and whether fewer are correct, because the client may
+        abort.
+        """
         own = {number: self.requests[number] for number in self.mine}
         leaving = {self.keys[number] for number, request in own.items() if request.abort_ns is not None}
         return {number: (request.length, self.keys[number] in leaving) for number, request in own.items()}
 
     @property
     def most_tokens(self) -> int:
-        """Tokens of the longest request, with drafts."""
+        """The tokens of the longest request, with drafts."""
         each = zip(self.oracles, self.requests, strict=True)
         longest = max((oracle.prompt_tokens + request.output_tokens for oracle, request in each), default=1)
         return longest + 2 * self.config.uniform_decode_query_len
 
     @property
     def largest(self) -> int:
-        """Tokens of the largest batch, at least one."""
+        """The tokens of the largest batch, at least 1."""
         return max((call.batch.num_tokens for call in self.calls if call.batch), default=0) or 1
 
     def keep_step(self, ticks: Sequence[int]) -> None:
-        """Make a call in each of these ticks, with a dummy step where nothing is computed."""
+        """Make a call in each of these ticks. Where the engine computes nothing, the call is a dummy step."""
         own = dict(zip(self.ticks, self.calls, strict=True))
         calls = [own.get(tick, Call(None, False)) for tick in ticks]
         self.ticks = list(ticks)
         self.calls = [call._replace(dummy=call.batch is None or not call.batch.rows) for call in calls]
 
     def _oracles(self) -> list[Oracle]:
-        """The oracles of all requests. Those of a session begin with the tokens of the requests before."""
+        """The oracles of all requests. In a session, the tokens of a request begin with those of the requests before
+        it.
+        """
         oracles: dict[int, Oracle] = {}
         ended: dict[int, tuple[int, ...]] = {}
         for number in in_turn(self.requests):
@@ -171,12 +176,14 @@ class History:
 
 
 def in_turn(requests: Sequence[Request]) -> list[int]:
-    """The numbers of requests, in the order in which they arrive."""
+    """The numbers of the requests, in the order of their arrival."""
     return sorted(range(len(requests)), key=lambda number: (requests[number].arrival_ns, number))
 
 
 def keys(requests: Sequence[Request]) -> list[int]:
-    """The session of each request, as the number of its first request. Without a session a request has its own."""
+    """The session of each request, as the number of the session's first request. A request without a session is its own
+    session.
+    """
     first: dict[str, int] = {}
     found = {}
     for number in in_turn(requests):
@@ -193,7 +200,9 @@ def histories(
     step_ns: int = STEP_NS,
     scheduler: type[PipelineScheduler] = PipelineScheduler,
 ) -> list[History]:
-    """A history for each data-parallel replica. Sessions go round in the order in which their first requests arrive."""
+    """A history for each data-parallel replica. The replicas get the sessions in turn, in the order of their first
+    requests.
+    """
     key, order = keys(requests), in_turn(requests)
     sessions = [number for number in order if key[number] == number]
     made = []

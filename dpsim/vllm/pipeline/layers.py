@@ -1,7 +1,8 @@
-"""What a stage computes between its inputs and its outputs: its layers.
+"""The layers of a pipeline stage, which compute its outputs from its inputs.
 
-`Layers` is what a stage asks for. Here they are one kernel, which takes from its arguments which token is of which
-request; `dpsim.vllm.pipeline.graphs` has them as graphs, which may not.
+`Layers` is the interface that a worker uses. `EagerLayers` runs all layers in one kernel, whose arguments say which
+token belongs to which request. `dpsim.vllm.pipeline.graphs` has the layers as CUDA graphs, whose kernels read this from
+buffers.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ LAYERS_NS = 20_000  # reference: one small layer
 class Layers(ABC):
     """The layers of one rank.
 
-    `cache`: int64 (layers, slots, positions), with `spare_slots` that no request gets. `hidden`: where the inputs of a
-    forward are, by name.
+    `cache`: int64 of shape (layers, slots, positions). The last `spare_slots` slots belong to no request. `hidden`: the
+    input buffers of a forward, by name.
     """
 
     spare_slots = 0
@@ -42,20 +43,24 @@ class Layers(ABC):
 
     @classmethod
     def largest(cls, config: EngineConfig) -> int:
-        """Tokens for which the buffers need room in any case, whatever batches the run has."""
+        """The tokens for which the buffers need room, even if no batch of the run is this large."""
         return 1
 
     async def capture(self, kinds: tuple[str, ...]) -> None:
-        """Capture graphs before serving. `kinds`: the communicators whose members capture the same (I-CG-6)."""
+        """Capture graphs before serving. `kinds`: the communicators whose members have to capture the same
+        (invariant I-CG-6).
+        """
         return
 
     @abstractmethod
     async def run(self, input_batch: InputBatch, outgoing: Mapping[str, Buffer]) -> dict[str, Buffer]:
-        """Run the layers. Returns their outputs by name, one row a token; `outgoing` has room for them."""
+        """Run the layers. Returns their outputs by name, one row for each token. `outgoing`: buffers with room for the
+        outputs.
+        """
 
 
 class EagerLayers(Layers):
-    """All layers in one kernel."""
+    """All layers in one kernel, without graphs."""
 
     async def run(self, input_batch: InputBatch, outgoing: Mapping[str, Buffer]) -> dict[str, Buffer]:
         count = input_batch.batch.num_tokens

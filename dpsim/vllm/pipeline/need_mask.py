@@ -1,8 +1,8 @@
-"""Which rows of a batch need the token that they sample: two published rules (specification 6.4).
+"""The need mask: which rows of a batch need the token that they sample, in two published rules (specification 6.4).
 
-The sender and the receivers of the broadcast compute this separately, from the same batch. A row is a request's part of
-a batch. A row that samples no token needs none: it is a chunk of a prompt, and more of the prompt follows. If a request
-ends with its row, it needs no token either.
+A row is the part of a batch that belongs to one request. The last stage broadcasts sampled tokens only if a row needs
+its token. Sender and receivers compute the mask separately, from the same batch. A row needs no token in two cases. It
+is a chunk of a prompt and samples none, or its request ends with this row. The two rules differ in the second case:
 
     needs_024   a decode also ends, by its computed count: an upper bound while the target model may reject drafts
     needs_033   a decode never counts as the end: only a prompt whose first token is its last ends here
@@ -20,15 +20,15 @@ from dpsim.vllm.pipeline.batches import Row
 
 
 def needs_024(row: Row) -> bool:
-    """Source page 002, and 0.24."""
+    """The rule of source page 002 and of release 0.24."""
     return row.samples and not reaches(row.limit, max(row.computed, row.prefill) + 1)
 
 
 def needs_033(row: Row) -> bool:
-    """0.31 and 0.33."""
+    """The rule of releases 0.31 and 0.33."""
     return row.samples and not (row.prefilling and reaches(row.limit, row.prefill + 1))
 
 
 def reaches(limit: int | None, tokens: int) -> bool:
-    """Whether a request of this length ends. Without a limit the stage cannot know the end."""
+    """Whether a request with this many tokens is at its end. With the limit None, it is not known to end."""
     return limit is not None and tokens >= limit

@@ -1,6 +1,9 @@
-"""Source page 002 as it stands: its width and its mask, both of which fail with speculative decoding (6.4, 6.5).
+"""The broadcast of sampled tokens as source page 002 describes it, with its width and its need mask (specification 6.4,
+6.5).
 
-`SampledTokens` has those of 0.33 in their place. Pull requests 46994 and 54436 of vllm say what they changed.
+The width is the number of places for tokens in a row, and the need mask selects the rows that need their token. Both
+fail with speculative decoding. `SampledTokens` contains the corrected rules of 0.33, from vLLM's pull requests 46994
+and 54436.
 """
 
 from __future__ import annotations
@@ -14,18 +17,20 @@ from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 
 
 class Page002Tokens(SampledTokens):
-    """The page, word for word."""
+    """The broadcast with the rules of source page 002."""
 
     def row_needs(self, row: Row) -> bool:
         return needs_024(row)
 
     def received_width(self, rows: Sequence[Row]) -> int:
-        """Room for drafts in every step, where the sender has it only in those with drafts."""
+        """Room for drafts in every step. The sender has room for drafts only in steps with drafts, so the widths may
+        differ.
+        """
         return 1 + self.drafts
 
     def refuse_width(self, tokens: Buffer, rows: Sequence[Row]) -> None:
-        """The page sends tokens of any width."""
+        """Accepts any width, because the page does not check it."""
 
     def relays(self, drafts: int) -> bool:
-        """The page sends tokens and counts alone: two collectives in a step."""
+        """Whether the drafts follow: no, the page sends only tokens and counts, in two collectives for each step."""
         return False

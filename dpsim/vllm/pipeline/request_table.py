@@ -1,17 +1,17 @@
-"""The table of requests on the device: a row for each slot, and the kernels that read and write it.
+"""The table of requests on the device, with a row for each slot, and the kernels that read and write it.
 
     last_sampled_tokens   int64 (slots,)        the token that a decode goes on from
     total_len             int32 (slots,)        tokens of the request so far
-    num_computed_tokens   int32 (slots,)        those that count as computed, drafts included until they are rejected
     num_computed_tokens   int32 (slots,)        computed tokens, with drafts until the target model rejects them
     num_settled_tokens    int32 (slots,)        computed tokens that are final: the state of a recurrent layer
     all_token_ids         int32 (slots, width)  all tokens
     draft_tokens          int64 (slots, drafts) what the drafter proposes next
 
-Every stage has such a table, and the tables mirror each other. The last stage alone samples, and the others take over
-the tokens some steps later. A *mapping* holds for each row of a batch the slot that it belongs to; -1 is none.
+Every stage has such a table, and all tables have to become equal. The last stage samples and updates its table at once.
+The other stages receive the tokens and update their tables some steps later. A *mapping* contains the slot of each row
+of a batch, or -1 for a row without a slot.
 
-Sources: specification chapters 6.2 and 6.5.
+Sources: specification 6.2 and 6.5.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from dpsim.vllm.model.kernels import MODULUS, Span, fill, guessed, layout
 
 
 def state(stream: Stream, shape: tuple[int, ...], dtype: DType, site: str) -> Buffer:
-    """Allocate memory for the whole run, filled with zeros."""
+    """Allocate a buffer of zeros for the whole run."""
     buffer = stream.alloc(shape, dtype, site)
     stream.launch("state.clear", fill, writes=[buffer], args=(0,), cost=0)
     return buffer
 
 
 class RequestTable:
-    """The table of one stage. Only the main stream works on it."""
+    """The table of one stage. Only the main stream reads and writes it."""
 
     def __init__(self, main: Stream, slots: int, width: int, drafts: int) -> None:
         self.main = main
@@ -44,41 +44,42 @@ class RequestTable:
         self.drafts = state(main, (slots, max(drafts, 1)), "int64", "draft_tokens")
 
     def admit(self, slots: tuple[int, ...], known: tuple[tuple[int, ...], ...]) -> None:
-        """Slots begin with these tokens."""
+        """Assign slots to new requests. `known`: the known tokens of each."""
         table = [self.total, self.computed, self.settled, self.ids]
         self.main.launch("requests.add", admit, writes=table, args=(slots, known))
 
     def inputs(self, mapping: Buffer, spans: tuple[Span, ...]) -> Buffer:
-        """The inputs of a step, int64 (5, tokens): see `prepare`."""
+        """Returns the inputs of a step, int64 (5, tokens); `prepare` describes its rows."""
         inputs = self.main.alloc((5, sum(span.length for span in spans)), "int64", "inputs")
         reads = [self.ids, self.last, self.drafts, self.computed, self.settled, self.total, mapping]
         self.main.launch("inputs.prepare", prepare, reads=reads, writes=[inputs], args=(spans,))
         return inputs
 
     def advance(self, mapping: Buffer, lengths: tuple[int, ...]) -> None:
-        """Count rows as computed before the stage knows which drafts the target rejects."""
+        """Count the tokens of all rows as computed, before the stage knows which drafts the target model rejects."""
         self.main.launch("computed.advance", advance, reads=[mapping], writes=[self.computed], args=(lengths,))
 
     def settle(self, mapping: Buffer) -> None:
-        """Make the computed count of these rows final."""
+        """Make the computed counts of these rows final."""
         self.main.launch("state.settle", settle, reads=[mapping, self.computed], writes=[self.settled])
 
     def update(
         self, tokens: Buffer, sampled: Buffer, rejected: Buffer, mapping: Buffer, lengths: tuple[int, ...]
     ) -> None:
-        """Take over sampled tokens. `sampled`, `rejected`: the counts of each row, int32 (rows,) or (1, rows).
-        `lengths`: tokens of each row that do not count as computed yet.
+        """Store sampled tokens. `sampled` and `rejected`: the counts of each row, int32 (rows,) or (1, rows).
+
+        `lengths`: the tokens of each row that do not count as computed yet.
         """
         table = [self.last, self.total, self.ids, self.computed, self.settled]
         reads = [tokens, sampled, rejected, mapping]
         self.main.launch("tokens.update", update, reads=reads, writes=table, args=(lengths,))
 
     def propose(self, mapping: Buffer) -> None:
-        """The drafter: what may come after the tokens just sampled."""
+        """Run the drafter: propose the drafts that follow the tokens just sampled."""
         self.main.launch("drafts.propose", propose, reads=[self.last, mapping], writes=[self.drafts])
 
     def store_drafts(self, drafts: Buffer, mapping: Buffer) -> None:
-        """Store drafts of another stage, int64 (rows, drafts)."""
+        """Store drafts from the last stage, int64 (rows, drafts)."""
         self.main.launch("drafts.store", store, reads=[drafts, mapping], writes=[self.drafts])
 
 
@@ -88,7 +89,7 @@ class RequestTable:
 def admit(
     total: Any, computed: Any, settled: Any, ids: Any, slots: tuple[int, ...], known: tuple[tuple[int, ...], ...]
 ) -> None:
-    """Kernel: slots begin with these tokens, and none is computed."""
+    """Kernel: write the known tokens of new requests into their slots, and set their computed counts to 0."""
     for slot, tokens in zip(slots, known, strict=True):
         total[slot] = len(tokens)
         computed[slot] = settled[slot] = 0
@@ -106,8 +107,10 @@ def prepare(
     inputs: Any,
     spans: tuple[Span, ...],
 ) -> None:
-    """Kernel: the inputs of a step, int64 (5, tokens). For each token they have its id, its position, the length of its
-    request, a digest of its request's tokens, and the settled count. The model reads two, the witness all.
+    """Kernel: write the inputs of a step, int64 (5, tokens).
+
+    The five rows are: token id, position, length of the request, a digest of the request's tokens, and its settled
+    count. The model reads the first two, and the witness compares all of them with the expected ones.
     """
     xp = namespace(mapping)
     rows, offsets, prefilling = (of_host(mapping, values) for values in layout(spans))
@@ -127,12 +130,14 @@ def prepare(
 
 
 def advance(mapping: Any, computed: Any, lengths: tuple[int, ...]) -> None:
-    """Kernel: count rows as computed before the stage knows which drafts the target rejects."""
+    """Kernel: count the tokens of all rows as computed, before the stage knows which drafts the target model
+    rejects.
+    """
     add(computed, hits_of(mapping, computed.shape[0]), of_host(mapping, lengths))
 
 
 def settle(mapping: Any, computed: Any, settled: Any) -> None:
-    """Kernel: make the computed count of these rows final."""
+    """Kernel: make the computed counts of these rows final."""
     _settle(hits_of(mapping, computed.shape[0]), computed, settled)
 
 
@@ -148,7 +153,7 @@ def update(
     settled: Any,
     lengths: tuple[int, ...],
 ) -> None:
-    """Kernel: take over sampled tokens. `lengths`: tokens of each row that do not count as computed yet."""
+    """Kernel: store sampled tokens. `lengths`: the tokens of each row that do not count as computed yet."""
     xp, hits = namespace(mapping), hits_of(mapping, last.shape[0])
     sampled = xp.sum(hits * xp.reshape(of_rows, (1, -1)), axis=1)
     rejected = xp.sum(hits * xp.reshape(rejected_of_rows, (1, -1)), axis=1)
@@ -173,7 +178,7 @@ def _settle(hits: Any, computed: Any, settled: Any) -> None:
 
 
 def propose(last: Any, mapping: Any, drafts: Any) -> None:
-    """Kernel: drafts for the slots of a step, after the tokens just sampled."""
+    """Kernel: write drafts into the slots of a step, as they follow the tokens just sampled."""
     xp, hits = namespace(mapping), hits_of(mapping, last.shape[0])
     hit, token = xp.sum(hits, axis=1) > 0, last
     for number in range(drafts.shape[1]):
@@ -182,12 +187,12 @@ def propose(last: Any, mapping: Any, drafts: Any) -> None:
 
 
 def gather(state: Any, mapping: Any, rows: Any) -> None:
-    """Kernel: the slots' rows of a table, in the order of the batch."""
+    """Kernel: copy the rows of a table that belong to the batch's slots, in the order of the batch."""
     rows[:] = state[mapping]
 
 
 def store(rows: Any, mapping: Any, state: Any) -> None:
-    """Kernel: the reverse of `gather`, without rows whose slot is -1."""
+    """Kernel: write rows of a batch back into their slots. Rows with slot -1 are left out."""
     xp, hits = namespace(mapping), hits_of(mapping, state.shape[0])
     hit = xp.sum(hits, axis=1) > 0
     for number in range(state.shape[1]):

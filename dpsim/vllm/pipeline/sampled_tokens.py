@@ -1,24 +1,26 @@
-"""Sampled tokens on their way back: the broadcast of pipeline parallelism (specification chapter 6).
+"""The broadcast of sampled tokens from the last stage of a pipeline to all others (specification chapter 6).
 
-Only the last stage samples. The others need the token before the request's next decode, and the pipeline must not
-stall until it arrives. So the last stage broadcasts on a *side stream*, over a separate communicator. The other stages
-post the receive in the same step, and read the result `stages` steps later:
+Only the last stage samples. The others need the token before the request's next decode, but must not stall until it
+arrives. So the last stage broadcasts on a *side stream*, over a separate communicator. The other stages post the
+receive in the same step, and read the result `stages` steps later:
 
     step t             all: forward.  last: broadcast a_t;  others: receive into the newest place of a queue
     step t + stages    others: take the oldest entry, main stream waits for it, state is updated, then inputs are read
 
-The queue always holds one entry for each stage, `None` for a step without tokens. Every step takes one entry and puts
-one, so the length of the queue is its clock. Meanwhile a request may end, and another request may get its slot. So
-each slot counts its *generations*, and an entry stores those of its slots. When a stage takes the entry, it drops the
-rows whose slots have a newer generation.
+The queue has one entry for each stage, and `None` is the entry of a step without tokens. Every step removes one entry
+and adds one. So an entry always waits the same number of steps. Meanwhile its request may end, and another request may
+get its slot. So a stage counts the *generations* of each slot (how often it was freed), and an entry stores those of
+its slots. When a stage removes the entry, it drops each row whose slot has a newer generation.
 
-Both sides compute two things alike, from the same batch: which rows need a token (`need`), and how many places a row
-has (`width`). They negotiate nothing.
+Sender and receivers do not negotiate. They compute two things from the same batch: which rows need a token (`need`),
+and how many places a row has (`width`).
 
-`SampledTokens` is one rank's end of it, last stage or not. Each method is one decision, and a variant overrides one.
+`SampledTokens` is one rank's side of the broadcast, on the last stage or on another one. Each method makes one
+decision, and a variant overrides one of them.
 
-Structure: source page 002 (vLLM 0.24). The mask (`need_mask`), the width and the broadcast of drafts are those of 0.33.
-The mask and the width of the page fail with speculative decoding (6.4 and 6.5); they are the variant page-002.
+The structure is that of source page 002 (vLLM 0.24). The need mask, the width and the broadcast of drafts are those of
+0.33. The mask and the width of the page fail with speculative decoding (specification 6.4 and 6.5); see
+`dpsim.vllm.pipeline.page_002`.
 """
 
 from __future__ import annotations
@@ -33,13 +35,14 @@ from dpsim.vllm.pipeline.batches import Row
 from dpsim.vllm.pipeline.need_mask import needs_033
 
 DROPPED = -1
-"""In a mapping, this marks a row that changes nothing."""
+"""In a mapping, the slot of a row that has no effect."""
 
 
 class PendingTokens(NamedTuple):
-    """The tokens that a step waits for. `step`: the step that sampled them; `slots`, `generations`: its rows' then.
+    """An entry of the queue: tokens that the stage receives. `step`: the step that sampled them.
 
-    `batch_mapping`: the slots on the device, int64 (rows,). It is the mapping of the batch, and the entry keeps it.
+    `slots` and `generations`: those of its rows in that step. `need`: which rows need their token. `batch_mapping`: the
+    slots on the device, int64 (rows,). `arrived`: an event behind the receives.
     """
 
     step: int
@@ -54,10 +57,10 @@ class PendingTokens(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """Tokens int64 (rows, width), counts int32 (2, rows), drafts int64 (rows, drafts) or None.
+    """Received tokens int64 (rows, width), counts int32 (2, rows), drafts int64 (rows, drafts) or None.
 
     `mapping`: the slot of each row, or `DROPPED` if no request needs its token any more. `batch_mapping`: the slots of
-    the whole batch, on the device, which are right if no row was dropped. Call `free` when all are used.
+    all rows on the device, which are correct if no row is dropped. The caller calls `free` after the last use.
     """
 
     step: int
@@ -69,7 +72,7 @@ class Arrived(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether no row was dropped."""
+        """Whether no row is dropped."""
         return DROPPED not in self.mapping
 
     def free(self) -> None:
@@ -79,7 +82,9 @@ class Arrived(NamedTuple):
 
 
 class SampledTokens:
-    """One rank's end of the broadcast. `slots`: of the table of requests; `drafts`: tokens that a step speculates."""
+    """One rank's side of the broadcast. `slots`: the number of slots of the request table. `drafts`: the drafts of a
+    step.
+    """
 
     def __init__(self, rank: Rank, slots: int, drafts: int) -> None:
         self.rank, self.drafts = rank, drafts
@@ -92,38 +97,43 @@ class SampledTokens:
         self.sent = False  # whether the tokens of this step went out, so that its drafts will
 
     def communicator(self) -> DeviceCommunicator:
-        """A sibling: it has the members of the pipeline's communicator, but carries no hidden states."""
+        """A communicator with the same members as the pipeline's, which carries no hidden states."""
         return self.rank.device("pp_broadcast")
 
     def length(self) -> int:
-        """Entries of the queue: one for each step that a token travels."""
+        """The entries of the queue: one for each step that a token needs to arrive."""
         return self.group.size
 
     # ---- what both sides compute alike
 
     def need(self, rows: Sequence[Row]) -> tuple[bool, ...] | None:
-        """Which rows need the token that they sample. None if no row does: then no stage sends anything (6.4)."""
+        """Whether each row needs the token that it samples. None if no row needs one: then no stage broadcasts
+        (specification 6.4).
+        """
         needed = tuple(self.row_needs(row) for row in rows)
         return needed if any(needed) else None
 
     def row_needs(self, row: Row) -> bool:
-        """Decide by the rule of 0.33."""
+        """Whether a row needs its token, by the rule of 0.33."""
         return needs_033(row)
 
     def width(self, rows: Sequence[Row]) -> int:
-        """Places for tokens of a row: one, and one for each draft if the batch has any (6.5)."""
+        """The places for tokens in a row: one, and one for each draft if the batch has drafts (specification 6.5)."""
         return 1 + self.drafts if any(row.drafts for row in rows) else 1
 
     def freed(self, slot: int) -> None:
-        """Note that a request gave its slot back: no later owner takes the tokens on their way to it."""
+        """Record that a request gave its slot back, so that the next owner does not get tokens that are on their way to
+        it.
+        """
         self.generations[slot] += 1
 
     # ---- the last stage
 
     def broadcast(self, rows: Sequence[Row], tokens: Buffer, sampled: Buffer, rejected: Buffer) -> None:
-        """Send what the main stream just sampled: `tokens` int64 (rows, width), `sampled` and `rejected` int32 (rows,).
+        """Send the tokens that the main stream just sampled, from the last stage.
 
-        They count the tokens of each row, and the drafts that the target rejected. The side stream stacks the counts.
+        `tokens`: int64 (rows, width). `sampled` and `rejected`: int32 (rows,), the tokens of each row and the drafts
+        that the target model rejected. The side stream stacks both counts into one buffer.
         """
         self.sent = not self.skips_send(self.need(rows))
         if not self.sent:
@@ -140,22 +150,22 @@ class SampledTokens:
             self.keep(source)
 
     def refuse_dtype(self, tokens: Buffer) -> None:
-        """The receivers have room for int64 alone (source page 002)."""
+        """Raises AssertionError for another dtype than int64, which the receivers expect (source page 002)."""
         assert tokens.dtype == "int64", f"sampled tokens are {tokens.dtype}, the receivers expect int64"
 
     def refuse_width(self, tokens: Buffer, rows: Sequence[Row]) -> None:
-        """The receivers have room for this many tokens of a row (0.33)."""
+        """Raises AssertionError for another shape than (rows, width), which the receivers expect (0.33)."""
         expected = (len(rows), self.width(rows))
         assert tokens.shape == expected, (
             f"sampled tokens have the shape {tokens.shape}, the receivers expect {expected}"
         )
 
     def kept(self, *sources: Buffer) -> Sequence[Buffer]:
-        """The buffers that the side stream reads: all. They belong to the main stream, which may free them earlier."""
+        """The buffers that the side stream reads: all. The main stream owns them, and may free them earlier."""
         return sources
 
     def broadcast_drafts(self, drafts: Buffer) -> None:
-        """Send what the drafter proposes after the tokens of this step, int64 (rows, drafts), if those were sent."""
+        """Send the drafts that follow the tokens of this step, int64 (rows, drafts), if the stage sent the tokens."""
         if not self.sent or not self.relays(drafts.shape[1]):
             return
         self.join_side()
@@ -163,26 +173,31 @@ class SampledTokens:
         self.keep(drafts)
 
     def relays(self, drafts: int) -> bool:
-        """Whether drafts follow the tokens of a step that proposes this number for each row (6.6)."""
+        """Whether the stage sends drafts after the tokens, if a step proposes `drafts` of them for each row
+        (specification 6.6).
+        """
         return drafts > 0
 
     def skips_send(self, need: tuple[bool, ...] | None) -> bool:
         return need is None
 
     def join_side(self) -> None:
-        """Order the side stream behind the main stream: what it sends is final, and the memory that it reuses free."""
+        """Make the side stream wait for the main stream. Then the data that it sends is final, and the memory that it
+        reuses is free.
+        """
         self.side.wait_stream(self.main)
 
     def keep(self, buffer: Buffer) -> None:
-        """Keep this memory from reuse until the other stream has used it."""
+        """Keep the allocator from reusing this memory until the other stream has used it."""
         buffer.record_stream(self.side if self.is_last else self.main)
 
     # ---- the other stages
 
     def receive(self, rows: Sequence[Row], slots: Sequence[int], mapping: Buffer, drafts: int) -> bool:
-        """Post the receive of this step's tokens. `mapping`: the slots on the device; `drafts`: how many the drafter
-        proposes for each row after this step. Returns whether all rows need theirs; if not, the caller has to look
-        after the others at once.
+        """Post the receive of this step's tokens. Returns whether all rows need theirs; if not, the caller settles the
+        others.
+
+        `mapping`: the slots on the device. `drafts`: the drafts that the drafter proposes for each row after this step.
         """
         need = self.need(rows)
         if self.skips_receive(need):
@@ -205,7 +220,7 @@ class SampledTokens:
         return all(needed)
 
     def holds(self, mapping: Buffer) -> bool:
-        """Whether an entry keeps this mapping. The stage then uses and frees it with the entry."""
+        """Whether an entry of the queue keeps this mapping. The stage then frees it together with the entry."""
         return any(entry is not None and entry.batch_mapping is mapping for entry in self.queue)
 
     def skips_receive(self, need: tuple[bool, ...] | None) -> bool:
@@ -215,12 +230,13 @@ class SampledTokens:
         return self.width(rows)
 
     def put(self, entry: PendingTokens) -> None:
-        """Put an entry into the place that `consume` made for this step."""
+        """Store an entry in the place that `consume` added for this step."""
         self.queue[-1] = entry
 
     def consume(self) -> Arrived | None:
-        """Take the oldest entry and make place for this step. The main stream then waits for the tokens; None if there
-        are none, or none that anybody wants.
+        """Remove the oldest entry, and add a place for this step. The main stream then waits for the entry's tokens.
+
+        Returns None if the entry has no tokens, or if no request needs any of them.
         """
         entry = self.queue.popleft()
         self.queue.append(None)
@@ -237,7 +253,7 @@ class SampledTokens:
         return Arrived(entry.step, entry.tokens, entry.counts, entry.drafts, entry.batch_mapping, mapping)
 
     def excluded(self, entry: PendingTokens, row: int) -> bool:
-        """Whether the stage drops a row: the row does not need its token, or another request has its slot now."""
+        """Whether the stage drops a row: it does not need its token, or another request has its slot now."""
         return self.outdated(entry, row) or not entry.need[row]
 
     def outdated(self, entry: PendingTokens, row: int) -> bool:
@@ -250,11 +266,15 @@ class SampledTokens:
         self.main.wait(entry.arrived)
 
     def discard(self, entry: PendingTokens) -> None:
-        """Free tokens for which no stream waits. Their memory belongs to the side stream, which frees it in order."""
+        """Free tokens for which no stream waits. The side stream owns their memory, and frees it behind the
+        receives.
+        """
         Arrived(entry.step, entry.tokens, entry.counts, entry.drafts, entry.batch_mapping, ()).free()
 
     def drain(self) -> list[int]:
-        """Free what is left. Returns the steps whose tokens a request still needs: none, if all requests ended."""
+        """Free the entries left in the queue. Returns the steps whose tokens a request still needs: none if all
+        requests ended.
+        """
         missed = []
         for entry in self.queue:
             if entry is not None:

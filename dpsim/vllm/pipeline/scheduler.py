@@ -1,22 +1,22 @@
-"""Requests on a pipeline: the engine's scheduler, on the virtual step clock. `history` plays it.
+"""The scheduler of an engine with pipeline stages. It runs on the virtual step clock, and `history` calls it.
 
-An engine with P stages keeps several batches under way. In each *call* it schedules a batch, if it has any requests,
-and puts the batch into the batch queue. While the queue has room, the call returns at once. If the queue is full, the
-call takes the oldest batch out, waits for its result, and updates the scheduler (specification 7.5). This is the rule
-of 0.33: with room in the queue, a call waits only if the scheduler has no requests left. A batch may have no tokens.
+An engine with P stages has several batches in flight, in the *batch queue*. In each *call*, it schedules a batch, if it
+has any requests, and puts the batch into the queue. If the queue still has room, the call returns at once. Otherwise it
+removes the oldest batch, waits for its result, and updates the scheduler (specification 7.5). This is the rule of 0.33:
+with room in the queue, a call waits only if the scheduler has no requests left. A batch may have no tokens.
 
-So the scheduler learns a result some steps late, with three consequences:
+So the scheduler gets a result some steps late, with three consequences:
 
-* Its computed count is an upper bound while the target model may still reject drafts (6.4).
-* A request ends some steps after its last token was sampled. If that is a stop token, stages run steps for the request
-  that it does not need, and the scheduler drops their results.
-* A request can lose its slot by an end, an abort or a preemption while tokens for the slot are on their way.
+* Its computed count is an upper bound while the target model may still reject drafts (specification 6.4).
+* A request ends some steps after its last token was sampled. If that is a stop token, the stages meanwhile run steps
+  that the request does not need, and the scheduler drops their results.
+* A request may lose its slot by an end, an abort or a preemption while the stages still send tokens to the slot.
 
-The requests of a *session* are one request to the engine. When one of them ends, the session keeps the slot until the
-next one arrives. The next one starts with all tokens so far, and the stages compute them again. It takes no results of
-the request before it.
+The engine treats the requests of a *session* as one request. When one of them ends, the session keeps its slot until
+the next one arrives. The next one starts with all tokens so far, and the stages compute these again. It gets no results
+of the request before it.
 
-Sources: specification chapters 6.2, 6.7, 7.4 and 7.5; vLLM's V1 scheduler for admission and preemption.
+Sources: specification 6.2, 6.7, 7.4 and 7.5; vLLM's V1 scheduler for admission and preemption.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ from dpsim.vllm.pipeline.batches import Admission, Batch, Row
 
 
 class RequestState:
-    """A request as the scheduler sees it, with its oracle. `key`: its session; `more`: whether the session goes on."""
+    """A request in the scheduler, with its oracle. `key`: its session. `more`: whether the session has a later
+    request.
+    """
 
     def __init__(self, number: int, request: Request, oracle: Oracle, key: int, more: bool) -> None:
         self.number, self.key, self.more = number, key, more
@@ -56,7 +58,7 @@ class RequestState:
 
 
 class RowOutput(NamedTuple):
-    """The result of a row."""
+    """The result of a row: the number of sampled tokens, and the number of rejected drafts."""
 
     state: RequestState
     sampled: int
@@ -64,7 +66,7 @@ class RowOutput(NamedTuple):
 
 
 class PipelineScheduler:
-    """The engine's scheduler."""
+    """The scheduler of an engine with `stages` pipeline stages."""
 
     def __init__(self, stages: int, config: EngineConfig) -> None:
         self.config, self.stages = config, stages
@@ -84,19 +86,25 @@ class PipelineScheduler:
         return bool(self.waiting or self.running or self.finished)
 
     def cadence(self) -> int:
-        """Steps from one sample to the next of the same request: the time that the token travels (6.7)."""
+        """The steps from one sample of a request to its next one: those that the token needs to arrive
+        (specification 6.7).
+        """
         return self.stages
 
     def depth(self) -> int:
-        """Batches that the queue holds: one a stage, and one more if scheduling is asynchronous (7.4)."""
+        """The batches that fit into the queue: one for each stage, and one more with asynchronous scheduling
+        (specification 7.4).
+        """
         return self.stages + int(self.config.async_scheduling)
 
     def returns_early(self, batch: Batch, queued: int) -> bool:
-        """Whether a call waits for no result. The queue has room, and the scheduler had or has something to do."""
+        """Whether a call returns without waiting for a result. The queue must have room, and there must be work."""
         return queued < self.depth() and (batch.num_tokens > 0 or self.has_requests)
 
     def add(self, state: RequestState) -> None:
-        """Add a request. One of a session waits for those before it. If the session has a slot, it waits for none."""
+        """Add a request. If an earlier request of its session is not finished, it waits for it. If its session keeps a
+        slot, it goes before all other waiting requests.
+        """
         if state.key in self.closed:
             return
         if state.key in self.working:
@@ -122,7 +130,7 @@ class PipelineScheduler:
         self.closed.add(key)
 
     def schedule(self) -> tuple[Batch, list[RowOutput]]:
-        """The next batch, and its future results."""
+        """The next batch, and the results that it will have."""
         number, budget = self.steps, self.config.max_num_batched_tokens
         self.steps += 1
         rows: list[tuple[RequestState, int]] = []
@@ -167,11 +175,15 @@ class PipelineScheduler:
         return self.admits and not preempted
 
     def defers(self, results: Sequence[RowOutput]) -> bool:
-        """Whether the engine samples the batch only after an older result, because a grammar needs that result."""
+        """Whether the engine first reads an older result and then samples the batch, because a grammar needs that
+        result.
+        """
         return any(state.oracle.structured and sampled and state.in_flight > 1 for state, sampled, _ in results)
 
     def masks(self, batch: Batch, results: Sequence[RowOutput]) -> tuple[tuple[int, ...], ...]:
-        """For each row the tokens that the grammar permits after the known tokens; empty if no row has a grammar."""
+        """For each row, the kinds of tokens that the grammar permits after the known tokens; empty if no row has a
+        grammar.
+        """
         found = [
             state.oracle.mask(state.num_prompt_tokens + state.num_output_tokens - 1, row.drafts)
             if sampled and not state.ended
@@ -181,19 +193,23 @@ class PipelineScheduler:
         return tuple(found) if any(found) else ()
 
     def has_seat(self, state: RequestState) -> bool:
-        """Whether a request finds a slot. A slot that a session holds is free for this session alone."""
+        """Whether there is a slot for a request. A slot that a session keeps is free only for a request of this
+        session.
+        """
         return len(self.running) + len(self.held) - (state.key in self.held) < self.config.max_num_seqs
 
     def update_from_output(self, results: Sequence[RowOutput]) -> None:
-        """Take over the result of a batch."""
+        """Account for the result of a batch."""
         self.told.append(tuple(self._take(*one) if one.sampled else 0 for one in results))
 
     def drops(self, state: RequestState) -> bool:
-        """Whether the scheduler drops the result of a row: its request ended or was aborted meanwhile (I-PS-12)."""
+        """Whether the scheduler drops the result of a row, because its request ended or was aborted meanwhile
+        (invariant I-PS-12).
+        """
         return state.ended
 
     def _take(self, state: RequestState, sampled: int, rejected: int) -> int:
-        """Take over the result of a row. Returns how many tokens its client receives."""
+        """Account for the result of a row. Returns how many tokens its client receives."""
         state.in_flight -= 1
         if self.drops(state):
             return 0
@@ -206,7 +222,7 @@ class PipelineScheduler:
         return told
 
     def ends_at(self, state: RequestState) -> int:
-        """Output tokens with which a request ends: the number that it asks for, or those up to a stop token."""
+        """The output tokens with which a request ends: all that it asks for, or those up to a stop token."""
         return state.length
 
     def _end(self, state: RequestState) -> None:
@@ -222,21 +238,25 @@ class PipelineScheduler:
             self.add(self.queued[state.key].popleft())
 
     def _may_run(self, state: RequestState, number: int) -> bool:
-        """Whether a request runs in this step. By the clock its last token has arrived; without asynchronous
-        scheduling the scheduler knows it, too. And the request needs another token for sure.
+        """Whether a request runs in this step.
+
+        Its last token must have arrived on the stages. Without asynchronous scheduling, the scheduler must also have
+        its result. And the request must certainly need another token.
         """
         if number < state.eligible or (state.in_flight and not self.config.async_scheduling):
             return False
         return state.num_output_tokens + state.in_flight < state.max_tokens
 
     def _tokens(self, state: RequestState, budget: int) -> int:
-        """Tokens of its next step: a chunk of its prompt, or one token and its drafts, as far as the budget goes."""
+        """The tokens of the request's next step: a chunk of its prompt, or one token and its drafts, within the
+        budget.
+        """
         if state.num_computed_tokens < state.prefill:
             return min(state.prefill - state.num_computed_tokens, budget)
         return min(1 + self._drafts(state), budget)
 
     def _drafts(self, state: RequestState) -> int:
-        """The number of drafts for its next decode."""
+        """The number of drafts of the request's next decode."""
         most = self.config.num_speculative_tokens
         if state.drafts is None:
             return most
@@ -251,19 +271,21 @@ class PipelineScheduler:
 
     @property
     def kv_cache_usage(self) -> float:
-        """The share of the KV cache that requests hold, from 0 to 1; 0 if the cache has no limit."""
+        """The share of the KV cache that requests use, from 0 to 1; 0 if the cache has no limit."""
         held = sum(self.config.blocks(state.num_computed_tokens) for state in self.running)
         return held / (self.config.num_gpu_blocks_override or math.inf)
 
     def _preempt(self) -> int:
-        """Take the slot from the request that was admitted last. It starts again later."""
+        """Take the slot from the request that was admitted last. This request starts again later. Returns its
+        number.
+        """
         victim = self.running.pop()
         victim.num_computed_tokens = victim.position = 0
         self.waiting.appendleft(victim)
         return victim.number
 
     def _run(self, state: RequestState, row: Row, number: int) -> RowOutput:
-        """Compute what the model does with a row."""
+        """Compute the result of a row by the oracle, and the step from which the request may run again."""
         if not row.samples:
             state.position += row.scheduled
             return RowOutput(state, 0, 0)

@@ -1,7 +1,7 @@
-"""Which request has which slot of the table: handed out last in, first out.
+"""The slots of the request table: which request has which slot. The slot freed last is assigned first.
 
-Each stage does this for itself, from the batches. All stages assign the same slots, since all free them in the same
-order. A stage also notes which op last delivered tokens to a slot, for the message about a wrong input.
+Each stage assigns slots by itself, from the batches. All stages free slots in the same order, so they assign the same
+slots. A stage also records which op last wrote tokens to a slot, for the message about a wrong input.
 
     >>> slots = RequestSlots(2)
     >>> slots.hand_out(request=7), slots.hand_out(request=8), slots.give_back(request=7), slots.hand_out(request=9)
@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 
 class RequestSlots:
-    """The slots of one stage. `of`: those in use, by request; `free`: the others, the next one last."""
+    """The slots of one stage. `of`: the slots in use, by request. `free`: the free slots, the next one last."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -35,9 +35,9 @@ class RequestSlots:
         return slot
 
     def deliver(self, slots: Iterable[int], by: str) -> None:
-        """Note that the op `by` delivered tokens to these slots."""
+        """Record that the op `by` wrote tokens to these slots."""
         self._delivered.update((slot, by) for slot in slots)
 
     def delivered(self, slots: Iterable[int]) -> tuple[str | None, ...]:
-        """For each slot the op that last delivered tokens to it; None if no op did since it was handed out."""
+        """For each slot, the op that last wrote tokens to it; None if no op did since a request got the slot."""
         return tuple(self._delivered.get(slot) for slot in slots)

@@ -1,18 +1,20 @@
-"""One pipeline stage, put together: the engine's calls, a worker that does them, and what must come of it.
+"""One rank of a pipeline stage: it makes the engine's calls in order, and checks the result of each step.
 
-Every stage has the same history of calls (`dpsim.vllm.pipeline.history`) and works through it alone. So each worker
-(`dpsim.vllm.pipeline.worker`) receives the same calls in the same order. A call of the engine follows 7.5: it executes
-a batch and samples it; if the queue is full, it takes the oldest result.
-If a grammar needs that result, the call takes it before it samples:
+Every stage has the same history of calls (`dpsim.vllm.pipeline.history`), computed before the run. So the workers of
+all stages (`dpsim.vllm.pipeline.worker`) make the same calls in the same order. In one call, the engine executes a
+batch and samples it. If the batch queue is full, the engine then takes the oldest result, that is, it waits for the
+result and reads it (specification 7.5). With a grammar, the masks of the batch depend on this result, so the engine
+takes it before it samples:
 
     a batch              execute, sample, take        the next but one needs what is taken here
     with a grammar       execute, take, sample        the masks are made of the tokens just taken
     without tokens       execute, take
 
-When the engine takes a result, each stage reads the inputs of that step and compares them with the oracle. Inputs are
-tokens, positions (which show the computed counts), lengths and histories. An error names the request, the step and
-the op that delivered the token. The host waits for nothing else of its device. The run also compares the stages with
-each other, as mirrors may drift. It compares each tensor-parallel rank with the oracle, which is stricter (I-ES-10).
+When the engine takes a result, each stage reads the inputs of that step from its device. A witness compares them with
+the expected inputs. The inputs are tokens, positions, request lengths and histories. An error names the request, the
+step and the op that wrote the token. The host waits for its device nowhere else. The stage also records the inputs as a
+decision, so that a check compares all stages. The witness of each tensor-parallel rank compares with the expected
+inputs; this is stricter than comparing these ranks with each other (invariant I-ES-10).
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ from dpsim.vllm.pipeline.worker import PipelineWorker
 
 
 class ExecuteFailed(RuntimeError):
-    """A worker had nothing to sample: it did not execute the batch before, or sampled it already."""
+    """A worker had nothing to sample, because it had not executed a batch since its last sample."""
 
 
 class Stage(PipelineWorker):
-    """One rank's part, with the engine's. Methods in the order in which a run calls them."""
+    """One rank, with the calls of its engine. A run calls the methods in the order of this file."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -41,7 +43,7 @@ class Stage(PipelineWorker):
         self.witness = Witness(self.history.oracles, self.history.ends if self.is_last else {})
 
     async def run(self) -> None:
-        """Do all calls, then the end. If the stage captures graphs, it captures them before."""
+        """Capture graphs, if the stage has any. Then make all calls, and check the end."""
         await self.model.capture(("ep", "pp") if self.stages > 1 else ("ep",))
         for number, call in enumerate(self.history.calls):
             self.rank.step = number
@@ -49,7 +51,11 @@ class Stage(PipelineWorker):
         await self.drain()
 
     async def call(self, call: Call) -> None:
-        """Do one call of the engine. Each batch with tokens is executed once, then sampled once (I-PS-7)."""
+        """Make one call of the engine. A worker executes and then samples each batch with tokens, both once
+        (invariant I-PS-7).
+
+        Raises ExecuteFailed if the result that the engine takes does not exist.
+        """
         if call.batch is not None:
             self.witness.scheduled(call.batch)
             answer = await self.execute(call.batch)
@@ -67,15 +73,17 @@ class Stage(PipelineWorker):
             await self.dummy()
 
     def is_sampled(self, batch: Batch) -> bool:
-        """Whether there is anything to sample."""
+        """Whether the batch has tokens, so that there is something to sample."""
         return batch.num_tokens > 0
 
     def next_result(self) -> StepResult | None:
-        """The oldest result: the engine takes results in the order of the batches (I-PS-6)."""
+        """The oldest result, because the engine takes results in the order of the batches (invariant I-PS-6)."""
         return self.results.popleft()
 
     async def take(self, result: StepResult) -> None:
-        """Wait for a step's result, and compare it. The scheduler takes it for the result of the oldest batch."""
+        """Wait for a step's result, and compare it. Raises AssertionError unless it is the result of the oldest
+        batch.
+        """
         number, oldest = result.batch.number, self.taken
         assert number == oldest, f"the result of batch {number} is reported as that of batch {oldest}"
         self.taken += 1
@@ -95,11 +103,14 @@ class Stage(PipelineWorker):
             self.witness.sampled(result.step, result.batch.rows, tokens, counts, self.told(result.batch))
 
     def told(self, batch: Batch) -> Sequence[int]:
-        """The number of tokens that clients receive of each row, by the scheduler."""
+        """The number of tokens that the client of each row receives, by the scheduler."""
         return self.history.told[batch.number]
 
     async def drain(self) -> None:
-        """End the run: await the sends, check that the queues hold no needed result, and compare the outputs."""
+        """End the run: await the sends, check that no result is left, and compare the outputs.
+
+        Raises LostTokens if the queue still contains tokens that a request needs.
+        """
         if self.transfer is not None:
             await self.transfer.begin()
         assert not self.results, f"{len(self.results)} results were never taken"

@@ -1,12 +1,13 @@
-"""Numbers of the host on their way to the device: staging buffers, used in turn (specification I-PS-13).
+"""Staging buffers: pinned host memory from which the device copies numbers, used in turn (invariant I-PS-13).
 
-In each step the host writes numbers, such as the slots of its rows, into pinned memory. The device copies them when it
-reaches the copy, perhaps some steps later. So one buffer is not enough: there is one for each batch that may be under
-way. The host waits for nothing before it overwrites a buffer. Only the batch queue makes that safe: the host has
-taken the result of the step that last used the buffer. If the queue holds more batches than there are buffers, the host
-overwrites a buffer that the device may still copy.
+In each step, the host writes numbers, such as the slots of its rows, into a buffer. The device copies them when its
+stream reaches the copy, perhaps some steps later. So there is one buffer for each batch that may be in flight. The host
+overwrites a buffer without waiting. This is safe only because of the batch queue: the engine has already read the
+result of the step that last used the buffer. If the queue has room for more batches than there are buffers, the host
+overwrites a buffer that the device may still have to copy.
 
-The host's write is an op of a separate stream, which never waits: the write happens at once.
+The model writes the host's numbers by an op on a separate stream. This stream waits for nothing, so the write happens
+at once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dpsim.vllm.model import kernels
 
 
 class Staging:
-    """`rotations` buffers of `width` numbers, int64."""
+    """A number of `rotations` buffers with room for `width` int64 numbers each."""
 
     def __init__(self, rank: Rank, rotations: int, width: int) -> None:
         self.host, self.main = rank.stream("staging"), rank.stream("main")
@@ -24,7 +25,7 @@ class Staging:
         self.used = 0
 
     def put(self, values: tuple[int, ...], site: str) -> Buffer:
-        """Copy numbers to the device, for the main stream."""
+        """Copy numbers to the device, on the main stream. Returns a new int64 buffer."""
         staged = self.buffers[self.used % len(self.buffers)].view(0, len(values))
         self.used += 1
         self.host.launch(f"{site}.stage", kernels.put, writes=[staged], args=(values,), cost=0)

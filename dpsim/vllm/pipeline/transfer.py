@@ -1,25 +1,28 @@
-"""Hidden states from one pipeline stage to the next (specification chapter 7.2).
+"""The transfer of hidden states from one pipeline stage to the next (specification 7.2).
 
-In each step with tokens a stage first sends a description over host memory: a size, then that many numbers for names,
-types and shapes. Then it sends the tensors over the device communicator, in the described order. The next stage
-allocates by the description, receives in that order, and waits before it first reads the tensors.
+In each step with tokens, a stage first sends a description of its tensors over host memory. The description consists of
+a size, then that many numbers for names, types and shapes. Then the stage sends the tensors over the device
+communicator, in the described order. The next stage allocates buffers by the description, and posts the receives in the
+same order. It waits before it first reads the tensors.
 
-Each of T tensor-parallel ranks sends only its slice of a tensor, 1/T of it, if T divides the number of elements. The
-ranks of the next stage gather the slices when they first read them:
+A stage has T tensor-parallel ranks. If T divides the number of elements of a tensor, each rank sends only its slice,
+1/T of it. The ranks of the next stage gather the slices when they first read the tensor:
 
     rank 0   0 1 2 3   sends 0 1       rank 2   receives 0 1   all-gathers 0 1 2 3
     rank 1   0 1 2 3   sends 2 3       rank 3   receives 2 3   all-gathers 0 1 2 3
 
-A description names whole tensors. Both sides conclude from the shape what is sliced (I-PS-10). All ranks of a stage
-conclude how often to gather, and in which order (I-PS-5). A stage describes an empty tensor but does not send it.
+The description contains the shapes of whole tensors. From these shapes, both sides compute which tensors are sliced
+(invariant I-PS-10). The ranks of a stage compute from them which tensors to gather, and in which order
+(invariant I-PS-5). A stage describes an empty tensor but does not send it.
 
-Three published ways, one class each:
+The releases differ in what the sender waits for:
 
     0.14         everything is in the order of the main stream; the host waits until the receiver took its description
     source-002   tensors use separate streams; the next forward waits for them before it overwrites them (0.24)
     0.33         the host does not wait for the description at once either
 
-The stage uses the buffers of a send again in its next step. `begin` orders that step behind the send (I-PS-3).
+A stage writes the buffers of a send again in its next step. `Transfer.begin` makes that step wait for the send
+(invariant I-PS-3).
 """
 
 from __future__ import annotations
@@ -35,8 +38,9 @@ from dpsim.contract.ops import DType
 
 
 class Received(NamedTuple):
-    """Tensors on their way, by name. `sliced`: the whole shapes of those of which this rank receives only a slice.
-    `ready`: the point of the receiving stream at which they are complete, None for main.
+    """Received tensors by name, perhaps incomplete. `sliced`: the whole shapes of the tensors that came as slices.
+
+    `ready`: the event behind the receives; None if the main stream receives.
     """
 
     tensors: dict[str, Buffer]
@@ -45,10 +49,10 @@ class Received(NamedTuple):
 
 
 class Transfer:
-    """One rank's ends of the transfers, as in 0.33. Methods in the order in which a step calls them.
+    """One rank's side of the transfers, as in 0.33. A step calls the methods in the order of this file.
 
-    `tensor_parallel_size`: T, the ranks of a stage. A tensor is sliced along its first axis. If T divides the elements
-    but not that axis, as with the shape (3, 2), all_gather raises ValueError: the sizes do not fit.
+    `tensor_parallel_size`: T, the ranks of a stage. A tensor is sliced along its first axis. Raises ValueError in the
+    gather if T divides the elements but not this axis, as with the shape (3, 2) and T = 2.
     """
 
     def __init__(self, rank: Rank, tensor_parallel_size: int = 1) -> None:
@@ -64,7 +68,9 @@ class Transfer:
         self.sent: Event | None = None
 
     async def begin(self) -> None:
-        """Wait before anything else of a step: from here on the stage may overwrite what the step before sent."""
+        """Wait for the sends of the step before, so that this step may overwrite their buffers. A step calls this
+        first.
+        """
         for handle in self.handles:
             await self.wait_handle(handle)
         self.handles = []
@@ -79,7 +85,7 @@ class Transfer:
         self.main.wait(sent)
 
     def parts(self, shape: tuple[int, ...]) -> int:
-        """The number of slices of a tensor, on both sides (I-PS-10)."""
+        """The number of slices of a tensor. Both sides compute it (invariant I-PS-10)."""
         elements = math.prod(shape)
         return self.tp_size if elements and elements % self.tp_size == 0 else 1
 
@@ -110,7 +116,9 @@ class Transfer:
         return self.rank.stream("pp_receive")
 
     def first_access(self, received: Received) -> dict[str, Buffer]:
-        """Wait for the tensors on the main stream. From here on it may read them, and they are whole (I-PS-4)."""
+        """Make the main stream wait for the tensors, and gather the slices. Returns the whole tensors, ready to read
+        (invariant I-PS-4).
+        """
         if received.ready is not None:
             self.wait_received(received.ready)
         whole = {name: self.gather(name, received) for name in self.gathered(received)}
@@ -120,11 +128,11 @@ class Transfer:
         self.main.wait(ready)
 
     def gathered(self, received: Received) -> list[str]:
-        """The tensors to gather, in the described order (I-PS-5)."""
+        """The tensors to gather, in the described order (invariant I-PS-5)."""
         return list(received.sliced)
 
     def gather(self, name: str, received: Received) -> Buffer:
-        """Gather a whole tensor of the slices that the ranks of this stage received."""
+        """Gather a whole tensor from the slices that the ranks of this stage received."""
         assert self.peers is not None
         piece = received.tensors[name]
         whole = self.main.alloc(received.sliced[name], piece.dtype, f"{name}.gathered")
@@ -149,15 +157,15 @@ class Transfer:
         self.sent = None if stream is self.main else stream.record()
 
     def send_on_host(self, array: HostArray, site: str) -> Awaitable[HostArray]:
-        """Send over host memory. Returns the handle."""
+        """Send an array over host memory. Returns the handle to await."""
         assert self.after is not None
         return self.host.send(array, self.after, site=site)
 
     async def wait_for_description(self) -> None:
-        """Wait until the other side took the description. 0.33 does not wait."""
+        """Wait until the next stage has received the description. Release 0.33 does not wait."""
 
     def in_order(self, tensors: Mapping[str, Buffer]) -> Iterable[tuple[str, Buffer]]:
-        """The tensors in the order in which the stage sends them, which is the described order."""
+        """The tensors in the order of the sends, which is the described order."""
         return tensors.items()
 
     def own_slice(self, tensor: Buffer) -> Buffer:
@@ -172,7 +180,9 @@ class Transfer:
 
 
 class WaitsForDescription(Transfer):
-    """Up to 0.24: the host continues when the receiver took the description; the tensors travel meanwhile."""
+    """Releases up to 0.24: the host waits until the next stage has received the description, but not for the
+    tensors.
+    """
 
     async def wait_for_description(self) -> None:
         for handle in self.handles:
@@ -181,7 +191,7 @@ class WaitsForDescription(Transfer):
 
 
 class Blocking(WaitsForDescription):
-    """0.14: a stage sends and receives tensors, too, in the order of the main stream."""
+    """Release 0.14: a stage also sends and receives tensors in the order of its main stream."""
 
     def receiving(self) -> Stream:
         return self.main
@@ -191,13 +201,13 @@ class Blocking(WaitsForDescription):
 
 
 def describe(tensors: Mapping[str, Buffer]) -> HostArray:
-    """Names, types and shapes as int32: the characters of their text."""
+    """Returns names, types and shapes as int32: the character codes of their text."""
     lines = (f"{name} {buffer.dtype} {' '.join(map(str, buffer.shape))}" for name, buffer in tensors.items())
     return np.frombuffer("\n".join(lines).encode(), np.uint8).astype(np.int32)
 
 
 def parse(described: HostArray) -> list[tuple[str, DType, tuple[int, ...]]]:
-    """The reverse of `describe`."""
+    """Returns the names, types and shapes of a description: the reverse of `describe`."""
     found: list[tuple[str, Any, tuple[int, ...]]] = []
     for line in described.astype(np.uint8).tobytes().decode().splitlines():
         name, dtype, *shape = line.split()

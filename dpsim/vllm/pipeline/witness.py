@@ -1,10 +1,12 @@
-"""Compares the inputs and outputs of a stage with the oracles (`dpsim.vllm.model.oracle`).
+"""A witness: it compares the inputs and outputs of a stage with the expected ones, from the oracles.
 
-The witness compares all inputs of a step, because a token alone does not show every error. If a slot's new owner gets
-a token of its former owner, its length, history or computed count differ. Its last token is right (6.11, M-PP-1).
-The witness compares output tokens at the end, because a wrong input names an earlier cause.
+An oracle computes the expected tokens of a request (`dpsim.vllm.model.oracle`). The witness compares all inputs of a
+step, because the token does not show every error. For example, a slot's new owner may get a token of the former owner.
+Its length, history or computed count is then wrong, but its last token is right (specification 6.11, mutant M-PP-1).
+The witness compares outputs only at the end of the run, because a wrong input names an earlier cause.
 
-For each kind of difference the witness raises one exception class, and the finding has its name: CRASH:WRONGTOKEN.
+For each kind of difference, it raises one exception class. A finding of the class CRASH has the name of the exception,
+for example CRASH:WRONGTOKEN:
 
     WrongCount      its position      WrongToken    the token       WrongState    tokens that are final
     WrongLength     its request's     WrongHistory  those before    WrongOutput   what the model says next
@@ -23,35 +25,35 @@ from dpsim.vllm.pipeline.batches import Batch, Row
 
 
 class Wrong(AssertionError):
-    """A stage's state is not what the oracle says."""
+    """An input or output of a stage differs from the expected one."""
 
 
 class WrongCount(Wrong):
-    """Another number of computed tokens: the cache is written at wrong positions."""
+    """The number of computed tokens is wrong, so the stage writes its cache at wrong positions."""
 
 
 class WrongLength(Wrong):
-    """Another number of tokens."""
+    """The number of the request's tokens is wrong."""
 
 
 class WrongToken(Wrong):
-    """Another token goes into the model."""
+    """The input of the model is a wrong token."""
 
 
 class WrongHistory(Wrong):
-    """Another token before the last."""
+    """A token before the last is wrong."""
 
 
 class WrongState(Wrong):
-    """Another number of tokens is final: a model with recurrent state goes on from the wrong one."""
+    """The number of final tokens is wrong, so a model with recurrent state continues from a wrong state."""
 
 
 class WrongOutput(Wrong):
-    """Another token comes out of the model."""
+    """The model samples a wrong token."""
 
 
 class LostTokens(Wrong):
-    """At the end the queue still holds tokens that a request needs."""
+    """At the end of the run, the queue still contains tokens that a request needs."""
 
 
 class WrongEnd(Wrong):
@@ -59,13 +61,14 @@ class WrongEnd(Wrong):
 
 
 class WrongAdmission(Wrong):
-    """A request gets a slot in a step in which another one had to give its slot back."""
+    """A request gets a slot in a step in which another request loses its slot."""
 
 
 def compare(oracle: Oracle, row: Row, step: int, inputs: Sequence[Sequence[int]], delivered: str | None) -> None:
-    """Raise the first difference in a row of a step's inputs. For each token these have its id, its position, the
-    length of its request, a digest of its request's tokens, and the settled count. `delivered`: the op that last
-    brought tokens to the slot.
+    """Compare a row of a step's inputs, and raise the first difference.
+
+    `inputs`: five lists, with one number for each token of the row: id, position, length of the request, digest of its
+    tokens, settled count. `delivered`: the op that last wrote tokens to the row's slot.
     """
     position, count = row.position, row.scheduled
     length = row.prefill if row.prefilling else position + 1
@@ -91,17 +94,18 @@ def compare(oracle: Oracle, row: Row, step: int, inputs: Sequence[Sequence[int]]
 
 
 class Witness:
-    """Looks at the steps of one stage, and raises a difference from the oracles."""
+    """The witness of one stage."""
 
     def __init__(self, oracles: Sequence[Oracle], ends: Mapping[int, tuple[int, bool]]) -> None:
-        """`ends`: for each request the number of tokens that its client receives, and whether fewer are right, too."""
+        """`ends`: for each request, the tokens that its client receives, and whether fewer are correct, too."""
         self.oracles, self.ends = oracles, ends
         self._sampled: dict[int, list[tuple[int, int, int]]] = {}  # request -> (step, position, token)
         self._told: Counter[int] = Counter()
 
     def scheduled(self, batch: Batch) -> None:
-        """Check a batch of the scheduler. vLLM's scheduler admits no request in a step that preempts: the new request
-        would take the room of those that run.
+        """Check a batch of the scheduler. Raises WrongAdmission if it preempts a request and admits another one.
+
+        vLLM's scheduler never does both, because the new request would take the room of running ones.
         """
         if batch.preempted and batch.admitted:
             raise WrongAdmission(
@@ -112,7 +116,7 @@ class Witness:
     def inputs(
         self, step: int, rows: Sequence[Row], inputs: Sequence[Sequence[int]], delivered: Sequence[str | None]
     ) -> None:
-        """The inputs of a step, row by row: see `compare`."""
+        """Compare the inputs of a step, row by row. `inputs`: five lists, as `compare` describes them."""
         start = 0
         for row, by in zip(rows, delivered, strict=True):
             end = start + row.scheduled
@@ -137,8 +141,8 @@ class Witness:
                 said += [(step, first + place, token) for place, token in enumerate(new[:count])]
 
     def end(self) -> None:
-        """Raise WrongOutput for the first token that the model would not say. Raise WrongEnd for the first client that
-        received too many or too few tokens.
+        """Raises WrongOutput for the first wrong token. Raises WrongEnd for the first client that received too many or
+        too few tokens.
         """
         for request, said in sorted(self._sampled.items()):
             for step, position, token in said:

@@ -1,6 +1,6 @@
-"""A worker of a pipeline stage: what the engine's remote calls make it do.
+"""The worker of a pipeline stage: it runs the remote calls of the engine, one after the other.
 
-Three calls exist, and a worker does one after the other, in the order in which the engine made them (7.3):
+The engine makes three calls (specification 7.3):
 
     execute    one step of vLLM's V2 runner up to the hidden states (10.1).
                It waits for the sends of the step before, receives, and takes over the tokens of `stages` steps ago.
@@ -9,13 +9,15 @@ Three calls exist, and a worker does one after the other, in the order in which 
     sample     of the batch executed last: the last stage samples and broadcasts, the others post the receive
     dummy      other replicas compute, and their experts need this rank
 
-Between `execute` and `sample` a worker keeps one record, `executed` (10.6). `execute` overwrites it, also if it is set,
-and `sample` clears it. If there is no record, `sample` returns None, and the engine reports an error.
-A dummy step leaves a separate record, which the last stage alone clears. `sample` returns the result of a batch with
-tokens, `execute` that of a batch without tokens.
+Between `execute` and `sample`, a worker keeps the batch in `executed` (specification 10.6). `execute` overwrites it,
+even if it is set, and `sample` clears it. If it is None, `sample` returns None, and the engine reports an error. A
+dummy step also sets it, except on the last stage, where it clears it. For a batch with tokens, `sample` returns the
+result; for a batch without tokens, `execute` does.
 
-Replicas share the experts of the model. One without tokens runs a dummy step, so that the others' experts find it.
-Sources: specification chapters 6.8, 7.2, 7.3, 10.1 and 10.6.
+Replicas are data-parallel engines that share the experts. One without tokens runs a dummy step, so that the collective
+of the experts completes.
+
+Sources: specification 6.8, 7.2, 7.3, 10.1 and 10.6.
 """
 
 from __future__ import annotations
@@ -35,14 +37,14 @@ from dpsim.vllm.pipeline.staging import Staging
 from dpsim.vllm.pipeline.transfer import Received, Transfer
 
 DUMMY = Batch(-1, (), (), (Row(request=-1, computed=0, scheduled=1, prefill=1, limit=3, position=0),))
-"""A batch of one token, which belongs to no request."""
+"""The batch of a dummy step: one token, which belongs to no request."""
 
 
 class PipelineWorker:
-    """One rank's part. Methods in the order in which a run calls them."""
+    """The worker of one rank. A run calls the methods in the order of this file."""
 
     token_dtype: DType = "int64"
-    """The dtype of what the sampler leaves."""
+    """The dtype of the tokens that the sampler writes."""
 
     def __init__(
         self,
@@ -81,24 +83,24 @@ class PipelineWorker:
         self.model = layers(*own)
 
     def rotations(self) -> int:
-        """The number of staging buffers: one for each batch that may be under way (I-PS-13)."""
+        """The number of staging buffers: one for each batch that may be in flight (invariant I-PS-13)."""
         return self.stages + int(self.history.config.async_scheduling)
 
     # ---- remote calls
 
     async def dummy(self) -> None:
-        """Run the experts alone, as other replicas compute. No request, queue or neighbour notices it (I-PP-10)."""
+        """Run only the experts, as other replicas compute. No request, queue or other stage changes (I-PP-10)."""
         self.rank.probe("pp.dummy_step")
         self.run_experts(0)
         self.executed = None if self.is_last else self.dummy_record()
 
     def dummy_record(self) -> InputBatch:
-        """The record of a dummy step: one token of no request, in the first slot."""
+        """What a dummy step leaves in `executed`: one token of no request, in the first slot."""
         assert self.nobody is not None, "only replicas run dummy steps"
         return InputBatch(DUMMY, (0,), self.nobody, DUMMY.spans(), self.nobody)
 
     async def execute(self, batch: Batch) -> StepResult | None:
-        """Run one step. Returns its result, or None if the batch has tokens: then `sample_tokens` has the result."""
+        """Run one step. Returns the result of a batch without tokens; else `sample_tokens` returns it."""
         if self.transfer is not None:
             await self.transfer.begin()
         received = None
@@ -114,9 +116,9 @@ class PipelineWorker:
         return None
 
     def sample_tokens(self, masks: tuple[tuple[int, ...], ...] = ()) -> StepResult | None:
-        """Sample the batch that was executed last. Returns its result, or None if no batch was executed.
+        """Sample the batch executed last. Returns its result, or None if no batch was executed.
 
-        `masks`: for each row, by place, the tokens that a grammar permits; empty if no row has a grammar.
+        `masks`: for each row, by place, the kinds of tokens that a grammar permits; empty if no row has a grammar.
         """
         executed, self.executed = self.executed, None
         if executed is None:
@@ -130,19 +132,19 @@ class PipelineWorker:
         return result
 
     async def agree(self, batch: Batch) -> None:
-        """Agree with peers of other replicas on what runs. Here each rank knows it without a message (10.1, row 6)."""
+        """Agree with other replicas. Here each rank computes it without a message (specification 10.1, row 6)."""
 
     def transfers(self, batch: Batch) -> bool:
-        """Whether stages send and receive hidden states in this step (I-PS-9)."""
+        """Whether stages send and receive hidden states in this step: only with tokens (invariant I-PS-9)."""
         return batch.num_tokens > 0
 
     def before_inputs(self, batch: Batch) -> None:
-        """Take over tokens, then update slots, so that a new owner's first tokens overwrite them (6.8)."""
+        """Store received tokens, then update slots: new owners overwrite them (specification 6.8)."""
         self.consume()
         self.update_slots(batch)
 
     def consume(self) -> None:
-        """Take over the tokens that the last stage sampled one pipeline length of steps ago."""
+        """Store the tokens that the last stage sampled as many steps ago as there are stages."""
         if self.tokens is None or self.is_last:
             return
         arrived = self.tokens.consume()
@@ -164,14 +166,14 @@ class PipelineWorker:
         self.slots.deliver(taken_over, f"tokens.receive of step {arrived.step}")
 
     def mapping_of(self, arrived: Arrived) -> Buffer:
-        """The slots on the device: the mapping of the batch, or a new one if rows were dropped."""
+        """The slots on the device: the mapping of the batch, or a new mapping if rows are dropped."""
         return arrived.batch_mapping if arrived.whole else self.put(arrived.mapping, "arrived.mapping")
 
     def store_drafts(self, arrived: Arrived, drafts: Buffer, mapping: Buffer) -> None:
         self.table.store_drafts(drafts, mapping)
 
     def update_slots(self, batch: Batch) -> None:
-        """Free slots, then fill them."""
+        """Free the slots of ended requests, then assign slots to new ones."""
         for request in self.in_order(batch.freed):
             self.free(request)
         if batch.admitted:
@@ -180,7 +182,7 @@ class PipelineWorker:
             self.table.admit(slots, known)
 
     def slot_for(self, admission: Admission) -> int:
-        """A slot for a request. If its session holds a slot, the worker frees that slot first."""
+        """Assign a slot to a request. If its session keeps a slot, the worker frees that slot first."""
         if admission.continues is not None:
             self.free(admission.continues)
         return self.slots.hand_out(admission.request)
@@ -191,7 +193,7 @@ class PipelineWorker:
             self.tokens.freed(slot)
 
     def in_order(self, freed: Sequence[int]) -> Sequence[int]:
-        """The order in which slots are freed. It decides which slots come next, so it is the same on all stages."""
+        """The order in which slots become free. The next slots depend on it, so it must be equal on all stages."""
         return sorted(freed)
 
     def prepare(self, batch: Batch) -> InputBatch:
@@ -206,11 +208,11 @@ class PipelineWorker:
         return InputBatch(batch, slots, mapping, spans, inputs, drafts=drafts)
 
     def skips_drafts(self, batch: Batch) -> bool:
-        """Whether this step proposes no drafts. All stages decide alike, as the last one relays them (6.5)."""
+        """Whether this step proposes no drafts. All stages must decide alike (specification 6.5)."""
         return batch.drafts == 0
 
     async def forward(self, input_batch: InputBatch, received: Received | None) -> None:
-        """Run this stage's layers: take the input from the stage before, and send the output to the one after."""
+        """Run this stage's layers, on the hidden states of the stage before, and send the output to the next stage."""
         count = input_batch.batch.num_tokens
         if self.transfer is not None and received is not None:
             for name, buffer in self.transfer.first_access(received).items():
@@ -223,7 +225,7 @@ class PipelineWorker:
             await self.transfer.send(self.left)
 
     def run_experts(self, tokens: int) -> None:
-        """Stand for the experts of a layer. All replicas take part in every step."""
+        """Run the stand-in for the experts: one all-reduce, in which all replicas take part in every step."""
         if self.replicas > 1:
             load = self.main.alloc((self.experts.size,), "int32", "experts.load")
             self.main.launch("experts.load", kernels.put_one, writes=[load], args=(self.experts.index, tokens))
@@ -231,7 +233,7 @@ class PipelineWorker:
             load.free()
 
     def sample(self, input_batch: InputBatch) -> tuple[Buffer | None, Buffer | None]:
-        """The last stage samples and broadcasts the tokens; the others post the receive."""
+        """Sample and broadcast the tokens on the last stage; on the others, post the receive."""
         if not self.is_last:
             assert self.tokens is not None
             rows, slots, mapping = input_batch.batch.rows, input_batch.slots, input_batch.mapping
@@ -257,7 +259,7 @@ class PipelineWorker:
         return tokens, sampled
 
     def after_sampling(self, input_batch: InputBatch, tokens: Buffer, sampled: Buffer, rejected: Buffer) -> None:
-        """Send the tokens, then update this stage's table, then run the drafter (10.1, rows 13 to 16)."""
+        """Send the tokens, then update this stage's table, then run the drafter (specification 10.1, rows 13 to 16)."""
         if self.tokens is not None:
             self.tokens.broadcast(input_batch.batch.rows, tokens, sampled, rejected)
         self.table.update(tokens, sampled, rejected, input_batch.mapping, input_batch.lengths)
@@ -266,7 +268,7 @@ class PipelineWorker:
             self.draft_tokens(input_batch)
 
     def settle(self, input_batch: InputBatch, need: tuple[bool, ...] | None) -> None:
-        """Settle the rows that receive no tokens, such as chunks of a prompt: no stage rejects anything of them."""
+        """Make the computed counts final for rows without a sampled token, such as chunks of a prompt."""
         needed = need or (False,) * len(input_batch.slots)
         rest = tuple(DROPPED if waits else slot for slot, waits in zip(input_batch.slots, needed, strict=True))
         mapping = self.put(rest, "settled.mapping")
@@ -274,11 +276,11 @@ class PipelineWorker:
         mapping.free()
 
     def sampled_width(self, rows: Sequence[Row]) -> int:
-        """Places for tokens of a row, as the sampler has them."""
+        """The places for tokens in a row, as the sampler writes them."""
         return 1 + self.drafts if any(row.drafts for row in rows) else 1
 
     def draft_tokens(self, input_batch: InputBatch) -> None:
-        """Propose what may follow the tokens just sampled, and send it after them."""
+        """Propose drafts after the tokens just sampled, and send them."""
         self.table.propose(input_batch.mapping)
         self.send_drafts(input_batch)
 
@@ -290,7 +292,7 @@ class PipelineWorker:
             drafts.free()
 
     def put(self, values: tuple[int, ...], site: str) -> Buffer:
-        """Copy numbers of the host to the device."""
+        """Copy host numbers to the device."""
         buffer = self.main.alloc((len(values),), "int64", site)
         self.main.launch("put", kernels.put, writes=[buffer], args=(values,), cost=0)
         return buffer

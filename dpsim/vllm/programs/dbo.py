@@ -1,19 +1,21 @@
-"""The program `dbo`: data-parallel steps whose forwards run as microbatches if the ranks agree to split them.
+"""The program `dbo`: data-parallel steps that run as microbatches in threads, if all ranks agree to split them.
 
-A step is that of `dp_batch`: dispatch, agree, dispatch again, run, and a witness that compares the rows.
-The model has experts on all ranks, and runs eagerly or captured (`config.capture_graphs`).
+A step is that of the program `dp_batch`. Each rank selects a CUDA graph, agrees with the others, selects again, and
+runs the forward. Then a witness compares the resulting rows with the expected ones. The model has experts on all ranks.
+It runs eagerly, or in captured graphs (`config.capture_graphs`).
 
     protocol: {name: dbo, form: source-000}
     config: {enable_dbo: true, dbo_decode_token_threshold: 2, dbo_prefill_token_threshold: 2}
 
-A form is a release. It has an agreement, a way to cut batches, keys of graphs, and the parties of its ready barrier
-(`dpsim.vllm.releases`, `dpsim.vllm.overlap.forms`).
+The form of the program names a release, or a source page (a published file of vLLM). It determines the agreement, the
+cut of a batch, the keys of graphs, and the number of threads at the ready barrier (`dpsim.vllm.releases`,
+`dpsim.vllm.overlap.forms`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from dpsim.contract.interface import Rank
@@ -29,7 +31,7 @@ from dpsim.vllm.overlap.forms import OverlapStep
 from dpsim.vllm.overlap.forward import OverlapForward
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
-from dpsim.vllm.programs.modes import OVERLAP_ROWS, STEP_MODES
+from dpsim.vllm.programs.modes import OVERLAP_ROWS, STEP_MODES, chosen_graphs
 from dpsim.vllm.releases import PLACES, named, there
 from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of, unprotected_of
 
@@ -37,7 +39,7 @@ ACTIONS = ("plain", "eager", "graph", "threads", "capture", "replay")
 
 
 class OverlapSetup(NamedTuple):
-    """The values that all ranks share, and the pieces of the protocol: any may be a variant's."""
+    """The values that all ranks share, and the pieces of the program, any of which a variant may replace."""
 
     topology: Topology
     timeline: Timeline
@@ -52,7 +54,7 @@ class DualBatchOverlap(Program[OverlapSetup]):
     """Data-parallel steps with microbatches in threads.
 
     A variant replaces one piece: the form of the agreement, the decisions of a rank alone (`BatchFlow`), the step, or
-    the forward. The forward names the classes of its parts.
+    the forward. The class of the forward names the classes of its parts.
     """
 
     threaded = True
@@ -100,11 +102,18 @@ class DualBatchOverlap(Program[OverlapSetup]):
             raise Unsuitable(f"config: {error}") from error
         return OverlapSetup(topology, timeline, decides, pieces[OverlapStep], pieces[OverlapForward])
 
+    def assumes(self, did: Collection[tuple[Any, ...]], prepared: OverlapSetup) -> Sequence[str]:
+        """That ranks choose graphs and capture none, unless the configuration says otherwise."""
+        return chosen_graphs(prepared.flow.config, prepared.flow.dispatcher.sizes)
+
     def steps(self, prepared: OverlapSetup) -> int:
         return prepared.timeline.steps
 
     def figures(self, prepared: OverlapSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """How often the forwards of rank 0 ran in which way, captures among them."""
+        """Returns in which ways the forwards of rank 0 ran, and how often: eagerly, in threads, by replay, and so on.
+
+        Captures count as forwards.
+        """
         ways = Counter(raw[DECISION_VALUE] for raw in journals[0] if raw[KIND] == "decision" and raw[SITE] == "overlap")
         return {"forwards": {way: ways[way] for way in ACTIONS}}
 

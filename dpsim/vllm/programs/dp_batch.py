@@ -1,9 +1,10 @@
-"""The program `dp_batch`: the forms of a data-parallel step's pieces, and the workload as a timeline.
+"""The program `dp_batch`: before each step, data-parallel ranks agree on token counts, graph mode and microbatches.
 
     protocol: {name: dp_batch, form: source-000}
 
-`dpsim.vllm.data_parallel.step` has the step of a rank, and a variant replaces pieces of it. The forms v2-0.17 and
-v2-0.33 have another step, that of the V2 runner. What a rank decides by itself follows the V1 runner of its release.
+`dpsim.vllm.data_parallel.step` contains the step of a rank, and a variant replaces pieces of it. The forms v2-0.17 and
+v2-0.33 have another step, that of the V2 runner. There, decisions that a rank makes alone follow the V1 runner of the
+same release.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from dpsim.vllm.data_parallel.step import DataParallelStep
 from dpsim.vllm.data_parallel.timeline import Timeline
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
-from dpsim.vllm.programs.modes import STEP_MODES
+from dpsim.vllm.programs.modes import STEP_MODES, chosen_graphs
 from dpsim.vllm.releases import PLACES, Absent, Choices, Release, RunnerV2, name_of, named, names, there
 from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of, unprotected_of
 
@@ -36,8 +37,9 @@ Piece = TypeVar("Piece")
 
 
 class DataParallelSetup(NamedTuple):
-    """The values that all ranks share, and the pieces of the protocol: any may be a variant's. `own`: the decisions of
-    ranks with a separate configuration.
+    """The values that all ranks share, and the pieces of the program, any of which a variant may replace.
+
+    `own` contains the decisions of ranks with a separate configuration, by rank.
     """
 
     config: EngineConfig
@@ -57,8 +59,8 @@ class DataParallelBatch(Program[DataParallelSetup]):
     """Batch agreement of data-parallel ranks, one step after the other.
 
     A variant replaces the form of the agreement, the decisions of a rank alone (`BatchFlow`), the step, the drafter, or
-    the captured forward (with `config.capture_graphs`). A rank with a separate configuration decides by
-    it. The configuration of a replica's first rank schedules its requests.
+    the captured forward (with `config.capture_graphs`). A rank with a separate configuration decides by that
+    configuration. The configuration of a replica's first rank schedules its requests.
     """
 
     honours_config_by_rank = True
@@ -121,7 +123,10 @@ class DataParallelBatch(Program[DataParallelSetup]):
         return DataParallelSetup(config, topology, timeline, flow, step, drafter, captured, own, balance)
 
     def balance_of(self, release: Release, config: EngineConfig) -> type[ExpertBalance]:
-        """Experts that move between two steps, which is also the default."""
+        """Returns the class that moves experts between two steps.
+
+        Raises Unsuitable if the configuration moves them during steps.
+        """
         if config.eplb_config.use_async:
             raise Unsuitable(
                 "config.eplb_config.use_async: the ranks of dp_batch have no threads to move experts in; "
@@ -130,16 +135,14 @@ class DataParallelBatch(Program[DataParallelSetup]):
         return there(release.balance, "config.enable_eplb")
 
     def assumes(self, did: Collection[tuple[Any, ...]], prepared: DataParallelSetup) -> Sequence[str]:
-        """That ranks choose graphs and capture none, unless the configuration says otherwise."""
-        config = prepared.config
-        chosen = not config.capture_graphs and bool(prepared.flow.dispatcher.sizes)
-        return ("graphs are chosen, not captured",) * chosen
+        """Returns the assumption that ranks select graphs but capture none, where the configuration has graphs."""
+        return chosen_graphs(prepared.config, prepared.flow.dispatcher.sizes)
 
     def steps(self, prepared: DataParallelSetup) -> int:
         return prepared.timeline.steps
 
     def figures(self, prepared: DataParallelSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Tokens and modes, and where experts went, from the decisions of rank 0."""
+        """Returns tokens and modes of the steps, and the moves of experts, from the decisions of rank 0."""
         figures = tokens_and_modes(prepared.timeline, journals[0])
         return figures if prepared.balance is None else {**figures, "moves of experts": moves_of_experts(journals[0])}
 
@@ -153,7 +156,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
 
 
 def refuse_of_v2(v2: RunnerV2 | None, release: Release, args: EngineArguments, config: EngineConfig) -> None:
-    """Raise Unsuitable for a setting that no form of the V2 runner uses here."""
+    """Raises Unsuitable for a setting that the V2 runner of this program does not use."""
     if v2 is None:
         return
     wrong = {
@@ -167,9 +170,9 @@ def refuse_of_v2(v2: RunnerV2 | None, release: Release, args: EngineArguments, c
     }
     other = name_of("dp_batch", release) or PLACES["dp_batch"].names[0]
     for setting in [setting for setting, given in wrong.items() if given]:
-        raise Unsuitable(f"{setting}: the form {args.form} does not look at it; remove it, or take the form {other}")
+        raise Unsuitable(f"{setting}: the form {args.form} does not use it; remove it, or take the form {other}")
 
 
 def or_else(piece: type[Piece] | Absent | None, default: type[Piece]) -> type[Piece]:
-    """A piece of the V2 runner, or the default if there is no V2 runner or it does not have the piece."""
+    """Returns a piece of the V2 runner, or the default if there is no V2 runner or the runner lacks the piece."""
     return default if piece is None or isinstance(piece, Absent) else piece

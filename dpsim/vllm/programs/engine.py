@@ -1,27 +1,29 @@
-"""The program `engine`: engines in lockstep, their coordinator and their front ends, put together.
+"""The program `engine`: data-parallel engines that step together, their coordinator and their front ends.
 
     protocol: {name: engine, form: "0.33"}
     config: {dp_sync_interval: 16, _api_process_count: 2}
 
-Each request takes one step for each output token. Front ends (`_api_process_count`) get the requests in turn, in the
-order of their arrivals, and choose an engine for each. A run ends when all front ends have all outputs and have sent
-STOP. Then the coordinator stops, and each engine stops when it is idle.
+Each request takes one step for each output token. There are `_api_process_count` front ends. Front ends receive the
+requests in turn, in the order of arrival, and each front end selects an engine for its request. A run ends when all
+front ends have received all outputs and sent STOP. Then the coordinator stops, and each engine stops when it is idle.
 
-Forms differ in when ranks sync, in which process wakes which, and in pauses (specification 2.11):
+While any engine has work, all engines step (a *wave*). Engines that have no work run dummy batches. In the finish sync,
+an all-reduce, they learn whether any engine still has work. The forms differ in the steps that sync, in the process
+that wakes engines, and in pauses (specification 2.11):
 
-    "0.14"   every 32 steps, one flag; front ends wake the engines; no pauses
-    "0.24"   every 32 steps, two numbers; the same, and pauses in two phases, which do not wait for the device
-    "0.33"   in the first step and every 16; engines alone wake the others; pauses wait for the device
+    "0.14"   sync every 32 steps, of one flag; front ends wake the engines; no pauses
+    "0.24"   sync every 32 steps, of two numbers; front ends wake the engines; pauses in two phases, without device wait
+    "0.33"   sync in the first step and every 16; only engines wake engines; pauses wait for the device
 
-By default front ends balance by the requests that they have sent. With `pieces: {counts: published}` they balance as
-those of the engine do: by the counts that engines send to the coordinator. These are many more messages, so a search
-proves nothing for more than one request.
+By default, front ends balance by the requests that they have sent themselves. With `pieces: {counts: published}` they
+balance as vLLM's front ends do: by counts that the engines send to the coordinator. With more than one
+request, these messages are too numerous for a search that tries all schedules.
 
-With `distributed_executor_backend: external_launcher` each rank steps its own engine in a batch job, without services.
+With `distributed_executor_backend: external_launcher`, each rank steps its own engine in a batch job, without
+coordinator and front ends. In every form, a `dp_sync_interval` other than the default replaces the interval of the
+release. With the true intervals no search can try all schedules.
 
-`dp_sync_interval` other than its default counts in all forms: with the true intervals no search can try all schedules.
-
-Sources: specification chapter 2.
+Source: specification chapter 2 (the engine loop).
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of
 
 
 class EngineSetup(NamedTuple):
-    """The values that all participants share."""
+    """The values that all ranks and services share. `interval`: the steps from one finish sync to the next."""
 
     topology: Topology
     config: EngineConfig
@@ -69,24 +71,24 @@ class EngineSetup(NamedTuple):
 
     @property
     def offline(self) -> bool:
-        """Whether an external launcher starts the ranks, and each steps its own engine."""
+        """Whether an external launcher starts the ranks, and each rank steps its own engine."""
         return self.config.distributed_executor_backend == "external_launcher"
 
     @property
     def balances(self) -> bool:
-        """Whether front ends choose among engines."""
+        """Whether front ends select among several engines."""
         return self.layout.coordinated and not (self.offline or self.config.data_parallel_external_lb)
 
 
 @register_protocol("engine", forms=PLACES["engine"].names)
 class Engine(Program[EngineSetup]):
-    """The loop of engines in lockstep: waves, finish sync, dummy batches, pause and resume."""
+    """The loop of engines that step together: waves, finish sync, dummy batches, pause and resume."""
 
     heeds = ("abort_ns", "stop_after")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {"counts": COUNTS}
     probes: tuple[str, ...] = (REAL, DUMMY)
     replaced: Mapping[type[Any], type[Any]] = {}
-    """Pieces of a variant that is derived from this."""
+    """The pieces that a subclass, such as a variant, replaces."""
 
     def forms_of_pieces(self, args: EngineArguments) -> Mapping[str, str]:
         return {"counts": COUNTS[0], **args.pieces}
@@ -99,7 +101,10 @@ class Engine(Program[EngineSetup]):
         return self.prepared(args, lockstep)
 
     def prepared(self, args: EngineArguments, lockstep: Lockstep) -> EngineSetup:
-        """Prepare with the lockstep of any release."""
+        """Returns the setup for the engine loop `lockstep` of any release.
+
+        Raises Unsuitable for settings that engines here do not use.
+        """
         topology = Topology.model_validate(args.topology)
         config = EngineConfig.model_validate(args.config)
         if topology.replica_size > topology.tensor_parallel_size:
@@ -141,7 +146,7 @@ class Engine(Program[EngineSetup]):
         return () if prepared.offline else prepared.layout.services
 
     def groups(self, prepared: EngineSetup) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
-        """The groups of the workers, and that of the engines themselves."""
+        """Returns the groups of the workers, and the group of the engines for the finish sync."""
         replicas, experts = prepared.topology.dp_groups(), prepared.topology.expert_groups()
         workers = ("dp", "device", replicas), ("dp_cpu", "host", replicas), ("ep", "device", experts)
         return *workers, ("dp_engine", "host", replicas[:1])  # type: ignore[return-value]
@@ -173,7 +178,7 @@ class Engine(Program[EngineSetup]):
             await pieces[FrontEnd](rank, layout, index, *given).run()
 
     def figures(self, prepared: EngineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Forwards of each rank, and the number of waves that ended."""
+        """Returns the number of forwards of each rank, and the number of waves that ended."""
         ranks = journals[: prepared.topology.world_size]
         counts = [Counter(raw[SITE] for raw in journal if raw[KIND] == "probe") for journal in ranks]
         forwards = {f"rank {rank}": f"{count[REAL]} real, {count[DUMMY]} dummy" for rank, count in enumerate(counts)}
@@ -183,7 +188,7 @@ class Engine(Program[EngineSetup]):
 @register_protocol("engine_watched", forms=PLACES["engine"].names)
 @says_unprotected
 class WatchedEngine(Engine):
-    """Engines in lockstep whose peers, front ends and coordinator learn of every death."""
+    """Engines that step together; their peers, front ends and coordinator notice the death of any process."""
 
     protects = protects_of("engine_watched")
     unprotected = unprotected_of("engine_watched")
@@ -205,12 +210,12 @@ class WatchedEngine(Engine):
         return setup
 
     def figures(self, prepared: EngineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Also how many requests had an answer, and how many an error."""
+        """Returns the figures of `engine`, and how many requests ended with an answer or with an error."""
         return {**super().figures(prepared, journals), "requests": requests_text(journals)}
 
 
 def _view(prepared: EngineSetup, frontend: int) -> ClientView:
-    """The first view of a front end. It divides engines with the front ends that have the same ones."""
+    """Returns the first load view of a front end, which shares its engines with other front ends."""
     config, layout = prepared.config, prepared.layout
     balancing: Balancing = "external" if config.data_parallel_external_lb else "internal"
     balancing = "hybrid" if config.data_parallel_hybrid_lb else balancing

@@ -1,4 +1,4 @@
-"""The program `eplb`: the steps of `dp_batch`, whose experts move while steps run, in a thread of each rank.
+"""The program `eplb`: the steps of `dp_batch`, while a thread of each rank moves experts according to their load.
 
 protocol: {name: eplb}
 config: {enable_expert_parallel: true, enable_eplb: true, eplb_config: {step_interval: 2}}
@@ -19,7 +19,7 @@ from dpsim.vllm.releases.protects import says_unprotected, shows_of, unprotected
 @register_protocol("eplb", forms=PLACES["eplb"].names)
 @says_unprotected
 class BalancedBatch(DataParallelBatch):
-    """Batch agreement of data-parallel ranks whose experts move while steps run."""
+    """Batch agreement of data-parallel ranks, while a thread of each rank moves experts."""
 
     unprotected = unprotected_of("eplb")
     shows = shows_of("eplb")
@@ -35,7 +35,7 @@ class BalancedBatch(DataParallelBatch):
         return setup
 
     def balance_of(self, release: Release, config: EngineConfig) -> type[ExpertBalance]:
-        """The default of `use_async`: experts move while steps run."""
+        """Returns the class that moves experts while steps run. Raises Unsuitable if `use_async` is false."""
         if config.eplb_config.use_async is False:
             raise Unsuitable(
                 "config.eplb_config.use_async: False; eplb moves experts while steps run: remove it, "

@@ -1,22 +1,24 @@
-"""The pieces of an engine step, and the published forms of each by name (specification 10.0).
+"""The pieces of an engine step, and the names of the published forms of each piece (specification 10.0).
+
+A piece is a part of the model, such as the transfer of hidden states. A form is one published version of a piece.
 
     runner         the order of a step: v1 (10.2) or v2 (10.1)
-    agreement      what data-parallel ranks send one another before a forward (chapter 1)
-    graphs         which CUDA graph a batch runs in (chapter 5)
-    microbatches   how a rank splits a batch, and how its parts run (chapters 3 and 4)
-    experts        how experts move by their load (10.1, row 17)
-    tokens         sampled tokens on their way back through a pipeline (chapter 6)
-    transfer       hidden states on their way forward (chapter 7)
-    finish_sync    when engines ask one another whether all are done (2.4)
+    agreement      the batch agreement of data-parallel ranks before a forward (chapter 1)
+    graphs         the choice of the CUDA graph that runs a batch (chapter 5)
+    microbatches   the split of a batch, and the forward of its microbatches (chapters 3 and 4)
+    experts        the moves of experts according to their load (10.1, row 17)
+    tokens         the broadcast of sampled tokens to earlier pipeline stages (chapter 6)
+    transfer       the transfer of hidden states to the next pipeline stage (chapter 7)
+    finish_sync    the all-reduce by which engines learn whether any has work (2.4)
     counts         the counts by which front ends balance: their own, or published ones (2.3)
-    config         the release whose rules about parallelism hold (chapter 8)
+    config         the release whose rules about parallelism apply (chapter 8)
 
     >>> FORMS["transfer"]
     ('source-002', '0.14', '0.33')
 
-A form of an agreement, of graphs or of microbatches belongs to one runner. The V1 runner sends sizes of graphs and
-dispatches twice; the V2 runner sends batches and looks a graph up. Forms of two runners have no common interface, so a
-stack never combines them. The names and their meaning are in `dpsim.vllm.releases`.
+A form of an agreement, of graphs or of microbatches belongs to one of vLLM's two model runners. Ranks of the V1 runner
+send sizes of graphs and select a graph twice. Ranks of the V2 runner send batches and select a graph once. Forms of
+two runners have no common interface, so a stack never combines them. `dpsim.vllm.releases` explains the names.
 """
 
 from __future__ import annotations
@@ -35,25 +37,25 @@ from dpsim.vllm.releases import Choices, names
 
 
 class AgreementV1(NamedTuple):
-    """The parts of the V1 runner's agreement. `make` constructs `flow` with `form` and `graphs`."""
+    """The classes of the V1 runner's agreement. `make` constructs `flow` with `form` and `graphs`."""
 
     form: type[BatchForm]
     flow: type[BatchFlow]
     graphs: type[Dispatcher]
 
     def make(self, config: EngineConfig, tensor_parallel_size: int = 1) -> BatchFlow:
-        """The decisions of a rank. Raises ValueError if no size of a graph is left."""
+        """Returns the decisions of a rank. Raises ValueError if the configuration leaves no graph size."""
         return self.flow(config, self.form(), self.graphs, tensor_parallel_size)
 
 
 class AgreementOfV2(NamedTuple):
-    """The parts of the V2 runner's agreement."""
+    """The classes of the V2 runner's agreement."""
 
     agreement: type[AgreementV2]
     graphs: type[CandidateTable]
 
     def make(self, config: EngineConfig) -> AgreementV2:
-        """The decisions of a rank, its graphs among them."""
+        """Returns the decisions of a rank, with its graphs."""
         return self.agreement(config, self.graphs(config))
 
 
@@ -72,7 +74,7 @@ FORMS: Mapping[str, tuple[str, ...]] = Choices(
     counts=lambda: COUNTS,
     config=lambda: names("config"),
 )
-"""The forms of each piece."""
+"""The names of the forms of each piece."""
 
 OF_ONE_RUNNER = ("agreement", "graphs", "microbatches")
-"""Pieces whose forms were each written for one runner."""
+"""The pieces each of whose forms belongs to one runner."""

@@ -1,14 +1,14 @@
-"""The program `pp_tokens`: sampled tokens of pipelines, and the hidden states between their stages.
+"""The program `pp_tokens`: pipelines that transfer hidden states forward, and broadcast sampled tokens backward.
 
-`dpsim.vllm.pipeline.stage` has a rank's part, piece by piece. This program chooses the pieces, one of them perhaps a
-variant's, and turns a scenario's requests into a history of calls for each replica.
+`dpsim.vllm.pipeline.stage` contains the part of a rank, piece by piece. This program selects the pieces, one of which a
+variant may replace. It also turns a scenario's requests into a history of calls for each replica.
 
     protocol: {name: pp_tokens, form: source-002}
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from dpsim.contract.interface import Rank
@@ -28,12 +28,13 @@ from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.stage import Stage
 from dpsim.vllm.pipeline.transfer import Transfer
+from dpsim.vllm.programs.modes import NEITHER
 from dpsim.vllm.releases import PLACES, named, there
 from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of, unprotected_of
 
 
 class PipelineSetup(NamedTuple):
-    """The values that all ranks share: a history for each replica, and the pieces: any may be a variant's."""
+    """The values that all ranks share: a history of calls for each replica, and the pieces of the program."""
 
     topology: Topology
     histories: Sequence[History]
@@ -48,7 +49,7 @@ class PipelineSetup(NamedTuple):
 class PipelineTokens(Program[PipelineSetup]):
     """Sampled tokens of pipelines, and the hidden states between their stages.
 
-    Tensor-parallel ranks of a stage all compute the whole model, and each sends a slice to the next stage. A variant
+    Each tensor-parallel rank of a stage computes the whole model, and sends a slice to the next stage. A variant
     replaces the stage, the broadcast of tokens, the transfer of hidden states, the scheduler, or the captured layers
     (with `config.capture_graphs`).
     """
@@ -60,7 +61,11 @@ class PipelineTokens(Program[PipelineSetup]):
     probes = ("pp.some_excluded", "pp.all_excluded", "pp.dummy_step", "pp.none", "pp.piecewise", "pp.full")
 
     def reachable(self, prepared: PipelineSetup) -> tuple[str, ...]:
-        """Tokens travel between several stages, and several replicas have dummy steps."""
+        """Returns the probes (marked events) that a run can reach.
+
+        Only several stages broadcast tokens, only several replicas have dummy steps, and only captured layers have
+        modes.
+        """
         excluded = self.probes[:2] if prepared.topology.pipeline_parallel_size > 1 else ()
         dummies = self.probes[2:3] if len(prepared.histories) > 1 else ()
         if prepared.layers is EagerLayers:
@@ -93,11 +98,17 @@ class PipelineTokens(Program[PipelineSetup]):
         own = pieces[Stage], pieces[SampledTokens], pieces[Transfer], pieces.get(CapturedLayers, EagerLayers)
         return PipelineSetup(topology, engines, *own)
 
+    def assumes(self, did: Collection[tuple[Any, ...]], prepared: PipelineSetup) -> Sequence[str]:
+        """That no stage runs in a graph, where the engine's stages do and the configuration captures none."""
+        config = prepared.histories[0].config
+        graphs = config.cudagraph_mode != "NONE" and not config.enforce_eager
+        return (NEITHER,) * (graphs and not config.capture_graphs)
+
     def steps(self, prepared: PipelineSetup) -> int:
         return len(prepared.histories[0].calls)
 
     def figures(self, prepared: PipelineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Figures of the histories alone: they do not depend on the machine."""
+        """Returns the counts of batches, tokens and dummy steps, which follow from the histories alone."""
         calls = [call for history in prepared.histories for call in history.calls]
         batches = [call.batch for call in calls if call.batch is not None]
         return {

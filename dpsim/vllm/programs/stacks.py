@@ -1,25 +1,27 @@
-"""The two named stacks, and the way from a name to the pieces of an engine step (specification 10.0).
+"""Selects the pieces of an engine step: from a named stack, swaps, and a configuration (specification 10.0).
 
-The published pages come from several versions and two runners, so they do not fix one composition. `source` combines
-them on the V1 runner; `current` is release 0.33. A swap by name replaces any piece:
+A piece is a part of the model that differs between releases, such as the transfer of hidden states. The published
+source pages are of several versions and two model runners, so they do not determine one combination. A *stack* is a
+named combination. The stack `source` combines the source pages on the V1 runner, and `current` is release 0.33. A swap
+replaces one piece by name:
 
     >>> pieces = resolve("source", {"graphs": "v1-0.33"}, Topology(data_parallel_size=2), EngineConfig())
     >>> pieces.names["agreement"], pieces.names["graphs"], pieces.lockstep.waves.sync_form.INTERVAL
     ('source-000', 'v1-0.33', 32)
 
-In `current` microbatches run on the V1 runner, and all else runs on the V2 runner. A swap asks for the V2 runner in
-both cases, as the engine's variable VLLM_USE_V2_MODEL_RUNNER does:
+In the stack `current`, steps with microbatches run on vLLM's V1 model runner, and all other steps on the V2 runner. A
+swap to the V2 runner applies to both kinds of steps, as the engine's variable VLLM_USE_V2_MODEL_RUNNER does:
 
     >>> two = Topology(data_parallel_size=2)
     >>> [resolve("current", {}, two, EngineConfig(enable_dbo=dbo)).runner for dbo in (False, True)]
     ['v2', 'v1']
 
-A run refuses a mix that the engine refuses, and names the rule, unless a scenario asks for it all the same:
+dpsim refuses a combination that the engine refuses, and names the rule, unless the scenario allows it:
 
     protocol: {name: whole_engine, form: current, pieces: {runner: v2}, allow_refused: true}
 
-Two refusals have no exception. One is of pieces that were never written for one another, such as an agreement of one
-runner and graphs of the other. The other is of a configuration that breaks the rules of its release.
+A scenario cannot allow pieces that do not fit together, such as the agreement of one runner and the graphs of the
+other. Neither can it allow a configuration that breaks the rules of its release.
 """
 
 from __future__ import annotations
@@ -65,13 +67,15 @@ STACKS: Mapping[str, tuple[Release, ...]] = {
     "source": (PAGE_000, PAGE_001, PAGE_002, PAGE_003, V0_17),
     "current": (V0_33,),
 }
-"""The records of each stack. Each piece comes from the first record that the place of the piece knows."""
+"""The release records of each stack. Each piece is from the first record that has a form of this piece."""
 
 
 class Pieces(NamedTuple):
-    """The parts of a step. `names`: the form of each piece. `config`: with the rules of `names["config"]`.
-    `release`: the release of the agreement, and so of the steps.
-    `ignored`: rules of the engine that are broken, as the scenario asks.
+    """The selected pieces of a step.
+
+    `names`: the form of each piece. `config`: the configuration with the rules of `names["config"]`. `release`: the
+    release of the agreement, and so of the steps. `ignored`: the engine's rules that the scenario breaks with
+    `allow_refused`.
     """
 
     names: Mapping[str, str]
@@ -92,12 +96,15 @@ class Pieces(NamedTuple):
 
     @property
     def v2(self) -> RunnerV2 | None:
-        """The V2 runner, None on the V1 runner."""
+        """The V2 runner; None on the V1 runner."""
         return there(self.release.v2, "protocol.pieces.runner: v2") if self.runner == "v2" else None
 
     @property
     def syncs_on_host(self) -> bool:
-        """Whether ranks agree over gloo: the V2 runner always, the V1 runner by a flag or by how it schedules (1.4)."""
+        """Whether ranks agree over gloo.
+
+        The V2 runner always does; on the V1 runner a flag or asynchronous scheduling decides (specification 1.4).
+        """
         return self.runner == "v2" or self.config.syncs_on_host
 
 
@@ -109,7 +116,7 @@ def resolve(
     model: Model | None = None,
     allow_refused: bool = False,
 ) -> Pieces:
-    """The pieces of a stack with some swapped.
+    """Returns the pieces of a stack, some of them replaced by `swaps`.
 
     Raises Unsuitable for an unknown stack, piece or form, for pieces of two runners, and for a configuration that its
     release refuses. Without `allow_refused` it also raises Unsuitable for a combination that the engine refuses.
@@ -142,34 +149,34 @@ def resolve(
 
 
 def resolve_arguments(args: EngineArguments, absent: Mapping[str, str] = MappingProxyType({})) -> Pieces:
-    """The pieces that a scenario asks for, in a program whose forms are the stacks and whose `pieces` are `FORMS`.
-    `absent`: pieces for which the program has no part in any configuration, each with the reason.
+    """Returns the pieces that a scenario selects, if its form names a stack and its pieces are those of `FORMS`.
 
-    Raises Unsuitable for a swap that no part would use.
+    `absent` contains the pieces that the program never uses, each with the reason. Raises Unsuitable for a swap that
+    has no effect, and as `resolve` does.
     """
     topology, config = Topology.model_validate(args.topology), EngineConfig.model_validate(args.config)
     for piece, form in args.pieces.items():
         if (why := unused(config).get(piece) or absent.get(piece)) is not None:
-            raise Unsuitable(f"protocol.pieces.{piece}: {form}; no part of this world uses it, as {why}: remove it")
+            raise Unsuitable(f"protocol.pieces.{piece}: {form}; nothing in this scenario uses it, as {why}: remove it")
     model = Model(encoder_inputs=any(request.encoder_inputs for request in args.requests))
     return resolve(args.form, args.pieces, topology, config, model, args.allow_refused)
 
 
 def forms_used(args: EngineArguments) -> Mapping[str, str]:
-    """By piece, the form that a run with these arguments uses. A piece without a part in it is left out."""
+    """Returns the form of each piece that a run with these arguments uses."""
     config = EngineConfig.model_validate(args.config)
     left_out = unused(config)
     return {piece: form for piece, form in chosen(args.form, args.pieces, config).items() if piece not in left_out}
 
 
 def unused(config: EngineConfig) -> Mapping[str, str]:
-    """Pieces that a configuration leaves without a part, each with the reason."""
+    """Returns the pieces that have no effect in a configuration, each with the reason."""
     found = {} if config.use_ubatching else {"microbatches": "config.enable_dbo is off, and no batch is split"}
     return found if config.enable_eplb else {**found, "experts": "config.enable_eplb is off, and no expert moves"}
 
 
 def chosen(stack: str, swaps: Mapping[str, str], config: EngineConfig) -> dict[str, str]:
-    """The form of each piece: the swap, or the stack's form for the runner."""
+    """Returns the form of each piece: the swap, or the stack's form for the runner."""
     records = records_of(stack)
     for piece, form in swaps.items():
         if form not in FORMS.get(piece, ()):
@@ -182,7 +189,7 @@ def chosen(stack: str, swaps: Mapping[str, str], config: EngineConfig) -> dict[s
 
 
 def records_of(stack: str) -> tuple[Release, ...]:
-    """The records of a named stack, or the release of that name. Raises Unsuitable for a name that is neither."""
+    """Returns the records of a named stack, or of a single release. Raises Unsuitable for another name."""
     if stack in STACKS:
         return STACKS[stack]
     if stack not in names_of("stack"):
@@ -192,19 +199,19 @@ def records_of(stack: str) -> tuple[Release, ...]:
 
 
 def runner_of_stack(records: Sequence[Release], config: EngineConfig) -> Runner:
-    """The V2 runner if the first record has one and no batch is split."""
+    """Returns the V2 runner if the first record has one and the configuration splits no batch, else the V1 runner."""
     return "v1" if config.use_ubatching or name_of("agreement", records[0], "v2") is None else "v2"
 
 
 def first_name(piece: str, records: Sequence[Release], runner: Runner) -> str:
-    """The form of a piece in a stack: that of the runner if it has one, else that of the other runner."""
+    """Returns the form of a piece in a stack: that of the runner if it has one, else that of the V1 runner."""
     runners: tuple[Runner, ...] = (runner, "v1")
     found = (name_of(piece, record, one) for one in runners for record in records)
     return next(name for name in found if name is not None)
 
 
 def refuse_two_runners(names: Mapping[str, str]) -> None:
-    """Raise Unsuitable for a form that was written for the other runner."""
+    """Raises Unsuitable for a form that belongs to the other runner."""
     runner: Runner = "v2" if names["runner"] == "v2" else "v1"
     for piece in OF_ONE_RUNNER:
         known = names_of(piece, runner)
@@ -216,12 +223,12 @@ def refuse_two_runners(names: Mapping[str, str]) -> None:
 
 
 def of(names: Mapping[str, str], piece: str, get: Callable[[Release], Piece | Absent]) -> Piece:
-    """A piece of the named record."""
+    """Returns a piece of the named record. Raises Unsuitable if the record lacks it."""
     return there(get(named(piece, names[piece])[0]), f"protocol.pieces.{piece}: {names[piece]}")
 
 
 def of_v2(names: Mapping[str, str], piece: str, get: Callable[[RunnerV2], Piece | Absent]) -> Piece:
-    """A piece of the named record's V2 runner."""
+    """Returns a piece of the named record's V2 runner. Raises Unsuitable if the record lacks it."""
     return there(get(of(names, piece, lambda release: release.v2)), f"protocol.pieces.{piece}: {names[piece]}")
 
 
@@ -232,7 +239,7 @@ def microbatches_of(names: Mapping[str, str]) -> type[OverlapForward]:
 
 
 def agreement_of(names: Mapping[str, str]) -> Agreement:
-    """The agreement of the ranks, with its graphs."""
+    """Returns the agreement of the ranks, with its graphs."""
     if names["runner"] == "v2":
         return AgreementOfV2(
             of_v2(names, "agreement", lambda v2: v2.agreement), of_v2(names, "graphs", lambda v2: v2.graphs)

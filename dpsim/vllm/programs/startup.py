@@ -1,17 +1,18 @@
-"""The program `startup`: front ends, coordinator, engine cores and workers come up, or all of them fail.
+"""The program `startup`: front ends, coordinator, engine cores and workers start together, or all of them fail.
 
-`startup_watched` is the same with participants that notice every death (`dpsim.vllm.startup.watched`).
+In the program `startup_watched`, the participants also notice the death of any process (`dpsim.vllm.startup.watched`).
 
     protocol: {name: startup, form: "0.33"}
 
-Front ends, the coordinator and engine cores are services, workers are the ranks of the topology. `config_by_rank` is
-the command line of a rank's node. An engine core has that of its first worker, the front end that of all. Nodes:
-`nnodes`, or `data_parallel_size_local` replicas each. The program does not use requests: a group that came up has
-completed the run.
+Front ends, the coordinator and engine cores are services; workers are the ranks of the topology. `config_by_rank`
+contains the command line of a rank's node. An engine core uses that of its first worker, and the front end uses the
+common `config`. The nodes follow from `nnodes`, or from `data_parallel_size_local` replicas a node. The program does
+not use requests: a run is complete when the group has started.
 
-Forms differ in how groups find their port and in which groups there are (`ports`, `groups`). Releases compare a hash
-when engines are ready; `pieces: {compared: fields}` compares more, and earlier (`dpsim.vllm.startup.compared`). A
-variant replaces a participant, the ports, the groups, their kinds, the forwards, or the comparison.
+Forms differ in how groups find their port, and in the list of groups (`ports`, `groups`). All releases compare a hash
+of the configuration when engines are ready. With `pieces: {compared: fields}` the front end compares more fields, and
+earlier (`dpsim.vllm.startup.compared`). A variant replaces a participant, the ports, the groups, their kinds, the
+forwards, or the comparison.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ from dpsim.vllm.startup.worker import StartupWorker
 
 
 class StartupSetup(NamedTuple):
-    """The values that all participants share. `configs`: by rank; `engines`: the parallel configuration of each."""
+    """The values that all participants share.
+
+    `configs`: the configuration of each rank. `engines`: the parallel configuration of each engine.
+    """
 
     layout: Layout
     config: EngineConfig
@@ -64,7 +68,7 @@ class StartupSetup(NamedTuple):
 
 @register_protocol("startup", forms=PLACES["startup"].names)
 class Startup(Program[StartupSetup]):
-    """How a group of engines comes up: handshake, ports, groups, warm-up; either all of it or none."""
+    """The start of a group of engines: handshake, ports, groups and warm-up. All participants start, or none does."""
 
     heeds = ("enable_eplb",)
     honours_config_by_rank = True
@@ -75,7 +79,7 @@ class Startup(Program[StartupSetup]):
         return {"compared": "hash", **args.pieces}
 
     replaced: Mapping[type[Any], type[Any]] = {}
-    """Pieces of a variant that is derived from this."""
+    """The pieces that a subclass, such as a variant, replaces."""
 
     def prepare(self, args: EngineArguments) -> StartupSetup:
         topology = Topology.model_validate(args.topology)
@@ -116,7 +120,7 @@ class Startup(Program[StartupSetup]):
         await self.participant(rank, prepared).run()
 
     def participant(self, rank: Rank, prepared: StartupSetup) -> Participant:
-        """The service of that name."""
+        """Returns the participant that runs the service `rank.name`."""
         layout, pieces, compared = prepared.layout, prepared.pieces, prepared.pieces[Compared]()
         made: Participant
         if rank.name == FRONTEND:
@@ -133,7 +137,7 @@ class Startup(Program[StartupSetup]):
         return made
 
     def figures(self, prepared: StartupSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """How many participants came up, and how many of the others stopped or failed."""
+        """Returns how many participants serve, and how many of the others stopped or failed."""
         ends = [raw[SITE] for journal in journals for raw in journal if raw[KIND] == "probe"]
         told = {"serve": SERVES, "stopped": STOPPED, "failed": FAILED}
         counts = {word: ends.count(label) for word, label in told.items()}
@@ -143,7 +147,7 @@ class Startup(Program[StartupSetup]):
 @register_protocol("startup_watched", forms=PLACES["startup"].names)
 @says_unprotected
 class StartupWatched(Startup):
-    """The start of `startup`, in which every death is noticed by those who wait for the dead."""
+    """The program `startup`, in which each process notices the death of a process for which it waits."""
 
     protects = protects_of("startup_watched")
     unprotected = unprotected_of("startup_watched")
@@ -163,9 +167,10 @@ class StartupWatched(Startup):
 
 
 def replicas_of_a_node(config: EngineConfig, topology: Topology) -> int:
-    """From `nnodes`, else from `data_parallel_size_local` unless it is 1, its default; one node for all if neither.
+    """Returns the number of replicas on a node.
 
-    Raises Unsuitable if nodes hold no whole replicas.
+    It follows from `nnodes` if this is above 1, else from `data_parallel_size_local` if this is not its default 1.
+    Without both, one node has all replicas. Raises Unsuitable if the replicas do not divide evenly among the nodes.
     """
     replicas, nodes = topology.data_parallel_size, config.nnodes
     if nodes > 1:
@@ -177,7 +182,10 @@ def replicas_of_a_node(config: EngineConfig, topology: Topology) -> int:
 
 
 def _parallel(config: EngineConfig, topology: Topology, engine: int) -> ParallelConfig:
-    """The configuration of an engine. An external launcher identifies it by the number of its first worker."""
+    """Returns the parallel configuration of an engine. Raises Unsuitable if it breaks a rule of its release.
+
+    An external launcher identifies an engine by the rank of its first worker.
+    """
     around = Surroundings.of_rank(topology.rank(engine))
     try:
         return config.parallel_config(topology, around, engine)

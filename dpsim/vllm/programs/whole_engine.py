@@ -1,25 +1,26 @@
-"""The program `whole_engine`: engines in lockstep, each with a pipeline of workers, their coordinator and front ends.
+"""The program `whole_engine`: data-parallel engines with pipelines of workers, their coordinator and front ends.
 
     protocol: {name: whole_engine, form: current}
     topology: {data_parallel_size: 2, pipeline_parallel_size: 2}
 
-Engine cores are services, which schedule, queue batches and meet in the finish sync. Ranks are workers, which run
-calls. The program has all of one step. Requests go from front end to core, calls from core to workers, hidden states
-from stage to stage, and tokens back. Replicas agree and share experts, cores sync, and the coordinator relays waves.
+Engine cores are services: they schedule, queue batches, and join the finish sync (an all-reduce about remaining work).
+Ranks are workers, which execute the calls of their core. The program contains all of one step. Front ends send requests
+to cores, and cores send calls to workers. Stages transfer hidden states forward, and the last stage broadcasts tokens
+backward. Replicas agree on each batch and share experts, cores sync, and the coordinator wakes engines.
 
-A form is one of the two stacks of specification 10.0:
+A form is one of two named combinations of releases (specification 10.0):
 
-    current   0.33's loop and transfer, the V2 runner's agreement
-    source    the loop of source 003, the agreement of source 000, tokens and transfer of source 002
+    current   the loop and the transfer of release 0.33, the agreement of its V2 runner
+    source    the loop of source page 003, the agreement of page 000, tokens and transfer of page 002
 
-A swap by name replaces any piece of a stack (`protocol.pieces`), and a run refuses what the engine refuses, with the
-rule's name. With `enable_dbo` the V1 runner splits batches, which no engine does with the tokens of source 002.
+A swap by name replaces any piece (`protocol.pieces`). dpsim refuses a combination that the engine refuses, and names
+the engine's rule. With `enable_dbo` the V1 runner splits batches. No engine combines that with the tokens of page 002.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
@@ -47,7 +48,7 @@ from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.transfer import Transfer
 from dpsim.vllm.programs.engine import Engine, EngineSetup
-from dpsim.vllm.programs.modes import OVERLAP_ROWS, STAGE_MODES
+from dpsim.vllm.programs.modes import OVERLAP_ROWS, STAGE_MODES, chosen_graphs
 from dpsim.vllm.programs.pieces import FORMS, Agreement, AgreementOfV2
 from dpsim.vllm.programs.stacks import forms_used, resolve_arguments
 from dpsim.vllm.releases import PLACES
@@ -68,7 +69,7 @@ CORE = "engine"
 
 
 class CoreLayout(Layout):
-    """The participants if engine cores are separate processes: services behind all workers.
+    """The numbers of all participants if engine cores are separate processes: services, numbered after all workers.
 
         >>> layout = CoreLayout(size=2, workers=2, frontends=1)
         >>> layout.services
@@ -78,9 +79,9 @@ class CoreLayout(Layout):
         >>> layout.actor(3), layout.actor(4)
         ('rank 3', 'engine.0')
 
-    `rank` of an engine is the number by which messages reach its core.
+    `rank` of an engine is the number to which other participants send messages for its core.
 
-    Source: specification chapter 2.1.
+    Source: specification chapter 2.1 (actors).
     """
 
     @property
@@ -88,14 +89,14 @@ class CoreLayout(Layout):
         return (*[f"{CORE}.{number}" for number in range(self.size)], *super().services)
 
     def engine(self, rank: int) -> int:
-        """The data-parallel rank of a core."""
+        """Returns the data-parallel rank of the core with this number."""
         return rank - self.size * self.workers
 
     def rank(self, engine: int) -> int:
         return self.size * self.workers + engine
 
     def others(self, engine: int) -> tuple[int, ...]:
-        """The ranks of its workers, all of them."""
+        """Returns the ranks of all workers of an engine."""
         return tuple(range(engine * self.workers, (engine + 1) * self.workers))
 
     def frontend(self, number: int) -> int:
@@ -106,15 +107,17 @@ class CoreLayout(Layout):
 
 
 def of_stage(agreement: Agreement, config: EngineConfig) -> StageAgreement:
-    """The agreement of a stage's workers. Raises ValueError if no size of a graph is left."""
+    """Returns the agreement of a stage's workers. Raises ValueError if the configuration leaves no graph size."""
     if isinstance(agreement, AgreementOfV2):
         return OfStageV2(agreement.make(config))
     return OfStageV1(agreement.make(config))
 
 
 class WholeSetup(NamedTuple):
-    """The values that all participants share. `engine`: the loop, its coordinator and front ends; `workload`: the
-    requests, as workers know them; `agreement`: the agreement of a stage.
+    """The values that all participants share.
+
+    `engine`: the loop, its coordinator and front ends. `workload`: the requests, in the form that workers read.
+    `agreement`: the agreement of a stage.
     """
 
     engine: EngineSetup
@@ -128,7 +131,7 @@ class WholeSetup(NamedTuple):
 @register_protocol("whole_engine", forms=PLACES["stack"].names)
 @says_unprotected
 class WholeEngine(Program[WholeSetup]):
-    """Engines in lockstep, each with a pipeline: cores, workers, coordinator, front ends.
+    """Data-parallel engines with pipelines: cores, workers, coordinator, front ends.
 
     A variant replaces a piece of the loop (`QueuedLoop`, `EngineWaves`, the coordinator, a front end) or of the calls
     (`Executor`). It may also replace a piece of a worker (`StageWorker`, `SampledTokens`, `Transfer`, the layers), or
@@ -142,13 +145,16 @@ class WholeEngine(Program[WholeSetup]):
     heeds = ("abort_ns", "stop_after", "drafts", "structured_output")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
     replaced: Mapping[type[Any], type[Any]] = {}
-    """Pieces of a program that is derived from this."""
+    """The pieces that a subclass, such as a variant, replaces."""
     modes = STAGE_MODES
     rows = OVERLAP_ROWS
     probes: tuple[str, ...] = (*Engine.probes, "pp.some_excluded", "pp.all_excluded", "pp.dummy_step", SPLIT)
 
     def reachable(self, prepared: WholeSetup) -> tuple[str, ...]:
-        """The probes. A run splits batches only if microbatches are configured."""
+        """Returns the probes (marked events) that a run can reach.
+
+        A run splits batches only if microbatches are configured.
+        """
         return self.probes if prepared.engine.config.use_ubatching else self.probes[:-1]
 
     def forms_of_pieces(self, args: EngineArguments) -> Mapping[str, str]:
@@ -197,11 +203,15 @@ class WholeEngine(Program[WholeSetup]):
         engine = engine._replace(layout=layout, pieces=pieces, plan=plan)
         return WholeSetup(engine, topology, args.requests, workload, agreement, pieces)
 
+    def assumes(self, did: Collection[tuple[Any, ...]], prepared: WholeSetup) -> Sequence[str]:
+        """That workers choose graphs and capture none, unless the configuration says otherwise."""
+        return chosen_graphs(prepared.engine.config, prepared.agreement.captures())
+
     def services(self, prepared: WholeSetup) -> tuple[str, ...]:
         return ENGINE.services(prepared.engine)
 
     def groups(self, prepared: WholeSetup) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
-        """The groups of the workers, and that of the cores."""
+        """Returns the groups of the workers, and the group of the engine cores."""
         topology, layout = prepared.topology, prepared.engine.layout
         pipelines, replicas, experts = topology.groups("pp"), topology.dp_groups(), topology.expert_groups()
         tensor_parallel = topology.groups("tp") if topology.tensor_parallel_size > 1 else []
@@ -217,7 +227,7 @@ class WholeEngine(Program[WholeSetup]):
         )
 
     async def run(self, rank: Rank, prepared: WholeSetup) -> None:
-        """A worker."""
+        """Runs a worker."""
         pieces, topology = prepared.pieces, prepared.topology
         replica, stage, peer = topology.coordinates(rank.rank)
         own = pieces[SampledTokens], pieces[Transfer], topology.tensor_parallel_size, pieces[Layers]
@@ -239,7 +249,7 @@ class WholeEngine(Program[WholeSetup]):
         await pieces[QueuedLoop](rank, layout, waves, *given).run()
 
     def figures(self, prepared: WholeSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Forwards of each engine, the number of waves that ended, and the modes of rank 0's forwards."""
+        """Returns the forwards of each engine, the number of ended waves, and the graph modes of rank 0's forwards."""
         layout = prepared.engine.layout
         cores = [journals[layout.rank(engine)] for engine in range(layout.size)]
         counts = [Counter(raw[SITE] for raw in journal if raw[KIND] == "probe") for journal in cores]
@@ -253,7 +263,7 @@ class WholeEngine(Program[WholeSetup]):
 @register_protocol("whole_engine_watched", forms=PLACES["stack"].names)
 @says_unprotected
 class WatchedWhole(WholeEngine):
-    """Whole engines whose cores, workers, front ends and coordinator learn of every death."""
+    """Whole engines whose cores, workers, front ends and coordinator notice the death of any process."""
 
     protects = protects_of("whole_engine_watched")
     unprotected = unprotected_of("whole_engine_watched")
@@ -273,5 +283,5 @@ class WatchedWhole(WholeEngine):
     )
 
     def figures(self, prepared: WholeSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Also how many requests had an answer, and how many an error."""
+        """Returns the figures of `whole_engine`, and how many requests ended with an answer or with an error."""
         return {**super().figures(prepared, journals), "requests": requests_text(journals)}

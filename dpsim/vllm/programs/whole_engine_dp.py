@@ -1,24 +1,25 @@
-"""The program `whole_engine_dp`: engines in lockstep, each the only worker of itself, with a real data-parallel step.
+"""The program `whole_engine_dp`: data-parallel engines of one worker each, with a complete data-parallel step.
 
     protocol: {name: whole_engine_dp, form: current}
     config: {capture_graphs: true, enable_dbo: true, dp_sync_interval: 4}
 
-The coordinator, the front ends, waves, pause and resume are those of `engine`. The forwards are those of `dp_batch` or,
-if ranks split batches (`enable_dbo`), of `dbo`: graphs captured before serving, microbatches in threads. Requests
-arrive as messages, so no rank knows beforehand which one schedules what.
+The coordinator, the front ends, waves, pause and resume are those of the program `engine`. The forwards are those of
+`dp_batch`, or those of `dbo` if ranks split batches (`enable_dbo`). Ranks capture graphs before they serve, and run
+microbatches in threads. Requests arrive as messages, so no rank can foresee which rank schedules which request.
 
-A form is one of the two stacks of specification 10.0, without pipelines:
+A form is one of two named combinations of releases, without pipelines (specification 10.0):
 
-    current   0.33's loop, on the V2 runner; microbatches run on the V1 runner, unless `pieces: {runner: v2}` asks
-    source    the loop of source 003, the agreement of source 000, the microbatches of source 001
+    current   the loop of release 0.33 on its V2 runner; microbatches use the V1 runner without `pieces: {runner: v2}`
+    source    the loop of source page 003, the agreement of page 000, the microbatches of page 001
 
-A run refuses what the V2 runner refuses together with microbatches, with the rule's name (`dpsim.vllm.whole.rules`).
+dpsim refuses settings that the V2 runner refuses together with microbatches, and names the engine's rule
+(`dpsim.vllm.whole.rules`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -45,7 +46,7 @@ from dpsim.vllm.overlap.forms import OverlapStep
 from dpsim.vllm.params.arguments import EngineArguments, Request
 from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.programs.engine import Engine, EngineSetup
-from dpsim.vllm.programs.modes import OVERLAP_ROWS, STEP_MODES
+from dpsim.vllm.programs.modes import OVERLAP_ROWS, STEP_MODES, chosen_graphs
 from dpsim.vllm.programs.pieces import FORMS, AgreementV1
 from dpsim.vllm.programs.stacks import Pieces, forms_used, resolve_arguments
 from dpsim.vllm.releases import PLACES, Absent, named, there
@@ -56,7 +57,10 @@ ENGINE = Engine()
 
 
 class WholeRankSetup(NamedTuple):
-    """The values that all share. `engine`: the loop, coordinator and front ends; `flow`: a rank's own decisions."""
+    """The values that all participants share.
+
+    `engine`: the loop, coordinator and front ends. `flow`: the decisions of a rank alone.
+    """
 
     engine: EngineSetup
     requests: tuple[Request, ...]
@@ -66,10 +70,10 @@ class WholeRankSetup(NamedTuple):
 
 @register_protocol("whole_engine_dp", forms=PLACES["stack"].names)
 class WholeEngineDp(Program[WholeRankSetup]):
-    """Engines in lockstep, each with a real data-parallel step: agreement, graphs, microbatches, drafter.
+    """Data-parallel engines, each with a complete step: agreement, graphs, microbatches, drafter.
 
     A variant replaces a piece of the loop (`QueuedLoop`, `EngineWaves`, the coordinator, a front end) or of the step
-    (`DataParallelStep`, `BatchFlow`, the captured forward). It may also replace what is between them.
+    (`DataParallelStep`, `BatchFlow`, the captured forward). It may also replace a piece that connects loop and step.
     """
 
     heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "drafts", "enable_eplb")
@@ -117,7 +121,11 @@ class WholeEngineDp(Program[WholeRankSetup]):
         return WholeRankSetup(engine._replace(pieces=pieces, plan=plan), args.requests, decides, pieces)
 
     def forward(self, config: EngineConfig, stack: Pieces) -> dict[type[Any], type[Any]]:
-        """The step, and its forward if that is more than a stand-in of one layer. Threads run split batches."""
+        """Returns the class of the step, and of its forward if graphs or microbatches need one.
+
+        Without graphs and microbatches the step runs a stand-in of one layer. Threads run split batches. Raises
+        Unsuitable for settings that do not fit.
+        """
         if config.use_ubatching:
             if config.has_drafter:
                 raise Unsuitable(
@@ -135,7 +143,10 @@ class WholeEngineDp(Program[WholeRankSetup]):
         return {DataParallelStep: step, CapturedForward: captured}
 
     def experts(self, config: EngineConfig, stack: Pieces) -> dict[type[Any], type[Any]]:
-        """How experts move: between two steps, or in a thread while steps run (`eplb_config.use_async`)."""
+        """Returns the class that moves experts.
+
+        A rank moves them between two steps, or in a thread during steps (`eplb_config.use_async`).
+        """
         if not config.enable_eplb:
             return {}
         if not config.eplb_config.use_async:
@@ -143,6 +154,10 @@ class WholeEngineDp(Program[WholeRankSetup]):
         self.threaded = self.ordered_by_flags = True
         moves = named("experts", stack.names["experts"])[0].async_balance
         return {ExpertBalance: AsyncBalance if isinstance(moves, Absent) else moves}
+
+    def assumes(self, did: Collection[tuple[Any, ...]], prepared: WholeRankSetup) -> Sequence[str]:
+        """That workers choose graphs and capture none, unless the configuration says otherwise."""
+        return chosen_graphs(prepared.engine.config, prepared.flow.dispatcher.sizes)
 
     def services(self, prepared: WholeRankSetup) -> tuple[str, ...]:
         return ENGINE.services(prepared.engine)
@@ -168,7 +183,7 @@ class WholeEngineDp(Program[WholeRankSetup]):
         await ENGINE.serve(rank, prepared.engine)
 
     def figures(self, prepared: WholeRankSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Forwards and waves, and the modes of rank 0's forwards."""
+        """Returns forwards and waves, and the graph modes of rank 0's forwards."""
         decided = (raw for raw in journals[0] if raw[KIND] == "decision" and raw[SITE] == "mode" and raw[STEP] >= 0)
         modes = Counter(raw[DECISION_VALUE] for raw in decided)
         by_mode = {mode.name: modes[mode.name, False] + modes[mode.name, True] for mode in RuntimeMode}
@@ -181,7 +196,10 @@ class WholeEngineDp(Program[WholeRankSetup]):
 
 
 def decides_alone(stack: Pieces) -> AgreementV1:
-    """The own decisions of a rank. On the V2 runner these are the dummy batch and decodes, of the same release."""
+    """Returns the decisions that a rank makes alone.
+
+    On the V2 runner these are the dummy batch and the test for decodes, from the V1 runner of the same release.
+    """
     if isinstance(stack.agreement, AgreementV1):
         return stack.agreement
     release, asked = stack.release, f"protocol.pieces.agreement: {stack.names['agreement']}"
@@ -189,7 +207,7 @@ def decides_alone(stack: Pieces) -> AgreementV1:
 
 
 def refuse_of_v2(config: EngineConfig, stack: Pieces) -> None:
-    """Raise Unsuitable for settings that the V2 runner's pieces do not use here."""
+    """Raises Unsuitable for settings that the V2 runner's pieces do not use here."""
     if stack.v2 is None:
         return
     if stack.agreement != (stack.v2.agreement, stack.v2.graphs):
@@ -204,6 +222,6 @@ def refuse_of_v2(config: EngineConfig, stack: Pieces) -> None:
     }.items():
         if given:
             raise Unsuitable(
-                f"{setting}: the V2 runner's pieces do not look at it; remove it, or swap them: "
+                f"{setting}: the V2 runner's pieces do not use it; remove it, or swap them: "
                 "protocol.pieces: {runner: v1}"
             )

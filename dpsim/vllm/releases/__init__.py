@@ -1,15 +1,17 @@
-"""Releases of vLLM, and the source pages beside them, each one record in one file.
+"""Releases and source pages of vLLM: each is one record in one file, and lists the classes that model it.
+
+A source page is one published file of vLLM, such as page 000, `v1/worker/dp_utils.py` (see docs/keys.md). The files:
 
     record.py      the fields of a record: `Release`, its parts, and `Absent` for missing pieces
-    places.py      the one table of names: which places accept which, and `register_release`
+    places.py      the names of releases in each key of a scenario, and `register_release`
     page_000.py  page_001.py  page_002.py  page_003.py  page_004.py    the source pages
-    repaired.py                                                        repairs of what 0.33 leaves unprotected
-    protects.py    places in which a form protects and no release does
+    repaired.py                                                        release 0.33 with repairs
+    protects.py    the repairs: protections that no release has, by program
     v0_14.py  v0_17.py  v0_24.py  v0_28.py  v0_31.py  v0_33.py         the releases
 
-The pieces lie in `data_parallel/`, `overlap/`, `pipeline/`, `engine/`, `startup/`, `graphs/` and `config/`. Programs,
-stacks, `from_vllm` and the comparison with the engine's answers look them up here. A new release is a file with
-`V0_34 = V0_33._replace(name="0.34", flow=Flow034)` and a call of `register_release`.
+The classes themselves, called pieces, are in `data_parallel/`, `overlap/`, `pipeline/`, `engine/`, `startup/`,
+`graphs/` and `config/`. Programs, stacks, `from_vllm` and the comparison with the engine's answers look pieces up here.
+A new release is a file with `V0_34 = V0_33._replace(name="0.34", flow=Flow034)` and a call of `register_release`.
 """
 
 from dpsim.vllm.releases.page_000 import PAGE_000 as PAGE_000

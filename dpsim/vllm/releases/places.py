@@ -1,13 +1,14 @@
-"""The names by which scenarios ask for releases: the one table of names, and the way from a name to a record.
+"""The names by which a scenario selects a release, and the lookup of a release's record by such a name.
 
     >>> named("dp_batch", "v2-0.33")[0].name, named("agreement", "v1-0.33")[0].name, named("engine", "0.24")[0].name
     ('0.33', '0.33', '0.24')
 
-A *place* is where a scenario names a release: the form of a program, or a piece of a stack. A name is a record's own
-name. The prefix `v2-` selects the V2 runner of the release. If a piece exists for both runners, `v1-` selects V1.
+A *place* is a key of a scenario that names a release: the form of a program, or a piece of a stack. A name is the name
+of a record, such as `0.33`. With the prefix `v2-` it selects the V2 model runner of the release. If a piece exists for
+both runners, `v1-` selects the V1 runner.
 
-Another package registers a release once. Each place that finds its pieces in the record then offers
-it as the form of a program or as a piece. All three `whole_engine` programs take it as a stack, too:
+Another package registers a release with one call. If the record contains all pieces of a place, this place then offers
+the release, as the form of a program or as a piece. All three `whole_engine` programs accept it as a stack, too:
 
     V0_99 = V0_33._replace(name="0.99", agreement=MyAgreement)
     register_release(V0_99, __name__)
@@ -45,9 +46,11 @@ _records: dict[str, Release] = {one.name: one for one in (*PAGES, *RELEASES, REP
 
 
 class Place(NamedTuple):
-    """`names`: those of dpsim's own records, the first the default of a program. `pieces`: the pieces that a record
-    needs to appear there; `of_v2`: the same for its V2 runner, if that appears, too. `before`: the prefix of a
-    release's name for its V1 runner. `programs`: those whose forms the names are.
+    """A key of a scenario that names a release.
+
+    `names`: the names of dpsim's own records; the first is the default of a program. `pieces`: the pieces that a record
+    needs for this place. `of_v2`: the pieces that the V2 runner of a record needs for this place. `before`: the prefix
+    of a release's name for its V1 runner. `programs`: the programs whose forms are these names.
     """
 
     names: tuple[str, ...]
@@ -98,11 +101,11 @@ PLACES: Mapping[str, Place] = {
 }
 """The names that each place accepts. `current` and `source` are stacks (`dpsim.vllm.programs.stacks`)."""
 
-_more: dict[str, dict[str, str]] = {}  # by place: names of registered releases, each with its record's
+_more: dict[str, dict[str, str]] = {}  # by place, then by name of a registered release: the name of its record
 
 
 def names(place: str, runner: Runner | None = None) -> tuple[str, ...]:
-    """The names that a place accepts, or those of one runner."""
+    """Returns the names that a place accepts, or only those of one runner."""
     every = (*PLACES[place].names, *_more.get(place, ()))
     return tuple(name for name in every if runner in (None, runner_of(name)))
 
@@ -112,35 +115,35 @@ def runner_of(name: str) -> Runner:
 
 
 def named(place: str, name: str) -> tuple[Release, Runner]:
-    """The record and the runner of a name in a place. Raises Unsuitable for an unknown name."""
+    """Returns the record and the runner of a name in a place. Raises Unsuitable for an unknown name."""
     if name not in names(place):
         raise Unsuitable(f"protocol.form: {place} has no form {name!r}; expected one of {', '.join(names(place))}")
     return _records[name.removeprefix("v1-").removeprefix("v2-")], runner_of(name)
 
 
 def name_of(place: str, release: Release, runner: Runner = "v1") -> str | None:
-    """The name under which a place knows the runner of a record; None if it does not know it."""
+    """Returns the name of a record's runner in a place; None if the place does not offer it."""
     return next((name for name in names(place, runner) if named(place, name)[0] is release), None)
 
 
 def of_name(name: str | None) -> Release | None:
-    """The record with this name, None if there is none."""
+    """Returns the record with this name, or None."""
     registry.protocols()  # entry points of other packages may register releases
     return None if name is None else _records.get(name)
 
 
 def registered() -> tuple[Release, ...]:
-    """Releases of other packages."""
+    """Returns the releases of other packages."""
     registry.protocols()
     own = {*PAGES, *RELEASES, REPAIRED}
     return tuple(one for one in _records.values() if one not in own)
 
 
 def register_release(release: Release, module: str) -> None:
-    """Make a release known by its name, in each place whose pieces it has. `module`: the caller's `__name__`, which
-    worker processes import to know the release.
+    """Registers a release under its name, in each place whose pieces it has.
 
-    Raises ValueError for a name that another record has or that is none, and for a piece of another class.
+    `module` is the caller's `__name__`; worker processes import it, so that they register the release, too. Raises
+    ValueError for a name that another record has, for an invalid name, and for a piece of a wrong class.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", str(release.name)) or release.name in ("current", "source"):
         raise ValueError(f"a release is called {release.name!r}; expected letters, digits, '.', '_', '-', as in 0.99")
@@ -162,7 +165,7 @@ def register_release(release: Release, module: str) -> None:
 
 
 def _offered(place: Place, release: Release) -> Iterator[str]:
-    """The names of a release in a place."""
+    """Yields the names under which a place offers a release."""
     if _has(release, place.pieces):
         yield f"{place.before}{release.name}"
     if place.of_v2 and not isinstance(release.v2, Absent) and _has(release.v2, place.of_v2):
@@ -174,7 +177,7 @@ def _has(record: Release | RunnerV2, pieces: tuple[str, ...]) -> bool:
 
 
 class Choices(Mapping[str, tuple[str, ...]]):
-    """The names of each piece of a program, with those of releases that are registered later."""
+    """The names of each piece of a program. They include those of releases that other packages register later."""
 
     def __init__(self, **of_piece: Callable[[], tuple[str, ...]]) -> None:
         self.of_piece = of_piece

@@ -1,8 +1,9 @@
-"""Places in which a form protects and no release does: the table that `dpsim list`, reports and documents show.
+"""Protections that no release of vLLM has: for each program, the forms that contain one and those that do not.
 
-A form of a release does what the release does, harm included. A form that protects in such a place has another name,
-such as `0.33-repaired`. Or a scenario names a program or a piece that protects. In a few places forms of releases
-protect all the same: `KEPT` has them, each with the reason.
+The form of a release does what the release does, even if it causes harm. A form with an additional protection has
+another name, such as `0.33-repaired`. Or a scenario selects a protection by a separate program or piece. `dpsim list`,
+reports and documents print this table. In a few cases the form of a release contains a protection all the same: `KEPT`
+lists these cases with the reasons.
 
     >>> unprotected_of("pp_tokens")["0.33"][0]
     'without asynchronous scheduling a request with drafts runs before its token has arrived; 0.33-repaired waits'
@@ -18,9 +19,11 @@ from dpsim.contract.program import Program
 
 
 class Protection(NamedTuple):
-    """One place. `protects`: the forms that protect; `leaves`: those of releases and pages that do not. `what`: the
-    protection; `harm`: what the others leave unprotected; `source`: a chapter, an issue, a pull request. `shows`: the
-    classes of findings that show the harm, as patterns.
+    """One protection of one program.
+
+    `protects`: the forms that contain the protection. `leaves`: the forms of releases and pages that do not. `what`:
+    the protection. `harm`: the harm without it. `source`: a chapter of the specification, an issue or a pull request.
+    `shows`: patterns of the classes of findings that reveal the harm.
     """
 
     program: str
@@ -33,18 +36,18 @@ class Protection(NamedTuple):
 
 
 EARLY = ("CRASH:WRONGLENGTH", "CRASH:WRONGTOKEN", "STALE", "UNDEFINED")
-"""What a request shows that runs before its token has arrived: it reads what is not there yet."""
+"""Findings of a request that runs before its token has arrived: it reads a token that is not there yet."""
 
 WRONG_GRAPH = ("CRASH:EMPTYREPLAY", "CRASH:EAGERINGRAPH", "CRASH:WRONGTOKEN")
-"""What a replay shows that was chosen for other batches."""
+"""Findings of a replay of a graph that does not fit the batch."""
 
 PROTECTIONS = (
     Protection(
         "dbo",
         ("0.33-repaired",),
         ("source-000", "0.14", "0.33", "v2-0.33"),
-        "a microbatch that raises lets its siblings go",
-        "a microbatch that raises hangs its siblings; 0.33-repaired lets them go",
+        "a microbatch that raises wakes its siblings, and they stop",
+        "a microbatch that raises leaves its siblings waiting without end; 0.33-repaired wakes them",
         "specification 4.7",
         ("HANG", "CRASH"),
     ),
@@ -62,7 +65,7 @@ PROTECTIONS = (
         (),
         ("page-002", "0.24"),
         "",
-        "with drafts, width and mask of sampled tokens differ between stages; source-002 and 0.33 have equal ones",
+        "with drafts, stages disagree on width and mask of sampled tokens; in source-002 and 0.33 they agree",
         "vllm pull requests 46994 and 54436",
         ("MISMATCH", "HANG", *EARLY),
     ),
@@ -93,7 +96,7 @@ PROTECTIONS = (
             program,
             forms,
             (),
-            "each actor watches the others, and all end where one has died",
+            "each process watches the others, and all end if one has died",
             "",
             "specification 9.3",
         )
@@ -104,11 +107,14 @@ PROTECTIONS = (
         }.items()
     ],
 )
-"""All places, each of one program."""
+"""All protections."""
 
 
 class Kept(NamedTuple):
-    """A place in which forms of releases protect although their releases do not. `why`: the reason to keep it."""
+    """A case in which forms of releases contain a protection although their releases do not.
+
+    `what`: the protection. `why`: the reason to keep it.
+    """
 
     forms: str
     what: str
@@ -119,39 +125,39 @@ KEPT = (
     Kept(
         "pp_tokens: page-002, 0.24",
         "stages free the slots of ended requests in sorted order, as 0.33; earlier releases iterate a set",
-        "tokens find their row by the batch, so another order harms nothing (M-PP-18)",
+        "each token arrives by its row in the batch, so another order has no effect (mutant M-PP-18)",
     ),
     Kept(
         "pp_tokens: 0.14",
-        "tokens travel by the handler of page 002, with generations; releases up to 0.20 have no handler",
-        "their broadcast ends within the step and leaves nothing in flight that a generation could protect (6.3)",
+        "the handler of page 002 broadcasts tokens, with slot generations; releases up to 0.20 have no handler",
+        "their broadcast ends within the step, so no token is in flight that a generation could protect (6.3)",
     ),
     Kept(
         "dbo: source-000, 0.14",
         "the all-to-all marks tensors that cross streams, as the engine does since 0.33 (4.4)",
-        "before, the all-to-all library marks its own tensors; M-BT-17 is a library that does not",
+        "earlier, the all-to-all library marks its own tensors; mutant M-BT-17 is a library that does not",
     ),
     Kept(
         "startup: pieces: {compared: fields}",
         "the front end compares fields that no release compares",
-        "a scenario asks for it by name; `compared: hash` is the default and what releases do (8.4)",
+        "a scenario selects it by name; the default is `compared: hash`, as in all releases (8.4)",
     ),
 )
-"""Each place with its reason."""
+"""All such cases, each with its reason."""
 
 
 def protects_of(program: str) -> Mapping[str, tuple[str, ...]]:
-    """For each form of a program, the protections that no release has."""
+    """Returns, for each form of a program, the protections that no release has."""
     return _by_form([(one.protects, one.what) for one in PROTECTIONS if one.program == program and one.what])
 
 
 def unprotected_of(program: str) -> Mapping[str, tuple[str, ...]]:
-    """For each form of a program, what the release or page leaves unprotected."""
+    """Returns, for each form of a program, the harm that the release or page does not prevent."""
     return _by_form([(one.leaves, one.harm) for one in PROTECTIONS if one.program == program and one.harm])
 
 
 def shows_of(program: str) -> Mapping[str, tuple[str, ...]]:
-    """Of what forms of a program leave unprotected: the classes of findings in which it shows."""
+    """Returns, for each harm of a program, the classes of findings that reveal it."""
     return {one.harm: one.shows for one in PROTECTIONS if one.program == program and one.harm}
 
 
@@ -159,7 +165,7 @@ P = TypeVar("P", bound=type[Program[Any]])
 
 
 def says_unprotected(program: P) -> P:
-    """Adds to the docstring of a program what its forms leave unprotected, from this table."""
+    """Appends the harms that the program's forms do not prevent to its docstring."""
     lines = [f"    {form}: {harm}" for form, harms in program.unprotected.items() for harm in harms]
     if lines:
         program.__doc__ = "\n".join([inspect.getdoc(program) or "", "", "Left unprotected, by form:", "", *lines])

@@ -1,16 +1,16 @@
-"""A release of vLLM is one record, which names the class of each piece that differs between releases.
+"""A release of vLLM as one record: it names the class of each piece of the model that differs between releases.
 
     V0_34 = V0_33._replace(name="0.34", flow=Flow034)
 
-A record needs every piece, so mypy and Python refuse one without a piece. If a release does not have a piece, or
-dpsim does not model it, the piece is `Absent` with the reason. A program that needs it raises `Unsuitable` with
-that reason (`there`):
+A record needs every piece, so mypy and Python refuse a record that lacks one. If a release does not have a piece, or if
+dpsim does not model it, the piece is `Absent` with the reason. A program that needs this piece raises `Unsuitable` with
+the reason (`there`):
 
     >>> there(Absent("release 0.14 has no V2 runner"), "protocol.pieces.runner")
     Traceback (most recent call last):
     dpsim.contract.program.Unsuitable: protocol.pieces.runner: release 0.14 has no V2 runner
 
-A source page is a record like a release. It has the pieces that the page describes, and none besides.
+A source page (a published file of vLLM) is a record, too. It has only the pieces that the page describes.
 """
 
 from __future__ import annotations
@@ -48,13 +48,16 @@ Piece = TypeVar("Piece")
 
 
 class Absent(NamedTuple):
-    """The place of a piece that a release does not have. `why`: the reason, as a user reads it."""
+    """A piece that a release does not have. `why`: the reason, which a user reads in an error."""
 
     why: str
 
 
 class Lockstep(NamedTuple):
-    """How engines step together (chapter 2). `waves` has the finish sync of the release (`sync_form`)."""
+    """The classes of the engine loop, by which engines step together (specification chapter 2).
+
+    `waves` also names the finish sync of the release (`sync_form`).
+    """
 
     waves: type[EngineWaves]
     coordination: type[Coordination]
@@ -64,17 +67,17 @@ class Lockstep(NamedTuple):
 
 
 class Startup(NamedTuple):
-    """How processes meet (chapters 8.3 and 9.2): the ports of groups, and which groups there are."""
+    """The classes of the start-up: the ports of groups, and the list of groups (specification chapters 8.3 and 9.2)."""
 
     ports: type[GroupPorts]
     groups: type[Kinds]
 
 
-SIZES = Absent("ranks of this V2 runner tell sizes, and have neither the agreement nor the graphs of later ones")
+SIZES = Absent("ranks of this V2 runner send graph sizes, and have neither the agreement nor the graphs of later ones")
 
 
 class RunnerV2(NamedTuple):
-    """The V2 runner of a release: its steps, with microbatches and without, and their agreement (chapter 1.7)."""
+    """The V2 runner of a release: its steps, with microbatches and without, and their agreement (specification 1.7)."""
 
     step: type[DataParallelStep]
     drafter: type[Drafter] | Absent
@@ -84,22 +87,24 @@ class RunnerV2(NamedTuple):
 
     @property
     def agreement(self) -> type[AgreementV2] | Absent:
-        """The agreement of its steps, in one dispatch; ranks of 0.17 send sizes instead."""
+        """The agreement of its steps, with one dispatch. Absent for release 0.17, whose ranks send sizes of graphs."""
         return self.step.agreement if issubclass(self.step, DataParallelStepV2) else SIZES
 
     @property
     def graphs(self) -> type[CandidateTable] | Absent:
-        """The graphs on which its ranks agree."""
+        """The graphs on which its ranks agree. Absent for release 0.17."""
         return self.step.graphs if issubclass(self.step, DataParallelStepV2) else SIZES
 
 
 class Release(NamedTuple):
-    """One release, or one source page. `name`: its one spelling; the other names are in `places.py`.
+    """One release, or one source page.
 
-    `agreement`, `flow`, `dispatcher` and `microbatches` are those of the V1 runner (chapters 1, 3 and 5), `v2` has
-    those of the V2 runner. `balance` moves experts between two steps, `async_balance` while steps run (10.1, row 17).
-    `tokens`, `need_mask` and `transfer` are a pipeline's (chapters 6 and 7), `lockstep` the engine loop's (chapter 2).
-    `config`: the rules about parallelism (chapter 8). `variables`: whether a variable may stand for a flag.
+    `name`: its only spelling; `places.py` maps other names to it. `agreement`, `flow`, `dispatcher` and `microbatches`
+    are pieces of the V1 runner (specification chapters 1, 3 and 5); `v2` contains those of the V2 runner. `balance`
+    moves experts between two steps, `async_balance` while steps run (10.1, row 17). `tokens`, `need_mask`, `transfer`
+    and `scheduler` are pieces of a pipeline (chapters 6 and 7), and `lockstep` contains those of the engine loop
+    (chapter 2). `config`: the rules about parallelism (chapter 8). `variables`: whether an environment variable may
+    replace a command line flag.
     """
 
     name: str
@@ -121,18 +126,18 @@ class Release(NamedTuple):
 
     @property
     def version(self) -> str:
-        """The engine's spelling: 0.33.0."""
+        """The engine's spelling of the release, such as 0.33.0."""
         return f"{self.name}.0"
 
 
 def nothing(name: str, why: str) -> Release:
-    """A record without any piece, for a page that has only a few: `nothing(...)._replace(transfer=...)`."""
+    """Returns a record without any piece, for a release or page with few: `nothing(...)._replace(transfer=...)`."""
     pieces = len(Release._fields) - 2
     return Release._make([name, *[Absent(why)] * pieces, True])
 
 
 def misfits(record: NamedTuple) -> Iterator[str]:
-    """The pieces of a record that its class does not accept, in words.
+    """Yields a sentence for each piece of a record whose class is wrong.
 
     >>> list(misfits(Lockstep(EngineWaves, Coordination, ClientView, Control, None)))
     ['counts: expected a class derived from RequestCounts, got None']
@@ -155,7 +160,10 @@ def misfits(record: NamedTuple) -> Iterator[str]:
 
 
 def there(piece: Piece | Absent, asked_by: str) -> Piece:
-    """The piece. Raises Unsuitable with the reason if the release does not have it. `asked_by`: the setting."""
+    """Returns the piece. Raises Unsuitable with the reason if the release does not have it.
+
+    `asked_by` is the setting that needs the piece; the error begins with it.
+    """
     if isinstance(piece, Absent):
         raise Unsuitable(f"{asked_by}: {piece.why}")
     return piece

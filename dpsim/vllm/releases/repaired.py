@@ -1,9 +1,10 @@
-"""Release 0.33 with repairs of what it leaves unprotected: forms that no release has, each by this name.
+"""Release 0.33 with repairs: a form with protections that no release of vLLM has.
 
-microbatches    one that raises releases its siblings, while those of every release wait without end (4.7)
+microbatches    a microbatch that raises wakes its siblings; in every release they wait without end (4.7)
 scheduler       a request with drafts waits for its token, also without asynchronous scheduling (6.10)
 
-`dpsim.vllm.releases.protects` lists all places where a form protects.
+The numbers are sections of the engine's specification. `dpsim.vllm.releases.protects` lists all protections that no
+release has.
 """
 
 from dpsim.vllm.overlap.repaired import ForwardRepaired

@@ -1,4 +1,4 @@
-"""Release 0.14: one flag in the finish sync, listed ports, padding by configuration."""
+"""Release 0.14: engines sync one flag, take ports from a list, and pad batches if the configuration says so."""
 
 from dpsim.vllm.config import ParallelConfig
 from dpsim.vllm.data_parallel.batch import Release014 as Agreement014
@@ -25,7 +25,7 @@ V0_14 = Release(
     dispatcher=Dispatcher014,
     microbatches=Forward014,
     balance=ExpertBalance014,
-    async_balance=Absent("release 0.14 has no separate group for experts that move while steps run"),
+    async_balance=Absent("release 0.14 has no separate group to move experts while steps run"),
     tokens=SampledTokens,
     need_mask=Absent("release 0.14 has no mask of the rows that need a token"),
     transfer=Blocking,

@@ -1,6 +1,6 @@
-"""Release 0.24: two numbers in the finish sync, pauses in two phases, uniform decodes that find their graphs (5.4).
+"""Release 0.24: engines sync two numbers and pause in two phases, and uniform decodes find their graphs.
 
-Its pipelines are source page 002 as it stands (6.10).
+Section 5.4 of the specification describes the graphs. The pipelines are source page 002 unchanged (section 6.10).
 """
 
 from dpsim.vllm.engine.client import ClientView
@@ -15,7 +15,7 @@ from dpsim.vllm.pipeline.page_002 import Page002Tokens
 from dpsim.vllm.pipeline.transfer import WaitsForDescription
 from dpsim.vllm.releases.record import Lockstep, nothing
 
-V0_24 = nothing("0.24", "of release 0.24 only the engine loop, the graphs and pipelines are modelled")._replace(
+V0_24 = nothing("0.24", "dpsim models only the engine loop, the graphs and the pipelines of release 0.24")._replace(
     dispatcher=Dispatcher024,
     tokens=Page002Tokens,
     need_mask=needs_024,

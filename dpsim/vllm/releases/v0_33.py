@@ -1,4 +1,4 @@
-"""Release 0.33: a finish sync in the first step, published ports, and a V2 runner whose ranks send batches (1.7)."""
+"""Release 0.33: engines sync in the first step, and ranks publish their ports; V2 ranks send batches (1.7)."""
 
 from dpsim.vllm.config import ParallelConfig033
 from dpsim.vllm.data_parallel.async_balance import AsyncBalance

@@ -1,4 +1,4 @@
-"""The settings that all engines must share, and when a front end compares them.
+"""The settings that must be equal on all engines, and how the front end compares them. There are two forms:
 
     hash      as in releases: READY has the hash of the parallel configuration, and the front end compares it with its
               hash if data parallelism is coordinated. It compares nothing else. Engines with other sizes start, and
@@ -11,9 +11,10 @@
     >>> differing(dict(shaping(one)), dict(shaping(other)))
     ['max_num_seqs: 8 there, 4 here']
 
-By the time of READY engines that differ may hang already (9.2, step 20).
+An engine sends READY only after warm-up and capture (specification 9.2, step 20). Engines with different settings may
+hang before, in these forwards. The form `fields` therefore compares before any engine makes a group.
 
-Sources: specification chapter 8.4; museum area 5.
+Source: specification 8.4.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ SHAPING = (
     *("max_num_seqs", "max_num_batched_tokens", "num_speculative_tokens", "cudagraph_mode"),
     *("cudagraph_capture_sizes", "max_cudagraph_capture_size", "capture_graphs", "enforce_eager"),
 )
-"""Fields of other configurations: they decide how often, and with what sizes, all ranks run before they serve."""
+"""Fields that the hash leaves out. The number and sizes of the forwards before serving depend on them."""
 
 Fields = tuple[tuple[str, str], ...]
 
 
 class ConfigFields(NamedTuple):
-    """The configuration that an engine sends: fields by name, as JSON."""
+    """What an engine sends of its configuration: the hash, and fields by name, as JSON."""
 
     hash: str
     fields: Fields
@@ -48,32 +49,34 @@ class ConfigFields(NamedTuple):
 
 
 def shaping(config: EngineConfig) -> Fields:
-    """The fields that shape the forwards before the engine serves."""
+    """The fields on which the forwards before serving depend."""
     data = config.model_dump(mode="json", include=set(SHAPING))
     return tuple((name, json.dumps(value)) for name, value in sorted(data.items()))
 
 
 class Compared:
-    """The comparison of one process: what it sends, and what it refuses. This is the form of releases: the hash alone.
+    """The form `hash` of releases: what a process sends, and when the front end refuses it.
 
-    `early`: whether the front end compares before any group is made.
+    `early`: whether the front end compares before any engine makes a group.
     """
 
     early: ClassVar[bool] = False
 
     def coordinated(self, parallel: ParallelConfig) -> bool:
-        """Whether hashes have to be equal. Engines of a dense model step by themselves, and may differ."""
+        """Whether hashes have to be equal. Engines of a dense model do not step in lockstep, and may differ."""
         return parallel.data_parallel_size > 1 and parallel.is_moe_model is not False
 
     def told(self, config: EngineConfig, parallel: ParallelConfig) -> ConfigFields:
-        """The configuration of a process."""
+        """What a process sends of its configuration."""
         return ConfigFields(self.hash(parallel), ())
 
     def hash(self, parallel: ParallelConfig) -> str:
         return compute_hash(parallel)
 
     def refuse(self, own: ConfigFields, others: Mapping[str, ConfigFields]) -> None:
-        """Raises ConfigMismatch, which names engines and fields."""
+        """Raises ConfigMismatch if another process sent something else than this one. The message names engines and
+        fields.
+        """
         wrong = [
             f"{who}: {', '.join(differing(dict(own.fields), dict(told.fields))) or 'another hash'}"
             for who, told in others.items()
@@ -87,7 +90,7 @@ class Compared:
 
 
 class ComparedFields(Compared):
-    """Hash and fields, before any group is made, for every model. No release does this."""
+    """The form `fields`: hash and fields, before any group, for every model. No release has it."""
 
     early: ClassVar[bool] = True
 
@@ -109,7 +112,7 @@ COMPARED: Mapping[str, type[Compared]] = MappingProxyType({"hash": Compared, "fi
 
 
 def differing(own: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """The fields that differ, with both values."""
+    """The fields that differ, each with both values."""
     names = sorted(own.keys() | other.keys())
     return [
         f"{name}: {other.get(name, 'unknown')} there, {own.get(name, 'unknown')} here"

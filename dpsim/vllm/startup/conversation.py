@@ -1,13 +1,17 @@
-"""A parent and its children, over a store at which the parent listens: calls, answers, failures.
+"""Messages between a parent process and its children, over a store at which the parent listens: calls, answers,
+failures.
 
-A child answers in order, and a failure is an answer as well: the parent that waits for it receives it at once.
+A child sends its answers in order. A failure is also an answer, so a parent that waits for the child receives it at
+once:
 
     child: say(bytes)            parent: await hear("engine.0", READY_NS)
     child: fail(error)                   raises OneFailed
     (a dead child)                       raises NobodyCame when the time is up
 
-A parent calls by keys, to which all its children listen. When it leaves, its store is gone, and children that wait get
-`Stopped`. Sources: specification chapter 9.2, steps 3, 4, 14 and 20 (sockets and pipes), I-ST-10.
+A parent calls its children by setting a key of the store, and the children wait for this key. When the parent leaves,
+it closes its store, and children that wait get the exception `Stopped`.
+
+Sources: specification 9.2, steps 3, 4, 14 and 20 (sockets and pipes), and invariant I-ST-10.
 """
 
 from __future__ import annotations
@@ -23,8 +27,9 @@ NO_TITLES: Mapping[str, str] = MappingProxyType({})
 
 
 class Parent:
-    """A parent's side. `name`: its name; `doing`: the action of its children. For errors: `titles` of children, `where`
-    they should arrive, and the `cure` if one does not.
+    """The parent's side. `name`: its name. `titles`: the names of its children in errors.
+
+    `where`: the place where the children should arrive, and `cure`: the hint if a child does not; both for errors.
     """
 
     def __init__(
@@ -43,11 +48,13 @@ class Parent:
         self._heard: dict[str, int] = {}
 
     def call(self, key: str, value: Frozen = True) -> None:
-        """Call all children, or those that know the key."""
+        """Call all children that wait for the key."""
         self.store.set(key, value, f"call.{key.partition('/')[0]}")
 
     async def hear(self, child: str, doing: str, timeout_ns: int) -> Frozen:
-        """The next answer of a child. Raises OneFailed, NobodyCame, and Stopped if another one stopped the child."""
+        """The next answer of a child. Raises OneFailed, NobodyCame, or Stopped if another participant stopped the
+        child.
+        """
         number = self._heard.get(child, 0)
         answer = await self.store.get(f"{child}/{number}", f"hear.{doing}", timeout_ns=timeout_ns)
         if answer is None:
@@ -56,12 +63,15 @@ class Parent:
         return content(answer)
 
     def missing(self, child: str, doing: str, timeout_ns: int) -> NobodyCame:
-        """The error for a child that does not answer."""
+        """The error for a child that does not answer in time."""
         who, where = self._titles.get(child, child), f"{self._where} ({doing})".lstrip()
         return NobodyCame(self.name, who, where, timeout_ns, self._cure)
 
     async def hear_all(self, children: Sequence[str], doing: str, timeout_ns: int) -> list[Frozen]:
-        """The next answer of each child. If one has failed, it asks the others without waiting, and raises the root."""
+        """The next answer of each child. After the first failure, it reads the others' answers without waiting.
+
+        Raises the failure that is the root cause.
+        """
         answers: list[Frozen] = []
         errors: list[StartupError] = []
         for child in children:
@@ -75,7 +85,7 @@ class Parent:
 
 
 def content(answer: Frozen) -> Frozen:
-    """The content of an answer. Raises OneFailed, and Stopped if another one stopped the child."""
+    """The content of an answer. Raises OneFailed, or Stopped if another participant stopped the child."""
     assert isinstance(answer, tuple)
     if answer[0] == FAILED:
         _, who, of, text = map(str, answer)
@@ -84,7 +94,7 @@ def content(answer: Frozen) -> Frozen:
 
 
 class Child:
-    """A child's side of the same store."""
+    """The child's side of the store."""
 
     def __init__(self, store: Store, name: str) -> None:
         self.store = store
@@ -92,11 +102,11 @@ class Child:
         self._said = 0
 
     def say(self, value: Frozen, doing: str) -> None:
-        """Answer."""
+        """Send an answer."""
         self._answer((OK, value), f"say.{doing}")
 
     def fail(self, error: Exception) -> None:
-        """Answer that it cannot go on."""
+        """Send a failure: this child cannot continue."""
         of = error.of if isinstance(error, OneFailed) else type(error).__name__
         self._answer((FAILED, self.name, of, str(error)), "say.failed")
 
@@ -105,7 +115,7 @@ class Child:
         self._said += 1
 
     async def obey(self, key: str) -> Frozen:
-        """Wait for a call of the parent. Raises Stopped when the parent has left."""
+        """Wait for a call of the parent. Raises Stopped if the parent has left."""
         value = await self.store.get(key, f"obey.{key.partition('/')[0]}")
         if value is None:
             raise Stopped

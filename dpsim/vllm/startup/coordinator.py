@@ -1,10 +1,13 @@
-"""The coordinator: engines subscribe to it, and its messages reach those that have subscribed by then.
+"""The coordinator during the start: engines subscribe to it, and it sends START only to those that have subscribed
+before.
 
     subscribe (each engine)  ->  READY, when all D have subscribed
     first                    ->  START of the wave, to all subscribers
 
-A subscription after START has lost that START. So READY comes first, and no engine serves before it (I-ST-9, M-ST-11,
-M-ST-12). Sources: specification chapters 2 and 9.2 (steps 1 and 19).
+An engine that subscribes after START does not get this START. So the coordinator publishes READY when all engines have
+subscribed, and no engine serves before READY (invariant I-ST-9, mutants M-ST-11 and M-ST-12).
+
+Sources: specification chapter 2, and 9.2 (steps 1 and 19).
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from dpsim.vllm.startup.participant import Participant
 
 
 class Coordinator(Participant):
-    """The coordinator. A start with several replicas has one."""
+    """The coordinator. Only a start with several replicas (data-parallel engines) has one."""
 
     async def come_up(self) -> None:
         parent = await self.child_of(FRONTEND, *await self.spawned())
@@ -41,11 +44,11 @@ class Coordinator(Participant):
                 return
 
     def expected(self) -> int:
-        """The number of engines that subscribe."""
+        """The number of engines that have to subscribe before READY."""
         return self.layout.engines
 
     def start(self, wave: int, subscribed: list[int]) -> None:
-        """Publish START. An engine that has not subscribed does not get it."""
+        """Send START to the engines that have subscribed."""
         for engine in sorted(subscribed):
             name = engine_name(engine)
             self.rank.send(self.rank.service(name), "start", wave, f"start.{name}")

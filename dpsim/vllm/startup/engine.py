@@ -1,4 +1,4 @@
-"""Engine cores: one a data-parallel rank, each with its workers.
+"""Engine cores: one for each data-parallel rank, each with its workers. The steps of its start (specification 9.2):
 
     4   HELLO, INIT: the engine writes the front end's values into its configuration, and sends hash and fields
     5   the engine DP group, before any worker: its port is popped first (I-ST-5)
@@ -7,7 +7,7 @@
     17  warm-up and capture
     19  subscribe to the coordinator, and wait for its READY; 20  READY(hash), and serve
 
-Sources: specification chapters 8.3, 8.5 and 9.2.
+Sources: specification 8.3, 8.5 and 9.2.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from dpsim.vllm.startup.rendezvous import Meeting, come
 
 
 class EngineCore(Participant):
-    """The engine of data-parallel rank `engine`."""
+    """The engine of the data-parallel rank `engine`."""
 
     group: Meeting | None = None
     coordination: Store | None = None
@@ -83,7 +83,7 @@ class EngineCore(Participant):
     # ---- steps 4 to 6
 
     async def handshake(self) -> Child:
-        """Shake hands. Returns the line to the first front end."""
+        """Send HELLO, process INIT, and send the configuration. Returns the line to the first front end."""
         node, port = await self.spawned()
         self.rank.step = 4
         own = frontend_name(self.rank.node)
@@ -97,8 +97,10 @@ class EngineCore(Participant):
         return head
 
     async def hear_init(self, head: Child) -> tuple[Frozen, ...]:
-        """Wait for INIT. The port is that of a command line, so another program may listen there and never answer. The
-        front end waits for one HELLO after another, and this engine for all of them. Raises NobodyCame and Stopped.
+        """Wait for INIT, which has the front end's addresses and ports. Raises NobodyCame and Stopped.
+
+        The port comes from a command line, so another program may listen there and never answer. The time-out is long,
+        because the front end waits for the HELLO of each engine before it sends INIT.
         """
         store, patience = head.store, (1 + self.layout.engines) * HANDSHAKE_NS
         init = await store.get(f"init/{self.engine}", "obey.init", timeout_ns=patience)
@@ -111,8 +113,8 @@ class EngineCore(Participant):
         return init
 
     def written(self, coordinator: Any, node: Any, master: Any, ports: Any, store: Any, size: Any) -> None:
-        """Write the values of INIT into the configuration. `ParallelConfig` is not completed again: that would pop one
-        port more (I-CF-9).
+        """Write the values of INIT into the configuration, without completing it again. A second completion would take
+        one more port (invariant I-CF-9).
         """
         fields = {"data_parallel_master_port": master, "data_parallel_master_port_list": tuple(ports)}
         self.parallel = self.parallel.model_copy(update={**fields, "data_parallel_size": size})
@@ -125,13 +127,15 @@ class EngineCore(Participant):
         return self.compared.told(self.config, self.parallel).frozen
 
     def own_ports(self) -> InitPorts:
-        """This process's copy of the list. A single replica has none, and its workers meet at the master port."""
+        """This process's copy of the port list. A single replica has no list, and its workers meet at the master
+        port.
+        """
         if self.layout.engines == 1:
             return InitPorts([], self.parallel.master_port)
         return InitPorts.of(self.parallel)
 
     async def start(self, ports: InitPorts, workers: Store) -> None:
-        """Make the engine DP group, then the workers."""
+        """Make the engine DP group, then start the workers."""
         await self.make_group(ports)
         self.spawn(ports, workers)
 
@@ -159,7 +163,7 @@ class EngineCore(Participant):
     # ---- steps 16 to 20
 
     async def blocks(self, free: list[int]) -> int:
-        """Blocks of the KV cache: those of the smallest worker; with elastic EP, those of the smallest replica."""
+        """The blocks of the KV cache: those of the smallest worker; with elastic EP, those of the smallest replica."""
         own = min(free)
         if not self.syncs():
             return own
@@ -169,18 +173,20 @@ class EngineCore(Participant):
         return agreed
 
     def syncs(self) -> bool:
-        """Whether the caches of all replicas have equal sizes. They need to only if users may add ranks later."""
+        """Whether the caches of all replicas must have equal sizes. This is only so if users may add ranks later
+        (elastic EP).
+        """
         return self.group is not None and self.config.enable_elastic_ep
 
     def offer(self, own: int) -> int:
-        """The offer of this replica. One on a node that was added takes the size of the others."""
+        """The blocks that this replica offers. A replica on an added node takes the size of the others."""
         return offer(UNKNOWN if self.rank.node else own)
 
     def reduced(self, offers: list[int]) -> int:
         return reduced(offers)
 
     async def be_ready(self, head: Child) -> None:
-        """Steps 19 and 20: subscribe, then report READY."""
+        """Steps 19 and 20: subscribe to the coordinator, then report READY."""
         if self.layout.engines > 1:
             store = await self.subscribe()
             await self.all_subscribed(store)
@@ -188,19 +194,19 @@ class EngineCore(Participant):
         await head.obey("serve")
 
     async def subscribe(self) -> Store:
-        """Step 19. Returns the coordinator's store."""
+        """Step 19: subscribe. Returns the coordinator's store."""
         self.rank.step = 19
         store = await self.join(*self.coordinator, COORDINATOR, "coordinator")
         self.rank.send(self.rank.service(COORDINATOR), "events", ("subscribe", self.engine), "subscribe")
         return store
 
     async def all_subscribed(self, store: Store) -> None:
-        """Wait for the coordinator's READY (I-ST-9)."""
+        """Wait for the coordinator's READY (invariant I-ST-9). Raises NobodyCame."""
         if await store.get("ready", "coordinator.ready", timeout_ns=WORKERS_NS) is None:
             raise NobodyCame(self.name, await self.unsubscribed(store), "to subscribe", WORKERS_NS, LATE)
 
     async def unsubscribed(self, store: Store) -> str:
-        """The engines without a subscription, which the coordinator's READY waits for, in words."""
+        """The engines that have not subscribed, as text. The coordinator waits for them before READY."""
         subscribed = await store.get("subscribed", "coordinator.subscribed", timeout_ns=0)
         there = subscribed if isinstance(subscribed, tuple) else ()
         missing = [self.layout.title(engine) for engine in range(self.layout.engines) if engine not in there]
@@ -211,13 +217,15 @@ class EngineCore(Participant):
         head.say((self.compared.hash(self.parallel), self.seed()), "ready")
 
     def seed(self) -> int:
-        """Step 18: the seed of the engine's workers. The index tells replicas of a dense model apart, too."""
+        """Step 18: the seed of the engine's workers. It is the index of the replica, which is unique for a dense model,
+        too.
+        """
         return self.parallel.data_parallel_index
 
     async def serve(self) -> None:
-        """Begin the first wave, as all engines do."""
+        """Wait for the START of the first wave, as all engines do."""
         if self.layout.engines > 1:
             self.take_start(await self.rank.mailbox("start").get("wait_for_start"))
 
     def take_start(self, start: Frozen) -> None:
-        """Take START. Nothing else depends on it here."""
+        """Process START. Here it has no effect."""

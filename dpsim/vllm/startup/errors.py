@@ -1,4 +1,4 @@
-"""The errors of a start. Each says where, what was expected, and what to do; a participant reports it to its parent.
+"""The errors of a start. Each message names who waited or failed, what was expected, and what the user can do:
 
     ConfigMismatch   engines were started with different settings
     PortTaken        another program listens where a group should meet
@@ -10,7 +10,8 @@
     >>> print(NobodyCame("engine.0", "engine.1", "in the engine DP group", 100_000_000_000))
     engine.0 waited 100 s for engine.1 in the engine DP group
 
-Sources: specification chapters 8.3, 8.4 and 9.3 (I-ST-9, I-ST-10).
+A participant that fails reports the error to its parent. Sources: specification 8.3, 8.4 and 9.3 (invariants I-ST-9 and
+I-ST-10).
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ class ConfigMismatch(StartupError):
 
 
 class PortTaken(StartupError):
-    """Another program listens there."""
+    """Another program listens at the port."""
 
 
 class NobodyCame(StartupError):
-    """A time-out passed. `cure`: the hint for the user."""
+    """A time-out passed without the expected participant. `cure`: the hint for the user."""
 
     def __init__(self, waits: str, missing: str, where: str, ns: int, cure: str = "") -> None:
         self.args = waits, missing, where, ns, cure
@@ -47,7 +48,7 @@ LATE = "it is late, has died, or was never started"
 """The hint for a participant that does not arrive."""
 
 LEFT = "Left"
-"""This replaces an error's name if a participant has left and no more is known."""
+"""This text replaces the name of an error if a participant has left without one."""
 
 
 class OneFailed(StartupError):
@@ -59,11 +60,13 @@ class OneFailed(StartupError):
 
 
 class Stopped(Exception):
-    """The parent gave up."""
+    """The parent has left, so this participant ends."""
 
 
 def root_of(errors: list[StartupError]) -> StartupError:
-    """The error to report. A failure comes before a time-out, and another participant's error before an own one."""
+    """The error to report: a failure rather than a time-out, and the error of another participant rather than an own
+    one.
+    """
 
     def late(error: StartupError) -> tuple[bool, bool]:
         of = error.of if isinstance(error, OneFailed) else type(error).__name__

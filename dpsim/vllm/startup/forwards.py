@@ -1,15 +1,17 @@
-"""Profile, warm-up and capture: forwards that all workers make before the engine serves, each one a collective.
+"""The forwards before an engine serves: profile, warm-up and capture. Each is a collective of all workers.
 
-Every data-parallel rank makes the same ones, with the same sizes, in the same order (I-ST-8). First comes one large
-eager forward to measure memory, then one of each capture size (the largest first), then the captures. The last stages
-make one more to warm up the sampler. Replicas agree on each forward; pipelines hand over hidden states; experts and
-tensor-parallel ranks reduce. Attention runs in captures only. So a communicator that attention alone uses has to be
-connected before them.
+Every data-parallel rank makes the same forwards, with the same sizes, in the same order (invariant I-ST-8). First comes
+one large eager forward, which measures memory. Then comes one warm-up for each capture size, the largest first, and
+then the captures. At the end, workers of the last stage make one more forward to warm up the sampler:
 
     profile 8; warm_up 4, 2, 1; capture 4, 2, 1; sampler 1
 
-The sizes and the layers are stand-ins. The communicators and the number of calls are real. Sources: specification
-chapters 5.11 and 9.2 (steps 15 and 17).
+In each forward, the replicas (data-parallel ranks) agree, pipeline stages send hidden states, and the ranks of the
+experts and of tensor parallelism reduce. Attention runs only in captures. So if only attention uses a communicator, the
+workers have to connect it before the captures.
+
+The sizes and the layers are simplified; the communicators and the number of calls are those of the engine. Sources:
+specification 5.11 and 9.2 (steps 15 and 17).
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
 from dpsim.vllm.startup.groups import WORLD, Groups, ones
 
 SIZES = (4, 2, 1)
-"""The capture sizes if the configuration names none."""
+"""The capture sizes if the configuration has none."""
 
 
 class Forwards:
-    """The forwards of one worker. `config`: the configuration that its engine has given it."""
+    """The forwards of one worker. `config`: the configuration that its engine has sent."""
 
     def __init__(self, rank: Rank, groups: Groups, config: EngineConfig, topology: Topology) -> None:
         self.rank = rank
@@ -40,12 +42,12 @@ class Forwards:
     # ---- the forwards of a start
 
     async def profile(self) -> None:
-        """Step 15: the largest batch, without a graph."""
+        """Step 15: run the largest batch, without a graph."""
         self.rank.step = 15
         await self.forward(self.profile_tokens(), "profile")
 
     async def warm_up(self) -> None:
-        """Step 17: warm-up and capture."""
+        """Step 17: warm up and capture each size; then the last stage warms up its sampler."""
         self.rank.step = 17
         for size in self.sizes():
             await self.forward(size, "warm_up")
@@ -59,7 +61,7 @@ class Forwards:
         return self.config.max_num_batched_tokens
 
     def sizes(self) -> tuple[int, ...]:
-        """The capture sizes, the largest first. Of configured sizes it takes those within the token budget."""
+        """The capture sizes within the token budget, the largest first."""
         given, budget = self.config.cudagraph_capture_sizes, self.config.max_num_batched_tokens
         return tuple(sorted(SIZES if given is None else {size for size in given if size <= budget}, reverse=True))
 
@@ -70,7 +72,7 @@ class Forwards:
         return graphs and not self.config.enforce_eager
 
     def warms_sampler(self) -> bool:
-        """Whether this worker warms up the sampler: the last stage of every replica does."""
+        """Whether this worker warms up the sampler: only the last stage of a replica does."""
         return self.stage == self.stages - 1
 
     # ---- one forward
@@ -84,7 +86,7 @@ class Forwards:
         return self.groups.own["pp"].index(self.rank.rank)
 
     async def forward(self, num_tokens: int, what: str, alone: bool = False) -> None:
-        """Agree, then run. `alone`: the stage runs without those before it."""
+        """Agree on a forward, and run it. `alone`: whether the stage runs without the stages before it."""
         agreed = await self.coordinate(num_tokens, what)
         hidden = self.main.alloc(self.share(num_tokens), "int32", f"{what}.hidden")
         pipeline = None if alone or self.stages == 1 else self.rank.device("pp")
@@ -101,7 +103,7 @@ class Forwards:
         rows.free()
 
     async def coordinate(self, num_tokens: int, what: str) -> int:
-        """The rows of all replicas together, by agreement (chapter 1), over gloo or over NCCL."""
+        """The rows of all replicas together, by an agreement over gloo or NCCL (specification chapter 1)."""
         if "dp" not in self.groups.own or len(self.groups.own["dp"]) == 1:
             return num_tokens
         host = self.rank.host("dp_cpu")
@@ -119,7 +121,7 @@ class Forwards:
         return int(table.sum())
 
     def layers(self, rows: Buffer, num_tokens: int, what: str, attention: bool = False) -> None:
-        """Run the layers of a stage with plain calls only, so that a graph can capture them."""
+        """Run the layers of a stage. All calls may be captured, so none makes the host wait."""
         own, main = self.groups.own, self.main
         partial = main.alloc(num_tokens, "int32", f"{what}.partial")
         main.launch(f"{what}.layers", fill_both, writes=[partial, rows], cost=1_000)
@@ -137,7 +139,7 @@ class Forwards:
         partial.free()
 
     async def capture(self, size: int) -> None:
-        """Agree, and capture the layers in a graph."""
+        """Agree on a size, and capture the layers in a graph."""
         agreed = await self.coordinate(size, "capture")
         rows = self.main.alloc(agreed, "int32", "capture.rows")
         graph = self.rank.graph(f"size.{size}", "shared")
@@ -147,7 +149,9 @@ class Forwards:
         self.rank.decide("captured", size, f"{WORLD}_cpu")
 
     def share(self, num_tokens: int) -> int:
-        """Tokens that this worker hands over: a slice, by its place on the TP axis."""
+        """The tokens that this worker sends to the next stage: its slice, by its place among the tensor-parallel
+        ranks.
+        """
         parts, part = self.topology.tensor_parallel_size, self.topology.position(self.rank.rank).tp
         return max(1, (num_tokens + parts - 1 - part) // parts)
 
@@ -156,12 +160,12 @@ class Forwards:
 
 
 def at(out: Any, index: int, value: int) -> None:
-    """Kernel: a table with one value in it."""
+    """Kernel: write one value into a table of zeros."""
     out[:] = 0
     out[index] = value
 
 
 def fill_both(one: Any, other: Any) -> None:
-    """Kernel: layers that write both."""
+    """Kernel: write 1 into both buffers, as the stand-in for the layers."""
     one[:] = 1
     other[:] = 1

@@ -1,12 +1,15 @@
-"""Front ends, one a node. The first starts the coordinator, shakes hands with all engines, compares, and lets serve.
+"""Front ends, one for each node. The first one starts the coordinator, and lets all engines serve when they are ready.
 
     1  coordinator -> its address                    4  HELLO -> INIT(addresses, ports, D)
     2  coordination store (0.33)                     4  hash and fields of every engine, compared
     3  spawn the engines of its node            20  READY(hash), compared once more; serve
 
-Front ends of other nodes start their engines and wait for the outcome. A front end serves after every READY and every
-subscription (I-ST-9). It fails as soon as it learns of a failure, or at a time-out (I-ST-10). Sources: specification
-chapters 8.3, 8.4 and 9.2.
+The numbers are the steps of the start (specification 9.2). The front end of another node starts its engines, and waits
+for their outcome. The first front end serves after it has received READY from every engine, and after every engine has
+subscribed to the coordinator (invariant I-ST-9). It fails as soon as it receives a failure, or at a time-out
+(invariant I-ST-10).
+
+Sources: specification 8.3, 8.4 and 9.2.
 """
 
 from __future__ import annotations
@@ -28,11 +31,13 @@ from dpsim.vllm.startup.participant import Participant
 
 
 class SameSeeds(Exception):
-    """Replicas draw the same random numbers (M-ST-13)."""
+    """Several replicas draw the same random numbers (mutant M-ST-13)."""
 
 
 class FrontEnd(Participant):
-    """The front end of the first node. `coordinated`: whether there is a coordination store."""
+    """The front end of the first node. `coordinated`: whether it opens a coordination store, in which members find
+    ports.
+    """
 
     def __init__(
         self,
@@ -55,7 +60,7 @@ class FrontEnd(Participant):
 
     @property
     def titles(self) -> dict[str, str]:
-        """Engines in words."""
+        """The names of the engines in errors."""
         return {name: self.layout.title(engine) for engine, name in enumerate(self.engines)}
 
     async def come_up(self) -> None:
@@ -85,23 +90,28 @@ class FrontEnd(Participant):
         parent.call("serve")
 
     def handshake_port(self) -> int:
-        """The port of the handshake. Engines of other nodes have it from their command lines. If there is one node, its
-        front end passes any free port to its engines, and two groups can start on one host.
+        """The port of the handshake. With several nodes, it is the one on the command line, which engines of other
+        nodes also have.
+
+        With one node, the front end takes any free port and passes it to its engines. So two groups can start on one
+        host.
         """
         return self.parallel.data_parallel_rpc_port if self.layout.num_nodes > 1 else 0
 
     def spawn(self, name: str, store: Store) -> None:
-        """Start a process, which finds this front end at the store."""
+        """Start a process, and pass it the address of this front end's store."""
         self.rank.send(self.rank.service(name), "spawn", (store.node, store.port), f"spawn.{name}")
 
     def compare(self, told: Sequence[Frozen]) -> None:
-        """Raises ConfigMismatch."""
+        """Compare the settings of all engines, if the form compares before the groups. Raises ConfigMismatch."""
         if self.layout.engines > 1 and self.compared.early:
             others = {name: _told(one) for name, one in zip(self.titles.values(), told, strict=True)}
             self.compared.refuse(self.compared.told(self.config, self.parallel), others)
 
     def check_ready(self, ready: Sequence[Frozen]) -> None:
-        """Check READY: it has the hash, which no engine may have changed since, and the seed of the engine."""
+        """Compare the hash in each READY, and check that all engines have different seeds. Raises ConfigMismatch and
+        SameSeeds.
+        """
         if self.layout.engines > 1:
             own = self.compared.told(self.config, self.parallel)
             others = {
@@ -116,7 +126,7 @@ class FrontEnd(Participant):
                 raise SameSeeds(f"engines draw from the seeds {seeds}; expected a different one for each")
 
     async def serve(self) -> None:
-        """Send the first request, which wakes all engines."""
+        """Send the first request to the coordinator, which wakes all engines."""
         if self.layout.engines > 1:
             self.rank.send(self.rank.service(COORDINATOR), "events", ("first", 0), "first_request")
 

@@ -1,14 +1,18 @@
-"""Process groups and communicators of the workers, in one order for the whole world.
+"""The process groups and communicators of the workers, which all workers create in one order.
 
-For every member list of every kind, all workers create a device group and then a gloo group, members or not. Each
-creation is a barrier of the world (`rendezvous`). Right after it a member makes the device communicator of its group.
-The group's first *global* rank sends the unique id over gloo. A one-element all-reduce warms the communicator up, so
-that no worker connects it later, perhaps in a capture.
+A *kind* is one way to group the workers, such as tp or pp, and its member lists partition them. For every member list
+of every kind, all workers create a device group and then a gloo group, whether they are members or not. Each creation
+is a barrier of all workers (`dpsim.vllm.startup.rendezvous`). Right after it, each member connects the device
+communicator of its group. The first rank of the group, by its *global* number, broadcasts the unique id over gloo. Then
+the members make an all-reduce of one element. Without it, a worker would connect the communicator later, perhaps in a
+capture.
 
     world; tp (0, 1), (2, 3); dcp ...; pp ...; dp (0, 2), (1, 3); ep (0, 1, 2, 3); and last the siblings of pp
 
-All workers decide each creation (`group`). So a check finds workers that are about to create different groups although
-the barrier lets them pass. Sources: specification chapters 9.2 (steps 8 to 13) and 9.4; I-ST-1 to I-ST-4, I-ST-7.
+Each worker records each creation as a decision (`group`). So a check finds workers that are about to create different
+groups, although the barrier does not notice it.
+
+Sources: specification 9.2 (steps 8 to 13) and 9.4; invariants I-ST-1 to I-ST-4 and I-ST-7.
 """
 
 from __future__ import annotations
@@ -30,18 +34,20 @@ Kind: TypeAlias = tuple[str, Sequence[Members]]
 WORLD = "world"
 SIBLING = "pp_broadcast"
 UNIQUE_ID = 32
-"""128 bytes, as int32."""
+"""The elements of a unique id: 128 bytes, as int32."""
 
 
 class Kinds:
-    """The kinds of a topology and their member lists, each of which partitions the world (I-ST-2)."""
+    """The kinds of a topology and their member lists. The lists of each kind partition the workers
+    (invariant I-ST-2).
+    """
 
     def __init__(self, topology: Topology, config: EngineConfig) -> None:
         self.topology = topology
         self.config = config
 
     def in_order(self) -> list[Kind]:
-        """The kinds of step 10."""
+        """The kinds of step 10, in the order of their creation."""
         topology = self.topology
         kinds: list[Kind] = [
             ("tp", topology.groups("tp")),
@@ -57,15 +63,17 @@ class Kinds:
         return kinds
 
     def of_moving_experts(self) -> list[Kind]:
-        """The groups for moves of experts, separate from those of the experts."""
+        """The groups in which experts move (expert load balancing). They are separate from the groups of the
+        experts.
+        """
         return [("eplb", self.topology.expert_groups())]
 
     def siblings(self) -> list[Members]:
-        """The siblings of step 13: pipelines get a second communicator, for sampled tokens."""
+        """The member lists of step 13: a second communicator for each pipeline, which carries sampled tokens."""
         return self.topology.groups("pp") if self.topology.pipeline_parallel_size > 1 else []
 
     def communicators(self) -> list[tuple[str, Domain, Sequence[Members]]]:
-        """The communicators of the machine. No kind needs one if all its groups have a single member."""
+        """The communicators that the simulated machine provides. A kind whose groups all have one member needs none."""
         world = [tuple(range(self.topology.world_size))]
         kinds = [(WORLD, world), *self.in_order(), (SIBLING, self.siblings())]
         found: list[tuple[str, Domain, Sequence[Members]]] = []
@@ -76,7 +84,9 @@ class Kinds:
 
 
 class Kinds014(Kinds):
-    """0.14: experts move in the experts' groups, and tokens of a pipeline have no second communicator (9.4)."""
+    """Release 0.14: experts move in the groups of the experts, and a pipeline has no second communicator
+    (specification 9.4).
+    """
 
     def of_moving_experts(self) -> list[Kind]:
         return []
@@ -96,7 +106,7 @@ class Groups:
         self.own: dict[str, Members] = {}
 
     async def create_world(self) -> None:
-        """Step 8: create the world's groups, and count the nodes."""
+        """Step 8: create the groups of all workers, and count the nodes."""
         self.rank.step = 8
         everybody = tuple(range(self.kinds.topology.world_size))
         await self.create(WORLD, everybody)
@@ -106,7 +116,7 @@ class Groups:
         self.rank.decide("nodes", int(nodes.max()) + 1, f"{WORLD}_cpu")
 
     async def create_all(self) -> None:
-        """Steps 10 and 11: create all groups, and connect this worker's communicators."""
+        """Steps 10 and 11: create all groups, and connect the communicators of this worker."""
         for kind, lists in self.in_order():
             self.rank.step = 10
             for members in lists:
@@ -116,17 +126,17 @@ class Groups:
                 await self.connect(kind)
 
     def in_order(self) -> list[Kind]:
-        """The kinds of step 10: in the same order on every worker (I-ST-1)."""
+        """The kinds of step 10, in the same order on every worker (invariant I-ST-1)."""
         return self.kinds.in_order()
 
     async def create_siblings(self) -> None:
-        """Step 13: create the siblings."""
+        """Step 13: create the second groups of the pipelines."""
         self.rank.step = 13
         for members in self.kinds.siblings():
             await self.create(SIBLING, members)
 
     async def create(self, kind: str, members: Members) -> None:
-        """Create a device group and a gloo group, with the whole world."""
+        """Create a device group and a gloo group, together with all workers."""
         for name in (kind, f"{kind}_cpu"):
             self.rank.decide("group", (name, members), f"{WORLD}_cpu")
             await self.world.barrier(name)
@@ -146,11 +156,11 @@ class Groups:
         await self.warm_up(kind)
 
     def root(self, members: Members) -> int:
-        """The rank that makes the unique id: the group's first global rank (I-ST-3)."""
+        """The rank that broadcasts the unique id: the first global rank of the group (invariant I-ST-3)."""
         return members[0]
 
     async def warm_up(self, kind: str) -> None:
-        """Use the communicator for the first time, on all its members (I-ST-7)."""
+        """Use the communicator for the first time, on all its members (invariant I-ST-7)."""
         main = self.rank.stream("main")
         one = main.alloc(1, "int32", f"{kind}.one")
         main.launch(f"{kind}.fill", ones, writes=[one], cost=0)
@@ -161,5 +171,5 @@ class Groups:
 
 
 def ones(out: Any) -> None:
-    """Kernel: 1 everywhere."""
+    """Kernel: write 1 into all elements."""
     out[:] = 1

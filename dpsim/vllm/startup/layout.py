@@ -1,7 +1,7 @@
 """The participants of a start, their nodes, and their time-outs.
 
-A front end a node, a coordinator for several replicas, and an engine core a data-parallel rank: these are
-services. Their workers are the ranks, replica after replica.
+Each node has a front end, each data-parallel rank has an engine core (with its workers a *replica*), and several
+replicas share a coordinator. These are services. The workers are the ranks, numbered replica after replica.
 
     >>> layout = Layout(Topology(data_parallel_size=2, tensor_parallel_size=2), per_node=1)
     >>> layout.services
@@ -11,10 +11,12 @@ services. Their workers are the ranks, replica after replica.
     >>> layout.name(3), layout.workers(1)
     ('worker 3', (2, 3))
 
-Time-outs are nanoseconds. Inner waits have shorter time-outs than outer ones, so the participant nearest to the cause
-reports first. A child waits for its parent without a time-out: the parent's waits have one, and the end of the parent
-ends the child's wait. INIT is the exception, because the program that listens at the port of a command line may not be
-the parent. Sources: specification chapters 9.1 and 9.2 (rank layout, I-CF-4).
+Time-outs are nanoseconds. A participant that waits for another one, which itself waits, has the longer time-out. So the
+participant nearest to the cause reports first. A child waits for its parent without a time-out: the parent's own waits
+have one, and when the parent ends, the child's wait ends. The wait for INIT has a time-out, because the program that
+listens at the port of a command line may not be the parent.
+
+Sources: specification 9.1 and 9.2 (rank layout, invariant I-CF-4).
 """
 
 from __future__ import annotations
@@ -26,15 +28,15 @@ from dpsim.vllm.config import Topology
 
 SECOND = 1_000_000_000
 GROUP_NS = 100 * SECOND
-"""For the members of a group."""
+"""The time-out for the members of a group."""
 COORDINATOR_NS = 120 * SECOND
-"""For the coordinator's address (step 1)."""
+"""The time-out for the coordinator's address (step 1)."""
 HANDSHAKE_NS = 300 * SECOND
-"""For an engine's HELLO, and for the front end to listen."""
+"""The time-out for an engine's HELLO, and for a process to listen at its port."""
 WORKERS_NS = 900 * SECOND
-"""For workers, which wait for others themselves."""
+"""The time-out for workers, which themselves wait for others."""
 READY_NS = 3600 * SECOND
-"""For READY of an engine."""
+"""The time-out for READY of an engine."""
 
 FRONTEND = "frontend"
 COORDINATOR = "coordinator"
@@ -42,7 +44,7 @@ COORDINATOR = "coordinator"
 
 @dataclass(frozen=True)
 class Layout:
-    """`per_node`: replicas of one node."""
+    """The participants. `per_node`: the number of replicas on one node."""
 
     topology: Topology
     per_node: int
@@ -53,7 +55,7 @@ class Layout:
 
     @property
     def per_engine(self) -> int:
-        """Workers of an engine."""
+        """The number of workers of an engine."""
         return self.topology.replica_size
 
     @property
@@ -62,7 +64,7 @@ class Layout:
 
     @cached_property
     def services(self) -> tuple[str, ...]:
-        """Names, in the order of their numbers."""
+        """The names of the services, in the order of their numbers."""
         frontends = map(frontend_name, range(self.num_nodes))
         coordinator = [COORDINATOR] * (self.engines > 1)
         return (*frontends, *coordinator, *map(engine_name, range(self.engines)))
@@ -74,7 +76,7 @@ class Layout:
         return tuple(engine for engine in range(self.engines) if self.node_of(engine) == node)
 
     def engine_of(self, worker: int) -> int:
-        """The data-parallel rank of a worker: rank = dp * W + local (I-CF-4)."""
+        """The data-parallel rank of a worker: rank = dp * W + local (invariant I-CF-4)."""
         return worker // self.per_engine
 
     def workers(self, engine: int) -> tuple[int, ...]:
@@ -82,23 +84,23 @@ class Layout:
 
     @cached_property
     def nodes(self) -> tuple[int, ...]:
-        """The nodes of ranks and services."""
+        """The nodes of all ranks, then of all services."""
         ranks = [self.node_of(self.engine_of(worker)) for worker in range(self.topology.world_size)]
         frontends = list(range(self.num_nodes))
         return (*ranks, *frontends, *[0] * (self.engines > 1), *map(self.node_of, range(self.engines)))
 
     def title(self, engine: int) -> str:
-        """An engine in words, for errors. With several front ends it names the one that starts the engine."""
+        """The name of an engine in errors. With several front ends, it also names the one that starts the engine."""
         name, node = engine_name(engine), self.node_of(engine)
         return name if self.num_nodes == 1 else f"{name} of node {node} (started by {frontend_name(node)})"
 
     def name(self, number: int) -> str:
-        """A rank or service in words."""
+        """The name of a rank or service."""
         size = self.topology.world_size
         return worker_name(number) if number < size else self.services[number - size]
 
     def number(self, name: str) -> int:
-        """The number of a rank or service with that name."""
+        """The number of the rank or service with this name."""
         return next(number for number in range(len(self.nodes)) if self.name(number) == name)
 
 
@@ -107,7 +109,7 @@ def engine_name(engine: int) -> str:
 
 
 def frontend_name(node: int) -> str:
-    """The front end that starts the engines of a node."""
+    """The name of the front end that starts the engines of a node."""
     return f"{FRONTEND}.{node}" if node else FRONTEND
 
 

@@ -1,7 +1,9 @@
-"""The memory of a device, in units of one block of the KV cache: communicators first, then the cache.
+"""The memory of a device, in blocks of the KV cache: communicators take their buffers first, then the cache gets the
+rest.
 
-A snapshot measures the free memory. A worker takes it when all communicators exist, since their buffers count
-(I-ST-6), and the cache gets the free memory of that time. An earlier snapshot gives memory away twice:
+A worker measures the free memory of its device once, and the engine sizes the KV cache by it. The buffers of
+communicators count, so the worker measures after all communicators exist (invariant I-ST-6). If it measures earlier,
+the engine gives the memory of their buffers away a second time:
 
     >>> memory = DeviceMemory(total=10)
     >>> memory.take(2, "NCCL"); memory.take(memory.free, "the KV cache"); memory.free
@@ -11,7 +13,7 @@ A snapshot measures the free memory. A worker takes it when all communicators ex
         ...
     dpsim.vllm.startup.errors.NoMemory: 1 blocks for an all-to-all: 0 of 10 are free (NCCL 2, the KV cache 8)
 
-Sources: specification chapter 9.2 (steps 12, 15, 16) and M-ST-10.
+Sources: specification 9.2 (steps 12, 15 and 16) and mutant M-ST-10.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ from dpsim.vllm.startup.errors import NoMemory
 
 TOTAL = 1000
 COMMUNICATOR = 8
-"""The blocks of a device communicator."""
+"""The blocks that a device communicator takes."""
 
 
 class DeviceMemory:
-    """The memory of one device, with the users of its blocks."""
+    """The memory of one device. `taken`: the blocks of each user."""
 
     def __init__(self, total: int = TOTAL) -> None:
         self.total = total
@@ -35,7 +37,7 @@ class DeviceMemory:
         return self.total - sum(self.taken.values())
 
     def take(self, blocks: int, what: str) -> None:
-        """Take blocks. Raises NoMemory."""
+        """Take blocks for a user. Raises NoMemory if not enough are free."""
         if blocks > self.free:
             has = ", ".join(f"{name} {size}" for name, size in self.taken.items())
             raise NoMemory(f"{blocks} blocks for {what}: {self.free} of {self.total} are free ({has})")

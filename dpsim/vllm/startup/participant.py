@@ -1,16 +1,16 @@
-"""The common part of all participants: to come up, or to fail and report it.
+"""What all participants of a start have in common: each of them serves in the end, or it fails and reports the failure.
 
     up        it has done its part, and serves (probe startup.serves)
     failed    it raises one error, after it has reported it to its parent and its groups
     stopped   its parent gave up or another one failed, and so it ends, without an error (probe startup.stopped)
 
-A participant that fails or stops leaves its stores, the youngest first, so its children learn of it. The engine DP
-group, which came first, goes last (I-ST-12). An engine that stops tells the front end of its node, which then stops as
-well. So either all come up or all end. A child waits for its parent as long as the parent lives. All other waits have a
-time-out (I-ST-10).
+A participant that fails or stops closes its stores, the youngest first, and its children notice this. An engine closes
+the store of the engine DP group last, because it was the first (invariant I-ST-12). An engine that stops reports it to
+the front end of its node, which then stops as well. So either all participants serve, or all end. A child waits for its
+parent as long as the parent lives. All other waits have a time-out (invariant I-ST-10).
 
-XX: if a worker waits in a collective whose peer has died, it waits without end. Nothing ends it from outside, as its
-engine does in `startup_watched`, and the run reports a hang. Sources: specification chapters 9.1 and 9.3.
+Simplified: if a peer dies in a collective, a worker in this collective waits without end, and the run reports a hang.
+In `startup_watched`, the engine ends such a worker. Sources: specification 9.1 and 9.3.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from dpsim.vllm.startup.rendezvous import Meeting
 SERVES, STOPPED, FAILED = "startup.serves", "startup.stopped", "startup.failed"
 
 SUPERVISES = 15
-"""From this step of the start on, a front end or an engine waits for others, and does nothing itself."""
+"""From this step of the start on, a front end or an engine only waits for others."""
 GONE = 21
-"""The step in which a participant ends before its time."""
+"""The step number of a participant that ends early."""
 
 
 class Participant(ABC):
-    """One participant. `name`: its name."""
+    """One participant of the start. `name`: its name."""
 
     def __init__(self, rank: Rank, layout: Layout) -> None:
         self.rank = rank
@@ -44,7 +44,7 @@ class Participant(ABC):
         self.groups: list[Meeting] = []
 
     async def run(self) -> None:
-        """Come up, and serve."""
+        """Do the start, then serve. On a failure, report it and end."""
         try:
             await self.come_up()
             self.rank.probe(SERVES)
@@ -67,28 +67,28 @@ class Participant(ABC):
             raise
 
     def stop(self) -> None:
-        """Leave without an error: the participant that failed reports it."""
+        """End without an error, because the participant that failed reports it."""
         self.leave()
         self.rank.step = GONE
         self.rank.probe(STOPPED)
 
     @abstractmethod
     async def come_up(self) -> None:
-        """Do all before serving. Raises StartupError, or Stopped."""
+        """Do everything before serving. Raises StartupError, or Stopped."""
 
     async def serve(self) -> None:
-        """Serve: no rule of the start depends on this."""
+        """Serve. Most participants do nothing here, because the program ends with the start."""
         return
 
     def leave(self) -> None:
-        """Close all stores that it opened or joined."""
+        """Close all stores that this participant opened or joined."""
         while self.stores:
             self.stores.pop().close("leave")
 
     # ---- stores
 
     async def open(self, port: int, what: str) -> Store:
-        """Listen. Raises PortTaken."""
+        """Listen at a port with a new store. Raises PortTaken."""
         store = await self.rank.open_store(port, f"{what}.open")
         if store is None:
             raise PortTaken(
@@ -99,7 +99,7 @@ class Participant(ABC):
         return store
 
     async def join(self, node: int, port: int, who: str, what: str) -> Store:
-        """Connect. Raises NobodyCame."""
+        """Connect to a store. Raises NobodyCame."""
         store = await self.rank.join_store(node, port, f"{what}.join", timeout_ns=HANDSHAKE_NS)
         if store is None:
             where = f"at port {port} of node {node}, {what}"
@@ -108,13 +108,13 @@ class Participant(ABC):
         return store
 
     async def spawned(self) -> tuple[Frozen, ...]:
-        """Wait until a parent starts this process. Returns the parent's message. Before that there is no process."""
+        """Wait until a parent starts this process. Returns the parent's message."""
         told = await self.rank.mailbox("spawn").get("spawned", idle=True)
         assert isinstance(told, tuple)
         return told
 
     async def child_of(self, who: str, node: Frozen, port: Frozen) -> Child:
-        """Connect to its parent, which listens already."""
+        """Connect to the parent, which listens already."""
         assert isinstance(node, int)
         assert isinstance(port, int)
         store = await self.join(node, port, who, f"store_of_{who.replace(' ', '_')}")
@@ -122,9 +122,9 @@ class Participant(ABC):
         return self.parents[-1]
 
     def line_to(self, who: str, store: Store) -> Child:
-        """The line to a parent that listens at `store`."""
+        """The child's side of the line to the parent `who`, which listens at `store`."""
         return Child(store, self.name)
 
     def lines_at(self, store: Store, **words: Any) -> Parent:
-        """The lines to the children that connect to this participant's `store`. `words`: those of `Parent`."""
+        """The parent's side of the lines to the children that connect to `store`. `words`: arguments of `Parent`."""
         return Parent(store, self.name, **words)

@@ -1,17 +1,17 @@
-"""The port at which the next group meets, in two published forms.
+"""How the members of a group find the port at which they meet, in two published forms.
 
-Release 0.14: each process pops the last port of its copy of a list that was drawn once. If another program has
-taken the port meanwhile, the first member goes on to the next one, up to five times. The others do not know this. They
-keep the old port, and wait there in vain or connect to another program.
+Release 0.14: a list of ports is drawn once, and each process removes the last port from its own copy. If another
+program has taken the port meanwhile, the first member takes the next one, up to five times. The other members do not
+notice this. They wait at the old port in vain, or connect to the other program.
 
-Release 0.33: the first member binds any free port, keeps it, and publishes its number in a coordination store, where
-the others read it. The member binds the port when it finds it, so no other program can take it between.
+Release 0.33: the first member binds any free port, keeps it, and publishes its number in a coordination store. The
+others read it there. No other program can take the port, because the member has already bound it.
 
     first member                    the others
     0.14   open 20004, else 20003   join 20004
     0.33   open 0, set port         get port, join it
 
-Sources: specification chapter 8.3; museum, port-toctou.
+Source: specification 8.3.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ TRIES = 5
 
 
 class GroupPorts(ABC):
-    """How one process finds the ports of its groups. `ports`: its copy of the list. `store`: the coordination store, if
-    there is one. `node`: the node of first members. `name`: the name of the process.
+    """How one process finds the ports of its groups. `ports`: its copy of the list. `name`: the name of the process.
+
+    `store`: the coordination store, if there is one. `node`: the node of the first members.
     """
 
     coordinated: bool
     """Whether there is a coordination store."""
     cure: str = LATE
-    """The hint for a first member that waits in vain for the others."""
+    """The hint for the user if the first member waits for the others in vain."""
 
     def __init__(self, rank: Rank, name: str, ports: InitPorts, store: Store | None, node: int) -> None:
         self.rank = rank
@@ -60,7 +61,7 @@ class GroupPorts(ABC):
 
 
 class ListedPorts(GroupPorts):
-    """Release 0.14."""
+    """Release 0.14: ports from a list."""
 
     coordinated = False
 
@@ -78,7 +79,7 @@ class ListedPorts(GroupPorts):
         )
 
     def note(self, tried: list[int]) -> None:
-        """Note a hint: the others take the first port that was tried, and do not know the next ones."""
+        """Set a hint for the user if the first port was taken: the other members connect to that port."""
         *taken, port = tried
         if taken:
             others = f"the others connect to port {taken[0]}, where another program listens"
@@ -89,7 +90,7 @@ class ListedPorts(GroupPorts):
 
 
 class PublishedPorts(GroupPorts):
-    """Release 0.33."""
+    """Release 0.33: ports that the first member publishes."""
 
     coordinated = True
 

@@ -1,15 +1,16 @@
-"""Members of a group meet at a port: barriers and reductions over a store, each with a time-out.
+"""The members of a group meet at a port, and make barriers and reductions over a store, each with a time-out.
 
-The first member listens (`dpsim.vllm.startup.ports`), and the others connect. A meeting has a number. All members send
-the first one a value, and it sends all of them the result, or the member that failed. So one error names a missing
-member, and all members receive it.
+The first member listens (`dpsim.vllm.startup.ports`), and the others connect to its store. In each reduction, all
+members send a value to the first one. It computes the result and sends it to all. If a member is missing or has failed,
+the first member sends this error instead. So all members raise the same error, which names the missing member.
 
     engines = await come(ports, "engine DP group", ["engine.0", "engine.1"], 1)
     await engines.barrier("start")
     smallest = await engines.reduce(bytes, min)
 
-Torch makes a stateless group, and the barrier at the end of each `new_group`, in the same way. Sources: specification
-chapters 8.3, 8.5 and 9.2 (steps 5 and 7); I-CF-3, I-CF-5.
+Torch makes a stateless group in the same way, and the barrier at the end of each `new_group`.
+
+Sources: specification 8.3, 8.5 and 9.2 (steps 5 and 7); invariants I-CF-3 and I-CF-5.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from dpsim.vllm.startup.ports import GroupPorts
 
 
 class Meeting:
-    """One member's part. `index`: its position among `members`. `cure`: the hint if the first one waits in vain."""
+    """One member's side of a group. `index`: its place among `members`. `cure`: the hint if the first member waits in
+    vain.
+    """
 
     def __init__(
         self, rank: Rank, store: Store, group: str, members: Sequence[str], index: int, cure: str = LATE
@@ -44,7 +47,9 @@ class Meeting:
         return len(self.members)
 
     async def reduce(self, value: Frozen, how: Callable[[list[Any]], Frozen], doing: str) -> Frozen:
-        """Reduce the values of all members, in order, with `how`, on every member. Raises OneFailed, NobodyCame."""
+        """Reduce the values of all members, in order, with `how`. Every member gets the result. Raises OneFailed and
+        NobodyCame.
+        """
         number, self._number = self._number, self._number + 1
         if self.index:
             self._other.say(value, doing)
@@ -60,13 +65,13 @@ class Meeting:
         return result
 
     async def _still_there(self) -> None:
-        """Raises OneFailed if the first member has left, for any reason: then this was not a time-out."""
+        """Raises OneFailed if the first member has left, so that its absence is not reported as a time-out."""
         place = self.store.node, self.store.port
         if await self.rank.join_store(*place, "first_member.listens", timeout_ns=0) is None:
             raise OneFailed(self.members[0], LEFT, f"it left {self.group}")
 
     def fail(self, error: Exception) -> None:
-        """Report to the members that wait for this one that it cannot go on."""
+        """Report to the waiting members that this one cannot continue."""
         if self.index:
             self._other.fail(error)
         else:
@@ -78,7 +83,9 @@ class Meeting:
         await self.reduce(True, all, doing)
 
     async def _hear(self, number: int, doing: str) -> Frozen:
-        """Wait for the first member's answer. It waits for the others before, so it gets twice the time."""
+        """Wait for the first member's result. The first member itself waits for the others, so the time-out here is
+        twice as long.
+        """
         answer = await self.store.get(f"met/{number}", f"met.{doing}", timeout_ns=2 * GROUP_NS)
         if answer is None:
             await self._still_there()
@@ -92,6 +99,6 @@ class Meeting:
 
 
 async def come(ports: GroupPorts, group: str, members: Sequence[str], index: int) -> Meeting:
-    """Join a group as one member. The others may not be there before its first barrier. Raises StartupError."""
+    """Join a group as one member. It does not wait for the others; the first barrier does. Raises StartupError."""
     store = await (ports.find(group, members[0]) if index else ports.bind(group))
     return Meeting(ports.rank, store, group, members, index, ports.cure)

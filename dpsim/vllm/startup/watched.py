@@ -1,4 +1,4 @@
-"""Participants of `startup_watched`: the start of `startup`, in which parents watch the processes of their children.
+"""The participants of `startup_watched`: as in `startup`, but parents watch the processes of their children for deaths.
 
     protocol: {name: startup_watched}
     faults: [{kind: die, rank: 1, at: {site: profile.experts, ordinal: 0}}]
@@ -9,15 +9,16 @@
     coordinator    the first front end                            stops
     worker         its engine core, by a thread (death pipe)      aborts all communicators, and stops
 
-So parents notice a death while others are blocked (I-ST-10), also a parent that waits for another child. No worker
-waits in a collective without end. On one node a parent waits for answers without a time-out, as in vLLM, while its
-children live. With several nodes no node sees the processes of another, and the time-outs of `startup` remain.
+So a parent notices a death while other participants are blocked, even if it waits for another child
+(invariant I-ST-10). No worker waits in a collective without end. On one node, a parent waits for answers without a
+time-out while its children live, as in vLLM. With several nodes, a parent cannot watch processes of other nodes, and
+has the time-outs of `startup`.
 
-Answers go to a mailbox, so that a parent waits for all children and all deaths at once. vLLM polls the handshake socket
-together with the sentinels in the same way.
+Answers and notices of deaths arrive in one mailbox, so a parent waits for all of them at once. vLLM polls the handshake
+socket together with the sentinels of its processes in the same way.
 
-XX: members that meet at a port wait there up to their time-out, even if one of them dies. Sources: specification
-chapters 9.2 and 9.3.
+Simplified: if a member of a group dies while the members meet at a port, the others wait there until their time-out.
+Sources: specification 9.2 and 9.3.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from dpsim.vllm.startup.worker import StartupWorker
 
 ANSWERS, DEATH_PIPE = "answers", "death_pipe"
 DIED = "Died"
-"""This replaces an error's name: the machine reports that the process is gone."""
+"""This text replaces the name of an error if the machine reports that the process is gone."""
 
 
 def died(layout: Layout, number: int) -> OneFailed:
@@ -45,7 +46,7 @@ def died(layout: Layout, number: int) -> OneFailed:
 
 
 class Teller(Child):
-    """A child's side: it answers by messages."""
+    """A child's side: it sends its answers as messages."""
 
     def __init__(self, rank: Rank, parent: int, store: Store, name: str) -> None:
         super().__init__(store, name)
@@ -57,7 +58,7 @@ class Teller(Child):
 
 
 class Sentinels(Parent):
-    """A parent's side: it receives the messages of all children, and all deaths, in one mailbox."""
+    """A parent's side: one mailbox receives the messages of all children, and the notices of all deaths."""
 
     def __init__(self, rank: Rank, layout: Layout, *given: Any, **words: Any) -> None:
         super().__init__(*given, **words)
@@ -70,7 +71,7 @@ class Sentinels(Parent):
         return answer
 
     async def hear_all(self, children: Sequence[str], doing: str, timeout_ns: int) -> list[Frozen]:
-        """The next answer of each child, in any order of arrival. It raises the first failure or death."""
+        """The next answer of each child, in whatever order they arrive. Raises the first failure or death."""
         bound = timeout_ns if self._layout.num_nodes > 1 else None
         while missing := [child for child in children if not self._said.get(child)]:
             match await self._answers.get(f"hear.{doing}", timeout_ns=bound):
@@ -84,10 +85,10 @@ class Sentinels(Parent):
 
 
 class Watching(Participant):
-    """A participant that receives notices of deaths in the mailbox of its children's answers."""
+    """A participant that receives notices of deaths in the same mailbox as its children's answers."""
 
     def watched(self) -> tuple[str, ...]:
-        """The children of its node, and its parent there."""
+        """The participants that it watches: its children and its parent, on its own node."""
         return ()
 
     async def run(self) -> None:
@@ -126,7 +127,9 @@ class WatchingEngine(Watching, EngineCore):
         return *map(worker_name, self.layout.workers(self.engine)), frontend_name(self.rank.node)
 
     async def serve(self) -> None:
-        """Serve. If the coordinator dies before START, its notice arrives instead; if later, START is there first."""
+        """Serve. The engine also watches the coordinator: if it dies before START, the notice arrives instead of
+        START.
+        """
         if self.layout.engines > 1:
             self.rank.watch(self.layout.number(COORDINATOR), "start", "sentinel.watch_coordinator")
         await super().serve()
@@ -140,8 +143,10 @@ class WatchingEngine(Watching, EngineCore):
 
 
 class WatchedWorker(Watching, StartupWorker):
-    """A worker with a second thread, which waits for the end of the engine core. The main thread may be in a collective
-    without end. A worker without peers has no collective and no second thread.
+    """A worker with a second thread, which waits for the end of the engine core, while the main thread may be in a
+    collective.
+
+    A worker without peers has no collective, and no second thread.
     """
 
     async def run(self) -> None:
@@ -156,7 +161,9 @@ class WatchedWorker(Watching, StartupWorker):
         await thread.join("death_pipe.join")
 
     async def death_pipe(self, rank: Rank) -> None:
-        """Run as a host thread, which ends with the engine core, in order or not."""
+        """The program of the second thread. It ends with the engine core, and aborts all communicators if the core has
+        died.
+        """
         match await rank.mailbox(DEATH_PIPE).get("death_pipe.notice", idle=True):
             case "gone", int():
                 for kind, domain, _ in self.kinds.communicators():

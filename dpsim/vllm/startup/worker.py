@@ -1,11 +1,12 @@
-"""Workers: the ranks. Each belongs to an engine core, which starts it with a copy of its configuration and ports.
+"""Workers, which are the ranks. An engine core starts its workers, each with a copy of its ports. The steps of a
+worker:
 
     7   the world: all D * W workers meet at the next port of their copy, or at the published one
     8 to 11   groups and communicators, in the one order of the whole world
     12  the memory that communicators leave free; 13  the sibling groups of pipelines
     15  profile; 16  the KV cache; 17  warm-up and capture
 
-Sources: specification chapter 9.2.
+Source: specification 9.2.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from dpsim.vllm.startup.ports import GroupPorts
 from dpsim.vllm.startup.rendezvous import Meeting, come
 
 MORE = 10
-"""No two devices have the same free memory: each has this number of blocks more than the one before."""
+"""Each device has this number of blocks more than the one before, so no two have the same free memory."""
 ALL2ALL = 16
-"""Blocks that the first large all-to-all allocates."""
+"""The blocks that the first large all-to-all allocates."""
 
 
 class StartupWorker(Participant):
-    """A worker. `config`: that of its engine; `own`: the configuration that its node would have parsed."""
+    """A worker. `config`: the configuration of its engine. `own`: the configuration that its own node would have
+    parsed.
+    """
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class StartupWorker(Participant):
         return world
 
     async def create_groups(self, groups: Groups) -> int:
-        """Steps 8 to 13. Returns the free memory for the KV cache (I-ST-6)."""
+        """Steps 8 to 13: create all groups. Returns the free memory for the KV cache (invariant I-ST-6)."""
         await groups.create_world()
         await groups.create_all()
         self.rank.step = 12
@@ -79,7 +82,7 @@ class StartupWorker(Participant):
         return free
 
     async def run_forwards(self, engine: Child, forwards: Forwards, free: int) -> None:
-        """Steps 15 to 20: profile, size the KV cache, warm up, and wait to serve."""
+        """Steps 15 to 20: profile, allocate the KV cache, warm up, and wait until the engine serves."""
         await forwards.profile()
         engine.say(free, "profiled")
         blocks = await engine.obey("blocks")

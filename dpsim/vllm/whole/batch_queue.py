@@ -1,18 +1,21 @@
-"""The loop of an engine with a batch queue: vLLM's `step_with_batch_queue` in the loop of a group (7.5).
+"""The loop of an engine with a batch queue: vLLM's `step_with_batch_queue` in the loop of a group (specification 7.5).
 
-An iteration schedules a batch, if the scheduler has requests, and hands it to the worker. While the queue has room, the
-iteration ends at once. Otherwise it takes the oldest batch out, waits for its result, and updates the scheduler:
+In an iteration, the engine schedules a batch, if the scheduler has requests, and hands it to the worker. While the
+queue has room, the iteration ends at once. Otherwise the engine removes the oldest batch, waits for its result, and
+updates the scheduler. The depth is the number of batches for which the queue has room:
 
     depth 1   schedule, execute, sample, wait, aborts, update: the plain step
     depth 2   the engine schedules a batch before it knows the result of the one before
 
-Two calls execute and sample a batch with tokens (I-PS-7). The engine computes masks of a grammar between them. If a
-mask needs a token that is not known yet, the engine takes the oldest result first. Then it samples the batch:
+The engine makes two calls for a batch with tokens: execute and sample (invariant I-PS-7). Between them, it computes the
+masks of a grammar. If a mask depends on the result of the oldest batch, the engine first waits for this result, and
+then samples:
 
     schedule, execute, wait, aborts, update, sample
 
-A batch without tokens is no forward, so a dummy follows it, whatever result the engine took (7.5, 2.3). A group that
-has stopped running still takes the remaining results. Aborts come before the scheduler takes a result (I-EL-12).
+For a batch without tokens there is no forward, so a dummy forward follows, even if the iteration takes a result
+(specification 7.5 and 2.3). If the group has stopped running, the engine still takes the results in the queue. It
+processes aborts before the scheduler gets a result (invariant I-EL-12).
 """
 
 from __future__ import annotations
@@ -33,20 +36,20 @@ from dpsim.vllm.params.arguments import Request
 
 
 class Scheduled(Protocol):
-    """A batch, as far as the loop sees it."""
+    """A batch, as far as the loop uses it."""
 
     @property
     def num_tokens(self) -> int:
-        """The number of tokens. 0: there is nothing to compute."""
+        """The number of tokens. With 0, there is nothing to compute."""
 
 
 B = TypeVar("B", bound=Scheduled)
 Masks: TypeAlias = tuple[tuple[int, ...], ...]
-"""For each row, by place, the tokens that a grammar permits; empty if no row has a grammar."""
+"""For each row, by place, the kinds of tokens that a grammar permits; empty if no row has a grammar."""
 
 
 def number_of(request: RequestId) -> int:
-    """The place of a request in the workload, which has its properties. Messages carry only its name.
+    """The index of a request in the workload, from its name. Messages contain only the name.
 
     >>> number_of("r12")
     12
@@ -55,7 +58,7 @@ def number_of(request: RequestId) -> int:
 
 
 class LiveScheduler(Scheduler, Generic[B]):
-    """A worker's scheduler, called step by step. `requests`: the workload."""
+    """A scheduler that the loop calls step by step. `requests`: the workload."""
 
     def __init__(self, requests: tuple[Request, ...], max_num_seqs: int) -> None:
         super().__init__(max_num_seqs)
@@ -79,7 +82,7 @@ class LiveScheduler(Scheduler, Generic[B]):
         return self.num_waiting, len(self.steps) - self.num_waiting
 
     def has_requests(self, pause: PauseState) -> bool:
-        """Whether a step schedules a batch, even one without tokens."""
+        """Whether the next iteration schedules a batch, even one without tokens."""
         return self.has_unfinished(pause)
 
     def _forget(self, request: RequestId) -> Finished:
@@ -90,35 +93,39 @@ class LiveScheduler(Scheduler, Generic[B]):
     @property
     @abstractmethod
     def num_waiting(self) -> int:
-        """Requests that hold nothing, and wait for admission."""
+        """The number of requests that wait for admission."""
 
     @abstractmethod
     def admit(self, number: int, request: Request) -> None:
-        """Add a new request."""
+        """Add a new request to the scheduler of the worker."""
 
     @abstractmethod
     def drop(self, number: int) -> None:
-        """Drop a request that has ended, or was aborted."""
+        """Drop a request that has ended or was aborted."""
 
     @abstractmethod
     def next_batch(self, pause: PauseState) -> B:
-        """Schedule a batch."""
+        """Schedule the next batch."""
 
     def defers(self) -> bool:
-        """Whether the engine samples the batch only after an older result, because a grammar needs that result."""
+        """Whether the engine takes the oldest result before it samples the batch, because a grammar depends on that
+        result.
+        """
         return False
 
     def masks(self, batch: B) -> Masks:
-        """The masks of the batch just scheduled, by the tokens that are known now."""
+        """The masks of the batch just scheduled, from the results so far."""
         return ()
 
     @abstractmethod
     def taken(self, batch: B) -> list[Finished]:
-        """Take over the result of the oldest batch. Requests that were aborted meanwhile get nothing (I-PS-12)."""
+        """Account for the result of the oldest batch. Returns the requests that end. Aborted requests get nothing
+        (invariant I-PS-12).
+        """
 
 
 class BatchExecutor(EngineForward, Generic[B]):
-    """The worker, or the calls to workers, that run an engine's batches."""
+    """Runs the batches of an engine: its only worker, or the calls to its workers."""
 
     @abstractmethod
     async def begin(self) -> None:
@@ -129,7 +136,7 @@ class BatchExecutor(EngineForward, Generic[B]):
         """Execute a batch, without waiting for its result."""
 
     def sample(self, batch: B, masks: Masks) -> None:
-        """Sample a batch, unless `submit` has done so."""
+        """Sample a batch. Does nothing if `submit` has already done it."""
 
     @abstractmethod
     async def result(self, batch: B) -> None:
@@ -141,7 +148,7 @@ class BatchExecutor(EngineForward, Generic[B]):
 
 
 class QueuedLoop(EngineLoop, Generic[B]):
-    """The loop with a queue. `depth`: batches that the queue holds (7.4)."""
+    """The loop with a batch queue. `depth`: the batches for which the queue has room (specification 7.4)."""
 
     def __init__(
         self,
@@ -164,7 +171,7 @@ class QueuedLoop(EngineLoop, Generic[B]):
         await self.worker.end()
 
     async def iterate(self) -> bool:
-        """Do one iteration. One without a forward, which only takes a result, is no step of the group."""
+        """Do one iteration. An iteration without a forward, which only takes a result, is not a step of the group."""
         goes_on = await super().iterate()
         self.rank.step = max(self.steps - 1, 0)
         return goes_on
@@ -191,7 +198,7 @@ class QueuedLoop(EngineLoop, Generic[B]):
         return executed
 
     def sample(self, batch: B) -> None:
-        """Sample the batch with a second call, if it has tokens, and put it into the queue."""
+        """Sample the batch by a second call, if it has tokens, and put it into the queue."""
         if self.is_sampled(batch):
             self.worker.sample(batch, self.live.masks(batch))
         self.queue.append(batch)
@@ -201,11 +208,15 @@ class QueuedLoop(EngineLoop, Generic[B]):
         return batch.num_tokens > 0
 
     def returns_early(self, executed: bool) -> bool:
-        """Whether this call waits for no result. The queue has room, and the scheduler had or has something to do."""
+        """Whether this iteration ends without waiting for a result. The queue must have room, and there must be
+        work.
+        """
         return len(self.queue) < self.depth and (executed or self.live.has_requests(self.waves.pause_state))
 
     async def take_result(self) -> None:
-        """Take the result of the oldest batch: results come in the order of the batches (I-PS-6)."""
+        """Wait for the result of the oldest batch, because results come in the order of the batches
+        (invariant I-PS-6).
+        """
         oldest = self.queue.popleft()
         await self.worker.result(oldest)
         await self.take_aborts()

@@ -1,6 +1,6 @@
-"""Calls of an engine to its workers, as messages: vLLM's executor and its queue of remote calls (7.3).
+"""Calls of an engine to its workers, as messages: vLLM's executor and its queue of remote calls (specification 7.3).
 
-All workers of an engine get the same calls in the same order, and do them one by one:
+All workers of an engine receive the same calls in the same order, and run them one by one:
 
     execute, step, batch             a batch, without an answer: the core asks for its result later
     sample, step, masks              sample the batch that was executed last, also without an answer
@@ -10,7 +10,8 @@ All workers of an engine get the same calls in the same order, and do them one b
     update_weights, step, version    new weights, by a collective of all engines; all answer
     stop, step                       the last one
 
-`step` is the engine's step, so that all ranks of all replicas count alike (I-EL-1). Messages are plain tuples:
+Each call contains the engine's step, so that all ranks of all replicas have the same step number (invariant I-EL-1).
+The output rank is the worker that returns results to the core. Messages are plain tuples:
 
     >>> batch = Batch(3, freed=(0,), admitted=(Admission(1, (7, 8)),), rows=(Row(1, 0, 2, 2, 4, 0),))
     >>> plain(batch)
@@ -45,14 +46,14 @@ def batch_of(message: Any) -> Batch:
 
 
 class Executor(BatchExecutor[Batch]):
-    """The calls of one engine. `others`: its workers' ranks, stage by stage; `output`: the rank that answers."""
+    """Sends the calls of one engine. `others`: the ranks of its workers, stage by stage. `output`: the output rank."""
 
     def __init__(self, rank: Rank, others: Sequence[int], output: int) -> None:
         self.rank, self.others, self.output = rank, others, output  # its workers have devices, a core has none
         self.answers = rank.mailbox(ANSWERS)
 
     async def begin(self) -> None:
-        """Do nothing: workers capture before they take calls."""
+        """Does nothing, because the workers capture their graphs before they receive calls."""
 
     async def submit(self, batch: Batch) -> None:
         if batch.num_tokens:
@@ -80,7 +81,7 @@ class Executor(BatchExecutor[Batch]):
         await self.answered_by("update_weights", self.others)
 
     async def end(self) -> None:
-        """Do nothing: workers have their stop call, and check the results of all batches."""
+        """Does nothing, because the workers receive the call `stop`, and then check the results of all batches."""
 
     def call(self, what: str, *arguments: Frozen) -> None:
         """Send the same call to all workers."""
@@ -88,7 +89,9 @@ class Executor(BatchExecutor[Batch]):
             self.rank.send(worker, RPC, (what, self.rank.step, *arguments), f"call.{what}")
 
     async def answered_by(self, what: str, by: Sequence[int]) -> None:
-        """Wait for the answers of these workers. No other answer can arrive: the core awaits all answers of a call."""
+        """Wait for the answers of these workers. The core awaits all answers to a call, so no answer to another call
+        can arrive.
+        """
         missing: set[Frozen] = set(by)
         while missing:
             answer = await self.answer(what)
@@ -100,5 +103,5 @@ class Executor(BatchExecutor[Batch]):
                     raise TypeError(f"an engine knows no answer {answer!r}")
 
     async def answer(self, what: str) -> Frozen:
-        """The next answer: its call, and the worker."""
+        """The next answer: the name of its call, and the worker."""
         return await self.answers.get(f"answer.{what}")

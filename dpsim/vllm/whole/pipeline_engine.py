@@ -1,7 +1,8 @@
-"""The scheduler of an engine with a pipeline, run live in the loop of a group (7.5).
+"""The scheduler of an engine with a pipeline, called step by step in the loop of a group (specification 7.5).
 
-`PipelineScheduler` knows the results of a batch when it schedules it, since the model's tokens are known. A queue holds
-these results until the workers have really computed them. Only then the engine learns them.
+When `PipelineScheduler` schedules a batch, it also computes the results of the batch, because the tokens of the
+stand-in model are known beforehand. The live scheduler keeps these results in a queue. It passes them on only when the
+workers have computed the batch.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dpsim.vllm.whole.batch_queue import LiveScheduler, Masks
 
 
 class LivePipelineScheduler(LiveScheduler[Batch]):
-    """The live scheduler of a pipeline. `of_stages`: the scheduler that it calls."""
+    """The live scheduler of a pipeline. `of_stages`: the scheduler that chooses the batches."""
 
     def __init__(
         self, requests: tuple[Request, ...], stages: int, config: EngineConfig, scheduler: type[PipelineScheduler]
@@ -41,7 +42,7 @@ class LivePipelineScheduler(LiveScheduler[Batch]):
         return self.of_stages.kv_cache_usage
 
     def has_requests(self, pause: PauseState) -> bool:
-        """Workers have to learn which slots are free, too, if only by a batch without tokens."""
+        """Also True if only freed slots are left: the workers learn of them by a batch, which then has no tokens."""
         return self.has_unfinished(pause) or (pause is not PauseState.PAUSED_ALL and bool(self.of_stages.finished))
 
     def admit(self, number: int, request: Request) -> None:

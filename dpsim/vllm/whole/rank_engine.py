@@ -1,8 +1,9 @@
-"""An engine whose core is its only worker, and its data-parallel step: T = P = 1 (chapters 1 and 2).
+"""An engine whose core is its only worker: no tensor parallelism and no pipeline (specification chapters 1 and 2).
 
-The scheduler is that of a data-parallel rank, run live. The worker makes the step of the V1 runner: dispatch, agree,
-dispatch again, run, and a witness that compares the rows. A dummy batch goes the same way, so that all engines of a
-group agree equally often (I-ES-2). The engine also waits for its result, as the witness compares its rows, too.
+Its scheduler is that of a data-parallel rank. Its worker runs the data-parallel step of the V1 runner: dispatch,
+agreement, second dispatch, forward. A witness compares the results with the batch. A dummy batch takes the same path,
+so all engines of a group agree equally often (invariant I-ES-2). The engine also waits for the result of a dummy,
+because the witness compares its rows, too.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from dpsim.vllm.whole.batch_queue import BatchExecutor, LiveScheduler
 
 
 class LiveRankScheduler(LiveScheduler[Batch]):
-    """The live scheduler of a rank. `RankScheduler` accounts for a batch early; the loop takes ends with the result."""
+    """The live scheduler of a rank. `RankScheduler` ends requests when it schedules their last batch; this class passes
+    the ends on with the result of that batch.
+    """
 
     def __init__(self, requests: tuple[Request, ...], config: EngineConfig) -> None:
         super().__init__(requests, config.max_num_seqs)
         self.of_rank = RankScheduler(config)
         self.ending: deque[list[int]] = deque()
-        """For each batch under way, the requests that end by it."""
+        """For each batch in flight, the requests that end with it."""
 
     @property
     def num_waiting(self) -> int:
@@ -52,7 +55,7 @@ class LiveRankScheduler(LiveScheduler[Batch]):
 
 
 class RankWorker(BatchExecutor[Batch]):
-    """The worker. `batches`: the scheduled batches, which the witness reads."""
+    """The worker. `batches`: the scheduled batches, with which the witness compares."""
 
     def __init__(self, rank: Rank, step: DataParallelStep, batches: OwnBatches) -> None:
         super().__init__(rank)

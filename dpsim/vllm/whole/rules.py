@@ -1,7 +1,7 @@
-"""The combinations that the engine refuses, each a function whose name is the rule's (specification 10.0).
+"""The combinations that the engine itself refuses. Each rule is a function, and its name is the name of the rule.
 
-A rule looks at a `Mix`: the chosen forms, the sizes, the configuration and the model. It returns the wrong setting with
-the expected one, or None:
+A rule reads a `Mix`: the chosen pieces by form, the sizes, the configuration and the model. It returns the wrong
+setting with the expected one, or None (specification 10.0):
 
     >>> split = EngineConfig(enable_dbo=True, cudagraph_mode="NONE", enable_lora=True)
     >>> mix = Mix({"runner": "v2"}, Topology(data_parallel_size=2), split)
@@ -10,8 +10,8 @@ the expected one, or None:
     >>> broken(mix._replace(names={"runner": "v1"}))
     []
 
-These are the engine's own rules. They do not mean that the pieces would not work together. If a scenario asks for it, a
-run ignores them, and a search sees what breaks without one of them (`dpsim.vllm.programs.stacks`).
+The pieces of a refused combination may still work together. A scenario can ask dpsim to ignore the rules, and an
+exploration then shows what breaks without them (`dpsim.vllm.programs.stacks`).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
 
 
 class Model(NamedTuple):
-    """The properties of a model that rules use. XX: no model here is a hybrid one unless the caller says so."""
+    """The properties of a model that the rules read. Simplified: a model is hybrid only if the caller sets this."""
 
     encoder_inputs: bool = False
-    """It is multimodal, or an encoder-decoder model."""
+    """Whether the model is multimodal, or an encoder-decoder model."""
     hybrid: bool = False
-    """Some of its layers have a state instead of a KV cache."""
+    """Whether some layers have a state instead of a KV cache."""
 
 
 class Mix(NamedTuple):
-    """The input of a rule. `names`: the chosen form of each piece."""
+    """The input of a rule. `names`: the form of each piece."""
 
     names: Mapping[str, str]
     topology: Topology
@@ -41,7 +41,7 @@ class Mix(NamedTuple):
 
     @property
     def v2_splits(self) -> bool:
-        """Whether the V2 runner has to split batches."""
+        """Whether the V2 runner has to split batches into microbatches."""
         return self.names["runner"] == "v2" and self.config.use_ubatching
 
 
@@ -71,7 +71,7 @@ def v2_splits_no_pipelines(mix: Mix) -> str | None:
 
 
 def v2_splits_no_contexts(mix: Mix) -> str | None:
-    """Context parallelism, of prefills or of decodes."""
+    """Refuse context parallelism, of prefills or of decodes."""
     for name in ("prefill_context_parallel_size", "decode_context_parallel_size"):
         size = getattr(mix.topology, name)
         if mix.v2_splits and size > 1:
@@ -118,5 +118,5 @@ RULES: tuple[Rule, ...] = (
 
 
 def broken(mix: Mix) -> list[tuple[Rule, str]]:
-    """The rules that a mix breaks, each with its message."""
+    """The rules that a mix violates, each with its message."""
     return [(rule, wrong) for rule in RULES if (wrong := rule(mix)) is not None]

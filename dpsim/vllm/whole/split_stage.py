@@ -1,16 +1,18 @@
-"""Microbatches in a stage of a pipeline: no engine has this combination, but a scenario may (specification 10.0).
+"""Microbatches in a pipeline stage: no engine has this combination, but a scenario may ask for it (specification 10.0).
 
-The layers are those of a captured stage. Between two layers the tokens now go to their experts, on all replicas of the
-stage, and come back. So one microbatch computes while the other communicates:
+The layers are those of a captured stage (`dpsim.vllm.pipeline.graphs`). In each layer, the tokens also go to their
+experts, on all replicas of the stage, and come back. Each microbatch runs in a host thread, so one computes while
+another communicates:
 
     receive | u0: embed, attention, mix | dispatch, expert, combine | attention, mix ...  | concatenate | send, sample
             | u1:                  embed, attention, mix | dispatch, expert, combine ...  |
 
-Hidden states of all microbatches use one transfer, and the stage samples tokens of all at once: it splits only the
-forward. Attention reads the position and the slot of each token, so a microbatch is a slice of buffers.
+Only the forward is split. The stage receives and sends the hidden states of all microbatches in one transfer, and
+samples their tokens together. Attention reads the position and the cache slot of each token from buffers. So a
+microbatch needs no other metadata than its slice of these buffers.
 
-Microbatches, barrier, baton, keys and slices are those of the named form of `dpsim.vllm.overlap`. A dummy goes through
-all layers, since its peers meet it in each of them.
+Microbatches, barrier, baton, graph keys and slices are those of a form of `dpsim.vllm.overlap`. A dummy runs all
+layers, because the other replicas need its experts in each layer.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ EXPERT_NS = 10_000  # reference: as those of dbo
 
 
 class SplitLayers(CapturedLayers):
-    """The layers of one rank. `form`: the form whose pieces split them."""
+    """The layers of one rank. `form`: the forward of `dpsim.vllm.overlap` whose classes split the batch."""
 
     form: type[OverlapForward] = OverlapForward
 
@@ -75,7 +77,9 @@ class SplitLayers(CapturedLayers):
         return super().wanted() if self.config.capture_graphs else []
 
     async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream) -> None:
-        """Capture a size as microbatches if it is of decodes and reaches the threshold; others as a whole (4.8)."""
+        """Capture a size. If it is for decodes and reaches the threshold, it is captured as microbatches, else as a
+        whole (specification 4.8).
+        """
         tokens, uniform = target.key.num_tokens, target.key.uniform
         split = target.mode is RuntimeMode.FULL and uniform and wants_microbatching(tokens, True, self.config)
         self.put(tokens, None, (), stream)
@@ -103,7 +107,7 @@ class SplitLayers(CapturedLayers):
         self.give_back(await self.compute(ran, (ran.num_tokens,), 1, self.main))
 
     def agreed(self) -> Ran:
-        """The agreement of the step in progress. Without captures no mode has a graph."""
+        """The agreement of the current step. Without captures, its mode is NONE."""
         assert isinstance(self.graphs, AgreedGraphs)
         assert self.graphs.agreed is not None, "a forward without an agreement"
         ran = self.graphs.agreed
@@ -115,7 +119,7 @@ class SplitLayers(CapturedLayers):
         return ForwardContext(ran.mode, Descriptor(ran.num_tokens), stream, num_reqs, ran.counts)
 
     async def compute(self, ran: Ran, scheduled: Sequence[int], num_reqs: int | None, stream: Stream) -> Outputs:
-        """Run a forward, as microbatches if all agreed on it. `scheduled`: tokens of each request."""
+        """Run a forward, as microbatches if the ranks agreed on them. `scheduled`: the tokens of each request."""
         context, told = self.context(ran, num_reqs, stream), (self.tokens, self.positions, self.slots)
         parts = None
         if ran.microbatched:
@@ -143,19 +147,19 @@ class SplitLayers(CapturedLayers):
         return context.counts[self.replica]
 
     def rows(self, buffer: Buffer, stop: int) -> Buffer:
-        """The rows of the running forward or microbatch, by the forward context."""
+        """The rows of the running forward or microbatch, by the installed forward context."""
         first = 0 if self.state.forward is None else self.state.forward.first_token
         return self.slice(buffer, first, stop)
 
     def slice(self, buffer: Buffer, first: int, tokens: int) -> Buffer:
-        """A view, the same one for each key (I-CG-8)."""
+        """A view of a buffer. Equal arguments give the same view, so addresses do not change (invariant I-CG-8)."""
         key = buffer, first, tokens
         if key not in self.between:
             self.between[key] = buffer.view(first, first + tokens)
         return self.between[key]
 
     async def mixture(self, layer: int, context: ForwardContext, state: Buffer) -> None:
-        """Send tokens to their experts, run the own expert, and bring the tokens back."""
+        """Send the tokens to their experts, run this rank's expert, and bring the tokens back."""
         received = await self.exchange.dispatch(layer, state)
         stream = self.dbo.stream
         workspace = await self.library.workspace(stream)
@@ -169,7 +173,7 @@ class SplitLayers(CapturedLayers):
 
 
 class SplitWorker(StageWorker):
-    """A worker whose experts are in its layers."""
+    """A worker whose layers contain the experts."""
 
     async def dummy(self) -> None:
         self.rank.probe("pp.dummy_step")
@@ -179,10 +183,10 @@ class SplitWorker(StageWorker):
         self.executed = None if self.is_last else self.dummy_record()
 
     def run_experts(self, tokens: int) -> None:
-        """Do nothing: each layer has run the experts."""
+        """Does nothing, because each layer has already run the experts."""
 
 
 def split_by(agreement: StageAgreement, form: type[OverlapForward]) -> type[Layers]:
-    """Layers with the graphs of an agreement, and microbatches of a form."""
+    """The class of layers with the graphs of an agreement, and the microbatches of a form."""
     manager = type("Agreed", (AgreedGraphs,), {"wanted": tuple(agreement.captures())})
     return type("AgreedSplitLayers", (SplitLayers,), {"manager": manager, "form": form})

@@ -1,7 +1,9 @@
-"""The agreement of one stage's workers with their peers of other replicas, once in every forward (10.1, row 6).
+"""The agreement of a stage's workers with the same stage of other replicas, once in each forward (specification 10.1,
+row 6).
 
-Each sends its batch, and all reach the same decision: the graph, and the tokens of each worker in the
-collectives of the experts. A worker without tokens sends a dummy batch. Two forms, one for each runner:
+Replicas are data-parallel engines, and their experts are spread over all of them. Before a forward, each worker sends
+its batch, and all workers make the same decision. They decide on the graph, and on the rows of each worker in the
+collectives of the experts. A worker without tokens sends a dummy batch. Each runner has its own form:
 
     AgreementV1   dispatch, send, dispatch again with the agreed count (1.5, 1.6)
     AgreementV2   send the batch itself, by point-to-point swaps, and look the graph up afterwards (1.4, 1.7)
@@ -14,7 +16,7 @@ collectives of the experts. A worker without tokens sends a dummy batch. Two for
     >>> agreement.decide(table, (1, 1, 1), index=0)
     Ran(mode=<RuntimeMode.FULL: 2>, num_tokens=4, counts=(4, 4), microbatched=False, skip_drafts=True)
 
-A batch is here the tokens of each of its requests.
+In this module, a batch is a sequence with the number of tokens of each request.
 """
 
 from __future__ import annotations
@@ -36,12 +38,14 @@ from dpsim.vllm.graphs.capture import CaptureSize
 SITE = "dp.agree"
 
 Tokens = Sequence[int]
-"""The tokens of each request."""
+"""The tokens of each request of a batch."""
 
 
 class Ran(NamedTuple):
-    """How a forward runs. `num_tokens`: of this rank, padded; `counts`: of all ranks in the experts' collectives.
-    `skip_drafts`: whether all ranks skip the drafts of this step; None if the runner has no such vote.
+    """How a forward runs. `num_tokens`: the tokens of this rank, padded. `counts`: the rows of all ranks for the
+    experts.
+
+    `skip_drafts`: whether all ranks skip the drafts of this step; None if the runner has no vote on it.
     """
 
     mode: RuntimeMode
@@ -52,7 +56,7 @@ class Ran(NamedTuple):
 
 
 class StageAgreement(ABC):
-    """One rank's side of the agreement: its column, and the decision."""
+    """One rank's side of the agreement: what it sends, and the decision."""
 
     @abstractmethod
     def dummy(self) -> Tokens:
@@ -60,23 +64,28 @@ class StageAgreement(ABC):
 
     @abstractmethod
     def column(self, tokens: Tokens, may_skip_drafts: bool = True) -> tuple[int, ...]:
-        """This rank's column of the table, int32. `may_skip_drafts`: its batch needs no drafts after this step."""
+        """This rank's column of the table, int32. `may_skip_drafts`: whether its batch needs no drafts after
+        this step.
+        """
 
     async def reduced(self, peers: HostCommunicator, table: HostArray) -> HostArray:
-        """The table of all ranks, from each rank's own."""
+        """Sum the tables of all ranks, each of which contains one rank's column."""
         return await peers.all_reduce(table, site=SITE)
 
     @abstractmethod
     def decide(self, table: HostArray, tokens: Tokens, index: int) -> Ran:
-        """Decide from the table, of shape (rows, ranks). `index`: this rank's place."""
+        """Decide from the reduced table, of shape (rows, ranks). `index`: this rank's column."""
 
     @abstractmethod
     def captures(self) -> list[CaptureSize]:
-        """The graphs for all batches, mixed ones before those of decodes, the largest first."""
+        """The graphs for all batches: mixed ones before those of decodes, the largest first."""
 
 
 def in_order(graphs: Iterable[tuple[bool, int, RuntimeMode]]) -> list[CaptureSize]:
-    """`graphs`: whether of decodes, tokens, mode. For each pair of tokens and mode it keeps one graph."""
+    """Sort graphs for a capture. `graphs`: for each, whether it is for decodes, its tokens, and its mode.
+
+    If two graphs have the same tokens and mode, the function keeps the one of mixed batches.
+    """
     ordered = sorted(graphs, key=lambda one: (one[0], -one[1], one[2]))
     first: dict[tuple[int, RuntimeMode], bool] = {}
     for uniform, tokens, mode in ordered:
@@ -85,7 +94,7 @@ def in_order(graphs: Iterable[tuple[bool, int, RuntimeMode]]) -> list[CaptureSiz
 
 
 class AgreementV1(StageAgreement):
-    """The agreement of the V1 runner: its flow, before and after."""
+    """The agreement of the V1 runner, with its first and its second dispatch."""
 
     def __init__(self, flow: BatchFlow) -> None:
         self.flow, self.form = flow, flow.form
@@ -115,7 +124,7 @@ class AgreementV1(StageAgreement):
 
 
 class AgreementV2(StageAgreement):
-    """The agreement of the V2 runner, 0.33."""
+    """The agreement of the V2 runner in release 0.33."""
 
     def __init__(self, agreement: batch_v2.AgreementV2) -> None:
         self.agreement, self.table = agreement, agreement.graphs
@@ -144,7 +153,7 @@ class AgreementV2(StageAgreement):
 
 
 def table_of(column: tuple[int, ...], index: int, ranks: int) -> HostArray:
-    """This rank's share of the table, zero elsewhere: a SUM over all ranks makes the whole table."""
+    """A table of zeros with this rank's column. The sum over all ranks is the whole table."""
     table = np.zeros((len(column), ranks), np.int32)
     table[:, index] = column
     return table

@@ -1,12 +1,14 @@
-"""A worker of an engine with a pipeline: one rank, one stage, and the calls that it does one by one (7.3, 10.1).
+"""A worker of an engine with a pipeline: one rank of one stage, which runs the engine's calls (specification 7.3 and
+10.1).
 
-The step is that of `dpsim.vllm.pipeline.stage`, with two differences. Batches arrive as calls, so no worker knows
-their history beforehand; the oracles know the requests all the same. And replicas agree on graph and sizes before each
-forward (`dpsim.vllm.whole.stage_agreement`): after the update of the requests' state, before the inputs (I-ES-3).
-The collectives of the experts have the agreed number of rows (I-ES-4).
+The step is that of `dpsim.vllm.pipeline.stage`, with two differences. First, batches arrive as calls, so no worker can
+compute them beforehand. The oracles with the expected tokens exist all the same, because all requests are known.
+Second, the replicas (data-parallel engines) agree on graph and sizes before each forward
+(`dpsim.vllm.whole.stage_agreement`). A worker agrees after it has updated its request state, and before it prepares the
+inputs (invariant I-ES-3). The collectives of the experts have the agreed number of rows (invariant I-ES-4).
 
-A dummy agrees and meets the experts. It belongs to no request, its neighbours do not notice it, and the engine takes no
-result of it (I-ES-7).
+In a dummy, a worker makes the agreement and the collective of the experts. A dummy changes no request and involves no
+other stage, and the engine takes no result of it (invariant I-ES-7).
 """
 
 from __future__ import annotations
@@ -34,26 +36,28 @@ from dpsim.vllm.whole.stage_agreement import Ran, StageAgreement, Tokens, table_
 
 
 class Workload(History):
-    """The requests before any arrives: their oracles, and the room that they need. It has no calls."""
+    """The requests before any of them arrives: their oracles, and the buffer sizes that they need. It has no calls."""
 
     def _play(self, scheduler: PipelineScheduler, step_ns: int, order: Sequence[int]) -> None:
-        """Do nothing: the engine makes calls live."""
+        """Does nothing, because the engine makes its calls during the run."""
 
     @property
     def ends(self) -> dict[int, tuple[int, bool]]:
-        """Empty: a worker does not know which engine has a request, nor when it ends."""
+        """Empty, because a worker does not know which engine gets a request, or when the request ends."""
         return {}
 
     @property
     def largest(self) -> int:
-        """The most tokens of a batch: those of all requests, decodes with their drafts."""
+        """An upper bound for the tokens of a batch: the tokens of all requests with their drafts, within the token
+        budget.
+        """
         q = self.config.uniform_decode_query_len
         tokens = sum([one.prompt_tokens + one.output_tokens + q for one in self.requests])
         return max(min(tokens, self.config.max_num_batched_tokens), q)
 
 
 class AgreedGraphs(GraphManager):
-    """The graphs of agreed batches. `agreed`: the agreement of the step in progress."""
+    """The graphs of agreed batches. `agreed`: the agreement of the current step."""
 
     wanted: tuple[CaptureSize, ...]
 
@@ -70,14 +74,16 @@ class AgreedGraphs(GraphManager):
 
 
 def captured_by(agreement: StageAgreement) -> type[Layers]:
-    """Layers with the graphs of an agreement."""
+    """The class of layers with the graphs of an agreement."""
     manager = type("Agreed", (AgreedGraphs,), {"wanted": tuple(agreement.captures())})
     return type("AgreedLayers", (CapturedLayers,), {"manager": manager})
 
 
 class StageWorker(Stage):
-    """One rank. `core`: the number of its engine; `answers`: whether it is the output rank; `idle`: whether it may wait
-    without end.
+    """One rank. `core`: the number of its engine's core. `answers`: whether it is the output rank, which returns
+    results.
+
+    `idle`: whether it may wait for a call without end.
     """
 
     idle: ClassVar[bool] = True
@@ -107,7 +113,7 @@ class StageWorker(Stage):
     # ---- calls
 
     async def run(self) -> None:
-        """Capture, do all calls, and check the end."""
+        """Capture graphs, run all calls, and check the end."""
         await self.model.capture(("ep", "pp"))
         calls = self.rank.mailbox(RPC)
         while await self.do(await calls.get("worker.call", idle=self.idle)):
@@ -115,7 +121,7 @@ class StageWorker(Stage):
         await self.drain()
 
     async def do(self, call: Any) -> bool:
-        """Do one call. Returns whether there is another."""
+        """Run one call. Returns whether another one follows. Raises TypeError for an unknown call."""
         what, self.rank.step, *arguments = call
         match what:
             case "execute":
@@ -139,21 +145,21 @@ class StageWorker(Stage):
         return True
 
     async def execute_alone(self, batch: Batch) -> None:
-        """Execute a batch. Another call samples it, unless it has no tokens: then its result is here at once."""
+        """Execute a batch. Another call samples it. A batch without tokens has its result at once."""
         self.witness.scheduled(batch)
         answer = await self.execute(batch)
         if answer is not None:
             self.results.append(answer)
 
     async def take_number(self, number: int) -> None:
-        """Take the result of the oldest batch, which the engine takes for that of this batch."""
+        """Take the result of the oldest batch. Raises AssertionError if it is not that of batch `number`."""
         result = self.next_result()
         assert result is not None, f"batch {number} has no result: when it was to be sampled, none was executed"
         assert result.batch.number == number, f"the call is for batch {number}, and {result.batch.number} is the oldest"
         await self.take(result)
 
     async def update_weights(self, version: int) -> None:
-        """Let the first replica broadcast new weights to its peers, on a separate stream."""
+        """Broadcast new weights from the first replica to the same rank of the others, on a separate stream."""
         stream, group = self.rank.stream("weights"), self.rank.device("dp")
         if group.index == 0:
             stream.launch("weights.write", fill, writes=[self.weights], args=(version,), cost=0)
@@ -161,7 +167,7 @@ class StageWorker(Stage):
         await stream.record().synchronize("weights.synchronize")
 
     def told(self, batch: Batch) -> Sequence[int]:
-        """Zeros: the engine sends tokens to clients, which check them themselves."""
+        """Zeros, because the engine itself sends tokens to clients."""
         return (0,) * len(batch.rows)
 
     # ---- a step
@@ -170,7 +176,7 @@ class StageWorker(Stage):
         await self.agree_on([row.scheduled for row in batch.rows], batch.drafts == 0)
 
     async def agree_on(self, tokens: Tokens, may_skip_drafts: bool = True) -> None:
-        """Agree once for each forward, dummies too (I-ES-2); these need no drafts."""
+        """Agree once for each forward, even for a dummy (invariant I-ES-2). A dummy needs no drafts."""
         index, size = self.peers.index, self.peers.size
         table = table_of(self.agreement.column(tokens, may_skip_drafts), index, size)
         if size > 1:
@@ -183,7 +189,10 @@ class StageWorker(Stage):
             self.model.graphs.agreed = ran
 
     def skips_drafts(self, batch: Batch) -> bool:
-        """The agreement of this stage's replicas (6.5). A runner without such a vote decides by its own batch."""
+        """Whether this step proposes no drafts: by the vote of this stage's replicas (specification 6.5).
+
+        In a runner without this vote, the worker decides by its own batch.
+        """
         return super().skips_drafts(batch) if self.skip_drafts is None else self.skip_drafts
 
     async def dummy(self) -> None:
@@ -193,7 +202,7 @@ class StageWorker(Stage):
         self.executed = None if self.is_last else self.dummy_record()
 
     def run_experts(self, tokens: int) -> None:
-        """Reduce the agreed number of rows. Real rows have the rank's number, and the version of its weights."""
+        """Reduce the agreed number of rows. A real row has the rank's number plus the version of its weights."""
         own = sum(self.counts[: self.peers.index])
         rows = self.main.alloc(sum(self.counts), "int32", "experts.rows")
         args = own, own + tokens, self.peers.index + 1
@@ -203,6 +212,6 @@ class StageWorker(Stage):
 
 
 def put_rows(weights: Any, rows: Any, start: int, stop: int, value: int) -> None:
-    """Kernel: put a rank's rows among those of all, zero elsewhere."""
+    """Kernel: write this rank's rows, and zero into all others."""
     rows[:] = 0
     rows[start:stop] = value + weights

@@ -1,20 +1,21 @@
-"""Parts of `whole_engine_watched`: `whole_engine`, and all learn of a death, an exception, a shutdown.
+"""The program `whole_engine_watched`: as `whole_engine`, but each participant notices a death, and ends.
 
     protocol: {name: whole_engine_watched}
     topology: {data_parallel_size: 2, pipeline_parallel_size: 2}
     faults: [{kind: die, rank: 1, at: {site: experts.combine, ordinal: 0}}]
 
-An engine is a core and its workers. A core watches its workers, as vLLM's executor does by their sentinels. It also
-watches the other cores, front ends and the coordinator, as in `engine_watched`. A worker watches its core alone, by its
-death pipe. So the news goes up and down, and no worker knows another one:
+An engine consists of a core and its workers. A core watches its workers, as vLLM's executor watches their sentinels. It
+also watches the other cores, the front ends and the coordinator, as in `engine_watched`. A worker watches only its
+core, by a death pipe. So the news of a death spreads through the cores:
 
     worker 1 dies   its core: aborts, fails its requests, ends    the core's other workers: abort, end
                     the other cores, which watch it: likewise     their workers: likewise
 
-Each has a monitor, which frees the main thread wherever it waits. A core waits for messages, for its workers' answers,
-or in the finish sync. A worker waits for calls, in an agreement, in a transfer or behind its device.
+Cores and workers have a monitor thread, which frees the main thread from its waits. A core waits for messages, for
+answers of its workers, or in the finish sync. A worker waits for calls, in an agreement, in a transfer, or for its
+device.
 
-Sources: as `dpsim.vllm.engine.watched`; specification chapters 7.3 and 10.1.
+Sources: those of `dpsim.vllm.engine.watched`; specification 7.3 and 10.1.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ GONE = ("GONE",)
 
 
 class CoreMonitor(Monitor):
-    """The monitor of a core: its workers are among the participants that it cannot go on without."""
+    """The monitor of a core. It also watches the core's workers."""
 
     boxes: ClassVar[tuple[str, ...]] = ("input", ANSWERS)
     hosts = ("dp_engine",)
@@ -47,7 +48,7 @@ class CoreMonitor(Monitor):
 
 
 class WorkerMonitor(Monitor):
-    """The monitor of a worker. `core`: the core that it watches; `shared`: whether its stage has several workers."""
+    """The monitor of a worker. `core`: the core that it watches. `shared`: whether its stage has several workers."""
 
     boxes = (RPC,)
     hosts = ("dp_cpu", "pp_cpu")
@@ -63,7 +64,7 @@ class WorkerMonitor(Monitor):
 
 
 class WatchedCore(WatchedLoop, QueuedLoop[Batch]):
-    """A core. One that leaves in order also tells its workers, and they leave as it does."""
+    """A core. If it ends normally, it announces this to its workers as well, and they end in the same way."""
 
     monitor = CoreMonitor
 
@@ -75,7 +76,7 @@ class WatchedCore(WatchedLoop, QueuedLoop[Batch]):
 
 
 class WatchedExecutor(Executor):
-    """An executor whose waits for answers end when the monitor gives up."""
+    """An executor whose wait for answers ends when the monitor gives up."""
 
     async def answer(self, what: str) -> Frozen:
         answer = await super().answer(what)
@@ -85,7 +86,7 @@ class WatchedExecutor(Executor):
 
 
 class WatchedWorker(StageWorker):
-    """A worker."""
+    """A worker with a monitor thread."""
 
     idle = False
     monitor: ClassVar[type[WorkerMonitor]] = WorkerMonitor

@@ -265,7 +265,7 @@ def test_sizes_over_the_wire() -> None:
 @pytest.mark.parametrize(
     ("form", "config", "said"),
     [
-        ("v2-0.33", {"enable_lora": True}, "config.enable_lora: the form v2-0.33 does not look at it"),
+        ("v2-0.33", {"enable_lora": True}, "config.enable_lora: the form v2-0.33 does not use it"),
         ("v2-0.17", {"enable_dbo": True}, "config.enable_dbo or config.ubatch_size: the form v2-0.17"),
         ("v2-0.17", {"num_speculative_tokens": 1, "speculative_method": "mtp"}, "config.speculative_method"),
     ],

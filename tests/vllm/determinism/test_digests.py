@@ -34,7 +34,8 @@ def test_scenarios_differ() -> None:
     assert sum("finished" in said for said in here().values()) > len(names) // 2
 
 
-@pytest.mark.parametrize("seed", ["0", pytest.param("1", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", ["0", "1"])
 def test_in_another_process_with_another_hash_seed(seed: str) -> None:
     assert elsewhere(sys.executable, seed, MODULE) == here()
 

@@ -31,9 +31,8 @@ def test_all_worlds_of_a_deployment(command: str) -> None:
     assert (left_out == []) == (command != "vllm serve m -dp 2 -tp 2 -ep")
 
 
-@pytest.mark.parametrize(
-    "command", [next(iter(COMMANDS)), *(pytest.param(one, marks=pytest.mark.slow) for one in [*COMMANDS][1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
 def test_events_race_in_them(command: str, tmp_path: Path) -> None:
     made, _ = all_of(command)
     schedules = {}

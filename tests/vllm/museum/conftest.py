@@ -1,4 +1,4 @@
-"""The protocol of `mail_variants` and its exhibits, registered for one test only."""
+"""Registers the protocol of `mail_variants` and its exhibits for one test only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = ("mail-first", "mail-down", "mail-four", "mail-class", "mail-twin", "mai
 
 @pytest.fixture
 def mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the exhibits. The module mail_variants can be imported, and nothing of it stays."""
+    """Returns the folder of the exhibits, and makes the module mail_variants importable for one test."""
     registry.variants()
     monkeypatch.setattr(registry, "_protocols", dict(registry._protocols))
     monkeypatch.setattr(registry, "_variants", dict(registry._variants))

@@ -441,8 +441,11 @@ def page() -> str:
     first = START.rstrip().replace("\n", "\n    ")
     return (
         "# What mistakes in a scenario print\n\n"
-        "`python -m tests.vllm.params.bad_files > docs/bad-scenarios.md` writes this page, and a test compares them. "
-        f"The table leaves out these lines at the beginning of a file:\n\n    {first}\n\n{table()}\n"
+        "For a mistake in a scenario file, dpsim prints one line and exits with 2. The line names the file, the line, "
+        "the column, the mistake and the expected value. This page shows the line for many mistakes. "
+        "`python -m tests.vllm.params.bad_files > docs/bad-scenarios.md` writes it, and a test compares it with the "
+        "code.\n\n"
+        f"The table omits these lines at the beginning of each file:\n\n    {first}\n\n{table()}\n"
     )
 
 

@@ -36,7 +36,7 @@ def test_what_a_program_does_not_look_at_is_refused(
         scenario = scenario_from({**document, "workload": {"requests": [PLAIN, PLAIN | more]}})
         return scenario.arguments()
 
-    with pytest.raises(Unsuitable, match=f"^workload: request 1 has {field}, at which {name} does not look; remove it"):
+    with pytest.raises(Unsuitable, match=f"^workload: request 1 has {field}, which {name} does not use; remove it"):
         prepared(name, args(request_of))
     prepared(name, args({}))
 
@@ -47,7 +47,7 @@ def test_so_is_a_switch(where: str) -> None:
     given = {where: switch if where == "config" else {1: switch}}
     document = {"name": "n", "protocol": "engine", "topology": {"data_parallel_size": 2}}
     scenario = scenario_from({**document, **given, "workload": {"requests": [PLAIN]}})
-    with pytest.raises(Unsuitable, match=f"^{where}.*enable_eplb: engine does not look at it; remove it"):
+    with pytest.raises(Unsuitable, match=f"^{where}.*enable_eplb: engine does not use it; remove it"):
         prepared("engine", scenario.arguments())
 
 

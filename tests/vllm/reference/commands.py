@@ -13,9 +13,9 @@ from tests.vllm.reference.tables import code, table
 OPENING = """\
 # Commands and options
 
-`python -m tests.vllm.reference` writes this page from the commands. `dpsim COMMAND --help` prints the same.
-[The command line](command-line.md) explains the commands with examples, and
-[How a command ends](exit-codes.md) has the exit codes.
+This page lists all commands of dpsim with their arguments and options, as `dpsim COMMAND --help` prints them.
+[The command line](command-line.md) explains the commands with examples, and [How a command ends](exit-codes.md)
+explains the exit codes. `python -m tests.vllm.reference` writes this page from the code.
 """
 
 

@@ -13,11 +13,13 @@ from tests.vllm.reference.tables import code, table
 OPENING = """\
 # Classes of findings
 
-`python -m tests.vllm.reference` writes this page from the classes. `dpsim show CLASS` prints one of them, with
-the variants of the museum that show it. Patterns such as `HANG:*` select classes, in `expect.class`, in
-`checks.switched_off` and in `--off`. A part in angle brackets stands for any word, such as the name of an exception.
+If a run breaks a rule, dpsim reports a *finding*. Each finding has a class, such as `HANG:COLLECTIVE:MISSING_RANK`,
+and this page lists all classes. The last column describes the usual fix. `dpsim show CLASS` prints one class, with the
+known mistakes that show it.
 
-A report names the rank, the line and the cause. The last column says what a fix of the class looks like.
+A scenario selects classes by a pattern such as `HANG:*`, in its keys `expect.class` and `checks.switched_off`, and a
+command in its option `--off`. `python -m tests.vllm.reference` writes this page from the code.
+A part in angle brackets represents any word, such as the name of an exception.
 """
 
 

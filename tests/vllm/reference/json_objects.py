@@ -13,13 +13,14 @@ from tests.vllm.reference.tables import code, table
 OPENING = f"""\
 # JSON of each command
 
-`python -m tests.vllm.reference` writes this page from the fields, and a test compares them with the objects of
-commands. `--json` prints one object on stdout. Each object has a `schema_version`, now {SCHEMA_VERSION}.
-A key that changes its meaning raises it. A new key does not, so a reader ignores keys that it does not know.
+With `--json`, a dpsim command prints one JSON object on stdout. This page lists the keys of each command's object.
+`python -m tests.vllm.reference` writes it from the code, and a test compares it with the output of the commands.
 
-`findings[].class` is the key `class` of each object in the list `findings`. `figures.*` stands for any key of
-`figures`. A key is always there, with null if there is nothing, unless its value says "may be absent". Times are in
-nanoseconds.
+* Each object has a key `schema_version`, now {SCHEMA_VERSION}. If a key changes its meaning, the version increases.
+  If dpsim adds a key, the version remains the same, so your program should ignore keys that it does not expect.
+* `findings[].class` is the key `class` of each object in the list `findings`, and `figures.*` is any key of `figures`.
+* Every object contains all its keys, with null if there is no value, except those marked "may be absent".
+* Times are in nanoseconds.
 """
 
 ALL: dict[str, tuple[JsonField, ...]] = {

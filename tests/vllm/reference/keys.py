@@ -23,20 +23,23 @@ MADE_UP = ("M-DP-99", "M-DP-999")
 OPENING = """\
 # Keys
 
-`python -m tests.vllm.reference` writes this page. Reports, `dpsim list`, docstrings and pages name the keys below.
-They come from a behavioural specification of vLLM. The authors of dpsim wrote it while reading vLLM's source, and the
-model of vLLM follows it. The specification is not part of this repository.
+dpsim's reports, docstrings and pages contain keys such as I-EL-7, M-EL-7 or 2.12. This page explains them. They come
+from a specification of vLLM's behaviour, which dpsim's authors wrote while they read vLLM's source. dpsim's model of
+vLLM follows this specification, which is not part of the repository.
 
-* `source-000` to `source-004`, or "page 000" to "page 004", are five published files of vLLM. As the name of a form,
-  `source-000` means the code of that file.
-* 2.12 and "chapter 2" are a section and a chapter of the specification.
+* `source-000` to `source-004`, or "page 000" to "page 004", are five published files of vLLM. If a scenario selects the
+  form `source-000` of a program, the program follows that file.
+* 2.12 is a section of the specification, and "chapter 2" a chapter. Each chapter describes one area, such as EL, the
+  engine loop.
 * I-EL-7 is an invariant: rule 7 of the area EL. A test or an assertion checks it. `dpsim show I-EL-7` prints it.
-* M-EL-7 is a mutant: a mistake that breaks a rule of the area. `dpsim museum M-EL-7` describes it.
+* M-EL-7 is a mutant: a mistake that breaks a rule of the area EL, without relation to I-EL-7. `dpsim museum M-EL-7`
+  describes it.
 * A-15 is a worked example with numbers.
 * M-UB-2 is another name of M-DP-5.
-* Other names of variants, such as `port-toctou`, are known bugs. `dpsim list variants` prints all of them.
+* Variants with other names, such as `port-toctou`, are known bugs. `dpsim list variants` prints all of them.
 
-[The five source pages](pages.md) shows rule by rule where the model has a rule, and which test holds it.
+[The five source pages](pages.md) lists rule by rule the module of dpsim that implements a rule, and the tests that
+check it. `python -m tests.vllm.reference` writes this page from the code.
 """
 
 SOURCES = (

@@ -11,8 +11,9 @@ from tests.vllm.reference.tables import code, table
 OPENING = """\
 # Keys of scenario files
 
-`python -m tests.vllm.reference` writes this page from the JSON Schema, which `dpsim schema` prints.
-[Scenario files](scenarios.md) explains the sections with examples. A bold key is required.
+This page lists every key that a scenario file may contain. A bold key is required. [Scenario files](scenarios.md)
+explains the most important keys with examples. `python -m tests.vllm.reference` writes this page from the JSON Schema
+that `dpsim schema` prints.
 """
 
 SAME = {"PartialConfig": "EngineConfig"}

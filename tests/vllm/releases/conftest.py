@@ -1,4 +1,4 @@
-"""What is registered in a test is forgotten after it."""
+"""Fixtures that undo registrations of a test."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def _forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def v0_99() -> None:
-    """The release is known, as an entry point or `--module` makes it known."""
+    """Registers the release 0.99, as an entry point or `--module` does."""
     importlib.import_module(MODULE)

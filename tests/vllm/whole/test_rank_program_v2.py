@@ -131,7 +131,7 @@ def test_refused_by_name(config: dict[str, Any], rule: str) -> None:
 
 
 def test_what_its_pieces_do_not_look_at() -> None:
-    with pytest.raises(ScenarioError, match=re.escape("config.enable_lora: the V2 runner's pieces do not look at it")):
+    with pytest.raises(ScenarioError, match=re.escape("config.enable_lora: the V2 runner's pieces do not use it")):
         whole([request(1, 1)], enable_lora=True)
     whole([request(1, 1)], swaps={"runner": "v1"}, enable_lora=True)
 

@@ -180,7 +180,7 @@ def test_a_swap_that_no_part_uses_is_refused(
     scenario = {"name": "x", "protocol": {"name": program, "form": "current", "pieces": pieces}}
     scenario["topology"], scenario["config"] = {"data_parallel_size": 2}, config
     scenario["workload"] = {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}
-    with pytest.raises(ScenarioError, match=f"no part of this world uses it, as config.{why}: remove it"):
+    with pytest.raises(ScenarioError, match=f"nothing in this scenario uses it, as config.{why}: remove it"):
         prepare(scenario_from(scenario))
     there = {"enable_dbo": True} if "microbatches" in pieces else {"enable_eplb": True, "enable_expert_parallel": True}
     prepare(scenario_from({**scenario, "config": {**config, **there}}))

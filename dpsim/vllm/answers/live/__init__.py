@@ -1,21 +1,20 @@
-"""An installed vLLM answers: one function a kind of question, which gives a row the engine's answer.
+"""Puts questions to an installed vLLM: for each kind of question, one function adds vLLM's answer to a row.
 
-    installed.py    the installed release; its modules, imported when a question needs them
-    adapters.py     adapters by kind and release; ask
-    stand_ins.py    the surroundings of the engine's functions: settings, process groups and their all-reduce
-    groups.py       asks ranks of a group
-    graphs.py       asks for capture sizes and graphs
-    clients.py      asks front ends for engines
-    batches.py      asks for masks, slices and metadata
-    candidates.py   asks the V2 runner's graphs, and its agreement
-    loops.py        asks an engine's loop
-    coordinators.py asks the coordinator's loop
-    configurations.py   asks which configurations are valid, and which have equal hashes
-
-    draws.py        new questions, drawn at random, by the file that has such questions
+    installed.py    finds the installed release, and imports its modules when a question needs them
+    adapters.py     selects the function for a kind of question and a release
+    stand_ins.py    replacements for the settings and process groups that vLLM's functions use
+    groups.py       calls the agreement of the ranks of a group
+    graphs.py       calls the functions for capture sizes and for the choice of a graph
+    clients.py      calls the front end's choice of an engine
+    batches.py      calls the functions for need masks, slices and metadata
+    candidates.py   calls the V2 runner's choice of a graph, and its agreement
+    loops.py        runs an engine's loop
+    coordinators.py runs the coordinator's loop
+    configurations.py   constructs configurations, and compares their hashes
+    draws.py        draws random questions for each file of questions
     drawn_loops.py  drawn_groups_v2.py  drawn_configurations.py
 
-A question imports vLLM only when the check asks it, and dpsim copies nothing of vLLM. An adapter knows where a function
-lies and what it takes. It turns an assertion of the engine into the row of a refusal. Any other exception means
-that the adapter no longer fits, and the check cannot ask the kind.
+A question imports vLLM only when the check puts it, and dpsim contains no code of vLLM. An adapter contains the place
+and the arguments of vLLM's function. It translates an assertion of vLLM to a row with a refusal. Any other exception
+means that the adapter no longer fits the installed release, so the check cannot put this kind of question.
 """

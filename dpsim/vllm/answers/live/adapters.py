@@ -1,10 +1,10 @@
-"""Which adapter asks which kind of question, of which releases.
+"""Selects the adapter that puts one kind of question to a release of vLLM.
 
-    ask(DECIDE, row, "0.33.0")    # the row with the engine's answer
+    ask(DECIDE, row, "0.33.0")    # the row with vLLM's answer
 
-An adapter was written for the releases that it names, the first to the last. The check refuses a later release, and
-names those. The functions of that release may have moved, or take other arguments.
-`dpsim check-engine --as RELEASE` asks all the same.
+An adapter calls vLLM's function with the arguments of its release. It names the first and the last release for which it
+was written. The check refuses a later release with a message that names these releases, because functions may have
+moved, or have other arguments. `dpsim check-engine --as RELEASE` puts the questions all the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from dpsim.vllm.releases import V0_14, V0_17, V0_24, V0_33, Release
 
 
 class Adapter(NamedTuple):
-    """`ask`: from a question to the fields of its row that hold the answer; None if this machine cannot answer it."""
+    """A function that puts a question to some releases of vLLM.
+
+    `ask` takes a question, and returns the fields of its row that contain the answer. It returns None if this machine
+    cannot answer.
+    """
 
     first: Release
     last: Release
@@ -66,11 +70,14 @@ STORED_ONLY = {
     "flow": "asks a runner, which wants a model and a device",
     "captures_004": "captures want a device",
 }
-"""Kinds for which the check asks only stored answers, and why."""
+"""Kinds that the check compares only with stored answers, and the reasons."""
 
 
 def adapter(kind: Comparison[Any], release: str) -> Adapter:
-    """The adapter of this kind and release. Raises NotAsked, as trouble if the release is newer than all known ones."""
+    """Returns the adapter of this kind and release.
+
+    Raises NotAsked if there is none. This is trouble if the release is newer than all known ones.
+    """
     if not numbers(release):
         raise NotAsked(f"the installed release is not known: {release}; name it with --as RELEASE")
     if kind.name in STORED_ONLY:
@@ -87,8 +94,9 @@ def adapter(kind: Comparison[Any], release: str) -> Adapter:
 
 
 def ask(kind: Comparison[Any], row: Row, by: Adapter) -> Row | None:
-    """A row with the engine's answer, None if there is none here. Raises NotAsked if the installed code is not what the
-    adapter expects.
+    """Returns a row with vLLM's answer, or None if this machine cannot answer.
+
+    Raises NotAsked if the installed code is not what the adapter expects.
     """
     question = kind.question(row)
     try:

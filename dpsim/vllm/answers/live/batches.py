@@ -1,4 +1,4 @@
-"""Asks which rows need a token, where a batch is cut, and for the metadata of each part."""
+"""Calls vLLM's functions for the need mask, for the cut of a batch, and for the metadata of each microbatch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def array(numbers: list[int]) -> Any:
 
 
 def need_mask(row: Row) -> Row:
-    """0.24 to 0.33."""
+    """Calls releases 0.24 to 0.33."""
     computed, prefill = array(row["num_computed_tokens"]), array(row["prefill_len"])
     batch = SimpleNamespace(
         num_reqs=len(computed),
@@ -45,7 +45,7 @@ def as_told(one: Any) -> Row:
 
 
 def cut(row: Row) -> tuple[Any, Any]:
-    """The slices of the V1 runner as the engine made them: own and padded."""
+    """Returns the slices of the V1 runner: the unpadded and the padded ones."""
     own, padded = function(UBATCHES, "maybe_create_ubatch_slices")(
         should_ubatch=True,
         num_scheduled_tokens=array(row["num_scheduled_tokens"]),
@@ -58,7 +58,7 @@ def cut(row: Row) -> tuple[Any, Any]:
 
 
 def slices(row: Row) -> Row:
-    """0.14 to 0.33."""
+    """Calls releases 0.14 to 0.33."""
     try:
         own, padded = cut(row)
     except REFUSALS as error:
@@ -67,7 +67,7 @@ def slices(row: Row) -> Row:
 
 
 def slices_v2(row: Row) -> Row:
-    """0.33."""
+    """Calls release 0.33."""
     batch = SimpleNamespace(
         num_reqs=len(row["num_scheduled_tokens"]),
         num_scheduled_tokens=array(row["num_scheduled_tokens"]),
@@ -82,7 +82,7 @@ def slices_v2(row: Row) -> Row:
 
 
 def last_empty(row: Row) -> Row:
-    """0.14 to 0.33."""
+    """Calls releases 0.14 to 0.33."""
     empty = function(UBATCHES, "is_last_ubatch_empty")
     tokens = sum(row["num_scheduled_tokens"])
     return {"last_ubatch_empty": bool(empty(tokens, row["num_tokens_padded"], row["num_ubatches"]))}
@@ -96,7 +96,7 @@ def metadata_014(row: Row) -> Row:
 
 
 def metadata(row: Row) -> Row:
-    """0.17 to 0.33."""
+    """Calls releases 0.17 to 0.33."""
     return _metadata(row, UBATCHES)
 
 
@@ -117,7 +117,7 @@ def _metadata(row: Row, place: str) -> Row:
 
 
 def _whole_batch(row: Row) -> SimpleNamespace:
-    """A CommonAttentionMetadata of a whole batch: padding requests have flat query starts and lengths 0."""
+    """Returns a CommonAttentionMetadata of a whole batch; padding requests have flat query starts and length 0."""
     torch = module("torch")
     scheduled, computed = row["num_scheduled_tokens"], row["num_computed_tokens"]
     padding = row["num_reqs_padded"] - len(scheduled)

@@ -1,4 +1,7 @@
-"""Asks the V2 runner's manager of graphs, and its agreement: all graphs are taken for captured, and none is."""
+"""Calls the V2 runner's graph manager, and its agreement.
+
+The stand-in manager treats all graphs as captured, although none is.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def described(chosen: Any) -> Row:
 
 
 def v2_dispatch(row: Row) -> Row:
-    """0.33. A rank that needs to run eagerly does not look."""
+    """Calls release 0.33. A rank that has to run eagerly selects no graph."""
     graphs = manager(row["config"])
 
     def wished(rank: Row) -> Row | None:
@@ -65,7 +68,7 @@ def v2_dispatch(row: Row) -> Row:
 
 
 def v2_sync(row: Row) -> Row:
-    """0.33."""
+    """Calls release 0.33."""
     place, ranks, graphs = module(AGREEMENT), row["ranks"], manager(row["config"])
     reduction = Reduction()
     group = SimpleNamespace(cpu_all_reduce_=reduction.all_reduce)

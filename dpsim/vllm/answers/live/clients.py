@@ -1,4 +1,4 @@
-"""Asks a front end of the engine to which engine a request goes."""
+"""Calls the function by which a front end of vLLM selects the engine of a request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLIENT = "vllm.v1.engine.core_client"
 
 
 def numbers_of_counts(release: str) -> int:
-    """How many numbers the published counts of an engine have.
+    """Returns the number of published counts of an engine.
 
     >>> numbers_of_counts("0.24.0"), numbers_of_counts("0.28.0")
     (2, 3)
@@ -24,7 +24,7 @@ def numbers_of_counts(release: str) -> int:
 
 
 def balance(row: Row) -> Row:
-    """0.14 to 0.33. A client without its constructor, which starts engines."""
+    """Calls releases 0.14 to 0.33, on a client without its constructor, which would start engines."""
     kind = function(CLIENT, "DPLBAsyncMPClient")
     client, engines = kind.__new__(kind), range(row["engines"])
     client.client_count, client.client_index = row["client_count"], row["client_index"]

@@ -1,4 +1,4 @@
-"""Asks which configurations are accepted, what follows from them, and which have equal hashes.
+"""Constructs vLLM's configurations: which are valid, which values follow, and which have equal hashes.
 
 The surroundings are those of the stored rows: a CUDA platform with 8 devices, no Ray and no NIXL.
 """
@@ -35,12 +35,12 @@ DERIVED = (
     "node_rank_within_dp",
     "local_world_size",
 )
-"""What an answer tells of a configuration that is accepted."""
+"""The values of a valid configuration that an answer contains."""
 
 
 @contextmanager
 def surroundings() -> Iterator[None]:
-    """The machine and the environment that the questions take for granted."""
+    """Replaces the machine and the environment by those of the stored questions."""
     place, before = module(PLACE), dict(os.environ)
     devices = AROUND.devices
     platform = SimpleNamespace(
@@ -52,7 +52,7 @@ def surroundings() -> Iterator[None]:
         use_custom_allreduce=lambda: True,
     )
     names: dict[str, Any] = {"current_platform": platform, "get_open_ports_list": lambda count: list(range(count))}
-    if hasattr(place, "cuda_device_count_stateless"):  # 0.14; later releases ask the platform
+    if hasattr(place, "cuda_device_count_stateless"):  # 0.14; later releases query the platform
         names["cuda_device_count_stateless"] = platform.device_count
     os.environ.update(AROUND.environ)
     try:
@@ -64,7 +64,10 @@ def surroundings() -> Iterator[None]:
 
 
 def made(fields: Row) -> tuple[Any, Row]:
-    """The configuration, None if it is refused, and the answer. The engine's arguments make the part of EPLB first."""
+    """Returns the configuration, or None if vLLM refuses it, and the answer.
+
+    Like vLLM's engine arguments, it constructs the part of EPLB first.
+    """
     parallel_config, eplb_config = (function(PLACE, name) for name in ("ParallelConfig", "EPLBConfig"))
     try:
         given = dict(fields)
@@ -89,16 +92,16 @@ def _derived(config: Any, name: str) -> Any:
 
 
 def config(row: Row) -> Row:
-    """0.14 and 0.33."""
+    """Calls releases 0.14 and 0.33."""
     with surroundings():
         return {"answer": made(row["fields"])[1]}
 
 
 def config_hash(row: Row) -> Row:
-    """0.14 and 0.33.
+    """Calls releases 0.14 and 0.33.
 
-    dpsim has no configuration of 0.17 and 0.24: 0.17 takes eplb_config.use_async back with two all-to-all
-    backends, and 0.24 has it by default.
+    dpsim has no configuration of releases 0.17 and 0.24. Release 0.17 resets eplb_config.use_async with two all-to-all
+    backends, and release 0.24 sets it by default.
     """
     with surroundings():
         (first, of_first), (second, of_second) = (made(row[which]) for which in ("first", "second"))

@@ -1,6 +1,6 @@
-"""Asks the loop of the coordinator, without its process: each poll brings the next event of the question.
+"""Runs the coordinator's loop without its process: each poll brings the next event of the question.
 
-Its sockets, its poller and the decoder of its messages are stand-ins.
+The sockets, the poller and the decoder of messages are stand-ins.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COORDINATOR = "vllm.v1.engine.coordinator"
 
 
 class Socket:
-    """One of the coordinator's: it gives what lies in it, and keeps what is sent."""
+    """A stand-in for a socket of the coordinator: it returns messages of its inbox, and keeps what the loop sends."""
 
     def __init__(self, name: str, sent: list[list[Any]]) -> None:
         self.name, self.sent, self.inbox = name, sent, deque[Any]()
@@ -39,7 +39,10 @@ class Socket:
 
 
 class Poller:
-    """Each poll brings the next event of the question. What the coordinator knows are variables of its caller."""
+    """A stand-in for the poller: each poll brings the next event of the question.
+
+    It reads the coordinator's state from the local variables of its caller.
+    """
 
     def __init__(self, row: Row) -> None:
         self.sent: list[list[Any]] = []
@@ -48,7 +51,7 @@ class Poller:
         self.left, self.answer = deque(row["steps"]), list[Row]()
 
     def register(self, *told: Any) -> None:
-        """All three are looked at."""
+        """Ignores the call, because this poller serves all three sockets."""
 
     def poll(self, timeout: int) -> list[tuple[Socket, int]]:
         known = sys._getframe(1).f_locals
@@ -90,7 +93,7 @@ def _outputs(told: Row) -> SimpleNamespace:
 
 
 def coordination(row: Row) -> Row:
-    """0.14 to 0.33."""
+    """Calls releases 0.14 to 0.33."""
     place = module(COORDINATOR)
     kind, poller = place.DPCoordinatorProc, Poller(row)
     coordinator, sockets = kind.__new__(kind), iter(poller.sockets.values())

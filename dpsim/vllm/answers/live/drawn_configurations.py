@@ -1,4 +1,4 @@
-"""Configurations, drawn: single ones, right and wrong, and pairs that differ in one field."""
+"""Draws random configurations: single ones, valid or not, and pairs that differ in one field."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "_api_process_count": (0, 1, 2),
     "_api_process_rank": (-1, 0, 1, 2),
 }
-"""Right ones and wrong ones, that 0.14 and 0.33 know."""
+"""Valid and invalid values of fields that releases 0.14 and 0.33 have."""
 
 SINCE: dict[str, tuple[Any, ...]] = {
     "dp_sync_interval": (1, 16, 64),
@@ -62,7 +62,7 @@ SINCE: dict[str, tuple[Any, ...]] = {
     "numa_bind": (True,),
     "numa_bind_nodes": ([0], [], [-1]),
 }
-"""Those of 0.33 alone."""
+"""Values of fields that only release 0.33 has."""
 
 
 def values(release: str) -> dict[str, tuple[Any, ...]]:
@@ -70,7 +70,7 @@ def values(release: str) -> dict[str, tuple[Any, ...]]:
 
 
 def configuration(random: Random, release: str) -> Row:
-    """Two of five are pairs."""
+    """Returns a random question: a single configuration in 60 %, and a pair in 40 % of the cases."""
     table = values(release)
     if random.random() < 0.6:
         return {"kind": "one", "fields": _fields(random, table, random.randint(1, 8))}

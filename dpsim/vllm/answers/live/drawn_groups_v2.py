@@ -1,4 +1,4 @@
-"""Groups of ranks of the V2 runner, drawn: few sizes of graphs, and batches near them."""
+"""Draws random groups of ranks of the V2 runner: few sizes of graphs, and batches of similar sizes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ def group(random: Random, release: str) -> Row:
 
 
 def _rank(random: Random, q: int, most: int, splits: bool, uniform: int | None) -> Row:
-    """`q`: tokens of a decode. `uniform`: tokens of each request where ranks are alike; one in eight differs."""
+    """Returns a random rank. `q` is the number of tokens of a decode.
+
+    `uniform` is the number of tokens of each request where ranks are alike, and None where they are not. About one rank
+    in eight deviates from it.
+    """
     requests = random.randint(1, most)
     if random.random() < 0.06:
         requests, count = 0, None

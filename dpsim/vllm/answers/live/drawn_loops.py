@@ -1,7 +1,8 @@
-"""Histories of an engine and of the coordinator, drawn.
+"""Draws random histories of an engine and of the coordinator.
 
-Numbers of other ranks stand in each pass of an engine: the answer keeps those that a finish sync met. An engine of 0.14
-has no pauses, and its sync has one number. Up to 0.28 the interval is 32 steps.
+Each iteration in the history of an engine contains random numbers in the place of those that other ranks send. VLLM's
+answer keeps only the numbers that a finish sync reduced. An engine of release 0.14 has no pauses, and its sync has one
+number. Up to release 0.28 the sync interval is 32 steps.
 """
 
 from __future__ import annotations
@@ -65,7 +66,11 @@ def _numbers(random: Random, old: bool, quiet: float, pausing: bool) -> list[int
 
 
 def _coordinator(random: Random, release: str) -> Row:
-    """Before 0.33 a message of an engine that is gone ends the coordinator's process, so engines only come."""
+    """Returns a random history of a coordinator.
+
+    Before release 0.33, a message of a removed engine terminates the coordinator's process. So in those histories the
+    number of engines only grows.
+    """
     shrinks = series(release) >= series(V0_33.name)
     engines = count = random.randint(1, 4)
     steps: list[Row] = []

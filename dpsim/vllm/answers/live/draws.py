@@ -1,4 +1,4 @@
-"""New questions, drawn for an installed release, in the manner of the questions of a file."""
+"""Draws random questions to an installed release, similar to the stored questions of a file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _split(random: Random, release: str) -> Row:
 
 
 def _group(random: Random, release: str) -> Row:
-    """0.14 also asks each rank whether it wants padding: all do."""
+    """Returns a random group of ranks; in release 0.14 each rank also wishes for padding."""
     thresholds = sorted(random.choices([4, 8, 32, 128], k=2))
     wish = {"allow_dp_padding": True} if series(release) <= series(V0_14.name) else {}
     return {
@@ -55,7 +55,7 @@ def _group(random: Random, release: str) -> Row:
 
 
 def _rank(random: Random, thresholds: list[int]) -> Row:
-    """Near a threshold more often than not."""
+    """Returns a random rank, whose token count is more often near a threshold than not."""
     tokens = max(1, random.choice(thresholds) + random.randint(-2, 40))
     return {
         "num_tokens_unpadded": tokens,
@@ -67,7 +67,10 @@ def _rank(random: Random, thresholds: list[int]) -> Row:
 
 
 def _balanced(random: Random, release: str) -> Row:
-    """Few engines and small numbers, so that loads are often equal; some requests name an engine."""
+    """Returns a random history of a front end, with few engines and small numbers, so that loads are often equal.
+
+    Some requests name an engine.
+    """
     engines, clients = random.randint(2, 5), random.randint(1, 3)
     waiting: list[int] = []
     events: list[list[object]] = []
@@ -106,6 +109,6 @@ DRAWS: dict[str, Callable[[Random, str], Row]] = {
 
 
 def drawn(file: str, release: str, count: int, seed: int) -> list[Row]:
-    """Questions of a file, always the same of one seed; none for a file that has no draws."""
+    """Returns random questions of a file, equal for equal seeds; none if the file has no random questions."""
     draw, random = DRAWS.get(file), Random(f"{file} {seed}")
     return [] if draw is None else [{"version": release, "drawn": at, **draw(random, release)} for at in range(count)]

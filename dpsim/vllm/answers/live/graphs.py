@@ -1,4 +1,4 @@
-"""Asks for capture sizes, and which graph a batch runs in."""
+"""Calls vLLM's functions for capture sizes, and for the CUDA graph of a batch."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def mode_of(name: str) -> Any:
 
 
 def dispatch_014(row: Row) -> Row:
-    """A caller of 0.14 can forbid FULL. It does not look at the number of adapters."""
+    """Calls release 0.14, in which a caller can forbid FULL, and the dispatcher ignores the number of adapters."""
     return _dispatch(row, disable_full=row["disable_full"])
 
 
 def dispatch(row: Row) -> Row:
-    """0.17 to 0.33."""
+    """Calls releases 0.17 to 0.33."""
     names = row["valid_modes"]
     modes = None if names is None else {mode_of(name) for name in names}
     return _dispatch(row, num_active_loras=row["num_active_loras"], valid_modes=modes)
@@ -49,7 +49,7 @@ def _dispatch(row: Row, **asked: Any) -> Row:
 
 
 def _vllm_config(asked: Row) -> SimpleNamespace:
-    """The settings that a dispatcher reads. They take graphs in pieces for compiled."""
+    """Returns the settings that a dispatcher reads; they declare attention as compiled piecewise."""
     sizes, drafts = asked["capture_sizes"], asked["query_len"] - 1
     padded = [sizes[bisect_left(sizes, count)] for count in range(max(sizes, default=-1) + 1)]
     lora = SimpleNamespace(max_loras=3, specialize_active_lora=False)
@@ -73,7 +73,7 @@ def _vllm_config(asked: Row) -> SimpleNamespace:
 
 
 def _speculative(drafts: int) -> SimpleNamespace | None:
-    """The same number of drafts for every batch size."""
+    """Returns a speculative configuration with the same number of drafts for every batch size; None without drafts."""
     if not drafts:
         return None
     return SimpleNamespace(num_speculative_tokens=drafts, uses_dynamic_speculative_decoding=lambda: False)
@@ -83,29 +83,35 @@ def _speculative(drafts: int) -> SimpleNamespace | None:
 
 
 def ladder_017(row: Row) -> Row:
-    """The V1 runner rounds if decodes have separate FULL graphs, and passes the tensor-parallel size."""
+    """Calls release 0.17. Its V1 runner rounds sizes if decodes have separate FULL graphs.
+
+    It also passes the tensor-parallel size to the rounding.
+    """
     mode = mode_of(row["config"]["cudagraph_mode"])
     return _ladder(row, mode.decode_mode() == mode_of("FULL") and mode.separate_routine(), 1)
 
 
 def ladder_033(row: Row) -> Row:
-    """The V1 runner rounds if decodes have FULL graphs."""
+    """Calls release 0.33. Its V1 runner rounds sizes if decodes have FULL graphs."""
     return _ladder(row, mode_of(row["config"]["cudagraph_mode"]).decode_mode() == mode_of("FULL"))
 
 
 def ladder_024(row: Row) -> Row:
-    """As 0.33, and passes the tensor-parallel size as 0.17 does."""
+    """Calls release 0.24. It rounds as 0.33 does, and passes the tensor-parallel size as 0.17 does."""
     return _ladder(row, mode_of(row["config"]["cudagraph_mode"]).decode_mode() == mode_of("FULL"), 1)
 
 
 def _ladder(row: Row, rounds: bool, *told: int) -> Row:
-    """`told`: arguments of the rounding besides the tokens of a decode."""
+    """Returns the capture sizes before and after the rounding.
+
+    `told` contains arguments of the rounding besides the tokens of a decode.
+    """
     asked, place = row["config"], module("vllm.config.vllm")
     drafts = asked["num_speculative_tokens"]
     sizes = {name: asked[name] for name in ("cudagraph_capture_sizes", "max_cudagraph_capture_size")}
     given = {name: value for name, value in sizes.items() if value is not None}  # 0.24 refuses None as a value
     compilation = function("vllm.config", "CompilationConfig")(cudagraph_mode=mode_of(asked["cudagraph_mode"]), **given)
-    settings = place.VllmConfig.__new__(place.VllmConfig)  # its constructor wants a model
+    settings = place.VllmConfig.__new__(place.VllmConfig)  # its constructor needs a model
     vars(settings).update(
         compilation_config=compilation,
         model_config=SimpleNamespace(enforce_eager=asked["enforce_eager"]),
@@ -145,7 +151,7 @@ def _held(compilation: Any) -> Row:
     return {"sizes": sizes, "max": int(compilation.max_cudagraph_capture_size or 0)}
 
 
-# ---- the graph manager of source 004
+# ---- the graph manager of source page 004
 
 
 def _maps(asked: Row) -> tuple[dict[int, int], dict[int, int]]:
@@ -162,14 +168,17 @@ def _maps(asked: Row) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def sizes_004(row: Row) -> Row:
-    """0.17."""
+    """Calls release 0.17."""
     general, decodes = _maps(row["config"])
     maps = {"cudagraph_sizes": runs(general), "uniform_decode_cudagraph_sizes": runs(decodes)}
     return {"needs_capture": bool(general), **maps}
 
 
 def choices_004(row: Row) -> Row:
-    """0.17. A manager without its constructor, which wants a device; its graphs are those that a capture makes."""
+    """Calls release 0.17, on a manager without its constructor, which needs a device.
+
+    Its graphs are those that a capture would create.
+    """
     asked = row["config"]
     mode = mode_of(asked["cudagraph_mode"])
     kind = function("vllm.v1.worker.gpu.cudagraph_utils", "CudaGraphManager")

@@ -1,4 +1,4 @@
-"""Asks the ranks of a group, each alone, with the sum of all columns (`stand_ins`)."""
+"""Calls the agreement of each rank of a group, one after the other, with the sum of all columns (`stand_ins`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from dpsim.vllm.answers.live.stand_ins import (
 
 
 def decide(row: Row) -> Row:
-    """V1, 0.14 to 0.33. In 0.14 a rank also passes whether it wants padding, which its row says."""
+    """Calls the V1 runner of releases 0.14 to 0.33.
+
+    In release 0.14 a rank also passes its wish for padding, which is part of its row.
+    """
     place = module("vllm.v1.worker.dp_utils")
     ranks = row["ranks"]
 
@@ -36,7 +39,10 @@ def decide(row: Row) -> Row:
 
 
 def answers_of(ranks: int, ask: Callable[[int], Row], reduction: Reduction) -> Row:
-    """The column and the answer of each rank. If one refuses before it sends, those that sent wait without end."""
+    """Returns the column and the answer of each rank.
+
+    If one rank raises before it sends, the ranks that sent wait without end.
+    """
     sent: list[Table | None] = []
     early: dict[int, Any] = {}
     for index in range(ranks):

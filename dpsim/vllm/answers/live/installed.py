@@ -1,4 +1,4 @@
-"""Which vLLM is installed, and its modules."""
+"""Imports a module of vLLM, or one that is installed with it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 
 class NotAsked(Exception):
-    """The check could not ask the installed release. The message says why.
+    """The check could not put a question to the installed release. The message contains the reason.
 
-    `by_design`: the kind is not meant to be asked, and nothing is wrong.
+    `by_design`: whether this is intended, so that nothing is wrong.
     """
 
     def __init__(self, why: str, by_design: bool = False) -> None:
@@ -20,8 +20,9 @@ class NotAsked(Exception):
 
 
 def installed() -> str | None:
-    """The installed release, None if there is none: a folder of that name is no package. The function imports vLLM only
-    if the package has no metadata.
+    """Returns the installed release, or None. A folder with the name vllm is no package.
+
+    This function imports vLLM only if the package has no metadata.
     """
     found = util.find_spec("vllm")
     if found is None or found.origin is None:
@@ -41,7 +42,7 @@ def module(name: str) -> ModuleType:
 
 
 def function(place: str, name: str) -> Any:
-    """A function or class of a module of the engine. Raises ImportError if it is not there."""
+    """Returns a function or class of a module of vLLM. Raises ImportError if the module does not have it."""
     found = getattr(module(place), name, None)
     if found is None:
         raise ImportError(f"{place} has no {name}")

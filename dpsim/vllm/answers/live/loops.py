@@ -1,6 +1,7 @@
-"""Asks the loop of an engine, without its process: messages and the numbers of other ranks come from the question.
+"""Runs vLLM's engine loop without its process: the question provides messages and the numbers of other ranks.
 
-The engine has no constructor, which would start workers. Its queue, its scheduler and its group are stand-ins.
+This module does not call the engine's constructor, which would start workers. The engine's queue, scheduler and group
+are stand-ins.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ CORE, PARALLEL = "vllm.v1.engine.core", "vllm.config.parallel"
 
 
 class Over(BaseException):
-    """The question has no further message. No Exception, so that the engine does not catch it."""
+    """The question contains no further message. It is no Exception, so that the engine does not catch it."""
 
 
 class Scheduler:
-    """Requests are pairs of steps. A paused scheduler runs and owns nothing."""
+    """A stand-in for the scheduler. A request is a pair of step counts; a paused scheduler runs no request."""
 
     def __init__(self, unpaused: Any) -> None:
         self.queue, self.pause_state, self._unpaused = Scheduled(), unpaused, unpaused
@@ -47,7 +48,7 @@ class Scheduler:
 
 
 class Asked:
-    """One engine's history. The loop takes messages from it as from its input queue, and leaves its outputs in it."""
+    """The history of one engine. The engine loop takes messages from this object, and puts its outputs into it."""
 
     def __init__(self, row: Row) -> None:
         self.row, self.left = row, deque(row["iterations"])
@@ -107,11 +108,11 @@ class Asked:
     # ---- the input queue
 
     def empty(self) -> bool:
-        """Asked by a loop that waits, and by one that takes what is left of this pass."""
+        """Returns whether no message of this iteration is left. A waiting loop and a draining loop call it."""
         return not self.messages
 
     def get(self, block: bool = True) -> tuple[str, Any]:
-        """An idle loop waits: the next pass of the question brings its message."""
+        """Returns the next message. If an idle loop waits, it first begins the next iteration of the question."""
         while not self.messages:
             self._next_pass()
         return self.get_nowait()
@@ -153,7 +154,7 @@ class Asked:
         finally:
             self.resuming = False
 
-    # ---- a pass
+    # ---- one iteration
 
     def _step(self) -> bool:
         ran: bool = self.core.scheduler.queue.step(self.core.scheduler.paused)
@@ -164,7 +165,7 @@ class Asked:
         self.answer[-1]["ran"] = "dummy"
 
     def all_reduce(self, tensor: Any, *args: Any, **kwargs: Any) -> None:
-        """In place of that of torch.distributed, and of what 0.33 calls around it."""
+        """Replaces the all-reduce of torch.distributed, and that of release 0.33."""
         sent = [int(number) for number in tensor]
         others = list(next(self.barriers, [])) if self.resuming else self.others or []
         if self.resuming:
@@ -182,7 +183,7 @@ class Asked:
         self.answer[-1]["outputs"].append([client, kind, getattr(told, kind)])
 
     def pass_begins(self) -> None:
-        """The state of the pass before, and the messages of the next."""
+        """Stores the state after the previous iteration, and takes the messages of the next one."""
         self.state()
         working = self.core.has_work() if hasattr(self.core, "has_work") else self._has_work()
         if working and not self.left:
@@ -220,5 +221,5 @@ class Asked:
 
 
 def waves(row: Row) -> Row:
-    """0.14 to 0.33."""
+    """Calls releases 0.14 to 0.33."""
     return {"iterations": Asked(row).run()}

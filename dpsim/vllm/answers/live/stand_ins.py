@@ -1,14 +1,13 @@
-"""Surroundings of the engine's functions without an engine: settings as plain fields, a group of ranks without
-processes, and an all-reduce without a peer.
+"""Replacements for what vLLM's functions use: settings as plain fields, and an all-reduce without peers.
 
-The function of a rank is pure except for one all-reduce. So the check calls the function of each rank twice. The first
-call ends when the rank passes its tensor to the all-reduce. The check adds the tensors of all ranks. In the second
-call, the all-reduce writes this sum into the tensor, and the function returns its answer.
+A rank's agreement function is pure except for one all-reduce. So the check calls the function of each rank twice. The
+first call ends when the rank passes its tensor to the all-reduce. The check adds the tensors of all ranks. In the
+second call, the all-reduce writes this sum into the tensor, and the function returns its answer.
 
     reduction = Reduction()
     with replaced(module, dist=reduction):
-        sent, _ = reduction.first(lambda: ask(rank))       # its tensor
-        answer = reduction.second(lambda: ask(rank), sum)  # its answer for the sum
+        sent, _ = reduction.first(lambda: ask(rank))       # the tensor of the rank
+        answer = reduction.second(lambda: ask(rank), sum)  # the answer of the rank
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from dpsim.vllm.answers.comparison import Row
 Table = list[list[int]]
 
 REFUSALS = (AssertionError, ValueError, IndexError)
-"""The exceptions that the engine's pure functions raise on purpose. Any other one means a wrong call."""
+"""The exceptions that vLLM's pure functions raise on purpose. Any other exception means that the call is wrong."""
 
 
 def refusal(error: BaseException, when: str = "") -> Row:
@@ -33,7 +32,7 @@ def refusal(error: BaseException, when: str = "") -> Row:
 
 @contextmanager
 def replaced(place: ModuleType, **stand_ins: Any) -> Iterator[None]:
-    """Replace names of a module for a while. Raises ImportError for a name that the module does not have."""
+    """Replaces names of a module in a with block. Raises ImportError for a name that the module does not have."""
     missing = [name for name in stand_ins if not hasattr(place, name)]
     if missing:
         raise ImportError(f"{place.__name__} has no {', '.join(missing)}")
@@ -46,11 +45,11 @@ def replaced(place: ModuleType, **stand_ins: Any) -> Iterator[None]:
 
 
 class _Sent(BaseException):
-    """A rank sends here. It is no Exception, so that no handler on the way catches it."""
+    """A rank sends its tensor. It is no Exception, so that no handler between catches it."""
 
 
 class Reduction:
-    """In place of torch.distributed: an all-reduce that keeps the sent tensor, or returns a given sum."""
+    """A replacement for torch.distributed: an all-reduce that keeps the sent tensor, or returns a given sum."""
 
     def __init__(self) -> None:
         self._sent: Table | None = None
@@ -65,7 +64,7 @@ class Reduction:
                 tensor[number][column] = value
 
     def first(self, ask: Callable[[], Any]) -> tuple[Table | None, Any]:
-        """The tensor that a rank sends, and None; or None, and its answer if it sends nothing."""
+        """Returns the tensor that a rank sends, and None; or None and the answer, if the rank sends nothing."""
         self._sent = self._sum = None
         try:
             return None, ask()
@@ -73,18 +72,18 @@ class Reduction:
             return self._sent, None
 
     def second(self, ask: Callable[[], Any], total: Table) -> Any:
-        """The answer of a rank whose all-reduce returns `total`."""
+        """Returns the answer of a rank whose all-reduce returns `total`."""
         self._sum = total
         return ask()
 
 
 def dp_group() -> SimpleNamespace:
-    """A data-parallel group on the host, in which all ranks are alive."""
+    """Returns a data-parallel group on the host, in which all ranks are alive."""
     return SimpleNamespace(device="cpu", device_group=None, cpu_group=None, dead_dp_ranks=set())
 
 
 def parallel_config(config: Row, ranks: int, rank: int) -> SimpleNamespace:
-    """The fields of a ParallelConfig that an agreement reads."""
+    """Returns the fields of a ParallelConfig that an agreement reads."""
     return SimpleNamespace(
         **config,
         data_parallel_size=ranks,
@@ -98,5 +97,5 @@ def parallel_config(config: Row, ranks: int, rank: int) -> SimpleNamespace:
 
 
 def plain(numbers: Any) -> list[int] | None:
-    """A tensor of one dimension as numbers; None stays None."""
+    """Returns a tensor of one dimension as a list of numbers; None stays None."""
     return None if numbers is None else [int(number) for number in numbers]

@@ -1,8 +1,8 @@
-"""What a scenario gives its ranks to do: requests, each with an arrival, a prompt and a number of tokens to generate.
+"""The workload of a scenario: requests, each with an arrival time, a prompt and a number of tokens to generate.
 
-    model.py       the section `workload` of a scenario, and its three sources
-    requests.py    the requests of any source
-    azure_csv.py   the source that is a file: the Azure LLM inference trace
+    model.py       the model of the scenario's section `workload`, with its three sources of requests
+    requests.py    makes the list of requests from any source
+    azure_csv.py   reads the source that is a file: the Azure LLM inference trace
 
-The requests are a pure function of the section and of the file that it names, on every machine.
+The requests depend only on the section and on the file that it names, and are equal on every machine.
 """

@@ -1,17 +1,18 @@
-"""Reader for the Azure LLM inference trace: a public record of real requests, by arrival and size.
+"""Reads the Azure LLM inference trace: a public list of real requests with their arrival times and sizes.
 
     TIMESTAMP,ContextTokens,GeneratedTokens
     2023-11-16 18:17:03.9799600,4808,10
     2023-11-16 18:17:04.0319600,3180,8
 
-Arrivals are exact nanoseconds after the earliest row. Rows need not be in order of time: they keep the order of
-the file (which `limit` counts), and the scheduler sorts by arrival. The files of 2023 have seven decimals and CRLF.
-Those of 2024 have up to six decimals and a time zone, +00:00. The reader accepts both, and refuses anything else with
-its line: a guessed row would move every later batch.
+An arrival is the exact number of nanoseconds after the earliest row. Rows need not be sorted by time. The requests keep
+the order of the file, and `limit` counts in this order; the scheduler sorts them by arrival. The files of 2023 have
+seven decimals and CRLF line ends. Those of 2024 have up to six decimals and the time zone +00:00. The reader accepts
+both. It refuses any other text with the line number, because a guessed row would shift every later batch.
 
-Zero tokens are refused: a request without a prompt cannot be prefilled, and the scheduler would never finish one
-without output. The traces of 2023 have no such rows. Source: github.com/Azure/AzurePublicDataset (CC-BY),
-AzureLLMInferenceDataset2023.md and 2024.md; Patel et al., Splitwise (ISCA 2024).
+The reader also refuses rows with zero tokens. A replica cannot prefill a request without a prompt, and the scheduler
+would never finish a request without output. The traces of 2023 have no such rows. Source:
+github.com/Azure/AzurePublicDataset (CC-BY), AzureLLMInferenceDataset2023.md and 2024.md; Patel et al., Splitwise (ISCA
+2024).
 """
 
 from __future__ import annotations
@@ -37,12 +38,13 @@ _NUMBER = re.compile(r"[0-9]{1,20}")
 
 
 class _BadRow(Exception):
-    """What is wrong with a row, without its place."""
+    """An error in a row, without file and line number."""
 
 
 def read_azure_csv(path: Path, limit: int | None = None) -> list[Request]:
-    """The first `limit` requests of a trace, or all. Raises ScenarioError with file and line, and what was
-    expected there.
+    """Returns the first `limit` requests of a trace, or all requests without a limit.
+
+    Raises ScenarioError with file and line, and with the text that the reader expected there.
     """
     refuse_pipes(path, f"a CSV file with the header {HEADER}")
     try:
@@ -60,7 +62,7 @@ def read_azure_csv(path: Path, limit: int | None = None) -> list[Request]:
 
 
 def _rows(path: Path, file: BinaryIO, limit: int | None) -> list[tuple[int, int, int]]:
-    """(time in ns, prompt tokens, output tokens) of each row; at least one."""
+    """Returns the time in ns, the prompt tokens and the output tokens of each row. Returns at least one row."""
     rows: list[tuple[int, int, int]] = []
     number = 0
     for number, raw in enumerate(_raw_lines(file), start=1):
@@ -83,13 +85,16 @@ def _rows(path: Path, file: BinaryIO, limit: int | None) -> list[tuple[int, int,
 
 
 def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Lines, cut off where one is absurdly long, so that a file without line ends is not read whole."""
+    """Yields the lines, cut after a maximum length, so that a file without line ends does not fill the memory."""
     while line := file.readline(_LONGEST_LINE + 1):
         yield line
 
 
 def _fields(raw: bytes, number: int) -> list[str]:
-    """The fields of a line; none of an empty line. Quotes around a field are taken off: no field may hold a comma."""
+    """Returns the fields of a line, without quotes around a field; an empty line has none.
+
+    No field may contain a comma. Raises _BadRow for text that is not plain ASCII.
+    """
     if len(raw) > _LONGEST_LINE:
         raise _BadRow(f"a line of more than {_LONGEST_LINE} characters; expected three short fields")
     try:
@@ -122,7 +127,10 @@ def _row(fields: list[str]) -> tuple[int, int, int]:
 
 
 def _nanoseconds(text: str) -> int:
-    """Exact nanoseconds since 1970, UTC. Not by `strptime`, which takes most of the time of a large file."""
+    """Returns the exact nanoseconds since 1970, UTC.
+
+    This function does not use `strptime`, which takes most of the time for a large file.
+    """
     match = _TIMESTAMP.fullmatch(text)
     try:
         if match is None:

@@ -1,4 +1,4 @@
-"""Where the requests of a scenario come from: written out, made up from a seed, or read from a trace.
+"""The model of the scenario's section `workload`: requests that are listed, drawn from a seed, or read from a trace.
 
     workload:
       step_duration: 20ms
@@ -13,7 +13,7 @@
       limit: 1000
       azure_csv: {file: AzureLLMInferenceTrace_code.csv}
 
-These are the models only; `dpsim.vllm.params.workload.requests` makes requests of them.
+This file contains the pydantic models only. `dpsim.vllm.params.workload.requests` makes the requests.
 """
 
 from __future__ import annotations
@@ -36,37 +36,38 @@ SOURCES = ("requests", "synthetic", "azure_csv")
 
 
 class RequestSpec(StrictModel):
-    """One request."""
+    """One request of the workload."""
 
     arrival: Duration = 0
-    """When it arrives, on the virtual step clock."""
+    """The arrival time, on the virtual step clock."""
     prompt_tokens: TokenCount
-    """Tokens of the prompt, which the engine has at the arrival."""
+    """The number of prompt tokens, all of which arrive with the request."""
     output_tokens: TokenCount
-    """Tokens to generate; the first one comes with the last chunk of the prompt."""
+    """The number of tokens to generate. The last chunk of the prompt generates the first one."""
     abort: Duration | None = None
-    """When its client goes away: after the arrival."""
+    """The time at which the client aborts the request, after the arrival."""
     lora: Word | None = None
-    """The adapter that it needs; config.enable_lora must be true."""
+    """The LoRA adapter of the request; config.enable_lora must be true."""
     force_eager: Flag = False
-    """Its steps may not use a CUDA graph."""
+    """Whether its steps must run without a CUDA graph."""
     prefix: Word | None = None
-    """Requests of one prefix begin with the same tokens, as far as the shorter prompt goes: dp_batch caches them."""
+    """Requests with the same prefix begin with the same tokens, up to the shorter prompt; dp_batch caches them."""
     encoder_inputs: Flag = False
-    """Its first step brings inputs for an encoder: dp_batch runs that without a FULL graph."""
+    """Whether its first step contains inputs for an encoder. dp_batch runs such a step without a FULL graph."""
     stop_after: TokenCount | None = None
-    """The model says a stop token as the last of this number of output tokens, at most output_tokens. The scheduler
-    learns it with the result of that step. Steps that it started for the request meanwhile are wasted.
+    """The model generates a stop token as the last of this number of output tokens, at most output_tokens. The
+    scheduler learns this from the result of that step. Steps that it scheduled for the request in the meantime are
+    wasted.
     """
     drafts: Annotated[tuple[DraftCount, ...], Field(min_length=1, max_length=MAX_TOKENS)] | None = None
-    """How many drafts its decodes have at most, one after the other; the last is that of all that follow."""
+    """The largest number of draft tokens of each decode, in turn. The last number holds for all later decodes."""
     structured_output: Flag = False
-    """Its tokens follow a grammar: the scheduler makes a mask for each from the tokens before. pp_tokens defers
-    sampling until these are known.
+    """Whether its tokens follow a grammar. The scheduler computes a mask for each token from the previous tokens.
+    pp_tokens defers sampling until these are known.
     """
     session: Word | None = None
-    """Requests of one session are one request to the engine, whose input arrives bit by bit. Each continues where the
-    one before ended, and its prompt follows all those tokens. An abort ends the session. pp_tokens only.
+    """The requests of a session are one request to the engine, whose input arrives in parts. Each request continues
+    where the previous one ended, and its prompt follows all earlier tokens. An abort ends the session. pp_tokens only.
     """
 
     @model_validator(mode="after")
@@ -92,8 +93,8 @@ class Lengths(StrictModel):
     max: TokenCount
     """The largest number of tokens."""
     distribution: Literal["uniform", "log_uniform"] = "uniform"
-    """uniform: each length equally likely. log_uniform: each order of magnitude equally likely, so there are many short
-    ones and few long ones.
+    """uniform: each length is equally likely. log_uniform: each order of magnitude is equally likely, so there are many
+    short lengths and few long ones.
     """
 
     @model_validator(mode="after")
@@ -104,40 +105,40 @@ class Lengths(StrictModel):
 
 
 class Synthetic(StrictModel):
-    """Requests made up from a seed: the same ones everywhere, on every machine and with every Python."""
+    """Requests that dpsim draws from a seed. They are equal on every machine and with every version of Python."""
 
     requests: RequestCount
     """The number of requests."""
     seed: Annotated[int, Field(ge=0, lt=1 << 64, strict=True)] = 0
-    """Another seed draws other requests."""
+    """The seed; another seed draws other requests."""
     rate: Annotated[float, Field(ge=0.001, le=1e9, allow_inf_nan=False, strict=True)] | None = None
-    """Requests per second, arriving at random (a Poisson process). Left out: all arrive at the start."""
+    """Requests per second, which arrive at random times (a Poisson process). Unset: all arrive at the start."""
     prompt_tokens: Lengths
     output_tokens: Lengths
 
 
 class AzureCsv(StrictModel):
-    """The Azure LLM inference trace, 2023 or 2024."""
+    """A file of the Azure LLM inference trace, of 2023 or 2024."""
 
     file: Annotated[str, Field(strict=True, min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f]+$")]
-    """In the folder of the scenario file or in $DPSIM_DATA, or in a folder below one of them."""
+    """The file name. dpsim searches the folder of the scenario file, $DPSIM_DATA, and the folders below them."""
 
 
 class Workload(StrictModel):
-    """The requests, and the clock on which they arrive. Exactly one of `requests`, `synthetic` and `azure_csv`."""
+    """The requests, and the clock of their arrivals. Exactly one of `requests`, `synthetic` and `azure_csv` is set."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [source]} for source in SOURCES]})
 
     step_duration: PositiveDuration = 20_000_000
-    """How long a step takes on the virtual clock that arrivals and aborts lie on."""
+    """The duration of a step on the virtual clock, which also times arrivals and aborts."""
     limit: RequestCount | None = None
-    """Only this number of requests, the first in the order of the source."""
+    """Use only this number of requests, the first ones in the order of the source."""
     requests: Annotated[tuple[RequestSpec, ...], Field(min_length=1, max_length=MAX_REQUESTS)] | None = None
-    """The requests, written out."""
+    """A list of requests."""
     synthetic: Synthetic | None = None
-    """Requests that dpsim draws."""
+    """Random requests, which dpsim draws from a seed."""
     azure_csv: AzureCsv | None = None
-    """Requests of the Azure LLM inference trace."""
+    """Requests of the Azure LLM inference trace, read from a file."""
 
     @model_validator(mode="after")
     def _exactly_one_source(self) -> Self:

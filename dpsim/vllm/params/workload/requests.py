@@ -1,9 +1,9 @@
-"""The requests of a workload, from any of its sources.
+"""Makes the list of requests of a workload: from the scenario file, from a seed, or from a trace.
 
-A list of requests is a pure function of the workload and of its files, on every machine and with
-every Python. So the synthetic source uses of `random` only `Random.random()`, the one method whose sequence Python
-promises to keep. If the last digit of the C library's logarithm may matter, decimal arithmetic decides: it is the
-same everywhere, and takes ten times as long.
+The list depends only on the workload and on its files, on every machine and with every version of Python. So the
+synthetic source uses only `Random.random()` of the module `random`, whose sequence Python promises to keep. The
+logarithm of the C library may differ in its last digit between machines. Where this digit may matter, the synthetic
+source uses decimal arithmetic, which is equal everywhere but takes ten times as long.
 
     >>> short = Lengths(min=10, max=99)
     >>> [tuple(r)[:3] for r in draw(Synthetic(requests=2, seed=7, rate=20, prompt_tokens=short, output_tokens=short))]
@@ -31,30 +31,29 @@ _EXACT = Context(prec=25)
 
 
 def requests_of(workload: Workload, base_dir: Path | str | None = None) -> list[Request]:
-    """The requests of a workload, in the order of their source; the first `limit` of them.
+    """Returns the first `limit` requests of a workload, in the order of their source.
 
-    `base_dir`: the folder of the scenario file, against which a trace's name is resolved; None: the working folder.
-
-    Raises FileMissing if a trace is not found, ScenarioError if it cannot be read.
+    `base_dir` is the folder of the scenario file, from which dpsim resolves the name of a trace; None is the working
+    folder. Raises FileMissing if dpsim does not find the trace, and ScenarioError if it cannot read it.
     """
     if workload.azure_csv is not None:
         return read_azure_csv(find_file(workload.azure_csv.file, base_dir), workload.limit)
     if workload.synthetic is not None:
         return list(islice(_drawn(workload.synthetic), workload.limit))
     written = (workload.requests or ())[: workload.limit]
-    return [Request(*dict(spec).values()) for spec in written]  # the fields of both stand in the same order
+    return [Request(*dict(spec).values()) for spec in written]  # both classes list their fields in the same order
 
 
 MOST_REQUESTS = 1_000
-"""Of a workload that a token may bring. Each of these is far above what can be explored."""
+"""The largest number of requests of a workload in a token, which a stranger may send; no search handles as many."""
 MOST_TOKENS = 100_000
-"""Of all requests together."""
+"""The largest number of tokens of all requests of such a workload together."""
 MOST_WAITED = 100_000
-"""Steps of the virtual clock up to the last arrival or abort."""
+"""The largest number of steps of the virtual clock up to the last arrival or abort of such a workload."""
 
 
 def extent(workload: Workload) -> dict[str, tuple[int, int]]:
-    """How much a workload without a file is, and how much a token may bring: what -> (count, most)."""
+    """Returns the size of a workload without a file: for each quantity, its count and the largest count in a token."""
     if workload.synthetic is not None:
         made, longest = workload.synthetic, workload.synthetic.prompt_tokens.max + workload.synthetic.output_tokens.max
         count = min(made.requests, workload.limit or made.requests)
@@ -71,7 +70,7 @@ def extent(workload: Workload) -> dict[str, tuple[int, int]]:
 
 
 def draw(synthetic: Synthetic) -> list[Request]:
-    """The requests of a synthetic source, in order of arrival."""
+    """Returns the requests of a synthetic source, in order of arrival."""
     return list(_drawn(synthetic))
 
 
@@ -79,13 +78,15 @@ _typed: set[str] = set()
 
 
 def allow_file(path: str) -> None:
-    """Let `find_file` open the file at an absolute path, because the user has typed it."""
+    """Allows `find_file` to open the file at an absolute path, because the user typed this path."""
     _typed.add(path)
 
 
 def find_file(name: str, base_dir: Path | str | None) -> Path:
-    """A workload's file, below `base_dir` or below $DPSIM_DATA. A scenario of a stranger opens no other file, and
-    quotes none in an error. Raises FileMissing that names the folders.
+    """Returns the path of a workload's file, which lies below `base_dir` or below $DPSIM_DATA.
+
+    dpsim opens no other file for a scenario from a stranger, and quotes none in an error. Raises FileMissing, which
+    names the searched folders.
     """
     if name in _typed:
         return Path(name)
@@ -103,7 +104,7 @@ def find_file(name: str, base_dir: Path | str | None) -> Path:
 
 
 def _drawn(synthetic: Synthetic) -> Iterator[Request]:
-    """Three random numbers a request, whatever their use: a change of the rate does not change the lengths."""
+    """Yields the requests. Each takes three random numbers in every case, so a change of the rate changes no length."""
     random = Random(synthetic.seed)
     now = 0
     for _ in range(synthetic.requests):
@@ -114,7 +115,7 @@ def _drawn(synthetic: Synthetic) -> Iterator[Request]:
 
 
 def _exponential(uniform: float, rate: float) -> int:
-    """A gap of a Poisson process in ns, from a number in [0, 1)."""
+    """Returns a gap of a Poisson process in ns, from a number in [0, 1)."""
     gap = _whole(-math.log1p(-uniform) * 1e9 / rate, 1e-14)
     if gap is not None:
         return gap
@@ -123,7 +124,7 @@ def _exponential(uniform: float, rate: float) -> int:
 
 
 def _length(uniform: float, lengths: Lengths) -> int:
-    """A number of tokens between min and max, from a number in [0, 1)."""
+    """Returns a number of tokens between min and max, from a number in [0, 1)."""
     count = lengths.max - lengths.min + 1
     if lengths.distribution == "uniform":
         return lengths.min + int(uniform * count)
@@ -136,8 +137,10 @@ def _length(uniform: float, lengths: Lengths) -> int:
 
 
 def _whole(number: float, error: float) -> int | None:
-    """The whole part of a number that is known up to a relative error; None if it takes more digits. The error
-    leaves room for fifty times the inaccuracy of a C library's functions.
+    """Returns the integer part of a number that is known up to a relative error.
+
+    Returns None if the integer part needs more precision. The error must leave room for fifty times the inaccuracy of a
+    C library's functions.
     """
     slack = number * error + 1e-9
     least = int(number - slack)

@@ -1,0 +1,64 @@
+"""A proof about ranks that choose graphs and run eagerly names that as an assumption, for each program that does so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from dpsim.scenario import Scenario, scenario_from
+from dpsim.scenario.locate import scenario_path
+from dpsim.scenario.to_world import prepare
+from dpsim.vllm.programs.modes import CHOSEN, NEITHER, STAGE_MODES, STEP_MODES
+
+PIPELINE = "pp2_free_in_flight"
+
+SCENARIOS = {
+    "quickstart": CHOSEN,
+    "dbo_small": CHOSEN,
+    "eplb_small": CHOSEN,
+    "whole_engine_small": CHOSEN,
+    "whole_engine_split": CHOSEN,
+    "whole_engine_dp": CHOSEN,
+    "whole_engine_dp_v2": CHOSEN,
+    PIPELINE: NEITHER,
+    "engine_watched_small": "",
+}
+OFF = {"capture_graphs": False, "enforce_eager": False, "cudagraph_mode": "FULL"}
+
+
+def scenario(name: str, **config: Any) -> Scenario:
+    """A bundled scenario, with other keys of its configuration."""
+    file = scenario_path(name)
+    given = yaml.safe_load(file.read_text())
+    return scenario_from({**given, "config": {**given.get("config", {}), **config}})
+
+
+def assumed(name: str, **config: Any) -> tuple[str, ...]:
+    program, _, prepared = prepare(scenario(name, **config), scenario_path(name).parent)
+    return tuple(program.assumes((), prepared))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_ranks_that_choose_and_run_eagerly(name: str) -> None:
+    assert assumed(name, **OFF) == tuple(filter(None, [SCENARIOS[name]]))
+
+
+@pytest.mark.parametrize("config", [{"cudagraph_mode": "NONE"}, {"capture_graphs": True}, {"enforce_eager": True}])
+@pytest.mark.parametrize("name", ["dp2_captured", "dbo_small", "whole_engine_small", "whole_engine_dp", PIPELINE])
+def test_the_faulty_twin_says_it_where_it_is_false(name: str, config: dict[str, Any]) -> None:
+    """No graph is there to choose, or ranks capture what they choose. A program that always says it fails here."""
+    assert assumed(name, **{**OFF, **config}) == ()
+
+
+def test_no_program_with_modes_is_forgotten() -> None:
+    """A program whose ranks decide a mode (`Program.modes`) is in the list above."""
+    from dpsim.contract import registry
+
+    registry.load_all()
+    own = [one for one in registry.protocols() if one.program.__module__.startswith("dpsim.vllm.")]
+    choosing = {one.name for one in own if one.program.modes in (STEP_MODES, STAGE_MODES)}
+    assert len(choosing) > 4
+    listed = {scenario(name).protocol.name for name, text in SCENARIOS.items() if text == CHOSEN}
+    assert {one.removesuffix("_watched") for one in choosing} <= listed
