@@ -13,8 +13,8 @@ another job, the server reads its messages and never replies, as a stranger woul
 closes it, without effect on other connections. Before a valid word, the server stores at most `UNKNOWN_BYTES` of a
 connection.
 
-The thread may still fail, for example because no descriptor is free. It calls `failed` before it closes its sockets.
-Then the run is lost, so the errors that ranks get from the closed store are no verdict.
+The thread that serves a store may fail, for example because no descriptor is free. It calls `failed` before it closes
+its sockets. Then the run is lost, so the errors that ranks get from the closed store are no verdict.
 
     server = Server(listener, owner, "6c1f... 7", failed=print)
     server.start()                      # until its owner closes the connection

@@ -7,8 +7,9 @@ If a peer never arrives, the wait for it has to end all the same. There are two 
   process with a CUDA context is expensive to start. So its main thread must never block inside a C call that waits for
   the device.
 
-In both cases `Unfinished` ends the wait, which no protocol may catch. It also replaces gloo's error if the *process* of
-a peer has ended. On every other backend this rank would wait without end, so its end is "blocked" and not "raised".
+On both backends, the exception `Unfinished` ends a hopeless wait; no protocol may catch it. It also replaces gloo's
+error if the *process* of a peer has ended. On every other backend this rank would wait without end, so its end is
+"blocked" and not "raised".
 
     patience = Patience(give_up=threading.Event(), polls=True)
     patience.until(event.query)            # a CUDA event, polled

@@ -7,10 +7,10 @@ In untimed mode, without a clock, the machine asks a `Strategy` wherever real ha
 * `draw`: a choice that is no op. The machine has one kind (`waits`): whether an op waits for peers that it need not
   wait for, such as a send for its receive.
 
-A run has no other choices, so the same answers give the same run. An op has the same label in every run, and no other
-op of a run has it. So a list of labels *is* a schedule, and a strategy recognizes an op in the next run. Only this
-module has their grammar: `visit_label`, `numbered_label`, ... write labels; `actor`, `site` and `act` read them. In a
-label, `rank 3` means the host thread "main"; for other threads it is `rank 3/NAME` (`host_word`).
+A run has no choices besides `pick` and `draw`, so the same answers give the same run. An op has the same label in every
+run, and no other op of a run has it. So a list of labels *is* a schedule, and a strategy recognizes an op in the next
+run. Only this module has their grammar: `visit_label`, `numbered_label`, ... write labels; `actor`, `site` and `act`
+read them. In a label, `rank 3` means the host thread "main"; for other threads it is `rank 3/NAME` (`host_word`).
 
     rank 3 engine.poll[2]         a visit of a site; with a verb, rank 3 delivers box[2]
     rank 3 goes on #4             what a rank does for the fourth time after the first
@@ -29,8 +29,8 @@ A footprint lists the resources of an op, as (resource, mode). The modes are
 * `a` and `l`: acquire and release of something finite. Two acquires conflict, and so do an acquire and a release; two
   releases commute.
 
-The function `conflict` contains this rule. If one op has to wait for another, such as a receiver for its message, this
-is an edge and no conflict. A strategy sees edges through `causes`.
+The function `conflict` decides by these modes. If one op has to wait for another, such as a receiver for its message,
+this is an edge and no conflict. A strategy sees edges through `causes`.
 
 Prior art: Shuttle's Scheduler (`next_task` of runnable tasks), Mc SimGrid's transitions.
 """

@@ -78,7 +78,7 @@ class ForeignAwait(BaseException):
 
 
 def said(error: BaseException) -> str:
-    """Returns the message of a program's error, in one line of at most LONGEST characters, with the contract's names."""
+    """Returns the message of a program's error, in one line with the contract's names, cut to LONGEST characters."""
     return short(_words(error), LONGEST)
 
 

@@ -9,10 +9,10 @@ With three threads such a search rarely finishes, so a program may promise which
 * `ordered_by_flags = True` promises that flags, starts and joins order the shared Python state, where its order
   matters.
 
-With a promise, a turn reads or writes only the object of its call, so fewer turns conflict. For `ordered_by_objects`,
-objects are flags, threads, communicators, streams, stores and mailboxes. For `ordered_by_flags`, they are flags,
-threads, and communicators that may be aborted; all other calls count as calls on one shared object. In such a program,
-a thread that increments a shared counter declares this by a call on a flag.
+If a program makes such a promise, a turn of a thread reads or writes only the object of its call, so fewer turns
+conflict. For `ordered_by_objects`, objects are flags, threads, communicators, streams, stores and mailboxes. For
+`ordered_by_flags`, they are flags, threads, and communicators that may be aborted; all other calls count as calls on
+one shared object. In such a program, a thread that increments a shared counter declares this by a call on a flag.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ other deliveries. If the actor never ends, no notice arrives, and the run does n
     notices.watch(host, actor=3, mailbox="deaths", took=10_000)
     notices.gone(3, host.before)                # rank 3 has ended: sends its notices
 
-The end is that of the actor's host. Its device may still run, and so may collectives that it began with others.
+The end of an actor, for a notice, is that of its host. The actor's device may still run, and so may collectives that it
+began with others.
 """
 
 from __future__ import annotations
