@@ -23,7 +23,7 @@ from real.issuing import ISSUING
 from real.waiting import GLANCE_SECONDS, Patience
 
 Point: TypeAlias = tuple[str, str, int, bool]
-"""A turn: thread, site, ordinal, and whether it is of the end of that call."""
+"""A turn: thread, site, ordinal, and whether it concerns the end of that call."""
 
 
 class Before(NamedTuple):
