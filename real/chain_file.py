@@ -5,8 +5,8 @@ rank is stuck or dead.
     ...                                     # the program runs: each new place of the process adds a line of JSON
     read_chains(Path("/tmp/journal-0"))     # {"app/step.py:88": (("agree", "app/step.py:88"), ...)}
 
-A worker that runs several jobs writes each chain once, so the parent keeps the chains of earlier jobs. If a chain
-cannot be written, reports lack it, and nothing else changes.
+A worker that runs several jobs writes each chain of calls once, so the parent keeps the chains of earlier jobs. If the
+worker cannot write a chain, reports lack it, and nothing else changes.
 """
 
 from __future__ import annotations

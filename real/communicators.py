@@ -1,15 +1,15 @@
 """torch's process groups, one for each communicator of a world.
 
-A worker constructs them directly, without `init_process_group`. So there is no global state and no default group, and a
-rank of a small world works in a pool with more workers. Members meet on the parent's store under a key made of the
-generation and the communicator's name. All ranks create their communicators in the order of the world, so no two of
-them can wait for each other.
+A worker constructs process groups directly, without `init_process_group`. So there is no global state and no default
+group, and a rank of a small world works in a pool with more workers. Members meet on the parent's store under a key
+made of the generation and the communicator's name. All ranks create their communicators in the order of the world, so
+no two of them can wait for each other.
 
-To create one is expensive (NCCL: 0.2 to 0.3 s), so a worker keeps them across jobs. After a job with faults, or one
-that did not finish, their state is unknown. So the parent starts the next job with a new *generation* number, and the
-worker *abandons* the old communicators: it neither uses nor destroys them. The destructor of a process group joins its
-threads, and for a stuck group that join never ends. So the worker keeps references to abandoned groups until it leaves
-by `os._exit`.
+To create a process group is expensive (NCCL: 0.2 to 0.3 s), so a worker keeps its communicators across jobs. After a
+job with faults, or one that did not finish, their state is unknown. So the parent starts the next job with a new
+*generation* number, and the worker *abandons* the old communicators: it neither uses nor destroys them. The destructor
+of a process group joins its threads, and for a stuck group that join never ends. So the worker keeps references to
+abandoned groups until it leaves by `os._exit`.
 
     groups = Communicators(worker=0, store=store, connect={"host": connect_gloo, "device": device.connect})
     for group in groups.of(generation=3, specs=world.communicators, size=world.size): ...

@@ -153,7 +153,9 @@ class Crew:
         return answers
 
     def _settle(self, children: Sequence[Child]) -> None:
-        """Before a refusal counts: the worker may have lost its peer, whose process has not ended yet."""
+        """Waits a little before a refusal counts, until the machine reports a worker as ended. The refusing worker may
+        only have lost its connection to that one.
+        """
         clock = Clock(POLL_SECONDS)
         while clock.seconds() < SETTLE_SECONDS and not any(child.taken_away() for child in children):
             time.sleep(SETTLE_SECONDS / 50)

@@ -1,8 +1,8 @@
 """CUDA graphs of one rank, for one job: the device itself captures and replays the calls.
 
-During a capture, calls go to CUDA as always, and CUDA stores them. `dpsim.backend.graphs.capture` writes the records
-and refuses forbidden calls. A replay is one launch, after the last operation of each communicator in the graph. NCCL
-needs one order of operations per communicator, even for graphs.
+During a capture, the host makes its calls of CUDA as always, and CUDA stores them. `dpsim.backend.graphs.capture`
+writes the records and refuses forbidden calls. A replay is one launch, after the last operation of each communicator in
+the graph. NCCL needs one order of operations per communicator, even for graphs.
 
 Each graph begins with an addition to a counter on the device. So tests can read how often the device ran the graph,
 independent of the host's count. (At the graph's end, after a collective, the addition would take 2.4 us instead of 1.5;

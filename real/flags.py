@@ -1,7 +1,7 @@
 """Flags between the host threads of a real rank.
 
-Each wait creates an event when the program issues it. So a set releases the threads that wait *at that time*, as the
-journal shows, even if another thread clears the flag before they run:
+Each wait for a flag creates an event when the program issues the wait. So a set releases the threads that wait *at that
+time*, as the journal shows, even if another thread clears the flag before they run:
 
     wait (u1) | set, clear (main) | u1 continues
 

@@ -5,14 +5,14 @@ second. A pool restarts all its workers after every hang on CPUs and every crash
 The copy gets the present environment and output of the parent, as a new process would. Only values that the imports
 read from the environment are those of the server's start.
 
-The server has no process groups, streams or threads, so a fork is safe. A process that has started CUDA must not fork.
-So the server does not start CUDA; each worker starts it for itself. If an installed protocol used a GPU during its
-import in the server, the copy detects this. It then executes a new Python in its place.
+The fork server has no process groups, streams or threads, so a fork is safe. A process that has started CUDA must not
+fork. So the server does not start CUDA; each worker starts it for itself. If an installed protocol used a GPU during
+its import in the server, the copy detects this. It then executes a new Python in its place.
 
-The server is the parent process of its workers, so dpsim asks it how they ended. The server ends with dpsim's process,
-and the workers end, too (`worker.listen`). If dpsim's process was killed, the server removes the pool's folder. The
-server reaps a worker only when dpsim asks, so until then no other process gets the worker's pid. If a signal ended or
-stopped the server, dpsim raises `Lost`, and its workers are lost, too.
+The fork server is the parent process of the workers, so dpsim asks it how they ended. The server ends with dpsim's
+process, and the workers end, too (`worker.listen`). If dpsim's process was killed, the server removes the pool's
+folder. The server reaps a worker only when dpsim asks, so until then no other process gets the worker's pid. If a
+signal ended or stopped the server, dpsim raises `Lost`, and its workers are lost, too.
 
     server = ForkServer(os.environ, "cpu")
     process = server.start(settings, os.environ, [socket, lifeline])       # like a Popen: pid, poll, wait, kill

@@ -5,9 +5,9 @@ collectives from others, which costs some traffic. An uneven all_gather is one b
 an all_reduce of which each member keeps its piece. All members issue these parts one directly after the other, so the
 parts match.
 
-Every call starts immediately and returns a `Pending`. A transfer may start before its peer connects: gloo queues it and
-raises no exception. A send ends when the peer receives. All transfers of a communicator have one tag, so transfers
-between two ranks match in the order of issue.
+Every function of this module starts its gloo call immediately and returns a `Pending`. A transfer may start before its
+peer connects: gloo queues it and raises no exception. A send ends when the peer receives. All transfers of a
+communicator have one tag, so transfers between two ranks match in the order of issue.
 
     pending = start(group, Issue("all_reduce", 4, "int32"), tensor, tensor)
     pending.wait()

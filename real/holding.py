@@ -3,8 +3,8 @@
     stream         kernel | hold ................ | event
     host                    query -> False, and the stream continues
 
-A hold is an internal flag (`real.flags`), which programs cannot name. A stream waits for it as for any other flag; on
-CUDA the device polls a word of memory.
+A hold delays an event by an internal flag (`real.flags`), which programs cannot name. A stream waits for it as for any
+other flag; on CUDA the device polls a word of memory.
 """
 
 from __future__ import annotations

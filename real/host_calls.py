@@ -1,9 +1,9 @@
 """Collectives and transfers on the host, over gloo.
 
-Both backends use gloo here. Each call sends a copy of the array, as inference engines do. It starts at once, and the
-await waits for its end. A call that a fault *skips* waits for nothing and returns its own input. A call that a fault
-*alters* uses the changed count and type, and dpsim copies as much of its result as fits. If sizes differ between ranks,
-gloo ends the process, and so does this backend.
+Both backends use gloo for host calls. Each call sends a copy of the array, as inference engines do. It starts at once,
+and the await waits for its end. A call that a fault *skips* waits for nothing and returns its own input. A call that a
+fault *alters* uses the changed count and type, and dpsim copies as much of its result as fits. If sizes differ between
+ranks, gloo ends the process, and so does this backend.
 
     work = GlooHostCommunicator(journal, patience, group).all_reduce(mine, site="agree")
     total = await work

@@ -1,9 +1,9 @@
 """A journal in a file, as a rank writes it. The parent can read it while the rank is stuck or dead.
 
-The file is mapped into memory. It begins with the number of *committed* bytes, and the highest step tag that the
-program has set. The records follow; after each one the file has its time and its length. To write a record, the rank
-first copies its bytes, and then stores the new committed length as 8 aligned bytes. So the file contains each record
-completely or not at all, even if the writer is killed. A stored record belongs to the page cache and not to the
+The journal file is mapped into memory. It begins with the number of *committed* bytes, and the highest step tag that
+the program has set. The records follow; after each one the file has its time and its length. To write a record, the
+rank first copies its bytes, and then stores the new committed length as 8 aligned bytes. So the file contains each
+record completely or not at all, even if the writer is killed. A stored record belongs to the page cache and not to the
 process. So the parent can read it while the writer is stuck in a call of a driver, holds Python's lock or is dead
 (`journal_reader`).
 
@@ -19,8 +19,8 @@ lacks (an integer of more than 64 bits, half a surrogate pair). The first byte o
     file.write(("probe", 4, "main", "late", 0, "dpsim/contract/ops.py:88"))
     read_journal(path) == [("probe", 4, "main", "late", 0, "dpsim/contract/ops.py:88")]
 
-One thread writes at a time. A processor that reorders stores (not x86) may show a reader the length before the bytes,
-for nanoseconds. The progress line reads the journal while the rank runs, so it may miss a step once.
+One thread writes a journal at a time. A processor that reorders stores (not x86) may show a reader the length before
+the bytes, for nanoseconds. The progress line reads the journal while the rank runs, so it may miss a step once.
 
 Rejected: an `os.write` per record, a system call that costs noticeable time between two calls of CUDA. Also rejected:
 JSON by msgspec, which silently writes an infinite number as null.

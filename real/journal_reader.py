@@ -1,8 +1,8 @@
 """Reads the journal file of a rank in the parent, even while the rank runs, is stuck or is dead.
 
-The head of the file contains the number of committed bytes (`journal_file`); the size of the file is irrelevant. Bytes
-after the committed ones belong to a record that a kill cut short, or to none. The reader reads the head as the writer
-writes it, 8 aligned bytes of mapped memory at once.
+The head of a journal file contains the number of committed bytes (`journal_file`); the size of the file is irrelevant.
+Bytes after the committed ones belong to a record that a kill cut short, or to none. The reader reads the head as the
+writer writes it, 8 aligned bytes of mapped memory at once.
 
     read_journal(path)          # all complete records
     last_step(path)             # the step of the last one: for the progress line

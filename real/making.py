@@ -1,8 +1,8 @@
 """Groups that ranks make during a job (`Rank.group`).
 
-The members meet first: each increments a counter in the pool's store, and polls it. So the parent can end that wait.
-Then each member connects, by calls of torch that wait for all members; by then all are on their way. The worker keeps
-the group for later jobs, as it keeps others (`real.communicators`). In a later job the members meet again.
+The members of a new group meet first: each increments a counter in the pool's store, and polls it. So the parent can
+end that wait. Then each member connects, by calls of torch that wait for all members; by then all are on their way. The
+worker keeps the group for later jobs, as it keeps others (`real.communicators`). In a later job the members meet again.
 
     outcome = make(rank, device, specs, issues)
     host, on_device = yield from outcome()      # waits until all members have arrived

@@ -1,19 +1,19 @@
 """The messages between the parent and its workers: pickled tuples over a socket pair.
 
     parent                        worker
-                 <- Ready                    once, when torch is imported, the store is reached and the device is there
-    Job          ->                          each worker of the world gets the same job but for the journal
-                 <- Prepared                 program resolved and prepared, all communicators up
-    Go           ->                          when every rank is prepared, so that no program waits for a set-up
-                 <- Alone                    main has ended, and waits for other host threads
-                 <- JobEnded                 how the program of this rank ended; not sent by one that is stuck or dead
-                 <- Troubled                 instead: the machine took away what the rank needs
-    Dismiss      ->                          all ranks that have not ended stand in an idle get: that was the end
-    AskStands    ->                          a rank of several host threads does not move: where do they stand?
-                 <- Stands                   from the control thread, whatever the others do; before any AbortJob
-    AbortJob     ->                          the parent has read the journals: give up, abort the communicators
-    Leave        ->                          all have ended: close the stores that you listen on; answered like AbortJob
-                 <- Recovered                `clean`: this process and its device can be used again
+                 <- Ready                    once, when torch is imported, and the store and the device are reachable
+    Job          ->                          each worker of the world gets the same job, with its own journal
+                 <- Prepared                 the program is found and prepared, and all communicators exist
+    Go           ->                          when every rank is prepared, so no program waits for a set-up
+                 <- Alone                    main has ended and waits for other host threads
+                 <- JobEnded                 how the program of this rank ended; a stuck or dead rank sends none
+                 <- Troubled                 in place of JobEnded: the machine took a resource away
+    Dismiss      ->                          all ranks that have not ended wait in an idle get: the program is over
+    AskStands    ->                          a rank of several host threads makes no progress: where is each?
+                 <- Stands                   the reply, from the control thread; before any AbortJob
+    AbortJob     ->                          the parent has read the journals: end waits, abort the communicators
+    Leave        ->                          all ranks have ended: close your stores; the reply is as for AbortJob
+                 <- Recovered                `clean`: whether this process and its device can be used again
 
 A number identifies a worker. A rank's number is the rank; services, which have no device, have the numbers -1, -2 and
 so on. So a rank has the same device in worlds with any number of services, and later jobs reuse the processes of

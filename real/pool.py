@@ -8,7 +8,8 @@ deadlines, and the folder of journals and mailbox sockets. It creates no CUDA co
 All sockets listen only on the loopback interface: the store (without authentication), gloo, NCCL, stores of programs. A
 store that a program left open stays open until all ranks have ended.
 
-After a run with a problem, the pool first reads the journals, since they are the evidence. Then it recovers:
+After a run with a problem, the pool first reads the journals, since they are the evidence. Then it makes the workers
+usable again:
 
 - All ranks have reported, but there were faults, a rank raised or aborted a communicator, or calls did not match
   (`matched`). Then the pool starts a new generation number, so no worker uses old communicators again.

@@ -5,7 +5,8 @@
     listener = listen(node=1, port=29500)       # None if another process listens there already
     with listening(world.strangers): ...        # each is a socket that accepts connections and never replies
 
-Linux has all of 127.0.0.0/8 on its loopback interface. On a system with only 127.0.0.1, other nodes raise OSError.
+Linux has all of 127.0.0.0/8 on its loopback interface. So each simulated node gets one address. On a system with only
+127.0.0.1, a second node raises OSError.
 """
 
 from __future__ import annotations

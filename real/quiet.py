@@ -8,8 +8,8 @@ or waited for a core, that is activity.
     quiet = Quiet(unfinished, now)
     quiet.ns(now)               # ns in which the busiest process slept; 0 if the system does not report it
 
-Linux reports this in `/proc/PID/task/TID/schedstat`: ns on a core, and ns ready without one. On other systems this
-count stays at 0, so the whole stall has to pass.
+Linux reports how long a thread ran in `/proc/PID/task/TID/schedstat`: ns on a core, and ns ready without one. On other
+systems this count stays at 0, so the whole stall has to pass.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
         ...
     str(spent)                  # "start 1 x 2.1 s"
 
-A pool is in one phase at a time, so the seconds add up to the time that its user waited.
+A pool of workers is in one phase at a time, such as a start. So the seconds add up to the time that its user waited.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     store = loopback_store()
     store.port                  # what a worker connects to
 
-Such a store has no authentication. A process that reaches it can read and set its keys, and many connections leave no
-room for those of workers. By default, torch's server listens on all interfaces, whatever host name it gets. So the
+torch's TCPStore has no authentication. A process that reaches it can read and set its keys, and many connections leave
+no room for those of workers. By default, torch's server listens on all interfaces, whatever host name it gets. So the
 parent passes it a socket that is already bound to the loopback interface. Users of the same machine can still reach it,
 as they can reach the sockets of gloo. After a failed set-up, the pool creates a new store.
 

@@ -13,8 +13,8 @@ another job, the server reads its messages and never replies, as a stranger woul
 closes it, without effect on other connections. Before a valid word, the server stores at most `UNKNOWN_BYTES` of a
 connection.
 
-The thread may still fail, for example because no descriptor is free. It calls `failed` before it closes its sockets.
-Then the run is lost, so the errors that ranks get from the closed store are no verdict.
+The thread that serves a store may fail, for example because no descriptor is free. It calls `failed` before it closes
+its sockets. Then the run is lost, so the errors that ranks get from the closed store are no verdict.
 
     server = Server(listener, owner, "6c1f... 7", failed=print)
     server.start()                      # until its owner closes the connection
@@ -60,9 +60,9 @@ class Server(threading.Thread):
         self._job = job
         self._failed = failed
         self._known: set[Any] = set()
-        """Connections of this job."""
+        """Connections that sent this job's word."""
         self._strange: set[Any] = set()
-        """Connections of other jobs."""
+        """Connections that sent another job's word."""
         self._listener = listener
         self._owner = owner
         self._values: dict[str, Frozen] = {}
@@ -71,7 +71,7 @@ class Server(threading.Thread):
         self.served: set[Address] = set()
         """The calls with a turn that were served."""
         self._standing: dict[Address, list[tuple[socket.socket, Address, list[Any]]]] = {}
-        """By the call for which they wait: those that came before their turn."""
+        """By call: the later calls that wait until the server has served it."""
 
     def run(self) -> None:
         with selectors.DefaultSelector() as selector:

@@ -42,7 +42,7 @@ from real.store_server import Server, line_of, with_no_more
 from real.waiting import Patience, Unfinished
 
 Turn: TypeAlias = tuple[()] | tuple[Address, Address | None]
-"""A call and the one that the store serves before it, where a run is made at the gates of another one."""
+"""A call and the call that the store serves before it, if the world has gates of another run."""
 
 
 def in_turn(message: list[Any], turn: Turn) -> list[Any]:
@@ -51,7 +51,7 @@ def in_turn(message: list[Any], turn: Turn) -> list[Any]:
 
 
 CLOSE_SECONDS = 10.0
-"""For a server to close its sockets, which takes no time where each user reads its answers."""
+"""The deadline for a server to close its sockets, which takes no time if each user reads its replies."""
 
 
 class StoreConnection:
@@ -209,7 +209,7 @@ class Stores:
     def __init__(self) -> None:
         self._stores: list[RealStore] = []
         self.failed: Callable[[str], None] = lambda what: None
-        """Called by the thread of one that listens here, when it cannot go on."""
+        """Called with the reason when the thread of a listening store fails."""
 
     def __bool__(self) -> bool:
         return any(store.server is not None for store in self._stores)

@@ -1,6 +1,6 @@
 """Host threads of a real rank: threads of the worker's process, each with a separate journal and waits.
 
-A thread drives its coroutine by one `send(None)`, as main does: all calls of the contract block. If the program
+A host thread drives its coroutine by one `send(None)`, as main does: all calls of the contract block. If the program
 declares `threaded = True`, its threads share these objects; other ranks have plain ones:
 
     journal     a front, which acts as the journal of the calling thread (`issuing.OwnJournal`)

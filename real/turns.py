@@ -7,7 +7,7 @@ thread that runs Python has reached its next turn:
     u0     set ready.come, take a ticket in Python, wait ...
     u1                                             set ready.come, take a ticket ...
 
-A thread waits for its turn while it holds the lock of all calls, and releases the lock while it waits.
+To wait for its turn, a thread takes the lock of all calls, and releases the lock while it waits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from real.issuing import ISSUING
 from real.waiting import GLANCE_SECONDS, Patience
 
 Point: TypeAlias = tuple[str, str, int, bool]
-"""A turn: thread, site, ordinal, and whether it is of the end of that call."""
+"""A turn: thread, site, ordinal, and whether it concerns the end of that call."""
 
 
 class Before(NamedTuple):

@@ -7,8 +7,9 @@ If a peer never arrives, the wait for it has to end all the same. There are two 
   process with a CUDA context is expensive to start. So its main thread must never block inside a C call that waits for
   the device.
 
-In both cases `Unfinished` ends the wait, which no protocol may catch. It also replaces gloo's error if the *process* of
-a peer has ended. On every other backend this rank would wait without end, so its end is "blocked" and not "raised".
+On both backends, the exception `Unfinished` ends a hopeless wait; no protocol may catch it. It also replaces gloo's
+error if the *process* of a peer has ended. On every other backend this rank would wait without end, so its end is
+"blocked" and not "raised".
 
     patience = Patience(give_up=threading.Event(), polls=True)
     patience.until(event.query)            # a CUDA event, polled
@@ -30,22 +31,24 @@ from dpsim.contract.interface import Frozen
 T = TypeVar("T")
 
 SPIN_NS = 2_000_000
-"""A collective on NVLink takes 20 to 100 us, one of gloo 200: this long it is polled without a pause. A pause of 20 us
-takes 75, which is the slack of the kernel's timers.
+"""For this time a wait polls without a pause: a collective takes 20 to 100 us on NVLink, 200 us on gloo. A pause of 20
+us would take 75, because of the slack of the kernel's timers.
 """
 
 POLLS = 32
-"""The number of polls between two looks at the clock and at whether the run has been given up."""
+"""After this number of polls, a wait checks the clock, and whether the parent has given up the run."""
 
 BRIEF_NS = 20_000_000
-"""For this time the pauses between two polls are short. A longer wait is a slow peer or a hang: spare the core."""
+"""For this time the pauses between polls are short. A longer wait means a slow peer or a hang, so it should not use the
+core.
+"""
 
 GLANCE_SECONDS = 0.05
 GLANCE = timedelta(seconds=GLANCE_SECONDS)
-"""So often a host that sleeps until it is woken looks whether it should go on waiting."""
+"""The interval at which a sleeping host checks whether it should wait any longer."""
 
 ATTEMPT_SECONDS = 0.005
-"""Between two attempts to reach a peer that may not be there yet."""
+"""The pause between two attempts to reach a peer that may not be ready yet."""
 
 # gloo's messages when a peer has closed the connection. gloo has no special exception for this.
 _PEER_GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused")

@@ -48,11 +48,11 @@ POLL_SECONDS = 0.05
 PROGRESS_SECONDS = 0.25
 
 LOOK_SECONDS = 3.0
-"""For the worker to say where its host threads stand."""
+"""The deadline for a worker's reply about its host threads."""
 
 GRACE_NS = 1_000_000_000
-"""The stall after a first rank has ended badly, or when all are idle. Time in which a rank ran or waited for a core is
-no part of it. The latency of gloo and of a socket stays far below it.
+"""The shorter limit after a first rank has ended badly, or when all are idle. Time in which a rank ran or waited for a
+core does not count. The latencies of gloo and sockets are far shorter.
 """
 
 

@@ -64,13 +64,13 @@ from real.threads import drive, threaded_rank, where_threads_stand
 from real.waiting import Dismissed, Unfinished
 
 LEAVE_SECONDS = 1.0
-"""So long the main thread has to leave its job by itself before the communicators are aborted under it."""
+"""The main thread has this time to leave its job, before the control thread aborts the communicators."""
 
 STOP_SECONDS = 2.0
-"""So long its other host threads have to leave a job that is over: longer, since one of them may be stuck, too."""
+"""Other host threads have this time to leave a finished job. It is longer, since one may be stuck, too."""
 
 IDLE_SECONDS = 5.0
-"""So long the device has to become idle after an abort."""
+"""The time in which the device has to become idle after an abort."""
 
 
 class Worker:

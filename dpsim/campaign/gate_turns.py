@@ -99,7 +99,7 @@ def _in_labels(rank: int, threads: dict[str, list[RawRecord]], order: list[str])
         if what == "goes on":
             visits[thread].append(len(points))
             points.append(None)
-        elif what in ("comes to", "starts"):
+        elif what in ("reaches", "starts"):
             point = Point((rank, thread, found[4] or "", int(found[5] or found[6])))
             visits[thread].append(point)
             points.append(point)

@@ -39,6 +39,7 @@ from dpsim.scenario import Scenario, ScenarioError, dump_scenario, parse_scenari
 from dpsim.scenario.errors import shown
 from dpsim.scenario.estimate import above_token
 from dpsim.scenario.params.files import allow, files_of
+from dpsim.trace.schedule import present
 
 PREFIX = "dpsim1."
 LONGEST = 16_384
@@ -98,7 +99,7 @@ def read_token(word: str, test: Path | None = None) -> Token:
             allow(file)
     if too_large := beyond(scenario):
         raise TokenError(f"the token {shown(word, 40)}: {too_large}")
-    return Token(**{**fields, "scenario": scenario, "steps": tuple(fields["steps"])})
+    return Token(**{**fields, "scenario": scenario, "steps": tuple(map(present, fields["steps"]))})
 
 
 def own_files(scenario: Scenario, test: Path) -> list[str]:

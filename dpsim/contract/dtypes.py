@@ -8,8 +8,8 @@ numpy has no bfloat16, no float8 and no complex32. Host arrays of these element 
 field. So each type is distinct, and programs can send, receive and compare it. Device memory contains the *bits* of the
 elements: a kernel gets an integer array of the same width, on every backend.
 
-Of these types the contract reduces only bfloat16. Each step of the reduction computes in float32 and rounds to the
-nearest bfloat16, ties to even, as torch does.
+Of the element types that numpy lacks, the contract reduces only bfloat16. Each step of the reduction computes in
+float32 and rounds to the nearest bfloat16, ties to even, as torch does.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
     Turn("thread", at, before)  a host thread makes a call after another thread of its rank made one
     Turn("store", at, before)   a store serves a call after another one
 
-`dpsim.campaign.gates` derives them from a run of the simulation. The simulation itself uses only the gates of
-mailboxes, since it can follow a schedule for the rest. Real processes use all of them (`real/turns.py`,
+`dpsim.campaign.gates` derives gates and turns from a run of the simulation. The simulation itself uses only the gates
+of mailboxes, since it can follow a schedule for the rest. Real processes use all of them (`real/turns.py`,
 `real/holding.py`).
 """
 

@@ -6,11 +6,11 @@ rule makes both possible:
 
     **A call that only sends into the world is plain; a call that learns something from it is awaited.**
 
-Plain calls are alloc, free, launch, record, wait, and device collectives and transfers. Plain as well are the calls
-that replay a graph, start a host collective, send a message, start a thread or set a flag. A program awaits the `Work`
-of a host collective, a read of a buffer, and a query or synchronisation of an event. It also awaits a message, a flag,
-the end of a thread, a sleep and the beginning of a capture. A program reads like CUDA, and only calls that learn
-something are `async`.
+Plain calls, which a program does not await, are alloc, free, launch, record, wait, and device collectives and
+transfers. Plain as well are the calls that replay a graph, start a host collective, send a message, start a thread or
+set a flag. A program awaits the `Work` of a host collective, a read of a buffer, and a query or synchronisation of an
+event. It also awaits a message, a flag, the end of a thread, a sleep and the beginning of a capture. A program reads
+like CUDA, and only calls that learn something are `async`.
 
     async def agree(rank: Rank, mine: int) -> int:
         table = np.zeros(rank.host("dp_cpu").size, np.int32)
@@ -24,8 +24,8 @@ collective by a stream. A single method for both would invite mistakes. Every op
 without spaces, that makes its address (see `dpsim.contract.ops`). Ranks are global ranks everywhere, also as roots,
 sources and destinations.
 
-A coroutine awaits only the results of these calls. A program cannot add attributes to these objects (AttributeError);
-it keeps its state in local variables.
+A program's coroutine awaits only the results of the calls in this module. A program cannot add attributes to the
+objects of this module (AttributeError); it keeps its state in local variables.
 
 The classes here are abstract and have no behaviour. Their docstrings define what a backend has to do, and
 `dpsim.testing.check_backend` tests a backend against them. This module contains only calls that sim, gloo and nccl all

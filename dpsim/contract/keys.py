@@ -2,8 +2,8 @@
 
     register_keys({"RULE-1": "Every rank greets first."})
 
-A message may end with the key of the rule that a rank broke. The module that registers a program also registers its
-keys.
+An error message of a program may end with a key such as "RULE-1", for the rule that a rank broke. The module that
+registers the program also registers its keys.
 """
 
 from __future__ import annotations

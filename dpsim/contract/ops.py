@@ -191,7 +191,7 @@ def record(kind: str) -> Callable[[type[T]], type[T]]:
 class Collective(Record):
     """One rank's part in one collective, journaled when the host issues it.
 
-    `count`: elements that this rank brings. `sizes`: elements that each member brings or gets, if the call says so.
+    `count`: elements that this rank sends. `sizes`: elements that each member sends or receives, if the call has them.
     """
 
     stream: str | None  # None: host domain

@@ -5,9 +5,9 @@ explain` reads it.
     table      texts, each written once: lines of the program, groups, types, labels
     slots      64 bytes per record, a ring: the newest record overwrites the oldest
 
-The file is mapped into memory, so its contents remain if the process is killed. Integers are little-endian. The
-recorder writes the number of a record last. So if a kill interrupts the write of a slot, the slot still has the number
-of the old record.
+The recorder maps the file of a recording into memory, so its contents remain if the process is killed. Integers are
+little-endian. The recorder writes the number of a record last. So if a kill interrupts the write of a slot, the slot
+still has the number of the old record.
 """
 
 from __future__ import annotations

@@ -7,21 +7,21 @@ In untimed mode, without a clock, the machine asks a `Strategy` wherever real ha
 * `draw`: a choice that is no op. The machine has one kind (`waits`): whether an op waits for peers that it need not
   wait for, such as a send for its receive.
 
-A run has no other choices, so the same answers give the same run. An op has the same label in every run, and no other
-op of a run has it. So a list of labels *is* a schedule, and a strategy recognizes an op in the next run. Only this
-module has their grammar: `visit_label`, `numbered_label`, ... write labels; `actor`, `site` and `act` read them. In a
-label, `rank 3` means the host thread "main"; for other threads it is `rank 3/NAME` (`host_word`).
+A run has no choices besides `pick` and `draw`, so the same answers give the same run. An op has the same label in every
+run, and no other op of a run has it. So a list of labels *is* a schedule, and a strategy recognizes an op in the next
+run. Only this module has their grammar: `visit_label`, `numbered_label`, ... write labels; `actor`, `site` and `act`
+read them. In a label, `rank 3` means the host thread "main"; for other threads it is `rank 3/NAME` (`host_word`).
 
-    rank 3 engine.poll[2]         a visit of a site; with a verb, rank 3 delivers box[2]
-    rank 3 goes on #4             what a rank does for the fourth time after the first
-    rank 3 event 5 passes         what happens once
-    dp #4                         a collective, when all have come
-    dp_cpu 0>1 #2                 a transfer, when both have
-    rank 3 gives dp #4            in either, what goes out of rank 3's memory
-    rank 3 dp #4                  its part, where that ends before all have come
+    rank 3 engine.poll[2]         a call at a site; with a verb (rank 3 delivers box[2]), an op that follows from it
+    rank 3 goes on #4             a repeated act of a rank, counted from 0
+    rank 3 event 5 passes         an act that happens once
+    dp #4                         a collective, when all members have arrived
+    dp_cpu 0>1 #2                 a transfer, when both ranks have arrived
+    rank 3 gives dp #4            in either, the read of rank 3's memory
+    rank 3 dp #4                  rank 3's part, if it ends before all have arrived
     kill rank 3
-    rank 3 dp #4: eager           a draw and what came of it
-    rank 3 has kernels that raise as is known when the run begins: before all else
+    rank 3 dp #4: eager           a draw and its result
+    rank 3 has kernels that raise the strategy knows this when the run begins: the first entry
 
 A footprint lists the resources of an op, as (resource, mode). The modes are
 
@@ -29,8 +29,8 @@ A footprint lists the resources of an op, as (resource, mode). The modes are
 * `a` and `l`: acquire and release of something finite. Two acquires conflict, and so do an acquire and a release; two
   releases commute.
 
-The function `conflict` contains this rule. If one op has to wait for another, such as a receiver for its message, this
-is an edge and no conflict. A strategy sees edges through `causes`.
+The function `conflict` decides by these modes. If one op has to wait for another, such as a receiver for its message,
+this is an edge and no conflict. A strategy sees edges through `causes`.
 
 Prior art: Shuttle's Scheduler (`next_task` of runnable tasks), Mc SimGrid's transitions.
 """

@@ -3,9 +3,9 @@
     >>> f"{counted(3, 'step')} on {ranks_text([0, 1, 2, 3, 7])} in {duration(1_234_567)}"
     '3 steps on ranks 0 to 3, 7 in 1.23 ms'
 
-All messages of dpsim use these functions. So a count or a list of ranks reads the same in a finding, a table and an
-error. `BadInput` is the error for input that dpsim cannot use. The module imports nothing of dpsim, so every part may
-import it.
+All messages of dpsim use the functions of this module. So a count or a list of ranks reads the same in a finding, a
+table and an error. `BadInput` is the error for input that dpsim cannot use. The module imports nothing of dpsim, so
+every part may import it.
 """
 
 from __future__ import annotations

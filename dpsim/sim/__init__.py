@@ -1,15 +1,15 @@
 """The simulated machine: one graph of operations for all ranks, streams and collectives. It runs on SimPy's clock or
 without time.
 
-    graph/             the graph of ops, and what fires next
-    hosts/             host threads, and the watch over their progress
+    graph/             the graph of ops, and which op fires next
+    hosts/             host threads, and the watch of their progress
     services/          mailboxes, notices, ports, stores
-    collectives/       communicators as their members share them, with time and without
+    collectives/       communicators as their members share them, in timed and untimed mode
     memory/            the device's memory
-    calls/             the contract: streams, graphs, communicators, the rank and its life
-    onlooker.py        what looks on while a run goes on: `dpsim replay` at a breakpoint
-    wiring.py          what one run is made of
-    backend.py         SimBackend, which the entry point names
+    calls/             the calls of the contract: streams, graphs, communicators, ranks
+    onlooker.py        an observer of a run, for example `dpsim replay` with a breakpoint
+    wiring.py          creates the parts of one run
+    backend.py         SimBackend, to which the entry point refers
 
 Each entry imports only entries above it in this list.
 """

@@ -4,8 +4,8 @@ effect.
     with looking_on(mine):          # for all runs in this process, until the block ends
         replay(trace)
 
-`dpsim replay` uses this for breakpoints. A rank writes the record of a call first, while the program is inside that
-call. So an onlooker may open a debugger there. It may also end the run: if `noted` returns an exception, the call
+`dpsim replay` uses an onlooker for breakpoints. A rank writes the record of a call first, while the program is inside
+that call. So an onlooker may open a debugger there. It may also end the run: if `noted` returns an exception, the call
 raises it. Without an onlooker, a run has no additional cost per record.
 """
 

@@ -19,6 +19,20 @@ from typing import Any, NamedTuple
 
 from dpsim.trace.strict_json import loads_once
 
+RENAMED = {" comes to ": " reaches ", " is told by ": " is notified by "}
+"""Verbs of labels in schedules that older versions wrote, each with its present verb. A site has no spaces."""
+
+
+def present(step: str) -> str:
+    """Returns a step of a stored schedule with the present verb, so that the replay finds the op.
+
+    >>> present("rank 0/u1 comes to handoff[0]"), present("rank 0 poll[0]")
+    ('rank 0/u1 reaches handoff[0]', 'rank 0 poll[0]')
+    """
+    for old, new in RENAMED.items():
+        step = step.replace(old, new, 1)
+    return step
+
 
 class Schedule(NamedTuple):
     """A schedule. `strategy`: the name of the strategy that found it. `steps`: labels of picks and draws, in order."""
@@ -37,7 +51,9 @@ class Schedule(NamedTuple):
 
     @staticmethod
     def parse(line: bytes) -> Schedule:
-        """Returns the schedule of a line of a trace. Raises ValueError, which says what was expected."""
+        """Returns the schedule of a line of a trace, with present verbs. Raises ValueError, which names what was
+        expected.
+        """
         try:
             row = loads_once(line)
             content = row["schedule"]
@@ -53,4 +69,4 @@ class Schedule(NamedTuple):
                 f"the schedule was changed after it was written: its SHA-256 is {schedule.digest[:16]}..., but it says "
                 f"{str(digest)[:16]}..."
             )
-        return schedule
+        return schedule._replace(steps=tuple(map(present, schedule.steps)))

@@ -4,14 +4,14 @@ rank.
     dpsim record -o FOLDER -- torchrun --nproc-per-node 4 train.py
     dpsim explain FOLDER
 
-hook/          what Python imports as it starts: the recorder begins where the environment asks for it
+hook/          Python imports it as it starts, and it starts the recorder
 installing.py  the methods of torch's process group, with a record before and after each
 beginning.py   the process and its groups, before the first call
-measures.py    what a call moves, by its arguments
+measures.py    the elements that a call moves, from its arguments
 places.py      the user's lines
 recorder.py    records, groups and texts of a process
 ring.py        the file
-watching.py    that the process lives, where it stands, and how it ended
+watching.py    whether the process is alive, where it is, and how it ended
 
 A recorded job makes the same library calls as an unrecorded one. The recorder replaces methods of torch's own class, so
 each group keeps its type: torch batches transfers only for groups of exactly that type. It writes a record before the

@@ -2,7 +2,8 @@
 
     place_of(frame)      # (("step", "train.py:42"), ("main", "train.py:60")), the innermost first
 
-The module looks a place up by code objects and offsets. So a repeated call at the same place creates no text.
+The module looks up the place of a call by code objects and offsets. So a repeated call at the same place creates no
+text.
 """
 
 from __future__ import annotations

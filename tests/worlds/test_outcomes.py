@@ -149,7 +149,7 @@ def test_where_turns_are_no_choice_outcomes_are_missed(monkeypatch: pytest.Monke
     turn_round = Dpor._turn_round
 
     def others(self: Dpor, label: str, races: list[Any], causes: int, end: int, footprint: Footprint) -> None:
-        turn_round(self, label, [] if " comes to " in label else races, causes, end, footprint)
+        turn_round(self, label, [] if " reaches " in label else races, causes, end, footprint)
 
     monkeypatch.setattr(Dpor, "_turn_round", others)
     assert any(missed(case)[0] for case in small_threaded_worlds(0, 50, limit=25))

@@ -1,8 +1,8 @@
 """Device communicators of a rank: argument checks, default sites, and the journal. A backend adds how it issues a call.
 
-Each method plans an `Issue`, the call as the backend has to carry it out. It writes the call's record, and passes the
-resulting issues to the backend. If a fault skips the call there are none; if a fault repeats it there are two. The
-methods of collectives are in their files (`dpsim.contract.collectives`).
+Each method of a device communicator plans an `Issue`, the call as the backend has to carry it out. It writes the call's
+record, and passes the resulting issues to the backend. If a fault skips the call there are none; if a fault repeats it
+there are two. The methods of collectives are in their files (`dpsim.contract.collectives`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The calls that a capture keeps, and how a replay makes each of them again.
 
-A kept call has the fields of its record, except those that differ in each replay. These are sequence numbers, ordinals,
-and the numbers of events and memory. Its method `again` writes the record of a replay. On a backend that issues kept
-calls one by one, `again` also issues it. A CUDA device has already launched the whole graph.
+A call that a capture keeps has the fields of its record, except those that differ in each replay. These are sequence
+numbers, ordinals, and the numbers of events and memory. Its method `again` writes the record of a replay. On a backend
+that issues kept calls one by one, `again` also issues it. A CUDA device has already launched the whole graph.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Host communicators of a rank: argument checks, default sites, and the journal. For devices, see
 `dpsim.backend.calls.communicators`.
 
-Each method plans an `Issue`, the call as the backend has to carry it out. It writes the call's record, and passes the
-resulting issues to the backend. If a fault skips the call there are none; if a fault repeats it there are two. The
-methods of collectives are in their files (`dpsim.contract.collectives`).
+Each method of a host communicator plans an `Issue`, the call as the backend has to carry it out. It writes the call's
+record, and passes the resulting issues to the backend. If a fault skips the call there are none; if a fault repeats it
+there are two. The methods of collectives are in their files (`dpsim.contract.collectives`).
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ A backend declares in its `__init__` which packages are its own code, for itself
 
     from dpsim.backend.journal.call_site import own_code
 
-With each place, the module stores the chain of calls that first led there in this process (`chains`): a few innermost
-frames. It computes the chain together with the place, so later ops at the same place cost nothing more.
+With each place in the source, the module stores the chain of calls that first led there in this process (`chains`): a
+few innermost frames. It computes the chain together with the place, so later ops at the same place cost nothing more.
 
 If a program raises, the place of the error is the innermost frame of the program's code (`raised_at`). Frames of a
 backend, or of a library such as numpy, do not count.
@@ -89,8 +89,8 @@ class Caller(Protocol):
 
 @contextmanager
 def watched(site: str) -> Iterator[Seen]:
-    """While the block lasts, the module computes the chain of every call in this process, since one line may have
-    several callers. The table fills meanwhile.
+    """While the block lasts, the module computes the chain of calls for every call at this site, since one line may
+    have several callers. Yields the table, which fills meanwhile.
     """
     known, _places[site] = _places.pop(site, {}), {}
     seen: Seen = {}

@@ -1,6 +1,6 @@
 """How a journal applies faults, delays and messages from outside: each at its op, with a record.
 
-A `Journal` looks them up for each op, by its address. `Injections` computes how a fault changes an issue.
+A `Journal` looks up faults and delays for each op, by its address. `Injections` computes how a fault changes an issue.
 """
 
 from __future__ import annotations

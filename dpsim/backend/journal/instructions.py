@@ -5,8 +5,8 @@
     LOAD_SMALL_INT 3                        Python 3.14     ->      LOAD_CONST 3
     BINARY_OP []                            Python 3.14     ->      BINARY_SUBSCR
 
-Newer Pythons join two neighbouring instructions into one. A reader that looks only for `LOAD_FAST` would miss these
-variables, and with them the variables that a kernel or a thread uses.
+Newer Pythons join two neighbouring instructions into one. dpsim reads bytecode to find variables. A reader that looks
+only for `LOAD_FAST` would miss joined ones, and with them the variables that a kernel or a thread uses.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ A rank has one journal, in the order in which its host threads issue ops. A `Ran
 share: records, sequence numbers of communicators, numbers of buffers and events, planted faults. A `Journal` contains
 what belongs to one thread: its step, and how often it reached each site.
 
-The rules are those of real hardware. A skipped collective uses an ordinal but no sequence number. So the rank's next
-call matches the skipped call of its peers. On a host it returns its input, on a device it leaves the buffer.
+The rules for faults are those of real hardware. A skipped collective uses an ordinal but no sequence number. So the
+rank's next call matches the skipped call of its peers. On a host it returns its input, on a device it leaves the
+buffer.
 
 The journal calls `look` at every 256th visit of a site and every 256th new site: a backend ends endless loops there.
 

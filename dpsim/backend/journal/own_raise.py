@@ -9,7 +9,7 @@ raises it. But Python itself raises `KeyboardInterrupt` after a signal, and `Gen
 closed; a test library raises exceptions that end a test. These end the run. They are recognized by the innermost frame:
 it is at no `raise` statement of the program, or in a handler.
 
-If a user leaves pdb, the command also ends: `breakpoint()` in a program, then `q`.
+If a user leaves the debugger pdb during a run, the command also ends: `breakpoint()` in a program, then `q`.
 """
 
 from __future__ import annotations

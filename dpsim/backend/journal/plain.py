@@ -2,9 +2,9 @@
 
 A program passes messages, decisions and the arguments of kernels to dpsim. dpsim sends them to other processes and
 compares them between ranks. So they must have types that mean the same everywhere: int, float, bool, str, None, and
-tuples of these. dpsim refuses a number of numpy: it overflows where an int does not, and a rank in another process
-would get an int. It also refuses a named tuple in a message, because a rank in another process would get a tuple
-without names.
+tuples of these. dpsim refuses a numpy number: it overflows where an int does not, and a rank in another process would
+receive an int. It also refuses a named tuple in a message, because a rank in another process would get a tuple without
+names.
 
     check_plain((1, "start"), "the message", "wake")
     check_plain(np.int32(1), "the message", "wake")         # TypeError: ... write int(...)

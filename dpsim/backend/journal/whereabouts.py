@@ -5,9 +5,9 @@
     rank 3 ended
     rank 4 (u1) in step 3: wait flag baton.1 at turn[5], waves.py:40
 
-Ranks at the same place share a line. A rank with several running threads has one place for each. The place is the last
-op that the thread issued. The thread waits in it, or is on its way to the next op. A replay of a graph counts as one
-op.
+In this summary, ranks at the same place share a line. A rank with several running threads has one place for each. The
+place is the last op that the thread issued. The thread waits in it, or is on its way to the next op. A replay of a
+graph counts as one op.
 
 If dpsim itself ended the run, the summary has at most FEW lines.
 """

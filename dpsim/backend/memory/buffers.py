@@ -172,8 +172,8 @@ class JournaledBuffer(Buffer):
         self.refs = (self.ref,)
 
     def gone(self) -> Ref:
-        """Called in place of `ref` for a freed buffer: raises an error. For a buffer of a graph, the memory was lost
-        and is allocated again.
+        """Replaces `ref` for a freed buffer: raises RuntimeError. A buffer of a graph is a weak reference and stays
+        valid: if a replay destroyed its contents, this records a new alloc first.
         """
         if self.held is not None:
             self.held.ref()

@@ -96,7 +96,7 @@ class PoolMemory:
         return count * DTYPES[dtype] <= SMALL_BLOCK
 
     def may_get(self, older: PoolMemory) -> bool:
-        """Whether its addresses may be those of `other`, which the program freed before this alloc."""
+        """Whether its addresses may be those of `older`, which the program freed before this alloc."""
         return 0 < older.released < self.taken and older.home == self.home and older.small == self.small
 
     def freed(self, where: str) -> None:

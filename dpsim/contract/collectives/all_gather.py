@@ -2,8 +2,8 @@
 
     input 1 2 | nothing | 3, sizes 2 0 1    ->    1 2 3 | 1 2 3 | 1 2 3
 
-Each member waits for the members that send elements. All members have to give equal op, dtype and sizes. Without sizes
-they also have to give equal counts; with sizes, each member sends its own count.
+Each member of an all_gather waits for the members that send elements. All members have to give equal op, dtype and
+sizes. Without sizes they also have to give equal counts; with sizes, each member sends its own count.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     input 1 2 | 10 20 | 100 200    ->    111 222 | 111 222 | 111 222
 
-Each member waits for all, unless there are no elements. All members have to give equal op, count, dtype and reduction.
+Each member of an all_reduce waits for all members, unless there are no elements. All members have to give equal op,
+count, dtype and reduction.
 """
 
 from __future__ import annotations

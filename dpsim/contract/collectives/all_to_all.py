@@ -3,9 +3,10 @@ group.
 
     input 1 2 | 10 20    ->    1 10 | 2 20
 
-Each member waits for the members that send it elements. All members have to give equal op and dtype. Without sizes they
-also have to give equal counts. With sizes, the size that member i sends to j has to be the size that j expects from i.
-`sizes` of a call lists the pieces to send, then those to receive. A recording may contain only the first list.
+Each member of an all_to_all waits for the members that send it elements. All members have to give equal op and dtype.
+Without sizes they also have to give equal counts. With sizes, the size that member i sends to j has to be the size that
+j expects from i. `sizes` of a call lists the pieces to send, then those to receive. A recording may contain only the
+first list.
 """
 
 from __future__ import annotations

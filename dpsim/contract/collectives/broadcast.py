@@ -2,8 +2,9 @@
 
     input 1 2 | 10 20 | 100 200, root 1    ->    10 20 | 10 20 | 10 20
 
-The root only sends, so the op only reads its memory. The other members only receive, so the op only writes theirs. They
-wait for the root, and the root waits for no member. All members have to give equal op, count, dtype and root.
+The root of a broadcast only sends, so the op only reads its memory. The other members only receive, so the op only
+writes theirs. They wait for the root, and the root waits for no member. All members have to give equal op, count, dtype
+and root.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     input 1 2 | 10 20 | 100 200, root 1    ->    nothing | 1 2 10 20 100 200 | nothing
 
-All members send elements. The root waits for all, unless there are no elements. The other members receive nothing and
-wait for no member. All members have to give equal op, count, dtype and root.
+In a gather, all members send elements. The root waits for all, unless there are no elements. The other members receive
+nothing and wait for no member. All members have to give equal op, count, dtype and root.
 
-On a device only the root needs an output, so the others may pass None (`torch.distributed.gather`).
+On a device only the root of a gather needs an output, so the others may pass None (`torch.distributed.gather`).
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
     input 1 2 | 10 20 | 100 200, root 1    ->    1 2 | 111 222 | 100 200
 
-All members send elements. The root waits for all, unless there are no elements. The other members receive nothing:
-their memory does not change, and they wait for no member. All members have to give equal op, count, dtype, root and
-reduction.
+In a reduce, all members send elements. The root waits for all, unless there are no elements. The other members receive
+nothing: their memory does not change, and they wait for no member. All members have to give equal op, count, dtype,
+root and reduction.
 
-As NCCL does, the contract promises that the other members keep their data. `torch.distributed.reduce` does not promise
-that: gloo changes the buffer, so `real` passes it a copy.
+As NCCL does, the contract promises that the members besides the root keep their data. `torch.distributed.reduce` does
+not promise that: gloo changes the buffer, so `real` passes it a copy.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     input 1 2 3 | 10 20 30 | 100 200 300, sizes 2 0 1    ->    111 222 | nothing | 333
 
-A member with a piece waits for all members; a member without one waits for no member. All members have to give equal
-op, count, dtype, reduction and sizes.
+A member of a reduce_scatter that receives a piece waits for all members; a member without one waits for no member. All
+members have to give equal op, count, dtype, reduction and sizes.
 """
 
 from __future__ import annotations

@@ -2,11 +2,12 @@
 
     input 1 2 3 | 10 20 30 | 100 200 300, root 1    ->    10 | 20 | 30
 
-Only the root sends elements, and it also receives its piece. All other members wait for the root, and the root waits
-for no member. All members have to give equal op, count, dtype and root; the count is that of all pieces together.
+In a scatter, only the root sends elements, and it also receives its piece. All other members wait for the root, and the
+root waits for no member. All members have to give equal op, count, dtype and root; the count is that of all pieces
+together.
 
-On a device only the root needs a source, so the others may pass None (`torch.distributed.scatter`). On the host the
-others pass an array of the same shape, whose contents no rank reads, as for a broadcast.
+On a device only the root of a scatter needs a source, so the others may pass None (`torch.distributed.scatter`). On the
+host the others pass an array of the same shape, whose contents no rank reads, as for a broadcast.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The inputs of all members of one collective, and parts of results that several members share.
 
-A *wire* is the flat array that one member sends. If the calls of members disagree, wires differ in length and type;
-then a short wire affects only its own elements. A result never shares memory with an input, since the machine may write
-it into an input's memory. Two members may share a result.
+A *wire* is the flat array that one member of a collective sends. If the calls of members disagree, wires differ in
+length and type; then a short wire affects only its own elements. A result never shares memory with an input, since the
+machine may write it into an input's memory. Two members may share a result.
 """
 
 from __future__ import annotations

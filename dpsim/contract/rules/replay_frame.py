@@ -1,7 +1,8 @@
 """The graph replay to which a record belongs. Findings and reports print it with the record's place.
 
-A replay is one record, and the records of its calls follow it. These have the sites of the capture, so they do not name
-the replay. After the calls follows one record of an event, for which the next replay of the graph waits.
+In a journal, a graph replay is one record, and the records of its calls follow it. These have the sites of the capture,
+so they do not name the replay. After the calls follows one record of an event, for which the next replay of the graph
+waits.
 
     replay 2 of graph decode (2 calls)     launch attention    all_reduce experts    mark       <- all four belong to it
     read out                                                                                    <- this does not

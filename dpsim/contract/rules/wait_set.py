@@ -1,9 +1,9 @@
 """The wait set of a rank in a collective: the members whose elements it receives, so that it has to wait for them
 (`dpsim.contract.interface`).
 
-A member may also wait for others, and libraries do. A program must not rely on that, so the simulation and the checks
-do not either. Each rank's wait set follows from its own call. If the calls of members disagree, the ledger check
-reports this.
+In a collective, a member may wait for more members than its wait set, and libraries do. A program must not rely on
+that, so the simulation and the checks do not either. Each rank's wait set follows from its own call. If the calls of
+members disagree, the ledger check reports this.
 
     broadcast from rank 0, on rank 1                         rank 0
     the same, on rank 0                                      no member

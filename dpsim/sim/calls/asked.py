@@ -4,14 +4,14 @@
     yield from asked.query()()                  # True or False
     yield from asked.within(5_000_000)()        # True, or False where the time-out passed
 
-In untimed mode, the schedule decides whether a query returns True or False, as for an event. At the host's first query
-of a call, the simulation creates an op by which the host sees the end. This op and each query conflict, so a search
-tries both orders. A host that has seen the end gets True from all later queries. It also gets True if one of its gets
-has timed out since the first query. That time-out passes only when no other op can happen, so the call has ended by
-then.
+In untimed mode, the schedule decides whether a query of a started collective returns True or False, as for an event. At
+the host's first query of a call, the simulation creates an op by which the host sees the end. This op and each query
+conflict, so a search tries both orders. A host that has seen the end gets True from all later queries. It also gets
+True if one of its gets has timed out since the first query. That time-out passes only when no other op can happen, so
+the call has ended by then.
 
-A wait with a time-out ends when the call ends. A call that need not wait for all members may wait for them or not, as
-the strategy draws. Each wait with a time-out has a separate draw, since the rank continues after a time-out. The
+A wait with a time-out for a collective ends when the call ends. If a call need not wait for all members, the strategy
+draws whether it does. Each wait with a time-out has a separate draw, since the rank continues after a time-out. The
 variant "waits for all" shows something new in two cases. Either the last member never arrives, or it arrives after a
 sleep that is longer than the time-out.
 """

@@ -5,17 +5,17 @@ thread sets it: an edge of the op graph. A flag costs no time. A wait begins, an
 which the thread makes that call. A search tries that turn before and after turns of other threads. If the program
 awaits the call later, turns of other threads may lie between.
 
-A stream reads a copy of the flag in device memory, the `FlagWord`. The host's set or clear reaches this memory some
-time after the call. The simulation creates the word at the first wait of any stream for the flag, with the flag's value
-at that time.
+If a stream waits for a flag, it reads a copy of the flag in device memory, the `FlagWord`. The host's set or clear
+reaches this memory some time after the call. The simulation creates the word at the first wait of any stream for the
+flag, with the flag's value at that time.
 
     u1                 set                    clear        set
     the word                 written                written        written
     stream       ... launch a     reads: continues            (if it reads here: continues at the third write)
 
-A stream's wait consists of two ops: one reads the flag, and one lets the stream continue. It does not matter whether
-the flag is set before or after the read. A clear before the read does matter, so the read conflicts with each op that
-clears the flag.
+A stream's wait for a flag consists of two ops: one reads the flag, and one lets the stream continue. It does not matter
+whether the flag is set before or after the read. A clear before the read does matter, so the read conflicts with each
+op that clears the flag.
 """
 
 from __future__ import annotations

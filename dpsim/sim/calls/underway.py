@@ -4,8 +4,8 @@
     yield from underway()                       # waits for the op `last`, and returns `wanted`
     asked = underway.asked()                    # an object that can be queried first, and awaited later
 
-A call that need not wait for all members may do so all the same; the strategy draws which. It draws when the host can
-first see the difference: at the await, or at the first query.
+A collective that need not wait for all members may wait for them all the same; the strategy draws which. It draws when
+the host can first see the difference: at the await, or at the first query.
 """
 
 from __future__ import annotations

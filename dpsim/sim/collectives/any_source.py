@@ -1,16 +1,17 @@
 """Receives from any source: the schedule chooses the sender whose message each receive takes.
 
-A receive starts to look for a message when all earlier receives of its rank have taken theirs. Then each other member
-that sends its next message *offers* it. The receive takes the first offer that the schedule picks. So it may take a
-late message although another member sent one long before, which is still under way. Messages of one member arrive in
-their order.
+A receive from any source starts to look for a message when all earlier receives of its rank have taken theirs. Then
+each other member that sends its next message *offers* it. The receive takes the first offer that the schedule picks. So
+it may take a late message although another member sent one long before, which is still under way. Messages of one
+member arrive in their order.
 
     end = AnySource(group).receive(host, own)       # `own`: the memory that receives the message
     source = yield from host.wait(end)
 
-All offers to one receive write one resource, so they conflict, and a search tries each of them first. An offer that
-arrives after the receive has taken another message never becomes a step of the run. The simulation reports such an
-offer to the strategy as lost (`Strategy.lost`). So the strategy also tries the order in which the late offer is first.
+Several members may offer a message to one receive. All these offers write one resource, so they conflict, and a search
+tries each of them first. An offer that arrives after the receive has taken another message never becomes a step of the
+run. The simulation reports such an offer to the strategy as lost (`Strategy.lost`). So the strategy also tries the
+order in which the late offer is first.
 
 Prior art: the wildcard receives of ISP and DAMPI. They also try a receive from any source once for each sender that
 could match.

@@ -1,7 +1,8 @@
 """Communicators that ranks create at their first use, as torch creates those of NCCL.
 
-The first use is a rendezvous: the host waits in its call until all members have made their first call. A transfer
-outside a coalesced group uses a separate communicator for its pair of ranks, so its first use is a rendezvous of two.
+The first use of a communicator is a rendezvous: the host waits in its call until all members have made their first
+call. A transfer outside a coalesced group uses a separate communicator for its pair of ranks, so its first use is a
+rendezvous of two.
 
     made = Made(machine, spec)
     made.meet(host, (0, 1))                 # waits until rank 1 has called it, too; the second call returns at once

@@ -7,15 +7,15 @@ A member *arrives* at the collective, on its host or at the head of its stream. 
 * *with all*: when all members have arrived. This happens if it receives elements from all members, or if the strategy
   draws it (`dpsim.sim.hosts.early_ends`).
 
-All parts of one collective that end with all share one op, `all_came`. So if a rank dies, either all of these parts end
-or none. On a device communicator, each member has a further op behind `all_came`, because a stream needs a marked op of
-this rank at this point. A host learns only of its part and needs no such op. A collective that a dead rank began on its
-host continues without it. If the kill is `partial`, one more op per peer says that this peer was served
+All parts of one collective that wait for all members share one op, `all_came`. So if a rank dies, either all of these
+parts end or none. On a device communicator, each member has a further op behind `all_came`, because a stream needs a
+marked op of this rank at this point. A host learns only of its part and needs no such op. A collective that a dead rank
+began on its host continues without it. If the kill is `partial`, one more op per peer says that this peer was served
 (`dpsim.sim.collectives.served`).
 
-If another member may receive this member's elements before all have arrived, the simulation copies them at the arrival.
-So the program may reuse the memory as soon as this member's part ends. If a member waits for all, the simulation reads
-its memory when all have arrived.
+Another member may receive a member's elements before all members have arrived. If so, the simulation copies the
+elements at the arrival. So the program may reuse the memory as soon as this member's part ends. If a member waits for
+all, the simulation reads its memory when all have arrived.
 
 A transfer is a collective of two members. The sender receives nothing, so its part may end early; the receiver waits
 for both.
@@ -160,7 +160,7 @@ class PartedGroup(Group):
         last = len(meeting.brought) == len(meeting.members)  # a receive may arrive while this arrival fires
         end = self._with_all(rank, meeting) if wanted is None else self._early(rank, own, meeting, wanted)
         if machine.aborting and self.device:
-            arrival.label = arrival.label or own_label(rank, f"comes to {meeting.label}")
+            arrival.label = arrival.label or own_label(rank, f"reaches {meeting.label}")
             arrival.footprint = (*arrival.touches(), (("aborts", self.spec.name, rank), "r"), *self._lives_of([rank]))
         if arrival.pending > 1 or arrival.effect or arrival.footprint or arrival.after or arrival.life in machine.dead:
             machine.submit(arrival)

@@ -5,9 +5,9 @@ While the kernel of a collective waits for its peers, it occupies the GPU. A wor
 states, all at once. It gives them back when it ends. So two communicators on two streams can deadlock if a rank has one
 slot.
 
-A part takes its slots at the head of its stream, after the rank's earlier parts on this communicator. NCCL also starts
-its kernels in order. In timed mode, parts receive slots in order of arrival; in untimed mode, the strategy picks the
-next part.
+A rank's part of a collective takes its slots at the head of its stream, after the rank's earlier parts on this
+communicator. NCCL also starts its kernels in order. In timed mode, parts receive slots in order of arrival; in untimed
+mode, the strategy picks the next part.
 
 If no op can happen any more, `full` returns the parts that have slots and the parts that wait for slots.
 """

@@ -1,9 +1,9 @@
 """The elements that each member of a collective or transfer receives. The rules are in `dpsim.contract.collectives`,
 one file per collective.
 
-Every member receives what its own call describes, as far as it fits. If all members describe the same collective, as a
-correct program does, one computation serves all of them. Timed and untimed mode both use this file, so they agree on
-who receives what.
+Every member of a collective receives what its own call describes, as far as it fits. If all members describe the same
+collective, as a correct program does, one computation serves all of them. Timed and untimed mode both use this file, so
+they agree on who receives what.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """SimPy's environment with two changes for speed: what happens now bypasses the heap, and ops are no SimPy events.
 
-Hosts that continue now are SimPy events without delay; they wait in a deque, in order. Ops with a delay wait in SimPy's
-heap, and the loop passes them to `fire`. When nothing is left to do now, the loop first calls `idle`. In untimed mode,
-`idle` fires an op that the strategy picks; in timed mode it does nothing, and time advances. The loop is `run_down`; do
-not call SimPy's own `run` and `step`, since they would miss the deque.
+The event loop has two kinds of entries. Hosts that continue now are SimPy events without delay; they wait in a deque,
+in order. Ops with a delay wait in SimPy's heap, and the loop passes them to `fire`. When nothing is left to do now, the
+loop first calls `idle`. In untimed mode, `idle` fires an op that the strategy picks; in timed mode it does nothing, and
+time advances. The loop is `run_down`; do not call SimPy's own `run` and `step`, since they would miss the deque.
 
-The loop also avoids a trap of SimPy: an exception that crosses processes is raised as it is. SimPy would create a new
-one by `type(error)(*error.args)`.
+This event loop also avoids a trap of SimPy: it raises an exception that crosses processes as it is. SimPy would create
+a new one by `type(error)(*error.args)`.
 
 A host thread is a coroutine that waits for events of the machine. If it awaits anything else, the loop raises
 `ForeignAwait` in it, where SimPy's own process would end the run.
 
-During a run, Python's garbage collector runs less often than usual. It would find nothing, since journals stay alive
-and ops leave no reference cycles, and it would take a twentieth of the time.
+During a simulated run, Python's garbage collector runs less often than usual. It would find nothing, since journals
+stay alive and ops leave no reference cycles, and it would take a twentieth of the time.
 """
 
 from __future__ import annotations

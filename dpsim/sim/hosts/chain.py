@@ -1,7 +1,7 @@
 """A chain of ops: a stream, as the device sees it.
 
-The next op of the stream waits for the op at the `tail`. If the stream waits for an event, this adds no op to the
-chain; the next op gets an additional edge from the event. So after such a wait no single op marks the end of the
+The next op of a stream waits for the op at the `tail` of its chain. If the stream waits for an event, this adds no op
+to the chain; the next op gets an additional edge from the event. So after such a wait no single op marks the end of the
 stream. `end` then appends an op without effect, and returns it.
 
     chain.append(a); chain.waits.append(point); chain.append(b)       # b comes after a and after the point

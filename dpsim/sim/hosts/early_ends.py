@@ -8,23 +8,23 @@ all members, the strategy draws one of two:
 * *eager*: its part ends when the members have arrived for which it has to wait;
 * *rendezvous*: its part ends when all members have arrived.
 
-The strategy does not draw every combination. A *line* is a sequence of ops, each of which starts after the one before.
-For example, the calls that one host thread awaits are a line, or the calls of a rank on one device communicator. On
-each line, ops are eager up to the first rendezvous, and all later ones are rendezvous. So `k` ops have `k + 1`
-outcomes.
+The strategy does not draw every combination of eager and rendezvous. A *line* is a sequence of ops, each of which
+starts after the one before. For example, the calls that one host thread awaits are a line, or the calls of a rank on
+one device communicator. On each line, ops are eager up to the first rendezvous, and all later ones are rendezvous. So
+`k` ops have `k + 1` outcomes.
 
-These outcomes suffice. In any run, at most one op of a line never ends, and all ops before it have ended. An op that
-ended late has the same effects as one that ended early and was followed by a delay, which any run may have. So every
-run equals one in which all ops before the hanging op are eager and the hanging op is a rendezvous. The ops after it
-never happen, so their draws have no effect. (A coalesced group ends as one op: if one of its transfers never ends, no
-rank sees which others ended.)
+These `k + 1` outcomes of a line suffice. In any run, at most one op of a line never ends, and all ops before it have
+ended. An op that ended late has the same effects as one that ended early and was followed by a delay, which any run may
+have. So every run equals one in which all ops before the hanging op are eager and the hanging op is a rendezvous. The
+ops after it never happen, so their draws have no effect. (A coalesced group ends as one op: if one of its transfers
+never ends, no rank sees which others ended.)
 
 For the same reason, a rendezvous shows something new only if it never ends. A run can tell whether it would have waited
 (`MayWait`). All ops behind the draw carry a bit in `causes`. If the last peer arrived because of this op, its `causes`
 contain that bit.
 
-The strategy draws when the program can first see the effect. A host that starts a send continues, so the draw happens
-when the host awaits the end. On a device, the draw happens when the host issues the op.
+The strategy draws whether an op is eager when the program can first see the effect. A host that starts a send
+continues, so the draw happens when the host awaits the end. On a device, the draw happens when the host issues the op.
 
 Rejected: one draw for all sends of a size between two ranks, since a buffer can have room for one and not for the next.
 Also rejected: a draw for each op, since eight ops make 256 schedules that show no more than nine.

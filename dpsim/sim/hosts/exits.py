@@ -1,17 +1,17 @@
 """Stops programs that would end their process: in the simulation this process runs all ranks, and dpsim itself.
 
-On a real backend such a call ends only one rank, and the other ranks report it. Here the functions below raise
-`ProcessExit` while a run lasts. So the report contains a finding CRASH:PROCESSEXIT, with the rank and the line.
+On a real backend, a call such as `os._exit` ends only one rank, and the other ranks report it. Here the functions below
+raise `ProcessExit` while a run lasts. So the report contains a finding CRASH:PROCESSEXIT, with the rank and the line.
 
     os._exit, os.abort, os.execv, os.execve      always
     os.kill, os.killpg, signal.raise_signal      with a signal that would end this process
 
-Some exits are allowed. A signal for which Python has a handler is sent, for example SIGINT for Ctrl-C, and so is a
-signal to another process. A process that the program forks during a run may end. `sys.exit` raises SystemExit, which is
-a finding like any exception.
+The simulation allows some exits. A signal for which Python has a handler is sent, for example SIGINT for Ctrl-C, and so
+is a signal to another process. A process that the program forks during a run may end. `sys.exit` raises SystemExit,
+which is a finding like any exception.
 
-Some exits cannot be caught: a C library that calls `exit`, and a segmentation fault. Nor can a function that the
-program imported by name before the run (`from os import _exit`).
+The simulation cannot catch some exits: a C library that calls `exit`, and a segmentation fault. Nor can a function that
+the program imported by name before the run (`from os import _exit`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Ends a program that still runs after the time limit of a search without calling dpsim, as in `while True: pass`.
 
-dpsim checks the clock when a program issues an op, and such a loop issues none. So during a search with a time limit, a
-second thread of this process watches the main thread. After the limit, it raises `Overtime` in the main thread. It does
-so only while the main thread runs code of the program, so it never interrupts the simulation itself.
+dpsim checks the clock when a program issues an op, and a loop such as `while True: pass` issues none. So during a
+search with a time limit, a second thread of this process watches the main thread. After the limit, it raises `Overtime`
+in the main thread. It does so only while the main thread runs code of the program, so it never interrupts the
+simulation itself.
 
     with interrupted(lambda: time.monotonic() > end):
         backend.run_program(world, program, None)       # raises OutOfTime, which says at which line a rank stood

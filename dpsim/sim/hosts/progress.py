@@ -8,8 +8,8 @@ bound has to find programs that retry after each time-out.
     rank 1 dies                     all counts are 0
     rank 0 gets, in vain, gets      ... more than `World.progress` times: the run is over, and `Run.overdue`
 
-The count costs time only in worlds that set `World.progress`. The finding is that of `dpsim.checks.progress`. Prior
-art: bounded liveness in model checkers, which is a safety property.
+The count of ops costs time only in worlds that set `World.progress`. The finding is that of `dpsim.checks.progress`.
+Prior art: bounded liveness in model checkers, which is a safety property.
 """
 
 from __future__ import annotations

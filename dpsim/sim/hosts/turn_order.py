@@ -8,8 +8,8 @@ before another
     by conflicting calls     both turns begin with calls on one flag or thread that do not commute, such as two
                              sets. A search tries both orders of such calls
 
-and by chains of both. `SharedWatch` uses this to find two threads that use a shared variable without order. A program
-whose threads draw numbers from one counter can order these draws by calls on a flag.
+and by chains of these two. `SharedWatch` uses this to find two threads that use a shared variable without order. A
+program whose threads draw numbers from one counter can order these draws by calls on a flag.
 """
 
 from __future__ import annotations

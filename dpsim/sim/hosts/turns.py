@@ -9,10 +9,10 @@ With three threads such a search rarely finishes, so a program may promise which
 * `ordered_by_flags = True` promises that flags, starts and joins order the shared Python state, where its order
   matters.
 
-With a promise, a turn reads or writes only the object of its call, so fewer turns conflict. For `ordered_by_objects`,
-objects are flags, threads, communicators, streams, stores and mailboxes. For `ordered_by_flags`, they are flags,
-threads, and communicators that may be aborted; all other calls count as calls on one shared object. In such a program,
-a thread that increments a shared counter declares this by a call on a flag.
+If a program makes such a promise, a turn of a thread reads or writes only the object of its call, so fewer turns
+conflict. For `ordered_by_objects`, objects are flags, threads, communicators, streams, stores and mailboxes. For
+`ordered_by_flags`, they are flags, threads, and communicators that may be aborted; all other calls count as calls on
+one shared object. In such a program, a thread that increments a shared counter declares this by a call on a flag.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class TurningHost(Host):
 
     def turn(self, site: str, ordinal: int) -> None:
         """Waits for this thread's turn to make a call at a site."""
-        label = visit_label(self.word, site, ordinal, "comes to")
+        label = visit_label(self.word, site, ordinal, "reaches")
         op = self.op(label if self.machine.visible else "", host=True)
         kind, name, what = self.own_journal.about
         touched: Footprint = ()

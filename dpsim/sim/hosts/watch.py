@@ -17,7 +17,7 @@ before. A sleep, a record of an event and a probe always are. Every other record
   these records have to follow the check that found nothing under way.
 
 So the watch never calls a poll loop endless while its message is under way, however long a schedule delays the message.
-It only cuts such a run off after SAME steps without progress (`still`). A loop that gives up earlier is not affected.
+After SAME steps without progress, it only cuts the run off (`still`). A loop that gives up earlier is not affected.
 
 A run may also make progress without end. Then the watch stops it when the process has taken too much memory since the
 run began. A record takes some 200 bytes, and a pending device op three times as many. In untimed mode each op stores

@@ -6,7 +6,8 @@ other deliveries. If the actor never ends, no notice arrives, and the run does n
     notices.watch(host, actor=3, mailbox="deaths", took=10_000)
     notices.gone(3, host.before)                # rank 3 has ended: sends its notices
 
-The end is that of the actor's host. Its device may still run, and so may collectives that it began with others.
+The end of an actor, for a notice, is that of its host. The actor's device may still run, and so may collectives that it
+began with others.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Notices:
 
     def watch(self, host: Host, actor: int, mailbox: str, took: int) -> None:
         """A host asks for a notice by its last call. The delivery takes `took` ns."""
-        notice = Op(host.address("is told by"), took)
+        notice = Op(host.address("is notified by"), took)
         if host.chained:
             host.before(notice)
         self._boxes.announce(notice, host.journal.here(), mailbox, ("gone", actor))

@@ -1,0 +1,79 @@
+"""A schedule of an older version, with its verbs in the labels, still replays: from a trace and from a token."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from dpsim.campaign.subject import Subject
+from dpsim.campaign.token import PREFIX, Token, read_token
+from dpsim.contract.interface import Rank
+from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
+from dpsim.explore.strategies.walks import RandomWalk
+from dpsim.trace import Schedule
+from dpsim.trace.schedule import RENAMED
+from tests.campaign.test_token import TOKEN
+from tests.programs import Scripted, world_of
+
+
+async def notified(rank: Rank) -> None:
+    """Both ranks have two threads, and rank 0 gets a notice when rank 1 has ended."""
+
+    async def beside(rank: Rank) -> None:
+        rank.stream("main").record()
+
+    if rank.rank == 0:
+        rank.watch(1, "gone", "watch")
+    thread = rank.start("u1", beside)
+    rank.stream("main").record()
+    await thread.join("join")
+    if rank.rank == 0:
+        await rank.mailbox("gone").get("take")
+
+
+class Threaded(Scripted):
+    threaded = True
+
+
+SUBJECT = Subject(world_of(2), Threaded(notified))
+
+
+def of_an_older_version() -> list[str]:
+    """A schedule of the program, with the old verbs. It contains each of them."""
+    walk = RandomWalk()
+    walk.begin()
+    SUBJECT.run(walk)
+    steps = walk.schedule
+    for old, new in RENAMED.items():
+        assert any(new in step for step in steps)
+        steps = [step.replace(new, old) for step in steps]
+    return steps
+
+
+def follow(steps: tuple[str, ...]) -> None:
+    replay = ScheduleReplay(steps)
+    replay.begin()
+    SUBJECT.run(replay)
+    replay.end(True)
+
+
+def test_an_old_trace_replays() -> None:
+    steps = of_an_older_version()
+    digest = hashlib.sha256(json.dumps(steps).encode()).hexdigest()
+    content = {"strategy": "walk", "digest": digest, "steps": steps}
+    follow(Schedule.parse(json.dumps({"section": "schedule", "schedule": content}).encode()).steps)
+
+
+def test_an_old_token_replays() -> None:
+    word = str(TOKEN._replace(steps=tuple(of_an_older_version())))
+    assert word.startswith(PREFIX)
+    token: Token = read_token(word)
+    follow(token.steps)
+
+
+def test_with_its_old_verbs_it_does_not() -> None:
+    """The twin: a reader that keeps the old verbs."""
+    with pytest.raises(Mismatch):
+        follow(tuple(of_an_older_version()))
