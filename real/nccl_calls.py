@@ -4,10 +4,10 @@ torch's synchronous mode (`asyncOp` False) puts a collective on the current stre
 puts them on a separate stream, after the present work of the current one. `wait` on their Work blocks the current
 stream, not the host, until they have ended. Both have the same effect.
 
-For pieces of unequal size, NCCL lacks some collectives, and all members build these in the same way. An all_gather is
-one broadcast per member. A reduce_scatter is an all_reduce of which each member keeps its piece. all_to_all always
-consists of sends and receives. A bitwise reduction is an all_gather, after which each member reduces all pieces.
-Element types that NCCL lacks are sent as bytes.
+NCCL has no all_gather and no reduce_scatter for pieces of unequal size, so all members make the same sequence of other
+NCCL calls. Such an all_gather is one broadcast per member. Such a reduce_scatter is an all_reduce of which each member
+keeps its piece. all_to_all always consists of sends and receives. A bitwise reduction is an all_gather, after which
+each member reduces all pieces. Element types that NCCL lacks are sent as bytes.
 
 **Transfers use the communicator of the group.** By default, torch creates a communicator of two ranks at their first
 single send or receive. This is a rendezvous that blocks the host. Suppose that a program sends, and then communicates

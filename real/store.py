@@ -3,10 +3,11 @@
     store = loopback_store()
     store.port                  # what a worker connects to
 
-torch's TCPStore has no authentication. A process that reaches it can read and set its keys, and many connections leave
-no room for those of workers. By default, torch's server listens on all interfaces, whatever host name it gets. So the
-parent passes it a socket that is already bound to the loopback interface. Users of the same machine can still reach it,
-as they can reach the sockets of gloo. After a failed set-up, the pool creates a new store.
+A TCPStore of torch has no authentication. A process that connects to it can read and set its keys, and a process that
+opens many connections can keep workers from connecting. By default, torch's server listens on all interfaces, whatever
+host name it gets. So the parent passes it a socket that is already bound to the loopback interface. Users of the same
+machine can still reach it, as they can reach the sockets of gloo. If the set-up of the process groups fails, the pool
+of workers creates a new store, because old keys would disturb the next set-up.
 
 Rejected: a FileStore in the pool's folder, which other users cannot read. Its readers poll, so connecting 16 ranks took
 more than twice as long, and it needs disk space.

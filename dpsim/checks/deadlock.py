@@ -10,9 +10,10 @@ Some ops complete without all members. An eager send may return before its recei
 others. So such an op counts only for a rank that has not ended and is in no other incomplete op. A rank in a get waits
 for a message. A rank in an idle get may wait without end, so it does not hang.
 
-Two parts run before this chain. `order_inversion` finds devices that block each other although every member issued its
-call. `limits` finds a host that a launch queue or an allocation blocks. A collective may return before all members have
-joined; the checks assume that it waits for all only if nothing else explains a hang.
+Before the check follows the chain of waits, two other parts look for a cause. `order_inversion` finds GPUs that block
+each other because they run two collectives in opposite orders. `limits` finds a host that waits for room in a launch
+queue or for device memory. A collective may return before all members have joined it. If the check finds no other cause
+of a hang, it assumes that each collective waits for all its members.
 
 The host threads of one rank may wait for each other (`thread_hangs`), and a stream may wait for a flag that no host
 sets (`stream_flags`). Either explains why peers wait for this rank.

@@ -3,9 +3,11 @@
     entry    class                         by      twin                schedules until found
     M-DP-1   HANG:COLLECTIVE:MISSING_RANK  ledger  proven, 1 schedule  1 by every strategy
 
-If the strategies differ, the row has a cell for each, such as `random:3/17`: the median of its searches, and after a
-slash the worst. A search that finds nothing counts as worse than any number. `>200` means that it ended at the limit.
-`-` means that it ended because no schedule was left, for example first-in-first-out after its only schedule.
+A row is one known mistake. Its last cells say how many schedules a search needs to find the mistake. If the search
+strategies need different numbers, the row has a cell for each strategy. `random:3/17` means that searches with the
+strategy `random` and several seeds need a median of 3 schedules and at worst 17. `>200` means that a search reached its
+limit of 200 schedules without finding the mistake. `-` means that no schedule was left, for example for the strategy
+first-in-first-out, which has only one.
 
 The last line counts the variants that are as registered. The lines before it name each variant that is not.
 """

@@ -20,8 +20,9 @@ A command is a function whose signature typer reads, and so is a source. Its doc
 An option changes the scenario that `dpsim run` runs. Its entry point has the name of the command. The function takes
 the scenario first, then the options, each None if the user omits it. It returns the scenario to run.
 
-A module with such functions should import little besides typer, because `dpsim --help` imports it. If the import of a
-command fails, the user sees the error when calling the command. If the import of an option fails, `dpsim` omits it.
+A module that registers a command or an option should import little besides typer, because `dpsim --help` imports the
+module. If the import of a command's module fails, dpsim prints the error when the user calls this command. If the
+import of an option's module fails, dpsim leaves out the option.
 """
 
 from __future__ import annotations

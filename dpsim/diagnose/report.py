@@ -2,9 +2,10 @@
 
     report(run, findings, Extras(next=("dpsim run skip_one --full",)))
 
-The first screen (`dpsim.diagnose.first_screen`) has at most ten lines. The whole report adds what each side did, all
-waits, other findings, and the last ops of each rank. It adds the schedule, expired timeouts, and the faults that the
-scenario planted. A section that is too long is cut, with a count, so the report has at most `MOST` lines. Ranks that
+The first screen (`dpsim.diagnose.first_screen`) has at most ten lines. The whole report adds the calls of
+waiting and missing ranks, all waits, other findings, and the last ops of each rank. It also adds the
+schedule, expired timeouts, and the faults that the scenario injected. The report has at most `MOST` lines: it cuts a
+section that is too long, and prints the number of omitted lines. Ranks that
 behave alike share a line, and the report names those that differ, as the RAS reports of NCCL do.
 
 If the machine took a process away from the run, the run has no verdict. Then the report names the lost process, the

@@ -7,8 +7,9 @@ A backend declares in its `__init__` which packages are its own code, for itself
 
     from dpsim.backend.journal.call_site import own_code
 
-With each place in the source, the module stores the chain of calls that first led there in this process (`chains`): a
-few innermost frames. It computes the chain together with the place, so later ops at the same place cost nothing more.
+When a program first reaches a place, the module walks the stack. It stores the innermost frames as the chain of calls
+of this place (`chains`). Later ops at the place get this chain even if other functions led there: to walk the stack for
+each op would be slow.
 
 If a program raises, the place of the error is the innermost frame of the program's code (`raised_at`). Frames of a
 backend, or of a library such as numpy, do not count.

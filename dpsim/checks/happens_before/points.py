@@ -1,8 +1,9 @@
 """Points: the points of a run for which hosts and streams wait during the walk, and the interface of its consumers.
 
-The walk is the pass over all journals that rebuilds happens-before. A `Signal` is a point that others wait for: an
-event, a send, a post, a read, or a member's part of a collective. When the walk reaches the point, it fires the
-signal. Then all hosts and streams that wait for it go on the ready list.
+The walk is the pass over all journals that rebuilds happens-before. A `Signal` is a record that a host or a stream
+waits for. Examples are an event, a send, a message to a mailbox, a read of device memory, and a member's part of a
+collective. When the walk reaches this record, it marks the signal as complete. Then it puts all hosts and streams that
+wait for the signal on the ready list.
 
     signal = Signal()
     signal.wait(stream)                                  # the stream stands still

@@ -15,10 +15,10 @@ sent.py            the inputs of all members of one collective, and common parts
 reductions.py      sum, max, min and others
 arguments.py       the sizes that a call gives
 
-The simulation (timed and untimed), gloo, NCCL and the checks all use the rules of these files, so they cannot differ.
-To add a collective, add a file here, its two signatures in `dpsim.contract.interface`, and its two native calls in
-`real` (CONTRIBUTING.md has the recipe). The signatures are the list: each name that `interface` marks as a collective
-has a file here, with the object `RULES`.
+The simulation (timed and untimed), gloo, NCCL and the checks all use these rules for arguments and results, so they
+cannot differ. To add a collective, add a file here with the object `RULES`. Then declare two methods in
+`dpsim.contract.interface`, for hosts and for devices, and implement both in `real`, with gloo and with NCCL.
+CONTRIBUTING.md has the recipe. The methods that `interface` marks as collectives are the complete list.
 
     >>> COLLECTIVES["reduce"].awaits(("reduce", 4, "int32", 0, "sum", ()), 0, (0, 1, 2))
     (0, 1, 2)

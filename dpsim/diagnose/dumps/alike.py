@@ -4,9 +4,10 @@
     rank 2          all_reduce on tp   all_reduce on world   all_gather on dp   all_reduce on world
                                                                                  ->  rank 2 left out all_reduce on tp
 
-The ranks of one program make equal calls, each in its own groups. A group of two has no majority by itself, but all
-ranks together have one. This module compares calls by source line, operation and kind of group. If a ring buffer has
-overwritten calls, all lists begin at a call that every rank made.
+The ranks of one program make equal calls, each in its own groups. If the two ranks of a group made different calls,
+neither is in the majority. So this module compares the calls of all ranks, and finds those that differ from the
+majority. It compares source line, operation and kind of group, such as data or tensor parallel. If the recorder's ring
+buffer has overwritten calls, the module starts each rank's list at a call that every rank made.
 
 Ranks with different roles differ as early as in their first step, and this is no mistake. So the differing rank must
 have made the call of the others at least once before.

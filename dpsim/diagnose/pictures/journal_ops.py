@@ -1,8 +1,8 @@
 """Journal ops: turns the journal of one rank into the ops of a picture, in the order in which its threads issued them.
 
-Each host thread and each stream has its own lane in the picture. A read of device memory becomes two ops: the copy on
-its stream, and the wait of the host. Allocations, event records and results are not drawn. A stream's wait for an event
-is drawn only if the stream really waits there.
+Each host thread and each stream has its own lane in the picture. A copy from device to host
+becomes two ops: the copy on its stream, and the wait of the host. Allocations, event records and results are not drawn.
+A stream's wait for an event is drawn only if the event had not passed when the stream reached the wait.
 """
 
 from __future__ import annotations

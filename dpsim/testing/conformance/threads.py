@@ -1,7 +1,8 @@
 """The part `threads`: host threads and flags.
 
-Where the calls of two threads would have no order, the threads pass a baton. So two backends number buffers and
-collectives alike. The bench compares the journal of each thread separately.
+The conformance test runs this program on two backends and compares the records of each thread. Backends number buffers
+and collectives in the order of the calls. So where the calls of two threads would race, the threads take turns by means
+of a flag, and both backends assign the same numbers.
 """
 
 from __future__ import annotations

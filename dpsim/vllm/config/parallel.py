@@ -6,9 +6,10 @@ A `ParallelConfig` that exists is complete and breaks no rule:
     >>> config.world_size, config.world_size_across_dp, config.distributed_executor_backend
     (2, 8, 'mp')
 
-`ParallelConfig.model_validate(fields, context=Surroundings(...))` passes the machine and the environment. The
-constructor completes fields that the user left to the engine, as vLLM's post-init does. Post-init is not idempotent:
-with several data-parallel ranks, each call takes another port from the list (invariant I-CF-9).
+`ParallelConfig.model_validate(fields, context=Surroundings(...))` passes what the fields depend on: the
+number of GPUs and the environment variables. During validation, the class completes the fields that the user left
+unset, as vLLM's `__post_init__` does. Like vLLM's, it is not idempotent: with several data-parallel ranks, each call
+takes another port from the list (invariant I-CF-9).
 
 Source 003 has two defects in counting nodes, and this class keeps them. It rounds down if a node has several replicas,
 and it divides by zero on a node without engines. Its healthy twin `ExactNodes` refuses such nodes.

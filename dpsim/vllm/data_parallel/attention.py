@@ -8,10 +8,11 @@ request are three numbers:
 * `lengths`: the length of its sequence, with the tokens of this step;
 * `slots`: its row of the KV cache, or -1 if it has none.
 
-The stand-in for attention makes a stale number visible. It writes each token's value into the cache at the token's
-position. Then it reads the value one position *before*, adds one, and returns the sum. The values of a request's
-neighbouring tokens differ by one (`dpsim.vllm.model.rows`), so with correct metadata a layer returns its input. With a
-wrong start, length or slot, the result differs, and the witness (`dpsim.vllm.data_parallel.witness`) reports it.
+This stand-in for attention makes wrong attention metadata visible, such as a stale slot. It writes each token's value
+into the cache at the token's position. Then it reads the value one position *before*, adds one, and returns the sum.
+The values of a request's neighbouring tokens differ by one (`dpsim.vllm.model.rows`), so with correct metadata a layer
+returns its input. With a wrong start, length or slot, the result differs, and the witness
+(`dpsim.vllm.data_parallel.witness`) reports it.
 
     position      0      1      2              a decode of position 2 writes its value there, reads position 1
     cache row     v      v+1    v+2            and computes (v+1) + 1

@@ -1,9 +1,10 @@
 """A witness: it compares the inputs and outputs of a stage with the expected ones, from the oracles.
 
 An oracle computes the expected tokens of a request (`dpsim.vllm.model.oracle`). The witness compares all inputs of a
-step, because the token does not show every error. For example, a slot's new owner may get a token of the former owner.
-Its length, history or computed count is then wrong, but its last token is right (specification 6.11, mutant M-PP-1).
-The witness compares outputs only at the end of the run, because a wrong input names an earlier cause.
+step, because the token does not show every error. For example, a request that takes over a row of the batch may get a
+token of the request that had this row before. Its length, history or number of computed tokens is then wrong, but its
+last token is right (specification 6.11; mutant M-PP-1 plants this mistake). The witness compares outputs only at the
+end of the run, because a wrong input is nearer to the cause.
 
 For each kind of difference, the witness raises one exception class. A finding of the class CRASH has the name of the
 exception, for example CRASH:WRONGTOKEN:
