@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpsim.campaign.assumptions import Facts, assumed
-from dpsim.campaign.assumptions.graphs import CHOSEN
+from dpsim.campaign.assumptions.graphs import CHOSEN, NEITHER
 from dpsim.campaign.assumptions.ranks import SHARE_NOTHING
 from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Says
 from dpsim.campaign.assumptions.table import rows
@@ -164,6 +164,11 @@ class Chooses(Scripted):
         return (CHOSEN,)
 
 
+class RunsEagerly(Scripted):
+    def assumes(self, did: Collection[tuple[Any, ...]], prepared: Any) -> Sequence[str]:
+        return (NEITHER,)
+
+
 # ---- worlds
 
 ALL_DIE = (Kill(0, partial=True, loses_mail=True), Kill(1, partial=True, loses_mail=True))
@@ -267,6 +272,7 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
     ("give a port to", "only the named ports are taken", TAKEN, OPENS),
     ("keep a port", "a closed port is free at once", Case(ALONE, opens_and_closes), OPENS),
     ("replay the graph that ranks choose", CHOSEN, Case(ALONE, kernels, Chooses), KERNELS),
+    ("replay the graph that ranks choose", NEITHER, Case(ALONE, kernels, RunsEagerly), KERNELS),
     ("let a time-out pass while", "no time-out passes early", HEARS, HEARS_EARLY),
     ("let a time-out pass while", "few time-outs of a run pass early", HEARS_EARLY, HEARS),
     ("split a network", "no network splits", Case(replace(PAIR, nodes=(0, 1)), tells), TELLS),
