@@ -14,9 +14,9 @@ as a parallel branch, 17.)
 
 If the program abandons a capture, or the backend refuses it, the backend still ends it with its branches joined. The
 device is then as before. If CUDA itself invalidates the capture, for example because a kernel waited for the device,
-torch's allocators remain in the middle of a capture. The job can continue; afterwards the pool replaces the process
-(`Device.spoiled`). Graphs live until their job has ended, because an abort of a communicator waits for all graphs that
-captured its operations.
+torch's allocators remain in the middle of a capture. The job can continue; afterwards the pool replaces the worker
+process (`Device.spoiled`). The worker destroys graphs only after their job has ended. If it aborts a communicator, the
+abort returns only after the graphs that captured operations of the communicator are destroyed (`real/cuda.py`).
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ read them. In a label, `rank 3` means the host thread "main"; for other threads 
 
 A footprint lists the resources of an op, as (resource, mode). The modes are
 
-* `r` and `w`: reads and writes. Two reads commute, all else conflicts;
-* `a` and `l`: acquire and release of something finite. Two acquires conflict, and so do an acquire and a release; two
-  releases commute.
+* `r` and `w`: reads and writes. Two reads commute; a write conflicts with a read and with another write;
+* `a` and `l`: acquire and release of a finite resource. Two acquires conflict, and so do
+  an acquire and a release; two releases commute.
 
 The function `conflict` decides by these modes. If one op has to wait for another, such as a receiver for its message,
 this is an edge and no conflict. A strategy sees edges through `causes`.

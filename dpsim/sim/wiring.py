@@ -5,9 +5,9 @@
     wiring.machine.run(wiring.tick)
     wiring.take_down()                      # ends all threads, and removes references between the parts
 
-Each run creates its own parts; no part is used in two runs. The lists of journals, ends and hosts have one entry per
-rank, then one per service; `groups` has one per communicator. A communicator, host or mailbox refers only to what it
-gets here: the machine, the journals, other parts.
+Each run creates its own parts; no part is used in two runs. The lists of journals, ends (how each program ended) and
+hosts have one entry per rank, then one per service; `groups` has one per communicator. A communicator, host or mailbox
+refers only to what this module gives it: the machine (ops and event loop), the journals, other parts.
 """
 
 from __future__ import annotations

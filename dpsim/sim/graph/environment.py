@@ -2,8 +2,9 @@
 
 The event loop has two kinds of entries. Hosts that continue now are SimPy events without delay; they wait in a deque,
 in order. Ops with a delay wait in SimPy's heap, and the loop passes them to `fire`. When nothing is left to do now, the
-loop first calls `idle`. In untimed mode, `idle` fires an op that the strategy picks; in timed mode it does nothing, and
-time advances. The loop is `run_down`; do not call SimPy's own `run` and `step`, since they would miss the deque.
+loop first calls `idle`. In untimed mode, ops wait in a ready list, and `idle` fires the one that the strategy picks. In
+timed mode, `idle` does nothing, and time advances. The loop is `run_down`; do not call SimPy's own `run` and `step`,
+since they would miss the deque.
 
 This event loop also avoids a trap of SimPy: it raises an exception that crosses processes as it is. SimPy would create
 a new one by `type(error)(*error.args)`.

@@ -19,9 +19,10 @@ boundary between two microbatches may cut a request:
     >>> padded[1].tokens
     range(500, 1000)
 
-A slice consists of two ranges and contains no data. `dpsim.vllm.data_parallel.microbatch_inputs` cuts the inputs of the
-model by slices. Release 0.33 also accepts a list of boundaries. If the last microbatch has no real token, the V1 runner
-does not split. The V2 runner of 0.33 splits all the same, and its last microbatch keeps a request without tokens.
+A slice is a range of requests and a range of tokens, and contains no data. `dpsim.vllm.data_parallel.microbatch_inputs`
+cuts the inputs of the model by slices. Release 0.33 also accepts a list of the tokens at which to split. If the last
+microbatch has no real token, the V1 runner does not split. The V2 runner of 0.33 splits all the same, and its last
+microbatch keeps a request without tokens.
 """
 
 from __future__ import annotations

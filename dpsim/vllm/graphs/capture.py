@@ -1,10 +1,10 @@
 """The inputs of a capture, and the forwards that a capture needs (specification 5.6).
 
-A rank captures a graph once, with one batch, and replays it for all later batches of this size. The batch of the
-capture has the largest number of requests that the graph may contain, and divides the tokens among them. The persistent
-buffers may have room for more requests. These must be inert: a kernel that processes them must have no effect
-(invariant I-CG-11). So each query start behind the last request equals the end of that request, and the sequence length
-is 0.
+A rank captures a graph once, with one batch, and replays it for all later batches with this number of tokens, padding
+included. The batch of the capture has the largest number of requests that the graph may contain, and divides the tokens
+among them. The persistent buffers may have rows for more requests. The rows behind the last request must be inert: a
+kernel that processes them must have no effect (invariant I-CG-11). So each query start behind the last request equals
+the end of that request, and the sequence length is 0.
 
 Source page 004 and release 0.17 fill the buffers differently:
 

@@ -13,8 +13,8 @@ Because of the batch queue, the scheduler gets a result some steps late. This ha
 * A request may lose its slot by an end, an abort or a preemption while the stages still send tokens to the slot.
 
 The engine treats the requests of a *session* as one request. When one of them ends, the session keeps its slot until
-the next one arrives. The next one starts with all tokens so far, and the stages compute these again. It gets no results
-of the request before it.
+the next one arrives. The next one starts with all tokens so far, and the stages compute these again. If results of the
+earlier request are still in the pipeline, the scheduler drops them.
 
 Sources: specification 6.2, 6.7, 7.4 and 7.5; vLLM's V1 scheduler for admission and preemption.
 """

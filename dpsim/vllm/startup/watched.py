@@ -10,9 +10,9 @@
     worker         its engine core, by a thread (death pipe)      aborts all communicators, and stops
 
 A parent notices a death while other participants are blocked, even if it waits for another child (invariant I-ST-10).
-No worker waits in a collective without end. On one node, a parent waits for answers without a time-out while its
-children live, as in vLLM. With several nodes, a parent cannot watch processes of other nodes, and has the time-outs of
-`startup`.
+The parent then ends the other workers, so none waits for the dead one in a collective. On one node, a parent waits for
+answers without a time-out while its children live, as in vLLM. With several nodes, a parent cannot watch processes of
+other nodes, and has the time-outs of the program `startup`.
 
 Answers and notices of deaths arrive in one mailbox, so a parent waits for all of them at once. vLLM polls the handshake
 socket together with the sentinels of its processes in the same way.
