@@ -98,7 +98,7 @@ class Transfer:
         described = await self.host.recv(int(size[0]), "int32", self.before, site="description.receive")
         stream = self.receiving()
         if stream is not self.main:
-            stream.wait_stream(self.main)  # the new buffers may reuse memory that the main stream still uses
+            stream.wait_stream(self.main)  # new buffers may reuse memory that the main stream still uses
         tensors, sliced = {}, {}
         for name, dtype, shape in parse(described):
             comes, parts = shape, self.parts(shape)

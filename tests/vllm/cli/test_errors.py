@@ -58,7 +58,7 @@ def test_bad_input(words: tuple[str, ...], said: str) -> None:
         (TOKENS + "config: {num_gpu_blocks_override: 2}\n", "num_gpu_blocks_override: expected at least 3, .* got 2"),
         (
             TOKENS.replace("pp_tokens", "dp_batch") + "config: {num_gpu_blocks_override: 2}\n",
-            "num_gpu_blocks_override: dp_batch has no .*; remove it",
+            "num_gpu_blocks_override: dp_batch models no .*; remove it",
         ),
     ],
 )

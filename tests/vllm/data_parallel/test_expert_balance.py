@@ -220,7 +220,7 @@ def test_a_mistake_beside_steps_is_found(kind: type[AsyncBalance], klass: str, m
     [
         ("dp_batch", {"eplb_config": {"use_async": True}}, r"use_async: the ranks of dp_batch have no threads"),
         ("eplb", {"eplb_config": {"use_async": False}}, r"use_async: False; eplb moves experts while steps run"),
-        ("eplb", {"enable_eplb": False}, r"config\.enable_eplb: .* expected true"),
+        ("eplb", {"enable_eplb": False}, r"config\.enable_eplb: expected true"),
     ],
 )
 def test_refused(protocol: str, config: dict[str, Any], said: str) -> None:

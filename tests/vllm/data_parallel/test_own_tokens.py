@@ -68,7 +68,7 @@ def sums_are_the_naive_ones(played: Played) -> None:
         assert played.decided("experts", rank) == expected, "the sums are those of the scheduled tokens"
 
 
-@examples(40, 375, 1_500)
+@examples(75, 375, 1_500)
 @pytest.mark.parametrize("form", [Source000(), Release014()], ids=["source-000", "0.14"])
 def test_sums(form: Source000 | Release014, examples: int) -> None:
     seen: Counter[str] = Counter()

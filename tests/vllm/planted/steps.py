@@ -160,7 +160,7 @@ PP_TOKENS = (
         "receive-over-memory-in-use",
         "pp_tokens",
         "pipeline/transfer.py",
-        "            stream.wait_stream(self.main)  # memory is not taken over what the main stream still uses\n",
+        "            stream.wait_stream(self.main)  # new buffers may reuse memory that the main stream still uses\n",
         "            pass\n",
         "Harmless: the main stream gives such memory back with `record_stream`, and it is handed out after that.",
         "nothing",

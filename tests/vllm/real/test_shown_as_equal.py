@@ -27,7 +27,7 @@ ROWS = {
 }
 EQUAL, AT_GATES, THREADS, REFUSED = [
     next(names for what, names in ROWS.items() if words in what)
-    for words in ("equal, record by record", "at gates only", "its threads race", "refused")
+    for words in ("equal, record by record", "only with gates", "its threads race", "refused")
 ]
 gloo = [pytest.mark.slow, pytest.mark.xdist_group("gloo")]
 
