@@ -304,7 +304,7 @@ def test_json_has_every_key() -> None:
         "waits": [],
         "ground": [],
         "no_return": row["no_return"],
-        "swap": "rank 0 looks into box (second[0]) before rank 0 gets 1 of rank 1",
+        "swap": "rank 0 reads mailbox box (second[0]) before rank 0 receives 1 from rank 1",
         "one_more": None,
         "variant": None,
         "unprotected": [],
@@ -312,7 +312,7 @@ def test_json_has_every_key() -> None:
         "confirmed": True,
         "trace": str(trace),
     }
-    assert row["no_return"].startswith("rank 0 looks into box (second[0]); ")
+    assert row["no_return"].startswith("rank 0 reads mailbox box (second[0]); ")
     assert [function for function, _ in row["chain"]] == ["after", "run"]
     assert failure == {
         "class": "HANG:MAILBOX:NO_MESSAGE",
@@ -450,7 +450,7 @@ def test_every_small_world_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             "worlds    all 6 up to ranks 3, steps 2\n"
             "explored  6 in 6 schedules, smaller ones first\n"
             "probes    agreed in 4 worlds; never: differed\n"
-            "alone     ranks were run alone in some of 6 worlds\n"
+            "alone     each rank ran again in its own process in some of 6 worlds\n"
         )
 
 
