@@ -396,7 +396,10 @@ def test_a_protocol_that_remembers(jobs: str, monkeypatch: pytest.MonkeyPatch) -
     answer = explore("t_state", "--jobs", jobs, ranks=3)
     assert (answer.code, answer.err) == (1, "")
     lines = answer.out.splitlines()
-    assert lines[0] == "VIOLATED  NONDETERMINISM:REPEAT  NOT REPEATABLE: the same schedule gave another run"
+    assert (
+        lines[0]
+        == "VIOLATED  NONDETERMINISM:REPEAT  NOT REPEATABLE: a repetition of the same schedule gave another run"
+    )
     where = "culprit   rank 0, before its first step, poll.1 at tests/cli/protocols.py:"
     assert any(line.startswith(where) for line in lines)
     assert any(line.strip().startswith("again:   poll own at poll.0[0], tests/cli/protocols.py:") for line in lines)
