@@ -28,7 +28,7 @@ def explore(name: str, *words: str | Path, ranks: int = 2, more: str = "") -> An
     return dpsim_("explore", f"{name}.yaml", *MODULE, *words)
 
 
-ASSUMES = "assumes: no rank dies; no mail is lost, doubled, reordered or added"
+ASSUMES = "assumes: no rank dies; no message is lost, duplicated, reordered or added"
 ON_DEVICES = (
     "assumes: no rank dies; unlimited residency; communicators are connected; unlimited launch queue; "
     "no allocation waits; no other effect of hardware"
