@@ -8,7 +8,7 @@ from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Says, Section
 
 REPLAYED = Says(OTHERWISE, lambda on: on.did("replay"))
 
-CHOSEN = "ranks choose graphs, but do not capture them"
+CHOSEN = "ranks capture no graphs"
 """The assumption of a program whose ranks choose graphs without capturing them, and run the same calls eagerly."""
 
 NEITHER = "ranks neither choose nor capture graphs"

@@ -29,7 +29,7 @@ OVERLAP_ROWS: Mapping[str, tuple[str, Any]] = {
 }
 """Decisions of a wrapper of microbatches: the row of its table that runs a step (`dpsim.vllm.overlap.wrapper`)."""
 
-CHOSEN = "ranks choose graphs, but do not capture them"
+CHOSEN = "ranks capture no graphs"
 NEITHER = "ranks neither choose nor capture graphs"
 
 

@@ -13,7 +13,7 @@ from tests.vllm.cli.scenarios import HEALTHY
 
 ASSUMES = (
     "assumes: no rank dies; unlimited residency; communicators are connected; unlimited launch queue; "
-    "no allocation waits; ranks choose graphs, but do not capture them; no other effect of hardware"
+    "no allocation waits; ranks capture no graphs; no other effect of hardware"
 )
 
 
