@@ -184,9 +184,9 @@ class Explored:
         """In how many schedules ranks ran alone, or why in none; empty if in all."""
         looked, known = self.looked, len(self.exploration.classes)
         if looked.why:
-            return f"not looked for, because {looked.why}"
+            return f"not checked, because {looked.why}"
         few = self.subject.alone and 0 < looked.runs < known
-        return f"looked for in {looked.runs} of {counted(known, 'schedule')}" if few else ""
+        return f"checked in {looked.runs} of {counted(known, 'schedule')}" if few else ""
 
     def summary(self) -> str:
         """Returns the verdict in a line, with counts and assumptions."""

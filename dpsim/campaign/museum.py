@@ -76,9 +76,9 @@ class Row:
         """Lines about how the result differs from what is registered."""
         lines, expected, found = [], self.entry.expected, self.found
         if expected is None and found is not None:
-            lines.append(f"nothing was expected ({self.entry.reason}), came {found.klass}: {found.message}")
+            lines.append(f"nothing was expected ({self.entry.reason}), got {found.klass}: {found.message}")
         if expected is not None and found is None:
-            came = f"came {', '.join(self.instead)}" if self.instead else "nothing was found by any strategy"
+            came = f"got {', '.join(self.instead)}" if self.instead else "nothing was found by any strategy"
             lines.append(f"expected {expected}, {came}")
         if self.broken is not None:
             came = f"{self.broken.klass}: {self.broken.message}"

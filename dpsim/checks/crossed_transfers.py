@@ -80,7 +80,7 @@ def _finding(run_index: RunIndex, ranks: Sequence[Crossing], cure: str, details:
     return Finding(
         check="deadlock",
         klass="HANG:P2P:CROSSED_SENDS" if sends else "HANG:P2P:CROSSED_RECVS",
-        message=f"each of {ranks_text(entry.rank for entry in within)} stands in a {kind}{then}",
+        message=f"each of {ranks_text(entry.rank for entry in within)} is blocked in a {kind}{then}",
         culprit=run_index.one_line(within),
         position=max(map(run_index.position, (entry for own in ranks for entry in own if entry is not None))),
         details=(
@@ -94,7 +94,7 @@ def _finding(run_index: RunIndex, ranks: Sequence[Crossing], cure: str, details:
 
 def _said(own: Crossing) -> str:
     before = "" if own.before is None else f", before its {_way(own.before)}"
-    return f"rank {own.within.rank} stands in its {_way(own.within)}{before}"
+    return f"rank {own.within.rank} blocks in its {_way(own.within)}{before}"
 
 
 def _way(entry: Entry) -> str:

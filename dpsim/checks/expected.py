@@ -8,7 +8,7 @@ First, all faults that the scenario plants must happen. Otherwise the outcome is
 A vacuous run is a failure, unless the scenario expects it. In such a run no rank communicated, so it shows nothing:
 
     >>> Expected().unmet("vacuous", None)
-    'expected held, came vacuous (nothing was coordinated; if that is meant, write `expect: {verdict: vacuous}`)'
+    'expected held, got vacuous (nothing was coordinated; if that is meant, write `expect: {verdict: vacuous}`)'
 
 Then the function compares the verdict, the class of the primary finding (the first cause), and its culprit. It compares
 the step only if the scenario names one:
@@ -18,7 +18,7 @@ the step only if the scenario names one:
     >>> Expected("violated", "HANG:*", rank=1).unmet("violated", primary) is None
     True
     >>> Expected("violated", "HANG:*", rank=1, step=5).unmet("violated", primary)
-    'expected rank 1 in step 5 as culprit, came rank 1 in step 2'
+    'expected rank 1 in step 5 as culprit, got rank 1 in step 2'
 
 `dpsim.runner` applies this rule to one run, and `dpsim.campaign.explored` to all schedules of a scenario. Both require
 planted faults only of runs that reached their end. A run that stopped early may not have reached the fault.
@@ -73,11 +73,11 @@ class Expected(NamedTuple):
             return f"never applied: {'; '.join(never_applied)}"
         if came != self.verdict and (self.verdict != "held" or came in ("vacuous", "violated")):
             remarks = [UNMEANT] * (came == "vacuous" and self.verdict != "violated") + [remark] * bool(remark)
-            return f"expected {self.verdict}, came {came}" + (f" ({'; '.join(remarks)})" if remarks else "")
+            return f"expected {self.verdict}, got {came}" + (f" ({'; '.join(remarks)})" if remarks else "")
         if primary is None:
             return None
         if self.klass is not None and not matches(primary.klass, self.klass):
-            return f"expected a finding of class {self.klass}, came {primary.klass}"
+            return f"expected a finding of class {self.klass}, got {primary.klass}"
         return None if self.rank is None else self._other_culprit(self.rank, primary)
 
     def _other_culprit(self, rank: int | str, primary: Finding) -> str | None:
@@ -87,7 +87,7 @@ class Expected(NamedTuple):
         if rank in (culprit.rank, culprit.service, *culprit.ranks) and self.step in (None, culprit.step):
             return None
         came = culprit.service or culprit.who
-        return f"expected {self._culprit(rank)} as culprit, came {came} in step {culprit.step}"
+        return f"expected {self._culprit(rank)} as culprit, got {came} in step {culprit.step}"
 
 
 HELD = Expected()

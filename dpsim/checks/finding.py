@@ -12,12 +12,12 @@ wildcards:
     HANG:COLLECTIVE:ABORTED              peers wait for a rank that has aborted the communicator
     HANG:COLLECTIVE:ORDER_ACROSS_GROUPS  ranks wait for each other in different groups
     HANG:P2P:UNMATCHED_RECV              a rank waits for a transfer that its peer never sends
-    HANG:P2P:UNMATCHED_SEND              a rank stands in a transfer that its peer never receives
-    HANG:P2P:CROSSED_SENDS               ranks stand in sends to each other, before their receives
-    HANG:P2P:CROSSED_RECVS               ranks stand in receives from each other, before their sends
+    HANG:P2P:UNMATCHED_SEND              a rank is blocked in a transfer that its peer never receives
+    HANG:P2P:CROSSED_SENDS               ranks are blocked in sends to each other, before their receives
+    HANG:P2P:CROSSED_RECVS               ranks are blocked in receives from each other, before their sends
     HANG:MAILBOX:NO_MESSAGE              a rank waits for a message that no actor sends
     HANG:MAILBOX:DEAD_RANK               a rank waits for a message, and the actor that would send it died
-    HANG:MAILBOX:GATE                    a rank waits for a message that another run had there (`World.gates`)
+    HANG:MAILBOX:GATE                    a rank waits for the message that another run received in this call
     HANG:FLAG:NEVER_SET                  a host thread or a stream waits for a flag that no thread sets
     HANG:FLAG:CLEARED                    one waits for a flag that a thread set and cleared before
     HANG:FLAG:THREAD_ENDED               a host thread waits for a flag, and the thread that would set it has ended
@@ -26,14 +26,14 @@ wildcards:
     HANG:JOIN                            a host thread joins one that does not end: itself, or one that joins it, too
     HANG:STORE:NO_LISTENER               a rank waits at a port without a listener
     HANG:STORE:NO_VALUE                  a rank waits for a key of a store that no rank sets there
-    HANG:HOST:NO_OP                      a host stands between two ops, and issues no more
-    HANG:HOST:LAUNCH_QUEUE               a host stands in a launch, because the launch queue is full
+    HANG:HOST:NO_OP                      a host stopped between two ops, and issues no more
+    HANG:HOST:LAUNCH_QUEUE               a host is blocked in a launch, because the launch queue is full
     HANG:HOST:FIRST_USE                  a host waits in its first use of a communicator for other members
-    HANG:HOST:ALLOC                      a host stands in an allocation that waits for the device
-    HANG:UNDECIDED                       a run stood still, and the journals do not say why
-    LIVELOCK:POLL                        ranks move without end or progress: they look for messages or keys in vain
+    HANG:HOST:ALLOC                      a host is blocked in an allocation that waits for the device
+    HANG:UNDECIDED                       a run made no progress, and the journals do not show why
+    LIVELOCK:POLL                        ranks move without end or progress: they poll mailboxes or stores in vain
     LIVELOCK:QUERY                       they query an event in vain
-    LIVELOCK:FLAG                        they look at a flag in vain
+    LIVELOCK:FLAG                        they poll a flag in vain
     LIVELOCK:SLEEP                       they sleep, and query nothing
     LIVELOCK:DECISION                    they repeat decisions, marks and probes
     PROGRESS:BOUND                       after the last fault, a rank exceeds its bound on ops without reaching an end
@@ -48,7 +48,7 @@ wildcards:
     MISMATCH:COLLECTIVE:REDUCE           another reduction
     MISMATCH:COLLECTIVE:SIZES            other pieces
     MISMATCH:COLLECTIVE:SITES            equal calls in another order, which pair up crosswise
-    MISMATCH:GROUP:RANKS                 members name other ranks for a group that they make together
+    MISMATCH:GROUP:RANKS                 members list different ranks for a group that they make together
     MISMATCH:TRANSFER:COUNT              a rank sends another number of elements than its peer receives
     MISMATCH:TRANSFER:DTYPE              another type of elements
     DISAGREEMENT:<LABEL>                 ranks of a group decided differently
@@ -64,7 +64,7 @@ wildcards:
     STALE:UNWRITTEN                      an op reads memory before any write
     STALE:NOT_WRITTEN_FOR_REPLAY         a replay reads the contents of the replay before it, and needs newer ones
     STALE:VERSION                        an op reads another version of a buffer than it expects
-    UNDEFINED:NAN                        a member brings a NaN to a maximum or minimum, which libraries may lose
+    UNDEFINED:NAN                        a member passes a NaN to a maximum or minimum, which libraries may lose
     GRAPH:HOST_EFFECT                    a host sent a message within a capture, and no replay sends it
     GRAPH:UNPAIRED                       one member of a collective is eager and another captured, or their captures
                                          differ

@@ -61,9 +61,8 @@ def where(run_index: RunIndex, entry: Entry) -> str:
     """Returns a line about a rank that waits in a first use."""
     record = entry.record
     said = _first(run_index, entry, ranks_text(absent(run_index, entry)))
-    return (
-        f"rank {entry.rank} stands in {said}: {record.site} ({record.describe()}, step {record.step}, {record.where})"
-    )
+    called = f"{record.site} ({record.describe()}, step {record.step}, {record.where})"
+    return f"rank {entry.rank} is blocked in {said}: {called}"
 
 
 def _first(run_index: RunIndex, entry: Entry, others: str) -> str:
@@ -114,11 +113,11 @@ def _way(run_index: RunIndex, standing: Mapping[int, Entry], start: int) -> list
 
 def _told(run_index: RunIndex, entries: Sequence[Entry], way: Sequence[int]) -> str:
     first, *others = entries[: FEW // 2]
-    told = f"rank {first.rank} stands in {_first(run_index, first, f'rank {way[1]}')}"
+    told = f"rank {first.rank} is blocked in {_first(run_index, first, f'rank {way[1]}')}"
     for entry, following in zip(others, way[2:], strict=False):
         same = entry.raw[KIND] == first.raw[KIND] == "transfer"
         own = f"its first with rank {following}" if same else _first(run_index, entry, f"rank {following}")
-        told += f", which stands in {own}"
+        told += f", which is blocked in {own}"
     left = len(entries) - len(others) - 1
     if left:
         told += f", and so on through {counted(left, 'more rank')} to rank {way[-1]}"
@@ -130,7 +129,7 @@ def _end(run_index: RunIndex, rank: int) -> str:
     last, end = run_index.last(rank), run_index.end(rank)
     if last is None or end != "blocked":
         return {"finished": "has ended", "blocked": "did nothing"}.get(end, end)
-    return f"stands at {last.record.site} ({last.record.describe()}, step {last.step}, {last.record.where})"
+    return f"last called {last.record.site} ({last.record.describe()}, step {last.step}, {last.record.where})"
 
 
 def _cure(entries: Sequence[Entry], way: Sequence[int]) -> str:

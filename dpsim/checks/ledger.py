@@ -234,7 +234,8 @@ def _blame(
     if not bad:
         ways = "; ".join(f"{ranks_text(ranks)}: {calls}" for calls, ranks in groups.items())
         sites = dict.fromkeys(call(own[begin]).site for own in (here[culprit], reference) if begin < len(own))
-        message = f"ranks differ in step {step} from {' or '.join(sites)} on, and nothing says who is right: {ways}"
+        where = f"in step {step} from {' or '.join(sites)} on"
+        message = f"ranks differ {where}, and no evidence shows which are right: {ways}"
     return Finding(
         check="ledger",
         klass=klass,

@@ -120,4 +120,4 @@ def _where(run_index: RunIndex, last: Entry) -> str:
         why = "it needs new memory, and waits for all that the rank has put on its device"
     else:
         why = f"{counted(room or 0, 'op')} before it on that stream have not ended, and the launch queue holds no more"
-    return f"rank {last.rank} stands in {record.site} ({record.describe()}, step {record.step}): {why}"
+    return f"rank {last.rank} is blocked in {record.site} ({record.describe()}, step {record.step}): {why}"

@@ -29,7 +29,7 @@ KINDS = {
 """The class of the finding by the op that a rank repeats. If it repeats several, the first in this table decides."""
 
 ASKS = ("take", "ask", "look", "flag", "store")
-WHY = {True: "nothing else can happen that would answer", False: "nothing is asked that could end it"}
+WHY = {True: "no other event can answer these calls", False: "none of these calls can end the loop"}
 NO_CALL = ("learned", "injected")
 TAIL = 64
 
@@ -106,6 +106,6 @@ def _others(run_index: RunIndex) -> list[str]:
             where = "has not begun"
             if last is not None:
                 record = as_record(last)
-                where = f"stands in {record.describe()} ({record.site}, {record.where}, step {record.step})"
+                where = f"is blocked in {record.describe()} ({record.site}, {record.where}, step {record.step})"
             lines.append(f"rank {rank} {where}")
     return lines

@@ -197,9 +197,9 @@ def _finding(run_index: RunIndex, standing: Standing, where: str) -> Finding | N
         assert entry is not None
         call, waiting, within = entry.record, standing.stands[other], run_index.within(entry)
         details.append(
-            f"{ranks_text(ranks)} stand{'s' * (len(ranks) == 1)} in {call.site}[{call.ordinal}] ({name_of(key)}, "
-            f"stream {entry.raw[STREAM]}, step {call.step}, {call.where}{within and ', ' + within}) and would reach "
-            f"{name_of(other)} after it, "
+            f"{ranks_text(ranks)} {'is' if len(ranks) == 1 else 'are'} blocked in {call.site}[{call.ordinal}] "
+            f"({name_of(key)}, stream {entry.raw[STREAM]}, step {call.step}, {call.where}{within and ', ' + within}) "
+            f"and would reach {name_of(other)} after it, "
             f"in which {ranks_text(waiting)} wait{'s' * (len(waiting) == 1)}"
         )
     orders = "; ".join(f"{ranks_text(ranks)}: {name_of(key)} before {name_of(other)}" for ranks, key, other in said)

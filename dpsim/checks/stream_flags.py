@@ -65,7 +65,7 @@ def _finding(run_index: RunIndex, entry: Entry) -> Finding:
         last = flag.sets[-1]
         why = f"which thread {last.raw[THREAD]} set last ({place(last)})"
         if flag.cleared is not None:
-            late = " before the stream looked" if last.at > entry.at else ""
+            late = " before the stream polled it" if last.at > entry.at else ""
             why += f" and thread {flag.cleared.raw[THREAD]} cleared ({place(flag.cleared)}){late}"
     return Finding(
         check="deadlock",
@@ -98,7 +98,7 @@ def _recorded_again(run_index: RunIndex, entry: Entry) -> Finding | None:
             klass="HANG:EVENT:RECORDED_AGAIN",
             message=f"event {event} of rank {rank} is recorded again on stream {record.raw[STREAM]} ({place(record)}), "
             f"behind the wait of stream {entry.raw[STREAM]} for flag {entry.raw[FLAG_AWAITED]} ({place(entry)}). "
-            f"Thread {stands.raw[THREAD]} stands there ({place(stands)}). "
+            f"Thread {stands.raw[THREAD]} is blocked ({place(stands)}). "
             f"The record before ({place(earlier)}) is not behind that wait",
             culprit=run_index.culprit(record),
             position=run_index.position(entry),

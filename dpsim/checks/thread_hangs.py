@@ -287,7 +287,7 @@ class RankThreads:
         if waits(entry.raw):
             text = self._waits_text(name).removeprefix(f"{name} ")
             return f"{subject}{text}"
-        return f"{subject}stands in {entry.record.describe()} ({place(entry)})"
+        return f"{subject}is blocked in {entry.record.describe()} ({place(entry)})"
 
     def lines(self) -> list[str]:
         names = [*self.living, *self.ends]

@@ -218,6 +218,7 @@ def whole_as_text(name: str, sizes: Scale, total: int, whole: Whole, possible: M
     failed = whole.first is not None
     said = whole_verdict(sizes, total, whole) + ":" * (failed and not whole.lost)
     holds = whole.first is None and not whole.lost and whole.explored > 0
+    alone = f"{whole.alone:,} of {counted(whole.explored, 'world')}"
     rows = [
         ("scenario", name),
         ("worlds", sizes.summary() if drawn else f"all {total:,} up to {sizes.summary()}"),
@@ -227,7 +228,7 @@ def whole_as_text(name: str, sizes: Scale, total: int, whole: Whole, possible: M
         ),
         *[("possible", _probed(possible))] * bool(possible),
         *[("probes", _probed(whole.probes))] * bool(whole.probes),
-        *[("alone", f"ranks were run alone in {whole.alone:,} of {counted(whole.explored, 'world')}")] * holds,
+        *[("alone", f"each rank ran again in its own process in {alone}")] * holds,
     ]
     lines = [painted(said, good=whole.first is None and not whole.lost)]
     if whole.first is not None:

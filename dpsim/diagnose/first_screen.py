@@ -4,7 +4,7 @@
     culprit   rank 1, step 5, dp.agree at step.py:134 < gather
               rank 1 left out dp.agree (all_reduce on dp_cpu) in step 5; ranks 0, 2, 3 made it
     waits     rank 0 -> rank 1 (dp_cpu #5); rank 1 -> rank 0 (ep #5)
-    observed  nothing can move any more
+    observed  no rank can make progress
     agreed    all steps up to 4
     next      dpsim run skip_one --full
 
@@ -205,7 +205,7 @@ def _schedule(schedule: Sequence[str]) -> list[str]:
 def _turning(extras: Extras) -> list[str]:
     """Returns the point of no return, and the swap of events with which the run finishes."""
     lines = folded(f"point of no return: {extras.no_return}", 1) if extras.no_return else []
-    return [*lines, *(folded(f"here {extras.swap}; the other way round, the run finishes") if extras.swap else [])]
+    return [*lines, *(folded(f"in this run, {extras.swap}; otherwise, the run finishes") if extras.swap else [])]
 
 
 def _fitted(parts: list[Passage]) -> list[str]:

@@ -1,8 +1,8 @@
 """Turning text: describes steps of a schedule in words, above all the step after which the run can only fail.
 
-    point of no return: rank 1 looks into input (engine.input[0]); 16 random schedules from there fail, too
-    here rank 1 looks into input (engine.input[0]) before rank 0 gets 'WAKE' of rank 2; the other way round, the run
-    finishes
+    point of no return: rank 1 reads mailbox input (engine.input[0]); 16 random schedules from there fail, too
+    in this run, rank 1 reads mailbox input (engine.input[0]) before rank 0 receives 'WAKE' from rank 2; otherwise, the
+    run finishes
 
 The explorer identifies a step of a schedule by a label, such as "rank 0 engine.input[0]" (`dpsim.contract.schedule`).
 This module looks up the op in the journals of the failing run, and adds the contents of messages.
@@ -45,9 +45,9 @@ def step_text(run: Run, label: str) -> str:
     >>> post = ("post", 0, "main", "start", 1, "wave.py:7", 0, "input", ("START", 1))
     >>> run = Run("sim", [[take], [post]], ["blocked", "finished"], [0, 0], 0)
     >>> step_text(run, "rank 0 engine.input[0]")
-    'rank 0 looks into input (engine.input[0])'
+    'rank 0 reads mailbox input (engine.input[0])'
     >>> step_text(run, "rank 1 delivers start[1]")
-    "rank 0 gets ('START', 1) of rank 1"
+    "rank 0 receives ('START', 1) from rank 1"
     >>> step_text(run, "dp #4"), step_text(run, "rank 0 pp 0>1 #0: rendezvous")
     ('dp #4', 'rank 0 pp 0>1 #0 waits for its receive')
     """
@@ -59,15 +59,15 @@ def step_text(run: Run, label: str) -> str:
     who = f"rank {rank}" + (f" thread {thread}" if thread else "")
     raw = _record(run, int(rank), thread or MAIN, site, int(ordinal))
     if verb == "delivers from outside":
-        return f"{who} gets message {ordinal} from outside in {site}"
+        return f"{who} receives message {ordinal} from outside ({site})"
     if verb == "delivers":
         if raw is None or raw[KIND] != "post":
             return f"the message of {who} from {site}[{ordinal}] arrives"
         content = short(repr(raw[POST_CONTENT]), LONGEST)
-        return f"rank {raw[POST_TO]} gets {content} of {who}"
+        return f"rank {raw[POST_TO]} receives {content} from {who}"
     if raw is not None and raw[KIND] == "take":
-        return f"{who} looks into {raw[TAKE_MAILBOX]} ({site}[{ordinal}])"
-    return f"{who} makes {site}[{ordinal}]"
+        return f"{who} reads mailbox {raw[TAKE_MAILBOX]} ({site}[{ordinal}])"
+    return f"{who} calls {site}[{ordinal}]"
 
 
 def _record(run: Run, rank: int, thread: str, site: str, ordinal: int) -> RawRecord | None:

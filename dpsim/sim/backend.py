@@ -219,5 +219,5 @@ def _observed(ends: list[End], endless: tuple[int, ...], overdue: bool) -> str:
     if overdue:
         return "no end within the bound on ops"
     if endless:
-        return "nothing but repetition"
-    return "" if all(end == "finished" for end in ends) else "nothing can move any more"
+        return "ranks repeat the same calls without end"
+    return "" if all(end == "finished" for end in ends) else "no rank can make progress"

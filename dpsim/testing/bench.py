@@ -135,9 +135,9 @@ class Bench:
         findings = judge(world, run)
         self.require(bool(findings), f"expected a finding of class {klass}, the checks find nothing; ends {run.ends}")
         first, culprit = findings[0], findings[0].culprit
-        self.require(first.klass == klass, f"expected a finding of class {klass}, came {first.klass}: {first.message}")
+        self.require(first.klass == klass, f"expected a finding of class {klass}, got {first.klass}: {first.message}")
         named = culprit is not None and (culprit.rank, culprit.step, culprit.site) == (self.last, ODD, site)
-        self.require(named, f"expected as culprit rank {self.last}, step {ODD}, {site}; came {culprit}")
+        self.require(named, f"expected as culprit rank {self.last}, step {ODD}, {site}; got {culprit}")
         self.passes("host", "device")
         return run
 
@@ -154,9 +154,9 @@ class Bench:
                 own = f"rank {rank}" if thread == MAIN else f"rank {rank}/{thread}"
                 for index, (wanted, came) in enumerate(zip_longest(wants.get(thread, []), comes.get(thread, []))):
                     if wanted != came:
-                        difference = f"expected {_show(wanted)}, came {_show(came)}{_raised(run, expected)}"
+                        difference = f"expected {_show(wanted)}, got {_show(came)}{_raised(run, expected)}"
                         self.require(False, f"record {index} of {own}: {difference}")
-        self.require(run.ends == expected.ends, f"expected the ends {expected.ends}, came {run.ends}")
+        self.require(run.ends == expected.ends, f"expected the ends {expected.ends}, got {run.ends}")
 
     def _well_formed(self, run: Run, actors: int) -> None:
         entries = {"journals": len(run.journals), "ends": len(run.ends), "waited_ns": len(run.waited_ns)}

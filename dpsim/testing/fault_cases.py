@@ -104,7 +104,7 @@ def dies_last(bench: Bench) -> None:
     run, expected = bench.run(world, "testing_steps", {"parts": ("host",)})
     bench.same(run, expected)
     ends = ["finished"] * bench.last + ["died"]
-    bench.require(run.ends == ends, f"expected the ends {ends}, came {run.ends}")
+    bench.require(run.ends == ends, f"expected the ends {ends}, got {run.ends}")
     bench.passes("host", "device")
 
 

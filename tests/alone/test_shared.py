@@ -79,7 +79,7 @@ def test_what_each_process_has_alike_is_no_finding(way: str) -> None:
 def test_threads_go_on_in_their_order() -> None:
     found = explored("alone_started", "own")
     assert (found.failure, found.looked.runs) == (None, lone_ranks.EACH)
-    assert f"looked for in {lone_ranks.EACH} of {len(found.exploration.classes)} schedules" in found.summary()
+    assert f"checked in {lone_ranks.EACH} of {len(found.exploration.classes)} schedules" in found.summary()
     assert explored("alone_started", "module").failure is not None
 
 
@@ -90,7 +90,7 @@ def test_schedules_that_differ_are_looked_at(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(lone_ranks, "EACH", 1)
     found = explored("alone_branches", "module")
     assert (found.verdict, found.looked.runs) == ("proven", 1)
-    assert "looked for in 1 of 2 schedules" in found.summary()
+    assert "checked in 1 of 2 schedules" in found.summary()
 
 
 def test_holds_raises_for_what_is_shared() -> None:
@@ -134,4 +134,4 @@ def test_a_program_that_no_other_process_can_make_is_named() -> None:
     assert subject.origin is not None
     held = replace(subject.origin, args=lambda: None)
     found = explore_subject(replace(subject, alone=True, origin=held))
-    assert any(one.startswith("ranks share nothing in Python: not looked for, because") for one in found.assumes)
+    assert any(one.startswith("ranks share no Python object: not checked, because") for one in found.assumes)

@@ -24,7 +24,7 @@ from dpsim.scenario import scenario_from
 from tests.alone import programs as alone_programs  # noqa: F401 - it registers
 from tests.programs import Script, Scripted, copy, explored, set_to, touch, world_of
 
-NO_SCENARIO = f"{SHARE_NOTHING}: not looked for, because it was not made from a scenario"
+NO_SCENARIO = f"{SHARE_NOTHING}: not checked, because it was not made from a scenario"
 
 DEVICE = (
     "no rank dies",
@@ -219,19 +219,19 @@ TAKEN = Case(replace(ALONE, strangers=(Stranger(5),)), opens)
 HEARS = Case(PAIR, hears_in_time)
 HEARS_EARLY = Case(replace(PAIR, early_timeouts=1), hears_in_time)
 CLIENTS = Case(replace(PAIR, messages=FROM_OUTSIDE), takes)
-DEAD = "what the dead began goes on on hosts, and on devices what waits for all ends for all or none"
+DEAD = "host ops of a dead rank complete, and device ops that need all members complete for all or none"
 
 EXAMPLES: list[tuple[str, str, Case, Case]] = [
     ("kill a rank at any time", "no rank dies", AGREES, KILLED),
     ("kill more ranks", "only the named ranks die", KILLED, ALL_KILLED),
     ("serve some peers", DEAD, KILLED, ALL_KILLED),
-    ("lose messages that", "what the dead posted arrives", KILLED, ALL_KILLED),
+    ("lose messages that", "messages that a dead rank posted arrive", KILLED, ALL_KILLED),
     ("bring a dead rank", "no dead rank comes back", KILLED, AGREES),
     ("kill a process", "no rank dies", AGREES, KILLED),
     ("kill a process", "only the named ranks die", KILLED, ALL_KILLED),
     ("raise in a process", "no rank dies", AGREES, KILLED),
     ("raise in a process", "no call raises or hangs by chance", ALL_KILLED, MAY_RAISE),
-    ("raise an exception in peers", "a dead peer raises nothing", KILLED, AGREES),
+    ("raise an exception in peers", "the death of a peer raises no exception", KILLED, AGREES),
     ("break off a collective", OTHERWISE, KILLED, AGREES),
     ("run each rank in", SHARE_NOTHING, AGREES, FROM_A_SCENARIO),
     ("keep collectives", "unlimited residency", SUMS, Case(ASKED, sums)),
@@ -245,7 +245,7 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
     ("let the kernel of a transfer", "unlimited residency", BOTH, AGREES),
     (
         "hold a host up in a send",
-        "a host goes on after a late send",
+        "a host continues after a late send",
         Case(replace(PAIR, delays=LATE.delays), tells),
         TELLS,
     ),
@@ -259,13 +259,13 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
     ("synchronise at a free", OTHERWISE, BARE, AGREES),
     ("let streams share", OTHERWISE, Case(ALONE, two_streams), KERNELS),
     ("reorder a device's", OTHERWISE, SUMS, KERNELS),
-    ("take any order", "flags order what host threads share", Case(ALONE, starts, ByFlags), THREAD),
+    ("take any order", "flags order all uses of objects that host threads share", Case(ALONE, starts, ByFlags), THREAD),
     ("switch host threads", "Python between two calls is one step", THREAD, KERNELS),
-    ("give each host", "host threads share one thread of Python", THREAD, KERNELS),
+    ("give each host", "the host threads of a rank run in one Python thread", THREAD, KERNELS),
     ("run a kernel's code in torch", OTHERWISE, BARE, AGREES),
     ("fuse, leave out", OTHERWISE, GRAPH, AGREES),
     ("let a replay read", "replays may read old contents", Case(ALONE, reads_once_written), GRAPH),
-    ("take a replay apart", "a replay is issued as one", LATE_GRAPH, GRAPH),
+    ("take a replay apart", "a host issues a replay as one op", LATE_GRAPH, GRAPH),
     ("hold a host up in a replay", "unlimited launch queue", GRAPH, Case(QUEUE, replays)),
     ("instantiate or upload", OTHERWISE, GRAPH, KERNELS),
     ("give a port to", "no other program listens", OPENS, TAKEN),

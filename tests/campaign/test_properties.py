@@ -249,12 +249,12 @@ def test_a_program_that_does_nothing_is_not_proven() -> None:
         return Subject(world_of(2, ["h"]), program, **expected)
 
     for script in (nothing, decides, sleeps, idles):
-        with pytest.raises(DoesNotHold, match="expected held, came vacuous"):
+        with pytest.raises(DoesNotHold, match="expected held, got vacuous"):
             holds(subject(script))
         assert holds(subject(script, expected=Expected("vacuous"))).verdict == "vacuous"
     for script in (launches, polls, meets, starts):
         assert holds(subject(script)).verdict == "proven"
-        with pytest.raises(DoesNotHold, match="expected vacuous, came proven"):
+        with pytest.raises(DoesNotHold, match="expected vacuous, got proven"):
             holds(subject(script, expected=Expected("vacuous")))
 
 
@@ -297,9 +297,9 @@ def test_what_a_scenario_expects_is_what_has_to_come(tmp_path: Path) -> None:
         assert holds(smallest(ranks=3, faults=SKIP, expect=expect), save=tmp_path).verdict == "violated"
     with pytest.raises(DoesNotHold) as raised:
         holds(smallest(ranks=3, faults=SKIP, expect={"class": "HANG", "culprit": {"rank": 0}}), save=tmp_path)
-    line = "expected: violated, HANG, culprit rank 0; NOT met: expected rank 0 as culprit, came rank 1 in step 0"
+    line = "expected: violated, HANG, culprit rank 0; NOT met: expected rank 0 as culprit, got rank 1 in step 0"
     assert line in str(raised.value).splitlines()
-    with pytest.raises(DoesNotHold, match="drawn: expected violated, came proven"):
+    with pytest.raises(DoesNotHold, match="drawn: expected violated, got proven"):
         holds(smallest(expect={"verdict": "violated"}))
     assert holds(smallest(expect={"explored": "proven"})).verdict == "proven"
 

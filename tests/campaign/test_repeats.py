@@ -162,7 +162,7 @@ def test_what_is_no_function_of_its_schedule(program: type[Program[Any]], jobs: 
     found = explored(program()) if not jobs else explore_all([Subject(WORLD, program())], jobs=jobs)[0]
     assert (found.verdict, found.confirmed) == ("violated", True)
     assert classes(found) == ["NONDETERMINISM:REPEAT"]
-    assert found.unmet == "expected held, came violated"
+    assert found.unmet == "expected held, got violated"
 
 
 def test_the_first_difference_is_named() -> None:

@@ -37,11 +37,11 @@ def only(made: Made) -> Finding:
 def test_who_stands_before_whom_and_the_cure() -> None:
     found = only(on_stream("send recv", "send recv"))
     assert (found.klass, str(found.culprit)) == (SENDS, "every rank, step 0, send at here.py:0")
-    assert found.message == ("each of ranks 0, 1 stands in a send, before the receive for which another one waits")
+    assert found.message == ("each of ranks 0, 1 is blocked in a send, before the receive for which another one waits")
     assert found.details == (
-        "rank 0 stands in its send to rank 1 (send on pp #0, here.py:0), "
+        "rank 0 blocks in its send to rank 1 (send on pp #0, here.py:0), "
         "before its recv from rank 1 (recv on pp #0, here.py:1)",
-        "rank 1 stands in its send to rank 0 (send on pp #0, here.py:0), "
+        "rank 1 blocks in its send to rank 0 (send on pp #0, here.py:0), "
         "before its recv from rank 0 (recv on pp #0, here.py:1)",
         "to let them pass: issue both as one group (`coalesced`), or let one of these ranks receive first",
     )

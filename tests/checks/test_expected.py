@@ -35,9 +35,9 @@ ROWS = [
     Row(HELD, "held", None, None),
     Row(HELD, "proven", None, None),
     Row(HELD, "sampled", None, None),
-    Row(HELD, "violated", BY_ONE, "expected held, came violated"),
-    Row(Expected("violated"), "proven", None, "expected violated, came proven"),
-    Row(Expected("violated"), "held", None, "expected violated, came held (2 off)", remark="2 off"),
+    Row(HELD, "violated", BY_ONE, "expected held, got violated"),
+    Row(Expected("violated"), "proven", None, "expected violated, got proven"),
+    Row(Expected("violated"), "held", None, "expected violated, got held (2 off)", remark="2 off"),
     Row(Expected("violated"), "violated", BY_ONE, None, remark="2 off"),
     Row(Expected("violated"), "violated", None, None),
     Row(Expected("violated", "HANG"), "violated", BY_ONE, None),
@@ -46,7 +46,7 @@ ROWS = [
         Expected("violated", "RACE:*", 1, 2),
         "violated",
         BY_ONE,
-        "expected a finding of class RACE:*, came HANG:COLLECTIVE:MISSING_RANK",
+        "expected a finding of class RACE:*, got HANG:COLLECTIVE:MISSING_RANK",
     ),
     Row(Expected("violated", None, 1), "violated", BY_ONE, None),
     Row(Expected("violated", None, 1, 2), "violated", BY_ONE, None),
@@ -54,19 +54,19 @@ ROWS = [
         Expected("violated", None, 0),
         "violated",
         BY_ONE,
-        "expected rank 0 as culprit, came rank 1 in step 2",
+        "expected rank 0 as culprit, got rank 1 in step 2",
     ),
     Row(
         Expected("violated", None, 1, 0),
         "violated",
         BY_ONE,
-        "expected rank 1 in step 0 as culprit, came rank 1 in step 2",
+        "expected rank 1 in step 0 as culprit, got rank 1 in step 2",
     ),
     Row(
         Expected("violated", None, 0, 2),
         "violated",
         BY_ONE,
-        "expected rank 0 in step 2 as culprit, came rank 1 in step 2",
+        "expected rank 0 in step 2 as culprit, got rank 1 in step 2",
     ),
     Row(Expected("violated", None, 1), "violated", found(), "expected rank 1 as culprit, but the finding names none"),
     Row(HELD, "held", None, f"never applied: {LATE}", [LATE]),
@@ -170,7 +170,7 @@ class SameWord(Expected):
         self, came: str, primary: Finding | None, never_applied: Sequence[str] = (), remark: str = ""
     ) -> str | None:
         if came != self.verdict:
-            return f"expected {self.verdict}, came {came}"
+            return f"expected {self.verdict}, got {came}"
         return super().unmet(came, primary, never_applied, remark)
 
 

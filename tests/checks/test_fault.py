@@ -41,7 +41,7 @@ def test_a_scenario_may_expect_any_of_those_that_raised_alike(rank: int) -> None
     made = Made(3)
     [found] = made.findings(*raised(made, 0, 2))
     unmet = Expected("violated", "CRASH", rank, 0).unmet("violated", found)
-    assert unmet == (None if rank != 1 else "expected rank 1 in step 0 as culprit, came ranks 0, 2 in step 0")
+    assert unmet == (None if rank != 1 else "expected rank 1 in step 0 as culprit, got ranks 0, 2 in step 0")
 
 
 def test_a_service_beside_a_rank_has_its_name_in_the_report() -> None:

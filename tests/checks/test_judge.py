@@ -73,9 +73,9 @@ def test_an_expectation_that_failed_for_a_switch_says_so() -> None:
     result = ran("HANG", expect={"verdict": "violated"})
     assert result.unmet is not None
     off = r"\d findings? switched off: \d by HANG; deadlock not run \(HANG\)"
-    assert re.fullmatch(rf"expected violated, came held \({off}\)", result.unmet)
+    assert re.fullmatch(rf"expected violated, got held \({off}\)", result.unmet)
     blind = ran("HANG", "MISMATCH", expect={"verdict": "violated"}).unmet
-    assert blind == "expected violated, came held (ledger, deadlock not run (HANG, MISMATCH))"
+    assert blind == "expected violated, got held (ledger, deadlock not run (HANG, MISMATCH))"
 
 
 def test_the_first_pattern_that_selects_a_finding_counts_it() -> None:

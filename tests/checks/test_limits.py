@@ -69,9 +69,9 @@ def test_the_others_that_stand_are_told_as_well() -> None:
     run = replace(made.run("blocked", "blocked"), standing=(0, 1))
     (found,) = judge(replace(made.world, launch_queue=1), run)
     assert found.klass == HELD_UP
-    assert "rank 0 stands in more" in found.message
+    assert "rank 0 is blocked in more" in found.message
     assert "1 op before it on that stream have not ended" in found.message
-    assert "rank 1 stands in more" in found.details[0]
+    assert "rank 1 is blocked in more" in found.details[0]
 
 
 def hang(world: World, run: Run) -> Finding:
@@ -114,7 +114,7 @@ def test_a_host_that_stands_is_told_where_another_is_to_blame() -> None:
     run = replace(made.run("blocked", "finished"), standing=(0,))
     found = hang(replace(made.world, launch_queue=1), run)
     assert found.klass == "HANG:COLLECTIVE:MISSING_RANK"
-    assert found.details[-1].startswith("rank 0 stands in more ")
+    assert found.details[-1].startswith("rank 0 is blocked in more ")
 
 
 def test_who_came_first_is_told_by_the_machine() -> None:

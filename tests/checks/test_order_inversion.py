@@ -45,9 +45,9 @@ def test_two_ranks_in_opposite_order_and_nobody_is_blamed() -> None:
         "rank 0: dp #0 before ep #0; rank 1: ep #0 before dp #0"
     )
     assert found.details == (
-        "rank 0 stands in dp.all_reduce[0] (dp #0, stream main, step 0, here.py:0) "
+        "rank 0 is blocked in dp.all_reduce[0] (dp #0, stream main, step 0, here.py:0) "
         "and would reach ep #0 after it, in which rank 1 waits",
-        "rank 1 stands in ep.all_reduce[0] (ep #0, stream main, step 0, here.py:0) "
+        "rank 1 is blocked in ep.all_reduce[0] (ep #0, stream main, step 0, here.py:0) "
         "and would reach dp #0 after it, in which rank 0 waits",
     )
 

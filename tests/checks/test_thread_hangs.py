@@ -106,7 +106,7 @@ async def joins_the_idle(rank: Rank) -> None:
         (wakes_too_early, "HANG:FLAG:CLEARED", "u1", "which main set last (ready.set, {here}) and it cleared"),
         (hand_round, "HANG:FLAG:CYCLE", "main", "u1 waits for flag b (b.wait, {here}), which main set last"),
         (joins_itself, "HANG:JOIN", "u1", "u1 joins u1 (own, {here})"),
-        (joins_the_idle, "HANG:JOIN", "main", "joins thread u1 (join, {here}), which stands in idle box"),
+        (joins_the_idle, "HANG:JOIN", "main", "joins thread u1 (join, {here}), which is blocked in idle box"),
     ],
 )
 def test_who_waits_and_why_nobody_lets_it_go(script: Script, klass: str, thread: str, said: str) -> None:

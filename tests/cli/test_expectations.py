@@ -41,8 +41,8 @@ def test_what_is_planted_where_nobody_comes_is_not_met(words: tuple[str, ...], p
 @pytest.mark.parametrize(
     ("expect", "why"),
     [
-        (WRONG_STEP, "expected rank 1 in step 5 as culprit, came rank 1 in step 2"),
-        (WRONG_RANK, "expected rank 0 as culprit, came rank 1 in step 2"),
+        (WRONG_STEP, "expected rank 1 in step 5 as culprit, got rank 1 in step 2"),
+        (WRONG_RANK, "expected rank 0 as culprit, got rank 1 in step 2"),
     ],
 )
 def test_another_culprit_or_step_is_not_met(words: tuple[str, ...], expect: str, why: str) -> None:

@@ -28,7 +28,7 @@ def explore(name: str, *words: str | Path, ranks: int = 2, more: str = "") -> An
     return dpsim_("explore", f"{name}.yaml", *MODULE, *words)
 
 
-ASSUMES = "assumes: no rank dies; no mail is lost, doubled, reordered or added"
+ASSUMES = "assumes: no rank dies; no message is lost, duplicated, reordered or added"
 ON_DEVICES = (
     "assumes: no rank dies; unlimited residency; communicators are connected; unlimited launch queue; "
     "no allocation waits; no other effect of hardware"
@@ -81,7 +81,7 @@ def test_sampled() -> None:
 def test_a_program_that_does_nothing_is_not_proven(words: tuple[str, ...]) -> None:
     answer = explore("t_nothing", *words)
     nothing = "no rank issued anything but decisions, sleeps and idle gets: there was nothing to coordinate"
-    unmet = f"expected: held; NOT met: expected held, came vacuous ({UNMEANT})"
+    unmet = f"expected: held; NOT met: expected held, got vacuous ({UNMEANT})"
     assert (answer.code, answer.out.splitlines()[0], answer.out.splitlines()[-1]) == (1, f"VACUOUS  {nothing}", unmet)
     assert explore("t_nothing", "--json", *words).json["scenarios"][0]["verdict"] == "vacuous"
     answer = dpsim_("run", "t_nothing.yaml", *MODULE)
@@ -106,7 +106,7 @@ def test_a_scenario_may_expect_that_nothing_is_coordinated(name: str, words: lis
     write(Path(f"{name}.yaml"), scenario(name, 2, "expect: {verdict: vacuous}\n"))
     answer = dpsim_(words[0], f"{name}.yaml", *MODULE, *words[1:])
     assert answer.code == code, answer.out
-    assert ("NOT met: expected vacuous, came " in answer.out) == bool(code)
+    assert ("NOT met: expected vacuous, got " in answer.out) == bool(code)
 
 
 @pytest.mark.parametrize("words", [("run",), ("explore",), ("explore", "--jobs", "2")])
@@ -129,7 +129,7 @@ def test_worlds_in_which_nothing_is_done_are_counted(requests: str, said: str) -
     answer = explore("t_nothing", "--all-up-to", limits)
     assert answer.code == (requests == "1")
     assert [line for line in answer.out.splitlines() if line.startswith(said)]
-    assert (f"NOT met: expected held, came vacuous ({UNMEANT})" in answer.out) == (requests == "1")
+    assert (f"NOT met: expected held, got vacuous ({UNMEANT})" in answer.out) == (requests == "1")
     assert ("vacuous, with nothing to coordinate" in answer.out) == (requests == "2")
 
 
@@ -190,7 +190,7 @@ def test_violated() -> None:
         f"next      {command} --full",
         "",
         "explored  t_lost: 2 in 2 classes, 0 redundant; 3.0 choices each",
-        "expected: held; NOT met: expected held, came violated",
+        "expected: held; NOT met: expected held, got violated",
     ]
     lines = explore("t_lost", "--full").out.splitlines()
     at = lines.index("schedule:")
@@ -243,7 +243,7 @@ def test_expected_failures_are_met(planted: Path, broken: Path) -> None:
     assert (answer.code, answer.out.splitlines()[-1]) == (0, "expected: violated, HANG:*; met")
     answer = explore("t_lost", more="expect: {verdict: violated, class: 'RACE:*'}\n")
     assert answer.code == 1
-    assert answer.out.endswith("NOT met: expected a finding of class RACE:*, came HANG:MAILBOX:NO_MESSAGE\n")
+    assert answer.out.endswith("NOT met: expected a finding of class RACE:*, got HANG:MAILBOX:NO_MESSAGE\n")
 
 
 def test_keep_going_tells_each_failure_once() -> None:
@@ -283,7 +283,7 @@ def test_json_has_every_key() -> None:
         "assumes": [],
         "no_other_effect": [],
         "met": False,
-        "unmet": "expected held, came violated",
+        "unmet": "expected held, got violated",
         "schedules": 2,
         "classes": 2,
         "redundant": 0,
@@ -304,7 +304,7 @@ def test_json_has_every_key() -> None:
         "waits": [],
         "ground": [],
         "no_return": row["no_return"],
-        "swap": "rank 0 looks into box (second[0]) before rank 0 gets 1 of rank 1",
+        "swap": "rank 0 reads mailbox box (second[0]) before rank 0 receives 1 from rank 1",
         "one_more": None,
         "variant": None,
         "unprotected": [],
@@ -312,7 +312,7 @@ def test_json_has_every_key() -> None:
         "confirmed": True,
         "trace": str(trace),
     }
-    assert row["no_return"].startswith("rank 0 looks into box (second[0]); ")
+    assert row["no_return"].startswith("rank 0 reads mailbox box (second[0]); ")
     assert [function for function, _ in row["chain"]] == ["after", "run"]
     assert failure == {
         "class": "HANG:MAILBOX:NO_MESSAGE",
@@ -338,7 +338,7 @@ def test_a_wrong_footprint_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = explore("t_lost")
     assert answer.code == 1
     assert "\nNOT CONFIRMED: a run along this schedule does not show it. Some op touches more than" in answer.out
-    assert answer.out.endswith("expected: held; NOT met: expected held, came violated\n")
+    assert answer.out.endswith("expected: held; NOT met: expected held, got violated\n")
     assert explore("t_lost", "--json").json["scenarios"][0]["confirmed"] is False
     violated = explore("t_lost", more="expect: {verdict: violated}\n")
     assert (violated.code, violated.out.splitlines()[-1]) == (
@@ -396,7 +396,10 @@ def test_a_protocol_that_remembers(jobs: str, monkeypatch: pytest.MonkeyPatch) -
     answer = explore("t_state", "--jobs", jobs, ranks=3)
     assert (answer.code, answer.err) == (1, "")
     lines = answer.out.splitlines()
-    assert lines[0] == "VIOLATED  NONDETERMINISM:REPEAT  NOT REPEATABLE: the same schedule gave another run"
+    assert (
+        lines[0]
+        == "VIOLATED  NONDETERMINISM:REPEAT  NOT REPEATABLE: a repetition of the same schedule gave another run"
+    )
     where = "culprit   rank 0, before its first step, poll.1 at tests/cli/protocols.py:"
     assert any(line.startswith(where) for line in lines)
     assert any(line.strip().startswith("again:   poll own at poll.0[0], tests/cli/protocols.py:") for line in lines)
@@ -450,7 +453,7 @@ def test_every_small_world_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             "worlds    all 6 up to ranks 3, steps 2\n"
             "explored  6 in 6 schedules, smaller ones first\n"
             "probes    agreed in 4 worlds; never: differed\n"
-            "alone     ranks were run alone in some of 6 worlds\n"
+            "alone     each rank ran again in its own process in some of 6 worlds\n"
         )
 
 
@@ -472,7 +475,7 @@ def test_the_first_small_world_that_fails(at_once: int, monkeypatch: pytest.Monk
         ]
         (trace,) = Path(".dpsim").iterdir()
         assert f"next      dpsim replay {trace} --module tests.cli.protocols --full" in lines
-        assert lines[-1] == "expected: held; NOT met: expected held, came violated"
+        assert lines[-1] == "expected: held; NOT met: expected held, got violated"
         requests = read_trace(trace).header.scenario["protocol"]["params"]["requests"]
         assert [one["tokens"] for one in requests] == [1, 2]
 
@@ -510,9 +513,9 @@ def test_small_worlds_that_are_too_large_to_prove() -> None:
     [
         (EXPECTED, "violated, HANG:COLLECTIVE:MISSING_RANK; met"),
         ("expect: {explored: {class: HANG}}\n", "violated, HANG; met"),
-        ("expect: {class: CRASH}\n", "violated, CRASH; NOT met: expected a finding of class CRASH, came HANG:"),
-        ("expect: {explored: proven}\n", "proven; NOT met: expected proven, came violated"),
-        ("", "held; NOT met: expected held, came violated"),
+        ("expect: {class: CRASH}\n", "violated, CRASH; NOT met: expected a finding of class CRASH, got HANG:"),
+        ("expect: {explored: proven}\n", "proven; NOT met: expected proven, got violated"),
+        ("", "held; NOT met: expected held, got violated"),
     ],
 )
 def test_small_worlds_expect_what_base_expects(broken: Path, expect: str, line: str) -> None:
@@ -529,7 +532,7 @@ def test_small_worlds_expect_what_base_expects(broken: Path, expect: str, line: 
     ("expect", "line"),
     [
         ("{explored: proven}", "proven; met"),
-        ("{verdict: violated}", "violated; NOT met: expected violated, came proven"),
+        ("{verdict: violated}", "violated; NOT met: expected violated, got proven"),
     ],
 )
 def test_small_worlds_in_which_all_is_well(healthy: Path, expect: str, line: str) -> None:
@@ -545,7 +548,7 @@ def test_a_proof_can_be_expected() -> None:
     answer = dpsim_(*words)
     assert (answer.code, answer.out.splitlines()[-1]) == (0, "expected: proven; met")
     answer = dpsim_(*words, "--schedules", "1")
-    assert (answer.code, answer.out.splitlines()[-1]) == (1, "expected: proven; NOT met: expected proven, came sampled")
+    assert (answer.code, answer.out.splitlines()[-1]) == (1, "expected: proven; NOT met: expected proven, got sampled")
 
 
 def test_a_run_and_all_schedules_may_come_to_different_ends() -> None:

@@ -46,7 +46,7 @@ def test_an_unexpected_violation(broken: Path) -> None:
     answer = dpsim_("run", broken)
     assert answer.code == 1
     assert answer.out.startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out")
-    assert answer.out.splitlines()[-1] == "expected: held; NOT met: expected held, came violated"
+    assert answer.out.splitlines()[-1] == "expected: held; NOT met: expected held, got violated"
 
 
 def test_another_culprit_than_expected(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_json_of_a_violation(broken: Path, tmp_path: Path) -> None:
     assert answer.code == 1
     found = answer.json
     assert (found["verdict"], found["class"], found["met"]) == ("violated", "HANG:COLLECTIVE:MISSING_RANK", False)
-    assert found["unmet"] == "expected held, came violated"
+    assert found["unmet"] == "expected held, got violated"
     assert found["culprit"].keys() == {"rank", "ranks", "step", "site", "where", "within"}
     assert (found["culprit"]["rank"], found["culprit"]["step"], found["culprit"]["site"]) == (1, 2, "dp.agree")
     assert found["culprit"] == found["findings"][0]["culprit"]

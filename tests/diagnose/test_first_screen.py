@@ -40,7 +40,7 @@ EXTRAS = Extras(
 def run(*extra: tuple[object, ...], backend: str = "sim", ranks: int = 3) -> Run:
     own = [all_reduce("agree", "dp", step, step=step, ordinal=step, where="app/step.py:88") for step in range(3)]
     journals = [[*own, *extra] if rank else own for rank in range(ranks)]
-    done = Run(backend, journals, ["blocked"] * ranks, [0] * ranks, 0, "nothing can move any more")
+    done = Run(backend, journals, ["blocked"] * ranks, [0] * ranks, 0, "no rank can make progress")
     return replace(done, chains={"app/step.py:88": CHAIN})
 
 
@@ -71,7 +71,7 @@ def test_all_that_is_known_in_ten_lines() -> None:
         "waits     rank 0 -> rank 1 (dp #2); rank 1 -> rank 0 (ep #2)",
         "agreed    all steps up to 1",
         "turning   point of no return: rank 2 posts hidden.receive[2]",
-        "          here rank 0 takes RESUME before START_WAVE 1; the other way round, the run finishes",
+        "          in this run, rank 0 takes RESUME before START_WAVE 1; otherwise, the run finishes",
         "ground    step tags differ in 7 of 7 later pairs; rank 1 made agree in 8 of 8 other steps",
         "next      dpsim run x.yaml --full       dpsim replay x.jsonl",
     ]

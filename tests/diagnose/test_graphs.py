@@ -239,7 +239,7 @@ def test_graphs_that_need_more_slots_than_there_are() -> None:
             graph.replay(stream, f"{graph.name}.go")
 
     _, text = told(script, world_of(2, devices=["a", "b"], residency=1))
-    assert line(text, "rank 0 stands in a.all_reduce[1]", "replay 0 of graph a (a.go[0] at ")
+    assert line(text, "rank 0 is blocked in a.all_reduce[1]", "replay 0 of graph a (a.go[0] at ")
     assert line(text, "rank 1: its only slot is held by", "replay 0 of graph b (b.go[0] at ", "waits for one")
 
 

@@ -38,7 +38,7 @@ def told(ranks: int, *groups: str) -> World:
 
 
 def run(journals: list[list[RawRecord]], ends: list[End]) -> Run:
-    return Run("sim", journals, ends, [0] * len(ends), 0, "nothing can move any more")
+    return Run("sim", journals, ends, [0] * len(ends), 0, "no rank can make progress")
 
 
 def test_a_held_run_has_no_report() -> None:

@@ -42,7 +42,7 @@ def test_a_rank_may_die_before_any_call_that_others_notice(said: tuple[Instructi
     assert compare(Script((takes, said), mortal=(1,))).difference == ""
 
 
-@assumed("what the dead began goes on on hosts")
+@assumed("host ops of a dead rank complete")
 def test_a_rank_that_dies_in_a_host_collective_may_take_all_with_it() -> None:
     script = Script(((("get", "p"), START, AWAIT), (START, POST, AWAIT)), (("h", (0, 1)),), mortal=(1,))
     assert compare(script).difference == ""

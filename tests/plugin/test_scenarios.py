@@ -189,7 +189,7 @@ def test_a_failure_shows_the_report_and_the_replay(pytester: pytest.Pytester, sc
     result.assert_outcomes(failed=1, deselected=2)
     result.stdout.fnmatch_lines(
         [
-            "healthy on sim: expected held, came violated",
+            "healthy on sim: expected held, got violated",
             "VIOLATED  HANG:COLLECTIVE:MISSING_RANK*",
             "culprit   rank 1, step 2, dp.agree*",
             "*--- replay ---*",
@@ -208,7 +208,7 @@ def test_a_fault_that_is_not_found_fails(pytester: pytest.Pytester, scenario: Wr
     result = pytester.runpytest("-k", "sim")
     result.stdout.fnmatch_lines(
         [
-            "healthy on sim: expected violated, came held",
+            "healthy on sim: expected violated, got held",
             "held  replay: dpsim run scenarios/two.yaml --backend sim --module tests.agreeing",
         ]
     )
@@ -217,7 +217,7 @@ def test_a_fault_that_is_not_found_fails(pytester: pytest.Pytester, scenario: Wr
 def test_the_wrong_culprit_fails(pytester: pytest.Pytester, scenario: Write, planted: str) -> None:
     scenario("scenarios/two.yaml", planted.replace("rank: 1, step: 2", "rank: 0"))
     result = pytester.runpytest("-k", "sim")
-    result.stdout.fnmatch_lines(["healthy on sim: expected rank 0 *as culprit, came rank 1 in step 2"])
+    result.stdout.fnmatch_lines(["healthy on sim: expected rank 0 *as culprit, got rank 1 in step 2"])
 
 
 def test_the_replay_is_for_the_folder_one_is_in(
@@ -350,7 +350,7 @@ def test_items_can_explore(pytester: pytest.Pytester, scenario: Write, healthy: 
     result.assert_outcomes(passed=3, failed=1)
     result.stdout.fnmatch_lines(
         [
-            "healthy, explored: expected proven, came violated",
+            "healthy, explored: expected proven, got violated",
             "VIOLATED  HANG:COLLECTIVE:MISSING_RANK*",
             "schedule  no choice has to do with it, failure *, found by dpor in run 1",
             "scenario:",

@@ -111,13 +111,13 @@ def test_patterns_of_such_classes_alone(klass: str) -> None:
 
 @pytest.mark.parametrize("expect", [{"class": "RACE"}, {"class": "STALE:*"}, {"class": "*"}])
 def test_what_could_have_been_shown_otherwise_is_not_met(expect: dict[str, str]) -> None:
-    assert play("T-REUSES", "placeless", expect).unmet == "expected violated, came held"
+    assert play("T-REUSES", "placeless", expect).unmet == "expected violated, got held"
 
 
 def test_another_finding_is_not_excused() -> None:
     result = play("T-RACES", "placeless", {"class": REUSE})
     assert result.unclaimed is None
-    assert result.unmet == f"expected a finding of class {REUSE}, came RACE:BUFFER"
+    assert result.unmet == f"expected a finding of class {REUSE}, got RACE:BUFFER"
 
 
 def test_said_on_the_command_line(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_a_run_and_all_schedules_are_judged_by_the_registered_class() -> None:
 
 def test_a_variant_that_is_registered_with_another_class_is_not_met() -> None:
     """The faulty twin: the file is the same, and the registration is wrong."""
-    why = f"expected a finding of class {WRONG}, came {RIGHT}"
+    why = f"expected a finding of class {WRONG}, got {RIGHT}"
     made = scenario("T-WRONG", {"verdict": "violated"})
     assert expectation_line(run_scenario(made)) == f"expected: violated, {WRONG}; NOT met: {why}"
     assert explore_subject(Subject.of(made)).unmet == why
@@ -122,7 +122,7 @@ def test_a_variant_that_is_registered_with_another_class_is_not_met() -> None:
 def test_a_property_of_a_violation_expects_the_registered_class_too(tmp_path: Path) -> None:
     assert holds(scenario("T-RIGHT", {"verdict": "violated"})).verdict == "violated"
     made = scenario("T-WRONG", {"verdict": "violated"})
-    said = f"expected: violated, {WRONG}; NOT met: expected a finding of class {WRONG}, came {RIGHT}"
+    said = f"expected: violated, {WRONG}; NOT met: expected a finding of class {WRONG}, got {RIGHT}"
     with pytest.raises(DoesNotHold) as raised:
         holds(made, save=tmp_path)
     assert said in str(raised.value)
@@ -136,9 +136,9 @@ def test_a_fault_in_the_world_of_a_harmless_variant_is_of_any_class() -> None:
     dies = {"faults": [{"kind": "die", "rank": 0, "at": {"site": "count", "ordinal": 0}}]}
     assert [one.klass for one in ran("T-HARMLESS", {"verdict": "violated"}, **dies).findings] == ["DEATH:RANK"]
     assert ran("T-HARMLESS", {"verdict": "violated"}, **dies).met
-    assert ran("T-HARMLESS", {"verdict": "violated"}).unmet == "expected violated, came vacuous"
+    assert ran("T-HARMLESS", {"verdict": "violated"}).unmet == "expected violated, got vacuous"
     assert (
-        ran("T-RIGHT", {"verdict": "violated"}, **dies).unmet == f"expected a finding of class {RIGHT}, came DEATH:RANK"
+        ran("T-RIGHT", {"verdict": "violated"}, **dies).unmet == f"expected a finding of class {RIGHT}, got DEATH:RANK"
     )
 
 

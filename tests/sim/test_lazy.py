@@ -56,7 +56,7 @@ def test_first_uses_in_another_order_hang_where_they_are_meetings() -> None:
         assert seen.run.ends == ["blocked", "blocked"]
         assert seen.classes == [FIRST_USE]
         [found] = seen.findings
-        stands = "stands in its first use of {}, where it waits for rank {}"
+        stands = "is blocked in its first use of {}, where it waits for rank {}"
         assert found.message == f"rank 0 {stands.format('e', 1)}, which {stands.format('d', 0)}"
         assert found.culprit is None, "either could turn round"
 
@@ -122,7 +122,7 @@ def test_a_ring_of_first_transfers_is_told_from_rank_to_rank(ranks: int) -> None
     [found] = judged(lazy(ranks), ring(turned=False))
     assert (found.klass, found.culprit and found.culprit.every) == (FIRST_USE, True)
     assert found.message.startswith(
-        "rank 0 stands in its first transfer with rank 1, which stands in its first with rank 2"
+        "rank 0 is blocked in its first transfer with rank 1, which is blocked in its first with rank 2"
     )
     assert found.message.endswith("rank 0")
     assert ("and so on through 6 more ranks" in found.message) == (ranks == 10)
@@ -166,7 +166,8 @@ def test_a_chain_ends_where_one_waits_for_something_else() -> None:
     [first] = [one for one in found if one.check == "deadlock"]
     assert first.klass == FIRST_USE
     assert first.message.startswith(
-        "rank 0 stands in its first transfer with rank 1, which stands in its first with rank 2, which stands at go ("
+        "rank 0 is blocked in its first transfer with rank 1, "
+        "which is blocked in its first with rank 2, which last called go ("
     )
     assert str(first.culprit).startswith("rank 0, step 0, first at tests/sim/test_lazy.py:")
     assert "let rank 2 make that call before it waits" in "".join(first.details)

@@ -104,8 +104,9 @@ def test_a_finding_says_where_the_host_stands_and_nothing_beyond_is_journaled() 
     assert not [raw for raw in done.journals[0] if raw[KIND] == "post"]
     (found,) = judged(world, script)
     assert str(found.culprit).startswith("rank 0, step 0, put at ")
-    assert "rank 0 stands in put (kernel on stream main, step 0): 2 ops before it on that stream have not ended" in (
-        found.message
+    assert (
+        "rank 0 is blocked in put (kernel on stream main, step 0): 2 ops before it on that stream have not ended"
+        in (found.message)
     )
     assert any("rank 1 waits for a message in go" in line for line in found.details)
 

@@ -141,9 +141,9 @@ def test_what_each_rank_does_is_said(timed: bool) -> None:
     assert first == "rank 1 repeats poll box"
     assert second == "rank 2 repeats poll box"
     assert "sleep 1000000 ns (nap, tests/sim/test_watch.py:" in finding.details[1]
-    assert third == "rank 0 stands in all_reduce int32[1] on h #0"
+    assert third == "rank 0 is blocked in all_reduce int32[1] on h #0"
     cure = "end the loop after a number of rounds"
-    assert finding.message.endswith(f", without end: nothing else can happen that would answer; {cure}")
+    assert finding.message.endswith(f", without end: no other event can answer these calls; {cure}")
 
 
 def test_one_rank_alone_is_blamed() -> None:

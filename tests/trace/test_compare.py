@@ -194,7 +194,7 @@ def test_a_skipped_agreement(healthy: Run, hung: Run) -> None:
         f"  A  step 2  dp.agree[2]  all_reduce int32[3] on dp_cpu #2  at {place('dp.agree')}\n"
         "  B  nothing; rank 1 is blocked at its end\n"
         "  B's rank 1 has one all_reduce fewer on dp_cpu from step 2 on\n"
-        "B did not finish: ranks 0 to 2 blocked (nothing can move any more)"
+        "B did not finish: ranks 0 to 2 blocked (no rank can make progress)"
     )
 
 
@@ -223,7 +223,7 @@ def test_a_crash(crashed: Run) -> None:
     assert found.meaning.startswith(
         "B ends earlier than A: there, rank 1 raised: no batch is padded to 5 agreed tokens"
     )
-    assert found.ends == ("B did not finish: ranks 1, 2 raised; rank 0 blocked (nothing can move any more)",)
+    assert found.ends == ("B did not finish: ranks 1, 2 raised; rank 0 blocked (no rank can make progress)",)
 
 
 # ---- reading, and scenarios

@@ -52,7 +52,7 @@ def test_a_trace_can_be_read(write: Write, hung: Run) -> None:
     assert list(trace.journals()) == written_form(hung)
     header = trace.header
     assert (header.backend, header.verdict, header.klass, header.scenario["name"]) == ("sim", "held", None, "x")
-    assert (header.ends, header.observed) == (("blocked",) * 3, "nothing can move any more")
+    assert (header.ends, header.observed) == (("blocked",) * 3, "no rank can make progress")
     assert (list(header.waited_ns), header.elapsed_ns) == (hung.waited_ns, hung.elapsed_ns)
     assert header.versions.keys() == {"dpsim", "numpy", "simpy"}
     assert header.digest == digest(hung.journals)

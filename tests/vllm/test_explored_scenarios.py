@@ -45,4 +45,4 @@ def test_one_that_says_too_much_is_found() -> None:
     """A proof is asked for where there are more schedules than are tried."""
     scenario = load_scenario(scenario_path("eplb_steps"))
     proven = scenario_from({**scenario.model_dump(mode="json"), "expect": {"explored": "proven"}})
-    assert unmet(proven, 3) == "expected proven, came sampled"
+    assert unmet(proven, 3) == "expected proven, got sampled"

@@ -97,7 +97,7 @@ DEVICES = Section(
             "always. But a program may promise that flags order all uses of shared objects. Then exploring does not "
             "try other orders of calls that concern different objects",
             "`Program.ordered_by_flags`, `Program.ordered_by_objects`",
-            (Says("flags order what host threads share", lambda on: on.by_flags),),
+            (Says("flags order all uses of objects that host threads share", lambda on: on.by_flags),),
         ),
         Assumption(
             "switch host threads between two calls, in the middle of Python code",
@@ -110,7 +110,11 @@ DEVICES = Section(
             "give each host thread a thread of the system (`threading.local`, `get_ident`, the owner of an `RLock`)",
             "no: all host threads of a rank run in one thread of Python",
             "",
-            (Says("host threads share one thread of Python", lambda on: on.did("thread") and not on.apart),),
+            (
+                Says(
+                    "the host threads of a rank run in one Python thread", lambda on: on.did("thread") and not on.apart
+                ),
+            ),
         ),
     ),
 )

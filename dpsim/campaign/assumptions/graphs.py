@@ -8,10 +8,10 @@ from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Says, Section
 
 REPLAYED = Says(OTHERWISE, lambda on: on.did("replay"))
 
-CHOSEN = "graphs are chosen, not captured"
+CHOSEN = "ranks capture no graphs"
 """The assumption of a program whose ranks choose graphs without capturing them, and run the same calls eagerly."""
 
-NEITHER = "graphs are neither chosen nor captured"
+NEITHER = "ranks neither choose nor capture graphs"
 """What a program assumes that runs eagerly where its engine chooses a graph."""
 
 GRAPHS = Section(
@@ -77,7 +77,7 @@ GRAPHS = Section(
             "",
             (
                 Says(
-                    "a replay is issued as one",
+                    "a host issues a replay as one op",
                     lambda on: on.did("replay") and bool(on.world.kills or on.world.faults or on.world.delays),
                 ),
             ),

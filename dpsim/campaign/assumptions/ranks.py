@@ -12,7 +12,7 @@ def _only_some_die(on: Facts) -> bool:
     return 0 < len(on.mortal) < on.world.size
 
 
-SHARE_NOTHING = "ranks share nothing in Python"
+SHARE_NOTHING = "ranks share no Python object"
 
 ONLY_SOME = Says("only the named ranks die", _only_some_die, lambda on: on.only_some_die)
 
@@ -35,7 +35,7 @@ RANKS = Section(
             "`faults` of the kind `kill` with `partial: true`, `Kill.partial`",
             (
                 Says(
-                    "what the dead began goes on on hosts, and on devices what waits for all ends for all or none",
+                    "host ops of a dead rank complete, and device ops that need all members complete for all or none",
                     lambda on: on.meets and not all(kill.partial for kill in on.world.kills),
                 ),
             ),
@@ -46,7 +46,7 @@ RANKS = Section(
             "`faults` of the kind `kill` with `loses_mail: true`, `Kill.loses_mail`",
             (
                 Says(
-                    "what the dead posted arrives",
+                    "messages that a dead rank posted arrive",
                     lambda on: on.did("post") and not all(kill.loses_mail for kill in on.world.kills),
                 ),
             ),
@@ -96,7 +96,7 @@ RANKS = Section(
             "no: the death of a peer raises no exception in a survivor. On every backend, a survivor waits until it "
             "aborts the communicator itself. So dpsim does not test what an engine does after such an exception",
             "",
-            (Says("a dead peer raises nothing", lambda on: on.breaks_off and on.meets),),
+            (Says("the death of a peer raises no exception", lambda on: on.breaks_off and on.meets),),
         ),
         Assumption(
             "complete ops after an abort that were begun before it, so that peers do not hang (gloo)",

@@ -54,7 +54,7 @@ def assumed(facts: Facts) -> tuple[str, ...]:
     >>> for what in assumed(Facts(World(3, (), kills=(Kill(1), Kill(2, loses_mail=True))), {("post",)}))[:2]:
     ...     print(what)
     only ranks 1, 2 die
-    what the dead posted arrives
+    messages that a dead rank posted arrive
     """
     said = [*(says.of(facts) for row in rows() for says in row.says), *facts.by_program]
     return tuple(sorted(dict.fromkeys(filter(None, said)), key=OTHERWISE.__eq__))

@@ -13,7 +13,7 @@ CONNECTED = Says("communicators are connected", lambda on: on.meets_on_devices a
 
 SUM_ORDER = Says("the order of floating-point sums does not matter", lambda on: on.did(*SUMS))
 
-MAIL = "no mail is lost, doubled, reordered or added"
+MAIL = "no message is lost, duplicated, reordered or added"
 
 
 def _several_of_one_client(on: Facts) -> bool:
@@ -135,7 +135,7 @@ TRANSFERS = Section(
             "hold a host up in a send, so that all of its next ops are late",
             "no: a delay at a send delays the message, and the host continues",
             "`delays` at the call before",
-            (Says("a host goes on after a late send", lambda on: on.did("post") and bool(on.world.delays)),),
+            (Says("a host continues after a late send", lambda on: on.did("post") and bool(on.world.delays)),),
         ),
         Assumption(
             "let messages come from outside of the program, before or after any others",

@@ -183,7 +183,7 @@ def _odd(run_index: RunIndex, parting: Parting, habits: Habits) -> tuple[int, tu
     parted = split(there)
     if parted is not None and len(parted[1]) == 1:
         right = there[parted[0][0]]
-        did = f"called {right[1]}" if right else "made no more call"
+        did = f"called {right[1]}" if right else "made no further call"
         return parted[1][0], (f"{counted(len(parted[0]), 'other member')} of {parting.communicator} {did}",)
     threads = {place[0] for place in there.values() if place}
     questions = {}
@@ -214,7 +214,7 @@ def _finding(run_index: RunIndex, parting: Parting, odd: int, ground: tuple[str,
     other = next(rank for rank in parting.lists if parting.place(rank) != parting.place(odd))
     mine, theirs = parting.entry(odd), parting.entry(other)
     entry = mine or theirs
-    assert entry is not None, "two members that made no more calls did not part"
+    assert entry is not None, "two members that made no further calls did not part"
     klass, did = _did(parting, odd, other)
     left_out = theirs if klass == MISSING else None
     met = "nothing more" if theirs is None else f"{call(theirs).site} of rank {other} at {call(theirs).where}"

@@ -1,6 +1,6 @@
 """Beside: adds evidence to the message of a hang, such as the mailbox message that the culprit took and ignored.
 
-    rank 1 left out dp.agree in step 0; rank 0 made it; rank 1 took ('START', 0) of coordinator, and only waits since
+    rank 1 left out dp.agree in step 0; rank 0 made it; rank 1 took ('START', 0) of coordinator and then only waited
 
 The pass adds such a line in two cases.
 
@@ -64,7 +64,7 @@ def _one_acted(run_index: RunIndex) -> dict[int, str]:
                 took = None if letter is None else _dropped_letter(run_index, other, *letter)
                 if letter is not None and took is not None:
                     what = short(repr(letter[1]), 40)
-                    line = f"rank {other} took {what} at {took.raw[WHERE]} and did nothing; rank {rank} went on"
+                    line = f"rank {other} took {what} at {took.raw[WHERE]} and did nothing; rank {rank} continued"
                     lines.setdefault(other, line)
     return lines
 
@@ -134,4 +134,4 @@ def _dropped(run_index: RunIndex, rank: int) -> str:
         if posted(raw) == letter
     ]
     by = f" of {run_index.world.actor(sent[-1].rank)} ({place(sent[-1])})" if sent else ""
-    return f"; rank {rank} took {short(repr(letter[2]), 60)}{by} at {place(Entry(rank, 0, took))}, and only waits since"
+    return f"; rank {rank} took {short(repr(letter[2]), 60)}{by} at {place(Entry(rank, 0, took))} and then only waited"

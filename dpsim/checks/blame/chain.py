@@ -5,7 +5,7 @@
 
     rank 1 -> rank 0 (dp_cpu #0)                 `waits_text` of the path from rank 1
     rank 0 -> coordinator (input)                rank 0 is in an idle get, and the coordinator posts there
-    coordinator stands between two ops
+    coordinator stopped between two ops
 
 An actor has one of these *states*:
 
@@ -219,7 +219,7 @@ def way(standings: Mapping[int, ActorState], start: int, ends: Container[int]) -
 
 
 SAID = {
-    "stopped": "stands between two ops",
+    "stopped": "stopped between two ops",
     "died": "died",
     "raised": "raised",
     "ended": "has ended",

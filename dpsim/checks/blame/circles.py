@@ -53,7 +53,7 @@ def _with_culprit(run_index: RunIndex, finding: Finding) -> Finding:
             entries = [one.joined[rank] for one in others for rank in one.waits]
             culprit = run_index.culprit(entries[0])
             ranks = tuple(entry.rank for entry in entries)
-            apart = f"{culprit.who} stands in {others[0].communicator}, where the others stand in {most.communicator}"
+            apart = f"{culprit.who} is blocked on {others[0].communicator}, the others on {most.communicator}"
             culprit = replace(culprit, ranks=ranks) if len(ranks) > 1 else culprit
             return replace(finding, culprit=culprit, ground=(*finding.ground, apart))
     return finding

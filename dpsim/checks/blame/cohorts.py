@@ -176,7 +176,7 @@ def _finding(
     did = "made" if parting.again else "left out"
     once = " once more" if parting.again else ""
     others = ranks_text(parting.others)
-    rest = f"{others} went on to {parting.other.raw[SITE]}" if parting.again else f"{others} made it"
+    rest = f"{others} continued with {parting.other.raw[SITE]}" if parting.again else f"{others} made it"
     return Finding(
         check="ledger",
         klass=f"HANG:COLLECTIVE:{'EXTRA_CALL' if parting.again else 'MISSING_RANK'}",

@@ -1,6 +1,6 @@
 """Roots first: an actor that died, or stopped between two ops, is the cause for all actors that wait for it.
 
-    engine.0 stands between two ops        HANG:HOST:NO_OP, culprit engine.0: the op that it reached
+    engine.0 stopped between two ops        HANG:HOST:NO_OP, culprit engine.0: the op that it reached
     engine.1 raised: its time was up       behind it
     rank 0 waits in a collective           behind it
 
@@ -191,17 +191,15 @@ def _alone(root: ActorState, culprit: Culprit) -> Finding:
         return Finding("fault", "DEATH:RANK", f"rank {root.actor} died in step {culprit.step}", culprit, (0, 0))
     since = root.since
     behind = (
-        "did nothing" if since is None else f"stands between two ops, behind {since.record.site} (step {since.step})"
+        "did nothing" if since is None else f"stopped between two ops, after {since.record.site} (step {since.step})"
     )
-    return Finding("deadlock", STOOD, f"rank {root.actor} {behind}, and goes no further", culprit, (0, 0))
+    return Finding("deadlock", STOOD, f"rank {root.actor} {behind}, and issues no more", culprit, (0, 0))
 
 
 def _ground(standings: Mapping[int, ActorState], root: int) -> str:
     """Returns the evidence that this actor is the root."""
     moves = [one.actor for one in standings.values() if one.state in ("died", "stopped")]
-    alone = (
-        "no other actor does" if len(moves) == 1 else f"so {'does' if len(moves) == 2 else 'do'} {len(moves) - 1} more"
-    )
+    alone = "no other actor did" if len(moves) == 1 else f"so did {len(moves) - 1} more"
     if standings[root].state == "died":
-        return f"rank {root} died; {'no other actor died or stands between two ops' if len(moves) == 1 else alone}"
-    return f"rank {root} stands between two ops; {alone}"
+        return f"rank {root} died; {'no other actor died or stopped between two ops' if len(moves) == 1 else alone}"
+    return f"rank {root} stopped between two ops; {alone}"

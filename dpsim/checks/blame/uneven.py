@@ -244,7 +244,9 @@ def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
     )
     calls = counted(len(_of(side, step)), "call")
     numbers = f"rank {side.rank} made {calls} in step {step} and rank {peer.rank} {len(_of(peer, step))}"
-    return Uneven(steps.run_index.position(first), None, True, f"{numbers}, and nothing says which is right", ground)
+    return Uneven(
+        steps.run_index.position(first), None, True, f"{numbers}, and no evidence shows which is right", ground
+    )
 
 
 def _never(steps: Steps, side: Side, step: int) -> bool:

@@ -59,7 +59,7 @@ def decide_parting(job: DumpedJob, usual: Usual, parting: CallParting) -> Decide
     if by_shape is not None:
         return by_shape
     name = job.groups[parting.group].name
-    said = f"{ranks_text(parting.calls)} made different calls on {name}, and nothing says which is right"
+    said = f"{ranks_text(parting.calls)} made different calls on {name}, and no evidence shows which is right"
     call = next(iter(parting.calls.values()))
     return Decided(parting.klass, (), tuple(parting.calls), parting.group, call, said, "low", parting.ground)
 

@@ -74,9 +74,9 @@ def expect(what: str, came: Any, wanted: Any, law: str) -> None:
         if same and (came == wanted).all():
             return
         at = f" (they differ from element {int((came != wanted).reshape(-1).argmax())} on)" if same else ""
-        raise AssertionError(f"{what}: expected {_show(wanted)}, came {_show(came)}{at}. The contract: {law}")
+        raise AssertionError(f"{what}: expected {_show(wanted)}, got {_show(came)}{at}. The contract: {law}")
     if came != wanted:
-        raise AssertionError(f"{what}: expected {wanted}, came {came}. The contract: {law}")
+        raise AssertionError(f"{what}: expected {wanted}, got {came}. The contract: {law}")
 
 
 def refused(error: type[Exception], what: str, call: Callable[[], object]) -> None:

@@ -54,7 +54,7 @@ class ConformanceServices(Program[int]):
             expect("an answer", await rank.mailbox("answers").get("conformance.answer"), total, law)
             where: Any = await rank.mailbox("store").get("conformance.where")
             store = await rank.join_store(where[0], where[1], "conformance.join")
-            assert store is not None, "a join: expected a store, came None. The contract: as soon as somebody listens"
+            assert store is not None, "a join: expected a store, got None. The contract: as soon as somebody listens"
             expect("the key clerk", await store.get("clerk", "conformance.get"), rank.step, "all use a store alike")
             store.set(f"read.{rank.rank}", True, "conformance.set")
             store.close("conformance.close")
@@ -77,7 +77,7 @@ class ConformanceServices(Program[int]):
             rank.send(rank.service("clerk"), "lists", tuple(questions), "conformance.pass")
             total = await rank.mailbox("sums").get("conformance.sum")
             store = await rank.open_store(0, "conformance.open")
-            assert store is not None, "port 0: expected a store, came None. The contract: any port that is free"
+            assert store is not None, "port 0: expected a store, got None. The contract: any port that is free"
             rank.send(rank.service("clerk"), "stores", (store.node, store.port, rank.step), "conformance.tell")
             for one in ranks:
                 rank.send(one, "answers", total, "conformance.answer")

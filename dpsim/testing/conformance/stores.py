@@ -40,11 +40,11 @@ async def _opened(at: Round) -> Store:
     if at.host.index:
         where: Any = await rank.mailbox("store").get("conformance.where")
         joined = await rank.join_store(where[0], where[1], "conformance.join", timeout_ns=ENOUGH_NS)
-        assert joined is not None, "a join: expected a store, came None. The contract: as soon as somebody listens"
+        assert joined is not None, "a join: expected a store, got None. The contract: as soon as somebody listens"
         expect("a joined store", (joined.node, joined.port), where, "a store says where it is")
         return joined
     store = await rank.open_store(0, "conformance.open")
-    assert store is not None, "port 0: expected a store, came None. The contract: any port that is free"
+    assert store is not None, "port 0: expected a store, got None. The contract: any port that is free"
     expect("the node of a store", store.node, rank.node, "a rank listens on its own node")
     law = "None if somebody listens there already"
     expect("the same port again", await rank.open_store(store.port, "conformance.open.taken"), None, law)
@@ -101,7 +101,7 @@ async def _left(at: Round, store: Store) -> None:
             await store.get(f"waits.{other}", "conformance.get.waits")
         store.close("conformance.close")
         again = await rank.open_store(port, "conformance.open.again")
-        assert again is not None, "a port: expected a store, came None. The contract: who leaves gives the port back"
+        assert again is not None, "a port: expected a store, got None. The contract: who leaves gives the port back"
         for other in group.ranks[1:]:
             law = "an actor that leaves and does not listen takes nothing with it"
             expect(f"the key of rank {other}", await again.get(f"gone.{other}", "conformance.get.gone"), True, law)

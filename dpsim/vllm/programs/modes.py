@@ -29,8 +29,8 @@ OVERLAP_ROWS: Mapping[str, tuple[str, Any]] = {
 }
 """Decisions of a wrapper of microbatches: the row of its table that runs a step (`dpsim.vllm.overlap.wrapper`)."""
 
-CHOSEN = "graphs are chosen, not captured"
-NEITHER = "graphs are neither chosen nor captured"
+CHOSEN = "ranks capture no graphs"
+NEITHER = "ranks neither choose nor capture graphs"
 
 
 def chosen_graphs(config: EngineConfig, graphs: Collection[object]) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ def test_the_message_and_who_sent_it() -> None:
     assert one.culprit is not None
     assert one.culprit.rank == 1
     sent, took = "(post, here.py:2, step 1)", "idle, here.py:2, step 1"
-    assert one.message.endswith(f"; rank 1 took ('START', 0) of rank 0 {sent} at {took}, and only waits since")
+    assert one.message.endswith(f"; rank 1 took ('START', 0) of rank 0 {sent} at {took} and then only waited")
 
 
 @pytest.mark.parametrize(("ops_behind", "message"), [(1, ("START", 0)), (0, None)])
@@ -57,7 +57,7 @@ def test_of_two_that_took_equal_messages_one_acted() -> None:
     found = told()
     assert found.culprit is not None
     assert found.culprit.rank == 1
-    assert found.message.endswith("; rank 1 took ('START', 0) at here.py:0 and did nothing; rank 0 went on")
+    assert found.message.endswith("; rank 1 took ('START', 0) at here.py:0 and did nothing; rank 0 continued")
 
 
 @pytest.mark.parametrize(("heard", "behind"), [(("START", 1), False), (("START", 0), True)])

@@ -123,7 +123,7 @@ def test_the_shortest_way_in_words() -> None:
     assert waits_text(standings, path) == (
         "rank 0 -> rank 1 (cpu #0)",
         "rank 1 -> rank 2 (box)",
-        "rank 2 stands between two ops",
+        "rank 2 stopped between two ops",
     )
     assert way(standings, 2, {0}) == ()
 

@@ -71,7 +71,7 @@ def test_the_way_goes_through_those_that_wait_and_no_others() -> None:
     assert first.klass == DEAD
     assert first.message.endswith("behind it is rank 0, which died")
     assert first.waits == ("rank 2 -> rank 1 (box)", "rank 1 -> rank 0 (box)", "rank 0 died")
-    assert first.ground == ("rank 0 died; no other actor died or stands between two ops",)
+    assert first.ground == ("rank 0 died; no other actor died or stopped between two ops",)
     made[1].learned(("idle", 1), "two")  # it was answered, and has ended since
     assert made.findings("died", "finished", "blocked")[0].waits == ("rank 0 died",)
 

@@ -112,7 +112,7 @@ def test_a_rank_that_did_not_come_so_far_left_nothing_out() -> None:
 
 def test_a_death_is_no_victim() -> None:
     found = stages(EQUAL, left_out(1, "rest.send"), until={0: 3}).findings("died", "blocked")
-    assert found[0].ground == ("rank 0 died; no other actor died or stands between two ops",)
+    assert found[0].ground == ("rank 0 died; no other actor died or stopped between two ops",)
     assert all(one.ground == () for one in found[1:])
 
 
@@ -131,7 +131,9 @@ def test_it_is_not_where_its_peer_shows_nothing_either() -> None:
     made = stages([8, 8, 8], twice(0, "hidden.receive"), until={0: 1, 1: 1})
     [found] = made.findings("blocked", "blocked")
     assert (found.klass, found.culprit) == ("HANG:P2P:UNMATCHED_RECV", None)
-    assert found.message.startswith("rank 1 made 3 calls in step 0 and rank 0 2, and nothing says which is right; ")
+    assert found.message.startswith(
+        "rank 1 made 3 calls in step 0 and rank 0 2, and no evidence shows which is right; "
+    )
 
 
 def test_what_a_victim_raises_accuses_it_no_more() -> None:

@@ -13,7 +13,7 @@ from tests.vllm.cli.scenarios import HEALTHY
 
 ASSUMES = (
     "assumes: no rank dies; unlimited residency; communicators are connected; unlimited launch queue; "
-    "no allocation waits; graphs are chosen, not captured; no other effect of hardware"
+    "no allocation waits; ranks capture no graphs; no other effect of hardware"
 )
 
 
@@ -42,7 +42,7 @@ def test_every_small_world_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             "explored  16 in 16 schedules, smaller ones first\n"
             "probes    dp.dummy_batch in 8 worlds, dp.padded_further in 4 worlds, dp.lower_mode in 4 worlds; "
             "never: dp.microbatched, dp.not_microbatched\n"
-            "alone     ranks were run alone in some of 16 worlds\n"
+            "alone     each rank ran again in its own process in some of 16 worlds\n"
         )
 
 

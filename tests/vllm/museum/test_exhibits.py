@@ -101,7 +101,7 @@ def test_an_exhibit_of_a_variant_that_is_registered_with_another_class_fails(mon
     assert run_scenario(exhibit).unmet is None
     wrong = replace(registry.variant("M-DP-1"), expected="HANG:P2P:*")
     monkeypatch.setitem(registry._variants, "M-DP-1", wrong)
-    said = "expected a finding of class HANG:P2P:*, came HANG:COLLECTIVE:MISSING_RANK"
+    said = "expected a finding of class HANG:P2P:*, got HANG:COLLECTIVE:MISSING_RANK"
     assert run_scenario(exhibit).unmet == said
 
 

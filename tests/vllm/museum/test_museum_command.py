@@ -127,9 +127,9 @@ def test_a_limit_that_is_too_small_is_shown(mail: Path) -> None:
     ("name", "said"),
     [
         ("MAIL-FOUR", "expected DISAGREEMENT:LEADER, nothing was found by any strategy"),
-        ("MAIL-CLASS", "expected HANG:MAILBOX:NO_MESSAGE, came DISAGREEMENT:LEADER"),
+        ("MAIL-CLASS", "expected HANG:MAILBOX:NO_MESSAGE, got DISAGREEMENT:LEADER"),
         ("MAIL-TWIN", "its twin, the same world without it, does not hold: DISAGREEMENT:LEADER: ranks of dp_cpu "),
-        ("MAIL-HARM", "nothing was expected (slow only), came DISAGREEMENT:LEADER: ranks of dp_cpu disagree on "),
+        ("MAIL-HARM", "nothing was expected (slow only), got DISAGREEMENT:LEADER: ranks of dp_cpu disagree on "),
     ],
 )
 def test_what_is_not_as_registered_is_said(name: str, said: str, mail: Path) -> None:
@@ -153,7 +153,7 @@ def test_what_is_not_as_registered_is_said(name: str, said: str, mail: Path) -> 
             "mail-class",
             1,
             "expected: violated, HANG:MAILBOX:NO_MESSAGE; NOT met: "
-            "expected a finding of class HANG:MAILBOX:NO_MESSAGE, came DISAGREEMENT:LEADER",
+            "expected a finding of class HANG:MAILBOX:NO_MESSAGE, got DISAGREEMENT:LEADER",
         ),
         ("mail-harm", 0, "expected: violated; met"),
     ],
