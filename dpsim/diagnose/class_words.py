@@ -83,7 +83,7 @@ WORDS = {
     "STALE:FREED": "memory was used after it was freed",
     "STALE:REUSED_BLOCK": "an op uses memory that the allocator may have given to another buffer",
     "STALE:UNWRITTEN": "an op reads memory that no op wrote",
-    "STALE:NOT_WRITTEN_FOR_REPLAY": "a graph replay reads input that no op wrote since the previous replay",
+    "STALE:NOT_WRITTEN_FOR_REPLAY": "a replay reads input that no op wrote since the last one",
     "STALE:VERSION": "an op reads another version of a buffer than it expects",
     "UNDEFINED:NAN": "a member passes a NaN to a maximum or minimum",
     "GRAPH:HOST_EFFECT": "a host sent a message in a capture, and no replay sends it",

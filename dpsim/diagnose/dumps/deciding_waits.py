@@ -221,14 +221,14 @@ def _undecided(job: DumpedJob, stands: Standings) -> Decided:
         klass = ORDER if len(groups) > 1 else UNKNOWN
         if transfers <= {"send"} or transfers <= {"recv"}:
             klass = "HANG:P2P:CROSSED_SENDS" if transfers <= {"send"} else "HANG:P2P:CROSSED_RECVS"
-        said = f"{ranks_text(circle)} wait for each other, and nothing says which of them is wrong"
+        said = f"{ranks_text(circle)} wait for each other, and no evidence shows which is wrong"
         return Decided(klass, (), circle, group.group, group, said, "low", ())
     if stands.waits:
         wait = _first_waits(stands)[0]
         hidden = {*wait.absent} <= {*job.hidden} and not wait.call.shape.is_transfer
         suspects = tuple(sorted({*wait.absent} if hidden else {wait.rank, *wait.absent}))
         klass = _dead_class(wait) if wait.call.shape.is_transfer else UNKNOWN
-        said = f"rank {wait.rank} waits for {ranks_text(wait.absent)}, and nothing says which side is wrong"
+        said = f"rank {wait.rank} waits for {ranks_text(wait.absent)}, and no evidence shows which side is wrong"
         return Decided(klass, (), suspects, wait.call.group, wait.call, said, "low", tuple(_last_of(job, suspects)))
     call = next(iter(stands.joined.values()))
     said = f"all members made {call.shape.op} #{call.seq} on {job.groups[call.group].name} alike, and it is not over"

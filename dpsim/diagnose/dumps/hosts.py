@@ -36,7 +36,7 @@ def _idle(job: DumpedJob, found: Explanation) -> Explanation:
     if found.culprit is not None:
         return found
     for suspects, why in (
-        ([rank for rank in found.undecided_ranks if _is_idle(job, rank)], "stands in no call"),
+        ([rank for rank in found.undecided_ranks if _is_idle(job, rank)], "waits in no call"),
         ([rank for rank in found.undecided_ranks if rank in job.beside.behind], "launched fewer operations"),
     ):
         if len(suspects) == 1:
@@ -45,7 +45,7 @@ def _idle(job: DumpedJob, found: Explanation) -> Explanation:
 
 
 def _named(job: DumpedJob, found: Explanation, rank: int, why: str) -> Explanation:
-    said = f"{found.said.partition(', and nothing says')[0]}; rank {rank} {why}"
+    said = f"{found.said.partition(', and no evidence shows')[0]}; rank {rank} {why}"
     culprit = Suspect((rank,), "", None, "", job.beside.standing.get(rank, NOWHERE))
     klass = "HANG:COLLECTIVE:MISSING_RANK"
     return found._replace(klass=klass, culprit=culprit, said=said, undecided_ranks=(), confidence="medium")
