@@ -59,7 +59,7 @@ class Sleeper(Unchecked):
 
 
 class Linked(Unchecked):
-    """Three ranks with communicators of their own, and none of kind `world`. `how` selects whether a rank decides."""
+    """Three ranks with other communicators, and none of kind `world`. `how` selects whether a rank decides."""
 
     of: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
