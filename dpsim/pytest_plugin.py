@@ -478,6 +478,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if token is not None:
         explored = holds_again(token, f"{command}{token}")
         pyfuncitem.add_report_section("call", "dpsim", explored.summary())  # pytest prints it with -rP
+        if explored.failure is None:
+            pyfuncitem.user_properties.append(("dpsim_not_again", token.klass or "the failure"))
         return True
     for one in saved:
         file = os.path.relpath(one.file)
@@ -630,6 +632,10 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
             if "dpsim_replay" in said:
                 culprit = f"  {said['dpsim_culprit']}" if said["dpsim_culprit"] else ""
                 lines.append(f"{said['dpsim_class']}{culprit}  replay: {said['dpsim_replay']}")
+    for report in terminalreporter.getreports("passed"):
+        klass = dict(report.user_properties).get("dpsim_not_again") if report.when == "call" else None
+        if klass:
+            terminalreporter.write_line(f"dpsim: {klass} of this token did not occur again; {report.nodeid} holds")
     if lines:
         terminalreporter.section("scenarios that are not as expected")
         for line in lines:

@@ -16,11 +16,15 @@ from typing import TYPE_CHECKING
 
 from dpsim.contract.ops import KIND, STEP
 from dpsim.contract.registry import protocol
+from dpsim.contract.words import ranks_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpsim.contract.world import CommunicatorSpec
     from dpsim.runner import Result
 
-NO_DECISION = 'no rank calls rank.decide, so no check compares values; write rank.decide("label", value, "world")'
+NO_DECISION = "no rank calls rank.decide, so no check compares values; write "
 NO_STEP_SET = "no rank sets rank.step, so reports name no step; write `for rank.step in range(n)`"
 TIME_SLEEP = "calls time.sleep, for which no simulated time passes; write `await rank.sleep(ns, site)`"
 
@@ -32,12 +36,33 @@ def unchecked(result: Result) -> list[str]:
     records = [raw for journal in result.run.journals for raw in journal]
     notes = []
     if not any(raw[KIND] == "decision" for raw in records):
-        notes.append(NO_DECISION)
+        notes.append(NO_DECISION + decision_of(result.world.communicators, range(result.world.size)))
     if all(raw[STEP] == -1 for raw in records):
         notes.append(NO_STEP_SET)
     program = protocol(result.scenario.protocol.name).program
     notes += [f"{place} {TIME_SLEEP}" for place in _sleepers(program)]
     return [f"note: {note}" for note in notes]
+
+
+def decision_of(communicators: Sequence[CommunicatorSpec], ranks: range) -> str:
+    """Returns a call of `rank.decide` that works in this world: a rank can name only a kind of which it is a member.
+
+    The call names a communicator of all `ranks`, or else a kind whose communicators together contain all of them. If
+    no kind does, the call names the largest communicator, and the text lists its members.
+
+    >>> decision_of((), range(2))
+    'rank.decide("label", value, kind) with a communicator that `groups` defines; this program has none'
+    """
+    sets = [(one.kind, {*one.ranks} & {*ranks}) for one in communicators]
+    by_kind: dict[str, set[int]] = {}
+    for kind, members in sets:
+        by_kind.setdefault(kind, set()).update(members)
+    sets += by_kind.items()
+    if not any(members for _, members in sets):
+        return 'rank.decide("label", value, kind) with a communicator that `groups` defines; this program has none'
+    kind, members = max(sets, key=lambda one: (len(one[1]), one[0] == "world"))
+    call = f'rank.decide("label", value, "{kind}")'
+    return call if len(members) == len(ranks) else f"{call} on {ranks_text(sorted(members))}"
 
 
 def _sleepers(program: type) -> list[str]:

@@ -167,12 +167,14 @@ def test_the_line_alone_shows_it_in_another_folder(
     again = run(pytester, *words)
     again.assert_outcomes(failed=1)
     again.stdout.fnmatch_lines(["VIOLATED  CRASH:ASSERTIONERROR*", "replayed along 0 steps: the same run again"])
+    again.stdout.no_fnmatch_line("*did not occur again*")  # the faulty twin: the program still has its mistake
     assert replay_line(again) == words
     assert not (tmp_path / ".dpsim").exists(), "nothing has to be there, and nothing is left there"
     (tmp_path / TEST).write_text(MENDED + DRAWN)
     mended = run(pytester, *words, "-rP")
     mended.assert_outcomes(passed=1)
     mended.stdout.fnmatch_lines(["*proven: holds in every schedule of this world; 1 schedule*"])
+    mended.stdout.fnmatch_lines(["dpsim: CRASH:ASSERTIONERROR of this token did not occur again; *holds"])
 
 
 def test_a_saved_failure_is_tried_first(pytester: pytest.Pytester) -> None:

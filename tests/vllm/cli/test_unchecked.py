@@ -10,10 +10,11 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from dpsim.cli.unchecked import NO_DECISION, NO_STEP_SET, TIME_SLEEP, unchecked
+from dpsim.cli.unchecked import NO_DECISION, NO_STEP_SET, TIME_SLEEP, decision_of, unchecked
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol
+from dpsim.contract.world import CommunicatorSpec
 from dpsim.runner import Result, run_scenario
 from dpsim.scenario import scenario_from
 
@@ -57,6 +58,37 @@ class Sleeper(Unchecked):
         time.sleep(0)
 
 
+class Linked(Unchecked):
+    """Three ranks with other communicators, and none of kind `world`. `how` selects whether a rank decides."""
+
+    of: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    @staticmethod
+    def ranks(params: How) -> int:
+        return 3
+
+    def groups(self, args: Arguments[How]) -> list[Any]:
+        return [(kind, "host", [members]) for kind, members in self.of]
+
+    async def run(self, rank: Rank, args: Arguments[How]) -> None:
+        rank.step = 0
+        for kind, members in self.of:
+            if rank.rank in members:
+                await rank.host(kind).barrier(site=kind)
+                if args.params.how == "healthy" and kind == self.of[-1][0]:
+                    rank.decide("met", True, kind)
+
+
+@register_protocol("unchecked_ring")
+class Ring(Linked):
+    of = (("link1", (0, 1)), ("all", (0, 1, 2)))
+
+
+@register_protocol("unchecked_links")
+class Links(Linked):
+    of = (("link1", (0, 1)), ("solo", (2,)))
+
+
 def ran(protocol: str, how: str) -> Result:
     params: dict[str, Any] = {"name": protocol, "params": {"how": how}}
     return run_scenario(scenario_from({"name": "tested", "protocol": params}))
@@ -64,11 +96,41 @@ def ran(protocol: str, how: str) -> Result:
 
 @pytest.mark.parametrize(
     ("how", "says"),
-    [("healthy", []), ("silent", [f"note: {NO_DECISION}"]), ("stepless", [f"note: {NO_STEP_SET}"]), ("crash", [])],
+    [
+        ("healthy", []),
+        ("silent", [f"note: {NO_DECISION}" + 'rank.decide("label", value, "world")']),
+        ("stepless", [f"note: {NO_STEP_SET}"]),
+        ("crash", []),
+    ],
 )
 def test_what_a_program_keeps_from_the_checks(how: str, says: list[str]) -> None:
     """A run that does not hold has a report, and no note."""
     assert unchecked(ran("unchecked", how)) == says
+
+
+@pytest.mark.parametrize(
+    ("protocol", "call"),
+    [
+        ("unchecked_ring", 'rank.decide("label", value, "all")'),
+        ("unchecked_links", 'rank.decide("label", value, "link1") on ranks 0, 1'),
+    ],
+)
+def test_the_note_names_a_communicator_that_exists(protocol: str, call: str) -> None:
+    assert unchecked(ran(protocol, "silent")) == [f"note: {NO_DECISION}{call}"]
+    assert unchecked(ran(protocol, "healthy")) == []  # a rank that follows the note
+
+
+def test_the_note_with_a_kind_of_several_communicators_and_with_none() -> None:
+    pairs = [CommunicatorSpec("tp", f"tp_{at}", "host", (at, at + 1)) for at in (0, 2)]
+    assert decision_of(pairs, range(4)) == 'rank.decide("label", value, "tp")'
+    assert "this program has none" in decision_of([], range(4))
+
+
+def test_a_note_that_always_names_world_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The faulty twin: the text of before, with which a program without `world` raises KEYERROR."""
+    monkeypatch.setattr("dpsim.cli.unchecked.decision_of", lambda communicators, ranks: 'rank.decide(..., "world")')
+    with pytest.raises(AssertionError):
+        test_the_note_names_a_communicator_that_exists("unchecked_ring", 'rank.decide("label", value, "all")')
 
 
 def test_a_sleep_by_the_clock() -> None:
