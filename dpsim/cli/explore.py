@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 
@@ -227,6 +227,7 @@ class Set(NamedTuple):
     total: int
     worlds: Iterable[Scenario]
     possible: dict[str, int]
+    fixed: Sequence[str] = ()  # the fields that have one value in all worlds
 
 
 def _small(chosen: list[tuple[Scenario, Path]], sizes: str) -> Iterator[Set]:
@@ -235,7 +236,7 @@ def _small(chosen: list[tuple[Scenario, Path]], sizes: str) -> Iterator[Set]:
 
     for base, folder in chosen:
         asked = all_up_to(base.in_folder(folder), sizes)
-        yield Set(asked.sizes, asked.total, asked.worlds(), {})
+        yield Set(asked.sizes, asked.total, asked.worlds(), {}, asked.not_varied)
 
 
 def _drawn(chosen: list[tuple[Scenario, Path]], text: str, seed: int) -> Iterator[Set]:
@@ -263,7 +264,7 @@ def _explore_whole(
     from dpsim.scenario.swarm import Swarm
 
     first, met, lost, rows = None, True, False, []
-    for (base, _), (sizes, total, worlds, possible) in zip(chosen, sets, strict=True):
+    for (base, _), (sizes, total, worlds, possible, fixed) in zip(chosen, sets, strict=True):
         title = f"exploring {total:,} {'' if isinstance(sizes, Swarm) else 'small '}worlds of {base.name}"
         with Progress(title, unit="world", budget=options.seconds, quiet=shown.quiet) as progress:
             whole = files.explore_whole(worlds, total, options, progress, shown.covered)
@@ -272,7 +273,7 @@ def _explore_whole(
             say(two_lines.of_worlds(base.name if len(chosen) > 1 else "", sizes, total, whole))
             _ = None if whole.first is None else _results(whole.first, options, shown.results)
         elif not shown.as_json:
-            say(text.whole_as_text(base.name, sizes, total, whole, possible))
+            say(text.whole_as_text(base.name, sizes, total, whole, possible, fixed))
             if whole.first is not None:
                 say(f"\n{_outcome(whole.first, shown, whole.unmet)}")
                 for folder in _results(whole.first, options, shown.results):

@@ -209,23 +209,23 @@ def _extras(explored: Explored, shown: Shown, scenario: Scenario, commands: tupl
 # ---- whole scopes
 
 
-def whole_as_text(name: str, sizes: Scale, total: int, whole: Whole, possible: Mapping[str, int] = NO_KINDS) -> str:
+def whole_as_text(
+    name: str, sizes: Scale, total: int, whole: Whole, possible: Mapping[str, int] = NO_KINDS, fixed: Sequence[str] = ()
+) -> str:
     """Returns the block for a set of worlds: a scenario up to `sizes`, or the swarm in `sizes`; `total` worlds in all.
 
-    `possible`: for each kind of fault, the number of swarm worlds that allow it.
+    `possible`: for each kind of fault, the number of swarm worlds that allow it. `fixed`: fields of one value.
     """
     drawn = isinstance(sizes, Swarm)
     failed = whole.first is not None
     said = whole_verdict(sizes, total, whole) + ":" * (failed and not whole.lost)
     holds = whole.first is None and not whole.lost and whole.explored > 0
     alone = f"{whole.alone:,} of {counted(whole.explored, 'world')}"
+    order = "" if drawn else ", smaller ones first"
     rows = [
         ("scenario", name),
         ("worlds", sizes.summary() if drawn else f"all {total:,} up to {sizes.summary()}"),
-        (
-            "explored",
-            f"{whole.explored:,} in {counted(whole.runs, 'schedule')}{'' if drawn else ', smaller ones first'}",
-        ),
+        ("explored", f"{whole.explored:,} in {counted(whole.runs, 'schedule')}{order}"),
         *[("possible", _probed(possible))] * bool(possible),
         *[("probes", _probed(whole.probes))] * bool(whole.probes),
         *[("alone", f"each rank ran again in its own process in {alone}")] * holds,
@@ -234,7 +234,7 @@ def whole_as_text(name: str, sizes: Scale, total: int, whole: Whole, possible: M
     if whole.first is not None:
         world = [f"  {line}" for line in dump_scenario(whole.first.scenario).splitlines()]
         return "\n".join([*lines, "", *world, "", *columns(rows)])
-    lines += [*assumes_line(whole.assumes), "", *columns(rows)]
+    lines += [*[f"not varied: {', '.join(fixed)}"] * bool(fixed), *assumes_line(whole.assumes), "", *columns(rows)]
     if whole.unmet is not None or whole.expected != HELD:
         lines.append(expectation_line(whole.expected, whole.unmet))
     return "\n".join(lines)

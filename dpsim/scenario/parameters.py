@@ -52,6 +52,10 @@ class Worlds(Protocol):
     @property
     def total(self) -> int: ...
 
+    @property
+    def not_varied(self) -> Sequence[str]:
+        """The fields that have one value in all worlds, and that `sizes` does not name."""
+
     def worlds(self) -> Iterator[Any]:
         """Yields the scenarios."""
 

@@ -85,6 +85,11 @@ class SmallParams(NamedTuple):
         """The number of worlds."""
         return len(self.params)
 
+    @property
+    def not_varied(self) -> tuple[str, ...]:
+        """Nothing, because `Extent.summary` names the parameters that keep their values."""
+        return ()
+
     def worlds(self) -> Iterator[Scenario]:
         """Yields the scenario of each world."""
         base = self.base

@@ -10,6 +10,7 @@ A scenario of the model of vLLM has a topology, a configuration and a workload o
     small.py           an enumeration of all small scenarios that are similar to a given one
     one_more.py        a given scenario with one more data-parallel rank
     strategies.py      Hypothesis strategies that draw scenarios
+    accepted.py        the topologies and fields of requests that a program accepts, for `strategies.py`
     fault_strategies.py  Hypothesis strategies that draw faults and delays
     options.py         options of `dpsim run` and `dpsim explore`
     agreement.py       a conformance test that runs a protocol on a backend

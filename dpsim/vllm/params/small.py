@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
+from dpsim.contract import registry
 from dpsim.contract.words import did_you_mean
 from dpsim.scenario.duration import format_duration
 from dpsim.scenario.edit import scenario_from
@@ -30,8 +31,12 @@ from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.small.within import injected_within
 from dpsim.vllm.config import Topology
+from dpsim.vllm.params.workload.model import RequestSpec
 
 LARGEST = 1_000_000
+
+VARIED = ("arrival", "prompt_tokens", "output_tokens")
+"""The fields that every small request sets."""
 
 
 class Scope(NamedTuple):
@@ -125,6 +130,17 @@ class Small(NamedTuple):
     def total(self) -> int:
         """The number of scenarios."""
         return count(self.sizes)
+
+    @property
+    def not_varied(self) -> tuple[str, ...]:
+        """The fields of requests that the program reads and no small request sets, then the sections that are fixed."""
+        heeds = registry.protocol(self.base.protocol.name).program.heeds
+        varied = {*VARIED, *["abort"] * bool(self.sizes.abort)}
+        known = {field.removesuffix("_ns") for field in heeds or ()}
+        fields = [name for name in RequestSpec.model_fields if name not in varied and (heeds is None or name in known)]
+        sizes = {"data_parallel_size": self.sizes.ranks, "pipeline_parallel_size": self.sizes.stages}
+        topology = [name for name in Topology.model_fields if not sizes.get(name)]
+        return (*fields, "config", "config_by_rank", *(f"topology.{name}" for name in topology))
 
     def worlds(self) -> Iterator[Scenario]:
         """Yields all scenarios, the smallest first."""

@@ -27,6 +27,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from dpsim.contract import registry
@@ -34,13 +35,11 @@ from dpsim.scenario.duration import format_duration
 from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.model import Scenario
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, Topology
+from dpsim.vllm.params.accepted import accepted, is_accepted, reads, validated
 from dpsim.vllm.params.fault_strategies import SITES, delays, faults
 from dpsim.vllm.params.workload.model import Workload
 
 STEP_NS = 20_000_000
-
-LONG = 60
-"""An error quotes an argument only if its repr has fewer characters than this."""
 
 # Hypothesis validates a strategy at its first draw, so this module creates the shared strategies only once.
 MODES = st.sampled_from(sorted(CUDAGraphMode, key=lambda mode: mode is not EngineConfig().cudagraph_mode))
@@ -49,13 +48,17 @@ THRESHOLDS = st.none() | st.integers(0, 12)
 PROMPTS = st.integers(1, 16) | st.sampled_from([33, 64])
 
 
-@st.composite
-def topologies(draw: st.DrawFn, max_ranks: int = 4, min_data_parallel: int = 1, max_other: int = 2) -> Topology:
+def topologies(max_ranks: int = 4, min_data_parallel: int = 1, max_other: int = 2) -> st.SearchStrategy[Topology]:
     """Draws topologies of up to `max_ranks` ranks. Hypothesis shrinks to the fewest ranks.
 
     `min_data_parallel` is the smallest data-parallel size, and `max_other` the largest pipeline and tensor-parallel
     size.
     """
+    return st.sampled_from(_all_topologies(max_ranks, min_data_parallel, max_other))
+
+
+@functools.cache
+def _all_topologies(max_ranks: int = 4, min_data_parallel: int = 1, max_other: int = 2) -> tuple[Topology, ...]:
     sizes = [
         (dp, pp, tp)
         for dp in range(min_data_parallel, max_ranks + 1)
@@ -64,8 +67,9 @@ def topologies(draw: st.DrawFn, max_ranks: int = 4, min_data_parallel: int = 1, 
         if dp * pp * tp <= max_ranks
     ]
     sizes.sort(key=lambda size: (size[1] * size[2] > 1, size[0] * size[1] * size[2], size))
-    dp, pp, tp = draw(st.sampled_from(sizes))
-    return Topology(data_parallel_size=dp, pipeline_parallel_size=pp, tensor_parallel_size=tp)
+    return tuple(
+        Topology(data_parallel_size=dp, pipeline_parallel_size=pp, tensor_parallel_size=tp) for dp, pp, tp in sizes
+    )
 
 
 @st.composite
@@ -153,16 +157,17 @@ def workloads(
 
 def scenarios(
     *,
-    topology: st.SearchStrategy[Topology] | Topology | Mapping[str, Any] | None = None,
-    config: st.SearchStrategy[EngineConfig] | EngineConfig | Mapping[str, Any] | None = None,
-    workload: st.SearchStrategy[Workload] | Workload | Mapping[str, Any] | None = None,
+    topology: st.SearchStrategy[Any] | Topology | Mapping[str, Any] | None = None,
+    config: st.SearchStrategy[Any] | EngineConfig | Mapping[str, Any] | None = None,
+    workload: st.SearchStrategy[Any] | Workload | Mapping[str, Any] | None = None,
     **more: Any,
 ) -> st.SearchStrategy[Scenario]:
     """Draws whole scenarios without expectations.
 
-    `topology`, `config`, `workload`: strategies for these parts, e.g. `topologies(max_ranks=2)`. Each may also be one
-    value for all scenarios, as an object or as the mapping of a scenario file: `config={"capture_graphs": True}`.
-    Without `config`, some scenarios of `dp_batch` capture graphs.
+    `topology`, `config`, `workload`: strategies for these parts, e.g. `topologies(max_ranks=2)`. A strategy draws
+    objects or mappings of a scenario file. Each part may also be one such value: `config={"capture_graphs": True}`.
+    Without these three, the strategy draws only what the program accepts. Without `config`, some scenarios of
+    `dp_batch` capture graphs.
 
     `protocol` (default `dp_batch`), `form`, `variant`: the program. `max_faults` (1), `max_delays` (2): with
     `max_faults=0` all scenarios are healthy, if the form and variant are healthy. `sites`: the sites of faults and
@@ -178,18 +183,15 @@ def scenarios(
 
 
 def _as_strategy(key: str, value: Any) -> st.SearchStrategy[Any]:
-    """Returns the given strategy, or a strategy of the single given value.
+    """Returns a strategy of valid objects from a strategy, whose values may be mappings, or from a single value.
 
-    `key` is the scenario section of such values. Raises TypeError for a value of another type.
+    `key` is the scenario section of such values. Raises TypeError for a value of another type, and ScenarioError for a
+    mapping that is invalid in a scenario file.
     """
-    if isinstance(value, st.SearchStrategy):
-        return value
     kind = {"topology": Topology, "config": EngineConfig, "workload": Workload}[key]
-    if not isinstance(value, (kind, Mapping)):
-        wrong = f"{key}={value!r}" if len(repr(value)) < LONG else f"{key} of type {type(value).__name__}"
-        raise TypeError(f"scenarios({wrong}): expected a strategy, a mapping as in a scenario file, or {kind.__name__}")
-    smallest = {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}
-    return st.just(getattr(scenario_from({"name": "drawn", "workload": smallest, key: value}), key))
+    if isinstance(value, st.SearchStrategy):
+        return value.map(lambda drawn: validated(key, kind, drawn))
+    return st.just(validated(key, kind, value))
 
 
 @st.composite
@@ -206,11 +208,17 @@ def _scenarios(
     max_delays: int = 2,
     sites: Sequence[str] = SITES,
 ) -> Scenario:
-    ranks = draw(topologies() if topology is None else topology)
+    given = any(part is not None for part in (topology, config, workload))
+    if topology is None:
+        topology = st.sampled_from(accepted(protocol, form, variant, _all_topologies()))
+    ranks = draw(topology)
     engine = draw(configs(captures=_captures(protocol, form, variant)) if config is None else config)
-    adapters = ("first", "second") if engine.enable_lora else ()
-    requests = draw(workloads(adapters=adapters) if workload is None else workload)
-    return scenario_from(
+    if workload is None:
+        adapters = ("first", "second") if engine.enable_lora and reads(protocol, "lora") else ()
+        aborts, eager = reads(protocol, "abort_ns"), reads(protocol, "force_eager")
+        workload = workloads(adapters=adapters, aborts=aborts, force_eager=eager)
+    requests = draw(workload)
+    drawn = scenario_from(
         {
             "name": "drawn",
             "protocol": {"name": protocol, "form": form, "variant": variant},
@@ -221,6 +229,8 @@ def _scenarios(
             "delays": draw(delays(ranks, max_delays, sites)),
         }
     )
+    assume(given or is_accepted(drawn))  # the user has to see why the program refuses a part that the test gives
+    return drawn
 
 
 # ---- parts

@@ -35,6 +35,9 @@ def test_every_small_world_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert (answer.code, answer.err) == (0, "")
         assert re.sub(r"in [1-9]\d* of", "in some of", answer.out) == (
             "PROVEN  every one of these worlds holds in every schedule\n"
+            "not varied: abort, lora, force_eager, prefix, encoder_inputs, stop_after, drafts, config, config_by_rank, "
+            "topology.pipeline_parallel_size, topology.tensor_parallel_size, topology.prefill_context_parallel_size, "
+            "topology.decode_context_parallel_size\n"
             f"{ASSUMES}\n"
             "\n"
             "scenario  three\n"

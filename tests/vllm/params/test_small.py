@@ -7,7 +7,8 @@ from itertools import product
 import pytest
 
 from dpsim.scenario import Scenario, ScenarioError, scenario_from
-from dpsim.vllm.params.small import LARGEST, Scope, count, scope, small_scenarios
+from dpsim.vllm.params import small
+from dpsim.vllm.params.small import LARGEST, Scope, Small, count, scope, small_scenarios
 from dpsim.vllm.params.workload.model import RequestSpec
 
 REQUEST = {"prompt_tokens": 5, "output_tokens": 6}
@@ -164,3 +165,26 @@ def test_small_worlds_have_the_messages_of_those_they_have() -> None:
         )
     )
     assert [len(one.messages) for one in found] == [1, 2, 4]
+
+
+def unnamed(worlds: Small) -> set[str]:
+    """The fields of requests that vary in no world, and that the list `not_varied` leaves out."""
+    dumped = [one.model_dump()["workload"]["requests"][0] for one in worlds.worlds()]
+    fixed = {name for name in RequestSpec.model_fields if len({repr(one[name]) for one in dumped}) == 1}
+    return fixed - {*worlds.not_varied}
+
+
+def test_fields_that_no_world_varies_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = {"lora", "force_eager", "prefix", "encoder_inputs", "stop_after", "drafts"}
+    for abort in (0, 1):
+        worlds = Small(base(), Scope(ranks=2, abort=abort))
+        assert not unnamed(worlds) & read
+        assert ("abort" in worlds.not_varied) == (not abort)
+        assert "topology.data_parallel_size" not in worlds.not_varied
+    monkeypatch.setattr(small, "VARIED", (*small.VARIED, "lora"))
+    assert unnamed(Small(base(), Scope(ranks=2))) & read == {"lora"}  # the faulty twin claims to vary it
+
+
+def test_fields_that_the_program_does_not_read_are_left_out() -> None:
+    worlds = Small(base(protocol="startup"), Scope(ranks=2))
+    assert not {"lora", "drafts", "structured_output"} & {*worlds.not_varied}

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from dpsim.scenario import Scenario, ScenarioError, scenario_from, world
+from dpsim.scenario.to_world import prepare
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, Topology
 from dpsim.vllm.data_parallel.timeline import Timeline
+from dpsim.vllm.params import strategies
 from dpsim.vllm.params.fault_strategies import delays, faults
 from dpsim.vllm.params.strategies import configs, scenarios, topologies, workloads
 
@@ -215,3 +217,44 @@ def test_in_each_example_some_kinds_are_possible_and_noted(capsys: pytest.Captur
         fails()
     noted = "\n".join([capsys.readouterr().out, *getattr(raised.value, "__notes__", ())])
     assert "faults that were possible: die" in noted
+
+
+def refused(protocol: str) -> list[str]:
+    """The errors of a program on scenarios that its strategy draws."""
+    found = []
+
+    @settings(max_examples=10, database=None, derandomize=True, deadline=None)
+    @given(scenarios(protocol=protocol))
+    def draw(scenario: Scenario) -> None:
+        try:
+            prepare(scenario)
+        except ScenarioError as error:
+            found.append(str(error))
+
+    draw()
+    return found
+
+
+@pytest.mark.parametrize("protocol", ["engine", "startup"])
+def test_only_what_the_program_accepts_is_drawn(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refused(protocol) == []
+    monkeypatch.setattr(strategies, "reads", lambda *_: True)  # the faulty twins draw every field, every topology
+    monkeypatch.setattr(strategies, "accepted", lambda *given: given[-1])
+    monkeypatch.setattr(strategies, "is_accepted", lambda _: True)
+    assert any("does not use; remove it" in one for one in refused(protocol))
+
+
+def test_a_strategy_may_draw_mappings_of_a_scenario_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = st.fixed_dictionaries({"data_parallel_size": st.just(2)})
+    request = {"prompt_tokens": 1, "output_tokens": 1, "lora": "a"}
+    parts: dict[str, Any] = {"config": st.just({"enable_lora": True}), "workload": st.just({"requests": [request]})}
+    drawn = find(scenarios(topology=sizes, **parts), lambda _: True, settings=SHRINK)
+    assert (drawn.topology, drawn.config.enable_lora) == (Topology(data_parallel_size=2), True)
+    wrong = st.fixed_dictionaries({"data_parallel_size": st.just(0)})
+    with pytest.raises(ScenarioError, match="data_parallel_size"):
+        find(scenarios(topology=wrong), lambda _: True, settings=SHRINK)
+    with pytest.raises(TypeError, match="expected a strategy, a mapping"):
+        find(scenarios(topology=st.just(2)), lambda _: True, settings=SHRINK)
+    monkeypatch.setattr(strategies, "validated", lambda _key, _kind, value: value)  # the faulty twin draws a dict
+    with pytest.raises(AttributeError, match="world_size"):
+        find(scenarios(topology=sizes), lambda one: bool(one.faults), settings=SHRINK)

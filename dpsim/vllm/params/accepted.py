@@ -1,0 +1,72 @@
+"""What the strategy `scenarios` may draw for a program: the parts of scenarios that the program accepts.
+
+A program refuses topologies that it does not model, and fields of requests that it does not read (`Program.heeds`). So
+this module passes each topology to the program's `prepare`, and reads `heeds`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpsim.contract import registry
+from dpsim.scenario.edit import scenario_from
+from dpsim.scenario.errors import ScenarioError
+from dpsim.scenario.model import Scenario
+from dpsim.scenario.to_world import prepare
+from dpsim.vllm.config import Topology
+
+SMALLEST = {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}
+"""The smallest workload of a scenario file."""
+
+
+LONG = 60
+"""An error quotes an argument only if its repr has fewer characters than this."""
+
+
+def validated(key: str, kind: type[Any], value: Any) -> Any:
+    """Returns a value of the scenario section `key` as an object of `kind`, and such an object as it is.
+
+    A request may name an adapter. The section `config` decides whether this is valid, so here it allows adapters.
+    Raises TypeError for a value of another type, and ScenarioError for a mapping that is invalid in a scenario file.
+    """
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, Mapping):
+        wrong = f"{key}={value!r}" if len(repr(value)) < LONG else f"{key} of type {type(value).__name__}"
+        raise TypeError(f"scenarios({wrong}): expected a strategy, a mapping as in a scenario file, or {kind.__name__}")
+    adapters = {"config": {"enable_lora": True}} if key == "workload" else {}
+    return getattr(scenario_from({"name": "drawn", "workload": SMALLEST, **adapters, key: value}), key)
+
+
+@functools.cache
+def accepted(
+    protocol: str, form: str | None, variant: str | None, topologies: Sequence[Topology]
+) -> tuple[Topology, ...]:
+    """Returns the topologies that the program accepts, in the given order; all, if it accepts none of them.
+
+    If the program accepts none, its error on the first drawn scenario then names the reason.
+    """
+    choice = {"name": protocol, "form": form, "variant": variant}
+    return tuple(one for one in topologies if _accepts(choice, one)) or tuple(topologies)
+
+
+def _accepts(choice: dict[str, str | None], topology: Topology) -> bool:
+    parts = {"topology": topology, "workload": SMALLEST}
+    return is_accepted(scenario_from({"name": "drawn", "protocol": choice, **parts}))
+
+
+def is_accepted(scenario: Scenario) -> bool:
+    """Returns whether the program prepares the scenario."""
+    try:
+        prepare(scenario)
+    except ScenarioError:
+        return False
+    return True
+
+
+def reads(protocol: str, field: str) -> bool:
+    """Returns whether the program reads this optional field of a request."""
+    heeds = registry.protocol(protocol).program.heeds
+    return heeds is None or field in heeds
