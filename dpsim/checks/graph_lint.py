@@ -216,8 +216,8 @@ def _finding(
     return Finding(
         check="graph_lint",
         klass="GRAPH:UNPAIRED",
-        message=f"{record.site} ({record.describe()}) is unpaired in step {record.step}; all members have to call it "
-        f"eagerly, or all to replay it from the same capture: {'; '.join(sides)}{differ and f'; {differ}'}",
+        message=f"{record.site} ({record.describe()}) is unpaired in step {record.step}: "
+        f"{'; '.join(sides)}{differ and f'; {differ}'}",
         culprit=run_index.culprit(first) if usual is not None else None,
         position=run_index.position(first),
         details=(*sides, *captures, *_given_up({rank: before[rank] for rank, call in here.items() if call == EAGER})),

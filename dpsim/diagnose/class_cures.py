@@ -71,7 +71,7 @@ CURES = {
     "STALE:VERSION": "Order the op between the write that it needs and the next write.",
     "UNDEFINED:NAN": "Replace NaN before the reduction, or reduce a flag that says where it occurs.",
     "GRAPH:HOST_EFFECT": "Send the message outside of the capture, once for each replay.",
-    "GRAPH:UNPAIRED": "Let all members agree on the mode of a step before one of them replays.",
+    "GRAPH:UNPAIRED": "Agree on the mode of a step: all members make the call eagerly, or all replay the same capture.",
     "LEFTOVER:NEVER_AWAITED": "Await the work before the program ends.",
     "LEFTOVER:SEND": "Receive the message, or do not send it.",
     "LEFTOVER:RECV": "Send the message, or leave the receive out.",

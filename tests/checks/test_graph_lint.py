@@ -76,7 +76,7 @@ def test_the_odd_one_is_named(way: str) -> None:
     assert finding.culprit is not None
     assert (finding.culprit.rank, finding.culprit.step) == (1, 1)
     assert finding.message.startswith("dp.all_reduce (all_reduce ")
-    assert " is unpaired in step 1; all members have to call it eagerly, or all to replay it from " in finding.message
+    assert " is unpaired in step 1: " in finding.message
     graph = "b" if way == "other capture" else "a"
     replays = f"replays it in replay 0 of graph {graph} "
     assert ("rank 1 calls it eagerly at here.py:" if way != "other capture" else f"rank 1 {replays}") in finding.message
