@@ -8,7 +8,7 @@ from dpsim.testing import check_backend
 from tests.testing.test_check_backend import DropsADecision, KeepsNoEnd, Twin
 
 TWINS = [
-    (DropsADecision, r"of rank 1: expected plan\[0\].*came dp.padded_further\[0\]"),
+    (DropsADecision, r"of rank 1: expected plan\[0\].*got dp.padded_further\[0\]"),
     (KeepsNoEnd, "rank 0 ended as finished, but its journal says nothing of an end"),
 ]
 
