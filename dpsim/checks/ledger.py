@@ -235,7 +235,7 @@ def _blame(
         ways = "; ".join(f"{ranks_text(ranks)}: {calls}" for calls, ranks in groups.items())
         sites = dict.fromkeys(call(own[begin]).site for own in (here[culprit], reference) if begin < len(own))
         where = f"in step {step} from {' or '.join(sites)} on"
-        message = f"ranks differ {where}, and no evidence shows which are right: {ways}"
+        message = f"ranks differ {where}; it is unclear which are right: {ways}"
     return Finding(
         check="ledger",
         klass=klass,

@@ -148,7 +148,7 @@ def test_without_any_evidence_the_message_takes_no_side() -> None:
     _, findings = run(world(2, faults=faults), {"ranks": 2, "steps": 2})
     assert findings[0].culprit is None
     assert findings[0].message.startswith(
-        "ranks differ in step 0 from dp.agree on, and no evidence shows which are right"
+        "ranks differ in step 0 from dp.agree on; it is unclear which are right"
     )
 
 
