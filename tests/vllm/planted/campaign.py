@@ -27,7 +27,7 @@ MISTAKES = (*STEPS, *ENGINES)
 LEFT_OUT = (".*", "__pycache__", "*.egg-info", "shared")
 SHIPPED: Sequence[Sequence[str]] = (
     ("scenarios", "-k", "sim and not gloo and not nccl"),
-    ("tests/vllm/test_explored_scenarios.py",),
+    ("tests/vllm/test_explored_scenarios.py", "-m", "slow or not slow"),
 )
 BOUND_S = 900
 
