@@ -147,9 +147,7 @@ def test_without_any_evidence_the_message_takes_no_side() -> None:
     faults = (Fault("repeat", 1, At("dp.agree", 0)),)
     _, findings = run(world(2, faults=faults), {"ranks": 2, "steps": 2})
     assert findings[0].culprit is None
-    assert findings[0].message.startswith(
-        "ranks differ in step 0 from dp.agree on; it is unclear which are right"
-    )
+    assert findings[0].message.startswith("ranks differ in step 0 from dp.agree on; it is unclear which are right")
 
 
 @pytest.mark.parametrize(("before", "without"), [(1, []), (2, [0])])
