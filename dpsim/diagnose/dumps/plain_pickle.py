@@ -19,6 +19,7 @@ from __future__ import annotations
 import io
 import pickle
 import re
+import sys
 from typing import Any
 
 LONGEST_TEXT = 1 << 16
@@ -29,6 +30,9 @@ _SHORT_TEXTS = b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in _SIZES)
 _TEXTS = b"|".join(re.escape(n.to_bytes(4, "little")) + b".{%d}" % n for n in _SIZES)
 _LONGS = b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in range(17))
 
+_REPEATED = b"*+" if sys.version_info >= (3, 11, 5) else b"*"
+"""Before 3.11.5, Python continues at a wrong place after a failed branch in a possessive repetition (Debian 12: 3.11.2)."""
+
 _PLAIN = re.compile(
     rb"(?:"
     rb"[(\]}aesuN\x88\x89\x94]"  # mark, empty list and dictionary, what fills them, None, booleans, memoize
@@ -36,7 +40,7 @@ _PLAIN = re.compile(
     rb"|\x8c(?:" + _SHORT_TEXTS + rb")|X(?:" + _TEXTS + rb")"
     rb"|\x8a(?:" + _LONGS + rb")|[J].{4}|M..|G.{8}"  # whole numbers of up to 16 bytes, floats
     rb"|[jr]..[\x00-\x3f]\x00"  # get and put with an index below 4 Mi
-    rb")*+",
+    rb")" + _REPEATED,
     re.DOTALL,
 )
 """Matches as many opcodes of plain data as follow one another."""
