@@ -31,7 +31,7 @@ _TEXTS = b"|".join(re.escape(n.to_bytes(4, "little")) + b".{%d}" % n for n in _S
 _LONGS = b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in range(17))
 
 _REPEATED = b"*+" if sys.version_info >= (3, 11, 5) else b"*"
-"""Before 3.11.5, Python continues at a wrong place after a failed branch in a possessive repetition (Debian 12: 3.11.2)."""
+"""Before 3.11.5, a possessive repetition continues at a wrong place after a failed branch (Debian 12 has 3.11.2)."""
 
 _PLAIN = re.compile(
     rb"(?:"
