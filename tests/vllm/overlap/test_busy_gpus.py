@@ -37,4 +37,4 @@ def test_busy_intervals(name: str) -> None:
         if name == "spinning-late":
             assert told.both < shorter / 1_000, told  # the profiler's stamps of two kernels met by 1 us of 33 ms
         else:
-            assert told.both >= shorter / 2, told
+            assert told.both >= shorter * 9 / 10, told  # 31 of 32 all-to-alls run beside an op of the other stream
