@@ -51,6 +51,7 @@ def test_the_site_builds(tmp_path: Path) -> None:
         ("[no file](../dpsim/no_file.py)", "'../dpsim/no_file.py', but the target is not found"),
     ],
 )
+@pytest.mark.slow
 def test_a_link_to_nothing(text: str, says: str, copy: Path, tmp_path: Path) -> None:
     page = copy / "docs" / "gpus.md"
     page.write_text(f"{page.read_text()}\n{text}\n")
@@ -59,6 +60,7 @@ def test_a_link_to_nothing(text: str, says: str, copy: Path, tmp_path: Path) -> 
     assert says in made.stderr
 
 
+@pytest.mark.slow
 def test_a_page_without_a_place(copy: Path, tmp_path: Path) -> None:
     (copy / "docs" / "new.md").write_text("# New\n")
     made = built(copy, tmp_path / "site")

@@ -37,6 +37,7 @@ def stale(text: str, parts: list[str]) -> list[str]:
     return missing
 
 
+@pytest.mark.slow
 def test_the_simulation_prints_what_the_page_shows(tmp_path: Path) -> None:
     parts = json.loads(written(tmp_path / "parts.json", "--sections"))
     assert len(parts) == len(MISTAKES)

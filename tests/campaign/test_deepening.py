@@ -46,7 +46,7 @@ def told(found: Any) -> tuple[Any, ...]:
     [
         ("0", ("bounded", "no late delivery", None)),
         ("1", ("bounded", "at most 1 late delivery", None)),
-        ("2", ("violated", "at most 1 late delivery", None)),
+        pytest.param("2", ("violated", "at most 1 late delivery", None), marks=pytest.mark.slow),
     ],
 )
 def test_late_deliveries(late: str, expected: Any) -> None:

@@ -20,6 +20,7 @@ def line(text: str) -> str:
     return f"{Path('tests/torch/programs/choices.py')}:{number}"
 
 
+@pytest.mark.slow
 def test_any_source_and_its_twin() -> None:
     assert explored("choices.py:collects", 3).verdict == "proven"
     twin = explored("choices.py:takes_rank_1_first", 3)

@@ -101,6 +101,7 @@ def test_a_proof_is_not_claimed_before_the_last_schedule() -> None:
     assert explored(CASES["wake_pause 2x3"], Dpor(), needed).verdict == "proven"
 
 
+@pytest.mark.slow
 def test_every_planted_bug_is_found_soon() -> None:
     """By DPOR and by the portfolio. The hang in which a slot is missing is found within 6 schedules."""
     needed: dict[str, dict[str, int]] = {}

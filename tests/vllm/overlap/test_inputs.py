@@ -43,7 +43,10 @@ class TakesFirstRows(Forward033):
     inputs_cut = Cut
 
 
-@pytest.mark.parametrize("prompts", [(2, 2), (3, 4), (2, 2, 1, 2)])
+SLOW = [pytest.param(prompts, marks=pytest.mark.slow) for prompts in ((3, 4), (2, 2, 1, 2))]
+
+
+@pytest.mark.parametrize("prompts", [(2, 2), *SLOW])
 def test_microbatches_have_slices_of_the_embeddings(prompts: tuple[int, ...]) -> None:
     assert planted(encoding(*prompts), Forward033).verdict == "proven"
 

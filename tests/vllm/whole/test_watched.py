@@ -191,6 +191,7 @@ def test_who_does_not_learn_of_it(twin: str) -> None:
     assert run(watched(**settings, faults=faults, pieces={base: piece})).wrong != []
 
 
+@pytest.mark.slow
 def test_why_is_read_behind_the_monitor() -> None:
     """A worker that reads `monitor.why` wherever it fails is a RACE:THREADS in the first of these schedules."""
     shut_down = Subject.of(load_scenario(ROOT / "scenarios" / "whole_engine_shutdown.yaml"))
