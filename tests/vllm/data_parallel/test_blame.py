@@ -1,4 +1,7 @@
-"""One fault anywhere in a healthy run of an engine: the verdict names the rank and step where it was planted."""
+"""Plants one fault in a healthy run of data-parallel ranks: the first finding names the rank and step of the fault.
+
+`CLASSES` has the classes of findings that each kind of fault may cause.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def arguments(rng: random.Random, ranks: int) -> dict[str, Any]:
 
 
 def plant(rng: random.Random, journal: list[RawRecord]) -> tuple[str, RawRecord, Fault]:
-    """A fault at a random collective of a rank: its kind, the record it hits, and the fault."""
+    """Returns a fault at a random collective of a rank: its kind, the record that it changes, and the fault."""
     record = rng.choice([record for record in journal if record[KIND] == "collective"])
     kind = rng.choice(sorted(CLASSES))
     change = {"count": {"count": record[COUNT] + 1}, "dtype": {"dtype": "int64"}, "op": {"op": "broadcast"}}.get(
@@ -137,7 +140,7 @@ def test_delays_change_time_and_nothing_else() -> None:
 
 
 def test_ranks_that_leave_out_a_whole_step_are_blamed_though_they_are_the_majority() -> None:
-    """M-DP-1 with one busy rank of three: the two idle ones skip the step."""
+    """Mutant M-DP-1 with one busy rank of three: the two idle ranks skip the step, and the checks blame them."""
     args = {
         "config": {},
         "topology": {"data_parallel_size": 3},

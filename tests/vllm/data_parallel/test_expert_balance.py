@@ -1,5 +1,7 @@
-"""Experts that move by their load: all ranks place alike, every expert is where it was placed, and loads are those of
-the requests. Between two steps (`dp_batch`) and while steps run (`eplb`).
+"""Tests of expert load balancing, between two steps (`dp_batch`) and while steps run (`eplb`).
+
+All ranks compute the same placement, every expert is where the placement puts it, and the loads count the tokens of
+requests only.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from tests.properties import examples, holds
 from tests.records import raw
 
 MIXED = [(3, 3), (1, 1), (5, 2)]
-"""Tokens of the prompt, and of the output, of requests that come at once."""
+"""Requests that arrive at once: the tokens of each prompt and of its output."""
 
 
 def world(work: Sequence[tuple[int, int]] = MIXED, protocol: Any = "dp_batch", ranks: int = 2, **more: Any) -> Scenario:
@@ -74,7 +76,7 @@ def test_many_moves_are_counted() -> None:
 
 @pytest.mark.parametrize("protocol", ["dp_batch", "eplb"])
 def test_moves_are_those_of_the_transfers(protocol: str) -> None:
-    """As many experts change their rank as are sent."""
+    """The report of a run lists as many moves of experts as the journals have sends."""
     result = run_scenario(world(protocol=protocol))
     sent = sum(record[KIND] == "transfer" and record[OP] == "send" for own in result.run.journals for record in own)
     assert sent
@@ -82,7 +84,7 @@ def test_moves_are_those_of_the_transfers(protocol: str) -> None:
     assert "moves of experts" not in run_scenario(world(enable_eplb=False, protocol="dp_batch")).figures
 
 
-# ---- placing
+# ---- the placement
 
 
 @examples(30, 1000)
@@ -102,7 +104,7 @@ def test_every_expert_has_a_slot(examples: int) -> None:
 
 
 def expected(scenario: Scenario) -> list[tuple[int, Placement]]:
-    """After which step experts are placed how, by hand: from the requests alone."""
+    """Returns the steps after which experts move, and their placements, computed from the requests only."""
     ranks, found = scenario.topology.data_parallel_size, []
     timeline = Timeline(scenario.requests(), ranks, scenario.config, scenario.workload.step_duration)
     loads = [0] * SLOTS * ranks
@@ -134,7 +136,9 @@ def test_proven_between_steps() -> None:
 
 
 def test_dummy_loads_make_a_difference_and_no_harm() -> None:
-    """M-ES-9-loads: the ranks place alike, and not as without it."""
+    """Variant M-ES-9-loads counts dummy tokens as load: no check reports it, and the placements differ from the healthy
+    ones.
+    """
     scenario = load_scenario(scenario_path("museum/m-es-9-loads"))
     twin = without_variant(scenario)
     of_both = []
@@ -149,7 +153,7 @@ def test_dummy_loads_make_a_difference_and_no_harm() -> None:
 
 
 class Forgets(ExpertBalance):
-    """The experts that came stay beside the old ones."""
+    """A rank drops the incoming experts and keeps the old weights, but records the new placement."""
 
     def take_over(self, placement: Placement, incoming: Any) -> None:
         incoming.free()
@@ -157,14 +161,14 @@ class Forgets(ExpertBalance):
 
 
 class SendsTheOther(ExpertBalance):
-    """The slots of this rank are looked up in the new placement, where those who send go by the old one."""
+    """After a move, a rank records a placement that is rotated by one slot, while its weights follow the true one."""
 
     def take_over(self, placement: Placement, incoming: Any) -> None:
         super().take_over((*placement[1:], placement[0]), incoming)
 
 
 def with_balance(kind: type[ExpertBalance], tested: Scenario, monkeypatch: pytest.MonkeyPatch) -> Explored:
-    """A world whose ranks have another balance, tried in random orders."""
+    """Explores a world in random orders, with another class of balance on all ranks."""
     program = registry.protocol(tested.protocol.name).program
     monkeypatch.setattr(program, "balance_of", lambda self, release, config: kind)
     return explored(tested, 200, "random")
@@ -188,14 +192,14 @@ def test_no_schedule_of_many_breaks_moves_beside_steps() -> None:
 
 
 class ByItself(AsyncBalance):
-    """A rank takes over when it is ready itself, and asks no peer."""
+    """A rank swaps to the new experts as soon as its own flag is set, without a sum over all ranks."""
 
     async def all_there(self) -> bool:
         return await self.there.query("eplb.query")
 
 
 class WithoutWaiting(AsyncBalance):
-    """A rank says that it is there before its stream is."""
+    """A rank sets its flag before its stream has received the experts."""
 
     async def move(self, rank: Any) -> None:
         self.there.set("eplb.there")

@@ -1,4 +1,4 @@
-"""A fault at the agreement of one rank, which has none."""
+"""A planted fault at an agreement that does not exist, because a single rank makes none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""An agreement that fits no graph is found in eager runs, too: twins of I-DP-3 and I-DP-4, and a healthy variant."""
+"""Tests that a step finds an agreement that fits no CUDA graph, also if the run captures no graphs.
+
+Two variants break invariants I-DP-3 (the mode) and I-DP-4 (equal counts), and a third one is healthy.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ FULL, PIECEWISE, NONE = RuntimeMode.FULL, RuntimeMode.PIECEWISE, RuntimeMode.NON
 
 @register_variant("t-pad-never", protocol="dp_batch", form="source-000", expected="CRASH:UNEQUALCOUNTS")
 class PadNever(Source000):
-    """Each rank keeps its own padded count, also in a graph."""
+    """Each rank keeps its own padded count, also in a graph (breaks invariant I-DP-4)."""
 
     def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
         return tuple(padded)
@@ -30,7 +33,7 @@ class PadNever(Source000):
 
 @register_variant("t-pad-all", protocol="dp_batch", form="source-000", expected="CRASH:OTHERMODE")
 class PadOnlyFull(Source000):
-    """Ranks use graphs only if all of them have a FULL one, so no session can capture a PIECEWISE graph."""
+    """Ranks use graphs only if all of them sent FULL, so no session can capture a PIECEWISE graph (breaks I-DP-3)."""
 
     def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
         return FULL if min(modes) == FULL else NONE
@@ -38,7 +41,7 @@ class PadOnlyFull(Source000):
 
 @register_variant("t-same-mode", protocol="dp_batch", form="source-000", expected=None, reason="fewer graphs")
 class SameModeOrNone(Source000):
-    """Ranks use graphs only if all of them sent one mode."""
+    """Ranks use graphs only if all of them sent the same mode. This is slower, but healthy."""
 
     def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
         return RuntimeMode(min(modes)) if min(modes) == max(modes) else NONE
