@@ -1,4 +1,8 @@
-"""One engine's waves message by message, and groups of engines in lockstep over drawn histories, with their twins."""
+"""Tests of the waves of one engine, message by message, and of groups in lockstep in random histories.
+
+A *wave* is a period in which all engines of a group step in lockstep. Faulty twins prove that the histories show
+mistakes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from dpsim.vllm.engine.waves import EngineWaves, Out, PauseMode, PauseState, Rel
 from tests.vllm.engine import twins
 from tests.vllm.engine.lockstep import Group, World, first_trouble
 
-# ---- a request comes: all states of an engine, by the sentences of 2.5
+# ---- a request arrives: all states of an engine (specification 2.5)
 
 
 def engine(kind: type[EngineWaves], running: bool = False, index: int = 1, has_coordinator: bool = True) -> EngineWaves:
@@ -23,7 +27,7 @@ def engine(kind: type[EngineWaves], running: bool = False, index: int = 1, has_c
 
 
 def after_request(kind: type[EngineWaves], running: bool, paused: bool, wave: int) -> tuple[bool, bool, int]:
-    """Whether it tells, whether it runs, and its wave."""
+    """Adds a request. Returns whether the engine informs the coordinator, whether it runs, and its wave."""
     one = engine(kind, running)
     one.pause_state = PauseState.PAUSED_ALL if paused else PauseState.UNPAUSED
     outs = one.add(wave)
@@ -44,7 +48,9 @@ def test_a_request(running: bool, paused: bool, wave: int) -> None:
 
 @pytest.mark.parametrize("kind", [Release014, Release024, Release033])
 def test_without_a_coordinator(kind: type[EngineWaves]) -> None:
-    """A request says nothing of waves, and every rank tells its own front end that one is over."""
+    """Without a coordinator, a request does not change the wave, and every rank reports the end of a wave to its front
+    end.
+    """
     one = engine(kind, has_coordinator=False)
     assert (one.add(7), one.current_wave, one.engines_running) == ([], 4, False)
     one.engines_running = False
@@ -56,7 +62,7 @@ def test_without_a_coordinator(kind: type[EngineWaves]) -> None:
 @pytest.mark.parametrize("kind", [Release014, Release024, Release033])
 @pytest.mark.parametrize("index", [0, 1])
 def test_who_tells(kind: type[EngineWaves], index: int) -> None:
-    """Rank 0: of a wave that is over, and in 0.33 of one that it did not see begin."""
+    """Only rank 0 reports: the end of a wave, and in release 0.33 a wave that began in this iteration."""
     one = engine(kind, running=True, index=index)
     begun = [Out("start_wave", 4, "coordinator")] if index == 0 and kind is Release033 else []
     assert one.end_iteration(was_running=True) == []
@@ -79,7 +85,7 @@ def test_both_phases_of_a_pause(mode: PauseMode, state: PauseState) -> None:
     assert (one.pause_state, one.pending_pause, one.engines_running) == (state, True, True)
     with pytest.raises(RuntimeError, match="engine 1 cannot resume: a pause is still on its way"):
         one.resume()
-    one.synced((1, 3))  # all have it, and one works on
+    one.synced((1, 3))  # all engines have the pause, and one still has work
     assert (one.pending_pause, one.ignore_start_dp_wave, one.engines_running) == (False, True, True)
     with pytest.raises(RuntimeError, match="still on its way"):
         one.resume()
@@ -120,14 +126,15 @@ def test_many_drawn_histories(release: str) -> None:
 
 
 def test_024_loses_a_wake_across_a_pause() -> None:
-    """The coordinator takes a group for a running one when it forwards a wake, and paused engines drop it (M-EL-12).
+    """In release 0.24, the coordinator sets its state to running when it forwards a wake, and paused engines drop the
+    wake.
 
-    After the resume no message announces the next request: neither the front end's nor the engine's, whose wave is the
-    same.
+    After the resume, no message announces the next request (mutant M-EL-12). The front end assumes that the engines
+    run. The engine has the same wave, so it does not report the request either.
     """
     engines = [Release024(rank, 2, True, 32) for rank in range(2)]
     coordinator, client = Coordination(2), ClientView([0, 1])
-    late = client.send().first_request  # its request is aborted by the pause, and the coordinator hears of it last
+    late = client.send().first_request  # the pause aborts its request, and the coordinator receives the message last
     assert late is not None
     for one in engines:
         one.pause("abort")
@@ -155,7 +162,7 @@ def test_024_is_found_to_lose_it() -> None:
 
 
 def twin_world(twin: type[EngineWaves] | type[Coordination] | type[ClientView]) -> World:
-    """The world of its release, with the twin in its place."""
+    """Returns the world of the twin's release, with the twin in place of the healthy class."""
     if issubclass(twin, Coordination):
         return RELEASES["0.33"]._replace(coordination=twin)
     if issubclass(twin, ClientView):
@@ -178,21 +185,24 @@ def test_a_twin_is_found(twin: type[EngineWaves] | type[Coordination] | type[Cli
 
 @pytest.mark.parametrize("twin", [twins.KeepsCounting, twins.AllTell, twins.TellsWhilePausing])
 def test_an_equivalent_is_not_found(twin: type[EngineWaves]) -> None:
-    """M-EL-4 and -17, and a wave that is sent without need: the engine answers otherwise, and nothing is lost."""
+    """Three twins are equivalent for safety: mutants M-EL-4 and M-EL-17, and a wave that is reported without need.
+
+    Their answers differ from vLLM's, but no rule of the histories breaks.
+    """
     assert first_trouble(twin_world(twin), 20) is None
 
 
 def test_another_interval_on_one_rank() -> None:
-    """M-EL-3."""
+    """Mutant M-EL-3: one rank has another interval between sync points."""
     world = RELEASES["0.33"]._replace(waves=(Release033, twins.TwiceAsOften), interval=5)
     assert first_trouble(world, 200) == (0, "some ranks sync and others do not")
 
 
-# ---- what a request and a pause cost
+# ---- the forwards of a request and of a pause
 
 
 def forwards(release: str, *messages: tuple[object, ...]) -> int:
-    """Of a group of three, by messages to engine 1, or to all."""
+    """Returns the number of forwards of a group of three, after messages to engine 1 (ADD) or to all (others)."""
     world = RELEASES[release]
     interval = 16 if release == "0.33" else 32
     group = Group(world._replace(size=3, interval=interval, requests=0, pauses=0), random.Random(0))
@@ -207,10 +217,10 @@ def forwards(release: str, *messages: tuple[object, ...]) -> int:
 
 
 def test_the_cost_of_a_request() -> None:
-    """Example A-25: five steps on an idle engine."""
+    """Example A-25: the forwards for a request of five steps to an idle engine."""
     assert {release: forwards(release, ("ADD", 5, 0)) for release in RELEASES} == {"0.14": 32, "0.24": 32, "0.33": 16}
 
 
 def test_the_cost_of_an_idle_pause() -> None:
-    """Example A-26."""
+    """Example A-26: the forwards for a pause of an idle group."""
     assert (forwards("0.24", ("PAUSE", "keep")), forwards("0.33", ("PAUSE", "keep"))) == (32, 1)
