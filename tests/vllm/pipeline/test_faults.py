@@ -1,4 +1,4 @@
-"""Faults planted into a pipeline: who did it, in which step, and by the name that it has there."""
+"""Plants faults into a pipeline: a finding names the rank, the step and the call of the fault."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SENT, RECEIVED = "tokens.send", "tokens.receive"
 
 
 def with_fault(kind: str, rank: int, site: str, **more: Any) -> Result:
-    """At the second visit of a site, two stages."""
+    """Runs two stages, with a fault at the second call of a site (the name of a call)."""
     return run_scenario(
         scenario_from(
             {

@@ -1,7 +1,8 @@
-"""Replicas of a pipeline: I-PP-10, dummy steps leave the queue of tokens and the neighbours alone, beside its twins.
+"""Tests of data-parallel replicas of a pipeline: a dummy step changes no queue of tokens and no slot (invariant
+I-PP-10).
 
-Each replica has its own requests, slots and queue. They meet in the experts only, in every step. That M-PP-16 harms
-nothing but I-PP-10 is a property of test_tokens_mutants.py.
+Each replica has its own requests, slots and queue. The replicas only share the experts, in every step. The faulty twins
+break the rule. The file test_mutants.py tests that mutant M-PP-16 breaks nothing but I-PP-10.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def all_is_well(drawn: Drawn, played: Played) -> None:
 
 
 def steps_are_made_together(drawn: Drawn, played: Played) -> None:
-    """The experts of a stage meet once in every step, whichever rank has tokens."""
+    """Every rank of a stage makes the collective of the experts once in every step, with or without tokens."""
     steps = list(range(len(played.prepared.histories[0].calls)))
     for rank in range(played.world.size):
         met = [one[STEP] for one in played.records(rank, "collective") if one[COMMUNICATOR].startswith("ep")]
@@ -37,7 +38,7 @@ def steps_are_made_together(drawn: Drawn, played: Played) -> None:
 
 
 class Watched(Stage):
-    """Looks at what a dummy step does to it."""
+    """A stage that asserts that its dummy steps change neither its queue nor its slots."""
 
     def state_of_step(self) -> Any:
         queue = list(self.tokens.queue) if self.tokens is not None else []
@@ -50,17 +51,19 @@ class Watched(Stage):
 
 
 def watched(twin: type[Stage] = Stage) -> type[Stage]:
-    """The twin, watched."""
+    """Returns a faulty twin with the assertions of `Watched`."""
     return type("WatchedTwin", (Watched, twin), {})
 
 
 def dummies_leave_no_trace(drawn: Drawn, played: Played) -> None:
-    """I-PP-10, by the queue itself (`Watched`), and by what a step without a batch has in the journal."""
+    """A dummy step changes no queue (`Watched`), and a step without a batch has only the ops of the experts
+    (I-PP-10).
+    """
     all_is_well(drawn, played)
     for rank in range(played.world.size):
         calls = played.prepared.histories[rank // drawn.stages].calls
         alone = {step for step, call in enumerate(calls) if call.batch is None and not call.takes}
-        last = len(calls) - 1  # in which the rank also ends
+        last = len(calls) - 1  # the rank also ends in this step
         sites = {record[SITE] for record in played.run.journals[rank] if record[STEP] in alone - {last}}
         assert sites <= {"pp.dummy_step", "experts.load", "experts.combine"}, sites
 
