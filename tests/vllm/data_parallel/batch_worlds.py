@@ -155,9 +155,7 @@ def line_up(*of_ranks: Sequence[Request]) -> list[Request]:
 
 
 def decodes(count: int, output_tokens: int = 1, **fields: Any) -> list[Request]:
-    """Returns `count` requests that run as decodes: a runner treats a prompt of one token as a decode (specification
-    1.6 a).
-    """
+    """Returns `count` requests that run as decodes. A runner treats a prompt of one token as a decode (spec 1.6 a)."""
     return [Request(ARRIVAL, 1, output_tokens, **fields)] * count
 
 

@@ -43,9 +43,7 @@ def captured(drawn: Drawn, **wrong: Any) -> Played:
 
 
 def records(played: Played, rank: int, kind: str, steps: bool | None = None) -> list[Any]:
-    """Returns a rank's records of a kind: those of steps (True), of the capture session before (False), or all
-    (None).
-    """
+    """Returns a rank's records of a kind: those of steps (True), of the capture session (False), or all (None)."""
     found = [raw for raw in played.run.journals[rank] if raw[KIND] == kind]
     return [raw for raw in found if steps is None or (raw[STEP] >= 0) is steps]
 

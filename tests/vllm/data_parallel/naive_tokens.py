@@ -17,7 +17,7 @@ PADDING = 0
 def naive_value(request: int, position: int) -> int:
     """Returns the value of a token, so that neighbouring positions of a request differ by one.
 
-    Each request begins 618,034 after the one before, modulo the prime 1,000,003, so the values of requests lie far
+    Each request begins 618,034 after the one before, modulo the prime 1,000,003. So the values of two requests are far
     apart.
     """
     place = 0
@@ -49,9 +49,7 @@ class Reckoner:
         return values
 
     def sums(self, batches: Sequence[Pairs], counts: Sequence[int], microbatches: int) -> list[int]:
-        """Returns the sum over the rows of all ranks, for each microbatch of a step. `counts` has the rows of each
-        rank.
-        """
+        """Returns the sum of all rows, for each microbatch of a step. `counts` has the number of rows of each rank."""
         sums = [0] * microbatches
         for batch, count in zip(batches, counts, strict=True):
             values = self.values(batch)

@@ -9,10 +9,9 @@ from dpsim.vllm.answers.slices import Split
 
 @st.composite
 def splits(draw: st.DrawFn, last_empty: bool = True) -> Split:
-    """Draws a batch of a few requests, of one token or several, with and without padding, and its number of
-    microbatches.
+    """Draws a batch of a few requests, with and without padding, and its number of microbatches.
 
-    With `last_empty`, the last microbatch may consist of padding only.
+    A request has one token or several. With `last_empty`, the last microbatch may consist of padding only.
     """
     counts = st.just(1) if draw(st.booleans()) else st.integers(1, 9)
     scheduled = draw(st.lists(counts, min_size=1, max_size=8))

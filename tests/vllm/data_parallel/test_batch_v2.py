@@ -175,9 +175,7 @@ def test_who_permits_and_who_has_enough() -> None:
 
 
 def test_a_rank_that_needs_to_run_eagerly() -> None:
-    """If one rank has to run eagerly, all do, except in a split step, where it gets a FULL graph (specification
-    1.8).
-    """
+    """If one rank has to run eagerly, all do. But in a split step, the rank gets a FULL graph (specification 1.8)."""
     needs = decodes(100, need_eager=True)
     one = SPLIT.model_copy(update={"enable_dbo": False})
     assert plan(needs, decodes(128)) == (FULL, 2, [128, 128], (128, 128))

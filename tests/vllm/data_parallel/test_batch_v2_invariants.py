@@ -167,9 +167,7 @@ def order_of_ranks(group: Group, kind: Kind) -> None:
 
 
 def reuse(group: Group, kind: Kind) -> None:
-    """Each rank looks up another table of graphs under the record of the step, without a message (invariant
-    I-DP-14).
-    """
+    """Under the record of a step, each rank looks up another table of graphs, without a message (invariant I-DP-14)."""
     other = kind(group.config, CandidateTable(group.config, sizes=(8, 32)))
     found: list[tuple[BatchDescriptor, SyncState]] = []
     for index, (rank, (chosen, state)) in enumerate(zip(group.ranks, group.decided(kind), strict=True)):
@@ -233,8 +231,7 @@ def test_the_release_breaks_two_of_them(property_: Property, repaired: Kind, say
 
 
 def test_the_constant_is_wrong_for_three_microbatches() -> None:
-    """The check of release 0.33 is wrong for three microbatches, because it always compares with half (specification
-    3.4).
+    """Release 0.33 checks three microbatches wrongly, because it always compares with half (specification 3.4).
 
     Here 8 of 12 tokens are more than half, but three microbatches of 4 leave the last one empty.
     """

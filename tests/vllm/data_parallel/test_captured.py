@@ -72,8 +72,7 @@ def test_steps_with_a_graph_replay_it(mode: str) -> None:
 
 
 def test_a_session_agrees_like_steps_do() -> None:
-    """In a capture session, the ranks agree twice for each graph, for a warm-up and for the capture (specification
-    5.6).
+    """In a capture session, the ranks agree twice for each graph: in a warm-up and in the capture (spec 5.6).
 
     Later they agree once in each step.
     """
@@ -98,8 +97,9 @@ def test_graphs_of_adapters_may_be_of_two_captures() -> None:
 @pytest.mark.parametrize("form", STEPS)
 @pytest.mark.parametrize("mode", ["PIECEWISE", "FULL"])
 def test_a_request_may_begin_behind_a_shared_prefix(form: str, mode: str) -> None:
-    """A request may begin behind a shared prefix. The rank fills its row of the cache, although none of its steps
-    computed it.
+    """A request may begin behind a shared prefix.
+
+    The rank fills the request's row of the cache, although none of its steps computed the prefix.
     """
     late = Request(ARRIVAL + STEP_NS, 6, 2, prefix="long")
     requests = [*prefill(6, prefix="long"), *decodes(1, 2), late]
@@ -113,9 +113,7 @@ def test_a_request_may_begin_behind_a_shared_prefix(form: str, mode: str) -> Non
 @pytest.mark.parametrize("parts", [2, 4])
 @pytest.mark.parametrize("tokens", [1, 7])
 def test_a_batch_may_be_padded_for_sequence_parallelism(tokens: int, parts: int) -> None:
-    """A batch that is no multiple of the parts of sequence parallelism is padded; the input buffers have room for
-    this.
-    """
+    """Sequence parallelism pads a batch to a multiple of its parts; the input buffers have room for the padding."""
     config: dict[str, Any] = {"cudagraph_capture_sizes": [2, 4], "max_num_seqs": 4, "enable_sp": True}
     played = play(prefill(tokens), captured=CapturedForward, parts=parts, **config)
     assert played.findings == []
@@ -137,7 +135,7 @@ class Forgets(CapturedForward):
 
 
 class Moves(CapturedForward):
-    """A rank makes a new view of the input buffer for each step, so the address of a graph's input changes (breaks
+    """A rank makes a new view of the input buffer for each step, so the graph's input moves (breaks invariant
     I-CG-8).
     """
 
@@ -242,9 +240,7 @@ def test_a_shared_prefix_that_nobody_put_is_found() -> None:
 
 
 def test_all_ranks_capture_the_same() -> None:
-    """All ranks capture the same graphs in the same order (invariant I-CG-6). The faulty twin is variant
-    M-CG-5-capture.
-    """
+    """All ranks capture the same graphs in the same order (invariant I-CG-6). Variant M-CG-5-capture is the twin."""
 
     def the_same(drawn: Drawn) -> None:
         played = captured(drawn)

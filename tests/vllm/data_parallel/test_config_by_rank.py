@@ -85,8 +85,9 @@ def test_flags_that_may_differ_change_nothing(own: dict[str, Any]) -> None:
 
 
 def test_a_threshold_is_asked_on_every_rank() -> None:
-    """The split threshold may differ: a rank that does not wish to split forbids it for all, and no check reports
-    anything.
+    """Ranks may have different split thresholds: one rank that does not wish to split forbids it for all.
+
+    No check reports a finding.
     """
     config = {**NO_GRAPHS, "enable_dbo": True, "dbo_decode_token_threshold": 2}
     assert ran({}, [SHORT] * 4, **config).figures["microbatched steps"] > 0

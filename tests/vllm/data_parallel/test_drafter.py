@@ -69,9 +69,7 @@ def nothing_found(played: Played) -> None:
 @examples(8, 250, 1_000)
 @pytest.mark.parametrize("release", STEPS)
 def test_random_worlds(release: str, examples: int) -> None:
-    """The properties hold in random worlds with idle ranks, long sequences, prefixes, encoder inputs and cut
-    batches.
-    """
+    """The properties hold in random worlds with idle ranks, long sequences, prefixes, encoder inputs and padding."""
     seen = {"draft": 0, "cut": 0, "long": 0}
 
     def all_hold(drawn: Drawn) -> None:

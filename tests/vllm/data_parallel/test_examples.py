@@ -41,9 +41,7 @@ class Local(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of Appendix A. `plan_014` is set if release 0.14 decides otherwise. A world with graphs of `sizes` reaches
-    it.
-    """
+    """A row of Appendix A. A world with graphs of `sizes` reaches it. `plan_014` is the plan of 0.14, if it differs."""
 
     name: str
     config: dict[str, Any]
@@ -137,8 +135,9 @@ def test_why_a_step_is_not_split() -> None:
     ],
 )
 def test_decodes_without_a_decode_graph(mode: CUDAGraphMode, expected: tuple[RuntimeMode, Descriptor]) -> None:
-    """Row A-14: five decodes need the graph of eight tokens, and only PIECEWISE has it, because a decode graph has at
-    most six.
+    """Row A-14: five decodes need the graph of eight tokens.
+
+    Only PIECEWISE has this graph, because a graph for decodes has at most six requests.
     """
     config = EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8), max_num_seqs=6, cudagraph_mode=mode)
     assert Dispatcher033(config).dispatch(5, uniform_decode=True) == expected

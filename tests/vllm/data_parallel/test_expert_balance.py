@@ -1,6 +1,6 @@
 """Tests of expert load balancing, between two steps (`dp_batch`) and while steps run (`eplb`).
 
-All ranks compute the same placement, every expert is where the placement puts it, and the loads count the tokens of
+All ranks compute the same placement, and every expert is where the placement puts it. The loads count the tokens of
 requests only.
 """
 
@@ -136,9 +136,7 @@ def test_proven_between_steps() -> None:
 
 
 def test_dummy_loads_make_a_difference_and_no_harm() -> None:
-    """Variant M-ES-9-loads counts dummy tokens as load: no check reports it, and the placements differ from the healthy
-    ones.
-    """
+    """Variant M-ES-9-loads counts dummy tokens as load: no check reports it, but the placements differ."""
     scenario = load_scenario(scenario_path("museum/m-es-9-loads"))
     twin = without_variant(scenario)
     of_both = []

@@ -206,9 +206,7 @@ class NeverPads(Source000):
 
 
 class LeavesRoom(Source000):
-    """Where ranks pad, they add the difference of the largest and the smallest count. Where they do not, they run
-    it.
-    """
+    """Ranks pad to the largest count plus its distance from the smallest, and without padding run this distance."""
 
     def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
         room = max(padded) - min(padded)
@@ -480,8 +478,8 @@ def beside_an_idle_rank(draw: st.DrawFn) -> Beside:
 
 
 def changes_nothing(beside: Beside, **wrong: Any) -> None:
-    """An idle rank does not change the modes of its peer (invariant I-DP-12), in release 0.33 unless `wrong` replaces
-    it.
+    """An idle rank does not change the modes of its peer (invariant I-DP-12). The release is 0.33, unless `wrong`
+    differs.
     """
     alone = play(beside.requests, ranks=1, flow=Flow033, **beside.config).decided("mode", 0)
     together = play(line_up(beside.requests, []), **beside.config, **({"flow": Flow033} | wrong))

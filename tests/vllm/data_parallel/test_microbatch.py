@@ -181,9 +181,7 @@ def test_requests_that_are_cut() -> None:
 
 
 def test_boundaries_one_by_one() -> None:
-    """Release 0.33 accepts a list of boundaries, one for each cut; release 0.14 accepts one number (specification
-    3.5).
-    """
+    """Release 0.33 accepts a list with one boundary for each cut; release 0.14 accepts one number (spec 3.5)."""
     own, _ = Slicing033().slices([4, 4], 8, 2, 3, split=[1, 6])
     assert own == [Slice(range(1), range(1)), Slice(range(2), range(1, 6)), Slice(range(1, 2), range(6, 8))]
     with pytest.raises(ValueError, match=r"expected 2 boundaries for 3 parts, got \[4\]"):
@@ -296,8 +294,8 @@ def test_a_wrong_split_is_found(property_: Property, wrong: Slicing, says: str) 
 def test_padding_only_is_found() -> None:
     """A split whose last microbatch has padding only breaks invariant I-UB-5.
 
-    Mutant M-UB-3 compares with `>` instead of `>=`. So it also splits a batch with just the tokens of the earlier
-    microbatches.
+    Mutant M-UB-3 compares with `>` instead of `>=`. So it also splits a batch that has just enough tokens for the
+    earlier microbatches.
     """
 
     def split_anyway(split: Split) -> None:
@@ -316,9 +314,7 @@ def wishes(uniform: bool, wants: Callable[[int, bool, Microbatching], bool]) -> 
 
 
 def greater_than(tokens: int, uniform: bool, config: Microbatching) -> bool:
-    """Mutant M-UB-1: a rank wishes to split only above the threshold, as the documentation of the thresholds describes
-    it.
-    """
+    """Mutant M-UB-1: a rank wishes to split only above the threshold, as the documentation describes it."""
     return wants_microbatching(tokens - 1, uniform, config)
 
 

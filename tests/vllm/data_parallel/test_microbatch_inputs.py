@@ -1,7 +1,7 @@
 """Tests of the inputs of microbatches: attention metadata, and inputs of the model.
 
-The tests compare the metadata with vLLM's stored answers, check the position of each token, and test invariants I-UB-9
-and I-UB-10.
+The tests compare the metadata with vLLM's stored answers. They also check the position of each token, and invariants
+I-UB-9 and I-UB-10.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from tests.vllm.data_parallel.split_batches import splits
 
 
 class ShortensInPlace(MetadataCut):
-    """Mutant M-UB-7: the cut shortens a length in the metadata of the batch, so the next microbatch reads the short
-    one.
+    """Mutant M-UB-7: the cut shortens a length in the batch's own metadata, so the next microbatch reads the short
+    length.
     """
 
     def own_lengths(self, whole: AttentionMetadata, one: Slice) -> HostArray:
@@ -305,9 +305,7 @@ def test_the_truth_of_embeddings() -> None:
 
 
 def test_counts_are_the_microbatchs_own() -> None:
-    """Each microbatch counts its own rows. With the batch's counts (mutant M-UB-11), the collectives would be too
-    large.
-    """
+    """Each microbatch counts its own rows; with the batch's counts (mutant M-UB-11), collectives would be too large."""
     parts = Slicing().slices([1] * 40, 64, 64, 2).padded
     inputs = ModelInputs(np.arange(64), np.arange(64))
     rows = [len(InputsCut().cut(inputs, one.tokens).input_ids) for one in parts]

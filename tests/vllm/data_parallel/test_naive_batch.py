@@ -42,8 +42,7 @@ class Local(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of Appendix A, or one half of it. `wishes` and `last_empty` are the reasons that the row gives for its
-    result.
+    """A row of Appendix A, or one half of it. `wishes` and `last_empty` are the reasons for its result.
 
     `v0_14` is set if release 0.14 decides differently.
     """
@@ -175,17 +174,13 @@ def test_0_14(row: Row) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_wishes(row: Row) -> None:
-    """The ranks of each row have the wishes that the row gives. Row A-6 fails on a threshold, not on an empty
-    microbatch.
-    """
+    """The ranks of each row have the wishes that the row gives. Row A-6 fails on a threshold."""
     assert [wish(local, row.config) for local in row.ranks] == row.wishes
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.last_empty is not None], ids=lambda row: row.name)
 def test_last_microbatch(row: Row) -> None:
-    """If all ranks of a row wish to microbatch, their last microbatch is empty exactly if the row gives this as its
-    reason.
-    """
+    """If all ranks of a row wish to split, the last microbatch is empty exactly where the row gives this reason."""
     umin = min(local.unpadded for local in row.ranks)
     pmax = max(local.padded for local in row.ranks)
     assert naive_last_microbatch_empty(umin, pmax, row.config.microbatches) is row.last_empty

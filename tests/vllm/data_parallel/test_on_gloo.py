@@ -44,16 +44,12 @@ WORLDS: list[tuple[list[Request], dict[str, Any]]] = [
 
 @pytest.fixture
 def gloo() -> str:
-    """The name of the backend. Its workers stay alive for other test files; dpsim's pytest plugin ends them after the
-    session.
-    """
+    """The name of the backend. Its workers stay alive for other files, until dpsim's pytest plugin ends them."""
     return "gloo"
 
 
 def same_as_simulated(told: Scenario, backend: str) -> list[str]:
-    """Runs a scenario on a backend and on the simulator, and asserts equal journals. Returns the classes of the
-    findings.
-    """
+    """Asserts that a scenario has equal journals on a backend and on the simulator. Returns the classes of findings."""
     real, simulated = run_scenario(told, backend), run_scenario(told)
     found = [finding.klass for finding in simulated.findings]
     assert [finding.klass for finding in real.findings] == found

@@ -285,9 +285,7 @@ class SkipsABusyStep(DataParallelStep):
 
 @pytest.mark.parametrize("output_tokens", [2, 3])
 def test_a_step_that_nobody_runs(output_tokens: int) -> None:
-    """All ranks leave out a step together, so no rank waits. The witness reports it, whether the step is the last or
-    not.
-    """
+    """If all ranks leave out a step, no rank waits, but the witness reports it, in the last step and before."""
     played = play(line_up(decodes(1, output_tokens), decodes(1, output_tokens)), step=SkipsABusyStep)
     assert set(played.classes) == {"CRASH:DROPPEDTOKENS"}
     assert "1 tokens were scheduled in step 1, and it never ran (I-DP-6)" in first(played)

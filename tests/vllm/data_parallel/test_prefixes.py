@@ -163,10 +163,9 @@ def split(played: Played, rank: int) -> list[bool]:
 
 @pytest.mark.parametrize(("flow", "expected"), [(Flow017, True), (Flow033, False)])
 def test_a_reader_of_unwritten_blocks_vetoes_for_all(flow: type[Flow017] | type[Flow033], expected: bool) -> None:
-    """In release 0.33, a request that reads blocks which its step still writes forbids microbatches for all ranks
-    (3.3).
+    """In release 0.33, a request forbids microbatches for all ranks if it reads blocks that its step still writes.
 
-    Here such a request is on rank 0. Release 0.17 does not check this and splits.
+    Source: specification 3.3. Here such a request is on rank 0. Release 0.17 does not check this and splits.
     """
     requests = line_up(
         [Request(ARRIVAL, 9, 1, prefix="same"), Request(ARRIVAL, 14, 1, prefix="same")], [Request(ARRIVAL, 15, 1)]
@@ -177,9 +176,7 @@ def test_a_reader_of_unwritten_blocks_vetoes_for_all(flow: type[Flow017] | type[
 
 
 def test_a_reader_of_one_token_vetoes_nothing() -> None:
-    """A request that computes only one token forbids no microbatches, even if it reads blocks which its step still
-    writes.
-    """
+    """A request that computes only one token forbids no microbatches, whatever blocks it reads (specification 3.3)."""
     requests = line_up(readers(), [Request(ARRIVAL, 10, 1)])
     assert split(play(requests, flow=Flow033, **SPLIT), 0) == [True]
 

@@ -58,8 +58,9 @@ def test_it_disagrees() -> None:
 
 @pytest.mark.slow
 def test_it_crashes() -> None:
-    """In some worlds the defect raises an assertion: the eager rank's count is no graph size, and the other rank pads
-    it.
+    """In some worlds, the defect raises an assertion.
+
+    The eager rank's count is no graph size, and the other rank pads the agreed count.
     """
     found = find(drawn_worlds(force_eager=True), crashes, settings=SEARCH, random=Random(0))
     assert has_an_eager_rank(found)

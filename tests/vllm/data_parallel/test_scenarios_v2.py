@@ -25,9 +25,7 @@ THRESHOLDS = {
 
 
 def drawn(variant: str, **config: Any) -> st.SearchStrategy[Scenario]:
-    """Draws scenarios with all ranks, tensor parallelism and microbatches that the form allows, but without
-    adapters.
-    """
+    """Draws scenarios with all ranks, tensor parallelism and microbatches of the form, but without adapters."""
     whole = configs().map(lambda one: one.model_copy(update={"enable_lora": False, **config}))
     ranks = topologies(min_data_parallel=2)
     return scenarios(max_faults=0, form="v2-0.33", variant=variant, topology=ranks, config=whole)

@@ -47,9 +47,7 @@ def test_is_harmless_everywhere(name: str, examples: int) -> None:
 
 
 def test_reading_at_once_takes_longer() -> None:
-    """In the exhibit of mutant M-ES-12, a step reads its results at once, so it takes as long as without async
-    scheduling.
-    """
+    """In the exhibit of mutant M-ES-12, a step reads its results at once, which costs what async scheduling saves."""
     wrong = load_scenario(scenario_path("museum/m-es-12"))
     healthy = without_variant(wrong)
     plain = healthy.model_copy(update={"config": healthy.config.model_copy(update=PLAIN)})

@@ -59,9 +59,7 @@ def one_decision(drawn: Drawn, step: type[DataParallelStepV2] = Repaired) -> Non
 
 
 def one_agreement_a_step(drawn: Drawn, step: type[DataParallelStepV2] = Repaired) -> None:
-    """The ranks agree exactly once in each step (invariant I-DP-2); the drafter reuses the agreement (specification
-    10.3).
-    """
+    """The ranks agree exactly once in each step (invariant I-DP-2). The drafter reuses the agreement (spec 10.3)."""
     done = played(drawn, step)
     for rank in done.ranks:
         steps = [raw[STEP] for raw in done.run.journals[rank] if raw[KIND] == "decision" and raw[SITE] == "plan"]
@@ -99,9 +97,7 @@ class ByOwnThreshold(Repaired):
 
 
 class OwnRequestsInTheRecord(Repaired):
-    """The record contains the rank's own number of requests, so the ranks plan different further forwards of the
-    drafter.
-    """
+    """The record contains the rank's own number of requests, so the ranks' drafters plan different forwards."""
 
     class Agreement(Repaired.Agreement):
         def decide(self, table: HostArray, local: LocalV2) -> Any:

@@ -356,9 +356,7 @@ def test_chunks_and_slots() -> None:
 
 
 def test_a_stop_token_ends_a_request() -> None:
-    """A stop token ends a request at once, because the rank's scheduler has no further step of the request in
-    flight.
-    """
+    """A stop token ends a request at once, because no further step of the request is in flight."""
     requests = [Request(0, 5, 9, stop_after=2), Request(0, 5, 2)]
     timeline = Timeline(requests, ranks=2, config=EngineConfig(), step_ns=1)
     assert [[batch.num_tokens for batch in timeline.batches(step)] for step in range(timeline.steps)] == [
@@ -368,9 +366,7 @@ def test_a_stop_token_ends_a_request() -> None:
 
 
 def test_an_abort_in_the_tick_of_the_arrival() -> None:
-    """A request whose arrival and abort lie in the same tick never runs, but still takes its turn in the
-    round-robin.
-    """
+    """A request that is aborted in the tick of its arrival never runs, but takes its turn in the round-robin."""
     timeline = Timeline([Request(1, 5, 1, abort_ns=2), Request(1, 7, 1)], 2, EngineConfig(), TICK)
     assert [timeline.batches(step) for step in range(timeline.steps)] == [(IDLE, Batch(((1, 7, 0),), 7, 7))]
     assert timeline.tick(0) == 1

@@ -40,9 +40,7 @@ class LargestMode(AgreementV2):
 
 
 class OwnThreshold(AgreementV2):
-    """Mutant M-UB-12: a rank checks only its own batch, not those of all ranks, to decide if the step has decodes
-    only.
-    """
+    """Mutant M-UB-12: a rank checks only its own batch to decide whether the step has decodes only."""
 
     def decodes(self, uniform: int | None, local: LocalV2) -> bool:
         return local.uniform_token_count == self.graphs.q

@@ -29,8 +29,8 @@ from dpsim.vllm.programs.engine import EngineSetup
 
 Control = Sequence[tuple[int, Action]]
 WAITS: dict[type[Any], type[Any]] = {EngineControl: EngineControl}
-"""A piece with which pauses wait for the device in every form. Without it, new weights race with a forward before
-0.33.
+"""A piece with which pauses wait for the device in every form. Before 0.33, new weights otherwise race with a
+forward.
 """
 
 

@@ -34,7 +34,7 @@ Label = str | tuple[Any, Any]
 
 
 class World(NamedTuple):
-    """A group and its workload. `waves` has one class for each rank, or one for all. `pauses` is the most pauses of a
+    """A group and its workload. `waves`: one class for each rank, or one for all. `pauses`: the most pauses of a
     history.
     """
 

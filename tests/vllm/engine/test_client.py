@@ -1,6 +1,4 @@
-"""Tests of a front end: it selects the engine with the least load, counts its own requests, and reports a first
-request.
-"""
+"""Tests of a front end: it selects the engine with the least load, and reports a first request."""
 
 from __future__ import annotations
 

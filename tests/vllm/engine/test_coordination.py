@@ -88,8 +88,9 @@ def counts_of(coordinator: Coordination) -> object:
 
 
 def test_counts_of_one_step_go_together() -> None:
-    """The coordinator publishes the counts of step 1 before those of step 2, for which only one engine has sent
-    counts.
+    """The coordinator publishes the counts of step 1 before those of step 2.
+
+    Only one engine has sent counts of step 2 when the coordinator first publishes.
     """
     coordinator = Coordination033(2)
     coordinator.counts(0, 1, 0, waiting=1, running=0)
@@ -102,9 +103,7 @@ def test_counts_of_one_step_go_together() -> None:
 
 
 def test_the_cache_and_an_engine_that_is_gone() -> None:
-    """Since release 0.28, counts contain the usage of the KV cache. The coordinator ignores an engine that was
-    removed.
-    """
+    """Since release 0.28, counts contain the usage of the KV cache. The coordinator ignores a removed engine."""
     coordinator = Coordination028(2)
     coordinator.counts(1, 1, 0, waiting=1, running=2, usage=0.75)
     assert counts_of(coordinator) == ((0, 0, 0.0), (1, 2, 0.75))

@@ -33,9 +33,7 @@ ONE = {"0.33": 4, "0.31": 6, "0.28": 18, "0.24": 18, "0.14": 18}
 
 
 def worlds() -> list[Any]:
-    """Returns the forms and intervals. Longer intervals have more schedules, so only interval 2 runs outside the
-    nightly suite.
-    """
+    """Returns the forms and intervals. Intervals above 2 have many schedules, so only the nightly suite runs them."""
     return nightly_but(itertools.product(names("engine"), (2, 3, 4)), lambda world: world[1] == 2)
 
 

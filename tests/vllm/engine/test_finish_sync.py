@@ -51,10 +51,10 @@ def test_tables_that_the_engine_was_asked(kind: type[FinishSync], size: int) -> 
 
 
 def wrong_tables(kind: type[FinishSync]) -> list[tuple[Rank, ...]]:
-    """Returns the tables of up to four ranks with a wrong verdict; the expected one is computed from single ranks, not
-    sums.
+    """Returns the tables of up to four ranks that have a wrong verdict.
 
-    A group continues if any rank has work (invariant I-EL-6), or if some but not all ranks have a pause (I-EL-9).
+    The expected verdict is computed from single ranks, not from sums. A group continues if any rank has work (invariant
+    I-EL-6), or if some but not all ranks have a pause (I-EL-9).
     """
     wrong = []
     states = [IDLE, WORKS, PAUSES, BOTH] if kind.op == "sum" else [IDLE, WORKS]

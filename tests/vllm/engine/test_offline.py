@@ -1,6 +1,4 @@
-"""Tests of engines that a batch job steps (specification 2.8): all run the same number of forwards and stop
-together.
-"""
+"""Tests of engines that a batch job steps (specification 2.8): all run equally many forwards and stop together."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ from dpsim.vllm.engine.finish_sync import Numbers
 
 
 def run(kinds: list[type[OfflineEngine]], work: tuple[int, ...]) -> list[list[str]]:
-    """Returns what each rank ran. `work` has the steps that each has to do. Raises AssertionError if ranks stop
-    apart.
+    """Returns what each rank ran. `work` has the steps of each rank. Raises AssertionError if the ranks do not stop
+    together.
     """
     engines, left = [kind() for kind in kinds], list(work)
     ran: list[list[str]] = [[] for _ in engines]
@@ -45,7 +43,7 @@ def test_all_small_loads() -> None:
 
 
 def test_a_request_that_comes_after_the_question() -> None:
-    """A request that arrives after the reduction waits for one dummy, and then runs; with the faulty twin it never
+    """A request that arrives after the reduction waits for one dummy, and then runs. With the faulty twin it never
     runs.
     """
     ran = {}

@@ -49,17 +49,13 @@ def test_on_gloo(name: str) -> None:
 
 
 def test_published_counts_on_gloo() -> None:
-    """The engine of a request depends on a race with the published counts, so gloo delivers messages in the simulated
-    order.
-    """
+    """The engine of a request depends on a race with published counts, so gloo delivers messages in simulated order."""
     assert len(same_on(load_scenario(scenario_path("engine_balanced")), "gloo", schedules=2)) == 2
 
 
 @pytest.mark.slow
 def test_other_messages_are_seen() -> None:
-    """The faulty twin (M-EL-17): every engine reports the end of a wave, which does no harm, but changes the
-    journals.
-    """
+    """The faulty twin (mutant M-EL-17): every engine reports the end of a wave, which changes the journals."""
     told = load_scenario(scenario_path("museum/m-el-17"))
     healthy = told.model_copy(update={"protocol": told.protocol.model_copy(update={"variant": None})})
     with pytest.raises(AssertionError, match="rank 1"):

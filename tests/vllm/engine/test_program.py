@@ -1,6 +1,4 @@
-"""Tests of the program `engine`, in one run each: forwards for a request or a pause, the modes of a pause, and
-balancing.
-"""
+"""Tests of the program `engine`, in one run each: forwards for a request or a pause, modes of a pause, balancing."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ UPDATE: Control = [(1, ("PAUSE", "keep")), (2, ("UPDATE_WEIGHTS", 7)), (3, ("RES
 
 
 class Second(Plan):
-    """The second front end has all requests, so among engines of equal load it selects another one than the first
-    would.
-    """
+    """The second front end has all requests, so among engines of equal load it selects another one than the first."""
 
     def frontend(self, request: int) -> int:
         return self.frontends - 1
@@ -93,10 +89,10 @@ def test_a_wave_is_agreed_at_every_sync() -> None:
 @pytest.mark.parametrize("form", ["0.33", "0.24"])
 @pytest.mark.parametrize("mode", ["abort", "wait", "keep"])
 def test_requests_of_a_pause(form: str, mode: str) -> None:
-    """Every request gets its answer: two run when the pause arrives, one waits for room, and one arrives during the
-    pause.
+    """Every request gets its answer, also those that wait for room or arrive during the pause.
 
-    Only mode `abort` runs fewer forwards than the requests need.
+    When the pause arrives, two requests run and one waits for room. Only mode `abort` runs fewer forwards than the
+    requests need.
     """
     control: Control = [(1, ("PAUSE", mode)), (3, ("UPDATE_WEIGHTS", 1)), (4, ("RESUME",))]
     requests = [(9, 0), (9, 0), (9, 0), (9, 2)]
@@ -154,9 +150,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("form", "control", "why"), REFUSALS, ids=["resume", "0.14"])
 def test_what_an_engine_cannot_do_is_answered_with_the_error(form: str, control: Control, why: str) -> None:
-    """An engine answers an impossible call with an error, and continues: the pause completes, and a later request is
-    served.
-    """
+    """An engine answers an impossible call with an error, and continues: it pauses, and serves a later request."""
     seen = asked_too_much(form, control, {})
     assert (seen.classes, seen.run.finished) == ([], True)
     assert [len(sent(seen, rank, "engine.refusal")) for rank in (0, 1)] == [1, 1]
@@ -211,9 +205,7 @@ def test_a_dummy_of_a_sleeping_engine_is_seen() -> None:
 
 
 def refused_while_asleep(pieces: dict[type[Any], type[Any]]) -> Seen:
-    """Runs a sleep, a pause that is not complete when the engines have to wake up, and a second wake-up; then one
-    request.
-    """
+    """Runs a sleep, a pause, a wake-up before the pause is complete, and a second wake-up; then one request."""
     control: Control = [(1, ("SLEEP", "keep")), (2, ("PAUSE", "keep")), (3, ("WAKE_UP",)), (4, ("WAKE_UP",))]
     of = group(requests=[(1, 10)], control=control, interval=4, pieces={FrontEnd: Hasty, **pieces})
     late = tuple(
@@ -251,9 +243,7 @@ def late_abort(pieces: dict[type[Any], type[Any]]) -> Seen:
 
 
 def finished_before_its_abort_was_read(seen: Seen) -> bool:
-    """Returns whether engine 0 sent FINISHED for a request before it read the request's abort (breaks invariant
-    I-EL-12).
-    """
+    """Returns whether engine 0 sent FINISHED for a request before it read its abort (breaks invariant I-EL-12)."""
     finished: set[str] = set()
     for raw in seen.run.journals[0]:
         if (raw[KIND], raw[SITE]) == ("post", "engine.output"):

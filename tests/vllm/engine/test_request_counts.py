@@ -113,15 +113,11 @@ Stamp = tuple[int, int, bool]
 STAMPS: st.SearchStrategy[list[Stamp]] = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 3), st.booleans()), min_size=1, max_size=12
 )
-"""One message of counts: its engine, the steps since the engine's last message, and whether the coordinator publishes
-now.
-"""
+"""One message of counts: its engine, the steps since the engine's last message, and whether to publish now."""
 
 
 def coordinated(kind: type[Coordination], drawn: Sequence[Stamp]) -> str:
-    """Sends drawn counts to a coordinator, all different, until it has published everything. Returns what is wrong, or
-    "".
-    """
+    """Sends drawn counts, all different, to a coordinator, which publishes all. Returns what is wrong, or ""."""
     coordinator, told, steps = kind(3), [list[object]() for _ in range(3)], [0, 0, 0]
     published: list[Counts] = []
     for number, (engine, further, alone) in enumerate(drawn):

@@ -113,10 +113,9 @@ def test_a_death_before_the_first_agreement(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def raised() -> bool:
-    """Returns whether a rank raises in some schedules in which rank 2 dies after an all-to-all that survivors may
-    abort.
+    """Returns whether a rank raises in some schedules in which rank 2 dies after an all-to-all.
 
-    One survivor may have completed that step, and the other one may not.
+    Survivors may abort this all-to-all, so one may have completed the step, and the other one not.
     """
     subject = ranks(3, faults=(Fault("die", 2, At("survivors.agree", 1)),))
 
@@ -141,8 +140,9 @@ def test_a_rank_that_is_ahead_makes_the_step_again(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.slow
 def test_the_survivor_of_two_in_every_schedule() -> None:
-    """A proof over all schedules: the survivor of two ranks completes its step. The museum's table tries fewer
-    schedules.
+    """A proof over all schedules: the survivor of two ranks completes its step.
+
+    The museum's table tries fewer schedules.
     """
     at = At("survivors.all_to_all", 0)
     result = explore_subject(ranks(2, 1, faults=(Fault("die", 1, at),)), "dpor", schedules=5_000)

@@ -223,8 +223,9 @@ def test_an_engine_alone_is_killed_at_every_point(loses_mail: bool, schedules: i
 @pytest.mark.slow
 @pytest.mark.parametrize(("actor", "dpor", "random"), [(0, 7, 16), (1, 8, 20), (2, 0, 18), (3, 7, 16)])
 def test_one_of_a_group_is_killed_at_any_point(actor: int, dpor: int, random: int) -> None:
-    """One of two engines, the coordinator or a front end dies at any point: 150 schedules of many. The figures are
-    K.
+    """One of two engines, the coordinator or a front end dies at any point, in 150 schedules of many.
+
+    The figures are K, the most ops that an actor makes after the death.
     """
     for by, most in ("dpor", dpor), ("random", random):
         assert killed(2, actor, 150, by, loses_mail=True, partial=True) == ("sampled", 150, most)

@@ -1,7 +1,6 @@
 """Tests of the waves of one engine, message by message, and of groups in lockstep in random histories.
 
-A *wave* is a period in which all engines of a group step in lockstep. Faulty twins prove that the histories show
-mistakes.
+A *wave* is a period in which all engines of a group step in lockstep. The random histories must show each faulty twin.
 """
 
 from __future__ import annotations
@@ -48,9 +47,7 @@ def test_a_request(running: bool, paused: bool, wave: int) -> None:
 
 @pytest.mark.parametrize("kind", [Release014, Release024, Release033])
 def test_without_a_coordinator(kind: type[EngineWaves]) -> None:
-    """Without a coordinator, a request does not change the wave, and every rank reports the end of a wave to its front
-    end.
-    """
+    """Without a coordinator, a request does not change the wave, and every rank reports its end to its front end."""
     one = engine(kind, has_coordinator=False)
     assert (one.add(7), one.current_wave, one.engines_running) == ([], 4, False)
     one.engines_running = False
@@ -126,11 +123,10 @@ def test_many_drawn_histories(release: str) -> None:
 
 
 def test_024_loses_a_wake_across_a_pause() -> None:
-    """In release 0.24, the coordinator sets its state to running when it forwards a wake, and paused engines drop the
-    wake.
+    """In release 0.24, paused engines drop a wake, and the coordinator assumes that they run (mutant M-EL-12).
 
-    After the resume, no message announces the next request (mutant M-EL-12). The front end assumes that the engines
-    run. The engine has the same wave, so it does not report the request either.
+    After the resume, no message announces the next request. The front end also assumes that the engines run. The engine
+    has the same wave, so it does not report the request either.
     """
     engines = [Release024(rank, 2, True, 32) for rank in range(2)]
     coordinator, client = Coordination(2), ClientView([0, 1])

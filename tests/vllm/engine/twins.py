@@ -1,7 +1,7 @@
 """Faulty twins of an engine's rules for waves, of the coordinator and of a front end, ten lines each.
 
-A *wave* is a period in which all engines of a group step in lockstep. Keys such as M-EL-7 name the mutants of
-specification 2.12.
+A *wave* is a period in which all engines of a group step in lockstep. Keys such as M-EL-7 name mutants of specification
+2.12.
 """
 
 from __future__ import annotations
@@ -89,9 +89,7 @@ class WokenByPausedRequest(Release033):
 
 
 class TellsNobody(Release033):
-    """An engine starts with its request, but does not inform the coordinator, so no other engine wakes (M-EL-8 in
-    0.33).
-    """
+    """An engine starts with its request, but does not inform the coordinator, so no other engine wakes (M-EL-8)."""
 
     def add(self, wave: int) -> list[Out]:
         super().add(wave)

@@ -83,8 +83,8 @@ class Seen:
 
     @property
     def wrong(self) -> list[str]:
-        """Returns what is wrong: an actor has not ended, an error names no dead actor, or a request has no answer and
-        no error.
+        """Returns what is wrong: an actor has not ended, an error names no dead actor, or a request has no reply at
+        all.
         """
         names, ends = self.world.actor, self.run.ends
         lines = [f"{names(actor)} is left" for actor, end in enumerate(ends) if end == "blocked"]

@@ -129,9 +129,7 @@ class LastCapturesLess(CapturedLayers):
 
 
 class NoRoom(CapturedLayers):
-    """The session captures the smallest size first, so the output buffer is too small for the others (breaks
-    I-CG-13).
-    """
+    """The session captures the smallest size first, so the output buffer is too small (breaks invariant I-CG-13)."""
 
     class SmallFirst(ManagedSession):
         def order(self, targets: Iterable[Target]) -> list[Target]:

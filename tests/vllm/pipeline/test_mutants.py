@@ -135,9 +135,7 @@ def test_both_defects_of_the_page_are_found() -> None:
 
 
 def test_the_page_sends_tokens_and_counts_alone() -> None:
-    """Source page 002 broadcasts tokens and counts, also with drafts. The corrected form broadcasts drafts too, as 0.33
-    does.
-    """
+    """Source page 002 broadcasts tokens and counts, also with drafts. The corrected form broadcasts drafts, too."""
     scenario = load_scenario(scenario_path("museum/page-002"))
     sites = [{raw[SITE] for raw in sent_by(one)} for one in (scenario, without_variant(scenario))]
     assert sites == [{"tokens.send", "counts.send"}, {"tokens.send", "counts.send", "drafts.send"}]

@@ -1,7 +1,7 @@
 """Compares the need mask with stored answers of vLLM's own code, row by row, for two releases (specification 6.4).
 
-The need mask selects the rows of a batch that need the token that they sample. Faulty rules prove that the comparison
-can fail.
+The need mask selects the rows of a batch whose sampled token the other stages need. Faulty rules prove that the
+comparison can fail.
 """
 
 from __future__ import annotations

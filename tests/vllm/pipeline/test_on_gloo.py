@@ -34,16 +34,12 @@ VARIED_NUMBERS = [*range(5), *(pytest.param(number, marks=pytest.mark.slow) for 
 
 @pytest.fixture
 def gloo() -> str:
-    """The name of the backend. Its workers stay alive for other test files; dpsim's pytest plugin ends them after the
-    session.
-    """
+    """The name of the backend. Its workers stay alive for other files, until dpsim's pytest plugin ends them."""
     return "gloo"
 
 
 def same_as_simulated(scenario: Scenario, backend: str, really: Scenario | None = None) -> None:
-    """Asserts that a scenario has equal journals on a backend and on the simulator. `really` replaces it on the
-    backend.
-    """
+    """Asserts equal journals of a scenario on a backend and on the simulator. On the backend, `really` replaces it."""
     real, simulated = run_scenario(really or scenario, backend), run_scenario(scenario)
     assert real.findings == simulated.findings == []
     for rank in range(real.world.size):

@@ -1,8 +1,7 @@
-"""Tests of the engine's remote calls: it executes and samples each batch once, in this order, with a current grammar
-mask.
+"""Tests of the engine's remote calls: it executes and samples each batch once, in this order.
 
-The rules are specification 7.5 and 10.6, and invariants I-PS-7 and I-ES-5. The faulty twins are mutants M-PS-10,
-M-PS-11, M-ES-10 and M-ES-11.
+If a grammar restricts the tokens, the mask of a batch depends on all earlier tokens. The rules are specification 7.5
+and 10.6, and invariants I-PS-7 and I-ES-5. The faulty twins are mutants M-PS-10, M-PS-11, M-ES-10 and M-ES-11.
 """
 
 from __future__ import annotations
@@ -134,8 +133,8 @@ def test_a_grammar_permits_one_kind() -> None:
 def test_a_request_that_ended_has_no_mask() -> None:
     """A request that has ended gets no grammar mask.
 
-    The second token of the first request is a stop token. The steps that the engine had started by then sample without
-    a mask.
+    The second token of the first request is a stop token. The engine had started further steps by then, and these
+    sample without a mask.
     """
     drawn = GRAMMAR._replace(requests=[Request(0, 1, 4, stop_after=1, structured_output=True), Request(STEP_NS, 1, 2)])
     all_is_well(drawn)

@@ -1,8 +1,7 @@
-"""Tests of data-parallel replicas of a pipeline: a dummy step changes no queue of tokens and no slot (invariant
-I-PP-10).
+"""Tests of data-parallel replicas of a pipeline: a dummy step changes no queue of tokens and no slot (I-PP-10).
 
 Each replica has its own requests, slots and queue. The replicas only share the experts, in every step. The faulty twins
-break the rule. The file test_mutants.py tests that mutant M-PP-16 breaks nothing but I-PP-10.
+break invariant I-PP-10. The file test_mutants.py tests that mutant M-PP-16 breaks nothing else.
 """
 
 from __future__ import annotations
@@ -56,9 +55,7 @@ def watched(twin: type[Stage] = Stage) -> type[Stage]:
 
 
 def dummies_leave_no_trace(drawn: Drawn, played: Played) -> None:
-    """A dummy step changes no queue (`Watched`), and a step without a batch has only the ops of the experts
-    (I-PP-10).
-    """
+    """A dummy step changes no queue (`Watched`); a step without a batch has only ops of the experts (I-PP-10)."""
     all_is_well(drawn, played)
     for rank in range(played.world.size):
         calls = played.prepared.histories[rank // drawn.stages].calls

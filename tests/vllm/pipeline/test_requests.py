@@ -110,9 +110,7 @@ def test_nobody_is_admitted_in_a_step_that_preempts() -> None:
 
 
 def test_sends_as_many_as_there_are_places_for() -> None:
-    """A broadcast has one place for tokens in each row if no row has drafts, and otherwise as many as a row may
-    have.
-    """
+    """A broadcast has one place for tokens in each row if no row has drafts, and otherwise the largest number."""
     drawn = Drawn(
         2,
         [Request(0, 1, 4, drafts=(0, 2)), Request(0, 1, 4, drafts=(0, 0, 1))],
@@ -159,7 +157,7 @@ def test_a_session_goes_on_where_it_ended() -> None:
 def test_what_is_under_way_of_a_session_is_for_nobody() -> None:
     """A token in flight of a session's earlier request goes to no request.
 
-    The first request stops early, and the second arrives at once, while a token of the first is on its way to their
+    The first request stops early. The second one arrives at once, while a token of the first is on its way to their
     slot.
     """
     drawn = session((0, 1, 5, 1), (0, 1, 3, 3))
@@ -170,9 +168,7 @@ def test_what_is_under_way_of_a_session_is_for_nobody() -> None:
 
 
 def test_a_session_holds_its_slot_while_it_waits() -> None:
-    """A session keeps its slot while it waits for its next request; with one slot, another request waits for its
-    end.
-    """
+    """A session keeps its slot while it waits for its next request, so with one slot, another request has to wait."""
     requests = [*session((0, 1, 1, 1), (9, 1, 1, 1)).requests, Request(STEP_NS, 1, 1)]
     for slots, order in ((1, [0, 1, 2]), (2, [0, 2, 1])):
         drawn = Drawn(2, requests, {**CONFIG, "max_num_seqs": slots})

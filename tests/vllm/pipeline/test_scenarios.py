@@ -48,8 +48,8 @@ def test_what_is_wrong_is_found(variant: str, says: str) -> None:
 
 
 def test_shrinks_to_the_dullest() -> None:
-    """Hypothesis shrinks a failing scenario to the simplest: one slot, one request, no drafts, no delays and no limit
-    of blocks.
+    """Hypothesis shrinks a failing scenario to one slot and one request, without drafts, delays or a limit of
+    blocks.
     """
 
     def wrong(scenario: Scenario) -> bool:

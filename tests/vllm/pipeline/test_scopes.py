@@ -80,9 +80,7 @@ def test_all_of_three_requests() -> None:
 
 @pytest.mark.nightly
 def test_all_of_one_to_four_stages() -> None:
-    """All worlds of one to four stages are proven. One stage has no queue of tokens; three and four have longer
-    ones.
-    """
+    """All worlds of one to four stages are proven. One stage has no token queue; three and four have longer ones."""
     sizes = "stages=4,requests=2,steps=3,prompt=2,output=2,abort=1"
     assert verdicts(sizes) == {"proven": 3664, "schedules": 3664}
 
@@ -96,9 +94,7 @@ CASES = [(name, "source-002") for name in HARMLESS] + [("M-PP-13", form) for for
 @pytest.mark.parametrize("step", nightly_but([10, 1], lambda step: step == 10))
 @pytest.mark.parametrize(("name", "form"), CASES)
 def test_nothing_in_any_small_world(name: str, form: str, step: int) -> None:
-    """A harmless variant has no finding in every tenth small world; the nightly suite tests all, a minute for each
-    variant.
-    """
+    """A harmless variant has no finding in every tenth small world; the nightly suite tests all of them."""
     changed = pieces(name)
     for drawn in islice(small_worlds(form, changed.get("scheduler", PipelineScheduler)), 0, None, step):
         assert drawn.play(eager=False, **changed).classes == [], drawn

@@ -39,9 +39,7 @@ SEVERAL = drawn_worlds(stages=(2, 2, 2, 3), most=2, tensor_parallel_size=2)
 @pytest.mark.runs_once
 @pytest.mark.parametrize("form", TRANSFERS)
 def test_proven_where_everything_is_explored(form: str) -> None:
-    """DPOR proves a world with a step whose tensors are sliced (two tokens), and one whose tensors are not (one
-    token).
-    """
+    """DPOR proves a world with a sliced step (two tokens) and a step that is not sliced (one token)."""
     config = {"max_num_seqs": 1, "max_num_batched_tokens": 4}
     drawn = Drawn(2, [Request(0, 2, 2)], config, form, tensor_parallel_size=2)
     subject = Subject(world_of(drawn.topology), PipelineTokens(), drawn.prepared())
@@ -103,9 +101,7 @@ def same_gathers(drawn: Drawn, played: Played) -> None:
 
 
 def sliced_on_both_sides(drawn: Drawn, played: Played) -> None:
-    """Sender and receiver transfer the same part of a tensor, a slice if its elements can be divided (invariant
-    I-PS-10).
-    """
+    """Both sides transfer the same part of a tensor: a slice if its elements can be divided (invariant I-PS-10)."""
     numbers = tokens_of_steps(drawn)
     for rank in range(drawn.topology.world_size):
         for record in played.records(rank, "transfer"):

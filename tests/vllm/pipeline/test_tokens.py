@@ -32,8 +32,7 @@ from tests.vllm.pipeline.token_worlds import EXTREMES, Drawn, Played, drawn_worl
 
 
 def all_is_well(drawn: Drawn, **pieces: Any) -> Played:
-    """Asserts that neither extreme run has a finding, that both decide the same, and that every request gets its
-    tokens.
+    """Asserts that neither extreme run has a finding, that both decide alike, and that requests get all tokens.
 
     In one extreme run, all sends are eager; in the other one, none is.
     """
@@ -73,9 +72,7 @@ def nobody_polls(played: Played) -> None:
 
 @examples(30, 100, 400)
 def test_tokens_are_the_oracles(examples: int) -> None:
-    """Tokens are the oracle's in random worlds. The test also counts what happens in them, so that worlds are not
-    trivial.
-    """
+    """Tokens are the oracle's in random worlds. The test also counts what happens, so worlds are not trivial."""
     seen: Counter[str] = Counter()
 
     def property_(drawn: Drawn) -> None:

@@ -92,9 +92,7 @@ class ReceivesAlways(Stage):
 
 
 def queue_is_no_deeper(drawn: Drawn, history: History) -> None:
-    """The batch queue is never deeper than its size, and the engine takes a result only when it has to (I-PS-2,
-    I-PS-11).
-    """
+    """The batch queue is never too deep (I-PS-2), and the engine takes a result only when it has to (I-PS-11)."""
     depth, queued = drawn.stages + int(drawn.config["async_scheduling"]), 0
     for call in history.calls:
         queued += call.batch is not None
@@ -115,9 +113,7 @@ def last_of(history: History, call: Any) -> bool:
 
 
 def one_step_in_flight(drawn: Drawn, history: History) -> None:
-    """Without asynchronous scheduling, the engine schedules a decode only after it knows the last token (invariant
-    I-PS-8).
-    """
+    """Without async scheduling, the engine schedules a decode only after it knows the last token (I-PS-8)."""
     if drawn.config["async_scheduling"]:
         return
     queue: list[set[int]] = []

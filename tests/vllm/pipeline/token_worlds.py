@@ -108,9 +108,7 @@ class Drawn(NamedTuple):
         )
 
     def prepared(self, **pieces: Any) -> PipelineSetup:
-        """Returns the setup of the program. `pieces` replaces the classes of stage, tokens, transfer, scheduler or
-        layers.
-        """
+        """Returns the setup of the program. `pieces` may replace stage, tokens, transfer, scheduler and layers."""
         engines = histories(
             self.requests,
             self.replicas,
@@ -133,7 +131,7 @@ class Drawn(NamedTuple):
 
     @property
     def paced(self) -> str:
-        """The form, or for 0.33 its repaired form: 0.33 paces drafts only with asynchronous scheduling (specification
+        """The form. For 0.33 it is the repaired one, because 0.33 paces drafts only with async scheduling (spec
         6.10).
         """
         return REPAIRED.name if self.form == V0_33.name else self.form

@@ -14,9 +14,7 @@ END = "\n\n<!-- end of the table -->"
 
 
 def page() -> str:
-    """Returns docs/exit-codes.md with a fresh table. Raises ValueError if the page lacks the comments around the
-    table.
-    """
+    """Returns docs/exit-codes.md with a fresh table. Raises ValueError if the page has no comments around the table."""
     before, begin, rest = PAGE.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

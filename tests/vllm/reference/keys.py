@@ -1,6 +1,4 @@
-"""Generates docs/keys.md: the meaning of keys such as I-EL-7, M-EL-7, A-15, 2.12 and source-002, and the files with
-them.
-"""
+"""Generates docs/keys.md: the meaning of keys such as I-EL-7, M-EL-7 and A-15, and the files that name them."""
 
 from __future__ import annotations
 

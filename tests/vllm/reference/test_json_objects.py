@@ -112,9 +112,7 @@ def test_a_hung_job(tmp_path: Path) -> None:
 
 
 def test_nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The keys of `campaign` are those of the page, for two nights of one mistake. The second night knows the
-    mistake.
-    """
+    """The keys of `campaign` are those of the page, for two nights. The second night knows the mistake of the first."""
     monkeypatch.chdir(tmp_path)
     common = ("--part", "scenarios", "--out", "n", "--json")
     (tmp_path / "bad.yaml").write_text(BAD)
@@ -137,9 +135,7 @@ def test_each_command_with_the_option_has_its_object() -> None:
 
 
 def test_answers_of_an_engine() -> None:
-    """The keys of `check-engine` are those of the page. The object is made by hand, because all questions would take
-    long.
-    """
+    """The keys of `check-engine` are those of the page. The object is made by hand, because a real one takes long."""
     compared = Compared("decide", "f", "0.33", "0.33", "a.py:1", 2, 1, {"mode": "why"}, 0, None)
     checked = Checked(ROOT, "", "", [compared], [Unasked("waves", "0.33", "why", trouble=False)])
     found, fields = as_json(checked), ALL["dpsim check-engine"]
