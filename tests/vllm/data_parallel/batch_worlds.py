@@ -160,6 +160,7 @@ def decodes(count: int, output_tokens: int = 1, **fields: Any) -> list[Request]:
 
 
 def prefill(tokens: int, output_tokens: int = 1, **fields: Any) -> list[Request]:
+    """Returns one request whose prompt has `tokens` tokens."""
     return [Request(ARRIVAL, tokens, output_tokens, **fields)]
 
 

@@ -39,6 +39,7 @@ def captured_worlds(draw: st.DrawFn, more: bool = False) -> Drawn:
 
 
 def captured(drawn: Drawn, **wrong: Any) -> Played:
+    """Runs a drawn world whose ranks capture graphs. `wrong` replaces arguments of `play`."""
     return drawn.play(**{"captured": CapturedForward, **wrong})
 
 

@@ -50,6 +50,7 @@ def differing(kind: Kind) -> list[Difference]:
 
 
 def test_every_group_of_the_engine() -> None:
+    """The agreement decides every stored group of ranks as vLLM does."""
     assert differing(AgreementV2) == []
 
 
@@ -120,6 +121,7 @@ def test_only_the_twin_of_the_smallest_size() -> None:
 
 
 def test_the_rows_reach_what_they_are_for() -> None:
+    """The stored groups contain each kind of case often enough, so that the comparison can fail."""
     seen: Counter[str] = Counter()
     for row in answers("v2_sync"):
         chosen = row["answers"][0]["desc"]
@@ -183,6 +185,7 @@ def test_a_rank_that_needs_to_run_eagerly() -> None:
 
 
 def test_nobody_has_work() -> None:
+    """If no rank has tokens, every rank skips the forward, and there is no record."""
     idle = Group(SMALL, [LocalV2(0, 0), LocalV2(0, 0)])
     assert idle.decided(AgreementV2) == [((NONE, 0, 0, None, 1), None)] * 2
 
@@ -200,6 +203,7 @@ class NoLeast(PaddingV2017):
 def padded(
     *ranks: tuple[int, int | None, RuntimeMode], rules: PaddingV2017 | None = None
 ) -> list[tuple[int, tuple[int, ...] | None, RuntimeMode]]:
+    """Returns what each rank decides in release 0.17. A rank is its tokens, the tokens of its graph, and its mode."""
     rules = rules or PaddingV2017()
     table = np.array([rules.column(*rank) for rank in ranks], np.int32).T
     assert len(table) == rules.rows

@@ -110,6 +110,7 @@ def record(group: Group, kind: Kind) -> tuple[BatchDescriptor, SyncState]:
 
 
 def one_plan(group: Group, kind: Kind) -> None:
+    """All ranks decide the same record, mode and number of microbatches (invariant I-DP-1)."""
     decided = group.decided(kind)
     assert len({state for _, state in decided}) == 1, "I-DP-1: one record on all ranks"
     chosen, state = decided[0]
@@ -130,6 +131,7 @@ def smallest_mode(group: Group, kind: Kind) -> None:
 
 
 def equal_counts(group: Group, kind: Kind) -> None:
+    """Counts are equal in a graph and in a split step (I-DP-4); otherwise each rank keeps its own count (I-DP-5)."""
     chosen, state = record(group, kind)
     if chosen.mode != NONE or chosen.num_ubatches > 1:
         assert set(state.num_tokens) == {chosen.num_tokens}, "I-DP-4: equal counts in a graph or a split step"
@@ -139,6 +141,7 @@ def equal_counts(group: Group, kind: Kind) -> None:
 
 
 def own_counts(group: Group, kind: Kind) -> None:
+    """A rank runs the count in the agreed list, and it has room for all tokens and requests of the rank (I-DP-6)."""
     for index, (rank, (chosen, state)) in enumerate(zip(group.ranks, group.decided(kind), strict=True)):
         assert state is not None
         assert state.num_tokens[index] == chosen.num_tokens, "I-DP-6: a rank runs what the list says of it"
@@ -160,6 +163,7 @@ def full_last_microbatches(group: Group, kind: Kind) -> None:
 
 
 def order_of_ranks(group: Group, kind: Kind) -> None:
+    """Another order of the ranks changes only the order of the list (invariant I-DP-10)."""
     _, state = record(group, kind)
     _, turned = record(group._replace(ranks=group.ranks[1:] + group.ranks[:1]), kind)
     back = turned._replace(num_tokens=turned.num_tokens[-1:] + turned.num_tokens[:-1])
@@ -282,6 +286,7 @@ def test_nobody_asks_whose_record_it_is() -> None:
 
 
 def test_a_later_graph_pads_further() -> None:
+    """A later table of graphs may only have larger sizes. Then the record contains the larger counts."""
     _, state = record(Group(SMALL, [decodes(3), decodes(4)]), AgreementV2)
     later = AgreementV2(SMALL, CandidateTable(SMALL, sizes=(6,)))
     chosen, rewritten = later.reuse(state, 0, decodes(4))

@@ -30,6 +30,7 @@ DECODES: dict[str, Any] = {"cudagraph_mode": "FULL_DECODE_ONLY"}
 
 
 def nothing_found(drawn: Drawn, **wrong: Any) -> None:
+    """Asserts that no check has a finding in a world with captured graphs."""
     found = captured(drawn, **wrong).findings
     assert found == [], f"{found[0].klass}: {found[0].message}"
 
@@ -232,10 +233,12 @@ TWINS: list[Twin] = [
 
 @pytest.mark.parametrize(("invariant", "twin", "found"), TWINS, ids=[one[0] for one in TWINS])
 def test_an_invariant_is_looked_at(invariant: str, twin: type[CapturedForward], found: str) -> None:
+    """Random worlds show each faulty twin."""
     breaks(lambda drawn: nothing_found(drawn, captured=twin), WORLDS, found, examples=200)
 
 
 def test_a_shared_prefix_that_nobody_put_is_found() -> None:
+    """Random worlds show the twin that does not fill the cache row of a shared prefix."""
     breaks(lambda drawn: nothing_found(drawn, captured=NothingCached), MORE, "CRASH:WRONG", examples=200)
 
 

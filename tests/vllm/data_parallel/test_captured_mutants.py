@@ -31,6 +31,7 @@ RARE = ["M-CG-6", "M-CG-11-late", "M-CG-15-replay", "M-CG-16", "M-CG-18", "sgl-s
     [pytest.param(name, marks=[pytest.mark.slow] * (name in RARE), id=name) for name in KNOWN if name not in HARMLESS],
 )
 def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
+    """Random worlds show each harmful mutant with its registered class."""
     expected = str(KNOWN[name])
 
     def not_found(drawn: Drawn) -> None:
@@ -42,6 +43,8 @@ def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
 @examples(8, 16, 60)
 @pytest.mark.parametrize("name", HARMLESS)
 def test_a_harmless_mutant_is_harmless_everywhere(name: str, examples: int) -> None:
+    """No check reports a harmless mutant in random worlds."""
+
     def nothing_found(drawn: Drawn) -> None:
         assert captured(drawn, **pieces(name)).classes == []
 

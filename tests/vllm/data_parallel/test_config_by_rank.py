@@ -20,6 +20,7 @@ SHORT = {"prompt_tokens": 3, "output_tokens": 4}
 
 
 def made(own: dict[str, Any], requests: list[Any], **config: Any) -> Scenario:
+    """Returns a scenario of two ranks. `own` has the fields of rank 1 that differ from `config`."""
     return scenario_from(
         {
             "name": "other-flag",
@@ -57,6 +58,9 @@ FOUND: list[tuple[dict[str, Any], list[Any], dict[str, Any], str, bool]] = [
 def test_another_flag_is_found(
     own: dict[str, Any], requests: list[Any], config: dict[str, Any], klass: str, hashed: bool
 ) -> None:
+    """A flag that differs on one rank breaks the run, and the finding of a hang names the flag. `hashed`: the hash
+    covers it.
+    """
     result = ran(own, requests, **config)
     assert result.primary is not None
     if not klass.startswith("CRASH"):
@@ -96,12 +100,14 @@ def test_a_threshold_is_asked_on_every_rank() -> None:
 
 
 def test_limits_of_a_scheduler_are_those_of_its_replica() -> None:
+    """A rank may have another `max_num_seqs`, because each rank has its own scheduler."""
     other = ran({"max_num_seqs": 1}, [SHORT] * 4, **NO_GRAPHS)
     assert other.verdict == "held"
     assert other.steps > ran({}, [SHORT] * 4, **NO_GRAPHS).steps
 
 
 def test_every_configuration_has_to_suit_the_protocol() -> None:
+    """A configuration of one rank that the protocol cannot model is refused, as that of all ranks is."""
     for own, said in (
         ({"num_gpu_blocks_override": 4}, "dp_batch models no limit of the KV cache"),
         ({"capture_graphs": True}, "capture_graphs must be equal on all ranks"),
@@ -113,6 +119,7 @@ def test_every_configuration_has_to_suit_the_protocol() -> None:
 
 
 def test_a_protocol_that_takes_no_notice_refuses() -> None:
+    """A program whose ranks share one configuration refuses `config_by_rank`."""
     scenario = made({"enable_dbo": True}, [SHORT])
     told = scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     pipeline = {**told, "config_by_rank": {1: {"enable_dbo": True}}, "protocol": "pp_tokens"}

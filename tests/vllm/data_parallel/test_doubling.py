@@ -67,6 +67,7 @@ def one_mask_too_few(rank: int, ranks: int) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("ranks", RANKS)
 def test_everybody_has_everything_once(ranks: int) -> None:
+    """After all rounds, every rank has the numbers of every rank once, and no rank hangs."""
     every = Counter(range(ranks))
     assert contributions(ranks, exchanges) == [every] * ranks
     assert stuck({rank: calls(rank, ranks) for rank in range(ranks)}) == []
@@ -130,6 +131,7 @@ def played(ranks: int, wrong: int | None = None) -> Played:
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6])
 def test_the_sum_is_that_of_all(ranks: int) -> None:
+    """On the simulator, each rank gets the sum of all tables, and no check has a finding."""
     tables = [np.arange(6, dtype=np.int32).reshape(2, 3) ** (rank + 1) for rank in range(ranks)]
     done = played(ranks)
     assert done.classes == []
@@ -138,5 +140,6 @@ def test_the_sum_is_that_of_all(ranks: int) -> None:
 
 
 def test_one_table_that_is_not_contiguous() -> None:
+    """A table of one rank that is not contiguous (mutant M-DP-12) causes a hang on the simulator."""
     done = played(4, wrong=2)
     assert done.classes[0].startswith("HANG")

@@ -34,6 +34,7 @@ def decided(version: str, form: BatchForm) -> list[Difference]:
 
 @pytest.mark.parametrize("version", RELEASED)
 def test_decide(version: str) -> None:
+    """The agreement decides every stored row as vLLM does."""
     assert decided(version, AGREEMENTS[RELEASED[version]]()) == []
 
 
@@ -55,6 +56,7 @@ class NobodyRefuses(Release014):
     ("version", "wrong"), [("0.14.0", AllRefuse), ("0.14.0", NobodyRefuses), ("0.14.0", Source000)]
 )
 def test_decide_finds_what_is_wrong(version: str, wrong: type[BatchForm]) -> None:
+    """The stored rows show each wrong agreement."""
     assert decided(version, wrong())
 
 
@@ -72,6 +74,7 @@ def flow_of(version: str, flow: type[BatchFlow], graphs: str = "") -> Flow:
 
 @pytest.mark.parametrize("version", RELEASED)
 def test_flow(version: str) -> None:
+    """The way from the batch to the agreed graph equals that of vLLM in every stored row."""
     assert flowed(version, flow_of(version, FLOWS[RELEASED[version]])) == []
 
 
@@ -131,6 +134,7 @@ class ForbidsAgain(Flow017):
     ],
 )
 def test_flow_finds_what_is_wrong(version: str, wrong: type[BatchFlow]) -> None:
+    """The stored rows show each wrong flow."""
     assert flowed(version, flow_of(version, wrong))
 
 
@@ -138,6 +142,7 @@ def test_flow_finds_what_is_wrong(version: str, wrong: type[BatchFlow]) -> None:
     ("version", "graphs"), [("0.17.0", "0.14.0"), ("0.17.0", "0.33.0"), ("0.14.0", "0.17.0"), ("0.33.0", "0.17.0")]
 )
 def test_flow_finds_the_graphs_of_another_release(version: str, graphs: str) -> None:
+    """The stored rows show the dispatcher of another release."""
     assert flowed(version, flow_of(version, FLOWS[RELEASED[version]], graphs))
 
 

@@ -35,6 +35,9 @@ MIXED = [(3, 3), (1, 1), (5, 2)]
 
 
 def world(work: Sequence[tuple[int, int]] = MIXED, protocol: Any = "dp_batch", ranks: int = 2, **more: Any) -> Scenario:
+    """Returns a scenario with expert load balancing after every second step. `work` has (prompt, output) of each
+    request.
+    """
     config = {"enable_expert_parallel": True, "enable_eplb": True, "eplb_config": {"step_interval": 2}, **more}
     told = [{"prompt_tokens": prompt, "output_tokens": output} for prompt, output in work]
     sections = {"topology": {"data_parallel_size": ranks}, "workload": {"requests": told}, "config": config}
@@ -66,10 +69,12 @@ MOVES = [
 
 @pytest.mark.parametrize(("decided", "said"), MOVES)
 def test_a_run_tells_which_expert_went_where(decided: list[RawRecord], said: str) -> None:
+    """The report of a run lists the moves of experts by step."""
     assert moves_of_experts(decided) == said
 
 
 def test_many_moves_are_counted() -> None:
+    """The report lists the first moves of experts, and counts the others."""
     decided = [placement(step, *((1, 2, 3, 0) if step % 2 else (0, 1, 2, 3))) for step in range(10)]
     assert moves_of_experts(decided).endswith("step 7: 0 to rank 1, 2 to rank 0; and 2 times more")
 
@@ -89,6 +94,8 @@ def test_moves_are_those_of_the_transfers(protocol: str) -> None:
 
 @examples(30, 1000)
 def test_every_expert_has_a_slot(examples: int) -> None:
+    """A placement contains each expert once, and the loads of two ranks differ by at most one expert."""
+
     def each_once(loads: list[int]) -> None:
         ranks = len(loads) // SLOTS
         placement = placed(tuple(loads), ranks)
@@ -121,6 +128,7 @@ def expected(scenario: Scenario) -> list[tuple[int, Placement]]:
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_loads_are_those_of_the_requests(ranks: int) -> None:
+    """All ranks compute the placements that follow from the tokens of the requests."""
     scenario = world(ranks=ranks)
     done = run_scenario(scenario)
     assert done.findings == []
@@ -131,6 +139,7 @@ def test_loads_are_those_of_the_requests(ranks: int) -> None:
 
 
 def test_proven_between_steps() -> None:
+    """Moves between two steps have no finding in any schedule."""
     for ranks in (2, 3):
         assert explored(world(ranks=ranks)).exploration.verdict == "proven"
 
@@ -174,6 +183,7 @@ def with_balance(kind: type[ExpertBalance], tested: Scenario, monkeypatch: pytes
 
 @pytest.mark.parametrize("kind", [Forgets, SendsTheOther])
 def test_a_lost_expert_is_found(kind: type[ExpertBalance], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank whose experts differ from its placement raises WrongExpert."""
     found = with_balance(kind, world(), monkeypatch)
     assert found.exploration.verdict == "violated"
     assert "CRASH:WRONGEXPERT" in found.report()
@@ -184,6 +194,7 @@ def test_a_lost_expert_is_found(kind: type[ExpertBalance], monkeypatch: pytest.M
 
 @pytest.mark.slow
 def test_no_schedule_of_many_breaks_moves_beside_steps() -> None:
+    """Moves while steps run have no finding in the schedules that are tried."""
     found = explored(world([(1, 4)], "eplb"), schedules=8)
     assert found.exploration.verdict == "sampled"
     assert found.report() == "" or "VIOLATED" not in found.report()
@@ -209,6 +220,7 @@ class WithoutWaiting(AsyncBalance):
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "klass"), [(ByItself, "COLLECTIVE"), (WithoutWaiting, "RACE:BUFFER")])
 def test_a_mistake_beside_steps_is_found(kind: type[AsyncBalance], klass: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random schedules show each mistake in moves while steps run."""
     found = with_balance(kind, world([(1, 8)], "eplb"), monkeypatch)
     assert found.exploration.verdict == "violated"
     assert klass in found.report()
@@ -226,12 +238,14 @@ def test_a_mistake_beside_steps_is_found(kind: type[AsyncBalance], klass: str, m
     ],
 )
 def test_refused(protocol: str, config: dict[str, Any], said: str) -> None:
+    """A program refuses a balancing that it does not model."""
     scenario = world(protocol=protocol, **config)
     with pytest.raises(Unsuitable, match=said):
         registry.prepared(protocol, scenario.arguments())
 
 
 def test_without_it_there_is_no_group_and_no_balance() -> None:
+    """Without `enable_eplb`, a scenario has neither a balance nor its group."""
     scenario = world(enable_eplb=False)
     assert prepare(scenario)[2].balance is None
     assert not scenario.has_eplb

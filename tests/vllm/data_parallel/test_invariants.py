@@ -42,6 +42,8 @@ from tests.vllm.data_parallel.batch_worlds import (
 
 
 class Group(NamedTuple):
+    """A group of ranks: the microbatching configuration, and what each rank sends."""
+
     config: Microbatching
     locals: list[LocalBatch]
 
@@ -85,12 +87,16 @@ def groups(draw: st.DrawFn) -> Group:
 
 
 def smallest_mode(form: BatchForm, group: Group) -> None:
+    """The agreed mode is the smallest mode that a rank sent (invariant I-DP-3)."""
     mode = group.plan(form).mode
     assert mode == min(group.modes), "I-DP-3: the agreed mode is the smallest"
     assert mode != RuntimeMode.FULL or set(group.modes) == {RuntimeMode.FULL}, "I-DP-3: FULL only if all are FULL"
 
 
 def equal_counts(form: BatchForm, group: Group) -> None:
+    """In a graph and in a split step, all ranks have one count, at least the largest padded count (invariant
+    I-DP-4).
+    """
     plan = group.plan(form)
     assert plan.num_tokens is not None
     if plan.mode != RuntimeMode.NONE or plan.microbatched:
@@ -99,12 +105,14 @@ def equal_counts(form: BatchForm, group: Group) -> None:
 
 
 def own_counts(form: BatchForm, group: Group) -> None:
+    """In mode NONE without microbatches, each rank keeps its padded count (invariant I-DP-5)."""
     plan = group.plan(form)
     if plan.mode == RuntimeMode.NONE and not plan.microbatched:
         assert plan.num_tokens == tuple(group.padded), "I-DP-5: no padding across ranks"
 
 
 def tokens_in_last_microbatch(form: BatchForm, group: Group) -> None:
+    """In a split step, each rank has a real token in its last microbatch (invariant I-DP-7)."""
     plan = group.plan(form)
     assert plan.num_tokens is not None
     if plan.microbatched:
@@ -114,6 +122,7 @@ def tokens_in_last_microbatch(form: BatchForm, group: Group) -> None:
 
 
 def order_of_ranks(form: BatchForm, group: Group) -> None:
+    """Another order of the ranks changes only the order of the list (invariant I-DP-10)."""
     plan, turned = group.plan(form), Group(group.config, group.locals[1:] + group.locals[:1]).plan(form)
     assert plan.num_tokens is not None
     turned_back = plan._replace(num_tokens=plan.num_tokens[1:] + plan.num_tokens[:1])
@@ -121,6 +130,7 @@ def order_of_ranks(form: BatchForm, group: Group) -> None:
 
 
 def lower_mode(form: BatchForm, group: Group) -> None:
+    """If one rank lowers its mode, the agreed mode does not rise (invariant I-DP-11)."""
     mode = group.plan(form).mode
     for rank, local in enumerate(group.locals):
         for lower in RuntimeMode:
@@ -131,6 +141,7 @@ def lower_mode(form: BatchForm, group: Group) -> None:
 
 
 def more_tokens(form: BatchForm, group: Group) -> None:
+    """If one rank has more tokens, and mode and split stay, no other rank's count falls (invariant I-DP-11)."""
     plan = group.plan(form)
     for rank, local in enumerate(group.locals):
         for more in (1, 7):
@@ -266,22 +277,26 @@ def test_more_tokens_may_lower_a_count_when_the_mode_falls() -> None:
 
 
 def comes_to_an_end(played: Played) -> None:
+    """Every entry into the agreement returns (invariant I-DP-13), and no check has a finding."""
     assert played.findings == [], "I-DP-13: every entry into the agreement returns, and nothing else is wrong"
 
 
 def same_plans(played: Played) -> None:
+    """All ranks decide the same plans (invariant I-DP-1)."""
     plans = [played.decided("plan", rank) for rank in played.ranks]
     shortest = min(map(len, plans))
     assert all(own[:shortest] == plans[0][:shortest] for own in plans), "I-DP-1: all ranks decide the same"
 
 
 def one_call_a_step(played: Played) -> None:
+    """Every rank enters the agreement once in each step (invariant I-DP-2)."""
     for step in range(played.prepared.timeline.steps):
         calls = [played.count(rank, "collective", "dp.agree", step) for rank in played.ranks]
         assert calls == [1] * len(calls), "I-DP-2: each rank enters the agreement once a step"
 
 
 def counts_run(played: Played, ran: dict[tuple[int, int], list[int]]) -> None:
+    """A rank runs the count that was agreed for it, and it is at least its scheduled tokens (invariant I-DP-6)."""
     for rank in played.ranks:
         for step, (_, num_tokens, _) in enumerate(played.decided("plan", rank)):
             assert sum(ran[rank, step]) == num_tokens[rank], "I-DP-6: a rank runs the count that was agreed for it"
@@ -290,6 +305,7 @@ def counts_run(played: Played, ran: dict[tuple[int, int], list[int]]) -> None:
 
 
 def mode_run(played: Played) -> None:
+    """A rank runs the agreed mode and count (invariant I-DP-9)."""
     for rank in played.ranks:
         assert played.run.ends[rank] != "raised", "I-DP-9: the second dispatch changed the count"
         agreed = [RuntimeMode(mode).name for _, _, mode in played.decided("plan", rank)]
@@ -422,6 +438,7 @@ class Alone(NamedTuple):
 
 
 def asks_nobody(alone: Alone, **wrong: Any) -> None:
+    """A single rank makes no agreement, and keeps its mode (invariant I-DP-8)."""
     played = play(alone.requests, ranks=1, **alone.config, **wrong)
     assert played.run.finished
     calls = [raw for raw in played.run.journals[0] if raw[KIND] == "collective" and raw[COMMUNICATOR] != "ep"]
@@ -468,6 +485,7 @@ class Beside(NamedTuple):
 
 @st.composite
 def beside_an_idle_rank(draw: st.DrawFn) -> Beside:
+    """Draws worlds with requests on rank 0 and no request on rank 1."""
     config = draw(configs())
     if draw(st.booleans()):
         config |= {"enable_lora": True, "cudagraph_specialize_lora": True}

@@ -119,6 +119,7 @@ def differing_v2(slicing: Slicing) -> list[Difference]:
 
 @pytest.mark.slow
 def test_every_split_of_the_engine() -> None:
+    """All stored splits of two releases and of the V2 runner equal those of vLLM."""
     assert differing("0.14.0", Slicing()) == []
     assert differing("0.33.0", Slicing033()) == []
     assert differing_v2(SlicingV2()) == []
@@ -140,12 +141,14 @@ def test_a_wrong_split_is_found_among_the_rows(wrong: type[Slicing]) -> None:
 
 @pytest.mark.slow
 def test_the_v2_runner_differs() -> None:
+    """The stored rows distinguish the slices of the V1 runner and of the V2 runner."""
     assert differing_v2(Slicing033())
     assert differing_v2(KeepsNoRequest())
     assert differing("0.33.0", SlicingV2())
 
 
 def test_the_rows_reach_what_they_are_for() -> None:
+    """The stored splits contain each kind of case often enough, so that the comparison can fail."""
     seen: Counter[str] = Counter()
     for row in answers("slices", "0.33.0"):
         parts = row["answer"]["slices"]
@@ -207,16 +210,21 @@ Property = Callable[[Slicing, Split], None]
 
 
 def partition(slicing: Slicing, split: Split) -> None:
+    """The padded slices contain all tokens in order (invariant I-UB-1)."""
     tokens = [token for one in split.slices(slicing).padded for token in one.tokens]
     assert tokens == list(range(split.num_tokens_padded)), "I-UB-1: padded slices are all tokens in order"
 
 
 def sizes(slicing: Slicing, split: Split) -> None:
+    """The sizes of the padded slices depend only on the padded count and the number of microbatches (invariant
+    I-UB-2).
+    """
     found = tuple(len(one.tokens) for one in split.slices(slicing).padded)
     assert found == slice_sizes(split.num_tokens_padded, split.num_ubatches), "I-UB-2: equal on all ranks"
 
 
 def real_tokens_once(slicing: Slicing, split: Split) -> None:
+    """Every real token is in exactly one slice (invariant I-UB-3)."""
     own = split.slices(slicing).own
     counts = [sum(token in one.tokens for one in own) for token in range(split.num_tokens)]
     assert set(counts) == {1}, "I-UB-3: every real token in one slice"
@@ -233,6 +241,7 @@ def whose_tokens(slicing: Slicing, split: Split) -> None:
 
 
 def none_empty(slicing: Slicing, split: Split) -> None:
+    """Every slice has a real token and a request (invariant I-UB-5)."""
     for one in split.slices(slicing).own:
         assert len(one.tokens) > 0, "I-UB-5: a real token in each microbatch"
         assert len(one.requests) > 0, "I-UB-5: a request in each microbatch"
@@ -309,6 +318,7 @@ def test_padding_only_is_found() -> None:
 
 
 def wishes(uniform: bool, wants: Callable[[int, bool, Microbatching], bool]) -> list[bool]:
+    """Returns for 0 to 19 tokens whether a rank wishes to split, by the function `wants`."""
     config = Microbatching(enable_dbo=True, dbo_decode_token_threshold=4, dbo_prefill_token_threshold=9)
     return [wants(tokens, uniform, config) for tokens in range(20)]
 

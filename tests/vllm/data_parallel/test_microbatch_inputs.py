@@ -87,6 +87,7 @@ def differing(version: str, cut: MetadataCut) -> list[Difference]:
 
 @pytest.mark.parametrize("version", ["0.14.0", "0.33.0"])
 def test_all_metadata_of_the_engine(version: str) -> None:
+    """The metadata of all stored splits equal those of vLLM."""
     assert differing(version, MetadataCut()) == []
 
 
@@ -144,6 +145,7 @@ def same_positions(cut: MetadataCut, split: Split) -> None:
 
 
 def query_starts(cut: MetadataCut, split: Split) -> None:
+    """The query starts of a microbatch begin at zero, never decrease, and end at its real tokens (invariant I-UB-9)."""
     whole = split.metadata()
     for one in split.slices(Slicing()).own:
         starts = cut.cut(whole, one).query_start_loc.tolist()
@@ -192,6 +194,7 @@ def test_empty_microbatches_of_the_v2_runner(examples: int) -> None:
 
 
 def cut_v1(split: Split) -> None:
+    """Cuts the slices of the V2 runner as the V1 runner does."""
     for one in split.slices(SlicingV2()).padded:
         MetadataCut().cut(split.metadata(), one)
 
@@ -285,6 +288,7 @@ def test_rows_of_all_microbatches_are_those_of_the_batch(library: str, examples:
 
 
 def test_positions_of_one_axis() -> None:
+    """Positions with a single axis are cut like other inputs."""
     inputs = ModelInputs(np.arange(4), np.arange(4) + 10)
     assert as_lists(InputsCut().cut(inputs, range(1, 3))) == [[1, 2], [11, 12], None]
 

@@ -108,6 +108,7 @@ def run(small: Small, variant: str | None = None) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("small", WORLDS, ids=lambda small: f"{small.mutant}: {small.shows}")
 def test_a_mutant_is_found(small: Small) -> None:
+    """A mutant shows the expected class in its small world, and the healthy twin shows nothing."""
     found = run(small, small.mutant)
     assert found, "nothing was found"
     assert found[0] == (small.shown_as, 0), found
@@ -116,6 +117,7 @@ def test_a_mutant_is_found(small: Small) -> None:
 
 @pytest.mark.parametrize("mutant", HARMLESS)
 def test_a_harmless_mutant_makes_a_difference_in_its_exhibit(mutant: str) -> None:
+    """A harmless mutant has no finding in its exhibit, but the ranks decide other plans than without it."""
     exhibit = load_scenario(scenario_path(f"museum/{mutant.lower()}"))
     ranks, config = exhibit.topology.data_parallel_size, exhibit.config.model_dump()
     wrong, healthy = (play(exhibit.requests(), ranks=ranks, **config, **how) for how in (pieces(mutant), {}))

@@ -60,6 +60,7 @@ def same_as_simulated(told: Scenario, backend: str) -> list[str]:
 
 @pytest.mark.parametrize("number", range(len(WORLDS)))
 def test_on_gloo(gloo: str, number: int) -> None:
+    """The journals of each world on gloo equal those of the simulator, without a finding."""
     requests, config = WORLDS[number]
     assert same_as_simulated(scenario(requests, **config), gloo) == []
 

@@ -71,6 +71,7 @@ SMALL = {"cudagraph_capture_sizes": [1, 2, 4], "max_num_seqs": 4}
     ],
 )
 def test_an_agreement_that_fits_no_graph_is_found(variant: str, config: dict[str, Any], klass: str | None) -> None:
+    """A step raises if the agreement fits no graph, with captures and without."""
     primary = run_scenario(world(variant, **config)).primary
     assert (primary and primary.klass) == klass
 
@@ -86,6 +87,7 @@ def test_an_agreement_that_fits_no_graph_is_found(variant: str, config: dict[str
     ],
 )
 def test_graphs_and_microbatches_need_equal_counts(plan: StepPlan, says: str) -> None:
+    """Ranks with different counts may run neither a graph nor microbatches."""
     if says:
         with pytest.raises(UnequalCounts, match=says):
             refuse_unequal_counts(plan.num_tokens, plan.mode, plan.microbatched)
@@ -97,6 +99,7 @@ def test_graphs_and_microbatches_need_equal_counts(plan: StepPlan, says: str) ->
     ("config", "says"), [({}, True), ({"cudagraph_mode": "NONE"}, False), ({"capture_graphs": True, **SMALL}, False)]
 )
 def test_a_proof_without_captures_says_so(config: dict[str, Any], says: bool) -> None:
+    """If ranks choose graphs that they do not capture, the proof lists this as an assumption."""
     explored = explore_subject(Subject.of(world(None, **config)))
     assert explored.verdict == "proven"
     assert (CHOSEN in explored.assumes) == says

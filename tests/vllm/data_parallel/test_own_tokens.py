@@ -66,6 +66,7 @@ def naive_sums(played: Played) -> Iterator[int]:
 
 
 def sums_are_the_naive_ones(played: Played) -> None:
+    """Asserts that every rank read the sums that the naive computation yields."""
     expected = list(naive_sums(played))
     for rank in played.ranks:
         assert played.decided("experts", rank) == expected, "the sums are those of the scheduled tokens"
@@ -74,6 +75,7 @@ def sums_are_the_naive_ones(played: Played) -> None:
 @examples(75, 375, 1_500)
 @pytest.mark.parametrize("form", [Source000(), Release014()], ids=["source-000", "0.14"])
 def test_sums(form: Source000 | Release014, examples: int) -> None:
+    """In random worlds, all ranks read the naive sums, and each kind of world occurs at least five times."""
     seen: Counter[str] = Counter()
 
     def hold(drawn: Drawn) -> None:
@@ -147,14 +149,17 @@ It returns the row and the tokens that the rank writes instead.
 
 
 def drops_last(total: int, start: int, count: int, own: tuple[Piece, ...]) -> Rows:
+    """The rank does not write its last token."""
     return start, cut(own, 0, length(own) - 1)
 
 
 def drops_first(total: int, start: int, count: int, own: tuple[Piece, ...]) -> Rows:
+    """The rank does not write its first token."""
     return start, cut(own, 1, length(own))
 
 
 def doubles_first(total: int, start: int, count: int, own: tuple[Piece, ...]) -> Rows:
+    """The rank writes its first token twice."""
     return start, cut(cut(own, 0, 1) + own, 0, count)
 
 
@@ -169,6 +174,7 @@ def leaks_padding(total: int, start: int, count: int, own: tuple[Piece, ...]) ->
 
 
 def runs_a_dummy(total: int, start: int, count: int, own: tuple[Piece, ...]) -> Rows:
+    """The rank writes no token."""
     return start, ()
 
 
@@ -217,6 +223,7 @@ def faulty(change: Change) -> tuple[type[DataParallelStep], list[bool]]:
 @examples(15, 250, 1_000)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_fault_is_noticed_where_it_changes_a_row(change: Change, examples: int) -> None:
+    """The witness reports a planted fault exactly if it changes a row."""
     seen = [0, 0]
 
     def noticed(drawn: Drawn) -> None:
@@ -234,6 +241,7 @@ def test_a_fault_is_noticed_where_it_changes_a_row(change: Change, examples: int
 @examples(10, 250, 1_000)
 @pytest.mark.parametrize("mutant", ["M-DP-17", "M-DP-18"])
 def test_a_mutant_is_noticed_where_a_rank_has_fewer_rows_than_tokens(mutant: str, examples: int) -> None:
+    """The witness reports a mutant that drops tokens exactly if a rank has fewer rows than tokens."""
     seen = [0, 0]
 
     def noticed(drawn: Drawn) -> None:
@@ -256,6 +264,7 @@ def first(played: Played) -> str:
 
 
 def test_what_is_said_of_a_dropped_token() -> None:
+    """The message about a dropped token names the step, the room of the forward, and the token."""
     played = play(line_up(decodes(2), decodes(3)), step=faulty(drops_last)[0])
     assert set(played.classes) == {"CRASH:DROPPEDTOKENS"}
     said = "2 tokens were scheduled in step 0, the forward had room for 4, and token 1 (request 2, position 0) did not"
@@ -263,12 +272,14 @@ def test_what_is_said_of_a_dropped_token() -> None:
 
 
 def test_what_is_said_of_a_wrong_sum() -> None:
+    """The message about a wrong sum names the row, both sums and the token."""
     played = play(line_up(decodes(1), decodes(1)), step=faulty(turns_round)[0])
     assert set(played.classes) == {"CRASH:WRONGSUM"}
     assert "row 0 of 1 of step 0 sums up to 618035, the model says 1: token 0 (request 0, position 0)" in first(played)
 
 
 def test_what_is_said_of_padding() -> None:
+    """The message about a wrong row of padding names the row, and says that it is padding."""
     played = play(line_up(decodes(3), decodes(3)), step=faulty(leaks_padding)[0])
     assert set(played.classes) == {"CRASH:WRONGSUM"}
     assert "row 3 of 4 of step 0 sums up to" in first(played)
@@ -301,6 +312,7 @@ class ForgetsAPart(DataParallelStep):
 
 
 def test_a_microbatch_that_nobody_looks_at() -> None:
+    """The witness reports a microbatch that the rank does not hand to it."""
     config: dict[str, Any] = {"enable_dbo": True, "dbo_decode_token_threshold": 2, "async_scheduling": True}
     played = play(line_up(decodes(4), decodes(4)), step=ForgetsAPart, **config)
     assert set(played.classes) == {"CRASH:DROPPEDTOKENS"}

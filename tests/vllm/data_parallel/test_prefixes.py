@@ -24,6 +24,8 @@ SPLIT: dict[str, Any] = {"enable_dbo": True, "dbo_prefill_token_threshold": 4, "
 
 
 class Workload(NamedTuple):
+    """Requests and the configuration of one rank's scheduler."""
+
     requests: list[Request]
     config: EngineConfig
 
@@ -127,6 +129,8 @@ class NeverWritten(PrefixCache):
 
 
 def faulty(cache: type[PrefixCache]) -> type[RankScheduler]:
+    """Returns a scheduler with another prefix cache."""
+
     class Faulty(RankScheduler):
         def __init__(self, config: EngineConfig) -> None:
             super().__init__(config)
@@ -194,6 +198,7 @@ def test_nothing_is_vetoed_a_step_later() -> None:
 
 
 def cascading(requests: int = CASCADE_REQUESTS, prompt: int = LONG) -> list[Request]:
+    """Returns requests with one long prefix. By default, they are enough for cascade attention."""
     return [Request(ARRIVAL, prompt, 3, prefix="long")] * requests
 
 
@@ -238,6 +243,8 @@ def test_encoder_inputs_have_no_full_graph(flow: type[Flow017] | type[Flow033]) 
 
 @pytest.mark.parametrize("flow", [Flow017, Flow033])
 def test_random_worlds(flow: type[Flow017] | type[Flow033]) -> None:
+    """Random worlds with prefixes have no finding in either release."""
+
     def nothing_found(drawn: tuple[list[Request], dict[str, Any]]) -> None:
         requests, config = drawn
         assert play(requests, flow=flow, **config, block_size=4).findings == []
@@ -246,5 +253,6 @@ def test_random_worlds(flow: type[Flow017] | type[Flow033]) -> None:
 
 
 def test_a_timeline_counts_cached_tokens_as_computed() -> None:
+    """A request with a cached prefix begins behind the cached tokens."""
     timeline = Timeline(readers(), 1, EngineConfig(block_size=4), STEP_NS)
     assert timeline.batches(0)[0].scheduled == ((0, 9, 0), (1, 1, 8))

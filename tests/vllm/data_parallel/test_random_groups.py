@@ -91,6 +91,7 @@ def difference(count: int, *pairs: tuple[BatchForm, Naive]) -> Group | None:
 
 @examples(6666, 100_000)
 def test_the_naive_decision_is_the_same(examples: int) -> None:
+    """Both forms decide all random groups as their naive implementations do."""
     assert difference(examples, (Source000(), naive_source_000), (Release014(), naive_0_14)) is None
 
 

@@ -24,6 +24,7 @@ def tokens(pieces: tuple[Piece, ...]) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 def test_the_kernel_writes_what_is_reckoned(library: str) -> None:
+    """The kernel writes the naive values of the tokens, and zeros into the rows of padding."""
     xp = pytest.importorskip(library)
     random = Random(0)
     for _ in range(50):
@@ -47,6 +48,7 @@ def test_sums_fit() -> None:
 
 
 def test_cuts_tile() -> None:
+    """Consecutive cuts of a batch contain all tokens in order, and none is empty."""
     random = Random(1)
     for _ in range(50):
         own = random_pieces(random)

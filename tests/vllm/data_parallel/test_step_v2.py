@@ -71,6 +71,7 @@ def one_agreement_a_step(drawn: Drawn, step: type[DataParallelStepV2] = Repaired
 
 @examples(25, 500)
 def test_every_rank_decides_the_same(examples: int) -> None:
+    """All ranks decide the same in random worlds."""
     holds(one_decision, RANDOM, examples)
 
 
@@ -139,6 +140,7 @@ def test_a_second_agreement_is_found() -> None:
 
 
 def plans(*of_ranks: Any, step: type[DataParallelStepV2] = DataParallelStepV2, **config: Any) -> list[Any]:
+    """Returns the plans of both ranks, which have to be equal, for the requests of each rank."""
     done = play(line_up(*of_ranks), step=step, flow=Flow033, **config)
     assert done.classes == []
     assert done.decided("plan", 0) == done.decided("plan", 1)
@@ -233,6 +235,7 @@ class NamesNoRequests(Repaired):
 
 
 def test_graphs_are_those_that_are_looked_up() -> None:
+    """Every graph that a rank looks up was captured. The faulty twin looks up another key."""
     worlds_of = worlds(cudagraph_capture_sizes=[2, 6])
     holds(nothing_in_graphs, worlds_of, 5)
     breaks(lambda drawn: nothing_in_graphs(drawn, NamesNoRequests), worlds_of, "found: ", examples=20)
@@ -262,6 +265,7 @@ def test_no_rank_asks_another_in_a_capture() -> None:
 
 
 def plan_017(*of_ranks: Any, **config: Any) -> Any:
+    """Returns the plan of the first step in release 0.17, which has to be equal on all ranks."""
     done = play(line_up(*of_ranks), step=DataParallelStepV2017, **config)
     assert done.classes == []
     ranks = [done.decided("plan", rank) for rank in done.ranks]
@@ -292,5 +296,6 @@ def test_sizes_over_the_wire() -> None:
     ],
 )
 def test_refused(form: str, config: dict[str, Any], said: str) -> None:
+    """A form of the V2 runner refuses configuration that it does not model."""
     with pytest.raises(Unsuitable, match=said):
         DataParallelBatch().prepare(EngineArguments({"data_parallel_size": 2}, config, tuple(decodes(1)), 1, form=form))

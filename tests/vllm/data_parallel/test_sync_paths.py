@@ -63,6 +63,7 @@ def by_the_rule(step: type[DataParallelStep]) -> list[bool]:
 
 
 def test_the_rule() -> None:
+    """Ranks use the group that the rule gives for each pair of settings. Each faulty step breaks at least one line."""
     assert by_the_rule(DataParallelStep) == [True] * 6
     assert by_the_rule(OnlyTheFlag) == [True, True, True, False, True, True]
     assert by_the_rule(OnlyTheScheduling) == [True, True, False, True, False, True]

@@ -20,6 +20,8 @@ TICK = 1_000
 
 
 class Case(NamedTuple):
+    """A random workload of the scheduler: requests, ranks and configuration."""
+
     requests: list[Request]
     ranks: int
     config: EngineConfig
@@ -83,6 +85,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def tokens_are_conserved(case: Case) -> None:
+    """Every request that is not aborted runs all tokens of its prompt, and all its decodes."""
     q = case.config.uniform_decode_query_len
     for request, parts in zip(case.requests, of_requests(case, case.timeline()), strict=True):
         tokens, prefill = [part.tokens for part in parts], 0
@@ -96,6 +99,7 @@ def tokens_are_conserved(case: Case) -> None:
 
 
 def limits_are_kept(case: Case) -> None:
+    """A batch never exceeds the token budget or the slots, and contains a request once."""
     timeline = case.timeline()
     for step in range(timeline.steps):
         for batch in timeline.batches(step):
@@ -107,6 +111,7 @@ def limits_are_kept(case: Case) -> None:
 
 
 def first_come_first_served(case: Case) -> None:
+    """On each rank, requests start in the order of their arrival."""
     parts = of_requests(case, case.timeline())
     order = sorted(range(len(case.requests)), key=lambda index: (case.requests[index].arrival_ns, index))
     started = [parts[index][0] for index in order if parts[index]]
@@ -116,6 +121,7 @@ def first_come_first_served(case: Case) -> None:
 
 
 def ranks_take_turns(case: Case) -> None:
+    """Requests go round-robin over the ranks, in the order of their arrival."""
     parts = of_requests(case, case.timeline())
     order = sorted(range(len(case.requests)), key=lambda index: (case.requests[index].arrival_ns, index))
     for place, index in enumerate(order):
@@ -123,6 +129,7 @@ def ranks_take_turns(case: Case) -> None:
 
 
 def aborts_work(case: Case) -> None:
+    """No request runs at or after the tick of its abort."""
     for request, parts in zip(case.requests, of_requests(case, case.timeline()), strict=True):
         if request.abort_ns is not None:
             end = tick_of(request.abort_ns)
@@ -142,6 +149,7 @@ def aborts_do_not_look_ahead(case: Case) -> None:
 
 
 def idle_ranks_say_so(case: Case) -> None:
+    """In each step, some rank has work, and a rank without work has the idle batch."""
     timeline = case.timeline()
     for step in range(timeline.steps):
         batches = timeline.batches(step)
@@ -151,6 +159,7 @@ def idle_ranks_say_so(case: Case) -> None:
 
 
 def clock_runs(case: Case) -> None:
+    """The clock advances by one tick, or jumps to an arrival, and no request runs before it arrives."""
     timeline = case.timeline()
     ticks = [timeline.tick(step) for step in range(timeline.steps)]
     assert all(before < after for before, after in pairwise(ticks)), "the clock goes forward"
@@ -178,6 +187,7 @@ def nobody_waits_for_nothing(case: Case) -> None:
 
 
 def function_of_the_requests(case: Case) -> None:
+    """Two timelines of the same requests are equal."""
     first, second = case.timeline(), case.timeline()
     assert list(slots(first)) == list(slots(second)), "the same requests give the same steps"
 
@@ -319,6 +329,7 @@ PAIRS: list[tuple[Property, type[RankScheduler] | type[Timeline], str]] = [
 
 @contextmanager
 def swapped(wrong: type[RankScheduler] | type[Timeline]) -> Iterator[None]:
+    """Replaces the scheduler or the timeline of the module while the context is active."""
     name = "Timeline" if issubclass(wrong, Timeline) else "RankScheduler"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, name, wrong)

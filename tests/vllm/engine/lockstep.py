@@ -249,6 +249,7 @@ class Group:
 
 
 def demand(holds: bool, what: str) -> None:
+    """Raises Trouble with the text `what` if a rule does not hold."""
     if not holds:
         raise Trouble(what)
 

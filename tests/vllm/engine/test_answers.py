@@ -41,6 +41,7 @@ def differing(version: str, kind: type[EngineWaves]) -> list[Difference]:
 
 @pytest.mark.parametrize(("version", "kind"), [("0.14.0", Release014), ("0.33.0", Release033)])
 def test_every_history_of_an_engine(version: str, kind: type[EngineWaves]) -> None:
+    """The model of an engine answers all stored histories as vLLM does."""
     assert len([row for row in histories(version) if WAVES.applies(row)]) == 100
     assert differing(version, kind) == []
 
@@ -55,10 +56,12 @@ TWINS = [
 
 @pytest.mark.parametrize("twin", TWINS)
 def test_another_engine_is_found(twin: type[EngineWaves]) -> None:
+    """The stored histories of release 0.33 show each faulty twin of an engine."""
     assert differing("0.33.0", twin)
 
 
 def test_014_has_no_pauses() -> None:
+    """Release 0.14 has no pauses of a group, so an engine raises."""
     engine = Release014(index=0, size=2, has_coordinator=True, interval=32)
     for asked in (lambda: engine.pause("keep"), engine.resume):
         with pytest.raises(NotImplementedError, match="do not pause as a group"):
@@ -79,6 +82,7 @@ def coordinated(version: str, kind: type[Coordination]) -> list[Difference]:
 
 @pytest.mark.parametrize(("version", "kind"), [("0.14.0", Coordination), ("0.33.0", Coordination033)])
 def test_every_history_of_the_coordinator(version: str, kind: type[Coordination]) -> None:
+    """The model of the coordinator answers all stored histories as vLLM does."""
     assert len([row for row in histories(version) if COORDINATION.applies(row)]) == 100
     assert coordinated(version, kind) == []
 

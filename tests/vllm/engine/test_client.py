@@ -43,6 +43,7 @@ class AlwaysTheFirst(ClientView):
 
 
 def test_the_least_load() -> None:
+    """A front end selects the engine with the least load, for all small loads."""
     assert unfair(ClientView) == []
     assert unfair(WithoutWaiting)
     assert unfair(AlwaysTheFirst)
@@ -71,6 +72,7 @@ def test_own_requests_count(clients: int) -> None:
 
 
 def test_counts_replace_what_was_counted() -> None:
+    """Published counts replace the requests that a front end has counted itself."""
     client = ClientView([2, 3])
     assert [client.send().engine for _ in range(3)] == [2, 3, 2]
     client.heard(None, 1, True)

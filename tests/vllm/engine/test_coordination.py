@@ -31,6 +31,7 @@ def wake(wave: int, exclude: int | None) -> Sent:
 
 
 def in_wave_2(running: bool, kind: type[Coordination] = Coordination) -> Coordination:
+    """Returns a coordinator of three engines in wave 2, running or not."""
     coordinator = kind(3)
     coordinator.current_wave, coordinator.engines_running = 2, running
     return coordinator
@@ -53,6 +54,7 @@ def test_a_first_request(wave: int, excluded: int | None) -> None:
     [(False, 1, False), (False, 2, True), (False, 3, True), (True, 1, False), (True, 2, False), (True, 3, True)],
 )
 def test_a_wave_begins(running: bool, wave: int, begins: bool) -> None:
+    """A message that a wave begins wakes the other engines, unless the wave is over or already runs."""
     for kind in (Coordination, Coordination033):
         sent = in_wave_2(running, kind).start_wave(1, wave)
         assert sent == ([wake(wave, 1), state(wave, True)] if begins else [])
@@ -60,6 +62,7 @@ def test_a_wave_begins(running: bool, wave: int, begins: bool) -> None:
 
 @pytest.mark.parametrize("running", [True, False])
 def test_a_wave_is_over(running: bool) -> None:
+    """A message that a wave is over ends this wave and all earlier ones. The coordinator ignores it for an old wave."""
     assert in_wave_2(running).wave_complete(0, 1) == []
     assert in_wave_2(running).wave_complete(0, 2) == [state(3, False)]
     assert in_wave_2(running).wave_complete(0, 5) == [state(6, False)]
@@ -76,6 +79,7 @@ def test_a_poll_tells_the_front_once() -> None:
 
 
 def test_engines_that_are_not_in_lockstep() -> None:
+    """Without lockstep, the coordinator only publishes counts."""
     coordinator = Coordination(2, enable_wave_coordination=False)
     assert coordinator.first_request(0, 0) == coordinator.start_wave(0, 0) == coordinator.wave_complete(0, 0) == []
     assert coordinator.published() == [Sent("front", Published(((0, 0), (0, 0)), 0, False))]
@@ -126,6 +130,7 @@ def test_a_first_request_only_wakes_in_031() -> None:
 
 
 def test_more_and_fewer_engines() -> None:
+    """New engines begin with idle counts, and removed engines lose theirs. In 0.14, new engines also end the wave."""
     for kind, running in ((Coordination, False), (Coordination024, True), (Coordination033, True)):
         coordinator = in_wave_2(running=True, kind=kind)
         assert coordinator.scale(4) == []

@@ -39,6 +39,7 @@ def worlds() -> list[Any]:
 
 @pytest.mark.parametrize(("form", "interval"), worlds())
 def test_two_engines_and_a_front_end(form: str, interval: int) -> None:
+    """Two requests to two engines have no finding in any schedule."""
     found = explored(group(form, requests=TWO, interval=interval), 20_000)
     assert (found.verdict, found.failures) == ("proven", {})
     assert found.runs == SCHEDULES.get((form, interval), found.runs)
@@ -46,6 +47,7 @@ def test_two_engines_and_a_front_end(form: str, interval: int) -> None:
 
 @pytest.mark.parametrize("form", names("engine"))
 def test_one_request_is_served_in_every_schedule(form: str) -> None:
+    """One request has no finding in any schedule."""
     found = explored(group(form, requests=[1], interval=2), 1_000)
     assert (found.verdict, found.failures, found.runs) == ("proven", {}, ONE[form])
 

@@ -23,6 +23,7 @@ BOTH: Rank = (True, True)
 
 
 def verdict_of(kind: type[FinishSync], ranks: Sequence[Rank]) -> Verdict:
+    """Returns the verdict of the ranks' reduced numbers."""
     sync = kind(len(ranks), 16)
     return sync.verdict(reduced(sync.op, [sync.contribution(*rank) for rank in ranks]))
 
@@ -120,6 +121,7 @@ def test_a_wrong_verdict_is_found(twin: type[FinishSync]) -> None:
 
 
 def sync_points(kind: type[FinishSync], interval: int | None = None) -> list[int]:
+    """Returns the steps below 100 that are sync points."""
     sync = kind(3, interval or kind.INTERVAL)
     return [step for step in range(1, 100) if sync.due(step)]
 

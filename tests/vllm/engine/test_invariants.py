@@ -123,6 +123,7 @@ BY_NAME = [f"{check.__name__} {next(iter(pieces.values())).__name__}" for check,
 @pytest.mark.parametrize("dp", [2, 3])
 @pytest.mark.parametrize("control", [(), PAUSED], ids=["served", "paused"])
 def test_healthy_runs_break_none(dp: int, interval: int, control: Control) -> None:
+    """Healthy runs obey all invariants."""
     seen = run(group(dp=dp, requests=[(2, 0), (1, 2), (3, 2), (4, 3, 4)], interval=interval, control=control))
     assert seen.classes == []
     assert [name for name, (check, _) in zip(BY_NAME, BROKEN, strict=True) if check(seen)] == []
@@ -130,6 +131,7 @@ def test_healthy_runs_break_none(dp: int, interval: int, control: Control) -> No
 
 @pytest.mark.parametrize(("check", "pieces"), BROKEN, ids=BY_NAME)
 def test_each_is_broken_by_a_twin(check: Callable[[Seen], bool], pieces: dict[type[Any], type[Any]]) -> None:
+    """Each faulty twin breaks its invariant."""
     control = PAUSED if EngineControl in pieces else ()
     requests = [(2, 2)] if control else [3]
     assert not check(run(group(requests=requests, interval=2, control=control)))

@@ -71,6 +71,7 @@ def test_a_stop_token_ends_a_request_early() -> None:
 
 
 def test_an_engine_alone_runs_no_dummies() -> None:
+    """A single engine runs no dummies, and its group has no coordinator."""
     seen = run(group(dp=1, requests=[3, 2], control=UPDATE))
     assert seen.classes == []
     assert seen.forwards == [(5, 0)] or seen.forwards == [(3, 0)]
@@ -78,6 +79,7 @@ def test_an_engine_alone_runs_no_dummies() -> None:
 
 
 def test_a_wave_is_agreed_at_every_sync() -> None:
+    """All engines decide the same at each sync point."""
     seen = run(group(dp=2, requests=[3], interval=2))
     assert seen.decided("wave", 0) == seen.decided("wave", 1) == [(0, True, 1), (0, True, 2), (0, False, 4)]
     assert [seen.probes(rank)[START] for rank in range(2)] == [2, 0], "as it began, and after the first sync"
@@ -176,6 +178,7 @@ class Raises(EngineControl):
 
 @pytest.mark.parametrize(("form", "control"), [one[:2] for one in REFUSALS], ids=["resume", "0.14"])
 def test_an_engine_that_raises_instead_is_seen(form: str, control: Control) -> None:
+    """An engine that raises on an impossible call is a finding."""
     assert asked_too_much(form, control, {EngineControl: Raises}).classes[0].startswith("CRASH")
 
 
@@ -293,6 +296,7 @@ def test_an_abort_after_the_result_is_seen(twin: type[EngineLoop]) -> None:
 
 
 def test_an_abort_ends_a_long_request() -> None:
+    """An aborted request ends early and has no output."""
     seen = run(group(requests=[(50, 0, 1), (3, 0)], interval=2))
     assert seen.classes == []
     assert seen.run.finished
@@ -337,6 +341,7 @@ def engines_asked(**config: Any) -> list[int]:
 
 
 def test_front_ends_choose_among_their_engines() -> None:
+    """Each front end selects among its own engines, with internal, hybrid and external balancing."""
     assert engines_asked() == [0, 2, 1, 3]
     assert engines_asked(data_parallel_hybrid_lb=True, nnodes=2, data_parallel_size_local=2) == [0, 2, 1, 3]
     seen = run(group(dp=2, requests=[1] * 4, frontends=2, data_parallel_external_lb=True))
@@ -344,6 +349,7 @@ def test_front_ends_choose_among_their_engines() -> None:
 
 
 def test_an_engine_each_with_an_external_balancer() -> None:
+    """With an external balancer, every engine needs its own front end."""
     with pytest.raises(ScenarioError, match="1 front ends for 2 engines"):
         group(dp=2, frontends=1, data_parallel_external_lb=True)
 
@@ -364,6 +370,7 @@ def test_pipelines_are_refused() -> None:
 
 
 def test_a_batch_job_goes_on_until_nobody_has_work() -> None:
+    """A batch job has no services, and all engines run until none has work."""
     seen = run(group(requests=[1, 4], distributed_executor_backend="external_launcher"))
     assert seen.classes == []
     assert seen.world.services == ()

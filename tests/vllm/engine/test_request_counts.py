@@ -81,6 +81,7 @@ class Again(RequestCounts):
 
 @pytest.mark.parametrize("twin", [ToldAtTheEnd, Again, RequestCounts])
 def test_another_rule_tells_otherwise(twin: type[RequestCounts]) -> None:
+    """Each faulty rule sends other counts."""
     seen = run(group(**ALONE, pieces={RequestCounts: twin}))
     assert [tuple(event[4:6]) for event in posted(seen, 0, "engine.counts")] != [(1, 0), (0, 1), (0, 0)]
 
@@ -141,6 +142,7 @@ def true(kind: type[Coordination], drawn: Sequence[Stamp]) -> None:
 
 @pytest.mark.parametrize("kind", [Coordination, Coordination033])
 def test_nothing_is_published_that_was_not_true(kind: type[Coordination]) -> None:
+    """Everything that the coordinator publishes was true at some time, for random counts."""
     holds(lambda drawn: true(kind, drawn), STAMPS)
 
 
@@ -273,5 +275,6 @@ def test_one_request_in_every_schedule(form: str, schedules: int) -> None:
     ],
 )
 def test_where_nobody_balances(config: dict[str, Any]) -> None:
+    """A group whose front ends do not balance refuses published counts."""
     with pytest.raises(ScenarioError, match=r"protocol\.pieces\.counts: published; expected own"):
         group(**config, **PUBLISHED)

@@ -48,6 +48,7 @@ def deaths(dp: int, variant: str | None = None) -> list[Run]:
 
 
 def test_a_death_at_every_op_is_lived_through() -> None:
+    """The other two ranks finish, at whichever op rank 1 dies."""
     runs = deaths(3)
     assert len(runs) > 15
     assert {tuple(one.ends) for one in runs} == {("finished", "died", "finished")}
@@ -55,10 +56,12 @@ def test_a_death_at_every_op_is_lived_through() -> None:
 
 @pytest.mark.parametrize(("variant", "end"), [("dead-rank-all2all", "blocked"), ("dead-columns", "raised")])
 def test_the_twins_do_not(variant: str, end: str) -> None:
+    """With each faulty variant, some death makes a survivor hang or raise."""
     assert any(end in one.ends for one in deaths(2, variant))
 
 
 def test_two_deaths_are_an_error() -> None:
+    """If two ranks die, the survivors raise."""
     faults = tuple(Fault("die", rank, At("survivors.agree", 1)) for rank in (1, 2))
     assert run(ranks(4, faults=faults)).ends == ["raised", "died", "died", "raised"]
 

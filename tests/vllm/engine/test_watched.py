@@ -36,6 +36,7 @@ def faults(kind: Literal["die", "raise"], **group: Any) -> Iterator[Seen]:
 
 
 def test_without_a_death_it_is_the_program_engine() -> None:
+    """Without a death, the engines run the same forwards as in the program `engine`."""
     requests = [3, (2, MS)]
     seen = run(watched(requests=requests))
     assert seen.wrong == []
@@ -46,6 +47,7 @@ def test_without_a_death_it_is_the_program_engine() -> None:
 
 
 def test_a_death_at_every_op() -> None:
+    """At whichever op a participant dies, all others end as they have to."""
     everywhere = list(faults("die", requests=[1]))
     assert len(everywhere) > 60
     assert [seen.wrong for seen in everywhere if seen.wrong] == []
@@ -72,6 +74,7 @@ class TakesAllForLeft(WatchedFrontEnd):
 
 
 def test_a_front_end_that_hears_nothing_of_it() -> None:
+    """The faulty twin: a front end that treats a dead engine as one that left normally ends without an error."""
     death = [Fault("die", 1, At("engine.left", 0))]
     assert run(watched(requests=[1], faults=death, pieces={FrontEnd: TakesAllForLeft})).error(3) == ""
 
@@ -87,6 +90,7 @@ def test_a_death_at_every_op_of_other_groups(group: dict[str, Any]) -> None:
 
 
 def test_an_exception() -> None:
+    """If an engine raises, its peers end with EngineDeadError, which names it, and all requests fail."""
     seen = run(watched(requests=[3, 3], faults=[Fault("raise", 1, At("dp.agree", 1))]))
     assert seen.wrong == []
     assert seen.run.ends == ["raised"] * 4
@@ -110,6 +114,9 @@ def test_engines_of_several_workers_are_refused() -> None:
 
 
 def test_a_shutdown_in_mid_step_ends_all_in_order() -> None:
+    """A shutdown fails the unfinished requests, and all participants end normally. Without one, all requests are
+    answered.
+    """
     seen = run(watched(requests=[50, 50], control=SHUTDOWN))
     assert seen.run.finished
     assert seen.probes(3) == {FAILED: 2}
@@ -217,6 +224,7 @@ def killed(dp: int, actor: int, limit: int, by: str = "dpor", **kill: Any) -> tu
 @pytest.mark.slow
 @pytest.mark.parametrize(("loses_mail", "schedules"), [(False, 1_249), (True, 1_842)])
 def test_an_engine_alone_is_killed_at_every_point(loses_mail: bool, schedules: int) -> None:
+    """The death of a single engine has no finding in any schedule."""
     assert killed(1, 0, 3_000, loses_mail=loses_mail) == ("proven", schedules, 1)
 
 

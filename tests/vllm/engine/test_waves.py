@@ -20,6 +20,7 @@ from tests.vllm.engine.lockstep import Group, World, first_trouble
 
 
 def engine(kind: type[EngineWaves], running: bool = False, index: int = 1, has_coordinator: bool = True) -> EngineWaves:
+    """Returns an engine of a group of three in wave 4."""
     made = kind(index, 3, has_coordinator, 16)
     made.current_wave, made.engines_running = 4, running
     return made
@@ -36,6 +37,7 @@ def after_request(kind: type[EngineWaves], running: bool, paused: bool, wave: in
 
 @pytest.mark.parametrize(("running", "paused", "wave"), list(product([True, False], [True, False], [3, 4, 5])))
 def test_a_request(running: bool, paused: bool, wave: int) -> None:
+    """A request changes the engine's state as specification 2.5 describes, in each release."""
     now = max(wave, 4)
     if not paused:
         assert after_request(Release014, running, False, wave) == (wave == 3 and not running, running, now)
@@ -77,6 +79,7 @@ def test_who_tells(kind: type[EngineWaves], index: int) -> None:
     [("abort", PauseState.PAUSED_NEW), ("wait", PauseState.PAUSED_NEW), ("keep", PauseState.PAUSED_ALL)],
 )
 def test_both_phases_of_a_pause(mode: PauseMode, state: PauseState) -> None:
+    """A pause first waits until all engines have it, then until none has work; only then can an engine resume."""
     one = engine(Release033)
     one.pause(mode)
     assert (one.pause_state, one.pending_pause, one.engines_running) == (state, True, True)
@@ -107,6 +110,7 @@ RELEASES = {
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_drawn_histories(release: str) -> None:
+    """Random histories of healthy groups break no rule."""
     world = RELEASES[release]
     assert first_trouble(world, 40) is None
     larger = world._replace(size=3, clients=2, interval=4, requests=4, pauses=2 * world.pauses)
@@ -152,6 +156,7 @@ def test_024_loses_a_wake_across_a_pause() -> None:
 
 @pytest.mark.slow
 def test_024_is_found_to_lose_it() -> None:
+    """Random histories show that release 0.24 loses a wake across a pause."""
     found = first_trouble(RELEASES["0.24"]._replace(requests=6, pauses=3, clients=2, interval=2), 500)
     assert found
     assert found[1] in {"a hang", "the coordinator believes otherwise"}

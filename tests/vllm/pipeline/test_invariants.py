@@ -103,6 +103,7 @@ def nothing_found(drawn: Drawn, played: Played) -> None:
 
 
 def broadcasts_match(drawn: Drawn, played: Played) -> None:
+    """All stages make the same broadcasts, and the last stage is their root (invariant I-PP-3)."""
     sent = [
         [
             (one[OP], one[COUNT], one[DTYPE], one[COLLECTIVE_ROOT])
@@ -118,11 +119,13 @@ def broadcasts_match(drawn: Drawn, played: Played) -> None:
 
 
 def masks_agree(drawn: Drawn, played: Played) -> None:
+    """All stages compute the same need masks (invariant I-PP-4)."""
     masks = [played.decided("need", rank) for rank in range(drawn.stages)]
     assert all(one == masks[0] for one in masks), "I-PP-4: the same mask everywhere"
 
 
 def memory_is_given_back(drawn: Drawn, played: Played) -> None:
+    """Every rank frees all memory that it allocates in steps."""
     for rank in range(drawn.stages):
         taken = {one[BUFFER]: one[SITE] for one in played.records(rank, "alloc") if one[STEP] >= 0}
         given = {one[BUFFER] for one in played.records(rank, "free")}
@@ -287,6 +290,7 @@ class EndsEarly(Stage):
 
 
 def test_tokens_that_nobody_took_over_are_told_at_the_end() -> None:
+    """At the end, the witness reports tokens that a request needed and no stage applied."""
     drawn = Drawn(2, [Request(0, 1, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 1})
     findings = drawn.play(stage=EndsEarly, scheduler=WaitsAtOnce).findings
     assert [one.klass for one in findings] == ["CRASH:LOSTTOKENS", "CRASH:WRONGEND"], "and the client gets less"

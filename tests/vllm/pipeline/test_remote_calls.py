@@ -117,10 +117,12 @@ def test_sampling_waits_for_the_token_before() -> None:
 
 
 def test_masks_of_what_is_known_too_early_are_seen() -> None:
+    """Mutant M-PS-11 never defers sampling, so its grammar masks are wrong, and the witness reports it."""
     assert {klass[:11] for klass in GRAMMAR.classes(**pieces("M-PS-11"))} == {"CRASH:WRONG"}
 
 
 def test_a_grammar_permits_one_kind() -> None:
+    """In the stand-in model, a grammar changes the sampled tokens, and each token is one that the mask permits."""
     for request in range(5):
         tokens = [Oracle(request, 3, structured=True).token(position) for position in range(20)]
         free = [Oracle(request, 3).token(position) for position in range(20)]

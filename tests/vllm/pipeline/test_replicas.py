@@ -86,6 +86,8 @@ def test_a_twin_breaks_it(name: str, says: str) -> None:
 
 
 class NoDummies(Stage):
+    """A stage skips dummy steps."""
+
     async def dummy(self) -> None:
         pass
 
@@ -124,5 +126,6 @@ def test_proven_in_one_schedule() -> None:
     ],
 )
 def test_a_world_is_asked_for_what_it_can_come_to(stages: int, replicas: int, probes: tuple[str, ...]) -> None:
+    """A world declares only the probes that its topology can reach."""
     drawn = Drawn(stages, [Request(0, 1, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 2}, replicas=replicas)
     assert Subject(world_of(drawn.topology), PipelineTokens(), drawn.prepared()).probes == probes

@@ -194,6 +194,7 @@ def test_an_abort_ends_a_session() -> None:
 
 
 def test_a_session_stays_with_its_engine() -> None:
+    """All requests of a session go to one engine; the others take turns."""
     requests = [Request(0, 1, 1, session="s"), Request(0, 1, 1), Request(0, 1, 1, session="s"), Request(0, 1, 1)]
     made = Drawn(2, requests, CONFIG, replicas=2).prepared().histories
     assert [history.mine for history in made] == [[0, 2, 3], [1]]

@@ -221,6 +221,7 @@ def alone(size: int) -> World:
 
 
 def sent_is_received(drawn: tuple[int, Sent]) -> None:
+    """The last stage receives exactly the tensors that the first stage sends, and gathers only sliced ones."""
     size, sent = drawn
     for eager in EXTREMES:
         strategy = Drawing(eager)

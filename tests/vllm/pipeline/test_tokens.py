@@ -150,6 +150,7 @@ def test_stages_share_the_layers() -> None:
 
 
 def test_drafts_are_right_about_half_of_the_time() -> None:
+    """The oracle accepts each number of drafts often enough."""
     accepted = Counter(Oracle(request, 3).accepted(position, 3) for request in range(20) for position in range(3, 30))
     assert min(accepted[count] for count in range(4)) > 20, accepted
 
@@ -173,6 +174,7 @@ def test_a_history_does_not_depend_on_how_many_stages_compute_it() -> None:
 
 
 def test_kernels_are_the_same_on_torch() -> None:
+    """All kernels of a step compute the same with numpy and with torch."""
     torch = pytest.importorskip("torch")
 
     def arrays(seed: int) -> dict[str, Any]:

@@ -50,6 +50,7 @@ def nothing_found(drawn: Drawn, played: Played) -> None:
 
 
 def results_in_order(drawn: Drawn, played: Played) -> None:
+    """Results arrive in the order of the batches (invariant I-PS-6)."""
     assert played.classes == [], f"I-PS-6: {played.findings[0].message}"
     for rank in range(drawn.stages):
         steps = [value[0] for value in played.decided("inputs", rank)]
@@ -57,11 +58,13 @@ def results_in_order(drawn: Drawn, played: Played) -> None:
 
 
 def same_order_everywhere(drawn: Drawn, played: Played) -> None:
+    """All stages process the same batches in the same order (invariant I-PS-2)."""
     batches = [[value[0] for value in played.decided("inputs", rank)] for rank in range(drawn.stages)]
     assert all(one == batches[0] for one in batches), "I-PS-2: the same batches in the same order on all stages"
 
 
 def empty_steps_send_nothing(drawn: Drawn, played: Played) -> None:
+    """A step without tokens has no transfer (invariant I-PS-9)."""
     assert played.classes == [], f"I-PS-9: {played.findings[0].message}"
     empty = {
         at for at, call in enumerate(played.prepared.histories[0].calls) if call.batch is None or not call.batch.rows
@@ -210,6 +213,8 @@ def test_a_twin_of_the_scheduler_breaks_it(
 
 
 def test_blocking_transfers_need_no_other_stream() -> None:
+    """The transfers of release 0.14 use only the main stream."""
+
     def one_stream(drawn: Drawn) -> None:
         played = drawn.play(transfer=Blocking)
         streams = {record[STREAM] for rank in range(drawn.stages) for record in played.records(rank, "transfer")}
