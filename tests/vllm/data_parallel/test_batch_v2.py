@@ -90,7 +90,9 @@ class AnySize(CandidateTable):
 
 
 def test_other_candidates_are_found_among_the_rows() -> None:
-    """The stored rows show the wrong candidates of `DecodesAlone` (specification 5.5: microbatches in mode FULL)."""
+    """The comparison with the stored rows fails for the candidates of `DecodesAlone` (5.5: microbatches in mode
+    FULL).
+    """
 
     def made(config: EngineConfig, graphs: CandidateTable) -> AgreementV2:
         graphs.__class__ = DecodesAlone

@@ -233,12 +233,12 @@ TWINS: list[Twin] = [
 
 @pytest.mark.parametrize(("invariant", "twin", "found"), TWINS, ids=[one[0] for one in TWINS])
 def test_an_invariant_is_looked_at(invariant: str, twin: type[CapturedForward], found: str) -> None:
-    """Random worlds show each faulty twin."""
+    """In some random world, a check finds each faulty twin."""
     breaks(lambda drawn: nothing_found(drawn, captured=twin), WORLDS, found, examples=200)
 
 
 def test_a_shared_prefix_that_nobody_put_is_found() -> None:
-    """Random worlds show the twin that does not fill the cache row of a shared prefix."""
+    """In some random world, a check finds the twin that does not fill the cache row of a shared prefix."""
     breaks(lambda drawn: nothing_found(drawn, captured=NothingCached), MORE, "CRASH:WRONG", examples=200)
 
 

@@ -1,4 +1,4 @@
-"""Random worlds show the mutants of CUDA graphs (specification 5.12) and historical bugs, without hints where to look.
+"""Checks find the mutants of CUDA graphs (specification 5.12) and historical bugs in random worlds, without a hint.
 
 A mutant is a variant with one planted mistake; its exhibit is the smallest scenario that shows it. Mutants that are
 registered as harmless cause no finding in random worlds.
@@ -23,7 +23,7 @@ KNOWN = {entry.name: entry.expected for entry in variants("dp_batch") if entry.m
 HARMLESS = [name for name, expected in KNOWN.items() if expected is None]
 WORLDS, MORE = captured_worlds(), captured_worlds(more=True)
 RARE = ["M-CG-6", "M-CG-11-late", "M-CG-15-replay", "M-CG-16", "M-CG-18", "sgl-schedule-war"]
-"""Few random worlds show these mutants, so their tests are slow. Their exhibits show them in every run."""
+"""Checks find these mutants in few random worlds, so their tests are slow. Their exhibits run in every test run."""
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ RARE = ["M-CG-6", "M-CG-11-late", "M-CG-15-replay", "M-CG-16", "M-CG-18", "sgl-s
     [pytest.param(name, marks=[pytest.mark.slow] * (name in RARE), id=name) for name in KNOWN if name not in HARMLESS],
 )
 def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
-    """Random worlds show each harmful mutant with its registered class."""
+    """In some random world, a check finds each harmful mutant with its registered class."""
     expected = str(KNOWN[name])
 
     def not_found(drawn: Drawn) -> None:

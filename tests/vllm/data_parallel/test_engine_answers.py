@@ -56,7 +56,7 @@ class NobodyRefuses(Release014):
     ("version", "wrong"), [("0.14.0", AllRefuse), ("0.14.0", NobodyRefuses), ("0.14.0", Source000)]
 )
 def test_decide_finds_what_is_wrong(version: str, wrong: type[BatchForm]) -> None:
-    """The stored rows show each wrong agreement."""
+    """The comparison with the stored rows fails for each wrong agreement."""
     assert decided(version, wrong())
 
 
@@ -134,7 +134,7 @@ class ForbidsAgain(Flow017):
     ],
 )
 def test_flow_finds_what_is_wrong(version: str, wrong: type[BatchFlow]) -> None:
-    """The stored rows show each wrong flow."""
+    """The comparison with the stored rows fails for each wrong flow."""
     assert flowed(version, flow_of(version, wrong))
 
 
@@ -142,7 +142,7 @@ def test_flow_finds_what_is_wrong(version: str, wrong: type[BatchFlow]) -> None:
     ("version", "graphs"), [("0.17.0", "0.14.0"), ("0.17.0", "0.33.0"), ("0.14.0", "0.17.0"), ("0.33.0", "0.17.0")]
 )
 def test_flow_finds_the_graphs_of_another_release(version: str, graphs: str) -> None:
-    """The stored rows show the dispatcher of another release."""
+    """The comparison with the stored rows fails for the dispatcher of another release."""
     assert flowed(version, flow_of(version, FLOWS[RELEASED[version]], graphs))
 
 

@@ -220,7 +220,7 @@ class WithoutWaiting(AsyncBalance):
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "klass"), [(ByItself, "COLLECTIVE"), (WithoutWaiting, "RACE:BUFFER")])
 def test_a_mistake_beside_steps_is_found(kind: type[AsyncBalance], klass: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Random schedules show each mistake in moves while steps run."""
+    """In some random schedule, a check finds each mistake in moves while steps run."""
     found = with_balance(kind, world([(1, 8)], "eplb"), monkeypatch)
     assert found.exploration.verdict == "violated"
     assert klass in found.report()

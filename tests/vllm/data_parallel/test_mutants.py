@@ -137,13 +137,13 @@ def test_a_harmless_mutant_is_harmless_everywhere(mutant: str, examples: int) ->
 
 
 RARE = ("M-CG-5", "M-DP-5", "M-DP-8", "M-DP-16", "M-UB-4", "M-UB-10")
-"""Few random worlds show these mutants, so their tests are slow. Their exhibits show them in every run."""
+"""Checks find these mutants in few random worlds, so their tests are slow. Their exhibits run in every test run."""
 HARMFUL = [name for name, entry in REGISTERED.items() if entry.expected is not None]
 
 
 @pytest.mark.parametrize("mutant", slow_but(HARMFUL, lambda name: name not in RARE))
 def test_a_mutant_is_found_without_being_told_where(mutant: str) -> None:
-    """One of a few hundred random worlds shows the mutant; the test gives no hint where to look."""
+    """In one of a few hundred random worlds, a check finds the mutant; the test gives no hint where to look."""
     expected = str(REGISTERED[mutant].expected)
 
     def not_found(drawn: Drawn) -> None:

@@ -1,4 +1,4 @@
-"""Random worlds show a known defect of release 0.14, in which ranks disagree on the mode; source page 000 has none.
+"""Checks find a known defect of release 0.14 in random worlds: ranks disagree on the mode. Source page 000 has none.
 
 If ranks agree on a mode below FULL, the second dispatch of 0.14 forbids FULL, but does not require the agreed mode
 (mutant M-DP-7). If one rank has to run eagerly, other ranks may still choose PIECEWISE. The specification found this in
@@ -69,7 +69,7 @@ def test_it_crashes() -> None:
 
 @pytest.mark.slow
 def test_only_beside_an_eager_rank() -> None:
-    """Random worlds without an eager rank show no finding in release 0.14."""
+    """No check has a finding in random worlds without an eager rank in release 0.14."""
 
     def otherwise(drawn: Drawn) -> bool:
         return not has_an_eager_rank(drawn) and bool(drawn.play(form=Release014()).findings)

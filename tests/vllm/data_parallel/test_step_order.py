@@ -1,7 +1,7 @@
-"""Random worlds show mutants of the order of a step, and bugs of ranks in lockstep, without hints where to look.
+"""Checks find mutants of the order of a step, and bugs of ranks in lockstep, in random worlds without a hint.
 
 A mutant is a variant with one planted mistake. Its smallest world is its exhibit in scenarios/museum/, which
-tests/vllm/museum runs. A harmless mutant only makes the run slower, and no random world shows a finding.
+tests/vllm/museum runs. A harmless mutant only makes the run slower, and no check has a finding in random worlds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.vllm.data_parallel.batch_worlds import Drawn, drawn_worlds, pieces
 
 MODULES = "dpsim.vllm.museum.step_order", "dpsim.vllm.museum.lockstep"
 NOT_DRAWN = {"M-ES-2", "M-ES-5", "rank-clock-rng"}
-"""Random worlds cannot show these: they capture no graphs and have no tensor-parallel ranks."""
+"""The random worlds cannot contain these mistakes: they capture no graphs and have no tensor-parallel ranks."""
 ALL = {entry.name: entry for entry in variants("dp_batch") if entry.make.__module__ in MODULES}
 DRAWN = sorted(ALL.keys() - NOT_DRAWN)
 

@@ -128,7 +128,7 @@ class AgreesTwice(Repaired):
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_a_mistake_is_found(wrong: type[DataParallelStepV2], worlds: st.SearchStrategy[Drawn], says: str) -> None:
-    """Random worlds show each mistake. The last two are the defects of release 0.33."""
+    """In some random world, a check finds each mistake. The last two are the defects of release 0.33."""
     breaks(lambda drawn: one_decision(drawn, wrong), worlds, says, examples=500)
 
 

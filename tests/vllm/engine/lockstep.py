@@ -34,8 +34,9 @@ Label = str | tuple[Any, Any]
 
 
 class World(NamedTuple):
-    """A group and its workload. `waves`: one class for each rank, or one for all. `pauses`: the most pauses of a
-    history.
+    """A group and its workload. `waves`: one class for each rank, or one for all.
+
+    `interval` is the number of steps between two sync points. `requests` and `pauses` are the most of a history.
     """
 
     waves: type[EngineWaves] | tuple[type[EngineWaves], ...]

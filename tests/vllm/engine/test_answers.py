@@ -56,7 +56,7 @@ TWINS = [
 
 @pytest.mark.parametrize("twin", TWINS)
 def test_another_engine_is_found(twin: type[EngineWaves]) -> None:
-    """The stored histories of release 0.33 show each faulty twin of an engine."""
+    """The comparison with the histories of release 0.33 fails for each faulty twin of an engine."""
     assert differing("0.33.0", twin)
 
 

@@ -43,9 +43,7 @@ def test_all_small_loads() -> None:
 
 
 def test_a_request_that_comes_after_the_question() -> None:
-    """A request that arrives after the reduction waits for one dummy, and then runs. With the faulty twin it never
-    runs.
-    """
+    """A request that arrives after the reduction waits for one dummy, and then runs; the faulty twin never runs it."""
     ran = {}
     for kind in (OfflineEngine, OnlyDummies):
         engine = kind()

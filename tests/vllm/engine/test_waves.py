@@ -156,7 +156,7 @@ def test_024_loses_a_wake_across_a_pause() -> None:
 
 @pytest.mark.slow
 def test_024_is_found_to_lose_it() -> None:
-    """Random histories show that release 0.24 loses a wake across a pause."""
+    """In some random history, release 0.24 loses a wake across a pause."""
     found = first_trouble(RELEASES["0.24"]._replace(requests=6, pauses=3, clients=2, interval=2), 500)
     assert found
     assert found[1] in {"a hang", "the coordinator believes otherwise"}

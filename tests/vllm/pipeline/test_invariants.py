@@ -155,7 +155,7 @@ class NeverNothing(SampledTokens):
 
 
 class NextSlot(SampledTokens):
-    """A row's token goes to the next slot."""
+    """A stage applies a row's token to the slot after the row's own slot."""
 
     def consume(self) -> Arrived | None:
         arrived = super().consume()

@@ -1,7 +1,7 @@
-"""Random worlds show the mutants of sampled tokens and hidden states without a hint where to look.
+"""Checks find the mutants of sampled tokens and hidden states in random worlds, without a hint.
 
 A mutant is a variant with one planted mistake; its exhibit is the smallest scenario that shows it. Mutants that are
-registered as harmless have no finding in random worlds; test_scopes.py runs them in all worlds of a scope.
+registered as harmless have no finding in random worlds; test_scopes.py runs them in all small worlds.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ SESSIONS = ["pp-session-generation", "pp-session-result", "pp-session-seat"]
 RARE = ["M-PP-15", "M-PS-8-deep", *SESSIONS]
 RARE += ["M-ES-16-behind", "pp-admits-preempting", "pp-late-results", "pp-mapping-unfiltered", "pp-warmup-bcast"]
 RARE += ["drafts-in-every-step", "pp-width-of-all"]
-"""Few random worlds show these mutants, so their tests are slow. Their exhibits show them in every run."""
+"""Checks find these mutants in few random worlds, so their tests are slow. Their exhibits run in every test run."""
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,9 @@ def test_tokens_behind_the_drafter_cost_time_and_nothing_else() -> None:
 
 @pytest.mark.slow
 def test_both_defects_of_the_page_are_found() -> None:
-    """Random worlds show both defects of source page 002: the width, and with the width repaired the need mask."""
+    """In random worlds, checks find both defects of source page 002: the width, and with the width repaired the need
+    mask.
+    """
 
     def all_is_well(drawn: Drawn, **changed: Any) -> None:
         found = drawn.play(**changed).findings

@@ -110,7 +110,9 @@ def test_nobody_is_admitted_in_a_step_that_preempts() -> None:
 
 
 def test_sends_as_many_as_there_are_places_for() -> None:
-    """A broadcast has one place for tokens in each row if no row has drafts, and otherwise the largest number."""
+    """A broadcast has one place for tokens in each row if no row has drafts, and otherwise one and all possible
+    drafts.
+    """
     drawn = Drawn(
         2,
         [Request(0, 1, 4, drafts=(0, 2)), Request(0, 1, 4, drafts=(0, 0, 1))],

@@ -1,9 +1,10 @@
-"""Tests all small pipelines of a scope, because random worlds may miss the one world that shows a mistake.
+"""Tests all pipelines up to a given size, because random worlds may miss the one world that shows a mistake.
 
-The first part explores scopes as `dpsim explore --all-up-to` does. The pipelines have two stages and one slot, so each
-request gets the slot of the request before. The faulty twin does not check generations, and only few worlds show this.
-In these, a request is aborted while its token is in flight. The next request gets its slot in that step, and continues.
-The test knows their number.
+The first part explores all worlds of a size as `dpsim explore --all-up-to` does. They have two stages and one slot, so
+each request gets the slot of the request before. A stage counts the generations of a slot, so that a token in flight
+does not go to the next request. The faulty twin does not compare generations, and only few worlds show this. In these,
+a request is aborted while its token is in flight. The next request gets its slot in that step, and continues. The test
+compares the number of these worlds with a known one.
 
 The second part runs the variants that are registered as harmless in all worlds of `small_worlds`, without eager sends.
 These are 5,906 worlds (1,902 to 5,577 if the variant replaces the scheduler). Mutant M-PP-13 puts hidden states and
@@ -101,5 +102,5 @@ def test_nothing_in_any_small_world(name: str, form: str, step: int) -> None:
 
 
 def test_these_show_what_is_not_harmless() -> None:
-    """The small worlds can show a mistake that is hard to find: mutant M-PP-1, in which no stage checks generations."""
+    """The small worlds suffice for a mistake that is hard to find: in mutant M-PP-1, no stage checks generations."""
     assert any(drawn.play(eager=False, **pieces("M-PP-1")).classes for drawn in small_worlds())

@@ -55,7 +55,7 @@ class Drawing(Fifo):
 
 
 EXTREMES = True, False
-"""Whether sends are eager."""
+"""The two extreme runs of a world: with only eager sends, and without eager sends."""
 
 
 @dataclass(frozen=True)
