@@ -1,4 +1,8 @@
-"""Small worlds for the batch agreement: run on the simulation, without files and names, and looked at as journals."""
+"""Small worlds for tests of the batch agreement, run on the simulator without scenario files.
+
+A world is a program with fixed parameters and faults. `play` runs one, and `Played` reads decisions and findings from
+the journals of its ranks. `drawn_worlds` draws random worlds for Hypothesis.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ from tests.vllm.released import AGREEMENTS, FLOWS, GRAPHS_OF
 
 STEP_NS = 20_000_000
 ARRIVAL = 1_000_000
-ABSENT = Request(ARRIVAL, 1, 1, abort_ns=2 * ARRIVAL)  # takes a place in the order of arrival, and nothing else
+ABSENT = Request(ARRIVAL, 1, 1, abort_ns=2 * ARRIVAL)  # aborted before it runs, so it only shifts the round-robin
 
 SIZES = [1, 2, 4, 8], [2, 8, 24], [6], [1, 64]
 
@@ -39,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Played:
-    """A world that was run."""
+    """A finished run of a world, with the journals of its ranks and the requests that it served."""
 
     world: World
     run: Run
@@ -59,18 +63,18 @@ class Played:
         return range(self.world.size)
 
     def decided(self, label: str, rank: int) -> list[Any]:
-        """What a rank decided under a label, in order."""
+        """Returns the values that a rank recorded with `rank.decide` under a label, in order."""
         return [
             raw[DECISION_VALUE] for raw in self.run.journals[rank] if raw[KIND] == "decision" and raw[SITE] == label
         ]
 
     def count(self, rank: int, kind: str, site: str, step: int) -> int:
-        """How many records of a kind a rank has of a site in a step."""
+        """Returns how many records of a kind and a site (the name of a call) a rank's journal contains in a step."""
         return sum((raw[KIND], raw[STEP], raw[SITE]) == (kind, step, site) for raw in self.run.journals[rank])
 
 
 def world(ranks: int, faults: Sequence[Fault] = (), delays: Sequence[Delay] = ()) -> World:
-    """Data-parallel ranks and nothing else."""
+    """Returns a world of data-parallel ranks with the host group `dp_cpu` and the device groups `dp` and `ep`."""
     return world_of(ranks, ["dp_cpu"], ["dp", "ep"], faults=tuple(faults), delays=tuple(delays))
 
 
@@ -79,7 +83,7 @@ DISPATCHERS: dict[type[Any], type[Dispatcher]] = {
     Flow017: Dispatcher017,
     Flow033: Dispatcher033,
 }
-"""The graphs of a flow where a test names none."""
+"""The dispatcher of each flow. `play` uses it if a test gives no `graphs`."""
 
 
 def play(
@@ -96,7 +100,11 @@ def play(
     captured: type[CapturedForward] | None = None,
     **config: Any,
 ) -> Played:
-    """Run a workload. `parts`: into which sequence parallelism cuts a batch; the ranks that do are not in the world."""
+    """Runs a workload on the simulator, and returns the finished run.
+
+    `parts` is the number of parts into which sequence parallelism cuts a batch. The world does not contain the
+    tensor-parallel ranks that would compute them. `config` gives fields of `EngineConfig`.
+    """
     engine = EngineConfig.model_validate(config)
     timeline = Timeline(requests, ranks, engine, STEP_NS)
     topology, form = Topology(data_parallel_size=ranks), form or Source000()
@@ -110,7 +118,7 @@ def play(
 def scenario(
     requests: Sequence[Request], *, ranks: int = 2, variant: str | None = None, form: str | None = None, **config: Any
 ) -> Scenario:
-    """A workload as a scenario."""
+    """Returns a workload as a scenario of the program `dp_batch`, with an optional variant and form."""
     written = []
     for request in requests:
         fields = request._asdict() | {"arrival": f"{request.arrival_ns}ns"}
@@ -124,7 +132,7 @@ def scenario(
 
 
 def pieces(name: str) -> dict[str, Any]:
-    """A registered variant as arguments of `play`."""
+    """Returns the arguments of `play` that select a registered variant."""
     entry = variant(name)
     kinds = {"form": BatchForm, "flow": BatchFlow, "drafter": Drafter, "step": DataParallelStep}
     kinds |= {"captured": CapturedForward}
@@ -133,30 +141,35 @@ def pieces(name: str) -> dict[str, Any]:
 
 
 def released(release: str) -> dict[str, Any]:
-    """A release as arguments of `play`."""
+    """Returns the arguments of `play` that select the agreement, the flow and the graphs of a release."""
     return {"form": AGREEMENTS[release](), "flow": FLOWS[release], "graphs": GRAPHS_OF[release]}
 
 
 def line_up(*of_ranks: Sequence[Request]) -> list[Request]:
-    """Requests in an order in which round-robin gives each rank its own. All arrive at once."""
+    """Returns requests in an order in which the round-robin gives each rank its own list.
+
+    All arrive at once. A request that is aborted at once (`ABSENT`) fills the turn of a rank with a shorter list.
+    """
     longest = max(len(own) for own in of_ranks)
     return [own[place] if place < len(own) else ABSENT for place in range(longest) for own in of_ranks]
 
 
 def decodes(count: int, output_tokens: int = 1, **fields: Any) -> list[Request]:
-    """A batch of `count` decodes: a prompt of one token looks like a decode (1.6 a)."""
+    """Returns `count` requests that run as decodes. A runner treats a prompt of one token as a decode (spec 1.6 a)."""
     return [Request(ARRIVAL, 1, output_tokens, **fields)] * count
 
 
 def prefill(tokens: int, output_tokens: int = 1, **fields: Any) -> list[Request]:
+    """Returns one request whose prompt has `tokens` tokens."""
     return [Request(ARRIVAL, tokens, output_tokens, **fields)]
 
 
 def request_lists(
     largest: int = 70, force_eager: bool = False, loras: bool = False, prefixes: bool = False
 ) -> st.SearchStrategy[list[Request]]:
-    """A few requests: decodes (a prompt of 1), often many; small and large prefills; some late, some aborted. With
-    `prefixes` some begin alike, and some have inputs for an encoder.
+    """Draws a few requests: decodes, often several equal ones, and small and large prefills.
+
+    Some arrive late, and some are aborted. With `prefixes`, some requests share a prefix, and some have encoder inputs.
     """
     prompts = st.one_of(st.just(1), st.integers(1, 10), st.integers(11, largest))
     ticks = st.integers(0, 3).map(lambda tick: tick * STEP_NS)
@@ -183,7 +196,10 @@ def request_lists(
 def configs(
     draw: st.DrawFn, modes: Sequence[CUDAGraphMode] = tuple(CUDAGraphMode), q: int | None = None
 ) -> dict[str, Any]:
-    """Configurations that small worlds differ in. Sizes of graphs are multiples of q."""
+    """Draws the configuration fields in which small worlds differ. The graph sizes are multiples of q.
+
+    q is the number of tokens of a decode: one, and one for each speculative token.
+    """
     q = q or draw(st.sampled_from([1, 1, 2, 3]))
     return {
         "cudagraph_mode": draw(st.sampled_from(modes)),
@@ -198,7 +214,7 @@ def configs(
 
 
 class Drawn(NamedTuple):
-    """A random world."""
+    """A random world: its ranks, requests and configuration fields. `play` runs it; `wrong` replaces arguments."""
 
     ranks: int
     requests: list[Request]
@@ -210,8 +226,9 @@ class Drawn(NamedTuple):
 
 @st.composite
 def drawn_worlds(draw: st.DrawFn, force_eager: bool = False, more: bool = False) -> Drawn:
-    """Two or three ranks with a little work, now and then with adapters; with `more` also with drafters, prefixes,
-    encoder inputs and sequence parallelism.
+    """Draws worlds of two or three ranks with a few requests, sometimes with adapters.
+
+    With `more`, the worlds also have drafters, prefixes, encoder inputs and sequence parallelism.
     """
     config = draw(configs())
     loras = draw(st.sampled_from([False, False, True]))

@@ -1,4 +1,4 @@
-"""Small worlds in which data-parallel ranks capture graphs before they serve."""
+"""Small worlds in which data-parallel ranks capture CUDA graphs before they serve requests."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ SPECIALISED = {"enable_lora": True, "cudagraph_specialize_lora": True}
 
 @st.composite
 def captured_worlds(draw: st.DrawFn, more: bool = False) -> Drawn:
-    """Two or three ranks with a little work, some of it forced to run eagerly, now and then with adapters. Not with
-    graphs specialised for these: then ranks may replay graphs of different captures. With `more` also one rank alone,
-    prefixes, encoder inputs and sequence parallelism.
+    """Draws worlds of two or three ranks with a few requests: some have to run eagerly, and some have adapters.
+
+    No world has graphs specialised for adapters, because then ranks may replay graphs of different captures. With
+    `more`, a world may also have a single rank, prefixes, encoder inputs and sequence parallelism.
     """
     config = draw(configs())
     q = config["num_speculative_tokens"] + 1
@@ -38,16 +39,17 @@ def captured_worlds(draw: st.DrawFn, more: bool = False) -> Drawn:
 
 
 def captured(drawn: Drawn, **wrong: Any) -> Played:
+    """Runs a drawn world whose ranks capture graphs. `wrong` replaces arguments of `play`."""
     return drawn.play(**{"captured": CapturedForward, **wrong})
 
 
 def records(played: Played, rank: int, kind: str, steps: bool | None = None) -> list[Any]:
-    """Of a kind; those of steps (True), or of the session before (False)."""
+    """Returns a rank's records of a kind: those of steps (True), of the capture session (False), or all (None)."""
     found = [raw for raw in played.run.journals[rank] if raw[KIND] == kind]
     return [raw for raw in found if steps is None or (raw[STEP] >= 0) is steps]
 
 
 def served(played: Played, rank: int) -> list[tuple[Any, ...]]:
-    """What a rank decided in its steps."""
+    """Returns the plans, modes and expert sums that a rank recorded in its steps."""
     labels, found = ("plan", "mode", "experts"), records(played, rank, "decision", steps=True)
     return [(raw[STEP], raw[SITE], raw[DECISION_VALUE]) for raw in found if raw[SITE] in labels]

@@ -1,15 +1,15 @@
 """A second, deliberately naive implementation of the V1 data-parallel batch agreement.
 
-Written from chapters 1 and 3 of the specification alone, to be held against dpsim's own implementation. It imports
-nothing of dpsim and prefers loops over formulas. "1.5.4" means section 1.5, step 4. One call decides for the whole
-group: I-DP-1 says that every rank makes the same decision.
+It follows only chapters 1 and 3 of the specification, so that tests can compare it with dpsim's own implementation. It
+imports nothing of dpsim and prefers loops to formulas. A number such as "1.5.4" means section 1.5, step 4, of the
+specification. One call decides for the whole group, because every rank makes the same decision (invariant I-DP-1).
 """
 
 from typing import NamedTuple
 
 
 class RankInput(NamedTuple):
-    """What one rank contributes: its column of the reduced tensor (1.4). In it, SUM only gathers the columns."""
+    """What one rank sends: its column of the reduced table (1.4). The SUM all-reduce only gathers the columns."""
 
     unpadded: int  # 1.3: u
     padded: int  # 1.3: p, at least u
@@ -19,7 +19,7 @@ class RankInput(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What every rank of the group ends up with (1.5.7)."""
+    """The decision of every rank in the group (1.5.7)."""
 
     microbatched: bool
     tokens: tuple[int, ...] | None
@@ -34,7 +34,7 @@ def naive_wish(
     decode_threshold: int,
     prefill_threshold: int,
 ) -> bool:
-    """Say whether one rank wishes to microbatch; `tokens` is its own unpadded count (1.5.1, 3.2)."""
+    """Returns whether one rank wishes to microbatch; `tokens` is its own unpadded count (1.5.1, 3.2)."""
     # 1.5.1: no wish if microbatching is not allowed in this call.
     if not allow:
         return False
@@ -51,11 +51,11 @@ def naive_wish(
 
 
 def naive_last_microbatch_empty(smallest_unpadded: int, padded: int, microbatches: int) -> bool:
-    """Say whether the rank with the fewest real tokens has none of them in its last microbatch (1.5.4, by counting)."""
+    """Returns whether the rank with the fewest real tokens has none in its last microbatch (1.5.4), by counting."""
     if microbatches < 1:
         raise ValueError("at least one microbatch is needed")
     # 1.5.4: every microbatch but the last has floor(p/U) tokens. Deal out one token to each microbatch while there are
-    # enough for all of them; what is left over goes to the last one alone.
+    # enough for all of them. The last microbatch also gets the rest.
     size = 0
     left_over = padded
     while left_over >= microbatches:
@@ -65,7 +65,7 @@ def naive_last_microbatch_empty(smallest_unpadded: int, padded: int, microbatche
     start_of_last = 0
     for _ in range(microbatches - 1):
         start_of_last = start_of_last + size
-    # I-DP-7: count the real tokens, numbered from 0, that lie in the last microbatch.
+    # Invariant I-DP-7: count the real tokens, numbered from 0, that lie in the last microbatch.
     real_tokens_in_last = 0
     for token in range(smallest_unpadded):
         if token >= start_of_last:
@@ -74,13 +74,12 @@ def naive_last_microbatch_empty(smallest_unpadded: int, padded: int, microbatche
 
 
 def naive_source_000(ranks: list[RankInput], microbatches: int) -> Decision:
-    """Decide as source 000 does, which is the form of 0.17 to 0.33 (1.5)."""
+    """Returns the decision of source page 000 (`dp_utils.py`), which releases 0.17 to 0.33 use (1.5)."""
     _check_inputs(ranks)
-    # 1.5.0, I-DP-8: a single rank takes part in no collective and keeps its own mode.
+    # 1.5.0, invariant I-DP-8: a single rank takes part in no collective and keeps its own mode.
     if len(ranks) == 1:
         return Decision(False, None, ranks[0].mode)
-    # 1.5.1 and 1.5.2, the wishes and the collective: `ranks` is what the collective gathered.
-    # 1.5.3: the agreed mode is the smallest one. It comes first, because padding depends on it.
+    # 1.5.1 and 1.5.2: each rank has sent its wish, and `ranks` is what the collective gathered.
     mode = _smallest_mode(ranks)
     # 1.5.4
     microbatched = _agreed_microbatching(ranks, microbatches)
@@ -95,19 +94,19 @@ def naive_source_000(ranks: list[RankInput], microbatches: int) -> Decision:
 
 
 def naive_0_14(ranks: list[RankInput], microbatches: int) -> Decision:
-    """Decide as versions up to 0.14 do (1.5, "<=0.14 instead")."""
+    """Returns the decision of releases up to 0.14 (1.5, "<=0.14 instead")."""
     _check_inputs(ranks)
-    # 1.5.0, I-DP-8: a single rank takes part in no collective and keeps its own mode.
+    # 1.5.0, invariant I-DP-8: a single rank takes part in no collective and keeps its own mode.
     if len(ranks) == 1:
         return Decision(False, None, ranks[0].mode)
-    # 1.5.4: the decision about microbatching is the same one as in source 000.
+    # 1.5.4: the ranks decide about microbatching as in source page 000.
     microbatched = _agreed_microbatching(ranks, microbatches)
     # 1.5, "<=0.14 instead": pad if every rank wants padding ...
     pad = True
     for rank in ranks:
         if not rank.wants_padding:
             pad = False
-    # ... where every rank asserts that all the others sent what it sent itself ...
+    # ... and every rank asserts that all others sent the same wish ...
     for me in ranks:
         for other in ranks:
             assert other.wants_padding == me.wants_padding, "the ranks differ in whether they want padding"
@@ -123,7 +122,7 @@ def naive_0_14(ranks: list[RankInput], microbatches: int) -> Decision:
 
 
 def _check_inputs(ranks: list[RankInput]) -> None:
-    """Check what 1.3 demands of the inputs."""
+    """Checks that the inputs obey section 1.3 of the specification."""
     assert len(ranks) >= 1, "no ranks"
     for rank in ranks:
         # 1.8: V1 has no rank without tokens; a dummy rank sends q tokens, or 1 in versions up to 0.17.
@@ -135,7 +134,7 @@ def _check_inputs(ranks: list[RankInput]) -> None:
 
 
 def _smallest_mode(ranks: list[RankInput]) -> int:
-    """Find the smallest mode that a rank sent (1.5.3, I-DP-3)."""
+    """Returns the smallest mode that a rank sent (1.5.3, invariant I-DP-3)."""
     smallest = ranks[0].mode
     for rank in ranks:
         if rank.mode < smallest:
@@ -144,7 +143,7 @@ def _smallest_mode(ranks: list[RankInput]) -> int:
 
 
 def _smallest_unpadded(ranks: list[RankInput]) -> int:
-    """Find umin, the smallest unpadded count (1.5)."""
+    """Returns umin, the smallest unpadded count (1.5)."""
     smallest = ranks[0].unpadded
     for rank in ranks:
         if rank.unpadded < smallest:
@@ -153,7 +152,7 @@ def _smallest_unpadded(ranks: list[RankInput]) -> int:
 
 
 def _largest_padded(ranks: list[RankInput]) -> int:
-    """Find pmax, the largest padded count (1.5)."""
+    """Returns pmax, the largest padded count (1.5)."""
     largest = ranks[0].padded
     for rank in ranks:
         if rank.padded > largest:
@@ -162,28 +161,29 @@ def _largest_padded(ranks: list[RankInput]) -> int:
 
 
 def _agreed_microbatching(ranks: list[RankInput], microbatches: int) -> bool:
-    """Decide whether the step is microbatched (1.5.4)."""
-    # 1.5.4: every rank must wish it; one that does not is enough to stop all (1.8).
+    """Returns whether the ranks split the step into microbatches (1.5.4)."""
+    # 1.5.4: every rank must wish it, so one rank without the wish stops all (1.8).
     all_wish = True
     for rank in ranks:
         if not rank.wants_microbatching:
             all_wish = False
     if not all_wish:
         return False
-    # 1.5.4, 1.8: given up for all if a rank would have nothing real to do in its last microbatch. Asked about umin and
-    # pmax, never about a rank's own numbers, and about pmax even though padding is decided only afterwards.
+    # 1.5.4, 1.8: the ranks do not split if one of them would have no real token in its last microbatch. They compute
+    # this from umin and pmax, not from their own numbers. They use pmax although they decide about padding only
+    # afterwards.
     last_empty = naive_last_microbatch_empty(_smallest_unpadded(ranks), _largest_padded(ranks), microbatches)
     return not last_empty
 
 
 def _tokens_after_padding(ranks: list[RankInput], pad: bool) -> tuple[int, ...]:
-    """List the tokens that each rank runs (1.5.6)."""
+    """Returns the tokens that each rank runs (1.5.6)."""
     tokens = []
     for rank in ranks:
         if pad:
-            # I-DP-4: the same count for everyone, at least every p.
+            # Invariant I-DP-4: the same count for every rank, at least every p.
             tokens.append(_largest_padded(ranks))
         else:
-            # I-DP-5: each rank's own padded count, not its unpadded one (1.8, "any rank NONE").
+            # Invariant I-DP-5: each rank's own padded count, not its unpadded one (1.8, "any rank NONE").
             tokens.append(rank.padded)
     return tuple(tokens)

@@ -1,7 +1,7 @@
-"""A second, deliberately naive reckoning of what a step's forward adds up, from the schedulers' batches alone.
+"""A second, deliberately naive computation of the sums of a step's forward, from the batches of the schedulers only.
 
-It imports nothing of dpsim. From the tokens of each request in each step it counts positions and lays the tokens out in
-rows. It cuts these into microbatches, and adds up what all ranks have in each. Loops are preferred to formulas.
+It imports nothing of dpsim, and prefers loops to formulas. From the tokens of each request in each step, it counts
+positions and arranges the tokens in rows. It cuts the rows into microbatches, and sums the rows of all ranks in each.
 """
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 Pairs = Sequence[tuple[int, int]]
-"""A batch: (request, tokens)."""
+"""A batch: (request, tokens) for each request."""
 
 PADDING = 0
 
 
 def naive_value(request: int, position: int) -> int:
-    """A token's value: requests lie apart by the golden section of a prime, and positions follow one another."""
+    """Returns the value of a token, so that neighbouring positions of a request differ by one.
+
+    Each request begins 618,034 after the one before, modulo the prime 1,000,003. So the values of two requests are far
+    apart.
+    """
     place = 0
     for _ in range(request):
         place = place + 618_034
@@ -25,19 +29,19 @@ def naive_value(request: int, position: int) -> int:
 
 
 class Reckoner:
-    """Goes through the steps in their order. `prompts`: of each request how many tokens its prompt has."""
+    """Computes the values of the tokens step by step. `prompts` has the prompt length of each request, in tokens."""
 
     def __init__(self, prompts: Sequence[int]) -> None:
         self.prompts = prompts
         self.computed = [0] * len(prompts)
 
     def values(self, batch: Pairs) -> list[int]:
-        """The values of a rank's tokens in a step, one after the other."""
+        """Returns the values of a rank's tokens in a step, in order, and counts the tokens as computed."""
         values = []
         for request, tokens in batch:
             for place in range(tokens):
                 values.append(naive_value(request, self.computed[request] + place))
-            # A prompt's tokens are computed for good; of a decode's, the first is, and the rest are drafts.
+            # All tokens of a prompt stay computed. Of a decode, only the first does: the others are drafts.
             if self.computed[request] < self.prompts[request]:
                 self.computed[request] = self.computed[request] + tokens
             else:
@@ -45,7 +49,7 @@ class Reckoner:
         return values
 
     def sums(self, batches: Sequence[Pairs], counts: Sequence[int], microbatches: int) -> list[int]:
-        """The sum over all ranks' rows, of each microbatch of a step. `counts`: rows of each rank."""
+        """Returns the sum of all rows, for each microbatch of a step. `counts` has the number of rows of each rank."""
         sums = [0] * microbatches
         for batch, count in zip(batches, counts, strict=True):
             values = self.values(batch)

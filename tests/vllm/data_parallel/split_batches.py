@@ -1,4 +1,4 @@
-"""Batches to split, drawn."""
+"""Random batches for tests that split a batch into microbatches."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dpsim.vllm.answers.slices import Split
 
 @st.composite
 def splits(draw: st.DrawFn, last_empty: bool = True) -> Split:
-    """A few requests, of one token or several, with and without padding. `last_empty`: also where the last part has
-    nothing but padding.
+    """Draws a batch of a few requests, with and without padding, and its number of microbatches.
+
+    A request has one token or several. With `last_empty`, the last microbatch may consist of padding only.
     """
     counts = st.just(1) if draw(st.booleans()) else st.integers(1, 9)
     scheduled = draw(st.lists(counts, min_size=1, max_size=8))

@@ -1,6 +1,7 @@
-"""The V2 runner's agreement: every group of the engine's, examples A-15 to A-20, and M-DP-13 for 0.17.
+"""Tests of the V2 runner's agreement: the stored answers of vLLM, and examples A-15 to A-20 of the specification.
 
-Invariants are in test_batch_v2_invariants.py; M-DP-12 is with the reduction, in test_doubling.py.
+Mutant M-DP-13 is the faulty twin for release 0.17. The file test_batch_v2_invariants.py tests invariants, and
+test_doubling.py tests mutant M-DP-12.
 """
 
 from __future__ import annotations
@@ -44,11 +45,12 @@ from tests.vllm.graphs.queries import FULL, NONE, PIECEWISE
 
 
 def differing(kind: Kind) -> list[Difference]:
-    """The groups that send something else, or decide something else."""
+    """Returns the stored groups in which an agreement sends or decides something else than vLLM."""
     return comparison.differing(V2_SYNC, answers("v2_sync", "0.33.0"), kind)
 
 
 def test_every_group_of_the_engine() -> None:
+    """The agreement decides every stored group of ranks as vLLM does."""
     assert differing(AgreementV2) == []
 
 
@@ -70,7 +72,7 @@ def test_a_wrong_agreement_is_found_among_the_rows(wrong: Kind) -> None:
 
 
 class DecodesAlone(CandidateTable):
-    """Twins have the tokens of a decode."""
+    """A graph gets a twin for microbatches only if each of its requests has as many tokens as a decode."""
 
     def twin(self, graph: BatchDescriptor, num_ubatches: int) -> BatchDescriptor | None:
         twin = super().twin(graph, num_ubatches)
@@ -78,7 +80,7 @@ class DecodesAlone(CandidateTable):
 
 
 class AnySize(CandidateTable):
-    """The smallest twin that fits is taken, whatever sizes lie before it."""
+    """A rank takes the smallest twin that fits, even if a smaller captured size would hold the tokens."""
 
     def split_graph(
         self, num_reqs: int, num_tokens: int, uniform_token_count: int | None, num_ubatches: int
@@ -88,7 +90,9 @@ class AnySize(CandidateTable):
 
 
 def test_other_candidates_are_found_among_the_rows() -> None:
-    """Rows of 5.5: microbatches, mode FULL."""
+    """The comparison with the stored rows fails for the candidates of `DecodesAlone` (5.5: microbatches in mode
+    FULL).
+    """
 
     def made(config: EngineConfig, graphs: CandidateTable) -> AgreementV2:
         graphs.__class__ = DecodesAlone
@@ -98,7 +102,11 @@ def test_other_candidates_are_found_among_the_rows() -> None:
 
 
 def test_only_the_twin_of_the_smallest_size() -> None:
-    """The two examples of 5.5: decodes of two tokens get no graph; requests of two do, where a decode has four."""
+    """A rank considers only the twin of the smallest captured size that holds its tokens (the two examples of 5.5).
+
+    In the first one, that twin does not fit, so the ranks run eagerly. In the second one, requests of two tokens get a
+    graph although a decode has four.
+    """
     first = EngineConfig().model_copy(
         update={"cudagraph_mode": CUDAGraphMode.FULL, "num_speculative_tokens": 1, "max_num_seqs": 8}
         | {"enable_dbo": True, "dbo_decode_token_threshold": 2, "dbo_prefill_token_threshold": 2}
@@ -115,6 +123,7 @@ def test_only_the_twin_of_the_smallest_size() -> None:
 
 
 def test_the_rows_reach_what_they_are_for() -> None:
+    """The stored groups contain each kind of case often enough, so that the comparison can fail."""
     seen: Counter[str] = Counter()
     for row in answers("v2_sync"):
         chosen = row["answers"][0]["desc"]
@@ -130,7 +139,7 @@ def test_the_rows_reach_what_they_are_for() -> None:
 
 
 def plan(*ranks: LocalV2, config: EngineConfig = SPLIT) -> tuple[RuntimeMode, int, list[int], tuple[int, ...]]:
-    """Mode and number of microbatches, tokens that each rank runs, and the list."""
+    """Returns the mode, the number of microbatches, the tokens that each rank runs, and the agreed list of tokens."""
     decided = Group(config, list(ranks)).decided(AgreementV2)
     (kind,) = {(chosen.mode, chosen.num_ubatches) for chosen, _ in decided}
     (state,) = {state for _, state in decided}
@@ -139,7 +148,7 @@ def plan(*ranks: LocalV2, config: EngineConfig = SPLIT) -> tuple[RuntimeMode, in
 
 
 def test_without_microbatches() -> None:
-    """A-16 to A-18; the V1 runner lists [4, 100] in the last."""
+    """Examples A-16 to A-18. In the last one, ranks of the V1 runner would agree on [4, 100]."""
     mixed = LocalV2(11, 2)
     assert plan(decodes(3), decodes(1), config=SMALL) == (FULL, 1, [4, 4], (4, 4))
     assert plan(decodes(3), mixed, config=SMALL) == (PIECEWISE, 1, [16, 16], (16, 16))
@@ -149,7 +158,7 @@ def test_without_microbatches() -> None:
 
 
 def test_with_microbatches() -> None:
-    """A-19 and A-20. In the second one rank 0 has nothing for its second half of 64 (M-UB-13)."""
+    """Examples A-19 and A-20. With 64 and 128 tokens, rank 0 has no token in its second half (defect M-UB-13)."""
     assert plan(decodes(63), decodes(128)) == (NONE, 2, [128, 128], (128, 128))
     assert plan(decodes(64), decodes(128)) == (FULL, 2, [128, 128], (128, 128))
     assert plan(decodes(65), decodes(128)) == (FULL, 2, [128, 128], (128, 128))
@@ -157,7 +166,10 @@ def test_with_microbatches() -> None:
 
 
 def test_who_permits_and_who_has_enough() -> None:
-    """3.4: all permit it, and the smallest has the threshold of decodes only where all are decodes."""
+    """A step is split if all ranks permit it and the smallest rank reaches the threshold (specification 3.4).
+
+    The threshold for decodes counts only if all ranks have decodes.
+    """
     assert plan(decodes(40), decodes(64)._replace(may_split=False))[:2] == (FULL, 1)
     assert plan(decodes(31), decodes(64))[:2] == (FULL, 1)
     assert plan(decodes(32), decodes(60))[:2] == (FULL, 2)
@@ -167,7 +179,7 @@ def test_who_permits_and_who_has_enough() -> None:
 
 
 def test_a_rank_that_needs_to_run_eagerly() -> None:
-    """1.8: everybody runs eagerly, but in a split step it gets a FULL graph."""
+    """If one rank has to run eagerly, all do. But in a split step, the rank gets a FULL graph (specification 1.8)."""
     needs = decodes(100, need_eager=True)
     one = SPLIT.model_copy(update={"enable_dbo": False})
     assert plan(needs, decodes(128)) == (FULL, 2, [128, 128], (128, 128))
@@ -175,6 +187,7 @@ def test_a_rank_that_needs_to_run_eagerly() -> None:
 
 
 def test_nobody_has_work() -> None:
+    """If no rank has tokens, every rank skips the forward, and there is no record."""
     idle = Group(SMALL, [LocalV2(0, 0), LocalV2(0, 0)])
     assert idle.decided(AgreementV2) == [((NONE, 0, 0, None, 1), None)] * 2
 
@@ -183,7 +196,7 @@ def test_nobody_has_work() -> None:
 
 
 class NoLeast(PaddingV2017):
-    """M-DP-13."""
+    """Mutant M-DP-13: a rank without tokens counts as zero tokens, not as one."""
 
     def least(self) -> int:
         return 0
@@ -192,6 +205,7 @@ class NoLeast(PaddingV2017):
 def padded(
     *ranks: tuple[int, int | None, RuntimeMode], rules: PaddingV2017 | None = None
 ) -> list[tuple[int, tuple[int, ...] | None, RuntimeMode]]:
+    """Returns what each rank decides in release 0.17. A rank is its tokens, the tokens of its graph, and its mode."""
     rules = rules or PaddingV2017()
     table = np.array([rules.column(*rank) for rank in ranks], np.int32).T
     assert len(table) == rules.rows
@@ -199,7 +213,7 @@ def padded(
 
 
 def test_padding_of_0_17() -> None:
-    """A-15."""
+    """Example A-15: ranks of release 0.17 send graph sizes; a rank without tokens still runs one."""
     assert PaddingV2017().alone(5, 8, NONE) == (8, None, NONE)
     assert PaddingV2017().alone(5, None, NONE) == (5, None, NONE)
     assert padded((3, 4, FULL), (0, None, NONE)) == [(3, (3, 1), NONE), (1, (3, 1), NONE)]
@@ -209,7 +223,7 @@ def test_padding_of_0_17() -> None:
 
 
 def test_every_rank_has_a_token() -> None:
-    """M-DP-13: without the least of one an idle rank brings no rows into the expert collectives."""
+    """In release 0.17, every rank brings at least one row to the experts' collectives; mutant M-DP-13 breaks this."""
 
     def some_rows(counts: list[int], rules: PaddingV2017) -> None:
         decided = padded(*[(count, None, NONE) for count in counts], rules=rules)

@@ -1,6 +1,7 @@
-"""Invariants of 1.10 for the V2 runner's agreement, each beside an agreement that breaks it, and M-DP-14.
+"""Tests of the invariants of specification 1.10 for the V2 runner's agreement, and of mutant M-DP-14.
 
-Two of them the release itself breaks, in split steps: I-DP-3 and I-DP-7. Repaired agreements keep them.
+For each invariant, an agreement that breaks it is the faulty twin. Release 0.33 itself breaks two invariants in split
+steps: I-DP-3 and I-DP-7. Repaired agreements keep them.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ from tests.vllm.graphs.queries import FULL, NONE, batches
 
 @st.composite
 def groups(draw: st.DrawFn, most_parts: int = 2) -> Group:
-    """Two to four ranks, mostly of one kind: decodes, requests of one length, any. Some need to run eagerly."""
+    """Draws two to four ranks, mostly with one kind of batch: decodes, requests of one length, or mixed requests.
+
+    Some ranks have to run eagerly.
+    """
     q = draw(st.sampled_from([1, 1, 2, 3]))
     config = EngineConfig(
         cudagraph_mode=draw(st.sampled_from(CUDAGraphMode)),
@@ -77,7 +81,10 @@ def groups(draw: st.DrawFn, most_parts: int = 2) -> Group:
 
 @st.composite
 def split_groups(draw: st.DrawFn) -> Group:
-    """Decodes of which all ranks want a split, about as many as fit one graph; some ranks need to run eagerly."""
+    """Draws ranks with decodes that all permit a split, and whose counts are near the edge of the last microbatch.
+
+    Some ranks have to run eagerly.
+    """
     parts, size = draw(st.integers(2, 3)), draw(st.integers(4, 24))
     config = EngineConfig(
         cudagraph_mode=draw(st.sampled_from([CUDAGraphMode.FULL, CUDAGraphMode.FULL_DECODE_ONLY])),
@@ -96,13 +103,14 @@ Property = Callable[[Group, Kind], None]
 
 
 def record(group: Group, kind: Kind) -> tuple[BatchDescriptor, SyncState]:
-    """What rank 0 decides."""
+    """Returns the descriptor and the record that rank 0 decides."""
     chosen, state = group.decided(kind)[0]
     assert state is not None, "a batch without a token"
     return chosen, state
 
 
 def one_plan(group: Group, kind: Kind) -> None:
+    """All ranks decide the same record, mode and number of microbatches (invariant I-DP-1)."""
     decided = group.decided(kind)
     assert len({state for _, state in decided}) == 1, "I-DP-1: one record on all ranks"
     chosen, state = decided[0]
@@ -113,13 +121,17 @@ def one_plan(group: Group, kind: Kind) -> None:
 
 
 def smallest_mode(group: Group, kind: Kind) -> None:
-    """Of those sent; not lower than it may be is another matter, for the graph is looked up afterwards."""
+    """The mode is at most the smallest mode that a rank sent (invariant I-DP-3).
+
+    It may be lower, because the ranks look up the graph after they agreed.
+    """
     chosen, _ = record(group, kind)
     agreement = group.agreement(AgreementV2)
     assert chosen.mode <= min(agreement.first_dispatch(rank).mode for rank in group.ranks), "I-DP-3: no higher mode"
 
 
 def equal_counts(group: Group, kind: Kind) -> None:
+    """Counts are equal in a graph and in a split step (I-DP-4); otherwise each rank keeps its own count (I-DP-5)."""
     chosen, state = record(group, kind)
     if chosen.mode != NONE or chosen.num_ubatches > 1:
         assert set(state.num_tokens) == {chosen.num_tokens}, "I-DP-4: equal counts in a graph or a split step"
@@ -129,6 +141,7 @@ def equal_counts(group: Group, kind: Kind) -> None:
 
 
 def own_counts(group: Group, kind: Kind) -> None:
+    """A rank runs the count in the agreed list, and it has room for all tokens and requests of the rank (I-DP-6)."""
     for index, (rank, (chosen, state)) in enumerate(zip(group.ranks, group.decided(kind), strict=True)):
         assert state is not None
         assert state.num_tokens[index] == chosen.num_tokens, "I-DP-6: a rank runs what the list says of it"
@@ -138,7 +151,10 @@ def own_counts(group: Group, kind: Kind) -> None:
 
 
 def full_last_microbatches(group: Group, kind: Kind) -> None:
-    """Only with a graph: without one an empty microbatch runs as a dummy (1.8)."""
+    """With a graph, each rank has a token in its last microbatch (invariant I-DP-7).
+
+    Without a graph, an empty microbatch may run as a dummy (specification 1.8).
+    """
     chosen, _ = record(group, kind)
     if chosen.mode == FULL and chosen.num_ubatches > 1:
         for rank in group.ranks:
@@ -147,6 +163,7 @@ def full_last_microbatches(group: Group, kind: Kind) -> None:
 
 
 def order_of_ranks(group: Group, kind: Kind) -> None:
+    """Another order of the ranks changes only the order of the list (invariant I-DP-10)."""
     _, state = record(group, kind)
     _, turned = record(group._replace(ranks=group.ranks[1:] + group.ranks[:1]), kind)
     back = turned._replace(num_tokens=turned.num_tokens[-1:] + turned.num_tokens[:-1])
@@ -154,7 +171,7 @@ def order_of_ranks(group: Group, kind: Kind) -> None:
 
 
 def reuse(group: Group, kind: Kind) -> None:
-    """Under the record of a step another table of graphs is asked by each rank for itself: nothing is sent."""
+    """Under the record of a step, each rank looks up another table of graphs, without a message (invariant I-DP-14)."""
     other = kind(group.config, CandidateTable(group.config, sizes=(8, 32)))
     found: list[tuple[BatchDescriptor, SyncState]] = []
     for index, (rank, (chosen, state)) in enumerate(zip(group.ranks, group.decided(kind), strict=True)):
@@ -172,7 +189,7 @@ ALWAYS: list[Property] = [one_plan, equal_counts, own_counts, order_of_ranks, re
 
 @examples(33, 750, 3_000)
 def test_all_hold(examples: int) -> None:
-    """I-DP-1, 4, 5, 6, 10 and 14; outside of split steps I-DP-3 as well."""
+    """Invariants I-DP-1, 4, 5, 6, 10 and 14 hold for random groups; I-DP-3 holds for steps that are not split."""
 
     def all_of_them(group: Group) -> None:
         for property_ in ALWAYS:
@@ -208,14 +225,20 @@ def test_a_wrong_agreement_is_found(property_: Property, wrong: Kind, says: str)
     [(full_last_microbatches, NoneEmpty, "I-DP-7"), (smallest_mode, EagerStays, "I-DP-3")],
 )
 def test_the_release_breaks_two_of_them(property_: Property, repaired: Kind, says: str, examples: int) -> None:
-    """M-UB-13 and 1.8: they hold where one line is another."""
+    """Release 0.33 breaks I-DP-7 (M-UB-13) and I-DP-3 (specification 1.8) in split steps.
+
+    Each invariant holds for the agreement in which one method is repaired.
+    """
     breaks(lambda group: property_(group, AgreementV2), split_groups(), says)
     holds(lambda group: property_(group, repaired), split_groups(), examples)
     holds(lambda group: property_(group, repaired), groups(most_parts=3), examples)
 
 
 def test_the_constant_is_wrong_for_three_microbatches() -> None:
-    """3.4: 8 of 12 tokens are more than half, and three microbatches of 4 leave the last one empty."""
+    """Release 0.33 checks three microbatches wrongly, because it always compares with half (specification 3.4).
+
+    Here 8 of 12 tokens are more than half, but three microbatches of 4 leave the last one empty.
+    """
     config = SPLIT.model_copy(
         update={
             "cudagraph_capture_sizes": (12,),
@@ -233,7 +256,7 @@ def test_the_constant_is_wrong_for_three_microbatches() -> None:
 
 
 def reused(kind: Kind, ranks: Sequence[LocalV2], state: SyncState) -> list[Any]:
-    """What each rank decides under a record: a number of tokens, or that it raises."""
+    """Returns for each rank its tokens under a record, or the message of its error."""
     agreement, found = kind(SMALL, CandidateTable(SMALL)), list[Any]()
     for index, rank in enumerate(ranks):
         try:
@@ -244,7 +267,10 @@ def reused(kind: Kind, ranks: Sequence[LocalV2], state: SyncState) -> list[Any]:
 
 
 def test_a_record_of_another_batch() -> None:
-    """M-DP-14: whose count differs raises, and whose count happens to match goes on alone."""
+    """Under the record of another batch (mutant M-DP-14), a rank whose count differs raises.
+
+    A rank whose count happens to match continues, and the others do not follow.
+    """
     _, state = record(Group(SMALL, [decodes(3), decodes(4)]), AgreementV2)
     assert reused(AgreementV2, [decodes(4), decodes(4)], state) == [4, 4]
     one, other = reused(AgreementV2, [decodes(4), decodes(8)], state)
@@ -254,12 +280,13 @@ def test_a_record_of_another_batch() -> None:
 
 
 def test_nobody_asks_whose_record_it_is() -> None:
-    """Then eight tokens run in a graph of four, and nothing is heard of it."""
+    """Without the check of the record, eight tokens run in a graph of four, and no rank raises."""
     _, state = record(Group(SMALL, [decodes(3), decodes(4)]), AgreementV2)
     assert reused(ReusesAnything, [decodes(4), decodes(8)], state) == [4, 4]
 
 
 def test_a_later_graph_pads_further() -> None:
+    """A later table of graphs may only have larger sizes. Then the record contains the larger counts."""
     _, state = record(Group(SMALL, [decodes(3), decodes(4)]), AgreementV2)
     later = AgreementV2(SMALL, CandidateTable(SMALL, sizes=(6,)))
     chosen, rewritten = later.reuse(state, 0, decodes(4))

@@ -1,4 +1,7 @@
-"""One fault anywhere in a healthy run of an engine: the verdict names the rank and step where it was planted."""
+"""Plants one fault in a healthy run of data-parallel ranks: the first finding names the rank and step of the fault.
+
+`CLASSES` has the classes of findings that each kind of fault may cause.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,7 @@ def world(ranks: int, **more: Any) -> World:
 
 
 def arguments(rng: random.Random, ranks: int) -> dict[str, Any]:
+    """Returns random arguments of a scenario: requests, configuration and topology."""
     requests = [
         (rng.choice([0, 0, 20, 40, 100]) * 10**6, rng.randint(1, 700), rng.randint(1, 12))
         for _ in range(rng.randint(1, 6))
@@ -46,7 +50,7 @@ def arguments(rng: random.Random, ranks: int) -> dict[str, Any]:
 
 
 def plant(rng: random.Random, journal: list[RawRecord]) -> tuple[str, RawRecord, Fault]:
-    """A fault at a random collective of a rank: its kind, the record it hits, and the fault."""
+    """Returns a fault at a random collective of a rank: its kind, the record that it changes, and the fault."""
     record = rng.choice([record for record in journal if record[KIND] == "collective"])
     kind = rng.choice(sorted(CLASSES))
     change = {"count": {"count": record[COUNT] + 1}, "dtype": {"dtype": "int64"}, "op": {"op": "broadcast"}}.get(
@@ -57,6 +61,7 @@ def plant(rng: random.Random, journal: list[RawRecord]) -> tuple[str, RawRecord,
 
 
 def run(told: World, args: dict[str, Any]) -> tuple[Run, list[Finding]]:
+    """Runs the arguments in a world, and returns the run with its findings."""
     load = [{"arrival": f"{at}ns", "prompt_tokens": p, "output_tokens": o} for at, p, o in args["requests"]]
     made = scenario_from(
         {
@@ -74,6 +79,9 @@ def run(told: World, args: dict[str, Any]) -> tuple[Run, list[Finding]]:
 @examples(8, 75, 300)
 @pytest.mark.parametrize("ranks", [3, 4, 5])
 def test_a_fault_is_blamed_where_it_was_planted(ranks: int, examples: int) -> None:
+    """With three or more ranks, the first finding has an expected class, and names the rank, step and call of the
+    fault.
+    """
     rng = random.Random(ranks)
     for _ in range(examples):
         args = arguments(rng, ranks)
@@ -91,6 +99,10 @@ def test_a_fault_is_blamed_where_it_was_planted(ranks: int, examples: int) -> No
 
 @examples(20, 150, 600)
 def test_with_two_ranks_history_decides_or_nobody_is_blamed(examples: int) -> None:
+    """With two ranks, a finding names the rank of the fault, or none.
+
+    Two ranks have no majority, but earlier steps show which rank differs, in more than 70 % of the faults.
+    """
     rng = random.Random(2)
     named = 0
     for _ in range(examples):
@@ -107,6 +119,7 @@ def test_with_two_ranks_history_decides_or_nobody_is_blamed(examples: int) -> No
 
 
 def test_a_rank_that_dies_is_the_culprit_and_its_peers_wait() -> None:
+    """If a rank dies at a collective, the finding names it and its step, and its peers hang."""
     rng = random.Random(7)
     for _ in range(30):
         args = arguments(rng, 3)
@@ -120,6 +133,7 @@ def test_a_rank_that_dies_is_the_culprit_and_its_peers_wait() -> None:
 
 
 def test_delays_change_time_and_nothing_else() -> None:
+    """Delays make a run longer, but change no record of the journals except the injected delays."""
     rng = random.Random(11)
     for _ in range(20):
         args = arguments(rng, 3)
@@ -137,7 +151,7 @@ def test_delays_change_time_and_nothing_else() -> None:
 
 
 def test_ranks_that_leave_out_a_whole_step_are_blamed_though_they_are_the_majority() -> None:
-    """M-DP-1 with one busy rank of three: the two idle ones skip the step."""
+    """Mutant M-DP-1 with one busy rank of three: the two idle ranks skip the step, and the checks blame them."""
     args = {
         "config": {},
         "topology": {"data_parallel_size": 3},
@@ -154,6 +168,7 @@ def test_ranks_that_leave_out_a_whole_step_are_blamed_though_they_are_the_majori
 
 
 def test_a_majority_that_leaves_out_what_every_step_has_is_blamed() -> None:
+    """Three of four ranks that skip an agreement are blamed, because every earlier step has it."""
     args = {
         "config": {"async_scheduling": True},
         "topology": {"data_parallel_size": 4},
@@ -168,6 +183,7 @@ def test_a_majority_that_leaves_out_what_every_step_has_is_blamed() -> None:
 
 
 def test_a_call_that_usual_places_lack_is_the_evidence_of_two_ranks() -> None:
+    """A rank that repeats an agreement is blamed, because earlier steps do not have the second call."""
     args = {
         "config": {"async_scheduling": True},
         "topology": {"data_parallel_size": 2},
@@ -182,6 +198,7 @@ def test_a_call_that_usual_places_lack_is_the_evidence_of_two_ranks() -> None:
 
 
 def test_a_rank_that_dies_with_work_outstanding_is_named() -> None:
+    """If a rank dies while its device still has work, the finding names this rank."""
     args = {
         "config": {},
         "topology": {"data_parallel_size": 3},

@@ -1,6 +1,7 @@
-"""Forwards that are really captured: every step as if it had run eagerly, and the invariants of 5.10, each with a twin.
+"""Tests of forwards that ranks capture and replay: each step gives the same results as an eager step.
 
-I-CG-1 to I-CG-5 are of dispatch: tests/vllm/graphs.
+Faulty twins break the invariants of specification 5.10. The tests of invariants I-CG-1 to I-CG-5, which concern the
+dispatch, are in tests/vllm/graphs.
 """
 
 from __future__ import annotations
@@ -29,16 +30,17 @@ DECODES: dict[str, Any] = {"cudagraph_mode": "FULL_DECODE_ONLY"}
 
 
 def nothing_found(drawn: Drawn, **wrong: Any) -> None:
+    """Asserts that no check has a finding in a world with captured graphs."""
     found = captured(drawn, **wrong).findings
     assert found == [], f"{found[0].klass}: {found[0].message}"
 
 
-# ---- the whole
+# ---- steps with graphs equal eager steps
 
 
 @examples(25, 300)
 def test_steps_are_what_they_are_without_graphs(examples: int) -> None:
-    """The same plans, modes and sums; and nothing is found."""
+    """Steps with captured graphs have the same plans, modes and sums as eager steps, and no check reports a finding."""
 
     def same(drawn: Drawn) -> None:
         played, eager = captured(drawn), drawn.play(capture_graphs=False)
@@ -52,7 +54,10 @@ def test_steps_are_what_they_are_without_graphs(examples: int) -> None:
 
 @pytest.mark.parametrize("mode", ["PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"])
 def test_steps_with_a_graph_replay_it(mode: str) -> None:
-    """One replay of the whole, or one of each piece; none in an eager step; and each graph was captured in between."""
+    """A step in mode FULL has one replay, a PIECEWISE step one for each piece, and an eager step none.
+
+    Before, the rank has captured each graph of its dispatcher.
+    """
     requests = line_up([*decodes(2, 3), *prefill(5)], decodes(3, 2))
     config: dict[str, Any] = {"cudagraph_mode": mode, "cudagraph_capture_sizes": [1, 2, 4], "max_num_seqs": 4}
     played = play(requests, captured=CapturedForward, **config)
@@ -68,7 +73,10 @@ def test_steps_with_a_graph_replay_it(mode: str) -> None:
 
 
 def test_a_session_agrees_like_steps_do() -> None:
-    """A warm-up and a capture each agree (5.6): twice for each graph, and once for each step."""
+    """In a capture session, the ranks agree twice for each graph: in a warm-up and in the capture (spec 5.6).
+
+    Later they agree once in each step.
+    """
     config = {**DECODES, "cudagraph_capture_sizes": [1, 2], "max_num_seqs": 4, "async_scheduling": True}
     played = play(line_up(decodes(1, 2), decodes(1, 2)), captured=CapturedForward, **config)
     for rank in played.ranks:
@@ -76,7 +84,10 @@ def test_a_session_agrees_like_steps_do() -> None:
 
 
 def test_graphs_of_adapters_may_be_of_two_captures() -> None:
-    """The engine allows what NCCL forbids (example A-31): a rank with adapters and one without replay a graph each."""
+    """A rank with adapters and one without may replay graphs of different captures, which NCCL forbids (example A-31).
+
+    The engine allows it, so the check reports GRAPH:UNPAIRED.
+    """
     requests = line_up(decodes(1, lora="french"), decodes(1))
     config = {**DECODES, **SPECIALISED, "cudagraph_capture_sizes": [1], "max_num_seqs": 2}
     assert play(requests, captured=CapturedForward, **config).classes == ["GRAPH:UNPAIRED"]
@@ -87,7 +98,10 @@ def test_graphs_of_adapters_may_be_of_two_captures() -> None:
 @pytest.mark.parametrize("form", STEPS)
 @pytest.mark.parametrize("mode", ["PIECEWISE", "FULL"])
 def test_a_request_may_begin_behind_a_shared_prefix(form: str, mode: str) -> None:
-    """Its row of the cache holds the prefix, though none of its steps computed it."""
+    """A request may begin behind a shared prefix.
+
+    The rank fills the request's row of the cache, although none of its steps computed the prefix.
+    """
     late = Request(ARRIVAL + STEP_NS, 6, 2, prefix="long")
     requests = [*prefill(6, prefix="long"), *decodes(1, 2), late]
     config: dict[str, Any] = {"cudagraph_mode": mode, "cudagraph_capture_sizes": [1, 2, 4], "block_size": 4}
@@ -100,7 +114,7 @@ def test_a_request_may_begin_behind_a_shared_prefix(form: str, mode: str) -> Non
 @pytest.mark.parametrize("parts", [2, 4])
 @pytest.mark.parametrize("tokens", [1, 7])
 def test_a_batch_may_be_padded_for_sequence_parallelism(tokens: int, parts: int) -> None:
-    """The largest batch fills no multiple of the parts: its inputs have room for the padding all the same."""
+    """Sequence parallelism pads a batch to a multiple of its parts; the input buffers have room for the padding."""
     config: dict[str, Any] = {"cudagraph_capture_sizes": [2, 4], "max_num_seqs": 4, "enable_sp": True}
     played = play(prefill(tokens), captured=CapturedForward, parts=parts, **config)
     assert played.findings == []
@@ -109,11 +123,11 @@ def test_a_batch_may_be_padded_for_sequence_parallelism(tokens: int, parts: int)
     assert count % parts == 0
 
 
-# ---- the invariants, each with a twin that breaks it
+# ---- the invariants, each with a faulty twin that breaks it
 
 
 class Forgets(CapturedForward):
-    """The smallest graphs are not captured."""
+    """A rank does not capture its smallest graphs, so a step would have to capture one (breaks I-CG-9)."""
 
     def targets(self) -> list[Target]:
         found = super().targets()
@@ -122,28 +136,30 @@ class Forgets(CapturedForward):
 
 
 class Moves(CapturedForward):
-    """The inputs are at another place in each step."""
+    """A rank makes a new view of the input buffer for each step, so the graph's input moves (breaks invariant
+    I-CG-8).
+    """
 
     def inputs_of(self, num_tokens: int) -> tuple[Buffer, ...]:
         return (self.ids.view(0, num_tokens),)
 
 
 class FewRequests(CapturedForward):
-    """Graphs are replayed as if they had been captured for one request."""
+    """A rank replays graphs as if they had been captured for one request."""
 
     def told_requests(self, num_reqs: int, mode: RuntimeMode, key: Descriptor) -> int:
         return super().told_requests(num_reqs, mode, key if key.num_reqs is None else key._replace(num_reqs=1))
 
 
 class LiveTails(CapturedForward):
-    """Behind the requests of a capture there are others."""
+    """The metadata of a capture gives every padding request a real row of the cache."""
 
     def capture_metadata(self, inputs: CaptureInputs) -> Metadata:
         return super().capture_metadata(inputs)._replace(slots=(0,) * len(inputs.seq_lens))
 
 
 class StaleTails(CapturedForward):
-    """What is behind the real requests of a step stays as it was."""
+    """A step does not overwrite the metadata behind its real requests, so old values remain."""
 
     def put_metadata(self, metadata: Metadata, into: tuple[Buffer, ...], stream: Any) -> None:
         many = sum(slot >= 0 for slot in metadata.slots) or len(metadata.slots)
@@ -152,7 +168,7 @@ class StaleTails(CapturedForward):
 
 
 class AsksInside(CapturedForward):
-    """Ranks agree within the captured region."""
+    """Ranks call a host barrier inside the captured region."""
 
     async def project(self, layer: int, context: ForwardContext, hidden: Buffer) -> Outputs:
         if context.capturing:
@@ -161,7 +177,7 @@ class AsksInside(CapturedForward):
 
 
 class WeakBetween(CapturedForward):
-    """What a piece leaves is given back within its capture, and the next piece gets the memory."""
+    """A rank frees the outputs of a piece within its capture, so the next piece uses the same memory."""
 
     class Weak(CUDAGraphWrapper):
         async def capture(self, context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
@@ -182,7 +198,7 @@ class WeakBetween(CapturedForward):
 
 
 class Unjoined(CapturedForward):
-    """A layer does something beside the captured stream, and no stream waits for that."""
+    """A layer launches a kernel on a second stream, and the captured stream never waits for it."""
 
     def attend(self, layer: int, context: ForwardContext, query: Buffer, attended: Buffer) -> None:
         if context.capturing:
@@ -192,14 +208,14 @@ class Unjoined(CapturedForward):
 
 
 class NothingCached(CapturedForward):
-    """No step puts a shared prefix into the row of a request that begins behind it."""
+    """No step fills the cache row of a request that begins behind a shared prefix."""
 
     def put_cached(self, batch: Batch) -> None:
         pass
 
 
 def nothing(query: Any) -> None:
-    """Kernel: it only reads."""
+    """Kernel: it reads its input and does nothing."""
 
 
 Twin = tuple[str, type[CapturedForward], str]
@@ -217,15 +233,17 @@ TWINS: list[Twin] = [
 
 @pytest.mark.parametrize(("invariant", "twin", "found"), TWINS, ids=[one[0] for one in TWINS])
 def test_an_invariant_is_looked_at(invariant: str, twin: type[CapturedForward], found: str) -> None:
+    """In some random world, a check finds each faulty twin."""
     breaks(lambda drawn: nothing_found(drawn, captured=twin), WORLDS, found, examples=200)
 
 
 def test_a_shared_prefix_that_nobody_put_is_found() -> None:
+    """In some random world, a check finds the twin that does not fill the cache row of a shared prefix."""
     breaks(lambda drawn: nothing_found(drawn, captured=NothingCached), MORE, "CRASH:WRONG", examples=200)
 
 
 def test_all_ranks_capture_the_same() -> None:
-    """I-CG-6; its twin is M-CG-5-capture."""
+    """All ranks capture the same graphs in the same order (invariant I-CG-6). Variant M-CG-5-capture is the twin."""
 
     def the_same(drawn: Drawn) -> None:
         played = captured(drawn)
@@ -238,7 +256,10 @@ def test_all_ranks_capture_the_same() -> None:
 
 
 def test_what_a_step_is_told_is_inert_behind_it() -> None:
-    """I-CG-11, read off what is put there: of two captures' runs, and of two steps of the first rank."""
+    """The metadata behind the real requests are inert (invariant I-CG-11).
+
+    The test reads the metadata that rank 0 writes in the two runs of a capture, and in two steps.
+    """
     told: list[Metadata] = []
 
     class Listens(CapturedForward):

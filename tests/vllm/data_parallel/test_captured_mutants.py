@@ -1,6 +1,7 @@
-"""The mutants of specification 5.12 and the historical bugs of graphs: random worlds find them without a hint.
+"""Checks find the mutants of CUDA graphs (specification 5.12) and historical bugs in random worlds, without a hint.
 
-The smallest world of each is its exhibit. What harms nothing is harmless in random worlds, too.
+A mutant is a variant with one planted mistake; its exhibit is the smallest scenario that shows it. Mutants that are
+registered as harmless cause no finding in random worlds.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ KNOWN = {entry.name: entry.expected for entry in variants("dp_batch") if entry.m
 HARMLESS = [name for name, expected in KNOWN.items() if expected is None]
 WORLDS, MORE = captured_worlds(), captured_worlds(more=True)
 RARE = ["M-CG-6", "M-CG-11-late", "M-CG-15-replay", "M-CG-16", "M-CG-18", "sgl-schedule-war"]
-"""Dozens of random worlds do not show them; their exhibits do in every run."""
+"""Checks find these mutants in few random worlds, so their tests are slow. Their exhibits run in every test run."""
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,7 @@ RARE = ["M-CG-6", "M-CG-11-late", "M-CG-15-replay", "M-CG-16", "M-CG-18", "sgl-s
     [pytest.param(name, marks=[pytest.mark.slow] * (name in RARE), id=name) for name in KNOWN if name not in HARMLESS],
 )
 def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
+    """In some random world, a check finds each harmful mutant with its registered class."""
     expected = str(KNOWN[name])
 
     def not_found(drawn: Drawn) -> None:
@@ -41,24 +43,30 @@ def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
 @examples(8, 16, 60)
 @pytest.mark.parametrize("name", HARMLESS)
 def test_a_harmless_mutant_is_harmless_everywhere(name: str, examples: int) -> None:
+    """No check reports a harmless mutant in random worlds."""
+
     def nothing_found(drawn: Drawn) -> None:
         assert captured(drawn, **pieces(name)).classes == []
 
     holds(nothing_found, MORE, examples)
 
 
-# ---- where a mutant does nothing, or just what it says
+# ---- worlds in which a mutant changes nothing, or exactly what its docstring names
 
 
 def test_rounding_down_is_harmless_where_a_graph_fits() -> None:
-    """M-CG-1."""
+    """Mutant M-CG-1 rounds a size down to a smaller graph; this changes nothing where a graph has exactly the size."""
     requests = line_up(prefill(2), prefill(2))
     assert play(requests, cudagraph_capture_sizes=[1, 2], **pieces("M-CG-1")).classes == []
     assert play(requests, cudagraph_capture_sizes=[1, 4], **pieces("M-CG-1")).classes == ["CRASH:ASSERTIONERROR"]
 
 
 def test_the_graph_of_the_own_count_is_one_of_the_agreed_mode() -> None:
-    """M-CG-15-replay: a rank with a decode would alone run a FULL graph, and the ranks agree on PIECEWISE."""
+    """Mutant M-CG-15-replay: a rank replays the graph for its local token count, in the agreed mode.
+
+    By itself, a rank with a decode would run a FULL graph, but here the ranks agree on PIECEWISE. So the counts of the
+    expert collectives differ.
+    """
     config: dict[str, Any] = {"cudagraph_capture_sizes": [1, 4], "max_num_seqs": 2, "capture_graphs": True}
     played = play(line_up(decodes(1), prefill(3)), **config, **pieces("M-CG-15-replay"))
     assert played.classes[0] == "MISMATCH:COLLECTIVE:COUNT"
@@ -67,7 +75,10 @@ def test_the_graph_of_the_own_count_is_one_of_the_agreed_mode() -> None:
 @pytest.mark.parametrize(("ranks", "expected"), [(1, []), (2, ["GRAPH:UNPAIRED"])])
 @pytest.mark.parametrize("mode", ["FULL_DECODE_ONLY", "PIECEWISE"])
 def test_one_rank_without_a_graph_runs_eagerly(mode: str, ranks: int, expected: list[str]) -> None:
-    """M-CG-18, with as many requests as a graph can have; one rank alone has no peer to be paired with."""
+    """Mutant M-CG-18 with as many requests as a graph can have: one rank has no graph and runs eagerly.
+
+    The check GRAPH:UNPAIRED compares a replay with the calls of other ranks, so it finds nothing for a single rank.
+    """
     config: dict[str, Any] = {
         "cudagraph_capture_sizes": [1],
         "max_num_seqs": 1,
@@ -80,7 +91,10 @@ def test_one_rank_without_a_graph_runs_eagerly(mode: str, ranks: int, expected: 
 
 @pytest.mark.parametrize("sizes", [[1, 2, 4], [4, 64], [1, 3, 8, 40]])
 def test_the_pool_of_graphs_needs_as_much_in_any_order_of_modes(sizes: list[int]) -> None:
-    """M-CG-14 needs what the healthy order needs; M-CG-11, which keeps all outputs, needs more."""
+    """The order of modes in a capture session does not change the memory of the graph pool (mutant M-CG-14).
+
+    Mutant M-CG-11 keeps all outputs, so it needs more memory.
+    """
     config: dict[str, Any] = {"cudagraph_capture_sizes": sizes, "max_num_seqs": 4}
     healthy, reordered, keeps = (
         pool_bytes(play(line_up(decodes(2), decodes(1)), **config, **wrong))
@@ -90,7 +104,7 @@ def test_the_pool_of_graphs_needs_as_much_in_any_order_of_modes(sizes: list[int]
 
 
 def pool_bytes(played: Played) -> int:
-    """The high-water mark of the memory that captures of the first rank allocate, over all segments."""
+    """Returns the most memory, summed over all segments, that the captures of rank 0 have allocated."""
     segments: dict[int, int] = {}
     inside = False
     for raw in played.run.journals[0]:
@@ -103,6 +117,6 @@ def pool_bytes(played: Played) -> int:
 
 
 def test_the_mutants_of_the_chapter_are_all_there() -> None:
-    """What the agreement alone shows, what a capture or replay shows, and what source page 004 does."""
+    """Variants M-CG-1 to M-CG-18, the mutants of specification 5.12, are all registered."""
     registered: dict[str, Any] = {entry.name: entry for entry in variants()}
     assert {f"M-CG-{number}" for number in range(1, 19)} <= set(registered)

@@ -1,4 +1,8 @@
-"""Recursive doubling adds up everything, the same bits on every rank; and M-DP-12, one rank that reduces otherwise."""
+"""Tests of the sum by recursive doubling: every rank adds each table once, and all get the same bits.
+
+In release 0.33, the ranks of the V2 runner swap their tables point to point (`dpsim.vllm.data_parallel.doubling`).
+Mutant M-DP-12 has one rank whose table is not contiguous; this rank uses a collective, so the ranks hang.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,9 @@ Exchanges = Callable[[int, int], list[tuple[int, ...]]]
 
 
 def stuck(rounds: dict[int, list[tuple[str, tuple[int, ...]]]]) -> list[int]:
-    """The ranks that never come through. A swap needs all its peers in a swap with each other, a collective all of its
-    members in it.
+    """Returns the ranks that never finish their calls.
+
+    A swap completes when all its peers are in the same swap; a collective completes when all its members are in it.
     """
     at = dict.fromkeys(rounds, 0)
 
@@ -45,7 +50,7 @@ def stuck(rounds: dict[int, list[tuple[str, tuple[int, ...]]]]) -> list[int]:
 
 
 def contributions(ranks: int, exchange: Exchanges) -> list[Counter[int]]:
-    """Whose numbers each rank has in the end, and how often."""
+    """Returns which ranks' numbers each rank has added after all rounds, and how often."""
     has = [Counter({rank: 1}) for rank in range(ranks)]
     for turn in range(max([len(exchange(rank, ranks)) for rank in range(ranks)], default=0)):
         had = [has[rank].copy() for rank in range(ranks)]
@@ -56,11 +61,13 @@ def contributions(ranks: int, exchange: Exchanges) -> list[Counter[int]]:
 
 
 def one_mask_too_few(rank: int, ranks: int) -> list[tuple[int, ...]]:
+    """The faulty twin: it leaves out the first round of swaps."""
     return exchanges(rank, ranks)[1:]
 
 
 @pytest.mark.parametrize("ranks", RANKS)
 def test_everybody_has_everything_once(ranks: int) -> None:
+    """After all rounds, every rank has the numbers of every rank once, and no rank hangs."""
     every = Counter(range(ranks))
     assert contributions(ranks, exchanges) == [every] * ranks
     assert stuck({rank: calls(rank, ranks) for rank in range(ranks)}) == []
@@ -70,7 +77,7 @@ def test_everybody_has_everything_once(ranks: int) -> None:
 
 @pytest.mark.parametrize("ranks", RANKS)
 def test_sums_have_the_same_bits(ranks: int) -> None:
-    """Of numbers for which the order of addition matters, too."""
+    """Every rank gets the same bits from the sum, also for numbers for which the order of addition matters."""
     tables = list(np.random.default_rng(ranks).normal(size=(ranks, 7)) * 10.0 ** np.arange(-3, 4))
     found = summed(tables)
     assert {table.tobytes() for table in found} == {found[0].tobytes()}
@@ -80,7 +87,7 @@ def test_sums_have_the_same_bits(ranks: int) -> None:
 
 
 def test_the_order_of_addition_matters() -> None:
-    """Else the test above would not see whose numbers were added first."""
+    """Another order of the tables changes the bits of the sum, so the test of equal bits can fail."""
     tables = list(np.random.default_rng(6).normal(size=(6, 7)) * 10.0 ** np.arange(-3, 4))
     backwards = summed(tables[::-1])[0]
     assert backwards.tobytes() != summed(tables)[0].tobytes()
@@ -88,17 +95,21 @@ def test_the_order_of_addition_matters() -> None:
 
 @pytest.mark.parametrize("ranks", [2, 3, 6, 8])
 def test_one_tensor_that_is_not_contiguous(ranks: int) -> None:
-    """M-DP-12: its rank waits in a collective, and sooner or later everybody waits for it. If all are so, none does."""
+    """One rank with a table that is not contiguous (mutant M-DP-12) blocks all ranks.
+
+    This rank waits in a collective, and the others wait for its swaps. If no table is contiguous, all ranks call the
+    collective, and none hangs.
+    """
     differs = {rank: calls(rank, ranks, contiguous=rank != 0) for rank in range(ranks)}
     assert stuck(differs) == list(range(ranks))
     assert stuck({rank: calls(rank, ranks, contiguous=False) for rank in range(ranks)}) == []
 
 
-# ---- the reduction over the wire
+# ---- the sum as a program on the simulator
 
 
 class Reduces(Program[Any]):
-    """Each rank sums up a table. `wrong`: the rank whose table is not contiguous."""
+    """A program in which each rank sums a table over the group. `wrong` is the rank whose table is not contiguous."""
 
     def __init__(self, wrong: int | None = None) -> None:
         self.wrong = wrong
@@ -113,13 +124,14 @@ class Reduces(Program[Any]):
 
 
 def played(ranks: int, wrong: int | None = None) -> Played:
-    """`prepared` is what a step would receive; this program does not."""
+    """Runs the program. It needs no prepared data, so `prepared` is None."""
     world, prepared = world_of(ranks, ["dp_cpu"], []), cast(DataParallelSetup, None)
     return Played(world, SimBackend().run_program(world, Reduces(wrong), None), prepared, ())
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6])
 def test_the_sum_is_that_of_all(ranks: int) -> None:
+    """On the simulator, each rank gets the sum of all tables, and no check has a finding."""
     tables = [np.arange(6, dtype=np.int32).reshape(2, 3) ** (rank + 1) for rank in range(ranks)]
     done = played(ranks)
     assert done.classes == []
@@ -128,5 +140,6 @@ def test_the_sum_is_that_of_all(ranks: int) -> None:
 
 
 def test_one_table_that_is_not_contiguous() -> None:
+    """A table of one rank that is not contiguous (mutant M-DP-12) causes a hang on the simulator."""
     done = played(4, wrong=2)
     assert done.classes[0].startswith("HANG")

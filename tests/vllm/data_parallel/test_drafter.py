@@ -1,6 +1,7 @@
-"""The drafter's agreements and forwards (specification 10.2 and 10.3, I-DP-2), counted; and sequence parallelism.
+"""Tests of the drafter: the number of its agreements and forwards, and sequence parallelism.
 
-Each property is beside a rank that breaks it and is found. Random worlds have everything that a rank decides alone.
+The rules are in specification 10.2 and 10.3, and in invariant I-DP-2. For each property, a faulty drafter breaks it,
+and random worlds find the fault. The worlds contain everything that a rank decides by itself.
 """
 
 from __future__ import annotations
@@ -39,22 +40,23 @@ MTP: dict[str, Any] = {"speculative_method": "mtp"}
 
 
 def calls(played: Played, site: str) -> list[list[int]]:
-    """How often each rank reached a site, step by step."""
+    """Returns how often each rank made the collective of a site (the name of a call), step by step."""
     steps = range(played.prepared.timeline.steps)
     return [[played.count(rank, "collective", site, step) for step in steps] for rank in played.ranks]
 
 
-# ---- how many, on every rank
+# ---- the number of agreements and forwards on every rank
 
 
 def agreements_are_fixed(played: Played) -> None:
-    """Once for the target and once a phase of the drafter, whatever the batch (I-DP-2)."""
+    """A step has one agreement for the target model and one for each phase of the drafter (invariant I-DP-2)."""
     drafts = played.prepared.config.num_speculative_tokens
     expected = 1 + min(drafts, 2)
     assert all(set(of_rank) == {expected} for of_rank in calls(played, "dp.agree")), "I-DP-2: agreements of a step"
 
 
 def forwards_are_fixed(played: Played) -> None:
+    """The drafter runs one forward for each speculative token."""
     drafts = played.prepared.config.num_speculative_tokens
     forwards = calls(played, "draft.experts.combine")
     assert all(set(of_rank) == {drafts} for of_rank in forwards), "I-ES-4: a forward for each token that is speculated"
@@ -67,13 +69,13 @@ def nothing_found(played: Played) -> None:
 @examples(8, 250, 1_000)
 @pytest.mark.parametrize("release", STEPS)
 def test_random_worlds(release: str, examples: int) -> None:
-    """Idle ranks, long sequences, prefixes, encoder inputs, and batches that are cut."""
+    """The properties hold in random worlds with idle ranks, long sequences, prefixes, encoder inputs and padding."""
     seen = {"draft": 0, "cut": 0, "long": 0}
 
     def all_hold(drawn: Drawn) -> None:
         played = drawn.play(**released(release))
         splits = release == "0.14" and drawn.config.get("enable_lora") and not drawn.config["cudagraph_specialize_lora"]
-        assume(not splits)  # in 0.14 ranks with and without adapters may take different modes (example A-31)
+        assume(not splits)  # in 0.14, ranks with and without adapters may take different modes (example A-31)
         nothing_found(played)
         agreements_are_fixed(played)
         forwards_are_fixed(played)
@@ -86,7 +88,7 @@ def test_random_worlds(release: str, examples: int) -> None:
 
 
 class OnePhase(Drafter):
-    """All forwards go under one agreement."""
+    """The drafter agrees for no phase if it has more than one."""
 
     async def agree(self, num_tokens: int) -> tuple[int, ...] | None:
         if self.config.num_speculative_tokens > 1:
@@ -95,7 +97,7 @@ class OnePhase(Drafter):
 
 
 class AlwaysTwice(Drafter):
-    """There is a second phase also where one token is speculated."""
+    """The drafter runs a second phase even if it proposes only one token."""
 
     async def propose(self, batch: Batch) -> Any:
         return await super().propose(batch) + await self.phase(1, (), times=1)
@@ -131,7 +133,10 @@ def drafted(played: Played, rank: int = 0) -> list[tuple[tuple[int, ...], int]]:
     ],
 )
 def test_phases(drafts: int, expected: list[Any]) -> None:
-    """A prompt of three and one of one are four tokens, then one token for each of the two requests."""
+    """The first phase of the drafter runs all tokens, and the second one a token for each request.
+
+    Prompts of three tokens and one token make four tokens, and two requests.
+    """
     requests = line_up([*prefill(3), *decodes(1)], [])
     sizes = (1, 2, 4, 8)
     played = play(requests, num_speculative_tokens=drafts, cudagraph_capture_sizes=sizes, flow=Unrounded, **MTP)
@@ -140,7 +145,7 @@ def test_phases(drafts: int, expected: list[Any]) -> None:
 
 
 class Unrounded(Flow017):
-    """Sizes as they are given, so that the drafter's differ."""
+    """The graph sizes are not rounded, and the target model runs eagerly, so that only the drafter has graphs."""
 
     def sizes(self) -> tuple[int, ...]:
         return tuple(self.config.cudagraph_capture_sizes or ())
@@ -151,7 +156,10 @@ class Unrounded(Flow017):
 
 @pytest.mark.parametrize(("longest", "tokens"), [(9, 8), (8, 1)])
 def test_a_sequence_that_is_too_long(longest: int, tokens: int) -> None:
-    """Rank 0 has eight tokens, and one draft more. What does not fit is a dummy of one token; the target runs all."""
+    """If a sequence is too long for the drafter, the rank runs a dummy of one token; the target model runs all tokens.
+
+    Rank 0 has eight tokens and one draft, so a limit of nine fits, and a limit of eight does not.
+    """
     config: dict[str, Any] = {"num_speculative_tokens": 1, "speculative_max_model_len": longest, **MTP}
     played = play(line_up(prefill(8), prefill(2)), cudagraph_mode="NONE", **config)
     assert played.findings == []
@@ -167,7 +175,7 @@ def test_no_drafter_without_a_model() -> None:
 
 
 def test_one_rank() -> None:
-    """It agrees with no peer, and runs all forwards (I-DP-8)."""
+    """A single rank makes no agreement, and runs all forwards of the drafter (invariant I-DP-8)."""
     played = play(prefill(3), ranks=1, num_speculative_tokens=3, cudagraph_mode="NONE", **MTP)
     assert played.findings == []
     assert calls(played, "draft.experts.combine") == [[3]]
@@ -176,16 +184,19 @@ def test_one_rank() -> None:
 
 @pytest.mark.parametrize("mode", CUDAGraphMode)
 def test_its_graphs(mode: CUDAGraphMode) -> None:
-    """PIECEWISE wherever mixed batches have any."""
+    """The drafter uses PIECEWISE graphs in every mode in which mixed batches have graphs."""
     expected = "NONE" if mode in ("NONE", "FULL_DECODE_ONLY") else "PIECEWISE"
     assert graphs_of(EngineConfig(cudagraph_mode=mode)).cudagraph_mode == expected
 
 
-# ---- a forward without a list (1.8)
+# ---- a forward without an agreed list of tokens (specification 1.8)
 
 
 def test_an_agreement_that_nobody_sees() -> None:
-    """p = u, no graph: each rank keeps its own count, and the explicit agreement would have padded."""
+    """A forward context without a list of tokens makes an implicit agreement: each rank keeps its own count, unpadded.
+
+    The explicit agreement of the healthy drafter pads both ranks to the same graph.
+    """
     config = {"num_speculative_tokens": 1, "cudagraph_capture_sizes": (2, 4, 8), **MTP}
     requests = line_up(prefill(3), prefill(7))
     implicit, explicit = play(requests, **pieces("dp-implicit-agreement"), **config), play(requests, **config)
@@ -196,7 +207,7 @@ def test_an_agreement_that_nobody_sees() -> None:
 
 
 def test_an_agreement_in_0_14_wants_no_padding() -> None:
-    """Else its ranks would be padded to the largest."""
+    """The implicit agreement of release 0.14 wishes no padding, so each rank keeps its own count."""
     implicit = play(
         line_up(prefill(3), prefill(7)),
         **(released("0.14") | {"drafter": variant("dp-implicit-agreement").make}),
@@ -224,21 +235,24 @@ def cut(**config: Any) -> Played:
     ],
 )
 def test_batches_are_cut_into_equal_parts(config: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    """Three tokens and six are four and eight, and graphs of six tokens cannot be cut into four parts."""
+    """Batches are padded to a multiple of the four parts: three and six tokens become four and eight.
+
+    A graph of six tokens cannot be cut into four parts, so no rank uses it.
+    """
     played = cut(**config)
     assert played.findings == []
     assert played.decided("plan", 0) == played.decided("plan", 1) == [expected]
 
 
 def test_a_decode_stays_one() -> None:
-    """Whether a batch is a uniform decode depends on its tokens without padding."""
+    """A padded batch is still a uniform decode, because the rank decides this before it pads the tokens."""
     flow = Flow033(EngineConfig(enable_sp=True, cudagraph_capture_sizes=(4, 8)), Source000(), Dispatcher033, 4)
     mode, descriptor = flow.first_dispatch(Batch(((0, 1, 4),) * 3, 3, 1))
     assert (mode, descriptor.num_tokens, descriptor.uniform) == (RuntimeMode.FULL, 4, True)
 
 
 def test_sizes_that_no_release_can_make_something_of() -> None:
-    """One line for the user."""
+    """Graph sizes that no release can use are refused with a message of one line."""
     config = {"cudagraph_capture_sizes": (1, 2), "num_speculative_tokens": 3}
     arguments = EngineArguments({"data_parallel_size": 2}, config, tuple(decodes(1)), 1, form="0.33")
     with pytest.raises(Unsuitable, match="config: no graph of at most 2 tokens can hold one decode of 4"):

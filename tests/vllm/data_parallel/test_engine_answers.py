@@ -1,7 +1,8 @@
-"""What the engine's own code answered, of the agreement and of the V1 runner around it, row by row, in three releases.
+"""Compares the model with stored answers of vLLM's own code, row by row, for three releases.
 
-`decide` asks the agreement alone, `flow` the whole way from the batch to the agreed graph (tests/data/engine/README.md
-says more). No row is left out. Each comparison finds answers that are wrong in one place.
+A row contains inputs and the engine's answer to them (see tests/data/engine/README.md). Rows of `decide` test the batch
+agreement only. Rows of `flow` test the V1 runner from the batch to the agreed graph. The tests compare every row. For
+each comparison, faulty twins with one mistake prove that it fails on wrong answers.
 """
 
 from __future__ import annotations
@@ -33,17 +34,20 @@ def decided(version: str, form: BatchForm) -> list[Difference]:
 
 @pytest.mark.parametrize("version", RELEASED)
 def test_decide(version: str) -> None:
+    """The agreement decides every stored row as vLLM does."""
     assert decided(version, AGREEMENTS[RELEASED[version]]()) == []
 
 
 class AllRefuse(Release014):
-    """Ranks that do not want padding raise as well."""
+    """Ranks that do not want padding raise, too, if another rank wants it."""
 
     def refuse(self, table: HostArray, local: LocalBatch) -> None:
         super().refuse(table, local._replace(wants_padding=bool(table[3].any())))
 
 
 class NobodyRefuses(Release014):
+    """No rank raises if the ranks differ in their wish for padding."""
+
     def refuse(self, table: HostArray, local: LocalBatch) -> None:
         return
 
@@ -52,6 +56,7 @@ class NobodyRefuses(Release014):
     ("version", "wrong"), [("0.14.0", AllRefuse), ("0.14.0", NobodyRefuses), ("0.14.0", Source000)]
 )
 def test_decide_finds_what_is_wrong(version: str, wrong: type[BatchForm]) -> None:
+    """The comparison with the stored rows fails for each wrong agreement."""
     assert decided(version, wrong())
 
 
@@ -63,44 +68,53 @@ def flowed(version: str, flow: Flow) -> list[Difference]:
 
 
 def flow_of(version: str, flow: type[BatchFlow], graphs: str = "") -> Flow:
-    """With agreement and graphs of the release; with the graphs of another one by its version."""
+    """Returns a flow with the agreement and the graphs of a release. `graphs` takes the graphs of another version."""
     return AGREEMENTS[RELEASED[version]], DISPATCHERS[(graphs or version).removesuffix(".0")], flow
 
 
 @pytest.mark.parametrize("version", RELEASED)
 def test_flow(version: str) -> None:
+    """The way from the batch to the agreed graph equals that of vLLM in every stored row."""
     assert flowed(version, flow_of(version, FLOWS[RELEASED[version]])) == []
 
 
 class NeverForced(Flow017):
+    """A rank ignores that its batch is forced to count as uniform decodes."""
+
     def uniform(self, batch: Batch) -> bool:
         return super().uniform(batch._replace(forced_uniform=False))
 
 
 class FullForCascades(Flow017):
+    """A rank allows a FULL graph for a batch with cascade attention."""
+
     def forbids_full(self, batch: Batch) -> bool:
         return batch.encoder_reqs > 0
 
 
 class FullForEncoders(Flow033):
+    """A rank allows a FULL graph for a batch with encoder inputs."""
+
     def forbids_full(self, batch: Batch) -> bool:
         return False
 
 
 class MaySplitAlways(Flow033):
+    """A rank always allows microbatches, whatever its batch contains."""
+
     def may_split(self, batch: Batch) -> bool:
         return True
 
 
 class ForgetsThatItIsEager(Flow014):
-    """The second dispatch looks for a graph."""
+    """The second dispatch forgets that the batch has to run eagerly, and selects a graph."""
 
     def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:
         return super().second_dispatch(batch._replace(force_eager=False), agreed, plan)
 
 
 class ForbidsAgain(Flow017):
-    """The second dispatch is not held to the agreed mode."""
+    """The second dispatch may choose every mode, not only the agreed mode."""
 
     def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:
         return self.dispatch(batch, agreed, ALL_MODES)
@@ -120,6 +134,7 @@ class ForbidsAgain(Flow017):
     ],
 )
 def test_flow_finds_what_is_wrong(version: str, wrong: type[BatchFlow]) -> None:
+    """The comparison with the stored rows fails for each wrong flow."""
     assert flowed(version, flow_of(version, wrong))
 
 
@@ -127,12 +142,15 @@ def test_flow_finds_what_is_wrong(version: str, wrong: type[BatchFlow]) -> None:
     ("version", "graphs"), [("0.17.0", "0.14.0"), ("0.17.0", "0.33.0"), ("0.14.0", "0.17.0"), ("0.33.0", "0.17.0")]
 )
 def test_flow_finds_the_graphs_of_another_release(version: str, graphs: str) -> None:
+    """The comparison with the stored rows fails for the dispatcher of another release."""
     assert flowed(version, flow_of(version, FLOWS[RELEASED[version]], graphs))
 
 
 def test_the_rows_reach_what_they_are_for() -> None:
-    """Not one case over and over. There are dummies of one token where a decode has more, batches that may not have
-    FULL, and splits. A few times there is an assertion on some ranks of a group.
+    """The stored rows contain each kind of case often enough, so that the comparisons above can fail.
+
+    There are dummies of one token where a decode has more, batches that may not have a FULL graph, and splits. In some
+    groups, only some of the ranks raise an assertion.
     """
     seen: Counter[str] = Counter()
     for row in answers("flow"):

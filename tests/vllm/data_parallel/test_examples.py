@@ -1,4 +1,7 @@
-"""Rows A-1 to A-9, A-14 and A-31 of the specification's Appendix A: as numbers, and as worlds that reach them."""
+"""Tests of rows A-1 to A-9, A-14 and A-31 in Appendix A of the specification.
+
+Each row is tested as numbers, and as a small world whose ranks reach these numbers.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ THREE = {"ubatch_size": 3, "dbo_prefill_token_threshold": 32}
 
 
 class Local(NamedTuple):
-    """One rank of a row: tokens, tokens of its graph, mode, whether all are decodes, whether it may be microbatched."""
+    """One rank of a row: its tokens, the tokens of its graph, its mode, and two flags.
+
+    The flags are whether all its requests are decodes, and whether it may be microbatched.
+    """
 
     tokens: int
     padded: int
@@ -35,7 +41,7 @@ class Local(NamedTuple):
 
 
 class Row(NamedTuple):
-    """`plan_014` where 0.14 decides otherwise; `sizes`: with which graphs a world reaches this row."""
+    """A row of Appendix A. A world with graphs of `sizes` reaches it. `plan_014` is the plan of 0.14, if it differs."""
 
     name: str
     config: dict[str, Any]
@@ -49,7 +55,7 @@ class Row(NamedTuple):
 
 
 def eager(tokens: int, allowed: bool = True) -> Local:
-    """A prefill that no graph fits."""
+    """Returns a rank with a prefill that is larger than every graph."""
     return Local(tokens, tokens, NONE, uniform=False, allowed=allowed)
 
 
@@ -81,7 +87,7 @@ ROWS = [
 @pytest.mark.parametrize("form", AGREEMENTS)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_decision(row: Row, form: str) -> None:
-    """The numbers of a row, through column and decision."""
+    """The agreement decides what the row specifies, given the row's numbers."""
     config, rules = EngineConfig(**row.config), AGREEMENTS[form]()
     columns = []
     for local in row.locals:
@@ -93,7 +99,7 @@ def test_decision(row: Row, form: str) -> None:
 @pytest.mark.parametrize("form", AGREEMENTS)
 @pytest.mark.parametrize("row", [row for row in ROWS if "may not" not in row.name], ids=lambda row: row.name)
 def test_world(row: Row, form: str) -> None:
-    """A workload in which each rank reaches its inputs by itself: all decide what the row says, and run it."""
+    """In a world whose workload leads to the row's numbers, all ranks decide what the row specifies, and run it."""
     requests = line_up(*(local.requests() for local in row.locals))
     played = play(requests, **released(form), cudagraph_capture_sizes=row.sizes, **row.config)
     assert played.findings == []
@@ -107,7 +113,7 @@ def test_world(row: Row, form: str) -> None:
 
 @pytest.mark.parametrize("form", AGREEMENTS)
 def test_one_rank(form: str) -> None:
-    """A-1: one rank asks no peer and keeps its own mode."""
+    """Row A-1: a single rank makes no agreement and keeps its own mode."""
     played = play(decodes(3), ranks=1, **released(form), cudagraph_capture_sizes=(1, 2, 4, 8))
     assert played.decided("plan", 0) == [(False, None, FULL)]
     assert played.decided("mode", 0) == [("FULL", False)]
@@ -115,7 +121,7 @@ def test_one_rank(form: str) -> None:
 
 
 def test_why_a_step_is_not_split() -> None:
-    """A-6 fails on the threshold, A-7 and A-9 on an empty last microbatch."""
+    """In row A-6, the threshold forbids the split; in A-7 and A-9, an empty last microbatch does."""
     assert not wants_microbatching(20, True, EngineConfig(enable_dbo=True))
     assert [last_microbatch_empty(32, 64, 2), last_microbatch_empty(33, 64, 2)] == [True, False]
     assert [last_microbatch_empty(66, 100, 3), last_microbatch_empty(67, 100, 3)] == [True, False]
@@ -129,7 +135,10 @@ def test_why_a_step_is_not_split() -> None:
     ],
 )
 def test_decodes_without_a_decode_graph(mode: CUDAGraphMode, expected: tuple[RuntimeMode, Descriptor]) -> None:
-    """A-14: five decodes need the graph of eight, which only PIECEWISE has where six requests are the most."""
+    """Row A-14: five decodes need the graph of eight tokens.
+
+    Only PIECEWISE has this graph, because a graph for decodes has at most six requests.
+    """
     config = EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8), max_num_seqs=6, cudagraph_mode=mode)
     assert Dispatcher033(config).dispatch(5, uniform_decode=True) == expected
 
@@ -139,7 +148,10 @@ def test_decodes_without_a_decode_graph(mode: CUDAGraphMode, expected: tuple[Run
     [(True, (False, (4, 4), int(FULL))), (False, (False, (4, 1), int(NONE)))],
 )
 def test_an_idle_rank_has_no_adapter(specialized: bool, expected: tuple[bool, tuple[int, ...], int]) -> None:
-    """A-31: three decodes with an adapter beside a dummy without. Where no graph fits the dummy, no rank has one."""
+    """Row A-31: rank 0 has three decodes with an adapter, and rank 1 a dummy without one.
+
+    If only batches with an adapter have graphs, no graph fits the dummy, so both ranks run eagerly.
+    """
     requests = line_up(decodes(3, lora="french"), [])
     played = play(
         requests, cudagraph_capture_sizes=(1, 2, 4, 8), enable_lora=True, cudagraph_specialize_lora=specialized

@@ -1,5 +1,7 @@
-"""Experts that move by their load: all ranks place alike, every expert is where it was placed, and loads are those of
-the requests. Between two steps (`dp_batch`) and while steps run (`eplb`).
+"""Tests of expert load balancing, between two steps (`dp_batch`) and while steps run (`eplb`).
+
+All ranks compute the same placement, and every expert is where the placement puts it. The loads count the tokens of
+requests only.
 """
 
 from __future__ import annotations
@@ -29,10 +31,13 @@ from tests.properties import examples, holds
 from tests.records import raw
 
 MIXED = [(3, 3), (1, 1), (5, 2)]
-"""Tokens of the prompt, and of the output, of requests that come at once."""
+"""Requests that arrive at once: the tokens of each prompt and of its output."""
 
 
 def world(work: Sequence[tuple[int, int]] = MIXED, protocol: Any = "dp_batch", ranks: int = 2, **more: Any) -> Scenario:
+    """Returns a scenario with expert load balancing after every second step. `work` has (prompt, output) of each
+    request.
+    """
     config = {"enable_expert_parallel": True, "enable_eplb": True, "eplb_config": {"step_interval": 2}, **more}
     told = [{"prompt_tokens": prompt, "output_tokens": output} for prompt, output in work]
     sections = {"topology": {"data_parallel_size": ranks}, "workload": {"requests": told}, "config": config}
@@ -64,17 +69,19 @@ MOVES = [
 
 @pytest.mark.parametrize(("decided", "said"), MOVES)
 def test_a_run_tells_which_expert_went_where(decided: list[RawRecord], said: str) -> None:
+    """The report of a run lists the moves of experts by step."""
     assert moves_of_experts(decided) == said
 
 
 def test_many_moves_are_counted() -> None:
+    """The report lists the first moves of experts, and counts the others."""
     decided = [placement(step, *((1, 2, 3, 0) if step % 2 else (0, 1, 2, 3))) for step in range(10)]
     assert moves_of_experts(decided).endswith("step 7: 0 to rank 1, 2 to rank 0; and 2 times more")
 
 
 @pytest.mark.parametrize("protocol", ["dp_batch", "eplb"])
 def test_moves_are_those_of_the_transfers(protocol: str) -> None:
-    """As many experts change their rank as are sent."""
+    """The report of a run lists as many moves of experts as the journals have sends."""
     result = run_scenario(world(protocol=protocol))
     sent = sum(record[KIND] == "transfer" and record[OP] == "send" for own in result.run.journals for record in own)
     assert sent
@@ -82,11 +89,13 @@ def test_moves_are_those_of_the_transfers(protocol: str) -> None:
     assert "moves of experts" not in run_scenario(world(enable_eplb=False, protocol="dp_batch")).figures
 
 
-# ---- placing
+# ---- the placement
 
 
 @examples(30, 1000)
 def test_every_expert_has_a_slot(examples: int) -> None:
+    """A placement contains each expert once, and the loads of two ranks differ by at most one expert."""
+
     def each_once(loads: list[int]) -> None:
         ranks = len(loads) // SLOTS
         placement = placed(tuple(loads), ranks)
@@ -102,7 +111,7 @@ def test_every_expert_has_a_slot(examples: int) -> None:
 
 
 def expected(scenario: Scenario) -> list[tuple[int, Placement]]:
-    """After which step experts are placed how, by hand: from the requests alone."""
+    """Returns the steps after which experts move, and their placements, computed from the requests only."""
     ranks, found = scenario.topology.data_parallel_size, []
     timeline = Timeline(scenario.requests(), ranks, scenario.config, scenario.workload.step_duration)
     loads = [0] * SLOTS * ranks
@@ -119,6 +128,7 @@ def expected(scenario: Scenario) -> list[tuple[int, Placement]]:
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_loads_are_those_of_the_requests(ranks: int) -> None:
+    """All ranks compute the placements that follow from the tokens of the requests."""
     scenario = world(ranks=ranks)
     done = run_scenario(scenario)
     assert done.findings == []
@@ -129,12 +139,13 @@ def test_loads_are_those_of_the_requests(ranks: int) -> None:
 
 
 def test_proven_between_steps() -> None:
+    """Moves between two steps have no finding in any schedule."""
     for ranks in (2, 3):
         assert explored(world(ranks=ranks)).exploration.verdict == "proven"
 
 
 def test_dummy_loads_make_a_difference_and_no_harm() -> None:
-    """M-ES-9-loads: the ranks place alike, and not as without it."""
+    """Variant M-ES-9-loads counts dummy tokens as load: no check reports it, but the placements differ."""
     scenario = load_scenario(scenario_path("museum/m-es-9-loads"))
     twin = without_variant(scenario)
     of_both = []
@@ -149,7 +160,7 @@ def test_dummy_loads_make_a_difference_and_no_harm() -> None:
 
 
 class Forgets(ExpertBalance):
-    """The experts that came stay beside the old ones."""
+    """A rank drops the incoming experts and keeps the old weights, but records the new placement."""
 
     def take_over(self, placement: Placement, incoming: Any) -> None:
         incoming.free()
@@ -157,14 +168,14 @@ class Forgets(ExpertBalance):
 
 
 class SendsTheOther(ExpertBalance):
-    """The slots of this rank are looked up in the new placement, where those who send go by the old one."""
+    """After a move, a rank records a placement that is rotated by one slot, while its weights follow the true one."""
 
     def take_over(self, placement: Placement, incoming: Any) -> None:
         super().take_over((*placement[1:], placement[0]), incoming)
 
 
 def with_balance(kind: type[ExpertBalance], tested: Scenario, monkeypatch: pytest.MonkeyPatch) -> Explored:
-    """A world whose ranks have another balance, tried in random orders."""
+    """Explores a world in random orders, with another class of balance on all ranks."""
     program = registry.protocol(tested.protocol.name).program
     monkeypatch.setattr(program, "balance_of", lambda self, release, config: kind)
     return explored(tested, 200, "random")
@@ -172,6 +183,7 @@ def with_balance(kind: type[ExpertBalance], tested: Scenario, monkeypatch: pytes
 
 @pytest.mark.parametrize("kind", [Forgets, SendsTheOther])
 def test_a_lost_expert_is_found(kind: type[ExpertBalance], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank whose experts differ from its placement raises WrongExpert."""
     found = with_balance(kind, world(), monkeypatch)
     assert found.exploration.verdict == "violated"
     assert "CRASH:WRONGEXPERT" in found.report()
@@ -182,20 +194,21 @@ def test_a_lost_expert_is_found(kind: type[ExpertBalance], monkeypatch: pytest.M
 
 @pytest.mark.slow
 def test_no_schedule_of_many_breaks_moves_beside_steps() -> None:
+    """Moves while steps run have no finding in the schedules that are tried."""
     found = explored(world([(1, 4)], "eplb"), schedules=8)
     assert found.exploration.verdict == "sampled"
     assert found.report() == "" or "VIOLATED" not in found.report()
 
 
 class ByItself(AsyncBalance):
-    """A rank takes over when it is ready itself, and asks no peer."""
+    """A rank swaps to the new experts as soon as its own flag is set, without a sum over all ranks."""
 
     async def all_there(self) -> bool:
         return await self.there.query("eplb.query")
 
 
 class WithoutWaiting(AsyncBalance):
-    """A rank says that it is there before its stream is."""
+    """A rank sets its flag before its stream has received the experts."""
 
     async def move(self, rank: Any) -> None:
         self.there.set("eplb.there")
@@ -207,6 +220,7 @@ class WithoutWaiting(AsyncBalance):
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "klass"), [(ByItself, "COLLECTIVE"), (WithoutWaiting, "RACE:BUFFER")])
 def test_a_mistake_beside_steps_is_found(kind: type[AsyncBalance], klass: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In some random schedule, a check finds each mistake in moves while steps run."""
     found = with_balance(kind, world([(1, 8)], "eplb"), monkeypatch)
     assert found.exploration.verdict == "violated"
     assert klass in found.report()
@@ -224,12 +238,14 @@ def test_a_mistake_beside_steps_is_found(kind: type[AsyncBalance], klass: str, m
     ],
 )
 def test_refused(protocol: str, config: dict[str, Any], said: str) -> None:
+    """A program refuses a balancing that it does not model."""
     scenario = world(protocol=protocol, **config)
     with pytest.raises(Unsuitable, match=said):
         registry.prepared(protocol, scenario.arguments())
 
 
 def test_without_it_there_is_no_group_and_no_balance() -> None:
+    """Without `enable_eplb`, a scenario has neither a balance nor its group."""
     scenario = world(enable_eplb=False)
     assert prepare(scenario)[2].balance is None
     assert not scenario.has_eplb

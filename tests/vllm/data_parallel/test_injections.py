@@ -1,4 +1,4 @@
-"""A fault at the agreement of one rank, which has none."""
+"""A planted fault at an agreement that does not exist, because a single rank makes none."""
 
 from __future__ import annotations
 
@@ -26,5 +26,6 @@ def at(site: str, ordinal: int) -> dict[str, Any]:
 
 
 def test_with_one_rank_a_skipped_agreement_does_not_exist() -> None:
+    """With one rank, a fault at an agreement never applies, and the report has no number of run tokens."""
     assert not run(ranks=1, faults=[{"kind": "skip", "rank": 0, "at": at("dp.agree", 1)}]).met
     assert "tokens run" not in run(ranks=1).figures, "no count was agreed on, so none is shown"

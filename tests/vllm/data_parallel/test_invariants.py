@@ -1,8 +1,8 @@
-"""I-DP-1 to I-DP-12 of specification 1.10 as properties, each beside a decision or a rank that breaks it and is found.
+"""Tests of invariants I-DP-1 to I-DP-12 of specification 1.10; for each, a decision or rank that breaks it is found.
 
-Properties of the decision are checked on the decision itself, for random groups. Properties of what ranks do are
-checked in small worlds on the simulation, by their journals. I-DP-13 is that all worlds here finish; I-DP-14 belongs to
-the V2 runner.
+Some properties concern only the decision; random groups of ranks check these. Others concern what ranks do; small
+worlds on the simulator check these by the journals. Invariant I-DP-13 (every entry into the agreement returns) holds
+because all worlds here finish. Invariant I-DP-14 concerns the V2 runner (test_batch_v2_invariants.py).
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ from tests.vllm.data_parallel.batch_worlds import (
 
 
 class Group(NamedTuple):
+    """A group of ranks: the microbatching configuration, and what each rank sends."""
+
     config: Microbatching
     locals: list[LocalBatch]
 
@@ -57,7 +59,7 @@ class Group(NamedTuple):
         return [local.mode for local in self.locals]
 
     def changed(self, rank: int, **fields: Any) -> Group:
-        """The same, but for one rank."""
+        """Returns the group with some fields of one rank changed."""
         locals_ = list(self.locals)
         locals_[rank] = locals_[rank]._replace(**fields)
         return Group(self.config, locals_)
@@ -65,7 +67,10 @@ class Group(NamedTuple):
 
 @st.composite
 def groups(draw: st.DrawFn) -> Group:
-    """Two to five ranks, mostly of one mind. Padding is wished by all or by none, and by all where there are graphs."""
+    """Draws groups of two to five ranks, most of which send equal modes and wishes.
+
+    All ranks want padding, or none does; if one has a graph, all want it.
+    """
     config = Microbatching(ubatch_size=draw(st.integers(2, 4)))
     wishes = st.just(True) if draw(st.booleans()) else st.booleans()
     modes = st.just(draw(st.sampled_from(RuntimeMode))) if draw(st.booleans()) else st.sampled_from(RuntimeMode)
@@ -82,12 +87,16 @@ def groups(draw: st.DrawFn) -> Group:
 
 
 def smallest_mode(form: BatchForm, group: Group) -> None:
+    """The agreed mode is the smallest mode that a rank sent (invariant I-DP-3)."""
     mode = group.plan(form).mode
     assert mode == min(group.modes), "I-DP-3: the agreed mode is the smallest"
     assert mode != RuntimeMode.FULL or set(group.modes) == {RuntimeMode.FULL}, "I-DP-3: FULL only if all are FULL"
 
 
 def equal_counts(form: BatchForm, group: Group) -> None:
+    """In a graph and in a split step, all ranks have one count, at least the largest padded count (invariant
+    I-DP-4).
+    """
     plan = group.plan(form)
     assert plan.num_tokens is not None
     if plan.mode != RuntimeMode.NONE or plan.microbatched:
@@ -96,12 +105,14 @@ def equal_counts(form: BatchForm, group: Group) -> None:
 
 
 def own_counts(form: BatchForm, group: Group) -> None:
+    """In mode NONE without microbatches, each rank keeps its padded count (invariant I-DP-5)."""
     plan = group.plan(form)
     if plan.mode == RuntimeMode.NONE and not plan.microbatched:
         assert plan.num_tokens == tuple(group.padded), "I-DP-5: no padding across ranks"
 
 
 def tokens_in_last_microbatch(form: BatchForm, group: Group) -> None:
+    """In a split step, each rank has a real token in its last microbatch (invariant I-DP-7)."""
     plan = group.plan(form)
     assert plan.num_tokens is not None
     if plan.microbatched:
@@ -111,6 +122,7 @@ def tokens_in_last_microbatch(form: BatchForm, group: Group) -> None:
 
 
 def order_of_ranks(form: BatchForm, group: Group) -> None:
+    """Another order of the ranks changes only the order of the list (invariant I-DP-10)."""
     plan, turned = group.plan(form), Group(group.config, group.locals[1:] + group.locals[:1]).plan(form)
     assert plan.num_tokens is not None
     turned_back = plan._replace(num_tokens=plan.num_tokens[1:] + plan.num_tokens[:1])
@@ -118,6 +130,7 @@ def order_of_ranks(form: BatchForm, group: Group) -> None:
 
 
 def lower_mode(form: BatchForm, group: Group) -> None:
+    """If one rank lowers its mode, the agreed mode does not rise (invariant I-DP-11)."""
     mode = group.plan(form).mode
     for rank, local in enumerate(group.locals):
         for lower in RuntimeMode:
@@ -128,6 +141,7 @@ def lower_mode(form: BatchForm, group: Group) -> None:
 
 
 def more_tokens(form: BatchForm, group: Group) -> None:
+    """If one rank has more tokens, and mode and split stay, no other rank's count falls (invariant I-DP-11)."""
     plan = group.plan(form)
     for rank, local in enumerate(group.locals):
         for more in (1, 7):
@@ -155,7 +169,7 @@ OF_BOTH: list[Property] = [
 @examples(33, 500, 2_000)
 @pytest.mark.parametrize("form", [Source000(), Release014()], ids=["source-000", "0.14"])
 def test_decision(form: BatchForm, examples: int) -> None:
-    """I-DP-3, 4, 7, 10 and 11."""
+    """Invariants I-DP-3, 4, 7, 10 and 11 hold for random groups."""
 
     def all_hold(group: Group) -> None:
         for property_ in OF_BOTH:
@@ -166,33 +180,44 @@ def test_decision(form: BatchForm, examples: int) -> None:
 
 @pytest.mark.slow
 def test_own_counts() -> None:
-    """I-DP-5 came with source 000; 0.14 pads where padding is configured (example A-4), so it does not hold there."""
+    """Invariant I-DP-5 (no padding across ranks in mode NONE) holds for source page 000, but not for release 0.14.
+
+    Release 0.14 pads if padding is configured (example A-4).
+    """
     holds(lambda group: own_counts(Source000(), group), groups())
     breaks(lambda group: own_counts(Release014(), group), groups(), "I-DP-5")
 
 
 class OfFirstRank(Source000):
+    """All ranks take the mode of rank 0, instead of the smallest mode."""
+
     def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
         return RuntimeMode(modes[0])
 
 
 class Remainder(Source000):
+    """The agreed mode is the sum of the modes, modulo 3."""
+
     def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
         return RuntimeMode(sum(modes) % 3)
 
 
 class SmallestCount(Source000):
+    """Ranks pad to the smallest padded count, instead of the largest."""
+
     def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
         return (min(padded),) * len(padded) if pad else super().padded_tokens(padded, pad)
 
 
 class NeverPads(Source000):
+    """Ranks never pad to a common count."""
+
     def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
         return super().padded_tokens(padded, False)
 
 
 class LeavesRoom(Source000):
-    """Pads by as much again as the counts differ."""
+    """Ranks pad to the largest count plus its distance from the smallest, and without padding run this distance."""
 
     def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
         room = max(padded) - min(padded)
@@ -200,11 +225,15 @@ class LeavesRoom(Source000):
 
 
 class SortsCounts(Source000):
+    """The list of counts is sorted, so a count may belong to another rank."""
+
     def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
         return tuple(sorted(super().padded_tokens(padded, pad)))
 
 
 class OffByOne(Source000):
+    """The check for an empty last microbatch counts one real token too many."""
+
     def agreed_microbatching(
         self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: Microbatching
     ) -> bool:
@@ -232,7 +261,10 @@ def test_a_wrong_decision_is_found(property_: Property, wrong: BatchForm, says: 
 
 
 def test_more_tokens_may_lower_a_count_when_the_mode_falls() -> None:
-    """Why I-DP-11 speaks of equal modes: from A-2 to A-4 rank 1 grows from 7 to 900 and rank 0 drops from 8 to 4."""
+    """More tokens on one rank may lower the count of another one if the mode falls, so I-DP-11 assumes equal modes.
+
+    From example A-2 to A-4, rank 1 grows from 7 to 900 tokens, and rank 0 drops from 8 to 4.
+    """
     a_2 = Group(
         Microbatching(),
         [LocalBatch(3, 4, False, True, RuntimeMode.FULL), LocalBatch(7, 8, False, True, RuntimeMode.FULL)],
@@ -245,22 +277,26 @@ def test_more_tokens_may_lower_a_count_when_the_mode_falls() -> None:
 
 
 def comes_to_an_end(played: Played) -> None:
+    """Every entry into the agreement returns (invariant I-DP-13), and no check has a finding."""
     assert played.findings == [], "I-DP-13: every entry into the agreement returns, and nothing else is wrong"
 
 
 def same_plans(played: Played) -> None:
+    """All ranks decide the same plans (invariant I-DP-1)."""
     plans = [played.decided("plan", rank) for rank in played.ranks]
     shortest = min(map(len, plans))
     assert all(own[:shortest] == plans[0][:shortest] for own in plans), "I-DP-1: all ranks decide the same"
 
 
 def one_call_a_step(played: Played) -> None:
+    """Every rank enters the agreement once in each step (invariant I-DP-2)."""
     for step in range(played.prepared.timeline.steps):
         calls = [played.count(rank, "collective", "dp.agree", step) for rank in played.ranks]
         assert calls == [1] * len(calls), "I-DP-2: each rank enters the agreement once a step"
 
 
 def counts_run(played: Played, ran: dict[tuple[int, int], list[int]]) -> None:
+    """A rank runs the count that was agreed for it, and it is at least its scheduled tokens (invariant I-DP-6)."""
     for rank in played.ranks:
         for step, (_, num_tokens, _) in enumerate(played.decided("plan", rank)):
             assert sum(ran[rank, step]) == num_tokens[rank], "I-DP-6: a rank runs the count that was agreed for it"
@@ -269,6 +305,7 @@ def counts_run(played: Played, ran: dict[tuple[int, int], list[int]]) -> None:
 
 
 def mode_run(played: Played) -> None:
+    """A rank runs the agreed mode and count (invariant I-DP-9)."""
     for rank in played.ranks:
         assert played.run.ends[rank] != "raised", "I-DP-9: the second dispatch changed the count"
         agreed = [RuntimeMode(mode).name for _, _, mode in played.decided("plan", rank)]
@@ -277,7 +314,7 @@ def mode_run(played: Played) -> None:
 
 
 def recording(step: type[DataParallelStep]) -> tuple[type[DataParallelStep], dict[tuple[int, int], list[int]]]:
-    """A step that notes the rows that each rank runs in each step."""
+    """Returns a step class that records the rows that each rank runs in each step, and the dict of these records."""
     ran: dict[tuple[int, int], list[int]] = {}
 
     class Recording(step):  # type: ignore[misc,valid-type]
@@ -298,7 +335,7 @@ def counts_run_by(small: Drawn, step: type[DataParallelStep]) -> None:
 
 
 class AsksTwice(DataParallelStep):
-    """A busy rank asks again before it runs."""
+    """A rank with more than five tokens enters a second agreement before its forward."""
 
     async def execute(self, execution: Execution) -> None:
         if execution.batch.num_tokens > 5:
@@ -307,7 +344,7 @@ class AsksTwice(DataParallelStep):
 
 
 class RunsRealTokens(DataParallelStep):
-    """Padding is agreed, but not run."""
+    """The ranks agree on padding, but a rank runs only its real tokens."""
 
     async def execute(self, execution: Execution) -> None:
         real = execution.batch.num_tokens
@@ -316,7 +353,7 @@ class RunsRealTokens(DataParallelStep):
 
 
 class CountsTooEarly(DataParallelStep):
-    """Sends the others the count of all tokens but the last. They decide rightly for that count."""
+    """A rank sends one token fewer than it has. The others decide correctly for that count."""
 
     async def coordinate(self, batch: Batch) -> Execution:
         told = batch._replace(num_tokens=batch.num_tokens - 1) if batch.num_tokens > 1 else batch
@@ -324,7 +361,7 @@ class CountsTooEarly(DataParallelStep):
 
 
 class NeighboursCount(DataParallelStep):
-    """The forward has the size that was agreed for the next rank."""
+    """A rank runs the count that was agreed for the next rank."""
 
     async def execute(self, execution: Execution) -> None:
         assert execution.plan.num_tokens is not None
@@ -337,7 +374,7 @@ OF_RANKS = [comes_to_an_end, same_plans, one_call_a_step, mode_run]
 
 @examples(25, 250, 1_000)
 def test_ranks(examples: int) -> None:
-    """I-DP-1, 2, 6, 9 and 13."""
+    """Invariants I-DP-1, 2, 6, 9 and 13 hold in random worlds."""
 
     def all_hold(small: Drawn) -> None:
         recorded, ran = recording(DataParallelStep)
@@ -371,7 +408,10 @@ def test_a_rank_that_runs_another_count_is_found() -> None:
 
 
 def test_a_rank_that_runs_fewer_tokens_than_it_has_is_found() -> None:
-    """I-DP-6 alone is broken: what the ranks decide is right, and equal everywhere."""
+    """A rank that runs fewer tokens than it has breaks only the second half of I-DP-6.
+
+    What the ranks decide is correct for the counts that they sent, and equal on all ranks.
+    """
     breaks(lambda small: counts_run_by(small, CountsTooEarly), drawn_worlds(), "I-DP-6: .* gave it")
     played = play(line_up(decodes(3), decodes(1)), step=CountsTooEarly, cudagraph_mode="NONE")
     assert [played.decided("plan", rank) for rank in played.ranks] == [[(False, (2, 1), RuntimeMode.NONE)]] * 2
@@ -380,13 +420,16 @@ def test_a_rank_that_runs_fewer_tokens_than_it_has_is_found() -> None:
 
 
 def test_a_forward_of_another_size_than_agreed() -> None:
-    """The engine asserts the first half of I-DP-6, when it makes the metadata of a forward."""
+    """A forward of another size than agreed raises.
+
+    The engine asserts this first half of I-DP-6 when it makes the metadata of a forward.
+    """
     played = play(line_up(decodes(3), decodes(1)), step=NeighboursCount, cudagraph_mode="NONE")
     assert played.classes == ["CRASH:ASSERTIONERROR"]
     assert "a forward of 1 tokens, where 3 are agreed for this rank (I-DP-6)" in played.findings[0].message
 
 
-# ---- one rank alone (I-DP-8)
+# ---- a single rank (invariant I-DP-8)
 
 
 class Alone(NamedTuple):
@@ -395,6 +438,7 @@ class Alone(NamedTuple):
 
 
 def asks_nobody(alone: Alone, **wrong: Any) -> None:
+    """A single rank makes no agreement, and keeps its mode (invariant I-DP-8)."""
     played = play(alone.requests, ranks=1, **alone.config, **wrong)
     assert played.run.finished
     calls = [raw for raw in played.run.journals[0] if raw[KIND] == "collective" and raw[COMMUNICATOR] != "ep"]
@@ -404,12 +448,16 @@ def asks_nobody(alone: Alone, **wrong: Any) -> None:
 
 
 class TalksToItself(DataParallelStep):
+    """A single rank enters the agreement."""
+
     async def coordinate(self, batch: Batch) -> Execution:
         await self.gather((1,) * self.form.rows)
         return await super().coordinate(batch)
 
 
 class GivesUpItsGraph(DataParallelStep):
+    """A single rank runs eagerly although it has a graph."""
+
     async def coordinate(self, batch: Batch) -> Execution:
         mode, descriptor = self.flow.first_dispatch(batch)
         self.rank.decide("plan", (False, None, int(mode)), "dp_cpu")
@@ -425,11 +473,11 @@ def test_one_rank() -> None:
     breaks(lambda one: asks_nobody(one, step=GivesUpItsGraph), alone, "I-DP-8: its mode")
 
 
-# ---- a rank without work (I-DP-12)
+# ---- a rank without work (invariant I-DP-12)
 
 
 class Beside(NamedTuple):
-    """Decodes or a prefill on rank 0, nothing on rank 1."""
+    """A world with decodes or a prefill on rank 0, and no request on rank 1."""
 
     requests: list[Request]
     config: dict[str, Any]
@@ -437,6 +485,7 @@ class Beside(NamedTuple):
 
 @st.composite
 def beside_an_idle_rank(draw: st.DrawFn) -> Beside:
+    """Draws worlds with requests on rank 0 and no request on rank 1."""
     config = draw(configs())
     if draw(st.booleans()):
         config |= {"enable_lora": True, "cudagraph_specialize_lora": True}
@@ -447,7 +496,9 @@ def beside_an_idle_rank(draw: st.DrawFn) -> Beside:
 
 
 def changes_nothing(beside: Beside, **wrong: Any) -> None:
-    """As 0.33 decides, unless `wrong` says something else."""
+    """An idle rank does not change the modes of its peer (invariant I-DP-12). The release is 0.33, unless `wrong`
+    differs.
+    """
     alone = play(beside.requests, ranks=1, flow=Flow033, **beside.config).decided("mode", 0)
     together = play(line_up(beside.requests, []), **beside.config, **({"flow": Flow033} | wrong))
     assert together.run.finished
@@ -462,7 +513,11 @@ def test_an_idle_rank_takes_no_graph_away() -> None:
 
 
 def test_except_in_mode_full_with_drafts_in_0_17() -> None:
-    """A uniform decode asks for a graph that there is not (5.4), and a dummy is one by force; a prefill is none."""
+    """Release 0.17 breaks I-DP-12 in mode FULL with drafts.
+
+    A uniform decode looks for a graph that does not exist (specification 5.4). A dummy is forced to count as a uniform
+    decode, so it takes the graph of a prefill away.
+    """
     config: dict[str, Any] = {"cudagraph_mode": "FULL", "num_speculative_tokens": 1}
     config["cudagraph_capture_sizes"] = (2, 4)
     beside = Beside([Request(1_000_000, 3, 1)], config)
@@ -472,7 +527,10 @@ def test_except_in_mode_full_with_drafts_in_0_17() -> None:
 
 
 def test_a_rank_of_0_17_that_cannot_idle_in_mode_full_with_drafts() -> None:
-    """Sizes are not rounded there, and its dummy of one token is a uniform decode that fits into no whole one (5.4)."""
+    """In mode FULL with drafts, an idle rank of release 0.17 raises (specification 5.4).
+
+    Its graph sizes are not rounded to whole decodes, and its dummy of one token counts as a uniform decode.
+    """
     config: dict[str, Any] = {"cudagraph_mode": "FULL", "num_speculative_tokens": 1}
     config["cudagraph_capture_sizes"] = (1, 2, 4)
     idle = play(line_up(decodes(2), []), flow=Flow017, **config)
@@ -483,18 +541,18 @@ def test_a_rank_of_0_17_that_cannot_idle_in_mode_full_with_drafts() -> None:
 
 
 def test_except_where_adapters_have_no_graphs_of_their_own() -> None:
-    """The known exception (A-31): the dummy has no adapter, and the only graphs are for batches with one."""
+    """Known exception of I-DP-12 (example A-31): the dummy has no adapter, and only batches with one have graphs."""
     a_31 = Beside(decodes(3, lora="french"), {"enable_lora": True, "cudagraph_specialize_lora": False})
     with pytest.raises(AssertionError, match="I-DP-12"):
         changes_nothing(a_31)
     changes_nothing(a_31._replace(config={"enable_lora": True, "cudagraph_specialize_lora": True}))
 
 
-# ---- what a rank checks by itself
+# ---- what a rank asserts by itself
 
 
 class RoundsDown(Flow017):
-    """Looks for a graph that is one token too small (M-CG-1)."""
+    """A rank looks for a graph that is one token too small (mutant M-CG-1)."""
 
     def dispatch(
         self, batch: Batch, num_tokens: int, allowed: frozenset[RuntimeMode]
@@ -503,7 +561,7 @@ class RoundsDown(Flow017):
 
 
 def test_a_graph_that_is_too_small() -> None:
-    """1.3: the padded count is at least the unpadded one."""
+    """A rank asserts that the padded count is not below the unpadded one (specification 1.3)."""
     played = play(line_up(decodes(5), decodes(5)), flow=RoundsDown, cudagraph_capture_sizes=(4, 8))
     assert {finding.klass for finding in played.findings} == {"CRASH:ASSERTIONERROR"}
     assert "5 tokens padded to 4" in played.findings[0].message

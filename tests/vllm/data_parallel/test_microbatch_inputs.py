@@ -1,4 +1,8 @@
-"""What microbatches are given: the engine's metadata row by row, where tokens stand, I-UB-9 and 10, inputs as rows."""
+"""Tests of the inputs of microbatches: attention metadata, and inputs of the model.
+
+The tests compare the metadata with vLLM's stored answers. They also check the position of each token, and invariants
+I-UB-9 and I-UB-10.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +30,20 @@ from dpsim.vllm.data_parallel.microbatch_inputs import (
 from tests.properties import breaks, examples, holds
 from tests.vllm.data_parallel.split_batches import splits
 
-# ---- mistakes
+# ---- faulty twins: cuts with one mistake
 
 
 class ShortensInPlace(MetadataCut):
-    """M-UB-7: the next microbatch sees what was taken off for this one."""
+    """Mutant M-UB-7: the cut shortens a length in the batch's own metadata, so the next microbatch reads the short
+    length.
+    """
 
     def own_lengths(self, whole: AttentionMetadata, one: Slice) -> HostArray:
         return whole.seq_lens[one.requests.start : one.requests.stop]
 
 
 class ForgetsEarlierTokens(MetadataCut):
-    """M-UB-8: tokens of earlier microbatches are taken off, too."""
+    """Mutant M-UB-8: the cut also subtracts tokens of earlier microbatches."""
 
     def own_lengths(self, whole: AttentionMetadata, one: Slice) -> HostArray:
         lengths = super().own_lengths(whole, one)
@@ -46,18 +52,22 @@ class ForgetsEarlierTokens(MetadataCut):
 
 
 class WholeLengths(MetadataCut):
-    """Takes nothing off."""
+    """The cut does not subtract the tokens of later microbatches."""
 
     def seq_lens(self, whole: AttentionMetadata, one: Slice) -> HostArray:
         return self.own_lengths(whole, one)
 
 
 class NotRebased(MetadataCut):
+    """The query starts do not begin at zero."""
+
     def query_starts(self, whole: AttentionMetadata, one: Slice) -> HostArray:
         return super().query_starts(whole, one) + np.int32(one.tokens.start)
 
 
 class NotClipped(MetadataCut):
+    """The query starts are not clipped to the slice."""
+
     def query_starts(self, whole: AttentionMetadata, one: Slice) -> HostArray:
         starts = whole.query_start_loc[one.requests.start : one.requests.stop + 1]
         rebased: HostArray = starts - starts[0]
@@ -70,13 +80,14 @@ MISTAKES = [ShortensInPlace(), ForgetsEarlierTokens(), WholeLengths(), NotRebase
 
 
 def differing(version: str, cut: MetadataCut) -> list[Difference]:
-    """The splits of which other metadata are cut. Errors are equal if their types are."""
+    """Returns the stored splits whose metadata are cut differently. Two errors are equal if their types are."""
     slicing = {"0.14.0": Slicing(), "0.33.0": Slicing033()}[version]
     return comparison.differing(METADATA, answers("slices", version), (slicing, cut))
 
 
 @pytest.mark.parametrize("version", ["0.14.0", "0.33.0"])
 def test_all_metadata_of_the_engine(version: str) -> None:
+    """The metadata of all stored splits equal those of vLLM."""
     assert differing(version, MetadataCut()) == []
 
 
@@ -86,7 +97,7 @@ def test_a_wrong_cut_is_found_among_the_rows(wrong: MetadataCut) -> None:
 
 
 def test_what_is_refused() -> None:
-    """An empty slice, and one whose first request it does not begin in."""
+    """A cut refuses an empty slice, and a slice whose first token is not in its first request."""
     whole = attention_metadata([3, 5], [0, 0])
     for one in (Slice(range(1, 1), range(4, 6)), Slice(range(2), range(4, 4))):
         with pytest.raises(AssertionError, match="empty slice"):
@@ -96,7 +107,7 @@ def test_what_is_refused() -> None:
 
 
 def test_a_dummy_run_has_the_query_length_of_the_batch() -> None:
-    """Its queries have no tokens; where the slice has none of them, the batch's longest stands in."""
+    """A microbatch with padding only has queries without tokens; its longest query counts as that of the batch."""
     whole = attention_metadata([4], [0], num_reqs_padded=3)
     cut = MetadataCutV2().cut(whole, Slice(range(1, 3), range(4, 8)))
     assert metadata_as_told(cut) == {
@@ -109,13 +120,13 @@ def test_a_dummy_run_has_the_query_length_of_the_batch() -> None:
     }
 
 
-# ---- what a kernel would read in it
+# ---- the positions that an attention kernel computes
 
 Property = Callable[[MetadataCut, Split], None]
 
 
 def positions(split: Split, cut: MetadataCut, slicing: Slicing) -> list[tuple[int, int]]:
-    """(request, position) of every token, as attention concludes them: a sequence ends with its query."""
+    """Returns (request, position) of every token, as attention computes them: a sequence ends with its query."""
     whole, found = split.metadata(), []
     for one in split.slices(slicing).own:
         metadata = cut.cut(whole, one)
@@ -127,13 +138,14 @@ def positions(split: Split, cut: MetadataCut, slicing: Slicing) -> list[tuple[in
 
 
 def same_positions(cut: MetadataCut, split: Split) -> None:
-    """Then each sees the context that it would see in the whole batch; and nothing of the batch's has changed."""
+    """Every token has the same position as in the whole batch, so it attends to the same context."""
     before = metadata_as_told(split.metadata())
     assert positions(split, cut, Slicing()) == split.positions, "tokens stand somewhere else (I-UB-4)"
     assert metadata_as_told(split.metadata()) == before
 
 
 def query_starts(cut: MetadataCut, split: Split) -> None:
+    """The query starts of a microbatch begin at zero, never decrease, and end at its real tokens (invariant I-UB-9)."""
     whole = split.metadata()
     for one in split.slices(Slicing()).own:
         starts = cut.cut(whole, one).query_start_loc.tolist()
@@ -167,7 +179,7 @@ def test_a_wrong_cut_is_found(property_: Property, wrong: MetadataCut, says: str
 
 @examples(100, 1000)
 def test_empty_microbatches_of_the_v2_runner(examples: int) -> None:
-    """A microbatch of padding has queries of no tokens, and the others are as ever."""
+    """In the V2 runner, a microbatch of padding has queries without tokens, and the others are unchanged."""
 
     def tells_so(split: Split) -> None:
         whole = split.metadata()
@@ -182,12 +194,16 @@ def test_empty_microbatches_of_the_v2_runner(examples: int) -> None:
 
 
 def cut_v1(split: Split) -> None:
+    """Cuts the slices of the V2 runner as the V1 runner does."""
     for one in split.slices(SlicingV2()).padded:
         MetadataCut().cut(split.metadata(), one)
 
 
 def test_a_full_graph_reads_padding() -> None:
-    """3.6 and M-UB-9: by own slices there are fewer rows than were captured."""
+    """In a FULL graph, attention uses the padded slices; by the unpadded ones there are fewer rows than captured.
+
+    Source: specification 3.6; mutant M-UB-9 uses the unpadded slices.
+    """
 
     class OwnSlices(Slices):
         def for_attention(self, mode: RuntimeMode) -> list[Slice]:
@@ -207,21 +223,21 @@ def test_a_full_graph_reads_padding() -> None:
 
 
 class FirstAxis(InputsCut):
-    """Cuts positions as all else."""
+    """The cut takes positions along the first axis, as all other inputs."""
 
     def positions(self, positions: Any, rows: slice) -> Any:
         return positions[rows]
 
 
 class TruthOfTheTensor(InputsCut):
-    """Source page 001, up to 0.17: whether there are embeddings is asked of their value (4.12)."""
+    """The cut converts the embeddings to a bool, as source page 001 and releases up to 0.17 do (specification 4.12)."""
 
     def embeds(self, inputs_embeds: Any | None, rows: slice) -> Any | None:
         return inputs_embeds[rows] if inputs_embeds else None
 
 
 def inputs_of(split: Split, xp: Any) -> ModelInputs:
-    """Rows that differ, of all kinds."""
+    """Returns inputs of all kinds whose rows differ."""
     tokens = split.num_tokens_padded
     rows = xp.arange(tokens * 3)
     return ModelInputs(
@@ -233,7 +249,7 @@ def inputs_of(split: Split, xp: Any) -> ModelInputs:
 
 
 def joined(parts: list[ModelInputs]) -> ModelInputs:
-    """All microbatches after one another."""
+    """Returns the inputs of all microbatches, joined in order."""
 
     def rows(pieces: list[Any]) -> HostArray:
         return np.concatenate([np.asarray(piece) for piece in pieces])
@@ -260,7 +276,7 @@ def cut_inputs(split: Split, cut: InputsCut, inputs: ModelInputs) -> list[ModelI
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @examples(60, 500)
 def test_rows_of_all_microbatches_are_those_of_the_batch(library: str, examples: int) -> None:
-    """I-UB-10, for inputs of all kinds."""
+    """The rows of all microbatches, joined, are those of the batch (invariant I-UB-10), for inputs of all kinds."""
     xp = pytest.importorskip(library)
 
     def whole(split: Split, cut: InputsCut) -> None:
@@ -272,12 +288,16 @@ def test_rows_of_all_microbatches_are_those_of_the_batch(library: str, examples:
 
 
 def test_positions_of_one_axis() -> None:
+    """Positions with a single axis are cut like other inputs."""
     inputs = ModelInputs(np.arange(4), np.arange(4) + 10)
     assert as_lists(InputsCut().cut(inputs, range(1, 3))) == [[1, 2], [11, 12], None]
 
 
 def test_the_truth_of_embeddings() -> None:
-    """A tensor of several numbers is neither true nor false, and one of a single zero counts for none."""
+    """The cut compares embeddings with None, because a tensor with several numbers has no truth value.
+
+    A tensor of a single zero is false, so the faulty twin drops it.
+    """
     several = ModelInputs(np.arange(4), np.arange(4), np.zeros((4, 2)))
     zero = ModelInputs(np.arange(2), np.arange(2), np.zeros((1, 1)))
     assert as_lists(InputsCut().cut(several, range(2)))[2] == [[0, 0], [0, 0]]
@@ -289,7 +309,7 @@ def test_the_truth_of_embeddings() -> None:
 
 
 def test_counts_are_the_microbatchs_own() -> None:
-    """M-UB-11: by counts of the batch, collectives would be as large again as the rows that there are."""
+    """Each microbatch counts its own rows; with the batch's counts (mutant M-UB-11), collectives would be too large."""
     parts = Slicing().slices([1] * 40, 64, 64, 2).padded
     inputs = ModelInputs(np.arange(64), np.arange(64))
     rows = [len(InputsCut().cut(inputs, one.tokens).input_ids) for one in parts]

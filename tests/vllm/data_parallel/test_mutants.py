@@ -1,8 +1,8 @@
-"""What the mutants of specification 1.12 do beside what their exhibits show, and that random worlds find them too.
+"""Tests of the mutants of specification 1.12 in worlds other than their exhibits.
 
-The smallest world of each mutant is its exhibit, scenarios/museum/, which `tests/vllm/museum` and the scenario tests
-run. Here are the worlds in which some show something else. A mutant that harms nothing but speed makes a difference in
-its exhibit. No check may call that a fault, there or in random worlds.
+A mutant is a variant with one planted mistake. Its exhibit, in scenarios/museum/, is the smallest scenario that shows
+it; `tests/vllm/museum` runs the exhibits. This file has worlds in which some mutants show another finding, and random
+worlds. A harmless mutant makes the run slower, but no check may report it, neither in its exhibit nor in random worlds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.vllm.data_parallel.batch_worlds import (
 
 @dataclass(frozen=True)
 class Small:
-    """A world, what the mutant does in it, and the class of the first finding, which speaks of the first step."""
+    """A small world: the mutant, what it does there, and the class of the first finding, which is in step 0."""
 
     mutant: str
     shows: str
@@ -84,7 +84,7 @@ WORLDS = [
 ]
 
 CAPTURED = "dpsim.vllm.museum.captures", "dpsim.vllm.museum.offloading", "dpsim.vllm.museum.graph_bugs"
-"""Their variants need graphs that are captured: see test_captured_mutants.py."""
+"""The variants in these modules need captured graphs; test_captured_mutants.py tests them."""
 ELSEWHERE = (
     *CAPTURED,
     "dpsim.vllm.museum.batch_v2",
@@ -92,7 +92,8 @@ ELSEWHERE = (
     "dpsim.vllm.museum.step_order",
     "dpsim.vllm.museum.lockstep",
 )
-"""And of the others see test_scenarios_v2.py, test_expert_balance.py and test_step_order.py."""
+"""Other tests run the variants in these modules: test_scenarios_v2.py, test_expert_balance.py and test_step_order.py.
+"""
 SHIPPED = [entry for entry in variants("dp_batch") if entry.make.__module__.startswith("dpsim.")]
 REGISTERED = {entry.name: entry for entry in SHIPPED if entry.make.__module__ not in ELSEWHERE}
 OF_FLOW = [name for name, entry in REGISTERED.items() if entry.make.__module__ == "dpsim.vllm.museum.flow"]
@@ -100,13 +101,14 @@ HARMLESS = [name for name, entry in REGISTERED.items() if entry.expected is None
 
 
 def run(small: Small, variant: str | None = None) -> list[tuple[str, int]]:
-    """Classes of the findings, the primary one first, and the steps in which they lie."""
+    """Returns the classes of the findings and their steps, the primary finding first."""
     result = run_scenario(scenario(small.requests, variant=variant, **small.config))
     return [(finding.klass, finding.position[0]) for finding in result.findings]
 
 
 @pytest.mark.parametrize("small", WORLDS, ids=lambda small: f"{small.mutant}: {small.shows}")
 def test_a_mutant_is_found(small: Small) -> None:
+    """A mutant shows the expected class in its small world, and the healthy twin shows nothing."""
     found = run(small, small.mutant)
     assert found, "nothing was found"
     assert found[0] == (small.shown_as, 0), found
@@ -115,6 +117,7 @@ def test_a_mutant_is_found(small: Small) -> None:
 
 @pytest.mark.parametrize("mutant", HARMLESS)
 def test_a_harmless_mutant_makes_a_difference_in_its_exhibit(mutant: str) -> None:
+    """A harmless mutant has no finding in its exhibit, but the ranks decide other plans than without it."""
     exhibit = load_scenario(scenario_path(f"museum/{mutant.lower()}"))
     ranks, config = exhibit.topology.data_parallel_size, exhibit.config.model_dump()
     wrong, healthy = (play(exhibit.requests(), ranks=ranks, **config, **how) for how in (pieces(mutant), {}))
@@ -125,7 +128,7 @@ def test_a_harmless_mutant_makes_a_difference_in_its_exhibit(mutant: str) -> Non
 @examples(20, 250, 1_000)
 @pytest.mark.parametrize("mutant", HARMLESS)
 def test_a_harmless_mutant_is_harmless_everywhere(mutant: str, examples: int) -> None:
-    """Not in one world only: nothing is found in any that is drawn."""
+    """No check reports a finding for a harmless mutant in random worlds."""
 
     def nothing_found(drawn: Drawn) -> None:
         assert drawn.play(**pieces(mutant)).classes == []
@@ -134,13 +137,13 @@ def test_a_harmless_mutant_is_harmless_everywhere(mutant: str, examples: int) ->
 
 
 RARE = ("M-CG-5", "M-DP-5", "M-DP-8", "M-DP-16", "M-UB-4", "M-UB-10")
-"""Dozens of random worlds are drawn before one shows them; their exhibits do in every run."""
+"""Checks find these mutants in few random worlds, so their tests are slow. Their exhibits run in every test run."""
 HARMFUL = [name for name, entry in REGISTERED.items() if entry.expected is not None]
 
 
 @pytest.mark.parametrize("mutant", slow_but(HARMFUL, lambda name: name not in RARE))
 def test_a_mutant_is_found_without_being_told_where(mutant: str) -> None:
-    """A world that shows it is among a few hundred random ones."""
+    """In one of a few hundred random worlds, a check finds the mutant; the test gives no hint where to look."""
     expected = str(REGISTERED[mutant].expected)
 
     def not_found(drawn: Drawn) -> None:
@@ -158,8 +161,10 @@ def worlds_for(mutant: str) -> st.SearchStrategy[Drawn]:
 
 
 def test_no_mutant_is_left_out() -> None:
-    """Those of the V1 list of 1.12, all of them, and two that drop tokens; those of 3.10 that a step can run. Also what
-    a rank decides alone.
+    """The tests cover all mutants that a step of the V1 runner can run.
+
+    These are the V1 mutants of specification 1.12, two that drop tokens, and those of 3.10 that a step can run. Others
+    plant a mistake in what a rank decides by itself.
     """
     assert {name for name in REGISTERED if name.startswith("M-DP-")} == {
         f"M-DP-{number}" for number in (*range(1, 12), 15, 16, 17, 18)

@@ -1,4 +1,4 @@
-"""The naive batch agreement gives what rows A-1 to A-9 of the specification's Appendix A say."""
+"""Tests of the naive batch agreement (naive_batch.py) with rows A-1 to A-9 in Appendix A of the specification."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -18,7 +18,7 @@ NONE, PIECEWISE, FULL = 0, 1, 2
 
 
 class Config(NamedTuple):
-    """What the rows set of the microbatching configuration (3.1)."""
+    """The fields of the microbatching configuration that the rows set (specification 3.1)."""
 
     use_microbatching: bool
     microbatches: int
@@ -42,9 +42,9 @@ class Local(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row, or one half of it; `wishes` and `last_empty` hold the reason that the row gives for its result.
+    """A row of Appendix A, or one half of it. `wishes` and `last_empty` are the reasons for its result.
 
-    `v0_14` is given where 0.14 decides differently.
+    `v0_14` is set if release 0.14 decides differently.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Row(NamedTuple):
 
 
 def prefill(tokens: int, allow: bool = True) -> Local:
-    """A rank with a prefill that no graph fits."""
+    """Returns a rank with a prefill that is larger than every graph."""
     return Local(tokens, tokens, NONE, uniform=False, allow=allow)
 
 
@@ -141,7 +141,7 @@ ROWS = [
 
 
 def wish(local: Local, config: Config) -> bool:
-    """The wish of one rank of a row."""
+    """Returns whether one rank of a row wishes to microbatch."""
     return naive_wish(
         tokens=local.unpadded,
         uniform=local.uniform,
@@ -153,31 +153,34 @@ def wish(local: Local, config: Config) -> bool:
 
 
 def inputs(row: Row) -> list[RankInput]:
-    """What the ranks of a row send. In every row the configured mode is not NONE, so 0.14 wants padding (1.5)."""
+    """Returns what the ranks of a row send.
+
+    In every row, the configured mode is not NONE, so ranks of release 0.14 want padding (specification 1.5).
+    """
     return [RankInput(r.unpadded, r.padded, wish(r, row.config), True, r.mode) for r in row.ranks]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_source_000(row: Row) -> None:
-    """The decision of source 000, 0.17 and 0.33."""
+    """The naive agreement decides each row as source page 000 does, and so as releases 0.17 to 0.33 do."""
     assert naive_source_000(inputs(row), row.config.microbatches) == row.source_000
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_0_14(row: Row) -> None:
-    """The decision of 0.14."""
+    """The naive agreement of release 0.14 decides each row as that release does."""
     assert naive_0_14(inputs(row), row.config.microbatches) == (row.v0_14 or row.source_000)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_wishes(row: Row) -> None:
-    """Who wishes to microbatch: A-6 fails on a threshold, not on an empty last microbatch."""
+    """The ranks of each row have the wishes that the row gives. Row A-6 fails on a threshold."""
     assert [wish(local, row.config) for local in row.ranks] == row.wishes
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.last_empty is not None], ids=lambda row: row.name)
 def test_last_microbatch(row: Row) -> None:
-    """Whether the last microbatch is empty, where all ranks wish to microbatch."""
+    """If all ranks of a row wish to split, the last microbatch is empty exactly where the row gives this reason."""
     umin = min(local.unpadded for local in row.ranks)
     pmax = max(local.padded for local in row.ranks)
     assert naive_last_microbatch_empty(umin, pmax, row.config.microbatches) is row.last_empty
@@ -185,7 +188,7 @@ def test_last_microbatch(row: Row) -> None:
 
 @pytest.mark.parametrize("microbatches", range(1, 6))
 def test_counting_agrees_with_the_formula(microbatches: int) -> None:
-    """Counting tokens gives what the formula of 1.5.4 gives."""
+    """Counting tokens gives the same result as the formula of specification 1.5.4."""
     for padded in range(1, 50):
         for unpadded in range(1, padded + 1):
             expected = padded // microbatches * (microbatches - 1) >= unpadded
@@ -197,12 +200,12 @@ def test_counting_agrees_with_the_formula(microbatches: int) -> None:
     [(31, True, False), (32, True, True), (511, False, False), (512, False, True)],
 )
 def test_a_threshold_is_reached_by_equality(tokens: int, uniform: bool, expected: int) -> None:
-    """3.2: the comparison is "at least"."""
+    """A rank with exactly as many tokens as the threshold wishes to split (specification 3.2: "at least")."""
     assert wish(Local(tokens, tokens, FULL, uniform=uniform), DBO) is expected
 
 
 def test_0_14_without_padding() -> None:
-    """Without the wish for padding, 0.14 pads a microbatched step only, whatever the mode (1.5)."""
+    """Without the wish for padding, release 0.14 pads only a microbatched step, in every mode (specification 1.5)."""
     apart = [RankInput(40, 40, False, False, FULL), RankInput(64, 64, True, False, FULL)]
     assert naive_0_14(apart, 2) == Decision(False, (40, 64), FULL)
     together = [rank._replace(wants_microbatching=True) for rank in apart]
@@ -211,13 +214,13 @@ def test_0_14_without_padding() -> None:
 
 @pytest.mark.parametrize("decide", [naive_source_000, naive_0_14])
 def test_fewer_padded_than_unpadded(decide: Callable[[list[RankInput], int], Decision]) -> None:
-    """1.3: p must be at least u."""
+    """The naive agreements refuse a padded count below the unpadded count (specification 1.3)."""
     with pytest.raises(AssertionError, match="fewer padded"):
         decide([RankInput(5, 4, False, True, FULL), RankInput(4, 4, False, True, FULL)], 1)
 
 
 def test_0_14_ranks_differ_about_padding() -> None:
-    """1.5: 0.14 asserts that all ranks sent the same; source 000 does not read it."""
+    """Release 0.14 asserts that all ranks sent the same wish for padding; source page 000 ignores the wish (1.5)."""
     ranks = [RankInput(3, 4, False, True, FULL), RankInput(7, 8, False, False, FULL)]
     with pytest.raises(AssertionError, match="want padding"):
         naive_0_14(ranks, 1)

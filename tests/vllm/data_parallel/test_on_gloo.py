@@ -1,4 +1,4 @@
-"""The same sums, in the same order, on processes with gloo: journals are the simulation's, record by record."""
+"""Runs the same worlds on real processes with gloo: the journals equal those of the simulator, record by record."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ WORLDS: list[tuple[list[Request], dict[str, Any]]] = [
 
 @pytest.fixture
 def gloo() -> str:
-    """Its workers stay warm for the tests of other files; the plugin of dpsim ends them with the session."""
+    """The name of the backend. Its workers stay alive for other files, until dpsim's pytest plugin ends them."""
     return "gloo"
 
 
 def same_as_simulated(told: Scenario, backend: str) -> list[str]:
-    """The classes of what is found; journals are equal."""
+    """Asserts that a scenario has equal journals on a backend and on the simulator. Returns the classes of findings."""
     real, simulated = run_scenario(told, backend), run_scenario(told)
     found = [finding.klass for finding in simulated.findings]
     assert [finding.klass for finding in real.findings] == found
@@ -60,19 +60,23 @@ def same_as_simulated(told: Scenario, backend: str) -> list[str]:
 
 @pytest.mark.parametrize("number", range(len(WORLDS)))
 def test_on_gloo(gloo: str, number: int) -> None:
+    """The journals of each world on gloo equal those of the simulator, without a finding."""
     requests, config = WORLDS[number]
     assert same_as_simulated(scenario(requests, **config), gloo) == []
 
 
 @pytest.mark.parametrize(("mutant", "config"), [("M-DP-17", {}), ("M-DP-18", {"cudagraph_mode": "NONE"})])
 def test_dropped_tokens_on_gloo(gloo: str, mutant: str, config: dict[str, Any]) -> None:
-    """The rank that drops a token is the only one that raises, in the last step: no rank waits for it."""
+    """Variants that drop a token have the same finding on gloo: only the rank that drops the token raises.
+
+    It raises in the last step, so no rank waits for it.
+    """
     told = scenario(line_up(decodes(1), decodes(2)), variant=mutant, **config)
     assert same_as_simulated(told, gloo) == ["CRASH:DROPPEDTOKENS"]
 
 
 @pytest.mark.gpu(2)
 def test_two_gpus() -> None:
-    """There, too, workers stay warm for others."""
+    """The journals on two GPUs equal those of the simulator. The workers stay alive for other tests."""
     for requests, config in WORLDS:
         assert same_as_simulated(scenario(requests, **config), "nccl") == []

@@ -1,4 +1,7 @@
-"""An agreement that fits no graph is found in eager runs, too: twins of I-DP-3 and I-DP-4, and a healthy variant."""
+"""Tests that a step finds an agreement that fits no CUDA graph, also if the run captures no graphs.
+
+Two variants break invariants I-DP-3 (the mode) and I-DP-4 (equal counts), and a third one is healthy.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ FULL, PIECEWISE, NONE = RuntimeMode.FULL, RuntimeMode.PIECEWISE, RuntimeMode.NON
 
 @register_variant("t-pad-never", protocol="dp_batch", form="source-000", expected="CRASH:UNEQUALCOUNTS")
 class PadNever(Source000):
-    """Each rank keeps its own padded count, also in a graph."""
+    """Each rank keeps its own padded count, also in a graph (breaks invariant I-DP-4)."""
 
     def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
         return tuple(padded)
@@ -30,7 +33,7 @@ class PadNever(Source000):
 
 @register_variant("t-pad-all", protocol="dp_batch", form="source-000", expected="CRASH:OTHERMODE")
 class PadOnlyFull(Source000):
-    """Ranks use graphs only if all of them have a FULL one, so no session can capture a PIECEWISE graph."""
+    """Ranks use graphs only if all of them sent FULL, so no session can capture a PIECEWISE graph (breaks I-DP-3)."""
 
     def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
         return FULL if min(modes) == FULL else NONE
@@ -38,7 +41,7 @@ class PadOnlyFull(Source000):
 
 @register_variant("t-same-mode", protocol="dp_batch", form="source-000", expected=None, reason="fewer graphs")
 class SameModeOrNone(Source000):
-    """Ranks use graphs only if all of them sent one mode."""
+    """Ranks use graphs only if all of them sent the same mode. This is slower, but healthy."""
 
     def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
         return RuntimeMode(min(modes)) if min(modes) == max(modes) else NONE
@@ -68,6 +71,7 @@ SMALL = {"cudagraph_capture_sizes": [1, 2, 4], "max_num_seqs": 4}
     ],
 )
 def test_an_agreement_that_fits_no_graph_is_found(variant: str, config: dict[str, Any], klass: str | None) -> None:
+    """A step raises if the agreement fits no graph, with captures and without."""
     primary = run_scenario(world(variant, **config)).primary
     assert (primary and primary.klass) == klass
 
@@ -83,6 +87,7 @@ def test_an_agreement_that_fits_no_graph_is_found(variant: str, config: dict[str
     ],
 )
 def test_graphs_and_microbatches_need_equal_counts(plan: StepPlan, says: str) -> None:
+    """Ranks with different counts may run neither a graph nor microbatches."""
     if says:
         with pytest.raises(UnequalCounts, match=says):
             refuse_unequal_counts(plan.num_tokens, plan.mode, plan.microbatched)
@@ -94,6 +99,7 @@ def test_graphs_and_microbatches_need_equal_counts(plan: StepPlan, says: str) ->
     ("config", "says"), [({}, True), ({"cudagraph_mode": "NONE"}, False), ({"capture_graphs": True, **SMALL}, False)]
 )
 def test_a_proof_without_captures_says_so(config: dict[str, Any], says: bool) -> None:
+    """If ranks choose graphs that they do not capture, the proof lists this as an assumption."""
     explored = explore_subject(Subject.of(world(None, **config)))
     assert explored.verdict == "proven"
     assert (CHOSEN in explored.assumes) == says

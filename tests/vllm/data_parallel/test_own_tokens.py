@@ -1,7 +1,7 @@
-"""What a step adds up is what the schedulers put in, and a token that is lost, doubled or misplaced is noticed.
+"""Tests that the sums of a step contain exactly the scheduled tokens, and that the witness notices wrong tokens.
 
-The sums are held against a naive reckoning from the batches alone (`naive_tokens.py`). Then faults are planted where
-tokens become rows. A fault that changes a row has to be found, and one that changes none must not be.
+The tests compare the sums with a naive computation from the batches (`naive_tokens.py`). Then they plant faults where a
+rank writes its tokens into rows. The witness must report a fault that changes a row, and no other.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ WRONG = {"CRASH:DROPPEDTOKENS", "CRASH:WRONGSUM"}
 
 @st.composite
 def worlds(draw: st.DrawFn) -> Drawn:
-    """Two to four ranks with few requests, so that some are idle; now and then little room, so that prompts are cut."""
+    """Draws worlds of two to four ranks with few requests, so that some ranks are idle.
+
+    Some worlds have a small budget and few slots, so that prompts are cut into chunks.
+    """
     config = draw(configs())
     if draw(st.sampled_from([False, False, True])):
         config |= {"max_num_seqs": 4, "max_num_batched_tokens": 16}
@@ -54,7 +57,7 @@ def worlds(draw: st.DrawFn) -> Drawn:
 
 
 def naive_sums(played: Played) -> Iterator[int]:
-    """What each rank has to see, step by step, in each microbatch."""
+    """Yields the sums that each rank has to read, for each microbatch of each step."""
     timeline, requests = played.prepared.timeline, played.requests
     reckoner = Reckoner([request.prompt_tokens for request in requests])
     for step, (microbatched, counts, _) in enumerate(played.decided("plan", 0)):
@@ -63,6 +66,7 @@ def naive_sums(played: Played) -> Iterator[int]:
 
 
 def sums_are_the_naive_ones(played: Played) -> None:
+    """Asserts that every rank read the sums that the naive computation yields."""
     expected = list(naive_sums(played))
     for rank in played.ranks:
         assert played.decided("experts", rank) == expected, "the sums are those of the scheduled tokens"
@@ -71,11 +75,12 @@ def sums_are_the_naive_ones(played: Played) -> None:
 @examples(75, 375, 1_500)
 @pytest.mark.parametrize("form", [Source000(), Release014()], ids=["source-000", "0.14"])
 def test_sums(form: Source000 | Release014, examples: int) -> None:
+    """In random worlds, all ranks read the naive sums, and each kind of world occurs at least five times."""
     seen: Counter[str] = Counter()
 
     def hold(drawn: Drawn) -> None:
         played = drawn.play(form=form)
-        if played.findings:  # 0.14, beside a rank that has to run eagerly: see test_release_014.py
+        if played.findings:  # release 0.14 with a rank that has to run eagerly: see test_release_014.py
             assert isinstance(form, Release014)
             assert WRONG.isdisjoint(played.classes)
             return
@@ -102,7 +107,7 @@ def features(played: Played) -> set[str]:
 
 
 class WithoutPositions(DataParallelStep):
-    """All tokens of a request look alike, and the sums are others."""
+    """A rank writes the same value for all tokens of a request, so the sums are wrong."""
 
     def launch_layer(
         self, total: int, start: int, count: int, pieces: tuple[Piece, ...], model: str = ""
@@ -115,7 +120,7 @@ def test_other_sums_are_seen() -> None:
 
 
 def test_tensor_parallel_ranks_add_the_same_rows() -> None:
-    """Two ranks each have every token: sums are twice what they are alone, and nothing is found."""
+    """With two tensor-parallel ranks, each of them has every token, so the sums are twice those of one rank."""
     alone = scenario(line_up(decodes(3), prefill(9)))
     twice = scenario_from(
         alone.model_dump(by_alias=True, exclude_unset=True)
@@ -134,45 +139,52 @@ def sums(journal: Any) -> list[int]:
 
 
 Rows = tuple[int, tuple[Piece, ...]]
-"""Where a rank's tokens start, and which they are."""
+"""The row at which a rank's tokens start, and its tokens."""
 
 Change = Callable[[int, int, int, tuple[Piece, ...]], Rows]
-"""From all ranks' rows, the rank's first row, its rows and its tokens to what is written."""
+"""A planted fault. It takes the rows of all ranks, the rank's first row, its number of rows and its tokens.
+
+It returns the row and the tokens that the rank writes instead.
+"""
 
 
 def drops_last(total: int, start: int, count: int, own: tuple[Piece, ...]) -> Rows:
+    """The rank does not write its last token."""
     return start, cut(own, 0, length(own) - 1)
 
 
 def drops_first(total: int, start: int, count: int, own: tuple[Piece, ...]) -> Rows:
+    """The rank does not write its first token."""
     return start, cut(own, 1, length(own))
 
 
 def doubles_first(total: int, start: int, count: int, own: tuple[Piece, ...]) -> Rows:
+    """The rank writes its first token twice."""
     return start, cut(cut(own, 0, 1) + own, 0, count)
 
 
 def turns_round(total: int, start: int, count: int, own: tuple[Piece, ...]) -> Rows:
-    """The ranks' places are exchanged: the first one's with the last one's, and so on."""
+    """The ranks exchange their places: the first rank writes at the place of the last one, and so on."""
     return total - start - count if own else start, own
 
 
 def leaks_padding(total: int, start: int, count: int, own: tuple[Piece, ...]) -> Rows:
-    """Rows of padding hold something."""
+    """The rank writes tokens of another request into its rows of padding."""
     return start, (*own, (7, count - length(own), 0)) if count > length(own) else own
 
 
 def runs_a_dummy(total: int, start: int, count: int, own: tuple[Piece, ...]) -> Rows:
+    """The rank writes no token."""
     return start, ()
 
 
 def moves_down(total: int, start: int, count: int, own: tuple[Piece, ...]) -> Rows:
-    """One row too low, where there is room."""
+    """The rank writes its tokens one row too low, if it has padding."""
     return start + bool(own and length(own) < count), own
 
 
 def forgets_what_is_computed(total: int, start: int, count: int, own: tuple[Piece, ...]) -> Rows:
-    """Every request starts anew."""
+    """The rank writes each request from its first position, in every step."""
     return start, tuple((request, tokens, 0) for request, tokens, _ in own)
 
 
@@ -193,7 +205,7 @@ CHANGES: list[Change] = [
 
 
 def faulty(change: Change) -> tuple[type[DataParallelStep], list[bool]]:
-    """A step with a fault, and whether it changed something."""
+    """Returns a step with a planted fault, and a list of whether each call of the fault changed something."""
     changed: list[bool] = []
 
     class Faulty(DataParallelStep):
@@ -211,6 +223,7 @@ def faulty(change: Change) -> tuple[type[DataParallelStep], list[bool]]:
 @examples(15, 250, 1_000)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_fault_is_noticed_where_it_changes_a_row(change: Change, examples: int) -> None:
+    """The witness reports a planted fault exactly if it changes a row."""
     seen = [0, 0]
 
     def noticed(drawn: Drawn) -> None:
@@ -228,6 +241,7 @@ def test_a_fault_is_noticed_where_it_changes_a_row(change: Change, examples: int
 @examples(10, 250, 1_000)
 @pytest.mark.parametrize("mutant", ["M-DP-17", "M-DP-18"])
 def test_a_mutant_is_noticed_where_a_rank_has_fewer_rows_than_tokens(mutant: str, examples: int) -> None:
+    """The witness reports a mutant that drops tokens exactly if a rank has fewer rows than tokens."""
     seen = [0, 0]
 
     def noticed(drawn: Drawn) -> None:
@@ -242,7 +256,7 @@ def test_a_mutant_is_noticed_where_a_rank_has_fewer_rows_than_tokens(mutant: str
     assert min(seen) > examples // 20, seen
 
 
-# ---- the messages
+# ---- the messages of the witness
 
 
 def first(played: Played) -> str:
@@ -250,6 +264,7 @@ def first(played: Played) -> str:
 
 
 def test_what_is_said_of_a_dropped_token() -> None:
+    """The message about a dropped token names the step, the room of the forward, and the token."""
     played = play(line_up(decodes(2), decodes(3)), step=faulty(drops_last)[0])
     assert set(played.classes) == {"CRASH:DROPPEDTOKENS"}
     said = "2 tokens were scheduled in step 0, the forward had room for 4, and token 1 (request 2, position 0) did not"
@@ -257,12 +272,14 @@ def test_what_is_said_of_a_dropped_token() -> None:
 
 
 def test_what_is_said_of_a_wrong_sum() -> None:
+    """The message about a wrong sum names the row, both sums and the token."""
     played = play(line_up(decodes(1), decodes(1)), step=faulty(turns_round)[0])
     assert set(played.classes) == {"CRASH:WRONGSUM"}
     assert "row 0 of 1 of step 0 sums up to 618035, the model says 1: token 0 (request 0, position 0)" in first(played)
 
 
 def test_what_is_said_of_padding() -> None:
+    """The message about a wrong row of padding names the row, and says that it is padding."""
     played = play(line_up(decodes(3), decodes(3)), step=faulty(leaks_padding)[0])
     assert set(played.classes) == {"CRASH:WRONGSUM"}
     assert "row 3 of 4 of step 0 sums up to" in first(played)
@@ -270,7 +287,7 @@ def test_what_is_said_of_padding() -> None:
 
 
 class SkipsABusyStep(DataParallelStep):
-    """No rank runs the second step."""
+    """No rank runs step 1."""
 
     async def step(self, batch: Batch) -> None:
         if self.rank.step != 1:
@@ -279,14 +296,14 @@ class SkipsABusyStep(DataParallelStep):
 
 @pytest.mark.parametrize("output_tokens", [2, 3])
 def test_a_step_that_nobody_runs(output_tokens: int) -> None:
-    """At the end or before it: all ranks leave it out together, so no rank waits."""
+    """If all ranks leave out a step, no rank waits, but the witness reports it, in the last step and before."""
     played = play(line_up(decodes(1, output_tokens), decodes(1, output_tokens)), step=SkipsABusyStep)
     assert set(played.classes) == {"CRASH:DROPPEDTOKENS"}
     assert "1 tokens were scheduled in step 1, and it never ran (I-DP-6)" in first(played)
 
 
 class ForgetsAPart(DataParallelStep):
-    """The witness is shown the first microbatch only."""
+    """A rank hands only its first microbatch to the witness."""
 
     async def execute(self, execution: Execution) -> None:
         await super().execute(execution)
@@ -295,6 +312,7 @@ class ForgetsAPart(DataParallelStep):
 
 
 def test_a_microbatch_that_nobody_looks_at() -> None:
+    """The witness reports a microbatch that the rank does not hand to it."""
     config: dict[str, Any] = {"enable_dbo": True, "dbo_decode_token_threshold": 2, "async_scheduling": True}
     played = play(line_up(decodes(4), decodes(4)), step=ForgetsAPart, **config)
     assert set(played.classes) == {"CRASH:DROPPEDTOKENS"}
@@ -305,7 +323,7 @@ def test_a_microbatch_that_nobody_looks_at() -> None:
 
 
 def rows_and_tokens(played: Played) -> Iterator[tuple[int, int]]:
-    """Of each rank in each step: tokens that it lost, and rows that held none."""
+    """Yields for each rank and step the number of lost tokens, and the number of rows without a token."""
     for rank in played.ranks:
         for step, (_, counts, _) in enumerate(played.decided("plan", rank)):
             tokens = played.prepared.timeline.batches(step)[rank].num_tokens
@@ -314,7 +332,7 @@ def rows_and_tokens(played: Played) -> Iterator[tuple[int, int]]:
 
 @pytest.mark.parametrize("mutant", [None, "M-DP-17", "M-DP-18"])
 def test_no_overhead_is_negative(mutant: str | None) -> None:
-    """Tokens that were dropped are told apart, and are no padding that was saved."""
+    """The figures of a report count dropped tokens separately, and not as negative padding."""
 
     def told_apart(drawn: Drawn) -> None:
         played = drawn.play(**(pieces(mutant) if mutant else {}))

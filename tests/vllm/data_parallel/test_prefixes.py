@@ -1,4 +1,8 @@
-"""What requests of one prefix share, against a naive cache of blocks; and what follows for a batch (1.8 and 3.3)."""
+"""Tests of the prefix cache of a rank, and of what it changes in a batch (specification 1.8 and 3.3).
+
+The tests compare the cache with a naive one. A request that reads unwritten blocks forbids microbatches. A batch with
+cascade attention or encoder inputs may not have a FULL graph.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,8 @@ SPLIT: dict[str, Any] = {"enable_dbo": True, "dbo_prefill_token_threshold": 4, "
 
 
 class Workload(NamedTuple):
+    """Requests and the configuration of one rank's scheduler."""
+
     requests: list[Request]
     config: EngineConfig
 
@@ -45,12 +51,15 @@ def workloads(draw: st.DrawFn) -> Workload:
     return Workload(requests, config)
 
 
-# ---- a naive cache: which step wrote which block
+# ---- a naive cache: it records which step wrote which block
 
 
 def as_the_naive_cache_says(workload: Workload, scheduler: type[RankScheduler] = RankScheduler) -> None:
-    """Blocks are written by the first step that computes their last token. A request starts at the first block that no
-    request writes before it or in its own step, with at least one token left.
+    """The scheduler's batches agree with a naive cache of blocks.
+
+    The first step that computes the last token of a block writes the block. A new request starts behind the leading
+    blocks that an earlier step, or an earlier request of the same step, has written. It always computes at least one
+    token.
     """
     size = workload.config.block_size
     written: dict[tuple[str | None, int], int] = {}
@@ -85,33 +94,43 @@ def test_the_naive_cache() -> None:
 
 
 class NoCache(PrefixCache):
+    """The cache never finds a prefix."""
+
     def hit(self, prefix: str | None, prompt_tokens: int) -> int:
         return 0
 
 
 class HalfBlocks(PrefixCache):
+    """The cache also counts blocks that are not full."""
+
     def _whole(self, tokens: int) -> int:
         return tokens
 
 
 class WholePrompt(PrefixCache):
-    """Leaves no token to compute where a prompt is cached whole: the request starts at its end."""
+    """If a whole prompt is cached, the cache counts one token too many."""
 
     def hit(self, prefix: str | None, prompt_tokens: int) -> int:
         return min(super().hit(prefix, prompt_tokens + 1), prompt_tokens - 1)
 
 
 class AlwaysWritten(PrefixCache):
+    """The cache counts blocks as written in the step that still writes them."""
+
     def unwritten(self, prefix: str | None, tokens: int) -> bool:
         return False
 
 
 class NeverWritten(PrefixCache):
+    """The cache never counts the blocks of a step as written."""
+
     def end_step(self) -> None:
         pass
 
 
 def faulty(cache: type[PrefixCache]) -> type[RankScheduler]:
+    """Returns a scheduler with another prefix cache."""
+
     class Faulty(RankScheduler):
         def __init__(self, config: EngineConfig) -> None:
             super().__init__(config)
@@ -138,7 +157,7 @@ def test_a_wrong_cache_is_found(cache: type[PrefixCache], says: str) -> None:
 
 
 def readers(prompt: int = 9) -> list[Request]:
-    """The second reads two blocks that the first writes in the same step."""
+    """Returns two requests; the second one reads two blocks that the first one writes in the same step."""
     return [Request(ARRIVAL, prompt, 1, prefix="same")] * 2
 
 
@@ -148,7 +167,10 @@ def split(played: Played, rank: int) -> list[bool]:
 
 @pytest.mark.parametrize(("flow", "expected"), [(Flow017, True), (Flow033, False)])
 def test_a_reader_of_unwritten_blocks_vetoes_for_all(flow: type[Flow017] | type[Flow033], expected: bool) -> None:
-    """On rank 0 a request reads what another one writes; only 0.33 looks."""
+    """In release 0.33, a request forbids microbatches for all ranks if it reads blocks that its step still writes.
+
+    Source: specification 3.3. Here such a request is on rank 0. Release 0.17 does not check this and splits.
+    """
     requests = line_up(
         [Request(ARRIVAL, 9, 1, prefix="same"), Request(ARRIVAL, 14, 1, prefix="same")], [Request(ARRIVAL, 15, 1)]
     )
@@ -158,12 +180,13 @@ def test_a_reader_of_unwritten_blocks_vetoes_for_all(flow: type[Flow017] | type[
 
 
 def test_a_reader_of_one_token_vetoes_nothing() -> None:
-    """All but its last token is cached: it writes no block that others of the step could wait for."""
+    """A request that computes only one token forbids no microbatches, whatever blocks it reads (specification 3.3)."""
     requests = line_up(readers(), [Request(ARRIVAL, 10, 1)])
     assert split(play(requests, flow=Flow033, **SPLIT), 0) == [True]
 
 
 def test_nothing_is_vetoed_a_step_later() -> None:
+    """Blocks that an earlier step wrote forbid no microbatches."""
     later = Request(2 * STEP_NS, 14, 1, prefix="same")
     requests = line_up(
         [Request(ARRIVAL, 9, 1, prefix="same"), later], [Request(ARRIVAL, 9, 1), Request(2 * STEP_NS, 6, 1)]
@@ -175,6 +198,7 @@ def test_nothing_is_vetoed_a_step_later() -> None:
 
 
 def cascading(requests: int = CASCADE_REQUESTS, prompt: int = LONG) -> list[Request]:
+    """Returns requests with one long prefix. By default, they are enough for cascade attention."""
     return [Request(ARRIVAL, prompt, 3, prefix="long")] * requests
 
 
@@ -192,7 +216,10 @@ def modes(played: Played, rank: int = 0) -> list[str]:
     ],
 )
 def test_cascade_attention_has_no_full_graph(requests: list[Request], expected: list[str]) -> None:
-    """Its decodes run in PIECEWISE up to 0.17, and those of the other rank with it; 0.33 does not ask."""
+    """Up to release 0.17, cascade attention forbids FULL graphs, so the decodes of both ranks run in PIECEWISE graphs.
+
+    Release 0.33 does not forbid them. The other cases are just below the thresholds for cascade attention.
+    """
     idle = line_up(requests, [])
     played = play(idle, flow=Flow017)
     assert played.findings == []
@@ -202,17 +229,22 @@ def test_cascade_attention_has_no_full_graph(requests: list[Request], expected: 
 
 @pytest.mark.parametrize("flow", [Flow017, Flow033])
 def test_encoder_inputs_have_no_full_graph(flow: type[Flow017] | type[Flow033]) -> None:
-    """In the first step of the request only. A prompt of one token is a decode to the runner."""
+    """A request with encoder inputs forbids a FULL graph in its first step only.
+
+    Its prompt of one token looks like a decode to the runner.
+    """
     played = play([Request(ARRIVAL, 1, 2, encoder_inputs=True), Request(ARRIVAL, 1, 2)], flow=flow)
     assert played.findings == []
     assert modes(played, 0) == modes(played, 1) == ["PIECEWISE", "FULL"]
 
 
-# ---- random worlds with all of this
+# ---- random worlds with prefixes and encoder inputs
 
 
 @pytest.mark.parametrize("flow", [Flow017, Flow033])
 def test_random_worlds(flow: type[Flow017] | type[Flow033]) -> None:
+    """Random worlds with prefixes have no finding in either release."""
+
     def nothing_found(drawn: tuple[list[Request], dict[str, Any]]) -> None:
         requests, config = drawn
         assert play(requests, flow=flow, **config, block_size=4).findings == []
@@ -221,5 +253,6 @@ def test_random_worlds(flow: type[Flow017] | type[Flow033]) -> None:
 
 
 def test_a_timeline_counts_cached_tokens_as_computed() -> None:
+    """A request with a cached prefix begins behind the cached tokens."""
     timeline = Timeline(readers(), 1, EngineConfig(block_size=4), STEP_NS)
     assert timeline.batches(0)[0].scheduled == ((0, 9, 0), (1, 1, 8))

@@ -1,8 +1,9 @@
-"""Both forms decide random groups as the naive implementation does: 20,000 in every run, 100,000 where time is.
+"""Both forms of the V1 agreement decide random groups of ranks as a naive implementation does.
 
-That one was written from the specification alone (`naive_batch.py`). The groups are drawn so that edges are likely:
-unpadded counts around the start of the last microbatch, padded ones around multiples of U. Modes and wishes are mostly
-equal. The same comparison finds each of a few decisions that are wrong in one place.
+The naive one follows the specification only (`naive_batch.py`). The quick tests compare thousands of groups, and the
+nightly ones 100,000. Edge cases are likely in the groups: unpadded counts near the start of the last microbatch, and
+padded ones near multiples of U. Most groups have equal modes and wishes. The same comparison finds decisions with one
+mistake.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Group(NamedTuple):
 
 
 def groups(count: int, seed: int = 20_260_218) -> Iterator[Group]:
-    """Random groups of 2 to 8 ranks."""
+    """Yields random groups of 2 to 8 ranks."""
     rng = np.random.default_rng(seed)
     bulk = 1_000
     for start in range(0, count, bulk):
@@ -52,7 +53,7 @@ def groups(count: int, seed: int = 20_260_218) -> Iterator[Group]:
 
 
 def mostly(rng: np.random.Generator, usual: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
-    """`usual` for most groups; in the others, for each rank the one or the other."""
+    """Returns `usual` for most groups; in the other groups, each rank has a value of `usual` or of `other`."""
     some = rng.random((len(usual), 1)) < 0.3
     return np.where(some & (rng.random(other.shape) < 0.5), other, usual)
 
@@ -62,7 +63,7 @@ def table(form: BatchForm, group: Group) -> HostArray:
 
 
 def decided(form: BatchForm, group: Group) -> StepPlan | None:
-    """The plan; None where some rank asserts that the ranks differ."""
+    """Returns the plan, or None if a rank asserts that the ranks differ."""
     gathered = table(form, group)
     try:
         for local in group.ranks:
@@ -80,7 +81,7 @@ def decided_naively(naive: Naive, group: Group) -> tuple[object, ...] | None:
 
 
 def difference(count: int, *pairs: tuple[BatchForm, Naive]) -> Group | None:
-    """The first of `count` groups for which a form and its naive twin make different decisions."""
+    """Returns the first of `count` groups for which a form and its naive implementation decide differently, or None."""
     for group in groups(count):
         for form, naive in pairs:
             if decided(form, group) != decided_naively(naive, group):
@@ -90,18 +91,22 @@ def difference(count: int, *pairs: tuple[BatchForm, Naive]) -> Group | None:
 
 @examples(6666, 100_000)
 def test_the_naive_decision_is_the_same(examples: int) -> None:
+    """Both forms decide all random groups as their naive implementations do."""
     assert difference(examples, (Source000(), naive_source_000), (Release014(), naive_0_14)) is None
 
 
 @pytest.mark.parametrize(("form", "column"), [(Source000(), (5, 8, 1, 2)), (Release014(), (5, 8, 1, 0, 2))])
 def test_rows(form: BatchForm, column: tuple[int, ...]) -> None:
-    """The order of the rows is wire format (1.4); a comparison of decisions does not see it."""
+    """The rows of a column have the order of the engine's wire format (specification 1.4).
+
+    The comparison of decisions would not find another order.
+    """
     assert form.column(LocalBatch(5, 8, True, False, RuntimeMode.FULL)) == column
     assert form.rows == len(column)
 
 
 def test_the_groups_reach_the_edges() -> None:
-    """What is compared is not one case over and over."""
+    """The random groups contain each kind of case often enough, so that the comparison can fail."""
     seen = dict.fromkeys(["split", "empty last", "one token in last", "NONE", "PIECEWISE", "FULL", "asserts"], 0)
     for group in groups(7_000):
         plan = decided(Source000(), group)
@@ -118,16 +123,22 @@ def test_the_groups_reach_the_edges() -> None:
 
 
 class LargestMode(Source000):
+    """All ranks take the largest mode."""
+
     def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
         return RuntimeMode(max(modes))
 
 
 class SmallestCount(Source000):
+    """Ranks pad to the smallest padded count."""
+
     def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
         return (min(padded),) * len(padded) if pad else super().padded_tokens(padded, pad)
 
 
 class LargestTokens(Source000):
+    """The check for an empty last microbatch reads the largest token count, not the smallest."""
+
     def agreed_microbatching(
         self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: Microbatching
     ) -> bool:
@@ -135,7 +146,7 @@ class LargestTokens(Source000):
 
 
 class OffByOne(Source000):
-    """The last microbatch counts as filled when it starts at the last real token's end."""
+    """The check for an empty last microbatch counts one real token too many."""
 
     def agreed_microbatching(
         self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: Microbatching
@@ -144,6 +155,8 @@ class OffByOne(Source000):
 
 
 class AnyWish(Source000):
+    """One rank's wish suffices for microbatches."""
+
     def agreed_microbatching(
         self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: Microbatching
     ) -> bool:
@@ -151,6 +164,8 @@ class AnyWish(Source000):
 
 
 class NeverPadsForSplitting(Release014):
+    """Release 0.14 without padding of a split step."""
+
     def decide(self, table: HostArray, config: Microbatching) -> StepPlan:
         plan = super().decide(table, config)
         return plan._replace(num_tokens=self.padded_tokens(table[1].tolist(), bool(table[3][0] == 1)))

@@ -1,9 +1,10 @@
-"""The disagreement of release 0.14 is found without a hint; source-000 holds in the same worlds.
+"""Checks find a known defect of release 0.14 in random worlds: ranks disagree on the mode. Source page 000 has none.
 
-The second dispatch of 0.14 forbids FULL where the agreed mode is less, but does not hold ranks to the agreed mode
-(M-DP-7). Beside a rank that has to run eagerly the others still choose PIECEWISE. The specification found it in 72 of
-6,000 random groups, as a split of modes or as an assertion on one side. Each had a rank that was forced to run eagerly
-(A.2). Its groups had no adapters: here a rank without an adapter, where only adapters have graphs, does the same.
+If ranks agree on a mode below FULL, the second dispatch of 0.14 forbids FULL, but does not require the agreed mode
+(mutant M-DP-7). If one rank has to run eagerly, other ranks may still choose PIECEWISE. The specification found this in
+72 of 6,000 random groups, as different modes or as an assertion on one side (A.2). Each of these groups had a rank that
+was forced to run eagerly. Its groups had no adapters. Here, if only batches with adapters have graphs, a rank without
+an adapter has the same effect.
 """
 
 from __future__ import annotations
@@ -35,14 +36,17 @@ def crashes(drawn: Drawn) -> bool:
 
 
 def has_an_eager_rank(drawn: Drawn) -> bool:
-    """A rank that finds no graph for what others may find one for, though it has no more tokens than they."""
+    """Whether some rank finds no graph where others may find one, although it has no more tokens than they."""
     only_adapters = drawn.config.get("enable_lora") and not drawn.config["cudagraph_specialize_lora"]
     return bool(only_adapters) or any(request.force_eager for request in drawn.requests)
 
 
 @pytest.mark.slow
 def test_it_disagrees() -> None:
-    """The smallest world: a request that is forced to run eagerly, and an idle rank that has a graph for its dummy."""
+    """The smallest world with the defect has one request, which is forced to run eagerly, and an idle rank.
+
+    The idle rank has a graph for its dummy. Source page 000 reports nothing in the same world.
+    """
     smallest = find(drawn_worlds(force_eager=True), disagrees, settings=QUIET, random=Random(0))
     assert smallest.ranks == 2
     assert len(smallest.requests) == 1
@@ -54,7 +58,10 @@ def test_it_disagrees() -> None:
 
 @pytest.mark.slow
 def test_it_crashes() -> None:
-    """The eager rank has a count that is none of the graphs', and the other rank pads what was agreed."""
+    """In some worlds, the defect raises an assertion.
+
+    The eager rank's count is no graph size, and the other rank pads the agreed count.
+    """
     found = find(drawn_worlds(force_eager=True), crashes, settings=SEARCH, random=Random(0))
     assert has_an_eager_rank(found)
     assert found.play(form=Source000()).findings == []
@@ -62,6 +69,8 @@ def test_it_crashes() -> None:
 
 @pytest.mark.slow
 def test_only_beside_an_eager_rank() -> None:
+    """No check has a finding in random worlds without an eager rank in release 0.14."""
+
     def otherwise(drawn: Drawn) -> bool:
         return not has_an_eager_rank(drawn) and bool(drawn.play(form=Release014()).findings)
 
@@ -70,7 +79,7 @@ def test_only_beside_an_eager_rank() -> None:
 
 
 def test_beside_a_rank_without_an_adapter() -> None:
-    """Example A-31 in 0.14: the dummy finds no graph, and the rank with an adapter finds a PIECEWISE one."""
+    """Example A-31 in release 0.14: the dummy finds no graph, and the rank with an adapter finds a PIECEWISE graph."""
     requests = line_up(decodes(3, lora="french"), [])
     config: dict[str, Any] = {
         "enable_lora": True,
@@ -83,6 +92,7 @@ def test_beside_a_rank_without_an_adapter() -> None:
 
 @examples(40, 250, 1_000)
 def test_the_healthy_form_holds_in_the_same_worlds(examples: int) -> None:
+    """Source page 000 has no finding in the worlds in which release 0.14 has some."""
     found: Counter[str] = Counter()
 
     def compare(drawn: Drawn) -> None:

@@ -1,4 +1,4 @@
-"""The kernel that writes a batch's tokens into rows: exact, and the same on numpy and torch."""
+"""Tests of the kernel that writes a batch's tokens into rows: exact values, the same with numpy and with torch."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ def random_pieces(random: Random) -> tuple[Piece, ...]:
 
 
 def tokens(pieces: tuple[Piece, ...]) -> list[tuple[int, int]]:
-    """(request, position) of each."""
+    """Returns (request, position) of each token."""
     return [(request, position + place) for request, count, position in pieces for place in range(count)]
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 def test_the_kernel_writes_what_is_reckoned(library: str) -> None:
+    """The kernel writes the naive values of the tokens, and zeros into the rows of padding."""
     xp = pytest.importorskip(library)
     random = Random(0)
     for _ in range(50):
@@ -36,17 +37,18 @@ def test_the_kernel_writes_what_is_reckoned(library: str) -> None:
 
 
 def test_tokens_of_a_few_hundred_requests_differ() -> None:
-    """So that no exchange of two of them goes unnoticed."""
+    """No two tokens of 250 requests have the same value, so the witness notices if two tokens are exchanged."""
     values = np.array([[value(request, position) for position in range(1000)] for request in range(250)])
     assert len(np.unique(values)) == values.size
 
 
 def test_sums_fit() -> None:
-    """Eight tensor-parallel ranks that add up the last token of a million positions."""
+    """The sum of eight tensor-parallel ranks fits into 32 bits, also for the last of a million positions."""
     assert 8 * value(499_999, 1_000_000) < 2**31
 
 
 def test_cuts_tile() -> None:
+    """Consecutive cuts of a batch contain all tokens in order, and none is empty."""
     random = Random(1)
     for _ in range(50):
         own = random_pieces(random)

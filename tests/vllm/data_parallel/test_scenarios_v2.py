@@ -1,6 +1,6 @@
-"""Random scenarios of `dp_batch` on the V2 runner, as a user draws them: ranks decide the same, and tokens come out.
+"""Random scenarios of `dp_batch` on the V2 runner, drawn as a user draws them: no check reports a finding.
 
-Whether ranks decide alike is seen by the agreement check, which fires on the mutants.
+The agreement check compares the decisions of the ranks, and it reports mutants of the agreement.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ THRESHOLDS = {
 
 
 def drawn(variant: str, **config: Any) -> st.SearchStrategy[Scenario]:
-    """All that a scenario may say of ranks, tensor parallelism and microbatches, but for adapters."""
+    """Draws scenarios with all ranks, tensor parallelism and microbatches of the form, but without adapters."""
     whole = configs().map(lambda one: one.model_copy(update={"enable_lora": False, **config}))
     ranks = topologies(min_data_parallel=2)
     return scenarios(max_faults=0, form="v2-0.33", variant=variant, topology=ranks, config=whole)
@@ -38,7 +38,7 @@ def held(scenario: Scenario) -> None:
 
 @examples(8, 300)
 def test_nothing_is_found(examples: int) -> None:
-    """Release 0.33 with its two defects repaired."""
+    """Release 0.33 with its two defects repaired has no finding."""
     holds(held, drawn("v2-repaired"), examples)
 
 

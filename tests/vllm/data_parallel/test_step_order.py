@@ -1,7 +1,7 @@
-"""Mutants of the order of a step, and bugs of ranks in lockstep: random worlds show them without a hint.
+"""Checks find mutants of the order of a step, and bugs of ranks in lockstep, in random worlds without a hint.
 
-Their smallest worlds are their exhibits, scenarios/museum/, which tests/vllm/museum runs. Those that harm nothing but
-speed do so in no world, and in their exhibit something is slower.
+A mutant is a variant with one planted mistake. Its smallest world is its exhibit in scenarios/museum/, which
+tests/vllm/museum runs. A harmless mutant only makes the run slower, and no check has a finding in random worlds.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tests.vllm.data_parallel.batch_worlds import Drawn, drawn_worlds, pieces
 
 MODULES = "dpsim.vllm.museum.step_order", "dpsim.vllm.museum.lockstep"
 NOT_DRAWN = {"M-ES-2", "M-ES-5", "rank-clock-rng"}
-"""The drawn worlds capture no graphs, and have no tensor-parallel ranks."""
+"""The random worlds cannot contain these mistakes: they capture no graphs and have no tensor-parallel ranks."""
 ALL = {entry.name: entry for entry in variants("dp_batch") if entry.make.__module__ in MODULES}
 DRAWN = sorted(ALL.keys() - NOT_DRAWN)
 
 
-@pytest.mark.slow  # their exhibits are shown in every run
+@pytest.mark.slow  # the exhibits of these mutants run in every test run
 @pytest.mark.parametrize("name", [name for name in DRAWN if ALL[name].expected is not None])
 def test_is_found_without_being_told_where(name: str) -> None:
     expected = str(variant(name).expected)
@@ -47,7 +47,7 @@ def test_is_harmless_everywhere(name: str, examples: int) -> None:
 
 
 def test_reading_at_once_takes_longer() -> None:
-    """M-ES-12: in its exhibit, as long as without asynchronous scheduling."""
+    """In the exhibit of mutant M-ES-12, a step reads its results at once, which costs what async scheduling saves."""
     wrong = load_scenario(scenario_path("museum/m-es-12"))
     healthy = without_variant(wrong)
     plain = healthy.model_copy(update={"config": healthy.config.model_copy(update=PLAIN)})

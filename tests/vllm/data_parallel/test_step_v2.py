@@ -1,7 +1,8 @@
-"""Steps of the V2 runner on the simulated machine: ranks agree on one plan, and tokens come out.
+"""Tests of steps of the V2 runner on the simulator: all ranks agree on one plan, and run all tokens of their batches.
 
-The agreement itself is held to the engine's answers in `test_batch_v2.py`; here it goes over the wire, with dummies and
-drafters. Release 0.33 has two defects, which random worlds find; worlds that hold run it with both repaired.
+The file test_batch_v2.py compares the agreement alone with the engine's answers. Here the ranks exchange messages, and
+the worlds have dummies and drafters. Random worlds show the two defects of release 0.33. Tests that find nothing use
+`Repaired`, which is release 0.33 without the two defects.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ RANDOM = drawn_worlds(force_eager=True, more=True)
 
 
 def worlds(**config: Any) -> st.SearchStrategy[Drawn]:
-    """The random ones that all have something in common."""
+    """Returns the random worlds with some configuration fields fixed."""
     return RANDOM.map(lambda drawn: drawn._replace(config=drawn.config | config))
 
 
@@ -49,7 +50,7 @@ def played(drawn: Drawn, step: type[DataParallelStepV2] = Repaired, drafter: typ
 
 
 def one_decision(drawn: Drawn, step: type[DataParallelStepV2] = Repaired) -> None:
-    """I-DP-1: what a rank decided, and in which order, all did; and no check found anything wrong with it."""
+    """All ranks decide the same, in the same order (invariant I-DP-1), and no check reports a finding."""
     done = played(drawn, step)
     for label in ("plan", "mode", "draft.plan"):
         first, *others = (done.decided(label, rank) for rank in done.ranks)
@@ -58,7 +59,7 @@ def one_decision(drawn: Drawn, step: type[DataParallelStepV2] = Repaired) -> Non
 
 
 def one_agreement_a_step(drawn: Drawn, step: type[DataParallelStepV2] = Repaired) -> None:
-    """I-DP-2: of each step one, which the drafter goes by as well (10.3)."""
+    """The ranks agree exactly once in each step (invariant I-DP-2). The drafter reuses the agreement (spec 10.3)."""
     done = played(drawn, step)
     for rank in done.ranks:
         steps = [raw[STEP] for raw in done.run.journals[rank] if raw[KIND] == "decision" and raw[SITE] == "plan"]
@@ -70,6 +71,7 @@ def one_agreement_a_step(drawn: Drawn, step: type[DataParallelStepV2] = Repaired
 
 @examples(25, 500)
 def test_every_rank_decides_the_same(examples: int) -> None:
+    """All ranks decide the same in random worlds."""
     holds(one_decision, RANDOM, examples)
 
 
@@ -79,7 +81,7 @@ def test_one_agreement_a_step(examples: int) -> None:
 
 
 class ByRows(Repaired):
-    """Tokens and modes of the table are taken for one another."""
+    """A rank reads the row of tokens as the row of modes, and the reverse."""
 
     async def gather(self, column: tuple[int, ...]) -> HostArray:
         table = await super().gather(column)
@@ -87,7 +89,7 @@ class ByRows(Repaired):
 
 
 class ByOwnThreshold(Repaired):
-    """M-UB-12, in which nothing else is wrong."""
+    """Mutant M-UB-12 on top of the repaired release: a rank selects the split threshold by its own batch only."""
 
     class Agreement(OwnThreshold.Agreement, Repaired.Agreement):
         pass
@@ -96,7 +98,7 @@ class ByOwnThreshold(Repaired):
 
 
 class OwnRequestsInTheRecord(Repaired):
-    """The record says how many requests the own rank has: the drafter's further forwards differ."""
+    """The record contains the rank's own number of requests, so the ranks' drafters plan different forwards."""
 
     class Agreement(Repaired.Agreement):
         def decide(self, table: HostArray, local: LocalV2) -> Any:
@@ -107,6 +109,8 @@ class OwnRequestsInTheRecord(Repaired):
 
 
 class AgreesTwice(Repaired):
+    """A rank agrees twice in each step."""
+
     async def gather(self, column: tuple[int, ...]) -> HostArray:
         await super().gather(column)
         return await super().gather(column)
@@ -124,7 +128,7 @@ class AgreesTwice(Repaired):
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_a_mistake_is_found(wrong: type[DataParallelStepV2], worlds: st.SearchStrategy[Drawn], says: str) -> None:
-    """The last two are what release 0.33 does."""
+    """In some random world, a check finds each mistake. The last two are the defects of release 0.33."""
     breaks(lambda drawn: one_decision(drawn, wrong), worlds, says, examples=500)
 
 
@@ -136,6 +140,7 @@ def test_a_second_agreement_is_found() -> None:
 
 
 def plans(*of_ranks: Any, step: type[DataParallelStepV2] = DataParallelStepV2, **config: Any) -> list[Any]:
+    """Returns the plans of both ranks, which have to be equal, for the requests of each rank."""
     done = play(line_up(*of_ranks), step=step, flow=Flow033, **config)
     assert done.classes == []
     assert done.decided("plan", 0) == done.decided("plan", 1)
@@ -143,7 +148,10 @@ def plans(*of_ranks: Any, step: type[DataParallelStepV2] = DataParallelStepV2, *
 
 
 def test_examples_over_the_wire() -> None:
-    """A-16 to A-18, with a dummy, and unpadded where the mode is NONE; A-20, split and padded all the same."""
+    """Steps reach the results of examples A-16 to A-18 and A-20 of the specification, over real messages.
+
+    In mode NONE (A-18), ranks keep their own counts. A split step (A-20) is padded all the same.
+    """
     sizes: dict[str, Any] = {"cudagraph_capture_sizes": (1, 2, 4, 8, 16), "max_num_seqs": 8}
     assert plans(decodes(3), [], **sizes) == [(False, (4, 4), 2)]
     assert plans(decodes(3), prefill(11), **sizes) == [(False, (16, 16), 1)]
@@ -155,7 +163,11 @@ SPLIT: dict[str, Any] = {"enable_dbo": True, "cudagraph_mode": "FULL_DECODE_ONLY
 
 
 def test_a_last_microbatch_without_a_token() -> None:
-    """A-19: (64, 128) keeps its FULL graph, in which the smaller rank's second half is padding; eagerly it may be."""
+    """Example A-19: with 64 and 128 tokens, the ranks keep a FULL graph, and the last microbatch of rank 0 is empty.
+
+    This is a defect of release 0.33, and the witness finds it. The repaired release runs such a step eagerly, where an
+    empty microbatch does no harm.
+    """
     done = play(line_up(decodes(64), decodes(128)), step=DataParallelStepV2, flow=Flow033, **SPLIT)
     assert done.classes == ["CRASH:EMPTYREPLAY"]
     assert done.decided("plan", 0) == [(True, (128, 128), 2)]
@@ -165,7 +177,7 @@ def test_a_last_microbatch_without_a_token() -> None:
 
 
 def test_one_rank_agrees_with_nobody() -> None:
-    """I-DP-8, with a drafter."""
+    """A single rank makes no agreement, neither for the target model nor for the drafter (invariant I-DP-8)."""
     config: dict[str, Any] = {"num_speculative_tokens": 3, "speculative_method": "mtp", "cudagraph_mode": "NONE"}
     done = play(prefill(3), ranks=1, step=DataParallelStepV2, drafter=DrafterV2, flow=Flow033, **config)
     assert done.classes == []
@@ -180,7 +192,11 @@ def drafted(drafter: type[DrafterV2], *of_ranks: Any, **config: Any) -> Played:
 
 
 def test_a_drafter_runs_under_the_record() -> None:
-    """A prompt of three and one of one are four tokens; then each rank runs as many as the most requests of a rank."""
+    """The drafter runs under the record of the step: first all tokens, then one token for each request.
+
+    The first forward has four tokens (prompts of three and one). In further forwards, each rank runs the largest number
+    of requests on a rank, here two.
+    """
     done = drafted(DrafterV2, [*prefill(3), *decodes(1)], [])
     assert done.classes == []
     assert done.decided("plan", 0) == [(False, (4, 4), 0)]
@@ -188,7 +204,10 @@ def test_a_drafter_runs_under_the_record() -> None:
 
 
 def test_a_record_of_another_batch() -> None:
-    """M-DP-14: a rank with another count raises. Where all counts match no rank raises, and nothing is wrong."""
+    """Mutant M-DP-14, a drafter that keeps the first record, raises on a rank whose token count differs.
+
+    If all counts match, no rank raises, and no check reports a finding.
+    """
     assert drafted(FirstRecord, prefill(4, 2), prefill(4, 2), num_speculative_tokens=1).classes[0].startswith("CRASH")
     assert drafted(FirstRecord, prefill(8), prefill(8), max_num_batched_tokens=4, max_num_seqs=4).classes == []
 
@@ -197,7 +216,7 @@ def test_a_record_of_another_batch() -> None:
 
 
 def captured(drawn: Drawn, step: type[DataParallelStepV2] = Repaired) -> list[str]:
-    """What is found where graphs are really captured and replayed; nothing is split."""
+    """Returns the classes of findings in a world whose ranks capture and replay graphs, without microbatches."""
     config = {"enable_dbo": False, "capture_graphs": True, "parts": 1, "enable_sp": False, "cudagraph_mode": "FULL"}
     return drawn.play(step=step, captured=CapturedForwardV2, drafter=DrafterV2, flow=Flow033, **config).classes
 
@@ -208,7 +227,7 @@ def nothing_in_graphs(drawn: Drawn, step: type[DataParallelStepV2] = Repaired) -
 
 
 class NamesNoRequests(Repaired):
-    """The key of a graph says nothing of its requests: none was captured under it."""
+    """A rank looks up a graph by a key without the number of requests; no graph was captured under such a key."""
 
     async def coordinate(self, batch: Batch) -> Execution:
         execution = await super().coordinate(batch)
@@ -216,13 +235,17 @@ class NamesNoRequests(Repaired):
 
 
 def test_graphs_are_those_that_are_looked_up() -> None:
+    """Every graph that a rank looks up was captured. The faulty twin looks up another key."""
     worlds_of = worlds(cudagraph_capture_sizes=[2, 6])
     holds(nothing_in_graphs, worlds_of, 5)
     breaks(lambda drawn: nothing_in_graphs(drawn, NamesNoRequests), worlds_of, "found: ", examples=20)
 
 
 def test_no_rank_asks_another_in_a_capture() -> None:
-    """Only the steps agree; of each size there is one graph for decodes and one for all."""
+    """A capture session of the V2 runner makes no agreement; only the three steps do.
+
+    For each of the two sizes, the session captures one graph for decodes and one for other batches.
+    """
     sizes: dict[str, Any] = {"cudagraph_capture_sizes": (1, 2), "max_num_seqs": 2, "capture_graphs": True}
     done = play(
         line_up(decodes(2, 3), decodes(1, 3)),
@@ -242,6 +265,7 @@ def test_no_rank_asks_another_in_a_capture() -> None:
 
 
 def plan_017(*of_ranks: Any, **config: Any) -> Any:
+    """Returns the plan of the first step in release 0.17, which has to be equal on all ranks."""
     done = play(line_up(*of_ranks), step=DataParallelStepV2017, **config)
     assert done.classes == []
     ranks = [done.decided("plan", rank) for rank in done.ranks]
@@ -250,8 +274,9 @@ def plan_017(*of_ranks: Any, **config: Any) -> Any:
 
 
 def test_sizes_over_the_wire() -> None:
-    """A-15: a rank without tokens has one all the same, or that of the graph. Where all have graphs the largest is run,
-    in the smallest mode.
+    """Example A-15: in release 0.17, a rank without tokens runs one token, or the tokens of the graph.
+
+    If all ranks have a graph, they run the largest size in the smallest mode.
     """
     sizes: dict[str, Any] = {"cudagraph_capture_sizes": (1, 2, 4, 8), "max_num_seqs": 6}
     assert plan_017(decodes(3), [], **sizes) == (False, (3, 1), 0)
@@ -259,7 +284,7 @@ def test_sizes_over_the_wire() -> None:
     assert plan_017(prefill(3), prefill(900), **sizes) == (False, (3, 900), 0)
 
 
-# ---- what a form of V2 does not look at
+# ---- configuration that a form of the V2 runner refuses
 
 
 @pytest.mark.parametrize(
@@ -271,5 +296,6 @@ def test_sizes_over_the_wire() -> None:
     ],
 )
 def test_refused(form: str, config: dict[str, Any], said: str) -> None:
+    """A form of the V2 runner refuses configuration that it does not model."""
     with pytest.raises(Unsuitable, match=said):
         DataParallelBatch().prepare(EngineArguments({"data_parallel_size": 2}, config, tuple(decodes(1)), 1, form=form))

@@ -1,8 +1,9 @@
-"""Ranks agree over gloo or over NCCL: which of both, that they decide the same, and what each costs (1.4, 10.2).
+"""Tests of the group over which ranks agree, gloo or NCCL: the rule, equal decisions, and the time.
 
-The flag that chooses is a tri-state: unset, it is what async scheduling is. Over NCCL the table comes back behind all
-that the stream still has to do. So the host waits for the forward before, and scheduling ahead is worth nothing. That
-is why async scheduling turns gloo on.
+The flag `disable_nccl_for_dp_synchronization` selects the group. If it is unset, ranks agree over gloo exactly if async
+scheduling is on (specification 1.4 and 10.2). Over NCCL, the all-reduce runs on the stream, behind the kernels of the
+forward before. So the host waits for this forward, and async scheduling saves no time. This is why async scheduling
+selects gloo.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ WORK = line_up(decodes(3, 6), decodes(2, 6))
 
 
 def groups_of_agreements(played: Played, rank: int) -> set[str]:
-    """Over which groups a rank agreed."""
+    """Returns the groups over which a rank agreed."""
     records = [raw for raw in played.run.journals[rank] if raw[KIND] == "collective" and raw[SITE] == "dp.agree"]
     return {name for raw in records for name in ("dp", "dp_cpu") if name in raw}
 
 
-# ---- which of both
+# ---- the rule that selects gloo or NCCL
 
 RULE = [  # async scheduling, the flag, the group
     (False, None, "dp"),
@@ -38,21 +39,21 @@ RULE = [  # async scheduling, the flag, the group
 
 
 class OnlyTheFlag(DataParallelStep):
-    """Unset counts as NCCL, whatever is scheduled how."""
+    """If the flag is unset, the ranks use NCCL, with and without async scheduling."""
 
     def syncs_on_host(self) -> bool:
         return bool(self.config.disable_nccl_for_dp_synchronization)
 
 
 class OnlyTheScheduling(DataParallelStep):
-    """No step asks the flag."""
+    """The ranks ignore the flag and follow async scheduling only."""
 
     def syncs_on_host(self) -> bool:
         return self.config.async_scheduling
 
 
 def by_the_rule(step: type[DataParallelStep]) -> list[bool]:
-    """Of each line of the rule whether all ranks went by it."""
+    """Returns for each line of `RULE` whether all ranks used the group that it names."""
     held = []
     for ahead, flag, group in RULE:
         played = play(WORK, step=step, async_scheduling=ahead, disable_nccl_for_dp_synchronization=flag)
@@ -62,16 +63,17 @@ def by_the_rule(step: type[DataParallelStep]) -> list[bool]:
 
 
 def test_the_rule() -> None:
+    """Ranks use the group that the rule gives for each pair of settings. Each faulty step breaks at least one line."""
     assert by_the_rule(DataParallelStep) == [True] * 6
     assert by_the_rule(OnlyTheFlag) == [True, True, True, False, True, True]
     assert by_the_rule(OnlyTheScheduling) == [True, True, False, True, False, True]
 
 
-# ---- both decide the same
+# ---- both groups give the same decisions
 
 
 class SwapsOnTheDevice(DataParallelStep):
-    """The table of NCCL has the first two rows in another order."""
+    """Over NCCL, the first two rows of the table are exchanged."""
 
     async def gather(self, column: tuple[int, ...]) -> Any:
         table = await super().gather(column)
@@ -79,7 +81,7 @@ class SwapsOnTheDevice(DataParallelStep):
 
 
 def same_decisions(drawn: Drawn, step: type[DataParallelStep] = DataParallelStep) -> None:
-    """Plans and modes over gloo and over NCCL; what came out of the forwards is looked at by each rank."""
+    """Ranks decide the same plans and modes over gloo and over NCCL. The witness of each rank checks the forwards."""
     both = [drawn.play(step=step, disable_nccl_for_dp_synchronization=flag) for flag in (True, False)]
     assert [played.classes for played in both] == [[], []], "a finding"
     for label in ("plan", "mode", "draft.plan"):
@@ -96,12 +98,15 @@ def test_a_path_that_differs_is_found() -> None:
     breaks(lambda drawn: same_decisions(drawn, SwapsOnTheDevice), drawn_worlds(), "another plan|a finding")
 
 
-# ---- what scheduling ahead is worth
+# ---- the time that async scheduling saves
 
 
 @pytest.mark.parametrize("on_host", [True, False])
 def test_over_nccl_nothing_is_gained_by_scheduling_ahead(on_host: bool) -> None:
-    """Over gloo the host goes on while the device still computes, over NCCL it waits for it in each step."""
+    """Async scheduling makes the run faster over gloo, but not over NCCL.
+
+    Over gloo, the host continues while the device computes. Over NCCL, the host waits for the device in each step.
+    """
     plain, ahead = (
         play(WORK, async_scheduling=ahead, disable_nccl_for_dp_synchronization=on_host).run.elapsed_ns
         for ahead in (False, True)

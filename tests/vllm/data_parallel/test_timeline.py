@@ -1,4 +1,4 @@
-"""What the scheduler and its clock promise, as properties, each beside a scheduler that breaks it and is found."""
+"""Properties of the scheduler and its virtual clock; for each, a faulty scheduler that the property must find."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ TICK = 1_000
 
 
 class Case(NamedTuple):
+    """A random workload of the scheduler: requests, ranks and configuration."""
+
     requests: list[Request]
     ranks: int
     config: EngineConfig
@@ -29,7 +31,7 @@ class Case(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """A request's part in a step."""
+    """The tokens of one request in one step: the request's index, the tick, the rank and the number of tokens."""
 
     request: int
     tick: int
@@ -45,7 +47,7 @@ def slots(timeline: Timeline) -> Iterator[Slot]:
 
 
 def of_requests(case: Case, timeline: Timeline) -> list[list[Slot]]:
-    """The slots of each request."""
+    """Returns the slots of each request, in the order of steps."""
     parts: list[list[Slot]] = [[] for _ in case.requests]
     for slot in slots(timeline):
         parts[slot.request].append(slot)
@@ -53,13 +55,16 @@ def of_requests(case: Case, timeline: Timeline) -> list[list[Slot]]:
 
 
 def tick_of(time_ns: int) -> int:
-    """The first tick that is not before a time."""
+    """Returns the first tick that is not before a time."""
     return -(-time_ns // TICK)
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Up to eight requests on up to three ranks, with little room, so that they wait and are cut in chunks."""
+    """Draws up to eight requests on up to three ranks, with a small budget and few slots.
+
+    So requests wait, and prompts are cut into chunks.
+    """
     q, seqs = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     config = EngineConfig(
         max_num_seqs=seqs,
@@ -80,6 +85,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def tokens_are_conserved(case: Case) -> None:
+    """Every request that is not aborted runs all tokens of its prompt, and all its decodes."""
     q = case.config.uniform_decode_query_len
     for request, parts in zip(case.requests, of_requests(case, case.timeline()), strict=True):
         tokens, prefill = [part.tokens for part in parts], 0
@@ -93,6 +99,7 @@ def tokens_are_conserved(case: Case) -> None:
 
 
 def limits_are_kept(case: Case) -> None:
+    """A batch never exceeds the token budget or the slots, and contains a request once."""
     timeline = case.timeline()
     for step in range(timeline.steps):
         for batch in timeline.batches(step):
@@ -104,6 +111,7 @@ def limits_are_kept(case: Case) -> None:
 
 
 def first_come_first_served(case: Case) -> None:
+    """On each rank, requests start in the order of their arrival."""
     parts = of_requests(case, case.timeline())
     order = sorted(range(len(case.requests)), key=lambda index: (case.requests[index].arrival_ns, index))
     started = [parts[index][0] for index in order if parts[index]]
@@ -113,6 +121,7 @@ def first_come_first_served(case: Case) -> None:
 
 
 def ranks_take_turns(case: Case) -> None:
+    """Requests go round-robin over the ranks, in the order of their arrival."""
     parts = of_requests(case, case.timeline())
     order = sorted(range(len(case.requests)), key=lambda index: (case.requests[index].arrival_ns, index))
     for place, index in enumerate(order):
@@ -120,6 +129,7 @@ def ranks_take_turns(case: Case) -> None:
 
 
 def aborts_work(case: Case) -> None:
+    """No request runs at or after the tick of its abort."""
     for request, parts in zip(case.requests, of_requests(case, case.timeline()), strict=True):
         if request.abort_ns is not None:
             end = tick_of(request.abort_ns)
@@ -127,7 +137,7 @@ def aborts_work(case: Case) -> None:
 
 
 def aborts_do_not_look_ahead(case: Case) -> None:
-    """Without the aborts, everything before the first of them is the same."""
+    """Before the first abort, the steps are the same as without any aborts: the scheduler does not look ahead."""
     first = min((tick_of(one.abort_ns) for one in case.requests if one.abort_ns is not None), default=None)
     if first is not None:
         spared = [request._replace(abort_ns=None) for request in case.requests]
@@ -139,6 +149,7 @@ def aborts_do_not_look_ahead(case: Case) -> None:
 
 
 def idle_ranks_say_so(case: Case) -> None:
+    """In each step, some rank has work, and a rank without work has the idle batch."""
     timeline = case.timeline()
     for step in range(timeline.steps):
         batches = timeline.batches(step)
@@ -148,6 +159,7 @@ def idle_ranks_say_so(case: Case) -> None:
 
 
 def clock_runs(case: Case) -> None:
+    """The clock advances by one tick, or jumps to an arrival, and no request runs before it arrives."""
     timeline = case.timeline()
     ticks = [timeline.tick(step) for step in range(timeline.steps)]
     assert all(before < after for before, after in pairwise(ticks)), "the clock goes forward"
@@ -160,7 +172,7 @@ def clock_runs(case: Case) -> None:
 
 
 def nobody_waits_for_nothing(case: Case) -> None:
-    """A rank with a free slot and budget left has nothing waiting: work is not put off."""
+    """If a rank has a free slot and budget left, no request waits on it."""
     timeline, parts = case.timeline(), of_requests(case, case.timeline())
     for step in range(timeline.steps):
         tick = timeline.tick(step)
@@ -175,15 +187,16 @@ def nobody_waits_for_nothing(case: Case) -> None:
 
 
 def function_of_the_requests(case: Case) -> None:
+    """Two timelines of the same requests are equal."""
     first, second = case.timeline(), case.timeline()
     assert list(slots(first)) == list(slots(second)), "the same requests give the same steps"
 
 
-# ---- schedulers that break them
+# ---- faulty schedulers
 
 
 class Forgets(RankScheduler):
-    """Loses the last of several running requests."""
+    """The scheduler loses all running requests but the first."""
 
     def step(self) -> Batch:
         batch = super().step()
@@ -192,7 +205,7 @@ class Forgets(RankScheduler):
 
 
 class Repeats(RankScheduler):
-    """Runs the end of a request once more."""
+    """The scheduler runs one more decode of a request that has ended."""
 
     def step(self) -> Batch:
         before = list(self.running)
@@ -206,29 +219,39 @@ class Repeats(RankScheduler):
 
 
 class TwiceTheBudget(RankScheduler):
+    """The scheduler uses twice the token budget."""
+
     def __init__(self, config: EngineConfig) -> None:
         super().__init__(config)
         self.budget *= 2
 
 
 class OneMoreSlot(RankScheduler):
+    """The scheduler uses one slot too many."""
+
     def __init__(self, config: EngineConfig) -> None:
         super().__init__(config)
         self.max_num_seqs += 1
 
 
 class OneFewer(RankScheduler):
+    """The scheduler leaves one slot unused."""
+
     def __init__(self, config: EngineConfig) -> None:
         super().__init__(config)
         self.max_num_seqs = max(self.max_num_seqs - 1, 1)
 
 
 class LastComeFirstServed(RankScheduler):
+    """The scheduler admits the latest request first."""
+
     def add(self, index: int, request: Request) -> None:
         self.waiting.appendleft((index, request))
 
 
 class AbortsWaitingOnly(RankScheduler):
+    """An abort does not end a running request."""
+
     def abort(self, index: int) -> None:
         running = self.running
         super().abort(index)
@@ -236,7 +259,7 @@ class AbortsWaitingOnly(RankScheduler):
 
 
 class Foresees(RankScheduler):
-    """Does not even take a request that will be aborted."""
+    """The scheduler never accepts a request that will be aborted later."""
 
     def add(self, index: int, request: Request) -> None:
         if request.abort_ns is None:
@@ -244,7 +267,7 @@ class Foresees(RankScheduler):
 
 
 class Alternates(Timeline):
-    """Every other one has half the budget."""
+    """Every other timeline has half the token budget, so two timelines of the same requests differ."""
 
     odd = False
 
@@ -255,6 +278,8 @@ class Alternates(Timeline):
 
 
 class AllOnOne(Timeline):
+    """All requests go to rank 0."""
+
     def __init__(self, requests: Any, ranks: int, config: EngineConfig, step_ns: int) -> None:
         super().__init__(requests, 1, config, step_ns)
 
@@ -263,16 +288,22 @@ class AllOnOne(Timeline):
 
 
 class FillsIdle(Timeline):
+    """An idle rank has a batch of one token, instead of the idle batch."""
+
     def batches(self, step: int) -> tuple[Batch, ...]:
         return tuple(batch if batch.scheduled else Batch((), 1, 1) for batch in super().batches(step))
 
 
 class NoJumps(Timeline):
+    """The clock does not jump to the next arrival."""
+
     def tick(self, step: int) -> int:
         return step
 
 
 class TwoTicks(Timeline):
+    """The clock advances by two ticks instead of one."""
+
     def tick(self, step: int) -> int:
         return 2 * super().tick(step)
 
@@ -298,6 +329,7 @@ PAIRS: list[tuple[Property, type[RankScheduler] | type[Timeline], str]] = [
 
 @contextmanager
 def swapped(wrong: type[RankScheduler] | type[Timeline]) -> Iterator[None]:
+    """Replaces the scheduler or the timeline of the module while the context is active."""
     name = "Timeline" if issubclass(wrong, Timeline) else "RankScheduler"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, name, wrong)
@@ -324,7 +356,10 @@ def test_a_wrong_scheduler_is_found(
 
 
 def test_chunks_and_slots() -> None:
-    """By hand: a prompt of 10 and a budget of 4 take three steps; the second request starts with what is left."""
+    """A hand-computed example: a prompt of 10 tokens with a budget of 4 takes three steps.
+
+    The second request starts in the third step, with the budget that remains.
+    """
     config = EngineConfig(max_num_batched_tokens=4, max_num_seqs=2)
     timeline = Timeline([Request(0, 10, 2), Request(0, 3, 1)], 1, config, TICK)
     scheduled = [timeline.batches(step)[0].scheduled for step in range(timeline.steps)]
@@ -332,7 +367,7 @@ def test_chunks_and_slots() -> None:
 
 
 def test_a_stop_token_ends_a_request() -> None:
-    """At once: nothing is under way when a rank's scheduler hears of it."""
+    """A stop token ends a request at once, because no further step of the request is in flight."""
     requests = [Request(0, 5, 9, stop_after=2), Request(0, 5, 2)]
     timeline = Timeline(requests, ranks=2, config=EngineConfig(), step_ns=1)
     assert [[batch.num_tokens for batch in timeline.batches(step)] for step in range(timeline.steps)] == [
@@ -342,14 +377,14 @@ def test_a_stop_token_ends_a_request() -> None:
 
 
 def test_an_abort_in_the_tick_of_the_arrival() -> None:
-    """Both lie in tick 1: the request is never run, and takes its place in the round all the same."""
+    """A request that is aborted in the tick of its arrival never runs, but takes its turn in the round-robin."""
     timeline = Timeline([Request(1, 5, 1, abort_ns=2), Request(1, 7, 1)], 2, EngineConfig(), TICK)
     assert [timeline.batches(step) for step in range(timeline.steps)] == [(IDLE, Batch(((1, 7, 0),), 7, 7))]
     assert timeline.tick(0) == 1
 
 
 def test_a_batch_says_what_its_requests_need() -> None:
-    """Adapters are counted once, and one request that must run eagerly makes the batch eager."""
+    """A batch counts each adapter once, and it is eager if one of its requests has to run eagerly."""
     requests = [Request(0, 1, 1, lora="a"), Request(0, 1, 1, lora="a"), Request(0, 1, 1, lora="b", force_eager=True)]
     [batch] = Timeline(requests, 1, EngineConfig(), TICK).batches(0)
     assert (batch.num_loras, batch.force_eager, batch.num_reqs) == (2, True, 3)
@@ -360,7 +395,10 @@ def test_a_batch_says_what_its_requests_need() -> None:
     [([1, 1], 1, True), ([2, 2], 2, True), ([1, 2], 2, False), ([3], 1, False), ([1], 2, False)],
 )
 def test_uniform_decode(prompts: list[int], q: int, uniform: bool) -> None:
-    """1.6 a: the longest query is q and the tokens are q for each request; both are needed (M-CG-8)."""
+    """A batch is a uniform decode if its longest query is q tokens and it has q tokens for each request.
+
+    Both conditions are necessary (specification 1.6 a; mutant M-CG-8 checks only one).
+    """
     requests = [Request(0, prompt, 1) for prompt in prompts]
     [batch] = Timeline(requests, 1, EngineConfig(num_speculative_tokens=q - 1), TICK).batches(0)
     assert batch.uniform_decode(q) is uniform

@@ -1,4 +1,4 @@
-"""Groups of the V2 runner's ranks, wrong agreements for them, and two repaired ones."""
+"""Ranks of the V2 runner for tests of its batch agreement, and agreements with one mistake each."""
 
 from __future__ import annotations
 
@@ -29,54 +29,62 @@ def prefill(count: int) -> LocalV2:
     return LocalV2(count, 1, count, may_split=True)
 
 
-# ---- mistakes, and two repairs
+# ---- agreements with one mistake each
 
 
 class LargestMode(AgreementV2):
+    """All ranks take the largest mode that a rank sent, instead of the smallest."""
+
     def agreed_mode(self, told: ReducedTable) -> RuntimeMode:
         return RuntimeMode(max(told.modes))
 
 
 class OwnThreshold(AgreementV2):
-    """M-UB-12: whether it is a batch of decodes is asked of the own batch only."""
+    """Mutant M-UB-12: a rank checks only its own batch to decide whether the step has decodes only."""
 
     def decodes(self, uniform: int | None, local: LocalV2) -> bool:
         return local.uniform_token_count == self.graphs.q
 
 
 class IdleOptsOut(AgreementV2):
-    """M-UB-10: a rank with one request, as a dummy has, does not split."""
+    """Mutant M-UB-10: a rank with one request, as a dummy has, does not split."""
 
     def splits(self, told: ReducedTable, uniform: int | None, local: LocalV2) -> bool:
         return super().splits(told, uniform, local) and local.num_reqs > 1
 
 
 class OwnRequestsInTheRecord(AgreementV2):
+    """A rank keeps its own number of requests in the agreement record, instead of the agreed number."""
+
     def decide(self, table: HostArray, local: LocalV2) -> Decided:
         chosen, state = super().decide(table, local)
         return chosen, state and state._replace(num_reqs=local.num_reqs)
 
 
 class OwnCountsInTheRecord(AgreementV2):
+    """A rank keeps the counts that the ranks sent in the agreement record, instead of the agreed counts."""
+
     def decide(self, table: HostArray, local: LocalV2) -> Decided:
         chosen, state = super().decide(table, local)
         return chosen, state and state._replace(num_tokens=tuple(table[0].tolist()))
 
 
 class PadsEager(AgreementV2):
-    """As the V1 runner: a rank tells the size of its graph for its tokens."""
+    """A rank sends the size of its graph instead of its tokens, as in the V1 runner."""
 
     def column(self, local: LocalV2, desired: BatchDescriptor) -> tuple[int, ...]:
         return (desired.num_tokens, *super().column(local, desired)[1:])
 
 
 class KeepsEmpty(AgreementV2):
+    """The ranks keep a graph although the last microbatch of a rank is empty."""
+
     def leaves_one_empty(self, num_tokens: int, graph: BatchDescriptor) -> bool:
         return False
 
 
 class ReusesAnything(AgreementV2):
-    """M-DP-14, where no rank asks whose record it is."""
+    """Mutant M-DP-14: a rank reuses the record of another batch, and no check compares the record with its batch."""
 
     def reuse(self, state: SyncState, index: int, local: LocalV2) -> tuple[BatchDescriptor, SyncState]:
         told = local._replace(num_tokens=state.num_tokens[index], uniform_token_count=state.uniform_token_count)
@@ -84,7 +92,7 @@ class ReusesAnything(AgreementV2):
 
 
 class ReusesOwnRequests(AgreementV2):
-    """Looks up its own requests, of which the record does not speak."""
+    """A rank looks up the drafter's graph by its own number of requests, instead of the number in the record."""
 
     def reuse(self, state: SyncState, index: int, local: LocalV2) -> tuple[BatchDescriptor, SyncState]:
         return super().reuse(state._replace(num_reqs=local.num_reqs), index, local)

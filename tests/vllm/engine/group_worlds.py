@@ -1,7 +1,9 @@
-"""Groups of engines to run and to explore: requests, what the first front end does beside them, and faulty pieces.
+"""Groups of engines that tests run or explore: requests, calls of the first front end, and faulty pieces.
 
-seen = run(group(dp=2, control=[(1, ("PAUSE", "keep")), (2, ("RESUME",))]))
-seen.forwards, seen.classes
+A piece is a class with one part of a program's decisions, which a test may replace.
+
+    seen = run(group(dp=2, control=[(1, ("PAUSE", "keep")), (2, ("RESUME",))]))
+    seen.forwards, seen.classes
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from dpsim.vllm.programs.engine import EngineSetup
 
 Control = Sequence[tuple[int, Action]]
 WAITS: dict[type[Any], type[Any]] = {EngineControl: EngineControl}
-"""Pauses that wait for the device, in all forms: else those before 0.33 race with new weights."""
+"""A piece with which pauses wait for the device in every form. Before 0.33, new weights otherwise race with a
+forward.
+"""
 
 
 def group(
@@ -43,8 +47,11 @@ def group(
     swaps: dict[str, str] | None = None,
     **config: Any,
 ) -> Subject:
-    """`requests`: how many steps each takes; or (steps, arrival) or (steps, arrival, abort), times in ns. `pieces`:
-    by the class that each replaces; `swaps`: by name, as a scenario has them.
+    """Returns a group of engines as a subject that can run or be explored.
+
+    `requests` gives the steps of each request, or (steps, arrival), or (steps, arrival, abort), with times in ns.
+    `control` gives the calls of the first front end and their times. `pieces` replaces classes by other ones. `swaps`
+    names pieces as a scenario does.
     """
     config = {"parallel_rules": "0.33", "_api_process_count": frontends, **config}
     if interval is not None:
@@ -70,7 +77,7 @@ def group(
 
 @dataclass(frozen=True)
 class Seen:
-    """One run."""
+    """One run of a group: its world and its journals."""
 
     world: World
     run: Run
@@ -80,7 +87,7 @@ class Seen:
 
     @property
     def forwards(self) -> list[tuple[int, int]]:
-        """Of each rank: real ones, dummies."""
+        """The numbers of real forwards and of dummies of each rank."""
         return [(self.probes(rank)[REAL], self.probes(rank)[DUMMY]) for rank in range(self.world.size)]
 
     def decided(self, label: str, rank: int = 0) -> list[Any]:
@@ -97,12 +104,12 @@ class Seen:
 
 
 def run(subject: Subject) -> Seen:
-    """One run with time."""
+    """Runs a group once on the simulator, with its clock."""
     return Seen(subject.world, SimBackend().run_program(subject.world, subject.program, subject.prepared))
 
 
 def explored(subject: Subject, limit: int, by: str = "dpor", seed: int = 0) -> Exploration:
-    """All schedules, or the first of them; a problem is whatever a check finds."""
+    """Explores all schedules of a group, or the first `limit`. Each finding of a check counts as a problem."""
 
     def once(strategy: Strategy) -> list[Problem]:
         _, findings = subject.run(strategy)

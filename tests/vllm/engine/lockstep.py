@@ -1,15 +1,19 @@
-"""A group of pure engines, their coordinator and front ends, driven by drawn choices, and what must hold at each point.
+"""A group of engines, a coordinator and front ends, without a simulated machine, driven by random choices.
 
     trouble_in(World(Release033, Coordination033, ClientView033, size=3, clients=2, interval=4), seed=7)   # "" if none
 
-Messages between two of them keep their order and take any time. A forward is a rendezvous: an engine that begins one is
-blocked until all have, and so is one that resumes. Nothing of the machine is used. One choice is one message taken, one
-forward begun, or one wish of a client. Some channels are slow, and which ones is drawn: were all alike, hardly any
-message would arrive late. When no actor can do anything, all must be done.
+Messages between two participants keep their order and have any delay. An engine that begins a forward waits until all
+engines have begun it; the same holds for a resume. One choice delivers a message, begins a forward, or makes a call of
+a client. Each channel has a random speed, because with equal speeds hardly any message would arrive late. When no
+choice is left, all work must be done.
 
-Checked: equal cadence and step counters (I-EL-1, -13), equal verdicts (I-EL-3), waves that only grow and end alike
-(I-EL-5), no end with work (I-EL-6). Also no lost wake (I-EL-7), no wake of paused engines (I-EL-8), a partial pause
-that stops no engine (I-EL-9). And a coordinator that ends as its engines do (I-EL-11).
+The group checks these invariants of specification 2.10:
+
+    I-EL-1, I-EL-13   all engines sync in the same steps, and have the same step counters
+    I-EL-3, I-EL-5    all engines compute the same verdict; waves only grow, and end on all engines
+    I-EL-6, I-EL-7    no wave ends while an engine has work, and no wake is lost
+    I-EL-8, I-EL-9    no paused engine wakes, and a pause of some engines does not stop the group
+    I-EL-11           at the end, the coordinator has the same state as its engines
 """
 
 from __future__ import annotations
@@ -26,11 +30,14 @@ from dpsim.vllm.engine.coordination import Coordination, StartDpWave
 from dpsim.vllm.engine.waves import EngineWaves, Out, PauseMode, PauseState
 
 Label = str | tuple[Any, Any]
-"""Of a choice: a channel, or what is done."""
+"""The label of a choice: a channel, or an action."""
 
 
 class World(NamedTuple):
-    """`waves`: of each rank, or one for all; `pauses`: how many a history may have."""
+    """A group and its workload. `waves`: one class for each rank, or one for all.
+
+    `interval` is the number of steps between two sync points. `requests` and `pauses` are the most of a history.
+    """
 
     waves: type[EngineWaves] | tuple[type[EngineWaves], ...]
     coordination: type[Coordination]
@@ -43,12 +50,15 @@ class World(NamedTuple):
 
 
 class Trouble(AssertionError):
-    """What does not hold."""
+    """A rule does not hold in a history."""
 
 
 @dataclass
 class Engine:
-    """`work`: of each request the steps that are left and whether it has begun; `at`: "loop", "forward", "barrier"."""
+    """An engine of the group. `work` has for each request the remaining steps, and whether it has begun.
+
+    `at` is "loop", "forward" or "barrier".
+    """
 
     waves: EngineWaves
     work: list[tuple[int, bool]] = field(default_factory=list)
@@ -64,7 +74,7 @@ class Engine:
         return any(self.may_run(begun) for _, begun in self.work)
 
     def step(self) -> None:
-        """At most two requests advance."""
+        """Runs one step, in which at most two requests advance."""
         ran = [one for one in self.work if self.may_run(one[1])][:2]
         for one in ran:
             self.work.remove(one)
@@ -72,7 +82,7 @@ class Engine:
 
 
 class Group:
-    """One history. `draws`: what is chosen."""
+    """One history of a group. `draws` makes the random choices."""
 
     def __init__(self, world: World, draws: random.Random) -> None:
         self.world, self.draws = world, draws
@@ -186,10 +196,10 @@ class Group:
             demand(out.to == "coordinator", "a front end got a wave that the coordinator coordinates")
             self.send(rank, "coordinator", out.kind, rank, out.wave)
 
-    # ---- together
+    # ---- steps of all engines together
 
     def _iterate(self) -> None:
-        """All have begun a forward."""
+        """Runs one forward of all engines, after all have begun it."""
         self.forwards += 1
         for engine in self.engines:
             engine.step()
@@ -228,7 +238,7 @@ class Group:
             engine.at = "loop"
 
     def _end(self) -> None:
-        """No actor can do anything."""
+        """Checks the final state, when no choice is left."""
         demand(all(engine.at == "loop" for engine in self.engines), "a hang")
         demand(not any(engine.work for engine in self.engines) or self.paused, "a request is lost")
         demand(not self.paused, "a pause does not end")
@@ -240,12 +250,13 @@ class Group:
 
 
 def demand(holds: bool, what: str) -> None:
+    """Raises Trouble with the text `what` if a rule does not hold."""
     if not holds:
         raise Trouble(what)
 
 
 def trouble_in(world: World, seed: int) -> str:
-    """What does not hold in the history of a seed, "" if all does."""
+    """Returns the rule that does not hold in the history of a seed, or ""."""
     try:
         Group(world, random.Random(seed)).run()
     except (Trouble, RuntimeError) as trouble:
@@ -254,7 +265,7 @@ def trouble_in(world: World, seed: int) -> str:
 
 
 def first_trouble(world: World, histories: int) -> tuple[int, str] | None:
-    """The first of the histories in which something does not hold, and what."""
+    """Returns the first seed whose history breaks a rule, and the rule, or None."""
     return next(((seed, what) for seed in range(histories) if (what := trouble_in(world, seed))), None)
 
 

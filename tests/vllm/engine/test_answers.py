@@ -1,4 +1,8 @@
-"""Histories of the engine's own loop and coordinator: all 400 are equal, step by step, and twins are found by them."""
+"""Compares the model with 400 stored histories of vLLM's engine loop and coordinator, step by step.
+
+A history is a sequence of messages and the answers of vLLM's own code. For each comparison, faulty twins with one
+mistake prove that it fails on wrong answers.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ from tests.vllm.engine import twins
 
 @cache
 def histories(version: str) -> list[Row]:
-    """Read once for all twins."""
+    """Returns the stored histories of a version. The cache reads them once for all twins."""
     return answers("waves", version)
 
 
@@ -37,6 +41,7 @@ def differing(version: str, kind: type[EngineWaves]) -> list[Difference]:
 
 @pytest.mark.parametrize(("version", "kind"), [("0.14.0", Release014), ("0.33.0", Release033)])
 def test_every_history_of_an_engine(version: str, kind: type[EngineWaves]) -> None:
+    """The model of an engine answers all stored histories as vLLM does."""
     assert len([row for row in histories(version) if WAVES.applies(row)]) == 100
     assert differing(version, kind) == []
 
@@ -51,10 +56,12 @@ TWINS = [
 
 @pytest.mark.parametrize("twin", TWINS)
 def test_another_engine_is_found(twin: type[EngineWaves]) -> None:
+    """The comparison with the histories of release 0.33 fails for each faulty twin of an engine."""
     assert differing("0.33.0", twin)
 
 
 def test_014_has_no_pauses() -> None:
+    """Release 0.14 has no pauses of a group, so an engine raises."""
     engine = Release014(index=0, size=2, has_coordinator=True, interval=32)
     for asked in (lambda: engine.pause("keep"), engine.resume):
         with pytest.raises(NotImplementedError, match="do not pause as a group"):
@@ -75,12 +82,13 @@ def coordinated(version: str, kind: type[Coordination]) -> list[Difference]:
 
 @pytest.mark.parametrize(("version", "kind"), [("0.14.0", Coordination), ("0.33.0", Coordination033)])
 def test_every_history_of_the_coordinator(version: str, kind: type[Coordination]) -> None:
+    """The model of the coordinator answers all stored histories as vLLM does."""
     assert len([row for row in histories(version) if COORDINATION.applies(row)]) == 100
     assert coordinated(version, kind) == []
 
 
 class LeavesOut(Coordination):
-    """A first request of an old wave: the engine that has it is not woken."""
+    """If a first request belongs to an old wave, the coordinator does not wake the engine that received it."""
 
     def _first_request(self, told: FirstRequest) -> Changed:
         changed = super()._first_request(told)
@@ -88,28 +96,28 @@ class LeavesOut(Coordination):
 
 
 class EndsOldWaves(Coordination):
-    """A wave that was over already ends the one that runs."""
+    """A message that an old wave is over ends the running wave."""
 
     def _wave_complete(self, told: WaveComplete) -> Changed:
         return super()._wave_complete(told._replace(wave=max(told.wave, self.current_wave)))
 
 
 class Mixes(Coordination):
-    """Counts of two steps are published together."""
+    """The coordinator publishes the counts of two steps together."""
 
     def _later_step(self) -> None:
         pass
 
 
 class GrowsOn(Coordination):
-    """As 0.33: a new engine changes nothing."""
+    """When engines are added, the coordinator of release 0.14 keeps its state, as that of 0.33 does."""
 
     def _grown(self) -> None:
         pass
 
 
 class KeepsSteps(Coordination033):
-    """As 0.14: steps of engines that are not in lockstep are compared."""
+    """The coordinator compares the steps of engines also if they are not in lockstep, as release 0.14 does."""
 
     def _later_step(self) -> None:
         Coordination._later_step(self)

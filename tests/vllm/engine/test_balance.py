@@ -1,4 +1,7 @@
-"""Histories of the engine's own front ends: all are equal in each release, and another rule of balance is found."""
+"""Compares front ends with stored histories of vLLM's front ends, for each release: which engine gets each request.
+
+Faulty twins with another rule of balance prove that the comparison can fail.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +32,14 @@ def test_every_history(version: str) -> None:
 
 
 class OldScore(ClientView033):
-    """That of 0.24."""
+    """The score of an engine is that of release 0.24."""
 
     def score(self, engine: int) -> float:
         return ClientView.score(self, engine)
 
 
 class NoFloor(ClientView033):
-    """Own requests in flight do not count."""
+    """The front end's own requests in flight do not count."""
 
     def score(self, engine: int) -> float:
         self.in_flight[engine], kept = 0, self.in_flight[engine]
@@ -46,7 +49,7 @@ class NoFloor(ClientView033):
 
 
 class NoPressure(ClientView033):
-    """A full KV cache makes no request heavier."""
+    """The usage of the KV cache does not change the score."""
 
     def score(self, engine: int) -> float:
         waiting, running, _ = self.load[engine]
@@ -54,7 +57,7 @@ class NoPressure(ClientView033):
 
 
 class FixedStart(ClientView033):
-    """Equal loads go to the first engine each time."""
+    """Among engines of equal load, the front end always begins its search at the same engine."""
 
     def _chosen(self, engine: int) -> None:
         offset = self._offset
@@ -63,14 +66,14 @@ class FixedStart(ClientView033):
 
 
 class NoEnds(ClientView033):
-    """Requests that have ended stay in flight."""
+    """Requests that have ended still count as in flight."""
 
     def ended(self, engine: int) -> None:
         pass
 
 
 class NamedCounts(ClientView033):
-    """A request for a named engine counts as waiting."""
+    """A request for a named engine counts as waiting there."""
 
     def send(self, engine: int | None = None) -> Sending:
         if engine is not None:

@@ -1,4 +1,4 @@
-"""A front end: the engine with the least load, what counts as load, and who hears of a first request."""
+"""Tests of a front end: it selects the engine with the least load, and reports a first request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from dpsim.vllm.engine.coordination import FirstRequest
 
 
 def unfair(kind: type[ClientView]) -> list[object]:
-    """All loads of three engines with up to two requests waiting and eight running, and what is chosen wrongly."""
+    """Returns the loads of three engines for which a front end selects a wrong engine.
+
+    It tries all loads with up to two waiting requests and 0, 4 or 8 running ones.
+    """
     loads = [(waiting, running) for waiting in range(3) for running in (0, 4, 8)]
     wrong: list[object] = []
     for index, counts in product(range(3), product(loads, repeat=3)):
@@ -26,27 +29,28 @@ def unfair(kind: type[ClientView]) -> list[object]:
 
 
 class WithoutWaiting(ClientView):
-    """A request that waits weighs as much as one that runs."""
+    """A waiting request counts as much as a running one."""
 
     def score(self, engine: int) -> float:
         return float(sum(self.load[engine]))
 
 
 class AlwaysTheFirst(ClientView):
-    """Front ends all begin at the first engine."""
+    """Every front end begins its search at the first engine."""
 
     def choose(self) -> int:
         return min(self.engines, key=self.score)
 
 
 def test_the_least_load() -> None:
+    """A front end selects the engine with the least load, for all small loads."""
     assert unfair(ClientView) == []
     assert unfair(WithoutWaiting)
     assert unfair(AlwaysTheFirst)
 
 
 class CountsNothing(ClientView):
-    """What it sent itself is not counted."""
+    """The front end does not count the requests that it has sent."""
 
     def send(self, engine: int | None = None) -> Sending:
         load = dict(self.load)
@@ -57,7 +61,7 @@ class CountsNothing(ClientView):
 
 @pytest.mark.parametrize("clients", [1, 2, 4])
 def test_own_requests_count(clients: int) -> None:
-    """Between two publications requests go to all engines in turn; the twin sends all to one."""
+    """Between two publications, a front end sends requests to all engines in turn; the faulty twin sends all to one."""
 
     def spread(kind: type[ClientView]) -> Counter[int]:
         client = kind(range(4), 1 % clients, clients)
@@ -68,6 +72,7 @@ def test_own_requests_count(clients: int) -> None:
 
 
 def test_counts_replace_what_was_counted() -> None:
+    """Published counts replace the requests that a front end has counted itself."""
     client = ClientView([2, 3])
     assert [client.send().engine for _ in range(3)] == [2, 3, 2]
     client.heard(None, 1, True)
@@ -81,7 +86,10 @@ def test_counts_replace_what_was_counted() -> None:
 
 
 def test_a_first_request() -> None:
-    """One, until the coordinator says again that engines do not run; in 0.33 none."""
+    """A front end reports one first request, until the coordinator publishes again that the engines do not run.
+
+    In release 0.33, it reports none.
+    """
     for kind, told in ((ClientView, FirstRequest(0, 5)), (ClientView033, None)):
         client = kind([0])
         client.heard(None, 5, False)

@@ -1,4 +1,7 @@
-"""The finish sync: reduced tables of 2, 3 and 6 ranks, all small tables against words, and the cadence."""
+"""Tests of the finish sync, by which engines in lockstep agree whether the group continues (specification 2.4).
+
+The tests cover the examples of the specification for 2, 3 and 6 ranks, all small tables, and the sync points.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from dpsim.vllm.answers.waves import reduced
 from dpsim.vllm.engine.finish_sync import FinishFlag, FinishSync, Numbers, PauseVotes, PauseVotes033, Verdict
 
 Rank = tuple[bool, bool]
-"""Whether it has unfinished work, and whether it has a pause pending."""
+"""One rank: whether it has unfinished work, and whether it has a pause pending."""
 
 IDLE: Rank = (False, False)
 WORKS: Rank = (True, False)
@@ -20,6 +23,7 @@ BOTH: Rank = (True, True)
 
 
 def verdict_of(kind: type[FinishSync], ranks: Sequence[Rank]) -> Verdict:
+    """Returns the verdict of the ranks' reduced numbers."""
     sync = kind(len(ranks), 16)
     return sync.verdict(reduced(sync.op, [sync.contribution(*rank) for rank in ranks]))
 
@@ -27,7 +31,7 @@ def verdict_of(kind: type[FinishSync], ranks: Sequence[Rank]) -> Verdict:
 @pytest.mark.parametrize("size", [2, 3, 6])
 @pytest.mark.parametrize("kind", [PauseVotes, PauseVotes033])
 def test_tables_that_the_engine_was_asked(kind: type[FinishSync], size: int) -> None:
-    """2.4, by its own function over gloo (example A-23)."""
+    """The verdicts equal those of vLLM's own function over gloo (specification 2.4, example A-23)."""
     tables = {
         "work on one": [WORKS] + [IDLE] * (size - 1),
         "none": [IDLE] * size,
@@ -48,9 +52,10 @@ def test_tables_that_the_engine_was_asked(kind: type[FinishSync], size: int) -> 
 
 
 def wrong_tables(kind: type[FinishSync]) -> list[tuple[Rank, ...]]:
-    """Tables up to four ranks of which the verdict is not what it has to be, said of single ranks and not of sums.
+    """Returns the tables of up to four ranks that have a wrong verdict.
 
-    A group runs on while anybody works (I-EL-6), and while some have a pause and others have not (I-EL-9).
+    The expected verdict is computed from single ranks, not from sums. A group continues if any rank has work (invariant
+    I-EL-6), or if some but not all ranks have a pause (I-EL-9).
     """
     wrong = []
     states = [IDLE, WORKS, PAUSES, BOTH] if kind.op == "sum" else [IDLE, WORKS]
@@ -69,7 +74,7 @@ def test_all_small_tables(kind: type[FinishSync]) -> None:
 
 
 class OnlyIfAllWork(FinishFlag):
-    """M-EL-5: the minimum. A wave ends while a rank has work."""
+    """Mutant M-EL-5: ranks reduce with the minimum, so a wave ends while a rank has work."""
 
     def contribution(self, unfinished: bool, pending_pause: bool) -> Numbers:
         return (-int(unfinished),)
@@ -79,14 +84,14 @@ class OnlyIfAllWork(FinishFlag):
 
 
 class PausesAtOnce(PauseVotes033):
-    """Against I-EL-9: a pause of some stops all."""
+    """If only some ranks have a pause, the group stops (breaks invariant I-EL-9)."""
 
     def verdict(self, total: Numbers) -> Verdict:
         return Verdict(total[0] > 0, total[1] == self.size)
 
 
 class StopsAtWork(PauseVotes033):
-    """A consensus stops those that work, too."""
+    """If all ranks have a pause, the group stops although some ranks have work."""
 
     def verdict(self, total: Numbers) -> Verdict:
         running, consensus = super().verdict(total)
@@ -94,14 +99,14 @@ class StopsAtWork(PauseVotes033):
 
 
 class ConsensusOfOne(PauseVotes033):
-    """One that pauses speaks for all."""
+    """A pause on one rank counts as a pause of all ranks."""
 
     def verdict(self, total: Numbers) -> Verdict:
         return Verdict(super().verdict(total).running, total[1] > 0)
 
 
 class WorkHidesPause(PauseVotes033):
-    """A rank with work does not vote, so that a pause that waits for it never comes."""
+    """A rank with work does not report its pause, so a pause that waits for the work is never agreed."""
 
     def contribution(self, unfinished: bool, pending_pause: bool) -> Numbers:
         return (int(unfinished), int(pending_pause and not unfinished))
@@ -116,6 +121,7 @@ def test_a_wrong_verdict_is_found(twin: type[FinishSync]) -> None:
 
 
 def sync_points(kind: type[FinishSync], interval: int | None = None) -> list[int]:
+    """Returns the steps below 100 that are sync points."""
     sync = kind(3, interval or kind.INTERVAL)
     return [step for step in range(1, 100) if sync.due(step)]
 
@@ -129,7 +135,7 @@ def test_sync_points() -> None:
 @pytest.mark.parametrize("kind", [FinishFlag, PauseVotes, PauseVotes033])
 @pytest.mark.parametrize("interval", [1, 2, 3, 16])
 def test_idling_is_bounded(kind: type[FinishSync], interval: int) -> None:
-    """I-EL-10: after a step without work at most N - 1 follow until the next sync point."""
+    """Two sync points are at most N steps apart, so a group without work runs at most N - 1 more steps (I-EL-10)."""
     points = sync_points(kind, interval)
     gaps = [after - before for before, after in zip([0, *points], points, strict=False)]
     assert max(gaps) == interval

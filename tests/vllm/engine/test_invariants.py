@@ -1,7 +1,7 @@
-"""Invariants of specification 2.10, read off the journals of runs; each is broken by a faulty twin.
+"""Tests that journals obey the invariants of specification 2.10; for each, a faulty twin breaks it.
 
-The loop asserts I-EL-6 and I-EL-8. At every sync all ranks decide I-EL-1, I-EL-3 and I-EL-5. The others are those of
-pure engines (`tests/vllm/engine/test_waves.py`).
+The engine loop itself asserts I-EL-6 and I-EL-8. At every sync point, all ranks record decisions, by which a check
+compares I-EL-1, I-EL-3 and I-EL-5. The file test_waves.py tests the others on engines without a simulated machine.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ OF_THE_LOOP = {"dp.agree", "engine.finish_sync"}
 
 
 def of_the_loop(seen: Seen) -> list[list[RawRecord]]:
-    """The journals of the engines."""
+    """Returns the journals of the engines."""
     return [seen.run.journals[rank] for rank in range(seen.world.size)]
 
 
 def idle_collectives(seen: Seen) -> bool:
-    """I-EL-4: before each collective of the loop a message has come since the last wave ended."""
+    """Whether an idle engine made a collective of the loop (breaks invariant I-EL-4).
+
+    An engine is idle from the end of a wave until it receives a message.
+    """
     for journal in of_the_loop(seen):
         awake = False
         for raw in journal:
@@ -43,7 +46,7 @@ def idle_collectives(seen: Seen) -> bool:
 
 
 def iterations_without_a_forward(seen: Seen) -> bool:
-    """I-EL-2: between two syncs, as many forwards as the step counter says."""
+    """Whether an engine ran fewer or more forwards between two sync points than its steps (breaks invariant I-EL-2)."""
     for journal in of_the_loop(seen):
         forwards = before = 0
         for raw in journal:
@@ -59,7 +62,7 @@ def iterations_without_a_forward(seen: Seen) -> bool:
 
 
 def results_before_aborts(seen: Seen) -> bool:
-    """I-EL-12: after a result, and before an output of it, the engine has looked for aborts."""
+    """Whether an engine sent an output before it read aborts after the result (breaks invariant I-EL-12)."""
     for journal in of_the_loop(seen):
         looked = True
         for raw in journal:
@@ -72,7 +75,7 @@ def results_before_aborts(seen: Seen) -> bool:
 
 
 def answers_before_all_have_resumed(seen: Seen) -> bool:
-    """I-EL-14: who answers RESUME has the result of a reduction, which every rank has issued."""
+    """Whether an engine answered RESUME before a reduction of all ranks (breaks invariant I-EL-14)."""
     for journal in of_the_loop(seen):
         reduced = 0
         for raw in journal:
@@ -85,7 +88,7 @@ def answers_before_all_have_resumed(seen: Seen) -> bool:
 
 
 class AnswersFirst(EngineControl):
-    """The client hears that an engine has resumed before the engine has met the others."""
+    """An engine answers RESUME before it has joined the reduction."""
 
     async def take(self, what: str, client: int, arguments: list[Any]) -> None:
         if what == "RESUME":
@@ -96,6 +99,8 @@ class AnswersFirst(EngineControl):
 
 
 class LateAborts(EngineLoop):
+    """An engine sends the outputs of a step before it reads aborts."""
+
     async def step(self) -> bool:
         batch = self.scheduler.schedule(self.waves.pause_state)
         executed = await self.forward.execute(len(batch))
@@ -118,6 +123,7 @@ BY_NAME = [f"{check.__name__} {next(iter(pieces.values())).__name__}" for check,
 @pytest.mark.parametrize("dp", [2, 3])
 @pytest.mark.parametrize("control", [(), PAUSED], ids=["served", "paused"])
 def test_healthy_runs_break_none(dp: int, interval: int, control: Control) -> None:
+    """Healthy runs obey all invariants."""
     seen = run(group(dp=dp, requests=[(2, 0), (1, 2), (3, 2), (4, 3, 4)], interval=interval, control=control))
     assert seen.classes == []
     assert [name for name, (check, _) in zip(BY_NAME, BROKEN, strict=True) if check(seen)] == []
@@ -125,6 +131,7 @@ def test_healthy_runs_break_none(dp: int, interval: int, control: Control) -> No
 
 @pytest.mark.parametrize(("check", "pieces"), BROKEN, ids=BY_NAME)
 def test_each_is_broken_by_a_twin(check: Callable[[Seen], bool], pieces: dict[type[Any], type[Any]]) -> None:
+    """Each faulty twin breaks its invariant."""
     control = PAUSED if EngineControl in pieces else ()
     requests = [(2, 2)] if control else [3]
     assert not check(run(group(requests=requests, interval=2, control=control)))

@@ -1,4 +1,4 @@
-"""Engines that a batch job steps: all run equally many forwards and stop together, whatever each has to do (2.8)."""
+"""Tests of engines that a batch job steps (specification 2.8): all run equally many forwards and stop together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from dpsim.vllm.engine.finish_sync import Numbers
 
 
 def run(kinds: list[type[OfflineEngine]], work: tuple[int, ...]) -> list[list[str]]:
-    """What each rank ran, by the steps that each has to do. Raises AssertionError if ranks part."""
+    """Returns what each rank ran. `work` has the steps of each rank. Raises AssertionError if the ranks do not stop
+    together.
+    """
     engines, left = [kind() for kind in kinds], list(work)
     ran: list[list[str]] = [[] for _ in engines]
     for _ in range(sum(work) + 2):
@@ -33,7 +35,7 @@ LOADS = [work for size in (2, 3) for work in product(range(4), repeat=size)]
 
 
 def test_all_small_loads() -> None:
-    """Every rank runs as many forwards as the busiest has steps, its own first."""
+    """Every rank runs as many forwards as the busiest rank has steps, and begins with its own."""
     for work in LOADS:
         most = max(work)
         expected = [["model"] * steps + ["dummy"] * (most - steps) for steps in work]
@@ -41,7 +43,7 @@ def test_all_small_loads() -> None:
 
 
 def test_a_request_that_comes_after_the_question() -> None:
-    """Its first step is the dummy batch that was due, and the next one is its own; a twin never reaches that."""
+    """A request that arrives after the reduction waits for one dummy, and then runs; the faulty twin never runs it."""
     ran = {}
     for kind in (OfflineEngine, OnlyDummies):
         engine = kind()
@@ -51,7 +53,7 @@ def test_a_request_that_comes_after_the_question() -> None:
 
 
 class OwnAnswer(OfflineEngine):
-    """M-EL-6: whether it goes on is its own work."""
+    """Mutant M-EL-6: an engine continues only if it has work itself."""
 
     def reduced(self, total: Numbers, unfinished: bool) -> bool:
         super().reduced(total, unfinished)
@@ -59,14 +61,14 @@ class OwnAnswer(OfflineEngine):
 
 
 class NoDummies(OfflineEngine):
-    """M-EL-1."""
+    """Mutant M-EL-1: an engine never runs a dummy."""
 
     def step(self) -> Literal["dummy", "model"]:
         return "model"
 
 
 class OnlyDummies(OfflineEngine):
-    """The dummy batch that was due stays due."""
+    """An engine that had to run a dummy runs dummies in all later steps."""
 
     def step(self) -> Literal["dummy", "model"]:
         return "dummy" if self.should_execute_dummy_batch else "model"

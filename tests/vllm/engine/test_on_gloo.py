@@ -1,8 +1,8 @@
-"""Groups of engines on processes with gloo: the same forwards, syncs and decisions as in the simulation.
+"""Runs groups of engines on real processes with gloo: the same forwards, syncs and decisions as on the simulator.
 
-No race decides in these worlds: a front end goes on only when all answers are there. But time decides in which
-iteration an engine finds a message that changes nothing (a wake for a wave that it is in). So the test does not compare
-what mailboxes gave.
+These worlds have no race that changes the result: a front end continues only after all answers have arrived. But the
+iteration in which an engine reads a message without effect depends on time (a wake for its own wave). So the test does
+not compare the polls of mailboxes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("gloo")
 GUESSED = {"take", "learned"}
 WORLDS = ["engine_waves", "museum/engine-updated-0.24", "museum/engine-drained", "museum/engine-updated"]
 STALE = WORLDS[2:]
-"""In which a front end sends a request when it may have heard of the wave that has just ended, or not."""
+"""In these worlds, a front end may or may not have received the end of a wave when it sends a request."""
 
 
 def settled(journal: Iterable[RawRecord]) -> list[RawRecord]:
@@ -32,7 +32,10 @@ def settled(journal: Iterable[RawRecord]) -> list[RawRecord]:
 
 
 def same_as_simulated(scenario: Scenario, really: Scenario | None = None, ranks_alone: bool = False) -> None:
-    """`really`: what is run on gloo in place of the scenario."""
+    """Asserts that a scenario has the same journals on gloo and on the simulator.
+
+    `really` replaces the scenario on gloo. With `ranks_alone`, the test does not compare the services.
+    """
     real, simulated = run_scenario(really or scenario, "gloo"), run_scenario(scenario)
     assert real.findings == simulated.findings == []
     assert real.figures == simulated.figures
@@ -46,13 +49,13 @@ def test_on_gloo(name: str) -> None:
 
 
 def test_published_counts_on_gloo() -> None:
-    """Which engine gets a request is a race with what was published, so messages come where the simulation says."""
+    """The engine of a request depends on a race with published counts, so gloo delivers messages in simulated order."""
     assert len(same_on(load_scenario(scenario_path("engine_balanced")), "gloo", schedules=2)) == 2
 
 
 @pytest.mark.slow
 def test_other_messages_are_seen() -> None:
-    """The twin: every engine tells that the wave is over, which harms nothing."""
+    """The faulty twin (mutant M-EL-17): every engine reports the end of a wave, which changes the journals."""
     told = load_scenario(scenario_path("museum/m-el-17"))
     healthy = told.model_copy(update={"protocol": told.protocol.model_copy(update={"variant": None})})
     with pytest.raises(AssertionError, match="rank 1"):

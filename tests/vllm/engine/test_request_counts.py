@@ -1,5 +1,7 @@
-"""Request counts on their way to front ends: what an engine sends and when. No published count is false, goes back or
-is forgotten, and front ends balance by it.
+"""Tests of the request counts that engines send to the coordinator, and by which front ends balance their requests.
+
+The tests check when an engine sends counts. Every published count was true at some time, counts never go back, and the
+last counts are published.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ def posted(seen: Seen, actor: int, site: str) -> list[Any]:
     ],
 )
 def test_what_an_engine_tells(form: str, told: list[tuple[object, ...]]) -> None:
-    """A request of three steps: it waits, which 0.14 does not tell; it runs; it is over. Engine 1 tells nothing."""
+    """An engine sends its counts when a request waits, runs and ends. Release 0.14 sends nothing while it waits.
+
+    Engine 1 has no request and sends nothing.
+    """
     seen = run(group(form, **ALONE))
     assert seen.classes == []
     assert [tuple(event[4:]) for event in posted(seen, 0, "engine.counts")] == told
@@ -47,7 +52,7 @@ def test_what_an_engine_tells(form: str, told: list[tuple[object, ...]]) -> None
 
 
 def test_the_stamp() -> None:
-    """The step is that of the wave at the start of the counted step: two steps, then another wave."""
+    """Counts have the step and the wave at the start of the counted step: two steps, and then another wave."""
     seen = run(group(**ALONE | {"requests": [2, (1, 9)]}, control=[(1, ("WAIT",))]))
     stamps = {(event[2], event[3]) for event in posted(seen, 0, "engine.counts")}
     assert stamps <= {(step, wave) for step in (0, 1) for wave in (0, 1)}
@@ -59,7 +64,7 @@ def test_the_stamp() -> None:
 
 
 class ToldAtTheEnd(RequestCounts028):
-    """Only what is left when all is over."""
+    """The engine sends only its last counts, when all requests have ended."""
 
     def publish(self) -> None:
         if self.scheduler.counts == (0, 0):
@@ -67,7 +72,7 @@ class ToldAtTheEnd(RequestCounts028):
 
 
 class Again(RequestCounts):
-    """After each step, changed or not."""
+    """The engine sends its counts after each step, even if they have not changed."""
 
     def publish(self) -> None:
         self.last = (-1, -1)
@@ -76,16 +81,19 @@ class Again(RequestCounts):
 
 @pytest.mark.parametrize("twin", [ToldAtTheEnd, Again, RequestCounts])
 def test_another_rule_tells_otherwise(twin: type[RequestCounts]) -> None:
+    """Each faulty rule sends other counts."""
     seen = run(group(**ALONE, pieces={RequestCounts: twin}))
     assert [tuple(event[4:6]) for event in posted(seen, 0, "engine.counts")] != [(1, 0), (0, 1), (0, 0)]
 
 
-# ---- what comes of it
+# ---- the published counts
 
 
 def untrue(told: Sequence[Sequence[object]], published: Sequence[Counts], idle: Load = (0, 0)) -> str:
-    """What is wrong, "" if nothing. `told`: of each engine its counts, in the order of time; `published`: likewise.
-    `idle`: counts of an engine without requests.
+    """Returns what is wrong with published counts, or "".
+
+    `told` has the counts that each engine sent, in order, and `published` the publications. `idle` is the load of an
+    engine without requests.
     """
     for engine, own in enumerate(told):
         history: Iterator[object] = iter([idle, *own])
@@ -106,11 +114,11 @@ Stamp = tuple[int, int, bool]
 STAMPS: st.SearchStrategy[list[Stamp]] = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 3), st.booleans()), min_size=1, max_size=12
 )
-"""Which engine tells, how many steps it is further on, and whether the coordinator then finds nothing else."""
+"""One message of counts: its engine, the steps since the engine's last message, and whether to publish now."""
 
 
 def coordinated(kind: type[Coordination], drawn: Sequence[Stamp]) -> str:
-    """Engines tell ever new counts, so that each is known for what it is; in the end the coordinator is left alone."""
+    """Sends drawn counts, all different, to a coordinator, which publishes all. Returns what is wrong, or ""."""
     coordinator, told, steps = kind(3), [list[object]() for _ in range(3)], [0, 0, 0]
     published: list[Counts] = []
     for number, (engine, further, alone) in enumerate(drawn):
@@ -134,11 +142,12 @@ def true(kind: type[Coordination], drawn: Sequence[Stamp]) -> None:
 
 @pytest.mark.parametrize("kind", [Coordination, Coordination033])
 def test_nothing_is_published_that_was_not_true(kind: type[Coordination]) -> None:
+    """Everything that the coordinator publishes was true at some time, for random counts."""
     holds(lambda drawn: true(kind, drawn), STAMPS)
 
 
 class Forgets(Coordination033):
-    """When the counts of the step before are published, those of this one count as published, too."""
+    """When the coordinator publishes the counts of the step before, it also forgets those of this step."""
 
     def published(self) -> list[Sent]:
         kept = self._counts_of_step_before is not None
@@ -148,7 +157,7 @@ class Forgets(Coordination033):
 
 
 class NewestFirst(Coordination033):
-    """What was kept of the step before comes last."""
+    """The coordinator publishes the kept counts of the step before after the newer ones."""
 
     def published(self) -> list[Sent]:
         kept, self._counts_of_step_before = self._counts_of_step_before, None
@@ -160,7 +169,7 @@ class NewestFirst(Coordination033):
 
 
 class OfTheNext(Coordination033):
-    """Counts are noted down beside another engine."""
+    """The coordinator stores the counts of an engine for the next engine."""
 
     def counts(self, engine: int, step: int, wave: int, waiting: int, running: int, usage: float = 0.0) -> list[Sent]:
         return super().counts((engine + 1) % 3, step, wave, waiting, running, usage)
@@ -175,7 +184,10 @@ def test_what_is_not_true_is_found(twin: type[Coordination], said: str) -> None:
 
 @pytest.mark.parametrize("form", ["0.33", "0.14"])
 def test_in_a_group(form: str) -> None:
-    """Three engines, two front ends; an engine sent what the coordinator publishes, and both front ends get it."""
+    """In a group of three engines and two front ends, every publication was true, and both front ends receive it.
+
+    The check fails if the first message of each engine is left out.
+    """
     seen = run(group(form, dp=3, requests=[3, 1, 4, 1, 2], frontends=2, interval=2, max_num_seqs=1, **PUBLISHED))
     assert seen.classes == []
     told = [[tuple(event[4:]) for event in posted(seen, rank, "engine.counts")] for rank in range(3)]
@@ -191,44 +203,50 @@ def test_in_a_group(form: str) -> None:
 
 LATE: dict[str, Any] = {"requests": [(20, 0), (1, 0), (1, 9)], "interval": 2}
 ECHOES = [(time, ("ECHO",)) for time in range(1, 9)]
-"""Time goes by: the front end asks the engines for something and waits for their answers."""
+"""Calls that let time pass: the front end sends them to the engines and waits for their answers."""
 
 
 def engines_of_requests(seen: Seen) -> list[int]:
-    """Of each request to which engine it went."""
+    """Returns the engine of each request."""
     posts = [raw for raw in seen.run.journals[3] if (raw[KIND], raw[SITE]) == ("post", "frontend.add")]
     return [raw[POST_TO] for raw in posts]
 
 
 def test_front_ends_balance_by_them() -> None:
-    """Engine 0 has a long request, engine 1 had a short one. Who counts its own requests alone takes both for alike."""
+    """With published counts, a front end sends the third request to engine 1, whose short request has ended.
+
+    A front end that counts only its own requests assumes equal loads.
+    """
     assert engines_of_requests(run(group(**LATE, control=ECHOES))) == [0, 1, 0]
     assert engines_of_requests(run(group(**LATE, control=ECHOES, **PUBLISHED))) == [0, 1, 1]
 
 
 class OfOthers(ClientView033):
-    """The counts of one engine are taken for another's."""
+    """The front end takes the counts of one engine for those of another."""
 
     def heard(self, counts: Counts | None, wave: int, running: bool) -> None:
         super().heard(counts and (*counts[1:], counts[0]), wave, running)
 
 
 def test_a_wrong_load_is_found() -> None:
-    """The front end alone sends to these engines, and a wrong count says that one without a message has a request."""
+    """A front end raises on a load that cannot be true.
+
+    It is the only one that sends to these engines, and the wrong counts give a request to an engine without one.
+    """
     world: dict[str, Any] = {"requests": [(9, 0), (1, 5)], "control": ECHOES, "interval": 2}
     assert run(group(**world, **PUBLISHED)).classes == []
     assert run(group(**world, **PUBLISHED, pieces={ClientView: OfOthers})).classes == ["CRASH:WRONGLOAD"]
 
 
 class Swapped(ClientView033):
-    """Requests that wait are taken for those that run, and the other way round."""
+    """The front end exchanges the numbers of waiting and running requests."""
 
     def heard(self, counts: Counts | None, wave: int, running: bool) -> None:
         super().heard(counts and tuple((run, wait, usage) for wait, run, usage in counts), wave, running)
 
 
 def test_swapped_counts_are_found() -> None:
-    """Where requests wait, more would run than an engine has seats for."""
+    """With exchanged counts, more requests would run than an engine has slots for, so the front end raises."""
     world: dict[str, Any] = {"requests": [9, 9, 9, 9, 9, 9, (1, 5)], "control": ECHOES, "interval": 2, "frontends": 2}
     assert run(group(**world, max_num_seqs=1, **PUBLISHED)).classes == []
     seen = run(group(**world, max_num_seqs=1, **PUBLISHED, pieces={ClientView: Swapped}))
@@ -257,5 +275,6 @@ def test_one_request_in_every_schedule(form: str, schedules: int) -> None:
     ],
 )
 def test_where_nobody_balances(config: dict[str, Any]) -> None:
+    """A group whose front ends do not balance refuses published counts."""
     with pytest.raises(ScenarioError, match=r"protocol\.pieces\.counts: published; expected own"):
         group(**config, **PUBLISHED)

@@ -1,4 +1,7 @@
-"""Ranks live through the death of one, wherever it dies: they make all steps, and decide without its columns."""
+"""Tests of the program `dp_survivors`: after one rank dies, the others complete all steps on groups without it.
+
+The tests kill a rank at each of its ops.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ def run(subject: Subject) -> Run:
 
 
 def deaths(dp: int, variant: str | None = None) -> list[Run]:
-    """Rank 1 dies at each of its ops."""
+    """Returns one run for each op of rank 1, in which the rank dies at this op."""
     whole = run(ranks(dp))
     assert whole.finished
     places = [At(raw[SITE], raw[ORDINAL], thread=raw[THREAD]) for raw in whole.journals[1] if raw[KIND] not in SILENT]
@@ -45,6 +48,7 @@ def deaths(dp: int, variant: str | None = None) -> list[Run]:
 
 
 def test_a_death_at_every_op_is_lived_through() -> None:
+    """The other two ranks finish, at whichever op rank 1 dies."""
     runs = deaths(3)
     assert len(runs) > 15
     assert {tuple(one.ends) for one in runs} == {("finished", "died", "finished")}
@@ -52,23 +56,28 @@ def test_a_death_at_every_op_is_lived_through() -> None:
 
 @pytest.mark.parametrize(("variant", "end"), [("dead-rank-all2all", "blocked"), ("dead-columns", "raised")])
 def test_the_twins_do_not(variant: str, end: str) -> None:
+    """With each faulty variant, some death makes a survivor hang or raise."""
     assert any(end in one.ends for one in deaths(2, variant))
 
 
 def test_two_deaths_are_an_error() -> None:
+    """If two ranks die, the survivors raise."""
     faults = tuple(Fault("die", rank, At("survivors.agree", 1)) for rank in (1, 2))
     assert run(ranks(4, faults=faults)).ends == ["raised", "died", "died", "raised"]
 
 
 def found_in(site: str, ordinal: int) -> set[str]:
-    """Classes of findings in some schedules in which rank 2 of three dies there, and the other two go on."""
+    """Explores 150 schedules in which rank 2 of three dies at an op. Returns the classes of the findings."""
     found = explore_subject(ranks(3, faults=(Fault("die", 2, At(site, ordinal)),)), schedules=150)
     return {one.klass for one in found.findings}
 
 
 @pytest.mark.slow
 def test_work_of_the_dead_holds_no_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its all-to-all is under way, and a survivor has broken it off before it joined."""
+    """No check reports a hang on an all-to-all of the dead rank that a survivor aborted before it joined.
+
+    With the simpler rule in the monkeypatch, the check of hangs would report one.
+    """
     assert found_in("survivors.read", 0) == set()
     monkeypatch.setattr(stuck, "_given_up", lambda index, rank, name: index.gave_up(rank, name))
     assert found_in("survivors.read", 0) == {"HANG:COLLECTIVE:DEAD_RANK"}
@@ -76,7 +85,10 @@ def test_work_of_the_dead_holds_no_rank(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.slow
 def test_survivors_of_different_steps_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One had ended the step that the other one was broken off in. Their meeting is in no step."""
+    """Survivors may meet in different steps, if one completed the step in which the other was interrupted.
+
+    So the meeting belongs to no step. The faulty twin meets inside the step, and the checks report a hang.
+    """
     assert found_in("survivors.agree", 1) == set()
 
     async def least(self: Survivor, made: int) -> int:
@@ -88,7 +100,10 @@ def test_survivors_of_different_steps_meet(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.slow
 def test_a_death_before_the_first_agreement(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The main thread looks at what the monitor knows only behind an abort, which orders the two."""
+    """The main thread reads the monitor's list of dead ranks only after an abort, which orders the two threads.
+
+    The faulty twin reads it in every step, so the two threads race.
+    """
     assert found_in("survivors.agree", 0) == set()
     goes_on = Survivor.goes_on
 
@@ -101,9 +116,9 @@ def test_a_death_before_the_first_agreement(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def raised() -> bool:
-    """Whether a rank raises in some schedules in which rank 2 dies behind an all-to-all that may be broken off.
+    """Returns whether a rank raises in some schedules in which rank 2 dies after an all-to-all.
 
-    One of the others may have ended that step, and the other one not.
+    Survivors may abort this all-to-all, so one may have completed the step, and the other one not.
     """
     subject = ranks(3, faults=(Fault("die", 2, At("survivors.agree", 1)),))
 
@@ -115,6 +130,7 @@ def raised() -> bool:
 
 
 def test_a_rank_that_is_ahead_makes_the_step_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A survivor that is one step ahead repeats the step; the faulty twin continues with its own count and raises."""
     assert not raised()
     least = Survivor.least
 
@@ -127,7 +143,10 @@ def test_a_rank_that_is_ahead_makes_the_step_again(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.slow
 def test_the_survivor_of_two_in_every_schedule() -> None:
-    """More schedules than the museum's table tries."""
+    """A proof over all schedules: the survivor of two ranks completes its step.
+
+    The museum's table tries fewer schedules.
+    """
     at = At("survivors.all_to_all", 0)
     result = explore_subject(ranks(2, 1, faults=(Fault("die", 1, at),)), "dpor", schedules=5_000)
     assert (result.verdict, result.exploration.runs) == ("proven", 2_032)

@@ -1,6 +1,7 @@
-"""A death or exception anywhere: every peer ends and says who is gone, and every request has an answer or an error.
+"""Tests of `engine_watched`: after a death or an exception at any op, every participant ends and names the dead one.
 
-Without a death the engines do what those of `engine` do. Twins leave out a watch, an abort or a word.
+Every request gets an answer or an error. Without a death, the engines do the same as in the program `engine`. The
+faulty twins leave out a watch, an abort or a message.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ SHUTDOWN = [(MS // 10, ("SHUTDOWN",))]
 
 
 def faults(kind: Literal["die", "raise"], **group: Any) -> Iterator[Seen]:
-    """A fault at every op of everybody, in time."""
+    """Yields one run for each op of each participant, with a fault at this op."""
     for actor, at in addresses(watched(**group)):
         yield run(watched(faults=[Fault(kind, actor, at)], **group))
 
 
 def test_without_a_death_it_is_the_program_engine() -> None:
+    """Without a death, the engines run the same forwards as in the program `engine`."""
     requests = [3, (2, MS)]
     seen = run(watched(requests=requests))
     assert seen.wrong == []
@@ -45,6 +47,7 @@ def test_without_a_death_it_is_the_program_engine() -> None:
 
 
 def test_a_death_at_every_op() -> None:
+    """At whichever op a participant dies, all others end as they have to."""
     everywhere = list(faults("die", requests=[1]))
     assert len(everywhere) > 60
     assert [seen.wrong for seen in everywhere if seen.wrong] == []
@@ -53,14 +56,17 @@ def test_a_death_at_every_op() -> None:
 
 @pytest.mark.parametrize(("actor", "site"), [(1, "engine.left"), (2, "coordinator.stop")])
 def test_a_front_end_hears_of_a_death_behind_its_last_request(actor: int, site: str) -> None:
-    """It has said that it stops, and who leaves in order says so; one that dies does not."""
+    """A front end notices the death of a participant even after its last request.
+
+    An engine that leaves normally reports this before, and an engine that dies does not.
+    """
     seen = run(watched(requests=[1], faults=[Fault("die", actor, At(site, 0))]))
     assert seen.wrong == []
     assert seen.error(3).startswith("EngineDeadError: front end 0 ends: ")
 
 
 class TakesAllForLeft(WatchedFrontEnd):
-    """An actor that is gone behind the last request has left in order."""
+    """The front end treats every participant that is gone after the last request as one that left normally."""
 
     def gone(self, child: int) -> None:
         self.leaving.add(child)
@@ -68,6 +74,7 @@ class TakesAllForLeft(WatchedFrontEnd):
 
 
 def test_a_front_end_that_hears_nothing_of_it() -> None:
+    """The faulty twin: a front end that treats a dead engine as one that left normally ends without an error."""
     death = [Fault("die", 1, At("engine.left", 0))]
     assert run(watched(requests=[1], faults=death, pieces={FrontEnd: TakesAllForLeft})).error(3) == ""
 
@@ -83,6 +90,7 @@ def test_a_death_at_every_op_of_other_groups(group: dict[str, Any]) -> None:
 
 
 def test_an_exception() -> None:
+    """If an engine raises, its peers end with EngineDeadError, which names it, and all requests fail."""
     seen = run(watched(requests=[3, 3], faults=[Fault("raise", 1, At("dp.agree", 1))]))
     assert seen.wrong == []
     assert seen.run.ends == ["raised"] * 4
@@ -106,6 +114,9 @@ def test_engines_of_several_workers_are_refused() -> None:
 
 
 def test_a_shutdown_in_mid_step_ends_all_in_order() -> None:
+    """A shutdown fails the unfinished requests, and all participants end normally. Without one, all requests are
+    answered.
+    """
     seen = run(watched(requests=[50, 50], control=SHUTDOWN))
     assert seen.run.finished
     assert seen.probes(3) == {FAILED: 2}
@@ -127,35 +138,41 @@ def test_a_shutdown_at_any_time(control: Any, dp: int) -> None:
 
 
 class ForgetsTheDevice(Monitor):
+    """The monitor does not abort the device communicators."""
+
     def abort_devices(self, rank: Rank) -> None:
         pass
 
 
 class WithoutDevices(WatchedLoop):
+    """An engine whose monitor does not abort the device communicators."""
+
     monitor = ForgetsTheDevice
 
 
 class LeavesSilently(WatchedLoop):
-    """The others take it for a death."""
+    """An engine leaves without a message to its peers, so they treat it as dead."""
 
     def leave(self, shut_down: bool) -> None:
         self.rank.send(self.rank.rank, DEATHS, ("LEFT", self.index), "engine.left")
 
 
 class LeavesInMidStep(WatchedLoop):
-    """An engine that has to stop leaves at once: its peers meet no one in their next forward."""
+    """An engine that has to stop leaves at once, so its peers hang in their next forward."""
 
     def has_work(self) -> bool:
         return super().has_work() and not self.stops
 
 
 class Unwatching(WatchedCoordinator):
+    """The coordinator does not watch the front ends."""
+
     async def run(self) -> None:
         await Coordinator.run(self)
 
 
 class Drops(WatchedFrontEnd):
-    """Forgets requests that it has not sent yet."""
+    """The front end forgets the requests that it has not sent yet."""
 
     def fail(self) -> None:
         self.owed &= self.awaited
@@ -174,7 +191,7 @@ TWINS: dict[str, tuple[type[Any], type[Any], int, tuple[int, str, int]]] = {
 
 @pytest.mark.parametrize("twin", TWINS)
 def test_who_does_not_learn_of_a_death(twin: str) -> None:
-    """And what was not sent yet has no answer."""
+    """With each faulty twin, some participant does not notice a death, or a request gets no answer."""
     base, piece, dp, (actor, site, ordinal) = TWINS[twin]
     given: Any = {"dp": dp, "requests": [2, (1, 2 * MS)], "control": WAITS}
     given["faults"] = [Fault("die", actor, At(site, ordinal))]
@@ -184,7 +201,7 @@ def test_who_does_not_learn_of_a_death(twin: str) -> None:
 
 @pytest.mark.parametrize("twin", [LeavesSilently, LeavesInMidStep])
 def test_who_leaves_has_to_do_it_in_order(twin: type[Any]) -> None:
-    """Engine 1 gets its order to stop a little later than engine 0."""
+    """Engines have to leave in order. Here engine 1 receives its order to stop a little later than engine 0."""
     late = Delay(2, At("coordinator.stop", 1), 100 * MS)
     given: Any = {"requests": [2], "interval": 32, "delays": (late,)}
     assert run(watched(**given)).wrong == []
@@ -195,9 +212,9 @@ def test_who_leaves_has_to_do_it_in_order(twin: type[Any]) -> None:
 
 
 def killed(dp: int, actor: int, limit: int, by: str = "dpor", **kill: Any) -> tuple[str, int, int]:
-    """An actor is killed at any point, or not at all. Returns the verdict, the number of schedules, and K.
+    """Explores the death of an actor at any point, or none. Returns the verdict, the number of schedules, and K.
 
-    K: the most ops that an actor makes after the death until it has ended.
+    K is the largest number of ops that an actor makes between the death and its own end.
     """
     result, most = explored(watched(dp, kills=[Kill(actor, **kill)]), limit, by)
     assert result.failures == {}
@@ -207,13 +224,17 @@ def killed(dp: int, actor: int, limit: int, by: str = "dpor", **kill: Any) -> tu
 @pytest.mark.slow
 @pytest.mark.parametrize(("loses_mail", "schedules"), [(False, 1_249), (True, 1_842)])
 def test_an_engine_alone_is_killed_at_every_point(loses_mail: bool, schedules: int) -> None:
+    """The death of a single engine has no finding in any schedule."""
     assert killed(1, 0, 3_000, loses_mail=loses_mail) == ("proven", schedules, 1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("actor", "dpor", "random"), [(0, 7, 16), (1, 8, 20), (2, 0, 18), (3, 7, 16)])
 def test_one_of_a_group_is_killed_at_any_point(actor: int, dpor: int, random: int) -> None:
-    """Two engines, a coordinator, a front end: of too many schedules some. The figures are K."""
+    """One of two engines, the coordinator or a front end dies at any point, in 150 schedules of many.
+
+    The figures are K, the most ops that an actor makes after the death.
+    """
     for by, most in ("dpor", dpor), ("random", random):
         assert killed(2, actor, 150, by, loses_mail=True, partial=True) == ("sampled", 150, most)
 

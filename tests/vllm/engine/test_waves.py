@@ -1,4 +1,7 @@
-"""One engine's waves message by message, and groups of engines in lockstep over drawn histories, with their twins."""
+"""Tests of the waves of one engine, message by message, and of groups in lockstep in random histories.
+
+A *wave* is a period in which all engines of a group step in lockstep. The random histories must show each faulty twin.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,18 @@ from dpsim.vllm.engine.waves import EngineWaves, Out, PauseMode, PauseState, Rel
 from tests.vllm.engine import twins
 from tests.vllm.engine.lockstep import Group, World, first_trouble
 
-# ---- a request comes: all states of an engine, by the sentences of 2.5
+# ---- a request arrives: all states of an engine (specification 2.5)
 
 
 def engine(kind: type[EngineWaves], running: bool = False, index: int = 1, has_coordinator: bool = True) -> EngineWaves:
+    """Returns an engine of a group of three in wave 4."""
     made = kind(index, 3, has_coordinator, 16)
     made.current_wave, made.engines_running = 4, running
     return made
 
 
 def after_request(kind: type[EngineWaves], running: bool, paused: bool, wave: int) -> tuple[bool, bool, int]:
-    """Whether it tells, whether it runs, and its wave."""
+    """Adds a request. Returns whether the engine informs the coordinator, whether it runs, and its wave."""
     one = engine(kind, running)
     one.pause_state = PauseState.PAUSED_ALL if paused else PauseState.UNPAUSED
     outs = one.add(wave)
@@ -33,6 +37,7 @@ def after_request(kind: type[EngineWaves], running: bool, paused: bool, wave: in
 
 @pytest.mark.parametrize(("running", "paused", "wave"), list(product([True, False], [True, False], [3, 4, 5])))
 def test_a_request(running: bool, paused: bool, wave: int) -> None:
+    """A request changes the engine's state as specification 2.5 describes, in each release."""
     now = max(wave, 4)
     if not paused:
         assert after_request(Release014, running, False, wave) == (wave == 3 and not running, running, now)
@@ -44,7 +49,7 @@ def test_a_request(running: bool, paused: bool, wave: int) -> None:
 
 @pytest.mark.parametrize("kind", [Release014, Release024, Release033])
 def test_without_a_coordinator(kind: type[EngineWaves]) -> None:
-    """A request says nothing of waves, and every rank tells its own front end that one is over."""
+    """Without a coordinator, a request does not change the wave, and every rank reports its end to its front end."""
     one = engine(kind, has_coordinator=False)
     assert (one.add(7), one.current_wave, one.engines_running) == ([], 4, False)
     one.engines_running = False
@@ -56,7 +61,7 @@ def test_without_a_coordinator(kind: type[EngineWaves]) -> None:
 @pytest.mark.parametrize("kind", [Release014, Release024, Release033])
 @pytest.mark.parametrize("index", [0, 1])
 def test_who_tells(kind: type[EngineWaves], index: int) -> None:
-    """Rank 0: of a wave that is over, and in 0.33 of one that it did not see begin."""
+    """Only rank 0 reports: the end of a wave, and in release 0.33 a wave that began in this iteration."""
     one = engine(kind, running=True, index=index)
     begun = [Out("start_wave", 4, "coordinator")] if index == 0 and kind is Release033 else []
     assert one.end_iteration(was_running=True) == []
@@ -74,12 +79,13 @@ def test_who_tells(kind: type[EngineWaves], index: int) -> None:
     [("abort", PauseState.PAUSED_NEW), ("wait", PauseState.PAUSED_NEW), ("keep", PauseState.PAUSED_ALL)],
 )
 def test_both_phases_of_a_pause(mode: PauseMode, state: PauseState) -> None:
+    """A pause first waits until all engines have it, then until none has work; only then can an engine resume."""
     one = engine(Release033)
     one.pause(mode)
     assert (one.pause_state, one.pending_pause, one.engines_running) == (state, True, True)
     with pytest.raises(RuntimeError, match="engine 1 cannot resume: a pause is still on its way"):
         one.resume()
-    one.synced((1, 3))  # all have it, and one works on
+    one.synced((1, 3))  # all engines have the pause, and one still has work
     assert (one.pending_pause, one.ignore_start_dp_wave, one.engines_running) == (False, True, True)
     with pytest.raises(RuntimeError, match="still on its way"):
         one.resume()
@@ -104,6 +110,7 @@ RELEASES = {
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_drawn_histories(release: str) -> None:
+    """Random histories of healthy groups break no rule."""
     world = RELEASES[release]
     assert first_trouble(world, 40) is None
     larger = world._replace(size=3, clients=2, interval=4, requests=4, pauses=2 * world.pauses)
@@ -120,14 +127,14 @@ def test_many_drawn_histories(release: str) -> None:
 
 
 def test_024_loses_a_wake_across_a_pause() -> None:
-    """The coordinator takes a group for a running one when it forwards a wake, and paused engines drop it (M-EL-12).
+    """In release 0.24, paused engines drop a wake, and the coordinator assumes that they run (mutant M-EL-12).
 
-    After the resume no message announces the next request: neither the front end's nor the engine's, whose wave is the
-    same.
+    After the resume, no message announces the next request. The front end also assumes that the engines run. The engine
+    has the same wave, so it does not report the request either.
     """
     engines = [Release024(rank, 2, True, 32) for rank in range(2)]
     coordinator, client = Coordination(2), ClientView([0, 1])
-    late = client.send().first_request  # its request is aborted by the pause, and the coordinator hears of it last
+    late = client.send().first_request  # the pause aborts its request, and the coordinator receives the message last
     assert late is not None
     for one in engines:
         one.pause("abort")
@@ -149,13 +156,14 @@ def test_024_loses_a_wake_across_a_pause() -> None:
 
 @pytest.mark.slow
 def test_024_is_found_to_lose_it() -> None:
+    """In some random history, release 0.24 loses a wake across a pause."""
     found = first_trouble(RELEASES["0.24"]._replace(requests=6, pauses=3, clients=2, interval=2), 500)
     assert found
     assert found[1] in {"a hang", "the coordinator believes otherwise"}
 
 
 def twin_world(twin: type[EngineWaves] | type[Coordination] | type[ClientView]) -> World:
-    """The world of its release, with the twin in its place."""
+    """Returns the world of the twin's release, with the twin in place of the healthy class."""
     if issubclass(twin, Coordination):
         return RELEASES["0.33"]._replace(coordination=twin)
     if issubclass(twin, ClientView):
@@ -178,21 +186,24 @@ def test_a_twin_is_found(twin: type[EngineWaves] | type[Coordination] | type[Cli
 
 @pytest.mark.parametrize("twin", [twins.KeepsCounting, twins.AllTell, twins.TellsWhilePausing])
 def test_an_equivalent_is_not_found(twin: type[EngineWaves]) -> None:
-    """M-EL-4 and -17, and a wave that is sent without need: the engine answers otherwise, and nothing is lost."""
+    """Three twins are equivalent for safety: mutants M-EL-4 and M-EL-17, and a wave that is reported without need.
+
+    Their answers differ from vLLM's, but no rule of the histories breaks.
+    """
     assert first_trouble(twin_world(twin), 20) is None
 
 
 def test_another_interval_on_one_rank() -> None:
-    """M-EL-3."""
+    """Mutant M-EL-3: one rank has another interval between sync points."""
     world = RELEASES["0.33"]._replace(waves=(Release033, twins.TwiceAsOften), interval=5)
     assert first_trouble(world, 200) == (0, "some ranks sync and others do not")
 
 
-# ---- what a request and a pause cost
+# ---- the forwards of a request and of a pause
 
 
 def forwards(release: str, *messages: tuple[object, ...]) -> int:
-    """Of a group of three, by messages to engine 1, or to all."""
+    """Returns the number of forwards of a group of three, after messages to engine 1 (ADD) or to all (others)."""
     world = RELEASES[release]
     interval = 16 if release == "0.33" else 32
     group = Group(world._replace(size=3, interval=interval, requests=0, pauses=0), random.Random(0))
@@ -207,10 +218,10 @@ def forwards(release: str, *messages: tuple[object, ...]) -> int:
 
 
 def test_the_cost_of_a_request() -> None:
-    """Example A-25: five steps on an idle engine."""
+    """Example A-25: the forwards for a request of five steps to an idle engine."""
     assert {release: forwards(release, ("ADD", 5, 0)) for release in RELEASES} == {"0.14": 32, "0.24": 32, "0.33": 16}
 
 
 def test_the_cost_of_an_idle_pause() -> None:
-    """Example A-26."""
+    """Example A-26: the forwards for a pause of an idle group."""
     assert (forwards("0.24", ("PAUSE", "keep")), forwards("0.33", ("PAUSE", "keep"))) == (32, 1)

@@ -1,4 +1,8 @@
-"""Faulty twins of an engine's waves, of the coordinator and of a front end, ten lines each (specification 2.12)."""
+"""Faulty twins of an engine's rules for waves, of the coordinator and of a front end, ten lines each.
+
+A *wave* is a period in which all engines of a group step in lockstep. Keys such as M-EL-7 name mutants of specification
+2.12.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from dpsim.vllm.engine.waves import Out, PauseMode, PauseState, Release014, Rele
 
 
 class LaterWavesOnly(Release033):
-    """M-EL-7: a wake for the current wave is lost."""
+    """Mutant M-EL-7: an engine ignores a wake for the current wave."""
 
     def start_dp_wave(self, wave: int, exclude: int | None) -> None:
         if wave > self.current_wave:
@@ -17,7 +21,7 @@ class LaterWavesOnly(Release033):
 
 
 class IgnoresWhilePausing(Release033):
-    """M-EL-9: wakes are ignored before all have the pause."""
+    """Mutant M-EL-9: an engine ignores wakes as soon as it has a pause, before all engines have agreed to pause."""
 
     def start_dp_wave(self, wave: int, exclude: int | None) -> None:
         if not self.pending_pause:
@@ -25,7 +29,7 @@ class IgnoresWhilePausing(Release033):
 
 
 class WokenWhilePaused(Release033):
-    """M-EL-10: wakes are followed when all have the pause."""
+    """Mutant M-EL-10: an engine obeys wakes although all engines have agreed to pause."""
 
     def start_dp_wave(self, wave: int, exclude: int | None) -> None:
         if wave >= self.current_wave and exclude != self.index:
@@ -34,7 +38,7 @@ class WokenWhilePaused(Release033):
 
 
 class KeepsCounting(Release033):
-    """M-EL-4: the step counter goes on into the next wave."""
+    """Mutant M-EL-4: the step counter does not restart in the next wave."""
 
     def end_iteration(self, was_running: bool) -> list[Out]:
         step = self.step_counter
@@ -44,7 +48,7 @@ class KeepsCounting(Release033):
 
 
 class OwnWork(Release033):
-    """M-EL-6: whether it goes on is its own work."""
+    """Mutant M-EL-6: an engine continues only if it has work itself."""
 
     def contribution(self, unfinished: bool) -> Numbers:
         self.unfinished = unfinished
@@ -56,7 +60,7 @@ class OwnWork(Release033):
 
 
 class AllTell(Release033):
-    """M-EL-17: every rank says that a wave is over."""
+    """Mutant M-EL-17: every rank reports the end of a wave, not only rank 0."""
 
     def _wave_ends(self) -> list[Out]:
         done = self._out("wave_complete")
@@ -65,7 +69,7 @@ class AllTell(Release033):
 
 
 class TellsWhilePausing(Release033):
-    """Rank 0 says that a wave began which a pause began."""
+    """Rank 0 reports a wave that a pause has begun."""
 
     def end_iteration(self, was_running: bool) -> list[Out]:
         pending, self.pending_pause = self.pending_pause, False
@@ -75,7 +79,7 @@ class TellsWhilePausing(Release033):
 
 
 class WokenByPausedRequest(Release033):
-    """A request sets a paused engine running."""
+    """A request starts a paused engine."""
 
     def add(self, wave: int) -> list[Out]:
         self.pause_state, state = PauseState.UNPAUSED, self.pause_state
@@ -85,7 +89,7 @@ class WokenByPausedRequest(Release033):
 
 
 class TellsNobody(Release033):
-    """A request runs where it came, and no other engine is woken (M-EL-8 of 0.33)."""
+    """An engine starts with its request, but does not inform the coordinator, so no other engine wakes (M-EL-8)."""
 
     def add(self, wave: int) -> list[Out]:
         super().add(wave)
@@ -93,7 +97,7 @@ class TellsNobody(Release033):
 
 
 class PauseWaits(Release033):
-    """A pause does not set an idle engine running. M-EL-9 ignores wakes beside that."""
+    """A pause does not start an idle engine. Mutant M-EL-9 also ignores wakes."""
 
     def pause(self, mode: PauseMode) -> None:
         running = self.engines_running
@@ -102,7 +106,7 @@ class PauseWaits(Release033):
 
 
 class ResumesEarly(Release033):
-    """A resume does not wait for the pause before it."""
+    """An engine resumes although its pause is not complete."""
 
     def resume(self) -> bool:
         self.pending_pause = False
@@ -110,7 +114,7 @@ class ResumesEarly(Release033):
 
 
 class ResumesAlone(Release033):
-    """M-EL-11: a resume without the barrier."""
+    """Mutant M-EL-11: an engine resumes without the barrier."""
 
     def resume(self) -> bool:
         super().resume()
@@ -118,14 +122,14 @@ class ResumesAlone(Release033):
 
 
 class ResumesIdle(Release033):
-    """After the barrier no engine runs, whichever has work."""
+    """After the barrier of a resume, no engine runs, even if one has work."""
 
     def resumed(self, any_work: bool) -> None:
         self.engines_running = False
 
 
 class ForgetsNothing(Release033):
-    """Resume leaves wakes ignored."""
+    """After a resume, an engine still ignores wakes."""
 
     def resume(self) -> bool:
         barrier = super().resume()
@@ -134,7 +138,7 @@ class ForgetsNothing(Release033):
 
 
 class NoFirstSync(Release033):
-    """The sync points of 0.24."""
+    """The engine does not sync in the first step, as in release 0.24."""
 
     class Sync(PauseVotes033):
         def due(self, step: int) -> bool:
@@ -144,7 +148,7 @@ class NoFirstSync(Release033):
 
 
 class StopsPartial(Release033):
-    """Against I-EL-9: a pause of some stops all."""
+    """If only some engines have a pause, the group stops (breaks invariant I-EL-9)."""
 
     class Sync(PauseVotes033):
         def verdict(self, total: Numbers) -> Verdict:
@@ -154,7 +158,7 @@ class StopsPartial(Release033):
 
 
 class OnlyIfAllWork(Release033):
-    """M-EL-5: AND in the place of OR."""
+    """Mutant M-EL-5: the group continues only if all engines have work, instead of any."""
 
     class Sync(PauseVotes033):
         def verdict(self, total: Numbers) -> Verdict:
@@ -165,7 +169,7 @@ class OnlyIfAllWork(Release033):
 
 
 class TwiceAsOften(Release033):
-    """M-EL-3, if one rank has it: another interval."""
+    """Another interval between sync points, shorter by one step. On one rank only, it is mutant M-EL-3."""
 
     class Sync(PauseVotes033):
         def due(self, step: int) -> bool:
@@ -175,14 +179,14 @@ class TwiceAsOften(Release033):
 
 
 class BelievesNobody(Release014):
-    """A wave that a front end knows and this engine does not is not taken over."""
+    """An engine does not adopt a later wave that a front end sends with a request."""
 
     def add(self, wave: int) -> list[Out]:
         return super().add(min(wave, self.current_wave))
 
 
 class StaysCurrent(Release014):
-    """The wave's number stays when it ends."""
+    """An engine does not increase the number of the wave when a wave ends."""
 
     def _wave_ends(self) -> list[Out]:
         outs = super()._wave_ends()
@@ -191,7 +195,7 @@ class StaysCurrent(Release014):
 
 
 class WokenWhilePaused024(Release024):
-    """M-EL-10 where front ends wake engines."""
+    """Mutant M-EL-10 in release 0.24, in which front ends wake engines."""
 
     def start_dp_wave(self, wave: int, exclude: int | None) -> None:
         ignores, self.ignore_start_dp_wave = self.ignore_start_dp_wave, False
@@ -203,7 +207,7 @@ class WokenWhilePaused024(Release024):
 
 
 class AgainAndAgain(Coordination):
-    """A wave that runs is begun again."""
+    """The coordinator starts a wave again that already runs."""
 
     def _start_wave(self, told: StartWave) -> Changed:
         self.engines_running = self.engines_running and told.wave != self.current_wave
@@ -211,14 +215,14 @@ class AgainAndAgain(Coordination):
 
 
 class WakesNobody(Coordination033):
-    """What an engine says of a wave goes to the front ends, and not to the other engines."""
+    """The coordinator publishes a started wave to the front ends, but does not wake the other engines."""
 
     def _start_wave(self, told: StartWave) -> Changed:
         return super()._start_wave(told) and []
 
 
 class TellsNoFirstRequest(ClientView):
-    """M-EL-8: no engine hears of a first request."""
+    """Mutant M-EL-8: the front end does not report a first request to the coordinator."""
 
     def _first_request(self, engine: int) -> FirstRequest | None:
         return None

@@ -1,8 +1,8 @@
-"""Groups of engines in which somebody dies or raises, and what became of the others and of their requests.
+"""Groups of engines in which a participant dies or raises, and what happens to the others and to their requests.
 
 seen = run(watched(faults=[Fault("die", 1, At("dp.agree", 0))]))
-seen.wrong            # [], or what is not as it has to be: who is left, which request has neither answer nor error
-seen.made             # how many ops each of the others made after the death, until it ended
+seen.wrong            # [], or what is wrong: who has not ended, which request has neither an answer nor an error
+seen.made             # the ops that each of the others made between the death and its own end
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def watched(
     pieces: dict[type[Any], type[Any]] | None = None,
     **world: Any,
 ) -> Subject:
-    """As `group`. What ends because somebody is gone is no finding."""
+    """Returns a group as `group` does, for `engine_watched`. An end caused by a death is no finding."""
     of = group(
         dp=dp,
         requests=requests,
@@ -56,7 +56,7 @@ def watched(
 
 @dataclass(frozen=True)
 class Seen:
-    """One run. `owed`: requests of each front end, by number of the actor."""
+    """One run. `owed` has the number of requests of each front end, by the number of the actor."""
 
     world: World
     run: Run
@@ -67,7 +67,7 @@ class Seen:
         return Counter(raw[SITE] for raw in self.run.journals[actor] if raw[KIND] == "probe")
 
     def error(self, actor: int) -> str:
-        """What an actor raised."""
+        """Returns the class and the message of the exception that an actor raised, or ""."""
         return next(
             (f"{raw[SITE]}: {raw[RAISED_MESSAGE]}" for raw in self.run.journals[actor] if raw[KIND] == "raised"), ""
         )
@@ -83,7 +83,9 @@ class Seen:
 
     @property
     def wrong(self) -> list[str]:
-        """Everybody has ended, those who raised name somebody, and each request has an answer or an error."""
+        """Returns what is wrong: an actor has not ended, an error names no dead actor, or a request has no reply at
+        all.
+        """
         names, ends = self.world.actor, self.run.ends
         lines = [f"{names(actor)} is left" for actor, end in enumerate(ends) if end == "blocked"]
         if self.hurt:
@@ -113,7 +115,10 @@ def owed(subject: Subject) -> dict[int, int]:
 
 
 def run(subject: Subject, backend: SimBackend | None = None) -> Seen:
-    """One run, with time unless the backend says otherwise."""
+    """Runs a group once, on the simulator with its clock, or on another backend.
+
+    It also counts the ops that each actor makes after the first end of an actor.
+    """
     at_first_end: list[list[int]] = []
     wirings: list[Wiring] = []
     gone = Notices.gone
@@ -142,7 +147,7 @@ def run(subject: Subject, backend: SimBackend | None = None) -> Seen:
 
 
 def addresses(subject: Subject) -> list[tuple[int, At]]:
-    """Where every actor can die: every op that it issues, with time, where no actor dies."""
+    """Returns every op that an actor issues in a run without a death, as (actor, address)."""
     journals = run(subject).run.journals
     return [
         (actor, At(raw[SITE], raw[ORDINAL], thread=raw[THREAD]))
@@ -153,7 +158,7 @@ def addresses(subject: Subject) -> list[tuple[int, At]]:
 
 
 def explored(subject: Subject, limit: int, by: str = "dpor", seed: int = 0) -> tuple[Exploration, list[int]]:
-    """All schedules, or the first of them, and the most ops that anybody made after a death, by actor."""
+    """Explores all schedules, or the first `limit`. Also returns the most ops that each actor made after a death."""
     most = [0] * subject.world.actors
 
     def once(strategy: Strategy) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""Faults planted into a pipeline: who did it, in which step, and by the name that it has there."""
+"""Plants faults into a pipeline: a finding names the rank, the step and the call of the fault."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SENT, RECEIVED = "tokens.send", "tokens.receive"
 
 
 def with_fault(kind: str, rank: int, site: str, **more: Any) -> Result:
-    """At the second visit of a site, two stages."""
+    """Runs two stages, with a fault at the second call of a site (the name of a call)."""
     return run_scenario(
         scenario_from(
             {
@@ -49,6 +49,7 @@ def with_fault(kind: str, rank: int, site: str, **more: Any) -> Result:
     ],
 )
 def test_the_culprit_is_who_did_it(fault: tuple[str, int, str], says: str) -> None:
+    """The finding names the rank and step of the fault, and describes the call."""
     found = with_fault(*fault).primary
     assert found is not None
     assert found.culprit is not None
@@ -57,6 +58,7 @@ def test_the_culprit_is_who_did_it(fault: tuple[str, int, str], says: str) -> No
 
 
 def test_a_transfer_has_neither_op_nor_root() -> None:
+    """A fault that changes the op or the root of a transfer has no effect, and the report says so."""
     for change in ({"op": "broadcast"}, {"root": 1}):
         result = with_fault("alter", 0, "hidden.send", change=change)
         assert result.verdict == "held"

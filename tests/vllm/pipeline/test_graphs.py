@@ -1,4 +1,7 @@
-"""Stages that capture their layers: every token as if they had not, and the mutants of source page 004's captures."""
+"""Tests of stages that capture their layers into CUDA graphs: all tokens equal those of an eager run.
+
+The faulty twins are mutants of the captures of source page 004 (`cudagraph_utils.py`).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ SIZES = [1, 2, 4], [2], [1, 6], [3]
 
 @st.composite
 def captured_worlds(draw: st.DrawFn) -> Drawn:
-    """Pipelines with graphs, some with two replicas, or with two ranks a stage."""
+    """Draws pipelines with graphs, some with two replicas, or with two ranks in each stage."""
     replicas, ranks = draw(st.sampled_from([(1, 1), (1, 1), (1, 2), (2, 1)]))
     stages = (2, 2, 3) if replicas > 1 else (2, 2, 3, 1, 4)
     drawn = draw(drawn_worlds(stages=stages, most=4, replicas=replicas, tensor_parallel_size=ranks))
@@ -52,7 +55,7 @@ def nothing_found(drawn: Drawn, **wrong: Any) -> None:
 
 
 def served(played: Played, rank: int) -> list[tuple[Any, ...]]:
-    """What a rank read, step by step."""
+    """Returns the inputs, samples and need masks that a rank recorded, step by step."""
     return [
         (raw[STEP], raw[SITE], raw[DECISION_VALUE])
         for raw in played.records(rank, "decision")
@@ -73,7 +76,10 @@ def test_tokens_are_what_they_are_without_graphs(examples: int) -> None:
 
 @pytest.mark.slow
 def test_requests_of_all_kinds_have_the_same_tokens() -> None:
-    """With several numbers of drafts in a batch, sampling that is put off, and sessions."""
+    """Tokens equal those of an eager run also for requests of all kinds.
+
+    Batches mix several numbers of drafts, some sampling is deferred, and some requests belong to sessions.
+    """
 
     @st.composite
     def worlds(draw: st.DrawFn) -> Drawn:
@@ -91,7 +97,10 @@ def test_requests_of_all_kinds_have_the_same_tokens() -> None:
 @pytest.mark.parametrize("mode", sorted(set(MODES)))
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_steps_with_a_graph_replay_it(mode: str, ranks: int) -> None:
-    """One replay of the whole, or one of each piece; none in an eager step. All stages choose the same."""
+    """A step in mode FULL has one replay, a PIECEWISE step one for each piece, and an eager step none.
+
+    All stages choose the same mode.
+    """
     requests = [Request(0, 3, 3), Request(0, 1, 4), Request(40_000_000, 7, 2)]
     config = {"cudagraph_mode": mode, "cudagraph_capture_sizes": [1, 2, 4], "max_num_seqs": 2, "capture_graphs": True}
     played = captured(Drawn(2, requests, config, tensor_parallel_size=ranks))
@@ -107,11 +116,11 @@ def test_steps_with_a_graph_replay_it(mode: str, ranks: int) -> None:
         assert all(raw[STEP] == -1 for raw in captures)
 
 
-# ---- the invariants, each with a twin that breaks it
+# ---- the invariants, each with a faulty twin that breaks it
 
 
 class LastCapturesLess(CapturedLayers):
-    """The last stage has another list of sizes (I-CG-6)."""
+    """The last stage captures one size fewer than the others (breaks invariant I-CG-6)."""
 
     def wanted(self) -> Any:
         last = self.rank.device("ep").ranks[0] > 0
@@ -120,7 +129,7 @@ class LastCapturesLess(CapturedLayers):
 
 
 class NoRoom(CapturedLayers):
-    """The output has room for the smallest size (I-CG-13)."""
+    """The session captures the smallest size first, so the output buffer is too small (breaks invariant I-CG-13)."""
 
     class SmallFirst(ManagedSession):
         def order(self, targets: Iterable[Target]) -> list[Target]:
@@ -130,7 +139,7 @@ class NoRoom(CapturedLayers):
 
 
 class LivePadding(CapturedLayers):
-    """Rows that only pad have the first slot (I-CG-11)."""
+    """Padding rows write to the first slot (breaks invariant I-CG-11)."""
 
     def put(self, tokens: int, input_batch: Any, spans: Any, stream: Any) -> None:
         super().put(tokens, input_batch, spans, stream)
@@ -141,7 +150,7 @@ class LivePadding(CapturedLayers):
 
 
 class AllCaptured(GraphManager):
-    """It never looks whether there is a graph (I-CG-3)."""
+    """The manager assumes that every graph is captured (breaks invariant I-CG-3)."""
 
     def runtime_mode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> Any:
         self.captured = set(self.sizes.values())
@@ -149,6 +158,8 @@ class AllCaptured(GraphManager):
 
 
 class Uncaptured(CapturesLargest):
+    """The session captures only the largest graph, and the manager assumes that all are captured."""
+
     manager = AllCaptured
 
 

@@ -1,7 +1,7 @@
-"""I-PP-1 to I-PP-13 of specification 6.9, each beside a twin that breaks just it.
+"""Tests of invariants I-PP-1 to I-PP-13 of specification 6.9, each with a faulty twin that breaks only this one.
 
-The queue itself (`Watched`) shows what a stage does with it, the journal what it sends, and the oracle what it holds.
-I-PP-10, on dummy steps, is in test_replicas.py.
+`Watched` asserts what a stage does with its queue of tokens. The journals show what it sends, and the oracle what it
+must compute. The file test_replicas.py tests I-PP-10 (dummy steps).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SEVERAL = drawn_worlds(stages=(2, 2, 3), most=5)
 
 
 class Watched(SampledTokens):
-    """Looks at its own queue."""
+    """A queue of tokens that asserts invariants I-PP-1, I-PP-6, I-PP-11 and I-PP-13 at each `consume`."""
 
     waited = 0
 
@@ -65,7 +65,7 @@ class Watched(SampledTokens):
 
 
 class Aged(SampledTokens):
-    """Knows how old its entries are."""
+    """A queue of tokens that asserts the age of each entry that it takes (invariant I-PP-9)."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -85,22 +85,25 @@ class Aged(SampledTokens):
 
 
 def seen_by(watcher: type[SampledTokens], twin: type[SampledTokens] = SampledTokens) -> type[SampledTokens]:
-    """The twin's queue, watched."""
+    """Returns a faulty twin with the assertions of a watcher."""
     return type(f"{watcher.__name__}Twin", (watcher, twin), {})
 
 
-# ---- properties of a world and of its run, in which a watcher may have found something already
+# ---- properties of a run, in which a watcher may already have raised
 
 
 def nothing_found(drawn: Drawn, played: Played) -> None:
-    """I-PP-2 (tokens), 5 (histories), 7 (lengths) and 8 (computed counts); I-PP-12 by the check of races. `Watched`
-    checks I-PP-1, 6, 11 and 13. `Aged` checks I-PP-9: what the main stream waits for was sampled as many batches ago as
-    there are stages.
+    """No check has a finding, and no witness or watcher has raised.
+
+    The witness checks I-PP-2 (tokens), I-PP-5 (histories), I-PP-7 (lengths) and I-PP-8 (computed counts). The check of
+    races covers I-PP-12. `Watched` asserts I-PP-1, I-PP-6, I-PP-11 and I-PP-13. `Aged` asserts I-PP-9: the main stream
+    waits only for tokens that are at least as many batches old as there are stages.
     """
     assert played.findings == [], "; ".join(f"{found.klass} {found.message}" for found in played.findings)
 
 
 def broadcasts_match(drawn: Drawn, played: Played) -> None:
+    """All stages make the same broadcasts, and the last stage is their root (invariant I-PP-3)."""
     sent = [
         [
             (one[OP], one[COUNT], one[DTYPE], one[COLLECTIVE_ROOT])
@@ -116,11 +119,13 @@ def broadcasts_match(drawn: Drawn, played: Played) -> None:
 
 
 def masks_agree(drawn: Drawn, played: Played) -> None:
+    """All stages compute the same need masks (invariant I-PP-4)."""
     masks = [played.decided("need", rank) for rank in range(drawn.stages)]
     assert all(one == masks[0] for one in masks), "I-PP-4: the same mask everywhere"
 
 
 def memory_is_given_back(drawn: Drawn, played: Played) -> None:
+    """Every rank frees all memory that it allocates in steps."""
     for rank in range(drawn.stages):
         taken = {one[BUFFER]: one[SITE] for one in played.records(rank, "alloc") if one[STEP] >= 0}
         given = {one[BUFFER] for one in played.records(rank, "free")}
@@ -129,22 +134,28 @@ def memory_is_given_back(drawn: Drawn, played: Played) -> None:
 
 
 class TakesUnneeded(SampledTokens):
+    """A stage also applies tokens that no row needs."""
+
     def excluded(self, entry: PendingTokens, row: int) -> bool:
         return self.outdated(entry, row)
 
 
 class KeepsUnwanted(SampledTokens):
+    """A stage never frees the buffers of an entry that it does not apply."""
+
     def discard(self, entry: PendingTokens) -> None:
         pass
 
 
 class NeverNothing(SampledTokens):
+    """A stage waits for an entry although no request needs it."""
+
     def nothing_left(self, mapping: tuple[int, ...]) -> bool:
         return False
 
 
 class NextSlot(SampledTokens):
-    """A row's token goes to the slot after it."""
+    """A stage applies a row's token to the slot after the row's own slot."""
 
     def consume(self) -> Arrived | None:
         arrived = super().consume()
@@ -152,12 +163,14 @@ class NextSlot(SampledTokens):
 
 
 class LastStageKnowsBetter(SampledTokens):
+    """The last stage computes another need mask than the other stages."""
+
     def row_needs(self, row: Row) -> bool:
         return super().row_needs(row) and not (self.is_last and row.computed > 4)
 
 
 class ForgetsRejected(Stage):
-    """Takes over tokens, but not that drafts were rejected: it then takes the optimistic counts for true."""
+    """A stage applies tokens, but does not subtract rejected drafts from its computed counts."""
 
     def take_over(self, arrived: Arrived) -> None:
         super().take_over(arrived)
@@ -168,7 +181,7 @@ class ForgetsRejected(Stage):
 
 
 class ReceivesUntold(SampledTokens):
-    """The receivers' allocators do not know that the main stream reads the tokens."""
+    """A receiver does not inform its allocator that the main stream reads the tokens."""
 
     def keep(self, buffer: Buffer) -> None:
         if self.is_last:
@@ -176,8 +189,10 @@ class ReceivesUntold(SampledTokens):
 
 
 class ReceivesAtOnce(SampledTokens):
-    """The receivers' side stream does not wait for the main stream. It has its own memory, which it writes first. The
-    received tokens come after the main stream's work anyhow, since the last stage needs that for the next tokens.
+    """A receiver's side stream does not wait for the main stream.
+
+    It first writes a buffer that it has allocated itself. The tokens themselves still arrive after the main stream's
+    work, because the last stage needs this work for its next tokens.
     """
 
     def join_side(self) -> None:
@@ -194,7 +209,7 @@ class ReceivesUntoldAtOnce(ReceivesUntold, ReceivesAtOnce):
 
 
 class WaitsForNobody(SampledTokens):
-    """Says that all rows need their tokens: chunks of prompts are never settled."""
+    """A stage reports that all rows need their tokens, so it never settles the chunks of prompts."""
 
     def receive(self, rows: Sequence[Row], slots: Sequence[int], mapping: Buffer, drafts: int) -> bool:
         super().receive(rows, slots, mapping, drafts)
@@ -232,7 +247,7 @@ INVARIANTS: list[tuple[str, Callable[[Drawn, Played], None], dict[str, Any], str
 
 @examples(5, 100, 400)
 def test_all_hold(examples: int) -> None:
-    """In one run of each world: the watchers only look."""
+    """All properties hold in random worlds. One run is enough for all, because the watchers change nothing."""
     properties = list(dict.fromkeys(property_ for _, property_, _, _ in INVARIANTS))
 
     def all_hold(drawn: Drawn) -> None:
@@ -252,7 +267,10 @@ def test_a_twin_breaks_it(property_: Callable[[Drawn, Played], None], twin: dict
 
 @pytest.mark.slow
 def test_receivers_keep_memory_apart_twice() -> None:
-    """Either of the two is enough (6.8, rules 4 and 5), and without both memory is used again too early."""
+    """A receiver protects its memory twice, and either protection is enough (specification 6.8, rules 4 and 5).
+
+    Without both, the allocator reuses memory too early.
+    """
 
     def clean_with(twin: type[SampledTokens]) -> Callable[[Drawn], None]:
         return lambda drawn: nothing_found(drawn, drawn.play(tokens=twin))
@@ -263,7 +281,7 @@ def test_receivers_keep_memory_apart_twice() -> None:
 
 
 class EndsEarly(Stage):
-    """After its first step, whose token somebody waits for."""
+    """A stage ends after its first step, although a request needs the token of this step."""
 
     async def run(self) -> None:
         self.history = copy(self.history)
@@ -272,6 +290,7 @@ class EndsEarly(Stage):
 
 
 def test_tokens_that_nobody_took_over_are_told_at_the_end() -> None:
+    """At the end, the witness reports tokens that a request needed and no stage applied."""
     drawn = Drawn(2, [Request(0, 1, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 1})
     findings = drawn.play(stage=EndsEarly, scheduler=WaitsAtOnce).findings
     assert [one.klass for one in findings] == ["CRASH:LOSTTOKENS", "CRASH:WRONGEND"], "and the client gets less"

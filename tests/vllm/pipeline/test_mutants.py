@@ -1,6 +1,7 @@
-"""The mutants of sampled tokens and hidden states: found in random worlds without a hint, or harmless there.
+"""Checks find the mutants of sampled tokens and hidden states in random worlds, without a hint.
 
-The smallest world of each is its exhibit. What is harmless is looked for in whole scopes by test_tokens_scopes.py.
+A mutant is a variant with one planted mistake; its exhibit is the smallest scenario that shows it. Mutants that are
+registered as harmless have no finding in random worlds; test_scopes.py runs them in all small worlds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tests.properties import breaks, holds
 from tests.vllm.pipeline.token_worlds import EXTREMES, Drawn, drawn_worlds, pieces, varied_worlds
 
 CAPTURED = "dpsim.vllm.museum.captures", "dpsim.vllm.museum.offloading", "dpsim.vllm.museum.graph_bugs"
-"""Their variants need graphs that are captured: see test_graphs.py."""
+"""The variants in these modules need captured graphs; test_graphs.py tests them."""
 KNOWN = {entry.name: entry.expected for entry in variants("pp_tokens") if entry.make.__module__ not in CAPTURED}
 HARMLESS = [name for name, expected in KNOWN.items() if expected is None]
 SEVERAL = drawn_worlds(stages=(2, 2, 3), most=5)
@@ -34,7 +35,7 @@ OTHERS = {
 
 
 def with_scarce_blocks(drawn: Drawn) -> Drawn:
-    """The KV cache holds just the longest request."""
+    """Returns the world with a KV cache that has only room for the longest request, so requests are preempted."""
     most = max(one.prompt_tokens + one.output_tokens for one in drawn.requests)
     blocks = most + 2 * (1 + drawn.config["num_speculative_tokens"])
     slots = max(2, drawn.config["max_num_seqs"])
@@ -47,8 +48,10 @@ SCARCE = drawn_worlds(stages=(2,), drafts=(1, 2, 3), most=5).map(with_scarce_blo
 
 
 def worlds(name: str) -> st.SearchStrategy[Drawn]:
-    """Dummy steps need replicas, slices tensor parallelism, a spinning receive a narrow device, and some mutants
-    preemptions or requests of all kinds.
+    """Returns random worlds that may show a variant.
+
+    Dummy steps need replicas, slices need tensor parallelism, and a receive that spins needs a device with one slot for
+    kernels. Some mutants need preemptions or requests of all kinds.
     """
     if name in PREEMPTING:
         return SCARCE
@@ -61,7 +64,7 @@ SESSIONS = ["pp-session-generation", "pp-session-result", "pp-session-seat"]
 RARE = ["M-PP-15", "M-PS-8-deep", *SESSIONS]
 RARE += ["M-ES-16-behind", "pp-admits-preempting", "pp-late-results", "pp-mapping-unfiltered", "pp-warmup-bcast"]
 RARE += ["drafts-in-every-step", "pp-width-of-all"]
-"""Few random worlds, or hardly one, show them; their exhibits do in every run."""
+"""Checks find these mutants in few random worlds, so their tests are slow. Their exhibits run in every test run."""
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,10 @@ def test_a_harmless_mutant_is_harmless_everywhere() -> None:
 
 @pytest.mark.slow
 def test_a_slot_that_is_given_back_late_harms_nothing_where_requests_are_preempted() -> None:
-    """M-ES-16; behind the admissions it does."""
+    """Mutant M-ES-16 frees the slots of preempted requests late, but before admissions, so no check reports a finding.
+
+    The variant M-ES-16-behind frees them after the admissions, and fails.
+    """
 
     def nothing_found(drawn: Drawn) -> None:
         assert drawn.play(**pieces("M-ES-16")).classes == []
@@ -101,7 +107,10 @@ def test_a_slot_that_is_given_back_late_harms_nothing_where_requests_are_preempt
 
 
 def test_tokens_behind_the_drafter_cost_time_and_nothing_else() -> None:
-    """M-ES-8: in its exhibit, and without a drafter, where the main stream still stands behind the broadcast."""
+    """Mutant M-ES-8 broadcasts tokens after the drafter, which only makes the run slower.
+
+    It is also slower without a drafter, because the main stream waits for the broadcast.
+    """
     wrong = load_scenario(scenario_path("museum/m-es-8"))
     healthy = without_variant(wrong)
     drafts, none = [run_scenario(one).run for one in (healthy, wrong)], {"num_speculative_tokens": 0}
@@ -114,7 +123,9 @@ def test_tokens_behind_the_drafter_cost_time_and_nothing_else() -> None:
 
 @pytest.mark.slow
 def test_both_defects_of_the_page_are_found() -> None:
-    """One property finds the width, and with the width mended the mask, each without a hint."""
+    """In random worlds, checks find both defects of source page 002: the width, and with the width repaired the need
+    mask.
+    """
 
     def all_is_well(drawn: Drawn, **changed: Any) -> None:
         found = drawn.play(**changed).findings
@@ -126,12 +137,12 @@ def test_both_defects_of_the_page_are_found() -> None:
 
 
 def test_the_page_sends_tokens_and_counts_alone() -> None:
-    """Two collectives in a step, also with drafts; the corrected form relays drafts by a third, as 0.33 does."""
+    """Source page 002 broadcasts tokens and counts, also with drafts. The corrected form broadcasts drafts, too."""
     scenario = load_scenario(scenario_path("museum/page-002"))
     sites = [{raw[SITE] for raw in sent_by(one)} for one in (scenario, without_variant(scenario))]
     assert sites == [{"tokens.send", "counts.send"}, {"tokens.send", "counts.send", "drafts.send"}]
 
 
 def sent_by(scenario: Scenario) -> list[RawRecord]:
-    """What the last stage broadcasts."""
+    """Returns the records of the last stage's broadcasts."""
     return [raw for raw in run_scenario(scenario).run.journals[1] if str(raw[SITE]).endswith(".send")]

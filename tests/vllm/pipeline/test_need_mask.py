@@ -1,4 +1,8 @@
-"""Which rows need their token: what the engine's own code answered, row by row, in two releases (6.4)."""
+"""Compares the need mask with stored answers of vLLM's own code, row by row, for two releases (specification 6.4).
+
+The need mask selects the rows of a batch whose sampled token the other stages need. Faulty rules prove that the
+comparison can fail.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +27,18 @@ def test_as_the_engine_answers(version: str, rule: Rule) -> None:
 
 
 def whoever_samples(row: Row) -> bool:
+    """The faulty rule: every row that samples needs its token."""
     return row.samples
 
 
 def one_token_more(row: Row) -> bool:
+    """The faulty rule: a request ends one token later."""
     assert row.limit is not None
     return needs_024(row._replace(limit=row.limit + 1))
 
 
 def decodes_alone(row: Row) -> bool:
+    """The faulty rule: the row of a prompt never needs its token."""
     return needs_033(row) and not row.prefilling
 
 
@@ -51,7 +58,7 @@ def test_another_rule_is_found(version: str, wrong: Rule) -> None:
 
 
 def test_without_a_limit_only_chunks_need_no_token() -> None:
-    """Source page 002 hands over no `max_seq_len` where it has none: a row needs its token if it samples."""
+    """Source page 002 passes no `max_seq_len` if it has none; then every row that samples needs its token."""
     for row in (Row(0, 19, 3, 12, None, 17), Row(0, 0, 4, 9, None, 0), Row(0, 4, 5, 9, None, 4)):
         assert needs_024(row) == needs_033(row) == row.samples
     assert not needs_024(Row(0, 19, 3, 12, 20, 17))

@@ -1,7 +1,7 @@
-"""The same tokens, in the same order, on processes with gloo: journals are the simulation's, record by record.
+"""Runs the same pipelines on real processes with gloo: the journals equal those of the simulator, record by record.
 
-Drawn worlds of one to four stages, always the same, and the scenarios that come with dpsim. What memory does is not
-claimed there.
+The worlds are random but fixed, with one to four stages; others are scenarios that dpsim contains. On gloo, dpsim does
+not check the use of memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("gloo")
 
 QUICK, SLOW, NIGHTLY = 12, 48, 170
 WORLDS = fixed_worlds(QUICK + SLOW + NIGHTLY)
-WORLDS[:QUICK] = sorted(WORLDS[:QUICK], key=lambda drawn: -drawn.stages)  # so that all workers start at once
+WORLDS[:QUICK] = sorted(WORLDS[:QUICK], key=lambda drawn: -drawn.stages)  # all workers start at once
 NUMBERS = [*range(QUICK), *nightly_but(range(QUICK, len(WORLDS)), lambda number: number < QUICK + SLOW)]
 
 
@@ -34,12 +34,12 @@ VARIED_NUMBERS = [*range(5), *(pytest.param(number, marks=pytest.mark.slow) for 
 
 @pytest.fixture
 def gloo() -> str:
-    """Its workers stay warm for the tests of other files; the plugin of dpsim ends them with the session."""
+    """The name of the backend. Its workers stay alive for other files, until dpsim's pytest plugin ends them."""
     return "gloo"
 
 
 def same_as_simulated(scenario: Scenario, backend: str, really: Scenario | None = None) -> None:
-    """`really`: what is run on the other backend in place of the scenario."""
+    """Asserts equal journals of a scenario on a backend and on the simulator. On the backend, `really` replaces it."""
     real, simulated = run_scenario(really or scenario, backend), run_scenario(scenario)
     assert real.findings == simulated.findings == []
     for rank in range(real.world.size):
@@ -48,7 +48,7 @@ def same_as_simulated(scenario: Scenario, backend: str, really: Scenario | None 
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_on_gloo(gloo: str, number: int) -> None:
-    """That no finding is there says that tokens are the oracle's and that nothing is left in the queue."""
+    """The journals are equal. No finding means that the tokens are the oracle's, and that no queue has entries left."""
     same_as_simulated(WORLDS[number].scenario(), gloo)
 
 
@@ -58,7 +58,7 @@ def test_requests_of_all_kinds_on_gloo(gloo: str, number: int) -> None:
 
 
 def test_varied_worlds_have_something_in_them() -> None:
-    """All of them, quick and slow."""
+    """The fixed worlds with requests of all kinds contain wasted steps, deferred sampling and sessions often enough."""
     seen: Counter[str] = Counter()
     for drawn in VARIED_WORLDS:
         history = drawn.prepared().histories[0]
@@ -79,7 +79,10 @@ def test_varied_worlds_have_something_in_them() -> None:
 
 @pytest.mark.slow
 def test_fixed_worlds_have_something_in_them() -> None:
-    """Of the first ones alone. Frees in flight: a request gives its slot back while a token of it is on its way."""
+    """The first 30 fixed worlds contain each kind of case at least twice.
+
+    A "free in flight" is a request that frees its slot while one of its tokens is in flight.
+    """
     seen: Counter[str] = Counter()
     for drawn in WORLDS[:30]:
         seen.update({f"{drawn.stages} stages": 1, drawn.form: 1, f"async {drawn.config['async_scheduling']}": 1})
@@ -115,8 +118,10 @@ def test_scenarios_on_gloo(gloo: str, name: str) -> None:
     ("variant", "seen"), [("M-PP-3", "rank 0"), pytest.param("M-PP-1", "CRASH:WRONG", marks=pytest.mark.slow)]
 )
 def test_another_order_and_other_tokens_are_seen(gloo: str, variant: str, seen: str) -> None:
-    """The first takes tokens over too early, which harms nothing, the second those of a slot's former owner. Last, for
-    that ends all workers.
+    """The comparison fails for a run with other tokens or another order.
+
+    Mutant M-PP-3 applies tokens too early, which does no harm. Mutant M-PP-1 applies those of the slot's former
+    request. The test is the last one on gloo, because it ends all workers.
     """
     candidates = (drawn for drawn in WORLDS if (drawn.stages, drawn.form) == (2, "source-002"))
     drawn = next(drawn for drawn in candidates if drawn.play(**pieces("M-PP-1")).classes)

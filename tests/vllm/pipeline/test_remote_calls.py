@@ -1,6 +1,7 @@
-"""Remote calls: each batch is executed once and sampled once, in this order, and by a grammar that is up to date.
+"""Tests of the engine's remote calls: it executes and samples each batch once, in this order.
 
-Specification 7.5 and 10.6, I-PS-7 and I-ES-5; the twins are mutants M-PS-10, M-PS-11, M-ES-10 and M-ES-11.
+If a grammar restricts the tokens, the mask of a batch depends on all earlier tokens. The rules are specification 7.5
+and 10.6, and invariants I-PS-7 and I-ES-5. The faulty twins are mutants M-PS-10, M-PS-11, M-ES-10 and M-ES-11.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ REPLICAS = varied_worlds(stages=(2, 3), most=4, replicas=2)
 
 
 class Watched(Stage):
-    """Looks at the calls that it gets, as they come."""
+    """A stage that records and asserts the calls that it receives."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -51,7 +52,7 @@ class Watched(Stage):
 
 
 def watched(twin: type[Stage]) -> type[Stage]:
-    """The twin, watched: each call is seen before it does with it what it does."""
+    """Returns a faulty twin with the assertions of `Watched`, which run before the twin changes the call."""
     return type(f"Watched{twin.__name__}", (twin, Watched), {})
 
 
@@ -100,7 +101,10 @@ GRAMMAR = Drawn(
 
 
 def test_sampling_waits_for_the_token_before() -> None:
-    """By hand, two stages: in each decode the queue has room, and yet the oldest result is taken before sampling."""
+    """With a grammar, the engine takes the oldest result before it samples, although the queue has room.
+
+    The world is computed by hand. Without a grammar, or without asynchronous scheduling, no sampling is deferred.
+    """
     [history] = GRAMMAR.prepared().histories
     ran = [call for call in history.calls if call.batch and call.batch.rows]
     assert [(call.takes, call.deferred) for call in ran] == [(False, False), (True, True), (True, True), (True, True)]
@@ -113,10 +117,12 @@ def test_sampling_waits_for_the_token_before() -> None:
 
 
 def test_masks_of_what_is_known_too_early_are_seen() -> None:
+    """Mutant M-PS-11 never defers sampling, so its grammar masks are wrong, and the witness reports it."""
     assert {klass[:11] for klass in GRAMMAR.classes(**pieces("M-PS-11"))} == {"CRASH:WRONG"}
 
 
 def test_a_grammar_permits_one_kind() -> None:
+    """In the stand-in model, a grammar changes the sampled tokens, and each token is one that the mask permits."""
     for request in range(5):
         tokens = [Oracle(request, 3, structured=True).token(position) for position in range(20)]
         free = [Oracle(request, 3).token(position) for position in range(20)]
@@ -127,7 +133,11 @@ def test_a_grammar_permits_one_kind() -> None:
 
 
 def test_a_request_that_ended_has_no_mask() -> None:
-    """The second token of the first request is a stop token; what was started for it by then is sampled freely."""
+    """A request that has ended gets no grammar mask.
+
+    The second token of the first request is a stop token. The engine had started further steps by then, and these
+    sample without a mask.
+    """
     drawn = GRAMMAR._replace(requests=[Request(0, 1, 4, stop_after=1, structured_output=True), Request(STEP_NS, 1, 2)])
     all_is_well(drawn)
     [history] = drawn.prepared().histories
@@ -138,8 +148,9 @@ def test_a_request_that_ended_has_no_mask() -> None:
 @pytest.mark.parametrize("step", nightly_but([10, 1], lambda step: step == 10))
 @pytest.mark.parametrize("form", TRANSFERS)
 def test_all_small_worlds(form: str, step: int) -> None:
-    """And M-PP-13, which a deadlock is suspected of where sampling is put off: none of them shows one. Every tenth
-    world, and at night each.
+    """No small world has a finding, neither healthy nor with mutant M-PP-13, which deferred sampling might deadlock.
+
+    The quick tests run every tenth world, and the nightly ones all.
     """
     for drawn in islice(small_varied_worlds(form), 0, None, step):
         assert drawn.play(eager=False, **WATCHED).classes == [], drawn

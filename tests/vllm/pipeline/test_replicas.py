@@ -1,7 +1,7 @@
-"""Replicas of a pipeline: I-PP-10, dummy steps leave the queue of tokens and the neighbours alone, beside its twins.
+"""Tests of data-parallel replicas of a pipeline: a dummy step changes no queue of tokens and no slot (I-PP-10).
 
-Each replica has its own requests, slots and queue. They meet in the experts only, in every step. That M-PP-16 harms
-nothing but I-PP-10 is a property of test_tokens_mutants.py.
+Each replica has its own requests, slots and queue. The replicas only share the experts, in every step. The faulty twins
+break invariant I-PP-10. The file test_mutants.py tests that mutant M-PP-16 breaks nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def all_is_well(drawn: Drawn, played: Played) -> None:
 
 
 def steps_are_made_together(drawn: Drawn, played: Played) -> None:
-    """The experts of a stage meet once in every step, whichever rank has tokens."""
+    """Every rank of a stage makes the collective of the experts once in every step, with or without tokens."""
     steps = list(range(len(played.prepared.histories[0].calls)))
     for rank in range(played.world.size):
         met = [one[STEP] for one in played.records(rank, "collective") if one[COMMUNICATOR].startswith("ep")]
@@ -37,7 +37,7 @@ def steps_are_made_together(drawn: Drawn, played: Played) -> None:
 
 
 class Watched(Stage):
-    """Looks at what a dummy step does to it."""
+    """A stage that asserts that its dummy steps change neither its queue nor its slots."""
 
     def state_of_step(self) -> Any:
         queue = list(self.tokens.queue) if self.tokens is not None else []
@@ -50,17 +50,17 @@ class Watched(Stage):
 
 
 def watched(twin: type[Stage] = Stage) -> type[Stage]:
-    """The twin, watched."""
+    """Returns a faulty twin with the assertions of `Watched`."""
     return type("WatchedTwin", (Watched, twin), {})
 
 
 def dummies_leave_no_trace(drawn: Drawn, played: Played) -> None:
-    """I-PP-10, by the queue itself (`Watched`), and by what a step without a batch has in the journal."""
+    """A dummy step changes no queue (`Watched`); a step without a batch has only ops of the experts (I-PP-10)."""
     all_is_well(drawn, played)
     for rank in range(played.world.size):
         calls = played.prepared.histories[rank // drawn.stages].calls
         alone = {step for step, call in enumerate(calls) if call.batch is None and not call.takes}
-        last = len(calls) - 1  # in which the rank also ends
+        last = len(calls) - 1  # the rank also ends in this step
         sites = {record[SITE] for record in played.run.journals[rank] if record[STEP] in alone - {last}}
         assert sites <= {"pp.dummy_step", "experts.load", "experts.combine"}, sites
 
@@ -86,6 +86,8 @@ def test_a_twin_breaks_it(name: str, says: str) -> None:
 
 
 class NoDummies(Stage):
+    """A stage skips dummy steps."""
+
     async def dummy(self) -> None:
         pass
 
@@ -124,5 +126,6 @@ def test_proven_in_one_schedule() -> None:
     ],
 )
 def test_a_world_is_asked_for_what_it_can_come_to(stages: int, replicas: int, probes: tuple[str, ...]) -> None:
+    """A world declares only the probes that its topology can reach."""
     drawn = Drawn(stages, [Request(0, 1, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 2}, replicas=replicas)
     assert Subject(world_of(drawn.topology), PipelineTokens(), drawn.prepared()).probes == probes

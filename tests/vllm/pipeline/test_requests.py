@@ -1,6 +1,6 @@
-"""Requests as an engine has them: they stop early, have drafts or none, enter in time, and go on in sessions.
+"""Tests of requests of all kinds: they stop early, have drafts or none, arrive at any time, and continue in sessions.
 
-What is different in such worlds is counted, for a property over worlds without it proves nothing.
+The tests count what happens in random worlds, because a property over trivial worlds proves nothing.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ SEVERAL = varied_worlds(stages=(2, 2, 3), most=5)
 
 
 def nothing_found(drawn: Drawn, **changed: Any) -> None:
-    """In neither extreme: inputs, outputs and what clients receive are the oracle's."""
+    """Asserts that neither extreme run has a finding: inputs, outputs and what clients receive are the oracle's.
+
+    In one extreme run, all sends are eager; in the other one, none is.
+    """
     findings = [one for eager in EXTREMES for one in drawn.play(eager, **changed).findings]
     assert findings == [], "; ".join(f"{one.klass} {one.message}" for one in findings)
 
 
 def what_is_in(played: Played) -> Counter[str]:
-    """Of one world: wasted steps, widths of decodes, preemptions."""
+    """Counts what happens in a world: wasted steps, widths of decodes, preemptions and sessions."""
     seen: Counter[str] = Counter()
     for history in played.prepared.histories:
         batches = [call.batch for call in history.calls if call.batch]
@@ -60,7 +63,11 @@ def test_tokens_are_the_oracles(examples: int) -> None:
 
 
 def test_what_was_started_after_a_stop_token_is_wasted() -> None:
-    """By hand, two stages: the second of five tokens is a stop token, and one step more was started by then."""
+    """The engine drops the result of a step that it started before it knew a stop token.
+
+    In this hand-computed example with two stages, the second of five tokens is a stop token, and one more step has
+    started by then.
+    """
     config = {"max_num_seqs": 1, "max_num_batched_tokens": 4, "async_scheduling": True}
     drawn = Drawn(2, [Request(0, 2, 5, stop_after=2)], config)
     history = drawn.prepared().histories[0]
@@ -72,7 +79,7 @@ def test_what_was_started_after_a_stop_token_is_wasted() -> None:
 
 
 class NeedsByLimit(SampledTokens):
-    """Takes the end for known that only the model knows."""
+    """A stage assumes that a request ends early, which only the model can know."""
 
     def row_needs(self, row: Row) -> bool:
         return super().row_needs(row) and row.position < 3
@@ -83,8 +90,10 @@ def test_whoever_knows_the_end_before_is_found() -> None:
 
 
 def test_nobody_is_admitted_in_a_step_that_preempts() -> None:
-    """By hand: the second request has no room for its draft and gives its slot back. Without a draft it would fit, and
-    come back at once.
+    """The scheduler admits no request in a step that preempts one.
+
+    In this hand-computed example, the second request has no room for its draft and loses its slot. Without a draft it
+    would fit, so the faulty twin admits it at once.
     """
     blocks = {"block_size": 1, "num_gpu_blocks_override": 10}
     drawn = Drawn(
@@ -101,7 +110,9 @@ def test_nobody_is_admitted_in_a_step_that_preempts() -> None:
 
 
 def test_sends_as_many_as_there_are_places_for() -> None:
-    """Widths of broadcasts with drafts: one place where no row has any, else as many as the longest may have."""
+    """A broadcast has one place for tokens in each row if no row has drafts, and otherwise one and all possible
+    drafts.
+    """
     drawn = Drawn(
         2,
         [Request(0, 1, 4, drafts=(0, 2)), Request(0, 1, 4, drafts=(0, 0, 1))],
@@ -124,13 +135,17 @@ CONFIG = {"max_num_seqs": 1, "max_num_batched_tokens": 8, "async_scheduling": Tr
 
 
 def session(*requests: tuple[int, ...], config: dict[str, Any] | None = None) -> Drawn:
-    """Two stages, requests (arrival, prompt, output, stop) of one session."""
+    """Returns a world of two stages, with requests (arrival, prompt, output, stop) of one session."""
     made = [Request(when * STEP_NS, p, o, stop_after=stop, session="s") for when, p, o, stop in requests]
     return Drawn(2, made, config or CONFIG)
 
 
 def test_a_session_goes_on_where_it_ended() -> None:
-    """By hand: one prompt token, two tokens said, then two more of a prompt: five tokens are computed anew."""
+    """A session continues with all tokens so far, and the stages compute them again.
+
+    In this hand-computed example, the first request has one prompt token and two outputs, and the second a prompt of
+    two more tokens. So the second request computes five tokens.
+    """
     drawn = session((0, 1, 2, 2), (9, 2, 2, 2))
     nothing_found(drawn)
     [history] = drawn.prepared().histories
@@ -142,7 +157,11 @@ def test_a_session_goes_on_where_it_ended() -> None:
 
 
 def test_what_is_under_way_of_a_session_is_for_nobody() -> None:
-    """The first request stops early, the second comes at once, and a token of the first is on its way to its slot."""
+    """A token in flight of a session's earlier request goes to no request.
+
+    The first request stops early. The second one arrives at once, while a token of the first is on its way to their
+    slot.
+    """
     drawn = session((0, 1, 5, 1), (0, 1, 3, 3))
     nothing_found(drawn)
     assert "pp.all_excluded" in {record[SITE] for record in drawn.play().records(0, "probe")}
@@ -151,7 +170,7 @@ def test_what_is_under_way_of_a_session_is_for_nobody() -> None:
 
 
 def test_a_session_holds_its_slot_while_it_waits() -> None:
-    """Another request waits for the end of the session, which has the one slot; with two it does not wait."""
+    """A session keeps its slot while it waits for its next request, so with one slot, another request has to wait."""
     requests = [*session((0, 1, 1, 1), (9, 1, 1, 1)).requests, Request(STEP_NS, 1, 1)]
     for slots, order in ((1, [0, 1, 2]), (2, [0, 2, 1])):
         drawn = Drawn(2, requests, {**CONFIG, "max_num_seqs": slots})
@@ -162,7 +181,7 @@ def test_a_session_holds_its_slot_while_it_waits() -> None:
 
 
 def test_an_abort_ends_a_session() -> None:
-    """Whatever it does just then: it waits for input, it runs, or its next request waits for the one before."""
+    """An abort ends a session at any time: while it waits for input, while it runs, or while its next request waits."""
     for tick in range(1, 14):
         first, second = session((0, 1, 3, 2), (6, 1, 3, 3)).requests
         drawn = Drawn(2, [first._replace(abort_ns=tick * STEP_NS), second, Request(0, 1, 1)], CONFIG)
@@ -177,6 +196,7 @@ def test_an_abort_ends_a_session() -> None:
 
 
 def test_a_session_stays_with_its_engine() -> None:
+    """All requests of a session go to one engine; the others take turns."""
     requests = [Request(0, 1, 1, session="s"), Request(0, 1, 1), Request(0, 1, 1, session="s"), Request(0, 1, 1)]
     made = Drawn(2, requests, CONFIG, replicas=2).prepared().histories
     assert [history.mine for history in made] == [[0, 2, 3], [1]]

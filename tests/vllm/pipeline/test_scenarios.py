@@ -1,4 +1,4 @@
-"""Scenarios of pipelines as a user draws them: with delays, in time, through the runner."""
+"""Random scenarios of pipelines, drawn as a user draws them, with delays, and run through the runner."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def test_what_is_wrong_is_found(variant: str, says: str) -> None:
 
 
 def test_shrinks_to_the_dullest() -> None:
-    """One slot, one request of few tokens, no drafts, no delays: whatever is left is needed."""
+    """Hypothesis shrinks a failing scenario to one slot and one request, without drafts, delays or a limit of
+    blocks.
+    """
 
     def wrong(scenario: Scenario) -> bool:
         primary = run_scenario(scenario).primary

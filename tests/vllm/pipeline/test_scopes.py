@@ -1,13 +1,15 @@
-"""Small pipelines, whole: a random search may miss the one world that shows a mistake, these leave nothing out.
+"""Tests all pipelines up to a given size, because random worlds may miss the one world that shows a mistake.
 
-As a user goes through them (`--all-up-to`): two stages, one slot, so that each request gets the slot of the one before.
-A missing generation check needs the right world. A request is aborted while its token is on its way, and the next one
-gets its slot in that step, and runs on. A few of a hundred small worlds are so, and it is known of each of them.
+The first part explores all worlds of a size as `dpsim explore --all-up-to` does. They have two stages and one slot, so
+each request gets the slot of the request before. A stage counts the generations of a slot, so that a token in flight
+does not go to the next request. The faulty twin does not compare generations, and only few worlds show this. In these,
+a request is aborted while its token is in flight. The next request gets its slot in that step, and continues. The test
+compares the number of these worlds with a known one.
 
-And for what is called harmless, more kinds of worlds, those of equal histories once (`small_worlds`). The run in which
-no send is eager proves each of them: 5,906 (1,902 to 5,577 where the scheduler is the mutant). M-PP-13, hidden states
-and tokens on one communicator, is looked at in every form, since specification 6.11 suspects a deadlock there. It also
-claims that M-PP-12 scrambles the order of steps; it does not.
+The second part runs the variants that are registered as harmless in all worlds of `small_worlds`, without eager sends.
+These are 5,906 worlds (1,902 to 5,577 if the variant replaces the scheduler). Mutant M-PP-13 puts hidden states and
+tokens on one communicator. It would deadlock if ranks issued them in different orders (specification 6.11), so the test
+runs it in every form.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ BASE = scenario_from(
 
 
 def verdicts(sizes: str, tokens: type[SampledTokens] = SampledTokens) -> Counter[str]:
-    """Of all worlds of a scope, each explored to its end."""
+    """Explores all worlds of a scope to the end, and counts verdicts, failures and schedules."""
     seen: Counter[str] = Counter()
     for scenario in small_scenarios(BASE, scope(sizes)):
         subject = Subject.of(scenario)
@@ -60,7 +62,7 @@ THREE = "requests=3,steps=3,prompt=1,output=2,abort=1"
 @pytest.mark.slow
 @pytest.mark.parametrize(("steps", "worlds", "few"), [(2, 86, 3), (3, 238, 8)])
 def test_all_of_two_requests(steps: int, worlds: int, few: int) -> None:
-    """One schedule each, for no rank polls. The missing check shows in 3.5 % and 3.4 % of them."""
+    """Each world has one schedule, because no rank polls. The missing check shows in 3.5 % and 3.4 % of the worlds."""
     assert verdicts(TWO.format(steps)) == {"proven": worlds, "schedules": worlds}
     seen = verdicts(TWO.format(steps), NoGeneration)
     assert seen == {"proven": worlds - few, "CRASH:WRONGLENGTH": few, "schedules": worlds}
@@ -68,8 +70,9 @@ def test_all_of_two_requests(steps: int, worlds: int, few: int) -> None:
 
 @pytest.mark.nightly
 def test_all_of_three_requests() -> None:
-    """2,518 worlds, each proven, in some 10 s on a core. The missing check shows in 166 of them, 6.6 %: the more
-    requests, the more often a slot is given on in time.
+    """All 2,518 worlds are proven, in about 10 s on a core. The missing check shows in 166 of them, 6.6 %.
+
+    With more requests, more slots are reused while tokens are in flight.
     """
     assert verdicts(THREE) == {"proven": 2518, "schedules": 2518}
     seen = verdicts(THREE, NoGeneration)
@@ -78,12 +81,12 @@ def test_all_of_three_requests() -> None:
 
 @pytest.mark.nightly
 def test_all_of_one_to_four_stages() -> None:
-    """One stage has no queue of tokens, three and four have longer ones."""
+    """All worlds of one to four stages are proven. One stage has no token queue; three and four have longer ones."""
     sizes = "stages=4,requests=2,steps=3,prompt=2,output=2,abort=1"
     assert verdicts(sizes) == {"proven": 3664, "schedules": 3664}
 
 
-# ---- what is called harmless
+# ---- variants that are registered as harmless
 
 HARMLESS = ["M-PP-3", "M-PP-12", "M-PP-18", "M-PS-8", "M-PS-12", "M-PS-15"]
 CASES = [(name, "source-002") for name in HARMLESS] + [("M-PP-13", form) for form in TRANSFERS]
@@ -92,12 +95,12 @@ CASES = [(name, "source-002") for name in HARMLESS] + [("M-PP-13", form) for for
 @pytest.mark.parametrize("step", nightly_but([10, 1], lambda step: step == 10))
 @pytest.mark.parametrize(("name", "form"), CASES)
 def test_nothing_in_any_small_world(name: str, form: str, step: int) -> None:
-    """In every tenth of them, and at night in each, which takes a minute a case."""
+    """A harmless variant has no finding in every tenth small world; the nightly suite tests all of them."""
     changed = pieces(name)
     for drawn in islice(small_worlds(form, changed.get("scheduler", PipelineScheduler)), 0, None, step):
         assert drawn.play(eager=False, **changed).classes == [], drawn
 
 
 def test_these_show_what_is_not_harmless() -> None:
-    """One of the hard ones to find: generations that no stage looks at."""
+    """The small worlds suffice for a mistake that is hard to find: in mutant M-PP-1, no stage checks generations."""
     assert any(drawn.play(eager=False, **pieces("M-PP-1")).classes for drawn in small_worlds())

@@ -1,6 +1,7 @@
-"""Tensor-parallel ranks share what is sent: each its slice, where the number of tokens can be divided, else all of it.
+"""Tests of transfers between tensor-parallel stages: each rank sends its slice, or the whole tensor.
 
-Every rank computes the whole model, so the tokens of each are the oracle's, whatever they were sent in.
+A tensor is sliced if its number of elements can be divided by the number of ranks. Every rank computes the whole model,
+so all ranks must have the oracle's tokens in either case.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ SEVERAL = drawn_worlds(stages=(2, 2, 2, 3), most=2, tensor_parallel_size=2)
 @pytest.mark.runs_once
 @pytest.mark.parametrize("form", TRANSFERS)
 def test_proven_where_everything_is_explored(form: str) -> None:
-    """Two tokens, then one: a step whose tensors are sliced, and one whose are not."""
+    """DPOR proves a world with a sliced step (two tokens) and a step that is not sliced (one token)."""
     config = {"max_num_seqs": 1, "max_num_batched_tokens": 4}
     drawn = Drawn(2, [Request(0, 2, 2)], config, form, tensor_parallel_size=2)
     subject = Subject(world_of(drawn.topology), PipelineTokens(), drawn.prepared())
@@ -66,13 +67,13 @@ def test_worlds_that_are_drawn_have_something_in_them() -> None:
 
 
 def tokens_of_steps(drawn: Drawn) -> dict[int, int]:
-    """By the number of the call, which is the step tag."""
+    """Returns the tokens of each step, by the number of the engine's call."""
     calls = drawn.prepared().histories[0].calls
     return {at: call.batch.num_tokens if call.batch else 0 for at, call in enumerate(calls)}
 
 
 def of_stage(drawn: Drawn, stage: int) -> list[int]:
-    """Its ranks."""
+    """Returns the ranks of a stage."""
     return [drawn.topology.rank(0, stage, position) for position in range(drawn.tensor_parallel_size)]
 
 
@@ -80,7 +81,7 @@ def of_stage(drawn: Drawn, stage: int) -> list[int]:
 
 
 def all_holds(drawn: Drawn, eager: bool) -> None:
-    """In either extreme the tokens are the oracle's on every rank, and each invariant holds."""
+    """In an extreme run (all sends eager, or none), every rank has the oracle's tokens, and each invariant holds."""
     played = drawn.play(eager)
     nothing_found(drawn, played)
     for rank in of_stage(drawn, drawn.stages - 1):
@@ -90,7 +91,7 @@ def all_holds(drawn: Drawn, eager: bool) -> None:
 
 
 def same_gathers(drawn: Drawn, played: Played) -> None:
-    """I-PS-5: the ranks of a stage gather the same tensors in the same order, each that is sliced once."""
+    """The ranks of a stage gather the same tensors in the same order, each sliced tensor once (invariant I-PS-5)."""
     sliced = [at for at, number in tokens_of_steps(drawn).items() if number and number % 2 == 0]
     for stage in range(drawn.stages):
         wanted = [(at, f"{name}.gather") for at in sliced if stage for name in ("hidden", "residual")]
@@ -100,7 +101,7 @@ def same_gathers(drawn: Drawn, played: Played) -> None:
 
 
 def sliced_on_both_sides(drawn: Drawn, played: Played) -> None:
-    """I-PS-10: what is sent of a tensor is what is received, a slice if its elements can be divided."""
+    """Both sides transfer the same part of a tensor: a slice if its elements can be divided (invariant I-PS-10)."""
     numbers = tokens_of_steps(drawn)
     for rank in range(drawn.topology.world_size):
         for record in played.records(rank, "transfer"):
@@ -111,12 +112,12 @@ def sliced_on_both_sides(drawn: Drawn, played: Played) -> None:
 
 
 def nothing_found(drawn: Drawn, played: Played) -> None:
-    """I-PS-3 and I-PS-4, by the check of races, and whatever else is checked."""
+    """No check has a finding. The check of races covers invariants I-PS-3 and I-PS-4."""
     assert played.classes == [], ", ".join(played.classes)
 
 
 class GathersInAnotherOrder(Transfer):
-    """On one of the ranks."""
+    """All ranks of a stage but the first gather their tensors in reverse order."""
 
     def gathered(self, received: Received) -> list[str]:
         names = super().gathered(received)
@@ -124,21 +125,21 @@ class GathersInAnotherOrder(Transfer):
 
 
 class SlicesOneSideOnly(Transfer):
-    """A receiver takes what comes for whole."""
+    """Every stage but the first treats all tensors as whole."""
 
     def parts(self, shape: tuple[int, ...]) -> int:
         return super().parts(shape) if self.before is None else 1
 
 
 class SendsTheFirstSlice(Transfer):
-    """All ranks send the same."""
+    """All ranks send the first slice."""
 
     def own_slice(self, tensor: Buffer) -> Buffer:
         return tensor.view(0, tensor.shape[0] // self.parts(tensor.shape))
 
 
 class GathersAtOnce(Transfer):
-    """Before its slice has come."""
+    """A rank gathers before it has received its slice."""
 
     def wait_received(self, ready: Event) -> None:
         pass
@@ -165,7 +166,7 @@ def test_a_twin_breaks_it(property_: Any, twin: type[Transfer], says: str) -> No
 
 
 def test_scenario() -> None:
-    """Some steps are sliced and some are not; and no request needs some of the tokens."""
+    """In the scenario `pp2_tp2_sliced`, some steps are sliced and some are not, and some rows need no token."""
     result = run_scenario(load_scenario(scenario_path("pp2_tp2_sliced")))
     assert (result.verdict, result.met) == ("held", True)
     came = Counter(record[SITE] for record in result.run.journals[2] if record[KIND] in ("transfer", "collective"))
@@ -175,23 +176,23 @@ def test_scenario() -> None:
         assert probes == {"pp.some_excluded", "pp.all_excluded"}
 
 
-# ---- transfers alone: tensors of any shape
+# ---- transfers without a model: tensors of any shape
 
 
 class Sent(NamedTuple):
-    """What goes over in each of two steps."""
+    """The transfer class, and the shapes of the tensors that it sends in each of two steps."""
 
     transfer: type[Transfer]
     shapes: dict[str, tuple[int, ...]]
 
 
 def count_up(tensor: Any, start: int) -> None:
-    """Kernel: all elements different."""
+    """Kernel: writes different numbers into all elements."""
     tensor[...] = np.arange(start, start + tensor.size).reshape(tensor.shape)
 
 
 class SendsTensors(Program[Sent]):
-    """The first stage makes tensors and sends them, the last tells what came."""
+    """A program in which the first stage sends tensors, and the last stage records what it receives."""
 
     async def run(self, rank: Rank, prepared: Sent) -> None:
         transfer, main = prepared.transfer(rank, rank.device("tp").size), rank.stream("main")
@@ -215,11 +216,12 @@ class SendsTensors(Program[Sent]):
 
 
 def alone(size: int) -> World:
-    """Two stages of `size` ranks."""
+    """Returns a world of two stages with `size` ranks each."""
     return world_of(Topology(pipeline_parallel_size=2, tensor_parallel_size=size))
 
 
 def sent_is_received(drawn: tuple[int, Sent]) -> None:
+    """The last stage receives exactly the tensors that the first stage sends, and gathers only sliced ones."""
     size, sent = drawn
     for eager in EXTREMES:
         strategy = Drawing(eager)
@@ -252,7 +254,10 @@ def test_tensors_of_any_shape_and_none_without_elements() -> None:
 
 
 def test_a_slice_that_is_not_of_whole_rows_is_refused() -> None:
-    """Six elements can be divided by two, three rows cannot: memory has no other shape than its own here."""
+    """A slice that does not consist of whole rows raises: six elements can be divided by two, but three rows cannot.
+
+    In this model, a buffer has only one shape.
+    """
     strategy = Drawing(True)
     strategy.begin()
     _, findings = Subject(alone(2), SendsTensors(), Sent(Transfer, {"odd": (3, 2)})).run(strategy)

@@ -1,4 +1,7 @@
-"""Every token of every request is the oracle's, on one to four stages, whatever ends and comes when."""
+"""Tests that every token of every request equals the oracle's, on one to four stages, while requests arrive and end.
+
+The oracle computes the expected tokens of a request (`dpsim.vllm.model.oracle`).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ from tests.vllm.pipeline.token_worlds import EXTREMES, Drawn, Played, drawn_worl
 
 
 def all_is_well(drawn: Drawn, **pieces: Any) -> Played:
-    """No finding in either extreme; what each stage decided does not depend on them; every request has its tokens."""
+    """Asserts that neither extreme run has a finding, that both decide alike, and that requests get all tokens.
+
+    In one extreme run, all sends are eager; in the other one, none is.
+    """
     eager, rendezvous = (drawn.play(extreme, **pieces) for extreme in EXTREMES)
     assert eager.classes == rendezvous.classes == [], [finding.message for finding in eager.findings]
     assert eager.run.ends == ["finished"] * drawn.stages
@@ -42,7 +48,7 @@ def all_is_well(drawn: Drawn, **pieces: Any) -> Played:
 
 
 def every_request_has_its_tokens(drawn: Drawn, sampled: list[Any]) -> None:
-    """Counted from what the last stage told: a request that was not aborted got all its tokens, and the oracle's."""
+    """Asserts that every request that was not aborted got all its tokens, and that all tokens are the oracle's."""
     batches = {call.batch.number: call.batch for call in drawn.prepared().histories[0].calls if call.batch}
     got: dict[int, dict[int, int]] = {}
     for number, tokens, counts in sampled:
@@ -58,7 +64,7 @@ def every_request_has_its_tokens(drawn: Drawn, sampled: list[Any]) -> None:
 
 
 def nobody_polls(played: Played) -> None:
-    """What the argument for two schedules rests on."""
+    """Asserts that no rank polls. The argument that two runs stand for all schedules depends on this."""
     records = [record for journal in played.run.journals for record in journal]
     assert not {record[KIND] for record in records} & {"take", "post", "sleep"}
     assert not [record for record in records if record[KIND] == "ask" and record[ASK_HOW] == "query"]
@@ -66,7 +72,7 @@ def nobody_polls(played: Played) -> None:
 
 @examples(30, 100, 400)
 def test_tokens_are_the_oracles(examples: int) -> None:
-    """In worlds that have something in them: a property over worlds in which nothing happens proves nothing."""
+    """Tokens are the oracle's in random worlds. The test also counts what happens, so worlds are not trivial."""
     seen: Counter[str] = Counter()
 
     def property_(drawn: Drawn) -> None:
@@ -85,7 +91,7 @@ def test_a_token_for_the_former_owner_of_a_slot_is_seen() -> None:
 
 
 def test_what_is_wrong_says_where() -> None:
-    """Request, step, and by which step's tokens."""
+    """A finding names the request, the step, and the step whose tokens last arrived in the request's slot."""
     requests = [Request(0, 2, 5, abort_ns=STEP_NS), Request(0, 3, 3)]
     drawn = Drawn(2, requests, {"max_num_seqs": 1, "max_num_batched_tokens": 8})
     found = drawn.play(tokens=NoGeneration).findings[0]
@@ -97,7 +103,7 @@ def test_what_is_wrong_says_where() -> None:
 
 
 def what_happens(played: Played) -> Counter[str]:
-    """What a world has in it, and the probes of its first stage, where there are several."""
+    """Counts what happens in a world: preemptions, chunks, rejected drafts, and the probes of the first stage."""
     seen: Counter[str] = Counter()
     batches = [call.batch for call in played.prepared.histories[0].calls if call.batch]
     freed = Counter(request for batch in batches for request in batch.freed)
@@ -113,13 +119,13 @@ def what_happens(played: Played) -> Counter[str]:
     return seen
 
 
-# ---- the two extremes stand for all schedules
+# ---- two runs stand for all schedules
 
 
 @pytest.mark.runs_once
 @pytest.mark.parametrize("form", ["source-002", "0.14", "0.33"])
 def test_dpor_says_the_same_where_it_comes_to_an_end(form: str) -> None:
-    """No rank polls, so the schedule in which every send waits is the proof."""
+    """DPOR proves the world in one schedule, the one without eager sends, because no rank polls."""
     drawn = Drawn(2, [Request(0, 2, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 4}, form=form)
     subject = Subject(world(2), PipelineTokens(), drawn.prepared())
     told = holds_in_every_schedule(subject, strategy="dpor", schedules=1000)
@@ -144,12 +150,13 @@ def test_stages_share_the_layers() -> None:
 
 
 def test_drafts_are_right_about_half_of_the_time() -> None:
+    """The oracle accepts each number of drafts often enough."""
     accepted = Counter(Oracle(request, 3).accepted(position, 3) for request in range(20) for position in range(3, 30))
     assert min(accepted[count] for count in range(4)) > 20, accepted
 
 
 def test_a_history_does_not_depend_on_how_many_stages_compute_it() -> None:
-    """Neither the tokens of a request nor their number."""
+    """The number of sampled tokens of each request does not depend on the number of stages."""
 
     def same(requests: list[Request]) -> None:
         ends = set()
@@ -167,6 +174,7 @@ def test_a_history_does_not_depend_on_how_many_stages_compute_it() -> None:
 
 
 def test_kernels_are_the_same_on_torch() -> None:
+    """All kernels of a step compute the same with numpy and with torch."""
     torch = pytest.importorskip("torch")
 
     def arrays(seed: int) -> dict[str, Any]:

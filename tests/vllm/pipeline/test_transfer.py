@@ -1,7 +1,7 @@
-"""The invariants of hidden states and of the queue of batches, specification 7.6, each beside a twin that breaks it.
+"""Tests of the invariants of hidden states and of the batch queue (specification 7.6), each with a faulty twin.
 
-What a history of calls has to be is asked of the history, without a machine. Not here: I-PS-5 and I-PS-10, of tensor
-parallelism (`test_tensor_parallel.py`); I-PS-7, which comes with the engine.
+Some tests read a history, that is, all calls of an engine, without a simulated machine. The file
+test_tensor_parallel.py tests I-PS-5 and I-PS-10, and test_remote_calls.py tests I-PS-7.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SEVERAL = drawn_worlds(stages=(2, 2, 3), most=5)
 
 
 def transfers_match(drawn: Drawn, played: Played) -> None:
-    """I-PS-1: what a stage sends is what the next one receives, and both mean the same tensor by it."""
+    """A stage sends exactly the transfers that the next stage receives, of the same tensors (invariant I-PS-1)."""
     for stage in range(drawn.stages - 1):
         sent = [moved(record) for record in played.records(stage, "transfer") if record[SITE].endswith(".send")]
         came = [moved(record) for record in played.records(stage + 1, "transfer") if record[SITE].endswith(".receive")]
@@ -40,16 +40,17 @@ def transfers_match(drawn: Drawn, played: Played) -> None:
 
 
 def moved(record: Any) -> tuple[Any, ...]:
-    """Step, tensor, size and type."""
+    """Returns the step, tensor, size and type of a transfer."""
     return record[STEP], record[SITE].partition(".")[0], record[COUNT], record[DTYPE]
 
 
 def nothing_found(drawn: Drawn, played: Played) -> None:
-    """I-PS-3, I-PS-4 and I-PS-13, by the check of races."""
+    """No check has a finding. The check of races covers invariants I-PS-3, I-PS-4 and I-PS-13."""
     assert played.findings == [], "; ".join(f"{found.klass} {found.message}" for found in played.findings)
 
 
 def results_in_order(drawn: Drawn, played: Played) -> None:
+    """Results arrive in the order of the batches (invariant I-PS-6)."""
     assert played.classes == [], f"I-PS-6: {played.findings[0].message}"
     for rank in range(drawn.stages):
         steps = [value[0] for value in played.decided("inputs", rank)]
@@ -57,11 +58,13 @@ def results_in_order(drawn: Drawn, played: Played) -> None:
 
 
 def same_order_everywhere(drawn: Drawn, played: Played) -> None:
+    """All stages process the same batches in the same order (invariant I-PS-2)."""
     batches = [[value[0] for value in played.decided("inputs", rank)] for rank in range(drawn.stages)]
     assert all(one == batches[0] for one in batches), "I-PS-2: the same batches in the same order on all stages"
 
 
 def empty_steps_send_nothing(drawn: Drawn, played: Played) -> None:
+    """A step without tokens has no transfer (invariant I-PS-9)."""
     assert played.classes == [], f"I-PS-9: {played.findings[0].message}"
     empty = {
         at for at, call in enumerate(played.prepared.histories[0].calls) if call.batch is None or not call.batch.rows
@@ -71,7 +74,7 @@ def empty_steps_send_nothing(drawn: Drawn, played: Played) -> None:
 
 
 class NewestFirstOnOne(Stage):
-    """The first stage tells its newest result first, and the last its oldest."""
+    """The first stage reports its newest result first; the other stages report their oldest."""
 
     def next_result(self) -> StepResult | None:
         return self.results.pop() if self.is_first else super().next_result()
@@ -82,15 +85,17 @@ class NewestFirstOnOne(Stage):
 
 
 class ReceivesAlways(Stage):
+    """A stage receives hidden states also in a step without tokens."""
+
     def transfers(self, batch: Batch) -> bool:
         return True
 
 
-# ---- what a history is
+# ---- properties of histories
 
 
 def queue_is_no_deeper(drawn: Drawn, history: History) -> None:
-    """I-PS-2 and I-PS-11."""
+    """The batch queue is never too deep (I-PS-2), and the engine takes a result only when it has to (I-PS-11)."""
     depth, queued = drawn.stages + int(drawn.config["async_scheduling"]), 0
     for call in history.calls:
         queued += call.batch is not None
@@ -104,14 +109,14 @@ def queue_is_no_deeper(drawn: Drawn, history: History) -> None:
 
 
 def last_of(history: History, call: Any) -> bool:
-    """Whether the scheduler has no requests after this call: the next one schedules nothing, or something new."""
+    """Returns whether the scheduler has no requests after a call: the next call schedules nothing, or a new request."""
     after = history.calls[history.calls.index(call) + 1 :]
     following = next((one.batch for one in after), None)
     return following is None or bool(following.admitted)
 
 
 def one_step_in_flight(drawn: Drawn, history: History) -> None:
-    """I-PS-8, where scheduling is not asynchronous: a request's next decode is scheduled when its last is known."""
+    """Without async scheduling, the engine schedules a decode only after it knows the last token (I-PS-8)."""
     if drawn.config["async_scheduling"]:
         return
     queue: list[set[int]] = []
@@ -126,7 +131,7 @@ def one_step_in_flight(drawn: Drawn, history: History) -> None:
 
 
 def late_results_change_nothing(drawn: Drawn, history: History) -> None:
-    """I-PS-12: each admission ends once, and nothing runs that was not admitted."""
+    """Each admitted request ends once, and no request runs without an admission (invariant I-PS-12)."""
     held: Counter[int] = Counter()
     for call in history.calls:
         if call.batch is not None:
@@ -140,12 +145,16 @@ def late_results_change_nothing(drawn: Drawn, history: History) -> None:
 
 
 class RunsAhead(PipelineScheduler):
+    """The scheduler runs a request again before its token is known."""
+
     def _may_run(self, state: Any, number: int) -> bool:
         tokens = state.num_output_tokens + state.in_flight
         return bool(number >= state.number + self.stages - 1 and tokens < state.max_tokens)
 
 
 class EndsAgain(PipelineScheduler):
+    """A late result ends a request that has already ended."""
+
     def update_from_output(self, results: Sequence[Any]) -> None:
         super().update_from_output(results)
         self.finished += [one.state.number for one in results if one.sampled and one.state not in self.running]
@@ -171,7 +180,7 @@ HISTORIES: list[tuple[str, Callable[[Drawn, History], None], dict[str, Any], str
 
 @examples(4, 100, 400)
 def test_all_hold(examples: int) -> None:
-    """Whether sends are eager or not."""
+    """All properties hold in both extreme runs: with only eager sends, and with none."""
     of_runs = list(dict.fromkeys(property_ for _, property_, _, _ in RUNS))
     of_histories = list(dict.fromkeys(property_ for _, property_, _, _ in HISTORIES))
 
@@ -204,6 +213,8 @@ def test_a_twin_of_the_scheduler_breaks_it(
 
 
 def test_blocking_transfers_need_no_other_stream() -> None:
+    """The transfers of release 0.14 use only the main stream."""
+
     def one_stream(drawn: Drawn) -> None:
         played = drawn.play(transfer=Blocking)
         streams = {record[STREAM] for rank in range(drawn.stages) for record in played.records(rank, "transfer")}
@@ -223,7 +234,7 @@ def test_description() -> None:
 
 @pytest.mark.parametrize("name", ["pp2_free_in_flight", "pp4_free_in_flight"])
 def test_scenarios_free_in_flight(name: str) -> None:
-    """Some rows of an entry are left out, and all rows of another."""
+    """The scenarios exclude some rows of one entry of the token queue, and all rows of another one."""
     result = run_scenario(load_scenario(scenario_path(name)))
     assert (result.verdict, result.met) == ("held", True)
     for rank in range(result.world.size - 1):

@@ -1,10 +1,12 @@
-"""Small pipelines for sampled tokens: drawn, run on the simulation without files and names, and judged.
+"""Small worlds of pipelines whose last stage broadcasts sampled tokens: drawn, run on the simulator, and checked.
 
-No rank polls here, so a world is a network of data flow, and only a draw makes schedules differ. Each send ends before
-its receive (eager) or with it (rendezvous). To be eager takes edges away and adds none. So the run in which every send
-is eager has the fewest edges and shows every race that any run has. The run in which none is eager has the most edges
-and hangs if any run does. Without a race all compute the same. These two, `EXTREMES`, stand for all 2 to the number of
-sends. `test_tokens.py` holds that against DPOR, where a world is so small that DPOR finishes.
+A world is a program with fixed parameters and faults. No rank of these worlds polls, so only sends make schedules
+differ. A send is eager if it completes before its receive; otherwise it completes together with it. An eager send
+removes edges from the happens-before order and adds none. So two runs (`EXTREMES`) suffice for all 2 to the number of
+sends. The run with only eager sends has the fewest edges, so it shows every race that any run shows. The run without
+eager sends has the most edges, so it hangs if any run does. Without a race, all runs compute the same.
+
+In worlds that are small enough for DPOR to finish, `test_tokens.py` compares this argument with DPOR.
 """
 
 from __future__ import annotations
@@ -38,11 +40,11 @@ from dpsim.vllm.releases import REPAIRED, V0_33
 from tests.vllm.released import TRANSFERS
 
 VARIED = "stop_after", "drafts", "structured_output", "session"
-"""What requests may have beside lengths and times."""
+"""The fields that requests may have in addition to lengths and times."""
 
 
 class Drawing(Fifo):
-    """First in, first out; every send is eager, or none is."""
+    """A strategy that takes events in the order in which they became ready. Either every send is eager, or none is."""
 
     def __init__(self, eager: bool) -> None:
         super().__init__()
@@ -53,12 +55,12 @@ class Drawing(Fifo):
 
 
 EXTREMES = True, False
-"""Whether sends are eager."""
+"""The two extreme runs of a world: with only eager sends, and without eager sends."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """A world that was run."""
+    """A finished run of a world, with its findings."""
 
     world: World
     run: Run
@@ -87,7 +89,7 @@ def world_of(topology: Topology) -> World:
 
 
 class Drawn(NamedTuple):
-    """A random world."""
+    """A random world of a pipeline. `play` runs it on the simulator."""
 
     stages: int
     requests: list[Request]
@@ -106,7 +108,7 @@ class Drawn(NamedTuple):
         )
 
     def prepared(self, **pieces: Any) -> PipelineSetup:
-        """`pieces`: stage, tokens, transfer, scheduler, layers, each a class."""
+        """Returns the setup of the program. `pieces` may replace stage, tokens, transfer, scheduler and layers."""
         engines = histories(
             self.requests,
             self.replicas,
@@ -129,11 +131,13 @@ class Drawn(NamedTuple):
 
     @property
     def paced(self) -> str:
-        """The form, or its repaired one: 0.33 paces drafts with asynchronous scheduling alone (6.10)."""
+        """The form. For 0.33 it is the repaired one, because 0.33 paces drafts only with async scheduling (spec
+        6.10).
+        """
         return REPAIRED.name if self.form == V0_33.name else self.form
 
     def scenario(self, variant: str | None = None) -> Scenario:
-        """The same world, said in a scenario, for other backends."""
+        """Returns the same world as a scenario, for other backends."""
         requests = [
             {
                 "arrival": f"{one.arrival_ns}ns",
@@ -160,7 +164,7 @@ class Drawn(NamedTuple):
         )
 
     def classes(self, **pieces: Any) -> list[str]:
-        """Of the findings in both extremes."""
+        """Returns the classes of the findings of both extreme runs."""
         return [klass for eager in EXTREMES for klass in self.play(eager, **pieces).classes]
 
 
@@ -174,17 +178,20 @@ BASES = {
 
 
 def pieces(name: str) -> dict[str, Any]:
-    """A registered variant as arguments of `Drawn.play`."""
+    """Returns the arguments of `Drawn.play` that select a registered variant."""
     made = variant(name).make
     return {piece: made for piece, base in BASES.items() if issubclass(made, base)}
 
 
 Pick = Callable[[Sequence[Any]], Any]
-"""One of some values: drawn by Hypothesis, or with a seeded die."""
+"""A function that picks one of several values: by Hypothesis, or by a seeded random generator."""
 
 
 def a_world(pick: Pick, stages: Sequence[int], drafts: Sequence[int], most: int) -> Drawn:
-    """One to four stages, few slots, some requests that come, end and are aborted at any time; chunks; preemptions."""
+    """Picks a world with few slots and blocks, in which prompts are cut into chunks, and requests are preempted.
+
+    Requests arrive, end and are aborted at any time.
+    """
     speculated = pick(drafts)
     q = 1 + speculated
     slots = pick([1, 2, 2, 3, 4])
@@ -204,15 +211,17 @@ def a_world(pick: Pick, stages: Sequence[int], drafts: Sequence[int], most: int)
 
 
 def a_request(pick: Pick) -> Request:
-    """Half of the prompts are short, half of the requests are not aborted."""
+    """Picks a request. Half of the prompts are short, and half of the requests are not aborted."""
     arrival, prompt, output = pick(range(9)), pick(pick([range(1, 4), range(1, 13)])), pick(range(1, 8))
     abort = pick(pick([[0], range(9)]))
     return Request(arrival * STEP_NS, prompt, output, (arrival + abort) * STEP_NS if abort else None)
 
 
 def varied(pick: Pick, drawn: Drawn) -> Drawn:
-    """The same world with requests of all kinds. Some stop early, some have fewer drafts at times, some follow a
-    grammar, some go on in a session. The budget may be so small that drafts are cut off.
+    """Returns the same world with requests of all kinds.
+
+    Some stop early, some have fewer drafts in some steps, some follow a grammar, and some belong to a session. The
+    budget may be so small that the scheduler cuts drafts off.
     """
     q, slots = 1 + drawn.config["num_speculative_tokens"], drawn.config["max_num_seqs"]
     budget = pick([drawn.config["max_num_batched_tokens"], max(q, slots), slots + q])
@@ -243,7 +252,7 @@ def drawn_worlds(
     replicas: int = 1,
     tensor_parallel_size: int = 1,
 ) -> Drawn:
-    """Worlds for properties."""
+    """Draws worlds for properties."""
     drawn = a_world(lambda options: draw(st.sampled_from(options)), stages, drafts, most)
     return drawn._replace(replicas=replicas, tensor_parallel_size=tensor_parallel_size)
 
@@ -256,20 +265,22 @@ def varied_worlds(
     most: int = MOST,
     replicas: int = 1,
 ) -> Drawn:
-    """Worlds whose requests are of all kinds."""
+    """Draws worlds with requests of all kinds."""
     drawn = draw(drawn_worlds(stages=stages, drafts=drafts, most=most, replicas=replicas))
     return varied(lambda options: draw(st.sampled_from(options)), drawn)
 
 
 def fixed_worlds(count: int) -> list[Drawn]:
-    """The same worlds in every run, with every Python, and whatever modules there are. Hypothesis, derandomized or not,
-    draws constants of modules that it finds. `Random.random` is the one method whose sequence Python promises to keep.
+    """Returns the same worlds in every run, with every Python, and whichever modules are loaded.
+
+    Hypothesis does not guarantee this, even derandomized, because it also draws constants from the loaded modules.
+    Python guarantees the sequence of `Random.random` only.
     """
     return [a_world(die, STAGES, DRAFTS, MOST) for die in [_die(5)] for _ in range(count)]
 
 
 def fixed_varied_worlds(count: int) -> list[Drawn]:
-    """The same worlds in every run, with requests of all kinds."""
+    """Returns the same worlds in every run, with requests of all kinds."""
     return [varied(die, a_world(die, STAGES, DRAFTS, MOST)) for die in [_die(6)] for _ in range(count)]
 
 
@@ -279,9 +290,11 @@ def _die(seed: int) -> Pick:
 
 
 def small_worlds(form: str = "source-002", scheduler: type[PipelineScheduler] = PipelineScheduler) -> Iterator[Drawn]:
-    """All worlds of two or three stages, one or two slots, none or one draft, with and without asynchronous scheduling,
-    and one to three requests. Each request comes in the first step or the second, has a prompt of one or two tokens and
-    wants one or two. It is never aborted, or one step after it came. Those of one history come once.
+    """Yields all worlds of two or three stages, one or two slots, none or one draft, and one to three requests.
+
+    They have asynchronous scheduling or not. Each request arrives in the first or the second step. It has a prompt of
+    one or two tokens and an output of one or two. It is never aborted, or one step after its arrival. If several worlds
+    have one history, only the first of them is yielded.
     """
     sizes = product(range(2), (1, 2), (1, 2), (False, True))
     one = [Request(t * STEP_NS, p, o, (t + 1) * STEP_NS if gone else None) for t, p, o, gone in sizes]
@@ -291,8 +304,10 @@ def small_worlds(form: str = "source-002", scheduler: type[PipelineScheduler] = 
 
 
 def small_varied_worlds(form: str = "source-002") -> Iterator[Drawn]:
-    """As `small_worlds`, with one or two requests of one prompt token. Each wants two or three tokens, stops after the
-    first or does not, and follows a grammar or does not. All its decodes have drafts, or the first has none.
+    """Yields worlds as `small_worlds` does, with one or two requests of one prompt token and of more kinds.
+
+    Each request wants two or three tokens, may stop after the first, and may follow a grammar. All its decodes have
+    drafts, or all but the first.
     """
     kinds = product(range(2), (2, 3), (None, 1), (False, True), (None, (0, 1)))
     one = [Request(t * STEP_NS, 1, o, stop_after=s, structured_output=g, drafts=d) for t, o, s, g, d in kinds]
@@ -301,7 +316,7 @@ def small_varied_worlds(form: str = "source-002") -> Iterator[Drawn]:
 
 
 def _small(form: str, scheduler: type[PipelineScheduler], lists: Sequence[tuple[Request, ...]]) -> Iterator[Drawn]:
-    """Worlds of these lists of requests, those of one history once."""
+    """Yields the worlds of these lists of requests; of worlds with one history, only the first."""
     seen = set()
     for stages, slots, drafts, at_once in product((2, 3), (1, 2), (0, 1), (False, True)):
         config = {

@@ -1,4 +1,4 @@
-"""docs/commands.md: each command with its arguments and options, as typer knows them."""
+"""Generates docs/commands.md: each command with its arguments and options, as typer stores them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ explains the exit codes. `python -m tests.vllm.reference` writes this page from 
 
 
 def page() -> str:
-    """docs/commands.md."""
+    """Returns the text of docs/commands.md."""
     found = [*commands(get_command(app), "dpsim")]
     overview = table(["command", "effect"], ((f"[`{name}`](#{anchor(name)})", summary(one)) for name, one in found))
     return "\n".join([OPENING, overview, "", *(section(name, one) for name, one in found)])
 
 
 def commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Each command with its whole name, those of groups as well."""
+    """Yields each command with its whole name, including the commands of groups."""
     for name, command in group.commands.items():
         if getattr(command, "commands", None):
             yield from commands(command, f"{path} {name}")
@@ -40,7 +40,7 @@ def anchor(name: str) -> str:
 
 
 def summary(command: Any) -> str:
-    """The first sentence of its help."""
+    """Returns the first paragraph of a command's help."""
     return " ".join((command.help or "").split("\n\n")[0].split())
 
 
@@ -51,7 +51,7 @@ def section(name: str, command: Any) -> str:
 
 
 def row(parameter: Any) -> tuple[str, str, str]:
-    """How a user types it, its value, and what it means, with its default."""
+    """Returns how a user types a parameter, its value, and its meaning with the default."""
     if parameter.param_type_name == "argument":
         return code(parameter.metavar or parameter.name.upper()), "", meaning(parameter)
     names = ", ".join(code(name) for name in (*parameter.opts, *parameter.secondary_opts))
@@ -59,7 +59,7 @@ def row(parameter: Any) -> tuple[str, str, str]:
 
 
 def meaning(parameter: Any) -> str:
-    """Its help, whether a user has to give it, and its default."""
+    """Returns a parameter's help, whether it is required, and its default."""
     default = parameter.default
     shown = not (default is None or callable(default) or isinstance(default, bool) or default in ("", (), []))
     ends = [" Required."] * bool(parameter.required) + [f" Default: {code(default)}."] * shown

@@ -1,4 +1,4 @@
-"""The first table of docs/exit-codes.md. The rest of that page is written by hand."""
+"""Generates the first table of docs/exit-codes.md. The rest of that page is written by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ END = "\n\n<!-- end of the table -->"
 
 
 def page() -> str:
-    """docs/exit-codes.md, with the table of the code."""
+    """Returns docs/exit-codes.md with a fresh table. Raises ValueError if the page has no comments around the table."""
     before, begin, rest = PAGE.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -23,7 +23,7 @@ def page() -> str:
 
 
 def codes() -> str:
-    """All codes. Those of further signals share a row."""
+    """Returns the table of all exit codes. The codes of further signals share a row."""
     rows = [(str(code), "<br>".join(one.outcome), one.output) for code, one in CODES.items()]
     others = [name for name in ASK_TO_END if 128 + signal.Signals[name] != TERMINATED]
     numbers = ", ".join(str(128 + signal.Signals[name]) for name in others)

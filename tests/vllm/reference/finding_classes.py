@@ -1,4 +1,4 @@
-"""docs/finding-classes.md: each class of a finding, from `CLASSES`, `WORDS` and `CURES`."""
+"""Generates docs/finding-classes.md: each class of a finding, from `CLASSES`, `WORDS` and `CURES`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ A part in angle brackets represents any word, such as the name of an exception.
 
 
 def page() -> str:
-    """docs/finding-classes.md."""
+    """Returns the text of docs/finding-classes.md."""
     parts = [OPENING]
     for kind, classes in groupby(CLASSES, lambda klass: klass.partition(":")[0]):
         rows = [(code(klass), WORDS[klass], CURES[klass]) for klass in classes]

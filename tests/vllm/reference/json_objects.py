@@ -1,4 +1,4 @@
-"""docs/json.md: the keys of each object that `--json` prints."""
+"""Generates docs/json.md: the keys of each object that `--json` prints."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ ALL: dict[str, tuple[JsonField, ...]] = {
     **OBJECTS,
     "dpsim check-engine": tuple(JsonField(*one) for one in CHECK_ENGINE),
 }
-"""By command, those of other packages as well."""
+"""The fields of each object by command, including the commands of other packages."""
 
 
 def page() -> str:
-    """docs/json.md."""
+    """Returns the text of docs/json.md."""
     return "\n".join([OPENING, *(section(title, fields) for title, fields in ALL.items())])
 
 

@@ -1,4 +1,4 @@
-"""docs/keys.md: what I-EL-7, M-EL-7, A-15, 2.12 and source-002 stand for, and where dpsim names them."""
+"""Generates docs/keys.md: the meaning of keys such as I-EL-7, M-EL-7 and A-15, and the files that name them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests import ROOT
 from tests.vllm.reference.tables import code, table
 
 KEY = re.compile(r"\b(?:[IM]-[A-Z]{2}-\d+|A-\d+)\b")
-"""An invariant, a mutant or an example."""
+"""The pattern of an invariant, a mutant or an example."""
 
 SAME = "M-UB-2"
-"""A mutant of the specification that is another one: M-DP-5."""
+"""A mutant of the specification that is the same as another one, M-DP-5."""
 
 MADE_UP = ("M-DP-99", "M-DP-999")
-"""The variant that CONTRIBUTING.md adds, and a name that a user gets wrong."""
+"""The variant that CONTRIBUTING.md adds, and a name that a test mistypes."""
 
 OPENING = """\
 # Keys
@@ -52,7 +52,7 @@ SOURCES = (
 
 
 def page() -> str:
-    """docs/keys.md."""
+    """Returns the text of docs/keys.md."""
     sources = [(code(f"source-{number}"), code(file), subject) for number, file, subject in SOURCES]
     chapters = [(str(number), name, subject, *sections(number)) for name, (number, subject) in AREAS.items()]
     invariants = [(anchored(key), rule, places(key)) for key, rule in INVARIANTS.items()]
@@ -69,19 +69,19 @@ def page() -> str:
 
 
 def anchored(key: str) -> str:
-    """A key that a link can name: `keys.md#i-el-7`."""
+    """Returns a key with an anchor for links, as in `keys.md#i-el-7`."""
     return f'<a id="{key.lower()}"></a>{key}'
 
 
 def sections(chapter: int) -> tuple[str, str]:
-    """In two cells."""
+    """Returns the sections of a chapter, in two cells."""
     named = [f"{chapter}.{at} {subject}" for at, subject in enumerate(SECTIONS[chapter].split("; "), 1)]
     half = (len(named) + 1) // 2
     return ", ".join(named[:half]), ", ".join(named[half:])
 
 
 def mutants() -> Mapping[str, tuple[str, str, str]]:
-    """Mistake, class and places of each mutant, in the order of the areas."""
+    """Returns the mistake, the class and the files of each mutant, in the order of the areas."""
     found = {one.name: one for one in registry.variants() if KEY.fullmatch(one.name)}
     order = [*AREAS]
     names = sorted(found, key=lambda name: (order.index(name[2:4]), int(name.split("-")[2])))
@@ -89,13 +89,13 @@ def mutants() -> Mapping[str, tuple[str, str, str]]:
 
 
 def found_as(entry: registry.VariantEntry) -> str:
-    """Its class, or the beginning of the reason for which no class catches it."""
+    """Returns the class that a variant shows, or the beginning of the reason for which no check reports it."""
     return code(entry.expected) if entry.expected else f"nothing: {entry.reason.partition(':')[0]}"
 
 
 @cache
 def files() -> dict[str, str]:
-    """The texts that a user may see: modules, pages and scenarios, by path."""
+    """Returns the texts that a user may read: modules, pages and scenarios, by path."""
     patterns = ("dpsim/**/*.py", "docs/**/*.md", "scenarios/**/*.yaml", "*.md")
     paths = sorted(path for pattern in patterns for path in ROOT.glob(pattern))
     return {
@@ -105,7 +105,7 @@ def files() -> dict[str, str]:
 
 @cache
 def named() -> dict[str, list[str]]:
-    """By key, the files that name it, those of tests last."""
+    """Returns for each key the files that contain it, those of the tests last."""
     tests = {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(ROOT.glob("tests/**/*.py"))}
     found: dict[str, list[str]] = {}
     for name, text in (files() | tests).items():
@@ -115,7 +115,7 @@ def named() -> dict[str, list[str]]:
 
 
 def places(key: str) -> str:
-    """The files that name a key: modules of dpsim, or else tests."""
+    """Returns the files that contain a key: modules of dpsim, or tests if no module contains it."""
     all_files = [name for name in named().get(key, []) if name.endswith(".py")]
     seen = [name for name in all_files if not name.startswith("tests/")] or all_files
     short = [name.removeprefix("dpsim/vllm/") for name in seen]
@@ -123,7 +123,7 @@ def places(key: str) -> str:
 
 
 def unexplained(texts: Mapping[str, str]) -> Iterator[str]:
-    """The keys in texts that the page does not have, with the first file of each."""
+    """Yields the keys in texts that the page does not explain, with the first file of each."""
     known = {*INVARIANTS, *EXAMPLES, *mutants(), *MADE_UP, SAME}
     seen: set[str] = set()
     for name, text in texts.items():
@@ -134,7 +134,7 @@ def unexplained(texts: Mapping[str, str]) -> Iterator[str]:
 
 
 def chapters_unknown(text: str) -> list[str]:
-    """The sections that a text names as a chapter does not have them."""
+    """Returns the sections that a text names and that no chapter has."""
     return [
         found
         for found in re.findall(r"\bchapters? (\d+\.\d+)", text)

@@ -1,4 +1,4 @@
-"""The generated pages by path, each with the function that makes its text."""
+"""The generated pages by path, each with the function that returns its text."""
 
 from __future__ import annotations
 

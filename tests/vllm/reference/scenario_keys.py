@@ -1,4 +1,4 @@
-"""docs/scenario-keys.md: each key of a scenario file, from the JSON Schema."""
+"""Generates docs/scenario-keys.md: each key of a scenario file, from the JSON Schema."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ that `dpsim schema` prints.
 """
 
 SAME = {"PartialConfig": "EngineConfig"}
-"""A section with the keys of another one, of which a file gives any."""
+"""A section whose keys are those of another section; a file may give any of them."""
 
 
 def page() -> str:
-    """docs/scenario-keys.md."""
+    """Returns the text of docs/scenario-keys.md."""
     found = schema()
     definitions = found["definitions"]
     parts = [OPENING, "## The file", "", keys(found, definitions), ""]
@@ -36,7 +36,7 @@ def page() -> str:
 
 
 def used_in(name: str, found: Mapping[str, Any]) -> str:
-    """The keys whose value is this section, in a sentence; empty for none."""
+    """Returns a sentence with the keys whose value is this section, or ""."""
     objects = {"": found, **{f"{one}.": rule for one, rule in found["definitions"].items() if one not in SAME}}
     users = [
         code(f"{at}{key}")
@@ -52,7 +52,7 @@ def heading(name: str, rule: Mapping[str, Any]) -> str:
 
 
 def keys(rule: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    """The table of the keys of an object. A key without a description has that of its section."""
+    """Returns the table of the keys of an object. A key without a description gets that of its section."""
     required = rule.get("required", ())
     rows = (
         (f"**{code(key)}**" if key in required else code(key), values(one), default(one), meaning(one, definitions))
@@ -72,7 +72,7 @@ def default(rule: Mapping[str, Any]) -> str:
 
 
 def values(rule: Mapping[str, Any]) -> str:
-    """The values of a key in words, with a link to the section that has its keys.
+    """Returns the values of a key in words, with a link to the section that lists its keys.
 
     >>> values({"type": "integer", "minimum": 1}), values({"type": "array", "items": {"$ref": "#/definitions/Skip"}})
     ('integer, at least 1', 'list of [Skip](#skip)')

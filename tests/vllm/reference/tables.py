@@ -1,4 +1,4 @@
-"""A table of Markdown, as the generated pages have it."""
+"""Writes a table of Markdown, as in the generated pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """The lines of a table. A bar in a cell is escaped, and a line break becomes a space.
+    """Returns the lines of a table. A bar in a cell is escaped, and a line break becomes a space.
 
     >>> print(table(["a", "b"], [["1", "x|y"]]))
     | a | b |
@@ -18,10 +18,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def cell(text: str) -> str:
-    """The text of a cell."""
+    """Returns the text of a cell on one line, with escaped bars."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def code(text: object) -> str:
-    """A word that a user types; empty for an empty one."""
+    """Returns a word that a user types as Markdown code, or "" for an empty one."""
     return f"`{text}`" if str(text) else ""

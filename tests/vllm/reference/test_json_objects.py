@@ -1,4 +1,4 @@
-"""Objects of commands have the keys that docs/json.md lists, and no others."""
+"""Tests that the JSON object of each command has exactly the keys that docs/json.md lists."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.vllm.reference.json_objects import ALL
 
 
 def paths(value: Any, at: str = "") -> Iterator[str]:
-    """The keys of an object, and of the objects in it."""
+    """Yields the keys of an object, and of the objects in it."""
     if isinstance(value, dict):
         for key, one in value.items():
             yield f"{at}{key}"
@@ -35,14 +35,14 @@ def paths(value: Any, at: str = "") -> Iterator[str]:
 
 
 def unknown(value: Any, fields: tuple[JsonField, ...]) -> list[str]:
-    """The keys that no field describes. `*` stands for any key, and for what lies below it."""
+    """Returns the keys that no field describes. `*` in a field stands for any key and the keys below it."""
     known = {field.key for field in fields}
     free = (*(key.removesuffix("*") for key in known if key.endswith("*")), "scenarios[].violated.")
     return [path for path in paths(value) if path not in known and not path.startswith(free)]
 
 
 def missing(value: Any, fields: tuple[JsonField, ...]) -> list[str]:
-    """The keys of the object itself that have to be there."""
+    """Returns the top-level keys that an object must contain, and lacks."""
     must = [one.key for one in fields if "." not in one.key and "absent" not in one.value]
     return [key for key in must if key not in value]
 
@@ -90,7 +90,7 @@ def test_the_keys_are_those_of_the_page(
 
 
 def test_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`replay` and `compare`, of two traces that differ."""
+    """The keys of `replay` and `compare` are those of the page, for two traces that differ."""
     monkeypatch.chdir(tmp_path)
     for name in ("another_flag", "skip_one"):
         dpsim_("run", name, "--trace", f"{name}.jsonl", "--no-results")
@@ -112,7 +112,7 @@ def test_a_hung_job(tmp_path: Path) -> None:
 
 
 def test_nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two nights of one mistake, which the second one knows."""
+    """The keys of `campaign` are those of the page, for two nights. The second night knows the mistake of the first."""
     monkeypatch.chdir(tmp_path)
     common = ("--part", "scenarios", "--out", "n", "--json")
     (tmp_path / "bad.yaml").write_text(BAD)
@@ -135,7 +135,7 @@ def test_each_command_with_the_option_has_its_object() -> None:
 
 
 def test_answers_of_an_engine() -> None:
-    """An object made by hand, because to ask all questions takes long."""
+    """The keys of `check-engine` are those of the page. The object is made by hand, because a real one takes long."""
     compared = Compared("decide", "f", "0.33", "0.33", "a.py:1", 2, 1, {"mode": "why"}, 0, None)
     checked = Checked(ROOT, "", "", [compared], [Unasked("waves", "0.33", "why", trouble=False)])
     found, fields = as_json(checked), ALL["dpsim check-engine"]
@@ -143,7 +143,7 @@ def test_answers_of_an_engine() -> None:
 
 
 def test_a_key_that_is_not_listed_is_found() -> None:
-    """The twins: a key more, and a key less."""
+    """The faulty twins: the test notices an additional key and a missing key."""
     fields = ALL["any command that ends with 2 or 3 without a result"]
     healthy = {"error": {"exit_code": 2, "message": "x"}}
     assert (unknown(healthy, fields), missing(healthy, fields)) == ([], [])

@@ -1,4 +1,4 @@
-"""Each key that pages, messages and docstrings name has an entry of docs/keys.md, and a link leads to it."""
+"""Tests that docs/keys.md explains each key, such as I-EL-7, that pages, messages and docstrings contain."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_command_explains_a_key() -> None:
 
 
 def test_an_unknown_key_is_found() -> None:
-    """The twins: an invariant, a mutant, an example and a section that do not exist."""
+    """The faulty twins: the test notices an invariant, a mutant, an example and a section that do not exist."""
     text = "I-EL-7, I-EL-99, M-EL-7 and M-EL-98 in A-77, chapter 2.99"
     assert list(unexplained({"page": text})) == ["page: I-EL-99", "page: M-EL-98", "page: A-77"]
     assert (chapters_unknown(text), chapters_unknown("chapter 2.12")) == (["2.99"], [])

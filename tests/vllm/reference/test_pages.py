@@ -1,4 +1,4 @@
-"""The generated pages are fresh, name all that the code has, and cover each class, command and code once."""
+"""Tests that the generated pages are up to date, and contain each class, command and exit code once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_each_class_has_its_cure() -> None:
 
 
 def test_each_code_of_the_help_is_in_the_table() -> None:
-    """`dpsim --help` names the codes in one sentence."""
+    """Each code in the epilog of `dpsim --help` is in the table of exit codes."""
     from dpsim.cli.app import app
 
     named = {int(code) for code in re.findall(r"\b\d+\b", str(app.info.epilog))}
@@ -39,7 +39,7 @@ def test_each_code_of_the_help_is_in_the_table() -> None:
 
 
 def test_a_new_option_makes_the_page_stale(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: an option whose help changes."""
+    """The faulty twin: an option whose help changes makes the page differ from the file."""
     option = next(one for one in commands.get_command(commands.app).commands["run"].params if one.name == "trace")  # type: ignore[attr-defined]
     assert "| `--trace` | `FILE` |" in commands.page()
     monkeypatch.setattr(commands, "row", lambda one: ("", "", "") if one.name == option.name else ("x", "", ""))
@@ -47,7 +47,7 @@ def test_a_new_option_makes_the_page_stale(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_key_without_words_is_found() -> None:
-    """Each row of the page of keys has a meaning. The twin is a schema without one."""
+    """Each row of the page of keys has a meaning. The faulty twin is a schema without a description."""
 
     def silent(text: str) -> list[str]:
         return re.findall(r"^\| \**`([^`]+)`.*\|  \|$", text, re.MULTILINE)
