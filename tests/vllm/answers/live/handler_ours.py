@@ -1,4 +1,4 @@
-"""Our end of the broadcast of sampled tokens takes the steps of a drawn case, on a rank that notes."""
+"""Runs dpsim's handler of sampled tokens with the steps of a drawn case, on a rank that logs its calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class NotedStream:
         return Memory(self.log, shape, dtype)
 
     def launch(self, *args: Any, **named: Any) -> None:
-        """The engine stacks the counts as it allocates them."""
+        """Logs nothing: vLLM has no separate launch here, because `torch.stack` allocates and fills the counts in one
+        call.
+        """
 
 
 class NotedGroup:
@@ -49,11 +51,11 @@ class NotedRank:
         return NotedGroup(self.log, name, self.case.stages)
 
     def probe(self, name: str) -> None:
-        """The engine has none."""
+        """Logs nothing, because vLLM has no probes."""
 
 
 class OurHandler:
-    """The same calls as `EngineHandler`."""
+    """Offers the calls of `EngineHandler`, around dpsim's `SampledTokens`."""
 
     def __init__(self, case: Case, tokens: type[SampledTokens]) -> None:
         self.case, self.log = case, Log()
