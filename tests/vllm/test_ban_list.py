@@ -1,4 +1,4 @@
-"""Applies the ban list of `tests/determinism`, such as wall-clock time, to the model of vLLM."""
+"""Tests that the model of vLLM uses nothing on the ban list of `tests/determinism`, such as a clock."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def with_file(seeds: Sequence[bytes], draw: random.Random) -> bytes:
 
 @seconds
 def test_scenarios_of_engines(seconds: float) -> None:
-    """The test also prepares scenarios that are small enough or whose workload is a file. Others are only parsed."""
+    """Reads damaged scenarios, and prepares those that are small enough or whose workload is a file."""
     texts = [file.read_bytes() for file in sorted((ROOT / "scenarios").glob("*.yaml"))]
 
     def read(data: bytes, folder: Path) -> None:

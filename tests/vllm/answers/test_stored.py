@@ -33,8 +33,9 @@ def test_the_order(named: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wheel_has_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An installed dpsim without `pyproject.toml` ignores a folder `tests/data/engine` beside it, for it belongs to
-    another project.
+    """An installed wheel ignores a folder `tests/data/engine` beside it, which belongs to another project.
+
+    dpsim recognizes its own clone by `pyproject.toml`.
     """
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr(stored, "_CLONE", tmp_path)

@@ -1,6 +1,6 @@
 """Tests wrappers, capture sessions, offloaded weights and registered buffers one by one in the simulation.
 
-Each test has a faulty twin, and a check must find its mistake.
+A function with `@twins` is a test and its faulty twin (`right` is False), whose mistake a check must find.
 """
 
 from __future__ import annotations

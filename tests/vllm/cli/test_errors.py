@@ -86,8 +86,9 @@ def test_a_pipe_is_refused_unread(healthy: Path) -> None:
 
 
 def test_a_museum_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`dpsim museum` stops with exit code 3 if the backend cannot run an exhibit: it counts it neither as found nor as
-    missed.
+    """If the backend cannot run an exhibit, `dpsim museum` stops with exit code 3.
+
+    It counts the exhibit neither as found nor as missed.
     """
     monkeypatch.setattr(subject, "SimBackend", Losing)
     answer = dpsim_("museum", "--only", "m-dp-1")

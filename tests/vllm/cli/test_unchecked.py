@@ -1,4 +1,7 @@
-"""Tests the notes after a run that holds: which facts the program hides from the checks. Other programs get no note."""
+"""Tests the notes of `dpsim run` after a run that holds. Each note names something that the checks cannot see.
+
+An example is a decision that no rank records. A program without such gaps gets no note.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ from dpsim.scenario import scenario_from
 
 
 class How(BaseModel):
-    """Selects the mistake of the program."""
+    """Selects what the program leaves out or does wrong."""
 
     how: Literal["healthy", "silent", "stepless", "crash"]
 
 
 class Unchecked(Program[Arguments[How]]):
-    """Two ranks meet in a collective. `how` selects what the program hides from the checks."""
+    """Two ranks meet in a barrier. `how` selects what the program leaves out or does wrong."""
 
     Params = How
 
@@ -52,7 +55,10 @@ class Awake(Unchecked):
 
 @register_protocol("unchecked_sleeper")
 class Sleeper(Unchecked):
-    """Has a method that sleeps by the host's clock, although `run` does not call it by name."""
+    """A program with a method that sleeps by the host's clock.
+
+    The note has to name the method although `run` never calls it.
+    """
 
     def pause(self) -> None:
         time.sleep(0)
@@ -107,7 +113,7 @@ def ran(protocol: str, how: str) -> Result:
     ],
 )
 def test_what_a_program_keeps_from_the_checks(how: str, says: list[str]) -> None:
-    """Each hidden fact gives its note. A run with findings has a report instead, and no note."""
+    """Each omission gives its note. A run with findings has a report instead, and no note."""
     assert unchecked(ran("unchecked", how)) == says
 
 

@@ -161,8 +161,9 @@ def agrees(form: type[ParallelConfig], first: Fields, second: Fields, field: str
 
 @pytest.mark.parametrize("form", VALUES)
 def test_every_field_alone(form: type[ParallelConfig]) -> None:
-    """Invariant I-CF-2: a field that may differ between engines does not change the hash; each other field does, by
-    name.
+    """Invariant I-CF-2: a field that may differ between engines does not change the hash.
+
+    Each other field changes the hash, and `differing` names it.
     """
     for field in asked(form):
         for one, other in combinations(VALUES_OF[form][field], 2):

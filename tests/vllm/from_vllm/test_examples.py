@@ -1,5 +1,6 @@
-"""Tests the documented command lines: each gives the scenario in the repository, which holds, and which shows known
-bugs.
+"""Tests the documented command lines: each gives its stored scenario, which holds.
+
+With a known bug planted, the scenario is violated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tests how dpsim reads flags and values: each spelling that vLLM accepts, and an error that names any other word."""
+"""Tests how dpsim reads flags and values: it accepts each spelling that vLLM accepts, and errors name other words."""
 
 from __future__ import annotations
 

@@ -31,14 +31,14 @@ def differing(kind: Kind = CandidateTable) -> list[Difference]:
 
 
 class KeepsLargeDecodes(CandidateTable):
-    """Keeps decode sizes above what `max_num_seqs` requests can fill."""
+    """Faulty: keeps decode sizes above what `max_num_seqs` requests can fill."""
 
     def decode_sizes(self, sizes: Sequence[int]) -> list[int]:
         return [size for size in sorted({-(-size // self.q) * self.q for size in sizes}) if size <= sizes[-1]]
 
 
 class KeepsSizesBeyondTheLargest(CandidateTable):
-    """Keeps decode sizes that rounding raised above the largest configured size."""
+    """Faulty: keeps decode sizes that rounding raised above the largest configured size."""
 
     def decode_sizes(self, sizes: Sequence[int]) -> list[int]:
         return super().decode_sizes([*sizes, self.q * self.max_num_seqs])

@@ -209,21 +209,21 @@ class RoundsDown(Dispatcher033):
 
 
 class NextSize(Dispatcher033):
-    """Pads a batch that fits exactly to the next size."""
+    """Faulty: pads a batch that fits exactly to the next size."""
 
     def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
         return super().dispatch(num_tokens + (num_tokens in self.sizes[:-1]), uniform_decode, **kwargs)
 
 
 class ManyDecodes(Dispatcher033):
-    """Registers decode graphs for more requests than `max_num_seqs`."""
+    """Faulty: registers decode graphs for more requests than `max_num_seqs`."""
 
     def __init__(self, config: EngineConfig) -> None:
         super().__init__(config.model_copy(update={"max_num_seqs": 2 * config.max_num_seqs}))
 
 
 class AlwaysFull(Dispatcher033):
-    """Answers FULL without testing whether the FULL graph exists."""
+    """Faulty: answers FULL without testing whether the FULL graph exists."""
 
     def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
         mode, key = super().dispatch(num_tokens, uniform_decode, **kwargs)
@@ -255,7 +255,10 @@ class ForgetsLora(Dispatcher033):
 
 
 class NoFallback(Dispatcher033):
-    """Runs a uniform decode without a decode graph eagerly, as source page 004 does (spec chapter 5.3)."""
+    """Runs a uniform decode without a decode graph eagerly.
+
+    Source page 004 does this (spec chapter 5.3), but not chapter 5.4.
+    """
 
     def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
         mode, key = super().dispatch(num_tokens, uniform_decode, **kwargs)

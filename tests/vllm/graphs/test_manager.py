@@ -47,7 +47,7 @@ def test_captures_of_the_page_depart_in_their_inputs_alone() -> None:
 
 
 class FallsBack(GraphManager):
-    """Decodes without a decode graph fall back to the sizes of all batches, as in the V1 dispatcher."""
+    """Faulty: decodes without a decode graph fall back to the sizes of all batches, as in the V1 dispatcher."""
 
     def runtime_mode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> tuple[RuntimeMode, int | None]:
         found = super().runtime_mode(num_reqs, num_tokens, max_query_len)
@@ -180,7 +180,7 @@ def captures_hold(config: EngineConfig, kind: Kind = GraphManager) -> None:
 
 
 class AsWritten(GraphManager):
-    """Captures sizes in the order of the configuration."""
+    """Faulty: captures sizes in the order of the configuration."""
 
     def __init__(self, config: EngineConfig, sizes: Any = None) -> None:
         super().__init__(config, sizes)

@@ -137,7 +137,7 @@ class NeverCaptured(RankDispatch):
 
 
 class Keeps(RankDispatch):
-    """The rank runs its first choice if the mode is the agreed one, even if the count is not."""
+    """Faulty: the rank runs its first choice if the mode is the agreed one, even if the count is not."""
 
     def second(self, agreed: int, mode: RuntimeMode) -> Found:
         return found if (found := self.first())[0] == mode else super().second(agreed, mode)

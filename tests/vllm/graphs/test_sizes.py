@@ -71,7 +71,7 @@ class NeverRounds(Ladder017):
 
 
 class RoundsBeyond(Ladder033):
-    """Rounds sizes up to multiples of q, even above the largest configured size or above `max_num_batched_tokens`."""
+    """Faulty: rounds sizes up to multiples of q, even above the largest configured size or `max_num_batched_tokens`."""
 
     def sizes(self, config: EngineConfig) -> tuple[int, ...]:
         q = config.uniform_decode_query_len

@@ -88,9 +88,9 @@ class Harm(Unsorted):
 
 @register_variant("MAIL-SLOW", protocol="mail", form="sorted", expected=None, reason="slow only")
 class Slow(Sorted):
-    """Is registered as harmless, and is."""
+    """Elects the right leader, and is registered as harmless."""
 
 
 @register_variant("MAIL-BARE", protocol="mail", form="sorted", expected="HANG")
 class Bare(Sorted):
-    """Has no exhibit."""
+    """Elects the right leader, is registered as a mistake, and has no exhibit."""

@@ -134,7 +134,7 @@ RARELY_FOUND = ("eplb-coop-launch",)
 
 
 def is_shown_quickly(entry: VariantEntry) -> bool:
-    """Returns whether the test is quick.
+    """Returns whether the test of a variant is quick.
 
     Start-up and engine worlds are slow, because all their participants run in each. Microbatches are slow, too, and so
     is a variant that few schedules show.

@@ -31,7 +31,7 @@ class SetsOwn(UBatchContext):
 
 
 class ClearsLate(UBatchContext):
-    """Clears its event before it waits, so a wake-up that arrived earlier is lost."""
+    """Faulty: clears its event before it waits, so a wake-up that arrived earlier is lost."""
 
     async def take(self) -> None:
         self.wait_event.clear("baton.late")

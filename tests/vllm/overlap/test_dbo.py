@@ -38,7 +38,10 @@ def test_two_ranks_of_two_microbatches(requests: list[tuple[int, int]]) -> None:
 
 @pytest.mark.slow
 def test_with_the_literal_barrier() -> None:
-    """With source page 001's barrier, each rank has 6 orders in which three parties arrive, times 2 orders of exits."""
+    """With source page 001's barrier, each rank has 6 orders in which three parties arrive, times 2 orders of exits.
+
+    Two ranks give 12 times 12 schedules.
+    """
     found = explored(scenario(WHOLE, form="source-000"))
     assert (found.verdict, found.exploration.runs) == ("proven", 144)
 

@@ -1,7 +1,8 @@
 """Tests offloaded weights with microbatches (spec chapters 4.8, 4.9, 5.9): both microbatches read each layer's weights.
 
-No spec chapter requires that only the last microbatch frees a layer's place. But if each microbatch frees it, the copy
-for a later layer overwrites weights that the next microbatch still has to read.
+An offloader copies the weights of each layer to a place in device memory before the layer runs. No spec chapter
+requires that only the last microbatch frees this place. But if each microbatch frees it, the copy for a later layer
+overwrites weights that the next microbatch still has to read.
 """
 
 from __future__ import annotations

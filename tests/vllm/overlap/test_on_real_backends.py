@@ -81,7 +81,7 @@ def same_as_simulated(one: Scenario, backend: str, really: Scenario | None = Non
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_same_as_simulated(backend: str, name: str) -> None:
-    """Without a finding, each token returned from its experts to its place."""
+    """Each world gives equal journals, and no findings: each token returned from its experts to its row."""
     same_as_simulated(WORLDS[name], backend)
 
 
@@ -128,7 +128,9 @@ def test_the_example(backend: str) -> None:
 
 
 def test_another_order_is_seen(backend: str) -> None:
-    """The comparison detects another order: M-BT-4 makes the same calls on the same streams, but one after a yield."""
+    """The comparison detects another order: M-BT-4 makes the same calls, but one of them after a yield instead of
+    before it.
+    """
     with pytest.raises(AssertionError, match="rank 0"):
         same_as_simulated(scenario(WHOLE), backend, scenario(WHOLE, variant="M-BT-4"))
 

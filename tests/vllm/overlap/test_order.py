@@ -170,7 +170,7 @@ def test_what_another_stream_wrote_is_found() -> None:
 
 
 def unjoined(journal: Sequence[RawRecord]) -> dict[str, list[str]]:
-    """Returns by graph the streams of its capture whose last calls the capture stream does not wait for at the end."""
+    """Returns for each graph the streams that its own stream has not joined at the end of the capture."""
     ops: dict[str, Counter[str]] = defaultdict(Counter)
     seen: dict[str, defaultdict[str, Counter[str]]] = {}
     marks: dict[tuple[str, int], Counter[str]] = {}

@@ -37,7 +37,7 @@ class Bad(NamedTuple):
 
     @property
     def begins(self) -> str:
-        """The begin of the message: file, line and column."""
+        """The beginning of the message: file, line and column."""
         place = self.place
         if isinstance(self.marked, str) and "§" in self.marked:
             lines = self.marked.partition("§")[0].split("\n")

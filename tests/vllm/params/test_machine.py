@@ -32,7 +32,7 @@ def told(scenario: Scenario) -> World:
     ],
 )
 def test_nodes_follow_from_the_configuration(config: dict[str, Any], nodes: tuple[int, ...]) -> None:
-    """The nodes of four ranks, of a front end for each node, of the coordinator, and of four engines."""
+    """The world lists the node of each actor: ranks, a front end for each node, the coordinator, and four engines."""
     assert told(made(config=config)).nodes == nodes
 
 

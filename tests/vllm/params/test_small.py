@@ -84,9 +84,8 @@ def test_faults_of_ranks_that_are_not_there_are_left_out() -> None:
 
 
 def test_faults_count_the_ranks_of_other_dimensions() -> None:
-    """With tensor parallelism of two, a world of two ranks has one data-parallel rank.
-
-    Faults of ranks that it lacks are dropped.
+    """With tensor parallelism of two, a world of two ranks has one data-parallel rank. It keeps no fault of a missing
+    rank.
     """
     faults = [{"kind": "skip", "rank": rank, "at": {"site": "dp.agree", "ordinal": 0}} for rank in (1, 2)]
     given = base(topology={"data_parallel_size": 2, "tensor_parallel_size": 2}, faults=faults)

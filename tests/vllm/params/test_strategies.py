@@ -195,7 +195,7 @@ def test_shrinks_to_the_smallest(predicate: Callable[[Scenario], object], smalle
 
 
 def test_in_each_example_some_kinds_are_possible_and_noted(capsys: pytest.CaptureFixture[str]) -> None:
-    """For each example, the strategy first draws which kinds of faults are possible, and notes them in a failure.
+    """The strategy first draws which kinds of faults an example may have. A failing example notes these kinds.
 
     Without this draw, hardly any example would have four faults of one kind.
     """

@@ -1,4 +1,4 @@
-"""Tests docs/gpus.md, which lists for each scenario whether gloo repeats the records of the simulation, and the README.
+"""Tests docs/gpus.md, which lists for each scenario whether gloo repeats the records of the simulation.
 
     row of the page                                      what is compared here
     equal, record by record                              a run without gates
@@ -6,7 +6,8 @@
     the same verdict; its records differ ...             verdicts
     refused ...                                          the error of a scenario that only the simulation runs
 
-A gate delays a racing call of a real process until its turn in a recorded run.
+A gate delays a racing call of a real process until its turn in a recorded run. The README counts the scenarios of each
+row, and a test compares its numbers with the page.
 """
 
 from __future__ import annotations

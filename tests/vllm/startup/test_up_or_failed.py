@@ -1,8 +1,8 @@
 """Tests that each start comes up, or that all participants fail in bounded time and the front end reports why.
 
 The causes of failures are occupied ports, and late or missing participants. If the outcome depends only on order, the
-tests explore all schedules. A late participant depends on time-outs, so these tests run once. Faulty twins break the
-property: a front end that serves without waiting, and a worker that does not report its end.
+tests explore all schedules. A late participant depends on time-outs, so these worlds run once with simulated time.
+Faulty twins break the property: a front end that serves without waiting, and a worker that does not report its end.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ MORE_PORTS = [[20004], [20003], [29550], [20004, 20003], [20001, 20002, 20003, 2
 @pytest.mark.parametrize("late", [False, True], ids=["from the start", "late"])
 @pytest.mark.parametrize("ports", [*PORTS, *nightly_but(MORE_PORTS, lambda ports: len(ports) == 1)], ids=str)
 def test_taken_ports(form: str, late: bool, ports: list[int]) -> None:
-    """With occupied ports, form 0.33 always comes up. Form 0.14 fails if the ports are in its list.
+    """With occupied ports, form 0.33 always comes up. Form 0.14 fails if a port of its list is occupied from the start.
 
-    Known limit: five programs that may appear at any time have too many schedules, so that case is sampled.
+    If another program occupies the port later, form 0.14 comes up in some schedules. Known limit: five programs that
+    may appear at any time have too many schedules, so that case is sampled.
     """
     result, seen = explored(start(form, ports=[] if late else ports, late=ports if late else []), 2_500)
     assert result.verdict in ("proven", "sampled" if late and len(ports) == 5 else "proven")

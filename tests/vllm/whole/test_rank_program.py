@@ -120,7 +120,7 @@ def test_one_engine_needs_no_coordinator() -> None:
 
 
 def test_scenario() -> None:
-    """The scenario replays graphs of split batches, beside ranks that run dummies."""
+    """The scenario `whole_engine_dp` holds, replays graphs, and splits forwards."""
     result = run_scenario(load_scenario(scenario_path("whole_engine_dp")))
     assert result.met
     assert result.graphs is not None

@@ -76,7 +76,7 @@ def test_pauses(mode: str) -> None:
 
 
 def test_scenario() -> None:
-    """Ranks capture two sizes, whole and split, and run split forwards."""
+    """The scenario `whole_engine_dp_v2` holds. Each rank captures two sizes, whole and split, and splits forwards."""
     result = run_scenario(load_scenario(scenario_path("whole_engine_dp_v2")))
     assert result.met
     assert result.graphs is not None

@@ -1,7 +1,4 @@
-"""Tests microbatches in pipelines: they give the same tokens as whole batches in all explored schedules.
-
-Twins are found.
-"""
+"""Tests microbatches in pipelines: they sample the same tokens as whole batches, and faulty twins are found."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""A program of torch.distributed that calls vLLM's `dp_utils.py`: data-parallel ranks run the steps that a file lists.
+"""A program of torch.distributed that calls vLLM's `dp_utils.py`: data-parallel ranks run the steps of WORLD.json.
 
     agreements.py:main -- PATH/TO/dp_utils.py WORLD.json
 
 In each step a rank calls `coordinate_batch_across_dp` with its batch. It looks up its graph for the agreed count and
-mode in the file. Then it calls the collectives of the experts, one for each microbatch, whose size is the number of
+mode in WORLD.json. Then it calls the collectives of the experts, one for each microbatch, whose size is the number of
 tokens of all ranks. The program replaces the modules that `dp_utils.py` imports by stand-ins. It reimplements two pure
 functions of `ubatch_utils`.
 
-The file may select a mistake. `forgets`: a rank without tokens leaves out the step. `own mode`, `own split` and `own
+WORLD.json may select a mistake. `forgets`: a rank without tokens leaves out the step. `own mode`, `own split` and `own
 padding`: a rank decides these by its own batch. The museum contains the same mistakes.
 """
 
