@@ -90,11 +90,15 @@ class Linked(Unchecked):
 
 @register_protocol("unchecked_ring")
 class Ring(Linked):
+    """The last communicator contains all three ranks."""
+
     of = (("link1", (0, 1)), ("all", (0, 1, 2)))
 
 
 @register_protocol("unchecked_links")
 class Links(Linked):
+    """No communicator contains all three ranks."""
+
     of = (("link1", (0, 1)), ("solo", (2,)))
 
 

@@ -54,6 +54,8 @@ def test_every_first_choice_of_the_engine() -> None:
 
 
 class Query(NamedTuple):
+    """A configuration, and a batch to dispatch."""
+
     config: EngineConfig
     asked: Asked
 
@@ -102,6 +104,8 @@ class RoundsDown(CandidateTable):
 
 
 class Largest(CandidateTable):
+    """Faulty: chooses the largest graph."""
+
     def candidates(self, num_tokens: int) -> Any:
         return reversed([*super().candidates(num_tokens), *self.mixed])
 
@@ -125,6 +129,8 @@ class PadsRequestsOfPieces(CandidateTable):
 
 
 class PadsEager(CandidateTable):
+    """Faulty: pads a batch that runs without a graph."""
+
     def dispatch(self, num_reqs: int, num_tokens: int, uniform_token_count: int | None = None) -> BatchDescriptor:
         chosen = super().dispatch(num_reqs, num_tokens, uniform_token_count)
         return chosen._replace(num_tokens=-(-num_tokens // 8) * 8) if chosen.mode == NONE else chosen

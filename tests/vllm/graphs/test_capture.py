@@ -20,6 +20,8 @@ Make = Callable[[CaptureSize, EngineConfig], CaptureInputs]
 
 
 class One(NamedTuple):
+    """A configuration, and one capture in it."""
+
     config: EngineConfig
     capture: CaptureSize
 

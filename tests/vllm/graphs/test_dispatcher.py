@@ -204,6 +204,8 @@ PROPERTIES: list[Property] = [
 
 
 class RoundsDown(Dispatcher033):
+    """Faulty: dispatches a count below that of the batch."""
+
     def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
         return super().dispatch(max([1, *(size for size in self.sizes if size < num_tokens)]), uniform_decode, **kwargs)
 
@@ -231,18 +233,24 @@ class AlwaysFull(Dispatcher033):
 
 
 class PadsEager(Dispatcher033):
+    """Faulty: pads a batch that runs without a graph."""
+
     def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
         mode, key = super().dispatch(num_tokens, uniform_decode, **kwargs)
         return (mode, Descriptor(-(-key.num_tokens // 8) * 8)) if mode == NONE else (mode, key)
 
 
 class OneRequest(Dispatcher033):
+    """Faulty: registers graphs for one request only."""
+
     def key(self, size: int, uniform: bool, has_lora: bool) -> Descriptor:
         key = super().key(size, uniform, has_lora)
         return key if key.num_reqs is None else key._replace(num_reqs=1)
 
 
 class IgnoresAllowed(Dispatcher033):
+    """Faulty: answers with modes that the caller forbids."""
+
     def dispatch(
         self, num_tokens: int, uniform_decode: bool, *, has_lora: bool = False, allowed: Set[RuntimeMode] = ALL_MODES
     ) -> Answer:
@@ -250,6 +258,8 @@ class IgnoresAllowed(Dispatcher033):
 
 
 class ForgetsLora(Dispatcher033):
+    """Faulty: looks up graphs without adapters for batches with adapters."""
+
     def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
         return super().dispatch(num_tokens, uniform_decode, **(kwargs | {"has_lora": False}))
 

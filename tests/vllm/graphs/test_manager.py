@@ -137,6 +137,8 @@ def test_choices(mode: CUDAGraphMode, expected: list[tuple[RuntimeMode, int | No
 
 
 class Query(NamedTuple):
+    """A configuration, and a batch to dispatch."""
+
     config: EngineConfig
     asked: Asked
 

@@ -66,6 +66,8 @@ def is_fit_for_dispatch(config: EngineConfig, rungs: Ladder) -> None:
 
 
 class NeverRounds(Ladder017):
+    """Faulty: rounds no size up to a multiple of q, the tokens of one decode."""
+
     def rounds(self, mode: CUDAGraphMode) -> bool:
         return False
 

@@ -36,6 +36,8 @@ class Mail(Program[Any]):
 
 
 class Sorted:
+    """Elects the sender with the lowest rank, which is right."""
+
     def leader(self, senders: Sequence[int]) -> int:
         return min(senders)
 

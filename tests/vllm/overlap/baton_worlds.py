@@ -47,6 +47,8 @@ class Watched(UBatchContext):
 
 
 class Baton(Program[Ring]):
+    """Runs the microbatches of a `Ring`: each only yields, as often as the ring prescribes."""
+
     threaded = True
     ordered_by_flags = True
 

@@ -77,6 +77,8 @@ class Uncapped(Forward033):
 
 
 class Capped(Forward033):
+    """Healthy: wants more multiprocessors than the buffers support, and takes as many as they do."""
+
     class Wanted(SMControl):
         wanted = 40
 

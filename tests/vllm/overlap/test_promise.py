@@ -56,10 +56,14 @@ class Alone(OverlapStep):
 
 
 class Unpromised(DualBatchOverlap):
+    """Makes no promise, so that all turns of a rank conflict."""
+
     ordered_by_flags = False
 
 
 class AsTheyCame(Forward033):
+    """Faulty twin: concatenates outputs in the order in which the threads store them."""
+
     wrapper_of = InOrderOfCompletion.Wrapper
 
 

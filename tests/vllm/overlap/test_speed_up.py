@@ -52,6 +52,8 @@ AFTERWARDS = REFERENCE.kernel + REFERENCE.read
 
 
 class WithoutWaiting(Library):
+    """A library whose first use on a stream does not synchronize, so that it costs no time."""
+
     async def workspace(self, stream: Stream) -> Buffer:
         if (self.rank.thread, stream.name) not in self.workspaces:
             scratch = self.workspaces[self.rank.thread, stream.name] = stream.alloc(1, "int32", "library.workspace")
@@ -60,6 +62,8 @@ class WithoutWaiting(Library):
 
 
 class Eight(Forward033):
+    """A forward of eight layers, in which each computation takes as long as an all-to-all."""
+
     layers = LAYERS
     project_ns, attention_ns, expert_ns = 1000, T - 1000, T
     library_of = WithoutWaiting
@@ -90,14 +94,20 @@ class ReceivesAtOnce(HighThroughput):
 
 
 class EightAtOnce(Eight):
+    """Eight layers whose receives do not yield."""
+
     all_to_all = ReceivesAtOnce
 
 
 class EightLate(Eight):
+    """Mutant M-BT-4 in eight layers, whose combines yield once more before their receive."""
+
     ubatch_context = RecordsLate
 
 
 class EightLateAtOnce(EightAtOnce):
+    """Mutant M-BT-4 in eight layers whose receives do not yield."""
+
     ubatch_context = RecordsLate
 
 
@@ -111,6 +121,8 @@ class Agreed(OverlapStep):
 
 
 class Forwards(Program[type[Forward033]]):
+    """Runs one split step of two ranks with the given forward."""
+
     threaded = True
 
     async def run(self, rank: Rank, prepared: type[Forward033]) -> None:

@@ -126,6 +126,8 @@ class OtherGraphs(CandidateTable):
 
 
 class StepWithOthers(DataParallelStepV2):
+    """A V2 step with its own class of graphs."""
+
     graphs = OtherGraphs
 
 

@@ -169,6 +169,8 @@ def seeds(seen: Seen) -> bool:
 
 
 class Rule(NamedTuple):
+    """`holds`: tests the invariant on a run. `twin`: the mutant that breaks it. `world`: arguments of the start."""
+
     holds: Callable[[Seen], bool]
     twin: str
     world: dict[str, Any]

@@ -129,6 +129,8 @@ class NoSentinels(CoreMonitor):
 
 
 class Unwatching(WatchedCore):
+    """A core with the monitor `NoSentinels`."""
+
     monitor = NoSentinels
 
 
@@ -139,6 +141,8 @@ class InputAlone(CoreMonitor):
 
 
 class DeafToAnswers(WatchedCore):
+    """A core with the monitor `InputAlone`."""
+
     monitor = InputAlone
 
 
@@ -150,6 +154,8 @@ class NoDeathPipe(WorkerMonitor):
 
 
 class Orphan(WatchedWorker):
+    """A worker with the monitor `NoDeathPipe`, which runs on after its core died."""
+
     monitor = NoDeathPipe
 
 
@@ -161,6 +167,8 @@ class HostsAlone(WorkerMonitor):
 
 
 class BehindItsDevice(WatchedWorker):
+    """A worker with the monitor `HostsAlone`, which stays blocked on its device."""
+
     monitor = HostsAlone
 
 
@@ -198,7 +206,8 @@ def test_who_does_not_learn_of_it(twin: str) -> None:
 
 
 def test_why_is_read_behind_the_monitor() -> None:
-    """A worker reads `monitor.why` only after the monitor has set it, so the exploration finds no race of threads.
+    """A worker reads `monitor.why` only after it has joined the monitor thread, so the exploration finds no race of
+    threads.
 
     Reading it at any failure would be a RACE:THREADS in the first of these schedules.
     """

@@ -75,6 +75,8 @@ def kind(name: str) -> Any:
 
 
 class _Module(ModuleType):
+    """A module of an absent package: each name in it is an empty class."""
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)

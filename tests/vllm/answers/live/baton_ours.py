@@ -37,6 +37,8 @@ class NotedStream:
 
 
 class CaseProgram(Program[Case]):
+    """Runs the microbatches of a case in threads of one rank."""
+
     threaded = True
     ordered_by_flags = True
 

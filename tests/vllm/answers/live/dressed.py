@@ -37,11 +37,15 @@ COORDINATOR, AGREEMENT = "vllm.v1.engine.coordinator", "vllm.v1.worker.gpu.dp_ut
 
 
 class PauseState(Enum):
+    """The members of vLLM's enum that the adapters use."""
+
     UNPAUSED = 0
     PAUSED_ALL = 2
 
 
 class EngineCoreRequestType(Enum):
+    """The members of vLLM's enum that the adapters use."""
+
     ADD = 0
     START_DP_WAVE = 1
 

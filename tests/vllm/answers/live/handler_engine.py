@@ -16,6 +16,8 @@ FILE = "vllm/v1/worker/gpu/pp_utils.py"
 
 
 class Stream:
+    """Stands in for a torch stream, and logs its waits and events."""
+
     def __init__(self, log: Log, name: str) -> None:
         self.log, self.name = log, name
 

@@ -10,6 +10,8 @@ from tests.vllm.answers.live.handler_engine import notes
 
 
 class NotedStream:
+    """Stands in for a stream of dpsim, and logs its waits, events and allocations."""
+
     def __init__(self, log: Log, name: str) -> None:
         self.log, self.name = log, name
 
@@ -33,6 +35,8 @@ class NotedStream:
 
 
 class NotedGroup:
+    """Stands in for a device communicator of dpsim, and logs its broadcasts."""
+
     def __init__(self, log: Log, name: str, size: int) -> None:
         self.log, self.name, self.size, self.ranks = log, name, size, tuple(range(size))
 
@@ -41,6 +45,8 @@ class NotedGroup:
 
 
 class NotedRank:
+    """Stands in for a rank of dpsim: gives out streams and communicators that log their calls."""
+
     def __init__(self, log: Log, case: Case) -> None:
         self.log, self.case, self.rank, self.step = log, case, case.rank, 0
 
