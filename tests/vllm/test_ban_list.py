@@ -1,4 +1,4 @@
-"""The ban list of `tests/determinism` holds in the model of vLLM, too."""
+"""Tests that the model of vLLM uses nothing on the ban list of `tests/determinism`, such as a clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests import ROOT
 from tests.determinism.ban_list import violations
 
 BEFORE_A_RUN = ("answers", "from_vllm", "params")
-"""Packages that read files and draw questions, and from which nothing runs in a world."""
+"""Packages that read files or draw questions. None of their code runs inside a world."""
 
 FOLDER = ROOT / "dpsim/vllm"
 FILES = sorted(path for path in FOLDER.rglob("*.py") if path.relative_to(FOLDER).parts[0] not in BEFORE_A_RUN)

@@ -1,4 +1,4 @@
-"""`make bench` fails on counts: one call more a rank-step is noticed, and floors only sink."""
+"""Tests that `make bench` fails if a step of a rank needs one more call, and that recorded floors only decrease."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DP, PP = 2, 2
 
 
 def counted() -> Calls:
-    """A few ranks and steps: a run of 6 steps less one of 2."""
+    """Counts the calls of a few ranks and steps: a run of 6 steps minus a run of 2."""
     return rank_step(lambda steps: program.simulate(DP, PP, steps), DP * PP, few=2, many=6)
 
 
@@ -33,7 +33,7 @@ def test_calls_are_counted() -> None:
     assert calls(lambda: (inner(), inner())) == Calls(python=3, all=5)
 
 
-@pytest.mark.runs_once  # a repeated run is counted twice
+@pytest.mark.runs_once  # if the suite repeats the run, its calls count twice
 def test_one_call_more_a_rank_step_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     healthy = counted()
     assert counted() == healthy
@@ -49,7 +49,7 @@ def test_one_call_more_a_rank_step_is_noticed(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_one_call_is_more_than_the_tolerance_of_the_floors() -> None:
-    """Of those that `make bench` compares with."""
+    """One more call exceeds the tolerance of each floor that `make bench` compares with."""
     known = floors(version="3.11")
     assert known
     for name in (name for name in known if "calls a rank-step" in name):

@@ -1,4 +1,4 @@
-"""A proof about ranks that choose graphs and run eagerly names that as an assumption, for each program that does so."""
+"""Tests the assumption that a proof names if ranks choose graphs but run eagerly, for each program in which they do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OFF = {"capture_graphs": False, "enforce_eager": False, "cudagraph_mode": "FULL"
 
 
 def scenario(name: str, **config: Any) -> Scenario:
-    """A bundled scenario, with other keys of its configuration."""
+    """Returns a bundled scenario in which `config` replaces keys of its configuration."""
     file = scenario_path(name)
     given = yaml.safe_load(file.read_text())
     return scenario_from({**given, "config": {**given.get("config", {}), **config}})
@@ -48,12 +48,15 @@ def test_ranks_that_choose_and_run_eagerly(name: str) -> None:
 @pytest.mark.parametrize("config", [{"cudagraph_mode": "NONE"}, {"capture_graphs": True}, {"enforce_eager": True}])
 @pytest.mark.parametrize("name", ["dp2_captured", "dbo_small", "whole_engine_small", "whole_engine_dp", PIPELINE])
 def test_the_faulty_twin_says_it_where_it_is_false(name: str, config: dict[str, Any]) -> None:
-    """No graph is there to choose, or ranks capture what they choose. A program that always says it fails here."""
+    """Without graphs to choose, or if ranks capture the graphs, no proof names the assumption.
+
+    A faulty program that always names it fails here.
+    """
     assert assumed(name, **{**OFF, **config}) == ()
 
 
 def test_no_program_with_modes_is_forgotten() -> None:
-    """A program whose ranks decide a mode (`Program.modes`) is in the list above."""
+    """`SCENARIOS` lists each program whose ranks choose a mode (`Program.modes`)."""
     from dpsim.contract import registry
 
     registry.load_all()

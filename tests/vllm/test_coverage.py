@@ -1,4 +1,7 @@
-"""What the programs of vLLM declare for campaigns that count: modes, rows of tables, pieces, sizes of small worlds."""
+"""Tests what vLLM's programs declare for campaigns: modes, rows of tables, pieces, and the sizes of small worlds.
+
+A campaign counts which of these its runs have reached.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,14 @@ def scenario(name: str) -> Scenario:
 
 
 def reached(name: str) -> set[str]:
-    """The forms and pieces that one schedule of a scenario counts, without its protocol."""
+    """Returns the forms and pieces that one schedule of a scenario reaches, without the name of the protocol."""
     coverage = Coverage()
     coverage.add(Subject.of(scenario(name), ROOT / "scenarios"), Exploration(runs=1))
     return {row.partition(": ")[2] for row, worlds in coverage.counts["rows"].items() if worlds}
 
 
 def explored(name: str) -> Coverage:
-    """What the first schedule reaches."""
+    """Returns the coverage of the first schedule."""
     subject, coverage = Subject.of(scenario(name), ROOT / "scenarios"), Coverage()
     coverage.add(subject, search_subject(subject, search("fifo"), schedules=1, stop_at_first=True))
     return coverage
@@ -43,7 +46,7 @@ def test_the_modes_of_steps() -> None:
         "dp_batch: NONE, microbatched",
         "dp_batch: PIECEWISE, microbatched",
     ]
-    eager = explored("dbo_small")  # the twin: no graph is captured, and each step is split
+    eager = explored("dbo_small")  # the contrast: no rank captures graphs, and ranks split each step
     assert [name for name, worlds in eager.counts["modes"].items() if worlds] == ["dbo: NONE, microbatched"]
     assert [name for name, worlds in eager.counts["rows"].items() if worlds and "row " in name] == [
         "dbo: row overlap threads"
@@ -77,7 +80,7 @@ def test_names_of_modes_and_rows_do_not_meet() -> None:
     ],
 )
 def test_the_pieces_that_a_world_uses(name: str, has: str, lacks: str) -> None:
-    """Those that it swaps, and those of its form; none without a part in the run."""
+    """A world counts the pieces that it replaces and those of its form, but no piece that its run does not use."""
     rows = reached(name)
     assert has in rows
     assert lacks not in rows

@@ -1,4 +1,4 @@
-"""Examples in docstrings of the model of vLLM are run, and examples of the framework that run its programs."""
+"""Runs the examples in docstrings of the model of vLLM, and those of the framework that run vLLM's programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shipped scenarios that say what must come of all their schedules: each is explored, and comes out as it says."""
+"""Explores the shipped scenarios that expect a result of exploring, and compares the result."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dpsim.scenario.locate import bundled_scenarios, scenario_path
 from tests.properties import slow_but
 
 ALL, SOME = 1_000, 40
-"""Schedules of a scenario: those of a proof, and where there are too many."""
+"""The limit of schedules for a proof, and for scenarios with too many schedules."""
 
 
 def says(name: str) -> str | None:
-    """What a scenario says of its schedules."""
+    """Returns the verdict of exploring that a scenario expects; None if it expects none."""
     explored = load_scenario(scenario_path(name)).expect.explored
     return None if explored is None else explored.verdict
 
@@ -28,7 +28,7 @@ NAMES = [name for name in bundled_scenarios() if "/" not in name and says(name) 
 
 
 EXPENSIVE = ("eplb_steps", "engine_two_waves")
-"""Each needs about two seconds of CPU for its schedules, ten times what the others need."""
+"""Each needs about two seconds of CPU, ten times as much as the others."""
 
 
 def test_there_are_small_worlds_with_a_proof() -> None:
@@ -42,7 +42,7 @@ def test_all_schedules_come_out_as_the_scenario_says(name: str) -> None:
 
 
 def test_one_that_says_too_much_is_found() -> None:
-    """A proof is asked for where there are more schedules than are tried."""
+    """Faulty twin: a scenario that expects a proof fails if the exploration stops before it has run all schedules."""
     scenario = load_scenario(scenario_path("eplb_steps"))
     proven = scenario_from({**scenario.model_dump(mode="json"), "expect": {"explored": "proven"}})
     assert unmet(proven, 3) == "expected proven, got sampled"

@@ -1,8 +1,7 @@
-"""What is shipped, and which part may import which.
+"""Tests the contents of the wheel, and which package may import which.
 
-The wheel holds the packages and the scenarios and nothing else, and what was installed from it works outside the clone.
-The import contracts of pyproject.toml hold, and each of them is broken once on a copy of the tree, to show that it can
-be.
+The wheel contains the packages and the scenarios and nothing else, and works outside the clone. The import contracts of
+pyproject.toml hold. On a copy of the tree, the tests break each contract once, to show that the linter notices.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from tests import ROOT
 
 KINDS = {".py", ".typed", ".yaml", ".json", ".csv", ".html", ".js"}
 
-# Builds, installs and lints are run one after the other, on one worker.
+# Builds, installs and lints run in sequence, on one worker.
 pytestmark = pytest.mark.xdist_group("packaging")
 
 
@@ -35,7 +34,7 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.Compl
 
 
 def files_of(folder: str, inside: str) -> set[str]:
-    """The files under `folder` of the tree, as the wheel names them."""
+    """Returns the files under `folder` of the tree, by their names in the wheel."""
     files = [path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     unknown = [str(path) for path in files if path.suffix not in KINDS]
     assert not unknown, f"no place in the wheel for {unknown}: take them out, or add their kind to KINDS"
@@ -57,7 +56,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that holds what the wheel installs, and nothing else."""
+    """Returns a folder with the installed wheel and nothing else."""
     target = tmp_path_factory.mktemp("installed")
     options = ("--no-deps", "--no-index", "--no-compile", "--quiet", "--disable-pip-version-check")
     done = run("-m", "pip", "install", *options, "--target", target, wheel, cwd=target)
@@ -117,7 +116,7 @@ print(len(names))
 
 # ---- import contracts
 
-# A faulty import for every contract and every part that it speaks of: (contract, importing part, imported module).
+# A faulty import for every contract and every package that it covers: (contract, importing package, imported module).
 FAULTY_IMPORTS = [
     ("contract", "dpsim.contract.words", "dpsim.vllm.config"),
     ("contract", "dpsim.contract.rules.wait_set", "dpsim.checks"),
@@ -191,7 +190,7 @@ def lint_imports(root: Path, *contracts: str) -> subprocess.CompletedProcess[str
     pytest.importorskip("importlinter")
     program = "from importlinter.cli import lint_imports_command as main; main()"
     options = [f"--contract={contract}" for contract in contracts]
-    # The folder comes first on the path, before a clone that an editable installation has put there.
+    # The folder comes first on the path, so that it wins over the clone of an editable installation.
     return run("-c", program, "--no-cache", "--no-logo", *options, cwd=root, PYTHONPATH=str(root), COLUMNS="200")
 
 
@@ -206,7 +205,7 @@ def test_every_contract_has_a_faulty_import() -> None:
     assert {contract["id"] for contract in contracts} == {contract for contract, _, _ in FAULTY_IMPORTS}
 
 
-# Lints the tree that is here, for each change with one line more in one file, and gives the file back as it was.
+# Lints the current folder once for each change: appends a line to one file, lints, and restores the file.
 LINTS = """
 import contextlib, io, json, sys
 from pathlib import Path
@@ -231,14 +230,14 @@ BROKEN: list[Broken] = [
     *((*faulty, f"\nimport {faulty[2]}\n") for faulty in FAULTY_IMPORTS),
     ("no-cycles-within", "dpsim.sim.graph.op", "dpsim.sim.graph.machine", TYPES_ALONE),
 ]
-"""Contract, importing part, imported module, and the line. What is imported for types alone makes a circle, too."""
+"""Contract, importing package, imported module, and the line. An import for types only also makes a cycle."""
 
 ALONE = next(one for one in BROKEN if one[0] == "no-cycles")
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of what is linted."""
+    """Returns a copy of the packages that the linter reads."""
     for package in ("dpsim", "real"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
@@ -246,7 +245,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def linted(tree: Path, broken: Sequence[Broken]) -> list[tuple[int, str]]:
-    """For each line, added to the tree: exit code and output of the linter, which starts once."""
+    """Returns for each line the linter's exit code and output. Starts the linter once for all lines."""
     pytest.importorskip("importlinter")
     changes = [(contract, faulty_file(tree, importer), line) for contract, importer, _, line in broken]
     done = run("-c", LINTS, json.dumps(changes), cwd=tree, PYTHONPATH=str(tree), COLUMNS="200")
@@ -255,20 +254,22 @@ def linted(tree: Path, broken: Sequence[Broken]) -> list[tuple[int, str]]:
 
 
 def faulty_file(tree: Path, importer: str) -> str:
-    """A new module, if the importer is a package."""
+    """Returns the file that receives the import; a new module if the importer is a package."""
     part = tree / importer.replace(".", "/")
     return str((part / "faulty.py" if part.is_dir() else part.with_suffix(".py")).relative_to(tree))
 
 
 def names(out: str, broken: Broken) -> bool:
-    """Whether the linter says which import is at fault."""
+    """Returns whether the linter's output names the faulty import."""
     _, importer, imported, _ = broken
     faulty = Path(faulty_file(ROOT, importer)).stem
     return re.search(rf"{faulty} -> \S*{imported.rpartition('.')[2]}\b", out) is not None
 
 
 def test_faulty_imports_break_their_contracts(tree: Path) -> None:
-    """All at once, but one: beside the others it is in too many circles to be named."""
+    """Adds all faulty imports at once, except one: with the others, its import is in too many cycles for the linter to
+    name it.
+    """
     assert ALONE in BROKEN
     together = [one for one in BROKEN if one != ALONE]
     for _, importer, _, line in together:

@@ -1,4 +1,4 @@
-"""docs/pages.md: the rules of the source pages, each with a module and a check that exist."""
+"""Tests docs/pages.md, the rules of vLLM's source pages: each rule names a module and a check that exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = 6
 
 
 def tables(text: str) -> dict[str, list[list[str]]]:
-    """Of each heading its rows, without head and rule, each as its cells."""
+    """Returns the table rows below each heading, each as a list of cells, without the head of the table."""
     found: dict[str, list[list[str]]] = {}
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         lines = [line for line in section.splitlines() if line.startswith("|")]
@@ -27,7 +27,7 @@ def tables(text: str) -> dict[str, list[list[str]]]:
 
 
 def exists(name: str) -> bool:
-    """A test, or a scenario or exhibit of the museum."""
+    """Returns whether a test file, a scenario or an exhibit of the museum has this name."""
     if name.endswith(".py"):
         return (ROOT / "tests" / "vllm" / name).is_file()
     try:
@@ -37,7 +37,7 @@ def exists(name: str) -> bool:
 
 
 def wrong(text: str) -> list[str]:
-    """What rows of rules name that does not exist, and rows without a part."""
+    """Returns names in the rows of rules that do not exist, and rows with missing cells."""
     found = []
     for heading, rows in tables(text).items():
         if not heading.startswith("Page "):

@@ -1,4 +1,4 @@
-"""Each scenario has a picture: it shows a wait without end where a rank stands, and none where all ranks ended."""
+"""Tests the picture of each scenario: it shows a wait without end exactly if a rank blocks without end."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Every reader of the model of vLLM on damaged input: scenarios of engines, workloads, command lines, stored answers.
+"""Fuzzes the readers of the model of vLLM with damaged scenarios, workloads, command lines and stored answers.
 
-They are fuzzed as those of the framework are (tests/test_readers.py).
+The framework's readers are fuzzed in the same way (tests/test_readers.py).
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ PATHS = [b"/etc/shadow", b"/etc/hostname", b"../../etc/hostname", b".", b"", b"/
 
 
 def with_file(seeds: Sequence[bytes], draw: random.Random) -> bytes:
-    """A damaged scenario, or one whose workload is a file of the machine."""
+    """Returns a damaged scenario, or one whose workload is a path of this machine."""
     data = damaged(seeds, draw) if draw.random() < 0.8 else draw.choice([one for one in seeds if b"file:" in one])
     return re.sub(rb"file: [\w.]+", lambda _: b"file: '%b'" % draw.choice(PATHS), data)
 
 
 @seconds
 def test_scenarios_of_engines(seconds: float) -> None:
-    """What is small enough is prepared, too, as is what names a file; what is not is refused."""
+    """Reads damaged scenarios, and prepares those that are small enough or whose workload is a file."""
     texts = [file.read_bytes() for file in sorted((ROOT / "scenarios").glob("*.yaml"))]
 
     def read(data: bytes, folder: Path) -> None:
@@ -81,7 +81,7 @@ VALUES: list[Any] = [None, True, -1, 0, 1.5, 10**6, 10**400, "", "x\x1b[31m", []
 
 
 def changed(value: Any, draw: random.Random) -> Any:
-    """A row in which something is missing, or is something else."""
+    """Returns a copy of a row in which a value is missing or replaced."""
     chance = draw.random()
     if isinstance(value, dict | list) and value:
         key = draw.choice([*value] if isinstance(value, dict) else range(len(value)))
@@ -122,7 +122,7 @@ BOMBS: dict[str, tuple[dict[str, Any], int, int]] = {
     "long rows": ({"pad": "x" * 60_000}, 1_000, 12),
     "short rows": ({"a": []}, 100_000, 25),
 }
-"""13 MB took 4.7 GB."""
+"""Files that expand to much more memory; 13 MB once took 4.7 GB."""
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Each repair of a reader of the engine's files, taken back: its fuzzer finds that (tests/test_readers_reverted.py)."""
+"""Reverts each repair of a reader, and tests that its fuzzer finds the bug (compare tests/test_readers_reverted.py)."""
 
 from __future__ import annotations
 

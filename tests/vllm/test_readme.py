@@ -1,15 +1,15 @@
-"""What the README and the pages of `docs/` show is what happens: each `$` line is typed, and its output is compared.
+"""Tests the commands and links of the README and of pages in `docs/`: runs each `$` line and compares its output.
 
     $ dpsim run quickstart        # runs in this process
     $ dpsim run a.yaml --module a.py    # runs in another process, because this one would keep the module
-    ...                           # stands for anything
+    ...                           # stands for any text
 
-The commands of one block run one after the other, in a folder that has the files of their page. Those that take more
-than two seconds are slow tests. A page that applies diffs depends on its order, so other tests
-follow it (`tests/test_own_protocol.py`, `tests/test_a_test_fails.py`).
+The commands of one block run in order, in a folder with the files of their page. Commands that take more than two
+seconds are slow tests. A page whose diffs build on each other has its own test (`tests/test_own_protocol.py`,
+`tests/test_a_test_fails.py`).
 
-The README has at most 130 lines and no odd words; a page of `PAGES` has fewer than 250 lines and no odd words. Each
-relative link leads to a file, and to a heading of it. Each program of vLLM has its line in the README.
+The README has at most 130 lines, a page of `PAGES` fewer than 250 lines, and neither has odd words. Each relative link
+leads to a file, and to a heading of it. Each program of vLLM has a line in the README.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ SLOW = (
     *("pytest ", "dpsim record ", "dpsim explain calls", "dpsim museum --module "),
     *("dpsim explore dp2_captured ", "dpsim explore filled.yaml ", "dpsim campaign "),
 )
-"""How commands begin that take more than two seconds."""
+"""The beginnings of commands that take more than two seconds."""
 
 
 def consoles(page: str) -> Iterator[list[tuple[str, str]]]:
-    """Yields the commands that depend on each other, and what they print."""
+    """Yields groups of commands that depend on each other, with their output."""
     for language, block in documents.blocks(text_of(page)):
         if language == "console":
             for _, commands in groupby(documents.commands(block), lambda command: command[0].startswith(SLOW)):
@@ -62,15 +62,15 @@ def consoles(page: str) -> Iterator[list[tuple[str, str]]]:
 
 
 def typed_here(command: str, folder: Path) -> str:
-    """What a command prints: `dpsim` runs in this process, unless it imports a module of the folder."""
+    """Returns the output of a command. `dpsim` runs in this process, unless it imports a module of the folder."""
     program, *words = shlex.split(command)
-    if program != "dpsim" or "--module" in words or words[0] == "record":  # which becomes another program
+    if program != "dpsim" or "--module" in words or words[0] == "record":  # `dpsim record` replaces its process
         return documents.typed(command, folder, ROOT)
     return CliRunner(env={"COLUMNS": "100"}).invoke(app, words, prog_name="dpsim").output
 
 
 def difference(commands: Iterable[tuple[str, str]], folder: Path) -> str | None:
-    """The first command that prints something else, and what it prints."""
+    """Returns the first command whose output differs, with its output; None if all are equal."""
     for command, shown in commands:
         printed = typed_here(command, folder)
         if not documents.fits(printed, shown):
@@ -98,7 +98,10 @@ def test_commands_print_what_a_page_shows(
 
 
 def test_each_page_but_one_shows_a_command() -> None:
-    """A block in another form would be left out without a word."""
+    """Each page but docs/gpus.md has a console block.
+
+    Commands in indented blocks would not be tested, so pages have none.
+    """
     assert [page for page in (README, *PAGES) if not [*consoles(page)]] == ["docs/gpus.md"]
     unseen = [page for page in (README, *PAGES) for line in text_of(page).split("\n") if line.startswith("    $ ")]
     assert unseen == []
@@ -110,13 +113,13 @@ LIES = ["1.2.3\n", "", "...\ndpsim\n", "...\nHELD\n...\n"]
 @pytest.mark.parametrize("command", ["dpsim --version", "echo one; echo two"])
 @pytest.mark.parametrize("lie", LIES)
 def test_a_page_that_lies_is_found(command: str, lie: str, tmp_path: Path) -> None:
-    """In this process, and in another one."""
+    """Faulty twin: a page with wrong output fails, if the command runs in this process or in another."""
     assert (difference([(command, lie)], tmp_path) or "").startswith(f"$ {command}\n")
     assert difference([(command, "...\n")], tmp_path) is None
 
 
 def test_a_lie_after_a_true_command_is_found(tmp_path: Path) -> None:
-    """Each command counts, and so does the order of its lines."""
+    """The comparison covers each command of a block, and the order of its output lines."""
     true = "echo one; echo two", "one\ntwo\n"
     assert difference([true, true], tmp_path) is None
     assert difference([true, (true[0], "two\none\n")], tmp_path) is not None
@@ -137,13 +140,13 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def anchors(text: str) -> set[str]:
-    """The fragments by which a link names the headings of a page, as GitHub makes them."""
+    """Returns the fragments of links to the headings of a page, as GitHub forms them."""
     headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def dead_links(pages: Mapping[str, str], root: Path) -> list[str]:
-    """The relative links that lead to no file, or to no heading of it. `pages`: text by path."""
+    """Returns the relative links to a missing file or heading. `pages`: the text of each page by path."""
     dead = []
     for page, text in pages.items():
         for link in LINK.findall(re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)):
@@ -177,7 +180,7 @@ def test_a_dead_link_is_found(tmp_path: Path) -> None:
 
 
 def unnamed(readme: str) -> list[str]:
-    """The programs of vLLM without a line in the table."""
+    """Returns the programs of vLLM that lack a line in the README's table."""
     own = [entry.name for entry in protocols() if entry.program.__module__.startswith("dpsim.vllm.")]
     return [name for name in own if f"\n| [`{name}`](docs/programs/" not in readme]
 

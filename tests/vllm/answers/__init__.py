@@ -1,4 +1,6 @@
-"""The engine's answers, compared: `dpsim check-engine` below its command line.
+"""Tests of `dpsim check-engine`, which compares the answers of vLLM's own functions with the answers of dpsim's.
 
-stand_in.py    a package `vllm` that answers from stored rows
+stand_in.py    installs a package `vllm` whose functions return stored answers
+modules.py     the sources of that package's modules
+live/          tests that call an installed vLLM, or files of released wheels
 """

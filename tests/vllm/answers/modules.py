@@ -1,12 +1,12 @@
-"""Sources of the modules of a package `vllm` that answers from stored rows (`stand_in`).
+"""Sources of the modules of the stand-in package `vllm` (`stand_in.py`), whose functions return stored answers.
 
-They share one file, `_rows.py`, which reads the rows. Each looks them up by what its functions were given.
+A shared module `_rows.py` reads the stored rows. Each function finds its row by its arguments.
 """
 
 from __future__ import annotations
 
 LOGGED = "INFO 11-22 [__init__.py:1] loading"
-"""What the package prints when it is imported, as the engine does."""
+"""The line that the package prints when it is imported, as vLLM logs one."""
 
 ROWS = """
 import gzip, json
@@ -296,7 +296,7 @@ class CudaGraphManager:
         return CUDAGraphMode[mode], size
 """,
 }
-"""Sources of the modules, by their files."""
+"""The source of each module, by its file."""
 
 DRESSED = {
     "vllm/config/parallel.py": """
@@ -322,7 +322,7 @@ from vllm import _rows
 globals().update(coordinator(Coordination if _rows.VERSION.startswith("0.14") else Coordination033))
 """,
 }
-"""Modules that answer by our code in the engine's signatures, for releases that have processes and a configuration."""
+"""Modules that put dpsim's code under vLLM's signatures, for releases with engine processes and a configuration."""
 
 V2 = {
     f"vllm/v1/worker/gpu/{name}.py": f"""
@@ -333,4 +333,4 @@ globals().update(v2(AgreementV2)[{place}])
 """
     for place, name in enumerate(("cudagraph_utils", "dp_utils"))
 }
-"""The same, of the V2 runner of 0.33."""
+"""Modules that put dpsim's code under the signatures of the V2 runner of 0.33."""

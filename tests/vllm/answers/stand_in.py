@@ -1,11 +1,10 @@
-"""A package `vllm` that answers from stored rows: modules and signatures as the engine has them, and nothing behind.
+"""Installs a stand-in package `vllm`: its functions have vLLM's modules and signatures, and return stored answers.
 
     few(folder, 20)                      # a folder with some of the stored answers
     install(site, "0.33.0", folder)      # site/vllm and site/vllm-0.33.0.dist-info
     check_engine(site, "--answers", folder)
 
-What is not among the rows is a KeyError. `without`: a function that the package lacks. `wrong`: the need mask of the
-first batch is turned round. The sources of its modules are in `modules.py`.
+A question without a stored row raises KeyError. `modules.py` contains the sources of the package's modules.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from tests.vllm.answers.modules import DRESSED, METADATA, MODULES, ROWS, V2
 
 
 def few(place: Path, most: int, files: Sequence[str] = ()) -> Path:
-    """The first rows of each kind and release, of some files or of all."""
+    """Copies the first `most` rows of each kind and release into a new folder, from the given files or from all."""
     place.mkdir()
     for file in files or files_in(folder()):
         seen: Counter[tuple[str, str | None]] = Counter()
@@ -40,7 +39,11 @@ def few(place: Path, most: int, files: Sequence[str] = ()) -> Path:
 
 
 def install(site: Path, version: str, place: Path, *, like: str = "", wrong: bool = False, without: str = "") -> None:
-    """`like`: the release whose answers it gives, if not its own."""
+    """Installs the package.
+
+    `like`: the release whose answers it returns, if not `version`. `wrong`: the package inverts the need mask of the
+    first batch. `without`: a function that the package lacks.
+    """
     like = like or version
     info = site / f"vllm-{version}.dist-info"
     info.mkdir(parents=True)

@@ -1,4 +1,6 @@
-"""All kinds at once: every stored answer is compared with something, and what is wrong has its verdict."""
+"""Tests the comparison of all kinds of questions: dpsim compares each stored answer, and a wrong answer gets its
+verdict.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ def test_every_kind_is_asked_or_has_a_reason() -> None:
 
 @pytest.mark.slow
 def test_every_release_of_a_file_has_one_of_ours() -> None:
-    """Under its own name: nothing is compared with a neighbour."""
+    """Each release for which dpsim has a function has stored rows.
+
+    Rows of other releases are compared with no function, not even with that of a neighbouring release.
+    """
     for kind in KINDS:
         versions = {row["version"] for row in answers(kind.file, place=STORED) if kind.applies(row)}
         releases = {one.release for one in kind.ours}
@@ -70,7 +75,7 @@ def test_nothing_compared_is_no_verdict(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("release", ["0.24.0", "0.33.0"])
 def test_a_later_release_is_compared_with_the_one_before(release: str, tmp_path: Path) -> None:
-    """Rows of a release that dpsim has none of: those of the newest before it answer."""
+    """Rows of a release without its own function in dpsim are compared with the newest earlier release."""
     place = few(tmp_path / "few", 50, ["need_mask"])
     rows = [{**row, "version": f"{release[:-1]}7"} for row in answers("need_mask", release, place)]
     with gzip.open(place / "need_mask.jsonl.gz", "wt") as out:

@@ -1,4 +1,6 @@
-"""`dpsim check-engine`: stored answers, an installed vllm played by a stand-in, and what cannot be asked."""
+"""Tests `dpsim check-engine`: with stored answers, with a stand-in package as installed vllm, and with unanswerable
+questions.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from tests.vllm.answers.modules import LOGGED
 from tests.vllm.answers.stand_in import check_engine, few, found, install
 
 PROCESSES = ["config", "config_hash", "waves", "coordination", "balance"]
-"""Kinds of which the stand-in answers by our code in the engine's signatures, but for the last."""
+"""Kinds that the stand-in answers with dpsim's code under vLLM's signatures, except the last, which has stored rows."""
 
 QUICK = ["decide", "dispatch_v1", "need_mask"]
 """Files whose questions need no torch."""
@@ -23,7 +25,7 @@ QUICK = ["decide", "dispatch_v1", "need_mask"]
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ten of each kind and release, of all files."""
+    """Returns a folder with ten rows of each kind and release, of all files."""
     return few(tmp_path_factory.mktemp("stored") / "answers", 10)
 
 
@@ -74,7 +76,7 @@ def test_bad_input(words: list[str], said: str) -> None:
 
 
 def rewrite(place: Path, old: str, new: str) -> Path:
-    """A folder with few answers of one file, in which a text is another one."""
+    """Returns a folder with a few stored answers of one file, in which `new` replaces the text `old`."""
     folder = few(place / "rewritten", 3, ["need_mask"])
     file = folder / "need_mask.jsonl.gz"
     text = gzip.decompress(file.read_bytes()).decode()
@@ -84,13 +86,19 @@ def rewrite(place: Path, old: str, new: str) -> Path:
 
 
 def test_rows_that_nobody_answers_are_not_left_out_silently(tmp_path: Path) -> None:
-    """The mutant: releases without an answer are passed over, and the rest is called equal."""
+    """The report counts rows of a release that dpsim has no function for.
+
+    The faulty twin skips such rows silently and reports the rest as equal.
+    """
     answer = dpsim_("check-engine", "--stored", "--answers", rewrite(tmp_path, '"0.24.0"', '"0.9.0"'))
     assert "3 rows left out: dpsim knows this of releases 0.24.0 to now" in answer.out
 
 
 def test_a_version_that_is_no_release(tmp_path: Path) -> None:
-    """The mutant: its rows are passed over, and the rest is called equal."""
+    """A row whose version is not a release is bad input: exit code 2.
+
+    The faulty twin skips such rows and reports the rest as equal.
+    """
     answer = dpsim_("check-engine", "--stored", "--answers", rewrite(tmp_path, '"0.24.0"', '"main"'))
     assert (answer.code, answer.out) == (2, "")
     assert "line 1 cannot be read: the version 'main' is no release; expected one such as 0.33.0" in answer.err
@@ -117,7 +125,11 @@ def test_a_wheel_without_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 @pytest.mark.slow
 def test_a_function_that_is_gone(answers: Path, tmp_path: Path) -> None:
-    """The other kinds are asked, and are equal; this one stays unknown. What the engine logs is not in the JSON."""
+    """If the installed package lacks one function, its kind is reported as not compared, and all other kinds still are
+    equal.
+
+    The log lines of the package go to stderr, so that they are not part of the JSON.
+    """
     install(tmp_path / "site", "0.33.0", answers, without="split_attn_metadata")
     done = check_engine(tmp_path / "site", "--answers", answers, "--draws", "0", "--json")
     assert (done.returncode, done.stderr) == (3, f"{LOGGED}\n")
@@ -134,7 +146,7 @@ def test_a_function_that_is_gone(answers: Path, tmp_path: Path) -> None:
     assert later["reason"] == "0.33.0 does not contain this function; 0.17.0 does"
 
 
-@pytest.mark.slow  # test_check.py has the differences, in this process
+@pytest.mark.slow  # test_check.py tests differences in-process
 def test_an_answer_that_differs(tmp_path: Path) -> None:
     answers = few(tmp_path / "answers", 10, QUICK)
     install(tmp_path / "site", "0.33.0", answers, wrong=True)
@@ -153,7 +165,7 @@ def test_an_answer_that_differs(tmp_path: Path) -> None:
 
 
 def test_a_release_that_nobody_knows(answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is refused with the names of those that are known, before anything of it is imported."""
+    """`check-engine` refuses an unknown release before it imports the package, and names the supported releases."""
     monkeypatch.setattr(installed, "installed", lambda: "0.99.1")
     answer = dpsim_("check-engine", "--answers", answers)
     assert (answer.code, answer.err) == (3, "")
@@ -197,7 +209,10 @@ def test_a_release_without_a_number(answers: Path, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_all_that_a_release_can_be_asked(release: str, kinds: list[str], tmp_path: Path) -> None:
-    """With every stored answer, through the functions of a stand-in. 0.17.0 has none of slices, hashes, balance."""
+    """All stored rows of a release, asked through a stand-in, are equal.
+
+    Release 0.17.0 has no rows of slices, hashes, balance.
+    """
     pytest.importorskip("torch")
     answers = few(tmp_path / "answers", 5000)
     if release == "0.17.0":

@@ -1,4 +1,4 @@
-"""What counts as equal, as a named departure and as a difference; and what is no question."""
+"""Tests which answers are equal, which are a named departure and which differ, and which rows are no question."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ KIND: Comparison[Callable[[int], int]] = Comparison(
 
 
 def test_equal() -> None:
-    """A refusal's words do not count."""
+    """Two refusals are equal if they raise the same class, even with different messages."""
     found = compare(KIND, Ours("1.0.0", once), ROWS)
     assert (found.rows, found.equal, found.departed, found.differing, found.first) == (3, 3, 0, 0, None)
 
 
 def test_a_named_departure() -> None:
-    """It is named by the field that differs, and the result names only those that occur."""
+    """A departure excuses a difference in the field that it names. The result lists only departures that occur."""
     ours = Ours("1.0.0", twice, departures={"own": "twice as much", "sum": "never"})
     found = compare(KIND, ours, ROWS)
     assert (found.equal, found.departed, found.differing) == (1, 2, 0)
@@ -86,6 +86,9 @@ def test_what_is_no_question() -> None:
     ],
 )
 def test_who_answers_as_a_release(release: str, last: str, expected: Callable[[int], int] | None) -> None:
-    """The newest that is not newer; none before there was such a function, or after it is gone."""
+    """The newest function that is not newer than the release answers for it.
+
+    No function answers for a release before the first one, or after the `last` one that has the function.
+    """
     kind = Comparison(KIND.name, KIND.file, KIND.asks, KIND.ours, answered, KIND.expected, last=last)
     assert [one.answers for one in kind.of_release(release)] == ([expected] if expected else [])

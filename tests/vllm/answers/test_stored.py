@@ -1,4 +1,4 @@
-"""Where stored answers are looked for, and the message on a folder or a file that cannot be used."""
+"""Tests where dpsim looks for stored answers, and its message on a folder or file that it cannot use."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def test_the_order(named: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wheel_has_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A folder of that name beside an installed package is somebody else's."""
+    """An installed wheel ignores a folder `tests/data/engine` beside it, which belongs to another project.
+
+    dpsim recognizes its own clone by `pyproject.toml`.
+    """
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr(stored, "_CLONE", tmp_path)
     place = tmp_path / "tests" / "data" / "engine"
@@ -86,7 +89,10 @@ def test_files_that_cannot_be_read(named: Path, content: bytes, said: str) -> No
 
 @pytest.mark.parametrize(("count", "complete"), [("2", True), ("1,500", False), ("1", False)])
 def test_a_file_has_as_many_rows_as_the_readme_says(named: Path, count: str, complete: bool) -> None:
-    """A file that was cut short between two rows would else be equal in what is left."""
+    """dpsim refuses a file with fewer rows than the README declares.
+
+    Without this rule, the answers of a file that was cut between two rows would be reported as equal.
+    """
     other = "| `other.jsonl.gz` | 7 | nothing |"
     (named / "README.md").write_text(
         f"| file | lines |\n| --- | ---: |\n{other}\n| `decide.jsonl.gz` | {count} | x |\n"
@@ -100,7 +106,7 @@ def test_a_file_has_as_many_rows_as_the_readme_says(named: Path, count: str, com
 
 @pytest.mark.parametrize("name", ["decide.jsonl.gz", "README.md"])
 def test_a_pipe_is_not_waited_for(named: Path, name: str) -> None:
-    """In a folder of a stranger, whose writer never comes."""
+    """dpsim refuses a named pipe in place of a file, because opening a pipe would block until a process writes."""
     (named / name).unlink(missing_ok=True)
     os.mkfifo(named / name)
     with pytest.raises(NoAnswers, match=f"{name}: not a regular file; expected stored answers of the engine"):

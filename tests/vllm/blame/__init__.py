@@ -1,13 +1,15 @@
-"""Who is blamed: random worlds of vLLM's programs with one planted fault each, and the culprit that the checks name.
+"""Tests that the checks name the right culprit, in random worlds of vLLM's programs with one planted fault each.
 
-families.py     seven families of random worlds
-plants.py       a random fault at a random record of a healthy run
-campaign.py     one world judged, many worlds counted; the command that prints the table
-museum.py       class, rank, site and place that reports of the museum name; the command that prints them
-labels.py       what labels.yaml says of such a report: right, first seen, both sides, undecided or other
-kinds.py        twelve kinds of trouble, with their reports in reports/
-test_kinds.py   which say what these files say
-test_museum.py  what they have to name
-test_campaign.py  the figures that the checks have to reach
-test_dumps.py   the same of flight recorder dumps made of such worlds
+A world is a program with fixed parameters and faults.
+
+    families.py     seven families of random worlds
+    plants.py       plants a random fault at a random record of a healthy run
+    campaign.py     judges one world, counts the verdicts of many; a command that prints the table
+    museum.py       compares the report of each exhibit of the museum with its label; a command that prints them
+    labels.py       whom labels.yaml declares guilty: is a report right, first seen, both sides, undecided or other?
+    kinds.py        twelve kinds of trouble; their reports are in reports/
+    test_kinds.py   compares the reports with those files
+    test_museum.py  the share of exhibits whose reports have to name the right class, rank and site
+    test_campaign.py  the shares that the checks have to reach in each family
+    test_dumps.py   the same for flight recorder dumps that are made of such worlds
 """

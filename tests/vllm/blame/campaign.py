@@ -1,11 +1,12 @@
-"""One fault in each of many random worlds: is the culprit the rank and the step at which it was planted?
+"""Plants one fault in each of many random worlds, and counts how often the checks name its rank and step.
 
     python -m tests.vllm.blame.campaign pp_tokens 1000 1450     # a table, and the causes of what is not right
     python -m tests.vllm.blame.campaign all 1000 1450           # a line for each family
-    python -m tests.vllm.blame.campaign dbo 1000 1450 --shown 5 # and five of those that are not right
+    python -m tests.vllm.blame.campaign dbo 1000 1450 --shown 5 # and five worlds whose verdict is not right
 
-The truth is where the fault was planted. `injected` records are taken out of the journals before a run is judged, so
-that nothing can read it there. Each world is first run without a fault, slow and skewed: no rank may be accused.
+The planted fault is the truth that verdicts are compared with. The campaign removes `injected` records from the
+journals before the checks run, so that no check can read the fault there. The campaign also judges each world without a
+fault, with its normal timing and with random delays; then the checks must accuse no rank.
 """
 
 from __future__ import annotations
@@ -29,14 +30,18 @@ from tests.vllm.blame.families import FAMILIES
 from tests.vllm.blame.plants import Planted, plant, slow, step_of
 
 VERDICTS = ("right", "other step", "undecided", "wrong", "not found")
-"""What can come of a world whose fault was applied. "other step": the right rank, in another step. "undecided"
-is also a culprit of several ranks, the right one among them.
+"""The verdicts on a world whose fault changed the run.
+
+"other step": the checks name the right rank in another step. "undecided": they name no culprit, or several ranks that
+include the right one.
 """
 
 
 class Row(NamedTuple):
-    """What came of one world. `came`: one of VERDICTS, or "never applied". `accused`: what a slow run without a fault
-    was found guilty of. `with_one_more`: of an undecided one, what came of it with a data-parallel rank more.
+    """The result of one world.
+
+    `came`: one of `VERDICTS`, or "never applied". `accused`: the first finding of the delayed run without a fault, else
+    None. `with_one_more`: for an undecided world, the verdict on the same world with one more data-parallel rank.
     """
 
     family: str
@@ -49,13 +54,13 @@ class Row(NamedTuple):
 
     @property
     def cause(self) -> tuple[str, ...]:
-        """What worlds have in common that went alike: the fault, and what was found."""
+        """The key by which the command groups worlds: verdict, fault, its record, and class of the finding."""
         klass = self.primary.klass if self.primary else "-"
         return self.came, self.planted.kind, self.planted.raw[KIND], self.planted.raw[SITE], klass
 
 
 def rows(family: str, seeds: range) -> Iterator[Row]:
-    """A row for each seed; no row for a world that can have no fault where one was drawn."""
+    """Yields the row of each seed, except for worlds where the drawn record can have no fault of the drawn kind."""
     for seed in seeds:
         row = one(family, seed)
         if row is not None:
@@ -63,7 +68,7 @@ def rows(family: str, seeds: range) -> Iterator[Row]:
 
 
 def one(family: str, seed: int) -> Row | None:
-    """Build a world, judge it slow, plant a fault and judge it again."""
+    """Builds the world of a seed, judges it healthy and delayed, plants a fault, and judges it again."""
     random = Random(seed)
     scenario = scenario_from(FAMILIES[family](random))
     program, _, prepared = prepare(scenario)
@@ -87,7 +92,9 @@ def one(family: str, seed: int) -> Row | None:
 
 
 def _with_one_more(scenario: Scenario, row: Row) -> str:
-    """What came of the same fault where the world has a data-parallel rank more; "undecided" without such a world."""
+    """Returns the verdict on the same fault in the world with one more data-parallel rank; "undecided" if there is no
+    such world.
+    """
     more = scenario.one_more()
     if more is None or row.primary is None:
         return "undecided"
@@ -120,7 +127,7 @@ def _came(planted: Planted, found: list[Finding]) -> str:
 
 
 class Table(NamedTuple):
-    """Counts of a family's rows."""
+    """Counts the verdicts of a family."""
 
     family: str
     counts: Counter[str]
@@ -135,11 +142,11 @@ class Table(NamedTuple):
 
     @property
     def applied(self) -> int:
-        """Worlds in which the fault changed anything."""
+        """The number of worlds in which the fault changed the run."""
         return sum(self.counts[came] for came in VERDICTS)
 
     def share(self, came: str) -> float:
-        """Percent of the worlds in which the fault changed anything."""
+        """Returns the percentage of a verdict among the worlds in which the fault changed the run."""
         return 100 * self.counts[came] / max(self.applied, 1)
 
     def line(self) -> str:
@@ -151,7 +158,10 @@ class Table(NamedTuple):
 
 
 def main(words: list[str]) -> None:
-    """The command: a family or `all`, the first seed and the one behind the last, `--shown N`."""
+    """Runs the command.
+
+    Its words: a family or `all`, the first seed, the seed after the last, and optionally `--shown N`.
+    """
     shown = int(words[words.index("--shown") + 1]) if "--shown" in words else 0
     name, low, high = words[:3]
     for family in FAMILIES if name == "all" else [name]:

@@ -1,4 +1,4 @@
-"""Families of random small worlds: each is a scenario of one of vLLM's programs, as plain data.
+"""Families of random small worlds. Each family draws a scenario of one of vLLM's programs, as plain data.
 
 >>> from random import Random
 >>> FAMILIES["engine"](Random(1))["protocol"]["name"]
@@ -17,7 +17,7 @@ Data: TypeAlias = dict[str, Any]
 def _requests(
     random: Random, most: int, *, prompts: int, outputs: int, arrivals: Sequence[int], least: int = 1
 ) -> Data:
-    """A workload of `least` to `most` requests; arrivals in milliseconds."""
+    """Draws a workload of `least` to `most` requests. `arrivals`: the arrival times to choose from, in milliseconds."""
     number = random.randint(least, most)
     return {
         "requests": [
@@ -77,7 +77,7 @@ def _engine(random: Random) -> Data:
 
 
 def _whole_engine(random: Random) -> Data:
-    """Engines of two stages."""
+    """Draws whole engines with two pipeline stages."""
     return {
         "name": "w",
         "protocol": {"name": "whole_engine", "form": "current", "pieces": {"tokens": "0.33-repaired"}},
@@ -148,4 +148,4 @@ FAMILIES: dict[str, Callable[[Random], Data]] = {
     "dbo": _dbo,
     "startup": _startup,
 }
-"""A random scenario of each family, as plain data."""
+"""The function that draws a random scenario of each family."""

@@ -1,6 +1,6 @@
-"""Twelve kinds of trouble, and the first screen of each as a file in `reports/`: what an engineer reads first.
+"""Twelve kinds of trouble. A file in `reports/` keeps the first screen of each, which an engineer reads first.
 
-python -m tests.vllm.blame.kinds        # writes the files again; read the difference before you keep it
+python -m tests.vllm.blame.kinds        # rewrites the files; review the difference before you commit it
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ KINDS: dict[str, Data | str] = {
     "graph_replay": "m-cg-15-replay",
     "wave_lost": "wave-rearm-paused",
 }
-"""By kind: a world with a planted fault, or an exhibit of the museum."""
+"""For each kind: a world with a planted fault, or the name of an exhibit of the museum."""
 
 FOLDER = Path(__file__).parent / "reports"
 
 
 def scenario_of(kind: str) -> Scenario:
-    """The world of a kind."""
+    """Returns the scenario of a kind."""
     world = KINDS[kind]
     if isinstance(world, str):
         return load_scenario(ROOT / "scenarios" / "museum" / f"{world}.yaml")
@@ -65,7 +65,7 @@ def scenario_of(kind: str) -> Scenario:
 
 
 def report_of(kind: str) -> str:
-    """Its first screen, as a file has it."""
+    """Runs the scenario of a kind and returns its first screen, as its file contains it."""
     scenario = scenario_of(kind)
     result = run_scenario(scenario)
     folder = "" if scenario.protocol.variant is None else "museum/"
@@ -74,7 +74,7 @@ def report_of(kind: str) -> str:
 
 
 def file_of(kind: str) -> Path:
-    """Where its report is kept."""
+    """Returns the file with the report of a kind."""
     return FOLDER / f"{kind}.txt"
 
 

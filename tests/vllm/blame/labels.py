@@ -1,12 +1,12 @@
-"""What the labels of the museum say of a report: `labels.yaml` has whom a right one blames.
+"""Grades reports of the museum's exhibits by their labels: `labels.yaml` declares which ranks a right report blames.
 
-    right        it accuses those who depart from the protocol, and no other
-    first seen   it accuses those whose check or wait shows a wrong value, or a message that was never sent, first
-    both sides   it accuses none, and names both of two sides, of which no run can say which is wrong
-    undecided    it accuses none, and the label says that the run decides
-    other        it accuses another one, or some of them
+    right        it accuses exactly the actors that depart from the protocol
+    first seen   it accuses actors whose check or wait is the first to show a wrong value or a missing message
+    both sides   it accuses no actor, and names both of two sides; no run can show which of them is wrong
+    undecided    it accuses no actor, although the label declares that the run shows the culprit
+    other        it accuses another actor, or some of the guilty ones only
 
-The site is right if the report names one that the label has: the culprit's own, or one in its text.
+The site is right if the report names a site of the label, as the site of its culprit or in its text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpsim.checks.finding import Finding
 from dpsim.contract.world import World
 
 Actor: TypeAlias = int | str
-"""A rank by its number, a service by its name."""
+"""A rank by its number, or a service by its name."""
 
 SAYS = ("right", "first seen", "both sides", "undecided", "other")
 GOOD = SAYS[:3]
@@ -33,7 +33,10 @@ WORD = re.compile(r"[A-Za-z_][\w.]*")
 
 
 class Label(NamedTuple):
-    """One line of the table. `ranks` is None for each rank of the world."""
+    """One line of the table: the guilty ranks, the two sides, the actors that see the mistake first, and its sites.
+
+    `ranks` is None if each rank of the world is guilty.
+    """
 
     ranks: tuple[Actor, ...] | None
     sides: tuple[tuple[Actor, ...], ...]
@@ -42,7 +45,7 @@ class Label(NamedTuple):
     why: str
 
     def says(self, world: World, found: Finding | None) -> str:
-        """One of `SAYS`."""
+        """Returns the grade of a report, one of `SAYS`."""
         if found is None:
             return "undecided"
         accused = _accused(world, found)
@@ -54,7 +57,7 @@ class Label(NamedTuple):
         return "first seen" if accused <= {*self.sees} else "other"
 
     def site(self, found: Finding | None) -> bool:
-        """Whether a report names a site of the label."""
+        """Returns whether a report names a site of the label."""
         if found is None:
             return False
         words = {word.rstrip(".") for word in WORD.findall(_text(found))}
@@ -64,7 +67,7 @@ class Label(NamedTuple):
 
 @cache
 def labels() -> dict[str, Label]:
-    """Of each exhibit its label."""
+    """Returns the label of each exhibit, by name."""
     table = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
     return {name: _label(**row) for name, row in table.items()}
 
@@ -88,7 +91,7 @@ def _accused(world: World, found: Finding) -> set[Actor]:
 
 
 def _names(found: Finding, actor: Actor) -> bool:
-    """Whether the text names an actor, a rank also as one of several."""
+    """Returns whether the text names an actor. A rank may also be in a list, such as "ranks 0, 1"."""
     text = _text(found)
     if isinstance(actor, str):
         return re.search(rf"\b{re.escape(actor)}\b", text) is not None

@@ -1,10 +1,10 @@
-"""Whom the reports of the museum blame: class, rank, site and place of each exhibit, held against what is wrong in it.
+"""Compares the report of each exhibit with what is wrong in the exhibit: class, rank, site and source line.
 
     python -m tests.vllm.blame.museum               # a line each, and figures with denominators
     python -m tests.vllm.blame.museum "M-DP-*"      # some of them
 
-Rank and site are held against the labels (`tests.vllm.blame.labels`), and the rank also against `expect.culprit`, where
-an exhibit has one. The place is right if the finding names a line of the variant: one within the source of its classes.
+Rank and site are compared with the exhibit's label (`tests.vllm.blame.labels`). The rank is also compared with
+`expect.culprit`, if the exhibit has one. The place is right if the finding names a line of the variant's classes.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ LIMIT = 200
 
 
 class Shown(NamedTuple):
-    """What a variant's exhibit shows. `rank`: as its scenario expects; None where that names none. `says` and `site`:
-    what the label says of the culprit, and whether the report names a site of the label.
+    """What the report of a variant's exhibit shows.
+
+    `rank`: whether the culprit is the one that the scenario expects; None if the scenario expects none. `says`: the
+    grade of the report by its label. `site`: whether the report names a site of the label.
     """
 
     entry: VariantEntry
@@ -49,7 +51,7 @@ class Shown(NamedTuple):
 
     @property
     def good(self) -> bool:
-        """Whether rank and site are right by the label."""
+        """Whether the report names the right rank and site, by the label."""
         return self.says in GOOD and self.site
 
     def line(self) -> str:
@@ -60,7 +62,7 @@ class Shown(NamedTuple):
 
 
 def shown(entry: VariantEntry, file: Path) -> Shown:
-    """Find the variant in time, else by all orders of events, and look whom the primary finding blames."""
+    """Finds the exhibit's mistake in one run, else by exploring, and grades the primary finding."""
     scenario = exhibit(entry, file)
     subject, label = Subject.of(scenario, file.parent), labels()[entry.name]
     found = _primary(subject, entry.expected or "*")
@@ -92,8 +94,9 @@ def _rank(scenario: Scenario, found: Finding | None) -> bool | None:
 
 
 def _place(entry: VariantEntry, found: Finding | None) -> str:
-    """ "culprit": the culprit's line is the variant's. "message": another one in the message is. "file": one of another
-    variant in that file. "-": none.
+    """Returns where the finding names a line of the variant: "culprit", or "message" if only its text does.
+
+    If the finding names other lines of the variant's file only, returns "file"; else "-".
     """
     if found is None:
         return "-"
@@ -107,7 +110,7 @@ def _place(entry: VariantEntry, found: Finding | None) -> str:
 
 
 def _lines(entry: VariantEntry) -> Iterator[tuple[str, int, int]]:
-    """File, first line and the one behind the last: of the variant, and of its bases in its module."""
+    """Yields file, first line and the line after the last one, of the variant and of its bases in the same module."""
     for make in entry.make.__mro__:
         if make.__module__ == entry.make.__module__:
             source, first = inspect.getsourcelines(make)
@@ -116,7 +119,7 @@ def _lines(entry: VariantEntry) -> Iterator[tuple[str, int, int]]:
 
 
 def all_shown(patterns: list[str]) -> Iterator[Shown]:
-    """Each variant that a check has to find, or those that the patterns select."""
+    """Yields the result of each variant that a check has to find, or of those that the patterns select."""
     files = exhibits()
     for entry in registry.variants():
         wanted = not patterns or any(fnmatchcase(entry.name, pattern) for pattern in patterns)
@@ -125,7 +128,7 @@ def all_shown(patterns: list[str]) -> Iterator[Shown]:
 
 
 def figures(rows: list[Shown]) -> list[str]:
-    """What is right, with denominators."""
+    """Returns the counts of right reports, with denominators."""
     said, number, counts = [row for row in rows if row.rank is not None], len(rows), Counter(row.says for row in rows)
     good = sum(row.good for row in rows)
     return [

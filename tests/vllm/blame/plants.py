@@ -1,7 +1,7 @@
-"""A random fault at a random record of a healthy run, uniform over the records of all actors.
+"""Plants a random fault at a random record of a healthy run, uniformly over the records of all actors.
 
-The kinds are those of the framework: skip, repeat, a changed count, dtype, op or root, die, raise, hang. Where a kind
-does not suit the record, another one that does takes its place.
+The kinds are the framework's faults: skip, repeat, a changed count, dtype, op or root, die, raise, hang. If the record
+cannot have a fault of the drawn kind, another kind that it can have replaces it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DELAYED = frozenset({"collective", "transfer", "launch", "post", "read", "take",
 
 
 class Planted(NamedTuple):
-    """A fault, its kind in words, and the record of the healthy run at which it is."""
+    """A fault, its kind, and the record of the healthy run at which it applies."""
 
     fault: Fault
     kind: str
@@ -40,7 +40,7 @@ class Planted(NamedTuple):
 
 
 def plant(random: Random, world: World, healthy: Run) -> Planted | None:
-    """One fault; None where the record that was drawn can have none of its kind."""
+    """Returns one fault, or None if the drawn record can have no fault of its kind."""
     shared = {spec.name for spec in world.communicators if len(spec.ranks) > 1}
     actors = [rank for rank, own in enumerate(healthy.journals) if any(raw[KIND] in (*CALLS, "post") for raw in own)]
     rank = random.choice(actors)
@@ -61,7 +61,7 @@ def plant(random: Random, world: World, healthy: Run) -> Planted | None:
 
 
 def _suited(random: Random, kind: str, raw: RawRecord) -> str:
-    """The kind itself, or one that the call can have."""
+    """Returns the kind, or another one that the call can have."""
     if raw[KIND] == "transfer":
         return "count" if kind in ("op", "root") else kind
     if raw[OP] == "barrier" and kind in ("count", "dtype", "op", "root"):
@@ -70,7 +70,10 @@ def _suited(random: Random, kind: str, raw: RawRecord) -> str:
 
 
 def _change(random: Random, world: World, kind: str, raw: RawRecord) -> dict[str, Any] | None:
-    """What an altered call has instead; empty for the other kinds. None where the call can have nothing else."""
+    """Returns the changed field of an altered call, or {} for other kinds.
+
+    Returns None if the field has no other legal value.
+    """
     if kind == "count":
         return {"count": raw[COUNT] + 1 if random.random() < 0.5 or raw[COUNT] < 2 else raw[COUNT] - 1}
     if kind == "dtype":
@@ -85,7 +88,7 @@ def _change(random: Random, world: World, kind: str, raw: RawRecord) -> dict[str
 
 
 def slow(random: Random, world: World, healthy: Run) -> tuple[Delay, ...]:
-    """Delays that a healthy protocol has to stand: some ranks start late, and some ops are late."""
+    """Returns delays that a healthy protocol has to tolerate: some actors start late, and up to three ops are late."""
     places = [
         (rank, At(raw[SITE], raw[ORDINAL], thread=raw[THREAD]))
         for rank, own in enumerate(healthy.journals)
@@ -100,5 +103,5 @@ def slow(random: Random, world: World, healthy: Run) -> tuple[Delay, ...]:
 
 
 def step_of(planted: Planted) -> int:
-    """The step in which the fault lies."""
+    """Returns the step of the record at which the fault applies."""
     return int(planted.raw[STEP])

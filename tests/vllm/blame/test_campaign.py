@@ -1,4 +1,4 @@
-"""How often the culprit is right: the figures that the checks have to reach, family by family."""
+"""Tests the shares of right and wrong culprits that the checks have to reach in each family of random worlds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ SEEDS, MANY = range(5_000, 5_030), range(7_000, 7_450)
 
 
 class Reach(NamedTuple):
-    """Percent of the faults that changed anything: the least share that is right, and the largest that is wrong."""
+    """Bounds, in percent of the worlds in which the fault changed the run: the least right share, the largest wrong
+    share.
+    """
 
     right: float
     wrong: float
@@ -33,7 +35,7 @@ REACHES = {
 
 
 def missed(table: Table) -> list[str]:
-    """What a table does not reach, in words."""
+    """Returns the bounds that a table misses, in words."""
     reach = REACHES[table.family]
     found = {
         f"{table.share('right'):.1f} % right": table.share("right") < reach.right,
@@ -61,7 +63,7 @@ def test_of_many_worlds(family: str) -> None:
 
 
 def made(came: str, accused: bool = False) -> Row:
-    """A row without a run."""
+    """Returns a row without running a world."""
     raw = ("collective", 3, "main", "agree", 0, "a.py:1")
     planted = Planted(Fault("skip", 0, At("agree", 0)), "skip", raw)
     against = Finding("ledger", "HANG", "", None, (0, 0)) if accused else None

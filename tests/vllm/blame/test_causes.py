@@ -1,4 +1,7 @@
-"""A death in a mispaired collective and an exception before a stop: what was first leads, and the twin shows it."""
+"""Tests that the first cause leads the report: a death in a mispaired collective, and an exception before a stop.
+
+Each test also switches one rule of the checks off, and then another finding leads.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,11 @@ def hung(name: str) -> tuple[World, Run]:
 
 
 def test_a_death_in_a_mispaired_collective_is_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rank 0 makes two calls where rank 1 makes one of twice the size. Gloo ends the process that gets too much."""
+    """Rank 0 makes two calls where rank 1 makes one of twice the size, and gloo kills rank 0, which receives too much
+    data.
+
+    The report must lead with the missing call, not with the death of the process.
+    """
     told, made = hung("m-ub-10")
     cut = [own[: max(at for at, raw in enumerate(own) if raw[KIND] == "read") + 1] for own in made.journals]
     died = replace(made, journals=cut, ends=["died", "blocked"], observed="rank 0 died (SIGABRT)")
@@ -40,7 +47,10 @@ def test_a_death_in_a_mispaired_collective_is_no_cause(monkeypatch: pytest.Monke
 
 @pytest.mark.slow
 def test_an_exception_does_not_follow_from_what_stopped_ranks_leave_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine core waits in vain, so its front end stops the workers, and one of them was in a collective."""
+    """An engine core raises because its peers never arrive, and the front end then stops a worker inside a collective.
+
+    The report must lead with the exception, not with the call that the stopped worker leaves out.
+    """
     scenario = load_scenario(ROOT / "scenarios" / "museum" / "m-st-6.yaml")
     subject: Any = Subject.of(scenario, ROOT)
     stopped = 0

@@ -1,9 +1,10 @@
-"""Dumps made of simulated worlds with one planted fault: is the culprit of the dumps the planted rank?
+"""Tests whether flight recorder dumps of simulated worlds with one planted fault show the planted rank as culprit.
 
     python -m tests.vllm.blame.test_dumps pp_tokens 1000 1200     # counts, and what is not right
 
-A dump lacks steps, roots and what ranks decided, so some of it looks alike. Worlds in which all calls are over and no
-rank is missing show nothing, and are not counted. Each world is dumped without its fault, too: no rank may be accused.
+A dump contains no steps, no roots and no decisions of ranks, so some different faults look alike in it. If all calls in
+the dumps are complete and no rank is missing, the dumps show nothing and the world does not count. Each world is also
+dumped without its fault, and then no rank may be accused.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from tests.vllm.blame.plants import Planted, plant
 
 
 class DumpedWorld(NamedTuple):
-    """A world, its fault, and what the dumps say without it and with it."""
+    """A world, its fault, and the explanation of its dumps without and with the fault."""
 
     seed: int
     planted: Planted
@@ -41,7 +42,7 @@ class DumpedWorld(NamedTuple):
 
     @property
     def came(self) -> str:
-        """right, undecided, wrong, or nothing where the dumps show nothing."""
+        """The grade: right, undecided or wrong; "nothing" if the dumps show no trouble."""
         if self.found.outcome == "finished":
             return "nothing"
         if self.found.culprit is None:
@@ -50,7 +51,7 @@ class DumpedWorld(NamedTuple):
 
 
 def dumped(family: str, seeds: range) -> Iterator[DumpedWorld]:
-    """Worlds of three ranks and more, in which a rank has the fault."""
+    """Yields worlds of at least three ranks in which a rank, not a service, has the fault."""
     for seed in seeds:
         random = Random(seed)
         scenario = scenario_from(FAMILIES[family](random))
@@ -73,7 +74,10 @@ def explained(told: World, run: Run) -> Explanation:
 
 
 class Shares(NamedTuple):
-    """Of the worlds that show anything, in percent. `accused`: healthy ones."""
+    """Percentages of the worlds whose dumps show trouble.
+
+    `accused`: the number of healthy worlds whose dumps show trouble.
+    """
 
     shown: int
     right: float
@@ -89,7 +93,7 @@ class Shares(NamedTuple):
 
 
 REACHES = {"dp_batch": (97.0, 0.0), "pp_tokens": (80.0, 2.0)}
-"""The least share that is right, and the largest that is wrong."""
+"""The least share of right culprits and the largest share of wrong ones, in percent."""
 
 
 def reached(family: str, seeds: range) -> None:
@@ -115,7 +119,7 @@ def test_the_culprit_of_many_dumps(family: str) -> None:
 
 
 def test_a_judge_that_names_another_rank_is_found() -> None:
-    """The twin: the same worlds, each with another rank named."""
+    """Faulty twin: each explanation names the next rank instead, and the share of wrong culprits must exceed 50 %."""
     worlds = []
     for one in dumped("dp_batch", range(6)):
         culprit = one.found.culprit

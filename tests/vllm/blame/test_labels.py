@@ -1,4 +1,4 @@
-"""What a label says of a report: right, first seen, both sides, undecided or other."""
+"""Tests how a label grades a report: right, first seen, both sides, undecided or other."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_each_rank_is_every_rank_of_the_world(ranks: tuple[int, ...], says: str)
     [
         ("rank 1 left out dp.agree[0]", ("dp.*",), True),
         ("rank 1 left out ep.agree", ("dp.*",), False),
-        ("rank 1 left out it", ("end",), True),  # the culprit's own
+        ("rank 1 left out it", ("end",), True),  # the site of the culprit
     ],
 )
 def test_the_site(message: str, sites: tuple[str, ...], named: bool) -> None:

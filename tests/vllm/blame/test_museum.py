@@ -1,4 +1,4 @@
-"""What reports of the museum name: the class in all, rank and site in 95 %, the culprit where an exhibit says one."""
+"""Tests the reports of the museum: all name the class, 95 % rank and site, and all an expected culprit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.vllm.blame.labels import labels
 from tests.vllm.blame.museum import _rank, all_shown, figures
 
 NOT_RIGHT = {"M-EL-3", "M-EL-11-subset", "M-PS-3", "M-ST-12"}
-"""Exhibits whose reports accuse another one, or none. A repair takes it out."""
+"""Exhibits whose reports accuse another actor, or none. Remove an exhibit here if a change repairs its report."""
 
 
 @pytest.mark.slow
@@ -35,7 +35,7 @@ def test_some_exhibits(name: str, place: str) -> None:
 
 
 def test_another_culprit_is_wrong() -> None:
-    """The twin: the finding of one exhibit, and the culprit of another one."""
+    """Faulty twin: the finding of one exhibit does not match the expected culprit of another."""
     [row] = all_shown(["M-DP-1"])
     other = load_scenario(exhibits()["m-dp-1"]).model_copy(
         update={"expect": load_scenario(exhibits()["m-dp-2"]).expect}
@@ -46,7 +46,7 @@ def test_another_culprit_is_wrong() -> None:
 
 
 def test_the_label_of_another_exhibit_is_wrong() -> None:
-    """The twin: what the label of a rank that leaves out its step says of a report of three ranks."""
+    """Faulty twin: the label of M-DP-1, where one rank leaves out its step, does not match a report on three ranks."""
     [row] = all_shown(["M-ES-4"])
     assert row.found is not None
     label, world = labels()["M-DP-1"], World(3, ())

@@ -1,4 +1,7 @@
-"""Wrappers, sessions, offloaded weights and registered buffers, each alone on the simulated machine, with a twin."""
+"""Tests wrappers, capture sessions, offloaded weights and registered buffers one by one in the simulation.
+
+A function with `@twins` is a test and its faulty twin (`right` is False), whose mistake a check must find.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def times(source: Any, weights: Any, target: Any) -> None:
 
 
 def wrapped(rank: Rank, offloader: Offloader | None = None, calls: list[RuntimeMode] | None = None) -> Any:
-    """A model of two layers, each a piece, in wrappers of both modes; and its input."""
+    """Returns a model of two layers in wrappers of both modes, and its input. Each layer is a PIECEWISE piece."""
     main, captures = rank.stream("main"), Captures(rank, offloader=offloader)
     x = filled(main, 5)
 
@@ -56,7 +59,10 @@ def context(rank: Rank, mode: RuntimeMode) -> ForwardContext:
 
 @twins("CRASH:ASSERTIONERROR", learned=[((5, 5),) * 3], world=told(1))
 async def the_mode_of_a_context_selects_the_wrapper(rank: Rank, right: bool) -> Any:
-    """One graph of the whole, or one of each piece. Where none was captured in time, none is (I-CG-9)."""
+    """In mode FULL the model replays one graph; in mode PIECEWISE it replays one graph for each piece.
+
+    The twin captures for FULL only. Then PIECEWISE must fail, because no rank captures after serving began (I-CG-9).
+    """
     model, x = wrapped(rank)
     for mode in (PIECEWISE, FULL) if right else (FULL,):
         outputs = await model(context(rank, mode), (x,))

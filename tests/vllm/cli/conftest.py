@@ -1,4 +1,4 @@
-"""A scenario of an engine, in the working folder of one test."""
+"""Fixtures for tests of commands: a scenario of an engine, in an empty working folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.vllm.cli.scenarios import HEALTHY
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test has other backends and another working folder."""
+    """Gives each test fresh backends and an empty working folder."""
     monkeypatch.setattr(runner, "_backends", {})
     monkeypatch.chdir(tmp_path)
 

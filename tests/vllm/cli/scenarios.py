@@ -1,4 +1,4 @@
-"""A scenario of an engine for the tests of commands: three data-parallel ranks, six steps."""
+"""A scenario of an engine that the tests of commands run: three data-parallel ranks and six steps."""
 
 HEALTHY = """
 name: three

@@ -1,4 +1,4 @@
-"""Mistakes in scenarios of an engine end in one line each."""
+"""Tests that mistakes in scenarios of an engine end in a one-line error."""
 
 from __future__ import annotations
 
@@ -75,7 +75,9 @@ def test_a_run_that_holds_fits_sixty_columns() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes by name")
 def test_a_pipe_is_refused_unread(healthy: Path) -> None:
-    """Opening one waits for a writer."""
+    """`dpsim run` refuses a named pipe as workload without opening it, because opening it would block until a process
+    writes.
+    """
     os.mkfifo("pipe.yaml")
     answer = dpsim_("run", healthy, "--workload", "pipe.yaml")
     assert (answer.code, answer.out) == (2, "")
@@ -84,7 +86,10 @@ def test_a_pipe_is_refused_unread(healthy: Path) -> None:
 
 
 def test_a_museum_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither found nor missed: the visit ends."""
+    """If the backend cannot run an exhibit, `dpsim museum` stops with exit code 3.
+
+    It counts the exhibit neither as found nor as missed.
+    """
     monkeypatch.setattr(subject, "SimBackend", Losing)
     answer = dpsim_("museum", "--only", "m-dp-1")
     assert (answer.code, answer.out) == (3, "")

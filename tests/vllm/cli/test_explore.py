@@ -1,4 +1,4 @@
-"""`dpsim explore` of scenarios of an engine: its probes, and the sizes of its small worlds."""
+"""Tests `dpsim explore` with scenarios of an engine: the reported probes, and the sizes of small worlds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dpsim list`: the scenarios, protocols and variants of an engine."""
+"""Tests that `dpsim list` lists the scenarios, protocols and variants of an engine."""
 
 from __future__ import annotations
 

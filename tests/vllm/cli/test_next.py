@@ -1,4 +1,6 @@
-"""What a report says to type next exists: each command is read by the real command line, and the first one is typed."""
+"""Tests that the commands after "next" in reports exist: the real command line parses each, and the test runs the
+first.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ COMMANDS = [
 
 
 def typed(out: str) -> list[str]:
-    """The commands of the lines "next" and of those below them."""
+    """Returns the commands in the line "next" of a report and in the lines below it."""
     found, below = [], False
     for line in out.splitlines():
         below = line.startswith("next      ") or (below and line.startswith(" " * 10))
@@ -34,7 +36,7 @@ def typed(out: str) -> list[str]:
 
 
 def problem(command: str) -> str:
-    """Why the command line refuses a command; empty if it does not."""
+    """Returns why the command line refuses a command; empty if it accepts the command."""
     program, *words = shlex.split(command)
     assert program == "dpsim"
     group: Any = typer.main.get_command(app)

@@ -1,4 +1,4 @@
-"""Options of a stranger's package and of an engine on one command line."""
+"""Tests a command line that combines the options of a user's installed package with those of the vLLM model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_an_option_of_run(stranger: Path) -> None:
-    """It stands before `--trace`, changes what runs, and is typed again in the command that repeats the run."""
+    """An option that a package adds to `dpsim run` changes the run, and the suggested repeat command contains it.
+
+    In the help text, the option is before `--trace`.
+    """
     _, out, _ = dpsim(stranger, "run", "--help")
     assert out.index("--longer") < out.index("--trace")
     code, out, _ = dpsim(stranger, "run", "hello.yaml", "--longer", "--requests", "1", "--json")

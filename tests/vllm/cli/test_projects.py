@@ -1,4 +1,6 @@
-"""Projects with scenarios of an engine: what the plugin does about missing data and about large worlds."""
+"""Tests the pytest plugin in projects with scenarios of an engine: missing data files, and saved worlds that are too
+large.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ def test_a_missing_data_file_is_a_skip(
 
 @pytest.mark.parametrize("requests", [1, 1_000_000])
 def test_a_saved_world_that_is_too_large_is_passed_over_and_named(pytester: pytest.Pytester, requests: int) -> None:
-    """Its healthy twin is tried."""
+    """The plugin skips a saved world with a million requests and names the limit.
+
+    It replays the same world with one request.
+    """
     import json
 
     from tests.campaign.test_token import FIELDS, packed

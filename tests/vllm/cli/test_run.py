@@ -1,4 +1,4 @@
-"""`dpsim run` of scenarios of an engine: its figures, other requests, graphs, and settings of single ranks."""
+"""Tests `dpsim run` with scenarios of an engine: its figures, other requests, graphs, and settings of single ranks."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ CAPTURED = HEALTHY.replace("async_scheduling: true", "capture_graphs: true, cuda
 
 @pytest.mark.slow
 def test_graphs_are_counted_where_they_are_asked_for(tmp_path: Path) -> None:
-    """Also where there is nothing to capture, which nothing else would tell."""
+    """With `capture_graphs: true`, the report counts captures and replays.
+
+    If the configuration leaves no graph to capture, the report states "none captured", so that the user notices.
+    """
     scenario = write(tmp_path / "x.yaml", CAPTURED)
     journals = runner.run_scenario(load_scenario(scenario)).run.journals
     raws = [raw for journal in journals for raw in journal]
@@ -70,7 +73,10 @@ def test_graphs_are_counted_where_they_are_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize("protocol", ["dp_batch", "pp_tokens"])
 @pytest.mark.parametrize("asked", ["enable_dbo: true", "ubatch_size: 2", "enable_dbo: true, ubatch_size: 3"])
 def test_captures_and_microbatches_are_refused(protocol: str, asked: str, tmp_path: Path) -> None:
-    """By the keys that the scenario has, and no others."""
+    """`capture_graphs` with microbatches is bad input.
+
+    The message names the microbatch keys of the scenario, and no others.
+    """
     topology = "pipeline_parallel_size: 2" if protocol == "pp_tokens" else "data_parallel_size: 3"
     text = CAPTURED.replace("data_parallel_size: 3", topology) + f"protocol: {protocol}\n"
     keys = ", ".join(re.findall(r"(\w+):", asked))
@@ -83,7 +89,11 @@ def test_captures_and_microbatches_are_refused(protocol: str, asked: str, tmp_pa
 
 
 def test_a_mismatch_is_told_with_the_settings_that_differ(tmp_path: Path) -> None:
-    """The mutant: a report of who waits for whom, which leaves out the flag that is the reason."""
+    """The report lists the settings that `config_by_rank` changes, because a differing flag may be the cause of the
+    hang.
+
+    The faulty twin reports which rank waits for which, but not the flag.
+    """
     text = "name: t\ntopology: {data_parallel_size: 3}\nconfig_by_rank: {0: OWN, 2: OWN}\n"
     text += "workload: {requests: [{prompt_tokens: 9, output_tokens: 3}]}\n"
     own = "{disable_nccl_for_dp_synchronization: true, enforce_eager: false}"
@@ -96,7 +106,7 @@ def test_a_mismatch_is_told_with_the_settings_that_differ(tmp_path: Path) -> Non
 
 
 def test_other_requests_are_for_scenarios_that_have_a_workload(tmp_path: Path) -> None:
-    """A protocol with parameters has none."""
+    """`--requests` and `--workload` are bad input for a protocol with its own parameters, which has no workload."""
     scenario = write(tmp_path / "x.yaml", agreeing.HEALTHY)
     for words in (("--requests", "2"), ("--workload", "w.csv")):
         answer = dpsim_("run", scenario, *words)

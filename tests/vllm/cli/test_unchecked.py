@@ -1,4 +1,7 @@
-"""A run that holds says what its program keeps from the checks, and a program that keeps nothing gets no note."""
+"""Tests the notes of `dpsim run` after a run that holds. Each note names something that the checks cannot see.
+
+An example is a decision that no rank records. A program without such gaps gets no note.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ from dpsim.scenario import scenario_from
 
 
 class How(BaseModel):
-    """The mistake."""
+    """Selects what the program leaves out or does wrong."""
 
     how: Literal["healthy", "silent", "stepless", "crash"]
 
 
 class Unchecked(Program[Arguments[How]]):
-    """Two ranks meet."""
+    """Two ranks meet in a barrier. `how` selects what the program leaves out or does wrong."""
 
     Params = How
 
@@ -47,19 +50,25 @@ class Unchecked(Program[Arguments[How]]):
 
 @register_protocol("unchecked")
 class Awake(Unchecked):
-    """Without a sleep."""
+    """Registers `Unchecked`, which never sleeps."""
 
 
 @register_protocol("unchecked_sleeper")
 class Sleeper(Unchecked):
-    """It sleeps by the clock of the host, in a method that `run` does not name."""
+    """A program with a method that sleeps by the host's clock.
+
+    The note has to name the method although `run` never calls it.
+    """
 
     def pause(self) -> None:
         time.sleep(0)
 
 
 class Linked(Unchecked):
-    """Three ranks with other communicators, and none of kind `world`. `how` selects whether a rank decides."""
+    """Three ranks with their own communicators, and none of kind `world`.
+
+    `how` selects whether a rank records a decision.
+    """
 
     of: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
@@ -81,11 +90,15 @@ class Linked(Unchecked):
 
 @register_protocol("unchecked_ring")
 class Ring(Linked):
+    """The last communicator contains all three ranks."""
+
     of = (("link1", (0, 1)), ("all", (0, 1, 2)))
 
 
 @register_protocol("unchecked_links")
 class Links(Linked):
+    """No communicator contains all three ranks."""
+
     of = (("link1", (0, 1)), ("solo", (2,)))
 
 
@@ -104,7 +117,7 @@ def ran(protocol: str, how: str) -> Result:
     ],
 )
 def test_what_a_program_keeps_from_the_checks(how: str, says: list[str]) -> None:
-    """A run that does not hold has a report, and no note."""
+    """Each omission gives its note. A run with findings has a report instead, and no note."""
     assert unchecked(ran("unchecked", how)) == says
 
 
@@ -117,7 +130,7 @@ def test_what_a_program_keeps_from_the_checks(how: str, says: list[str]) -> None
 )
 def test_the_note_names_a_communicator_that_exists(protocol: str, call: str) -> None:
     assert unchecked(ran(protocol, "silent")) == [f"note: {NO_DECISION}{call}"]
-    assert unchecked(ran(protocol, "healthy")) == []  # a rank that follows the note
+    assert unchecked(ran(protocol, "healthy")) == []  # a program that follows the note's advice
 
 
 def test_the_note_with_a_kind_of_several_communicators_and_with_none() -> None:
@@ -127,7 +140,7 @@ def test_the_note_with_a_kind_of_several_communicators_and_with_none() -> None:
 
 
 def test_a_note_that_always_names_world_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twin: the text of before, with which a program without `world` raises KEYERROR."""
+    """Faulty twin: the note always names `world`, and a program without that communicator would then raise KeyError."""
     monkeypatch.setattr("dpsim.cli.unchecked.decision_of", lambda communicators, ranks: 'rank.decide(..., "world")')
     with pytest.raises(AssertionError):
         test_the_note_names_a_communicator_that_exists("unchecked_ring", 'rank.decide("label", value, "all")')
@@ -138,7 +151,7 @@ def test_a_sleep_by_the_clock() -> None:
 
 
 def test_a_program_without_params_gets_no_note() -> None:
-    """Its ranks may decide nothing, as in a start-up."""
+    """A program without parameters may legally record no decision, as a start-up does, so it gets no note."""
     result = ran("unchecked", "silent")
     scenario: Any = SimpleNamespace(protocol=SimpleNamespace(name="unchecked", plain_params=None))
     assert unchecked(replace(result, scenario=scenario)) == []

@@ -1,4 +1,4 @@
-"""Forms of the parallel configuration with one rule less."""
+"""Mutants of the parallel configuration, each without one validation rule."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dpsim.vllm.config import ParallelConfig
 
 
 def every_rule(form: type[ParallelConfig]) -> tuple[Any, ...]:
-    """The rules of a form, those of one field among them."""
+    """Returns all rules of a form, including the rules of single fields."""
     return (*form.rules, *form.of_one_field.values())
 
 
 def without(form: type[ParallelConfig], rule: Any) -> Any:
-    """The form with one rule less: a mutant."""
+    """Returns the form without one rule."""
     fewer = {
         "rules": tuple(one for one in form.rules if one is not rule),
         "of_one_field": {name: one for name, one in form.of_one_field.items() if one is not rule},

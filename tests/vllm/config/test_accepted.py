@@ -1,4 +1,6 @@
-"""What no rule forbids is accepted, and a scenario takes for granted what its configuration asks for."""
+"""Tests that valid but unusual configurations are accepted, and that a scenario assumes the packages that its flags
+need.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ from dpsim.vllm.graphs.sizes import Ladder017, Ladder033
 
 
 def test_what_no_rule_forbids_is_accepted() -> None:
-    """An interleave that does not divide a block, and no sizes at all, as are left where the budget allows none."""
+    """Accepts an interleave that does not divide a block, and an empty list of capture sizes.
+
+    The list is also empty if `max_num_batched_tokens` excludes all explicit sizes.
+    """
     for release in FORMS:
         fields = {"cp_kv_cache_interleave_size": 7, "block_size": 16, "cudagraph_capture_sizes": ()}
         config = EngineConfig.model_validate({**fields, "parallel_rules": release})
@@ -21,7 +26,10 @@ def test_what_no_rule_forbids_is_accepted() -> None:
 
 
 def test_a_scenario_has_the_packages_that_its_configuration_asks_for() -> None:
-    """Its twin is a machine without NIXL."""
+    """A scenario with a NIXL communicator is valid on a machine without NIXL, because dpsim assumes the package.
+
+    The faulty twin validates against a machine without NIXL, and the rule on `use_async` refuses the configuration.
+    """
     flags = dict.fromkeys(("enable_elastic_ep", "enable_eplb", "enable_expert_parallel"), True)
     own = {"use_async": True, "communicator": "nixl"}
     config = EngineConfig.model_validate({**flags, "eplb_config": own, "parallel_rules": "0.33"})

@@ -1,4 +1,6 @@
-"""What a configuration is completed with: from the environment, from the platform, from its own fields (8.0, 8.1)."""
+"""Tests the values that a configuration derives from the environment, the platform and its fields (spec chapters 8.0,
+8.1).
+"""
 
 from __future__ import annotations
 
@@ -61,14 +63,14 @@ def test_the_environment_overrides_the_all_to_all_backend_until_033() -> None:
 
 
 class WithoutD(ParallelConfig):
-    """M-CF-10: the world is that of one replica."""
+    """Mutant M-CF-10: the world size is that of one replica, without the data-parallel size."""
 
     def _ranks(self) -> int:
         return self.workers
 
 
 def launched(form: type[ParallelConfig], size: int = 2, workers: int = 4) -> list[ParallelConfig]:
-    """One configuration for each rank that a launcher starts."""
+    """Returns one configuration for each rank that an external launcher starts."""
     fields: dict[str, Any] = {"data_parallel_size": size, "tensor_parallel_size": workers}
     fields |= {"distributed_executor_backend": "external_launcher"}
     ranks = range(size * workers)
@@ -76,7 +78,7 @@ def launched(form: type[ParallelConfig], size: int = 2, workers: int = 4) -> lis
 
 
 def test_the_launchers_rank_says_the_replica() -> None:
-    """I-CF-4: rank = dp·W + local."""
+    """Invariant I-CF-4: a worker's rank is its replica times the workers of a replica, plus its local rank."""
     configs = launched(ParallelConfig)
     assert [config.data_parallel_rank for config in configs] == [0, 0, 0, 0, 1, 1, 1, 1]
     assert {config.world_size for config in configs} == {8}
@@ -115,12 +117,12 @@ def test_the_first_executor_that_applies(around: Surroundings, fields: dict[str,
 
 
 def test_033_counts_the_ranks_of_all_replicas() -> None:
-    """One worker an engine, two engines: `uni` in source 003."""
+    """With one worker in each of two engines, release 0.33 selects executor `mp`, but source page 003 selects `uni`."""
     assert made(data_parallel_size=2).distributed_executor_backend == "uni"
     assert made(form=ParallelConfig033, data_parallel_size=2).distributed_executor_backend == "mp"
 
 
-# ---- what else is filled in
+# ---- other derived values
 
 
 def test_custom_all_reduce_is_switched_off_and_no_error() -> None:
@@ -142,7 +144,9 @@ def test_how_experts_move_is_filled_in() -> None:
 
 
 def test_microbatches() -> None:
-    """I-CF-6: U is at least 2 where microbatching is used, and `enable_dbo` wins."""
+    """Invariant I-CF-6: a configuration that splits has at least two microbatches, and `enable_dbo` overrides
+    `ubatch_size`.
+    """
     for dbo, size, expected in ((True, 4, 2), (False, 4, 4), (False, 1, 1)):
         config = made(enable_dbo=dbo, ubatch_size=size)
         assert config.num_ubatches == expected
@@ -161,7 +165,9 @@ def test_sequence_parallel_experts() -> None:
 
 
 def test_a_dense_replica_keeps_its_index() -> None:
-    """Chapter 8.1: D becomes 1, and the index still says which replica it was."""
+    """Spec chapter 8.1: a dense model's replica becomes independent, with data-parallel size 1, and keeps its replica
+    index.
+    """
     config = made(data_parallel_size=4, data_parallel_rank=3, nnodes=2, data_parallel_size_local=2, node_rank=1)
     alone = config.independent()
     assert (alone.data_parallel_size, alone.data_parallel_rank, alone.data_parallel_index) == (1, 0, 3)
@@ -192,7 +198,11 @@ def test_nodes_of_a_replica() -> None:
 
 
 def test_nodes_and_local_ranks_make_the_world() -> None:
-    """I-CF-8, for every small configuration that the healthy twin accepts. Both releases accept others, too."""
+    """Invariant I-CF-8: local workers times nodes are the world size, in each small configuration that `ExactNodes`
+    accepts.
+
+    Both releases also accept configurations that break the invariant.
+    """
     names = "nnodes", "data_parallel_size", "data_parallel_size_local", "tensor_parallel_size"
     every = [dict(zip(names, sizes, strict=True)) for sizes in product(*[range(1, 5)] * 2, range(5), range(1, 5))]
     accepted, uneven = 0, {ParallelConfig: 0, ParallelConfig033: 0}
@@ -222,18 +232,18 @@ def adds_up(config: ParallelConfig) -> bool:
 
 
 def largest(sizes: list[int]) -> int:
-    """M-CF-6: MAX in place of MIN."""
+    """Mutant M-CF-6: MAX instead of MIN."""
     return max(map(offer, sizes))
 
 
 def raw(sizes: list[int]) -> int:
-    """M-CF-7: -1 is sent as it is."""
+    """Mutant M-CF-7: a rank without a size sends -1 as it is."""
     return reduced(sizes)
 
 
 @pytest.mark.parametrize("sizes", [[-1, 1001, 1002], [7], [5, 5], [-1, -1, 3], [1, -1]])
 def test_the_smallest_cache_decides(sizes: list[int]) -> None:
-    """I-CF-5: at most what each rank has."""
+    """Invariant I-CF-5: the agreed KV cache size is the smallest that a rank has."""
     known = [size for size in sizes if size != -1]
     agreed = sync_kv_cache_memory_size(sizes)
     assert 0 <= agreed <= min(known)
@@ -272,7 +282,10 @@ def test_batch_invariance_switches_custom_all_reduce_off(form: type[ParallelConf
 
 
 def test_an_executor_may_be_a_class() -> None:
-    """By its path: no default replaces it, and several nodes refuse it."""
+    """The user may name an executor class by its path.
+
+    No default replaces it, and a deployment on several nodes refuses it.
+    """
     own: dict[str, Any] = {"distributed_executor_backend": "my_package.MyExecutor"}
     assert made(**own).distributed_executor_backend == "my_package.MyExecutor"
     with pytest.raises(ValidationError, match="mp, uni or external_launcher, as nnodes is 2"):

@@ -1,7 +1,8 @@
-"""What the engine's own ParallelConfig answered, row by row, in two releases: accepted or refused, values, hashes.
+"""Compares dpsim's configuration with stored answers of vLLM's ParallelConfig in two releases: validity, values,
+hashes.
 
-No row is left out, and there is no departure. Comparing with the other release's form finds rows
-that differ, so the comparison can tell them apart.
+All rows must be equal, without a departure. A form compared with the other release's rows differs in many, which shows
+that the comparison can tell the releases apart.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ NOT_ASKED = {
     *("eplb_on_its_platforms", "async_eplb_has_one_policy", "launcher_says_the_rank"),
     "offline_data_parallelism_of_experts",
 }
-"""Rules that no row asks for: other platforms, the environment, and what a type refuses already."""
+"""Rules that no stored row exercises: they concern other platforms or the environment, or a type enforces them already.
+"""
 
 NOT_ASKED_033 = {
     *(NOT_ASKED - {"known_all2all_backend", "known_all2all_backend_around"}),
@@ -55,7 +57,10 @@ NOT_ASKED_033 = {
 @pytest.mark.slow
 @pytest.mark.parametrize("release", RELEASED)
 def test_each_rule_is_needed(release: str) -> None:
-    """Without it the form accepts a row that the engine refused. `test_rules` has the others."""
+    """Each rule refuses a row that vLLM refuses, so a form without that rule differs.
+
+    `test_rules` tests the other rules.
+    """
     form = RELEASED[release]
     refused = [row for row in answers("config", release) if not row["answer"].get("accepted", True)]
     missed = set()
@@ -66,7 +71,10 @@ def test_each_rule_is_needed(release: str) -> None:
 
 
 def test_one_of_the_fields_of_a_message_about_several_is_enough() -> None:
-    """Its twin: another field than these is a difference."""
+    """If vLLM's message names several fields, dpsim has to blame one of them.
+
+    In the faulty twin it blames another field.
+    """
     head = "Value error, dbo_decode_token_threshold and dbo_prefill_token_threshold must be at least 2"
     answer = {"accepted": False, "raises": "ValidationError", "message": head, "fields": [""]}
     fields = {"data_parallel_size": 2, "enable_dbo": True, "dbo_prefill_token_threshold": 1}

@@ -1,4 +1,4 @@
-"""The names of the engine's parallel configuration, release by release, and that ours are the same."""
+"""Tests that dpsim's parallel configuration has the field names of vLLM's, in each release."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from dpsim.vllm.config import ParallelConfig, ParallelConfig033
 
 
 class Names(NamedTuple):
-    """`fields` and `eplb`: of `ParallelConfig` and `EPLBConfig`; `not_hashed`: left out of the hash."""
+    """Field names.
+
+    `fields`: of `ParallelConfig`; `eplb`: of `EPLBConfig`; `not_hashed`: those that the hash leaves out.
+    """
 
     fields: str
     eplb: str
@@ -80,17 +83,18 @@ ENGINE = {
         """,
     ),
 }
-"""As the releases' own classes have them, in `vllm/config/parallel.py`."""
+"""The names in each release's `vllm/config/parallel.py`."""
 
 OURS = {"0.14.0": ParallelConfig, "0.33.0": ParallelConfig033}
 GONE = {"0.14.0": set[str](), "0.33.0": {"sd_worker_cls"}}
-"""Fields that a release has lost, and that ours still take, since one class derives from the other."""
+"""Fields that a release dropped. dpsim still accepts them, because its class derives from that of the earlier release.
+"""
 LATER = {"0.14.0": {"communicator", "enable_migration_batching"}, "0.33.0": set[str]()}
-"""Of `EPLBConfig`, which all releases share here."""
+"""Fields of `EPLBConfig` that a release lacks; dpsim has one `EPLBConfig` for all releases."""
 
 
 def spelled(kind: type[ParallelConfig]) -> dict[str, str]:
-    """The engine's name of each of our fields."""
+    """Returns vLLM's name of each of dpsim's fields."""
     return {name: field.alias or name for name, field in kind.model_fields.items()}
 
 
@@ -110,7 +114,7 @@ def test_the_hash_leaves_out_what_the_engine_leaves_out(release: str) -> None:
 
 
 def test_what_releases_compare_since() -> None:
-    """Seven of eight later fields are hashed; the engine's arena of shared memory is not (8.4)."""
+    """Spec chapter 8.4: the hash covers these later fields of 0.33, except the engine's arena of shared memory."""
     names = "enable_hc_sp enable_batch_sharded_sampling enable_ep_weight_filter dcp_q_replicate"
     later = {*names.split(), "allow_auto_resolve_cp_interleave_size", "fault_tolerance_config"}
     assert not later & ParallelConfig033.not_hashed

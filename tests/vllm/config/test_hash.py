@@ -1,7 +1,8 @@
-"""The hash of chapter 8.4: what changes it, what does not, field by field and in random pairs; and the mutants of it.
+"""Tests the configuration hash of spec chapter 8.4: which fields change it, each alone and in random pairs; and
+mutants.
 
-`changed` draws a configuration and one field of it with another value. The hash has to differ exactly if the field is
-one that all engines need alike.
+`changed` draws a configuration and gives one field another value. The hashes must differ exactly if all engines need
+the same value of that field.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ SAME: dict[str, Any] = {
     "_api_process_count": [2, 3],
     "_api_process_rank": [-1, 0, 1],
 }
-"""Fields that may differ between engines, and values that fit in any configuration that is drawn."""
+"""Fields that may differ between engines, with values that fit each drawn configuration."""
 
 HASHED: dict[str, Any] = {
     "tensor_parallel_size": [2, 4, 8],
@@ -107,7 +108,7 @@ HASHED_033: dict[str, Any] = {
     "_allow_auto_resolve_cp_interleave_size": [False, True],
 }
 NOT_033 = {"sd_worker_cls"}
-"""Kept for both releases here, though 0.33 dropped it: it is in the hash of neither."""
+"""Release 0.33 dropped this field. dpsim keeps it for both releases, and neither hash covers it."""
 
 VALUES = {ParallelConfig: (SAME, HASHED), ParallelConfig033: (SAME | SAME_033, HASHED | HASHED_033)}
 
@@ -123,12 +124,12 @@ BASE: Fields = {
     "_api_process_count": 2,
 }
 BASES: dict[type[ParallelConfig], Fields] = {ParallelConfig: BASE, ParallelConfig033: {**BASE, "numa_bind": True}}
-"""With these, all values above fit together."""
+"""With these base fields, all the values above are valid together."""
 
 
 @st.composite
 def changed(draw: st.DrawFn, form: type[ParallelConfig]) -> tuple[Fields, Fields, str]:
-    """A configuration, the same with one field changed and in another order, and the field."""
+    """Draws a configuration, a copy with one changed field and another order of fields, and the name of that field."""
     pairs = [(name, value) for part in VALUES[form] for name, choices in part.items() for value in choices]
     drawn = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=8))
     field, other = draw(st.sampled_from([pair for pair in pairs if len(VALUES_OF[form][pair[0]]) > 1]))
@@ -145,22 +146,25 @@ def hashes(form: type[ParallelConfig], first: Fields, second: Fields) -> tuple[b
 
 
 def asked(form: type[ParallelConfig]) -> list[str]:
-    """The fields that have more than one value here."""
+    """Returns the fields with more than one value in the tables above."""
     return [name for name, choices in VALUES_OF[form].items() if len(choices) > 1]
 
 
 def agrees(form: type[ParallelConfig], first: Fields, second: Fields, field: str) -> bool:
-    """Whether hashes and names say of a pair what chapter 8.4 says of the field."""
+    """Returns whether the hashes and the names of differing fields follow spec chapter 8.4 for the changed field."""
     equal, names = hashes(form, first, second)
     own = {name.partition(".")[0] for name in names}
     follows = {"world_size", "eplb_config", "elastic_ep_max_dp_size"}
-    told = own <= {field.lstrip("_"), *follows}  # what follows from a field may differ as well
+    told = own <= {field.lstrip("_"), *follows}  # derived values may differ too
     return equal is (field in VALUES[form][0]) is (not names) and told
 
 
 @pytest.mark.parametrize("form", VALUES)
 def test_every_field_alone(form: type[ParallelConfig]) -> None:
-    """I-CF-2: what may differ changes nothing. A message names what all need alike."""
+    """Invariant I-CF-2: a field that may differ between engines does not change the hash.
+
+    Each other field changes the hash, and `differing` names it.
+    """
     for field in asked(form):
         for one, other in combinations(VALUES_OF[form][field], 2):
             first, second = ({**BASES[form], field: value} for value in (one, other))
@@ -170,7 +174,7 @@ def test_every_field_alone(form: type[ParallelConfig]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", VALUES)
 def test_a_thousand_pairs(form: type[ParallelConfig]) -> None:
-    """The same, whatever the other fields are."""
+    """Invariant I-CF-2 also holds with random values of the other fields."""
     seen: Counter[str] = Counter()
 
     @settings(max_examples=1000, database=None, derandomize=True, deadline=None)
@@ -185,7 +189,7 @@ def test_a_thousand_pairs(form: type[ParallelConfig]) -> None:
 
 @pytest.mark.parametrize("form", VALUES)
 def test_every_field_is_hashed_or_not(form: type[ParallelConfig]) -> None:
-    """No field is forgotten by the tables above, and the sets of names are those of the fields."""
+    """The tables above contain each field, and the form's `not_hashed` equals the table of free fields."""
     free, fixed = ({name.lstrip("_") for name in part} for part in VALUES[form])
     derived = {"world_size", "data_parallel_index"}
     assert free | fixed | derived == set(form.model_fields)
@@ -195,7 +199,10 @@ def test_every_field_is_hashed_or_not(form: type[ParallelConfig]) -> None:
 
 @pytest.mark.parametrize("elastic", [False, True])
 def test_only_an_elastic_engine_has_room_to_grow(elastic: bool) -> None:
-    """0.33 puts its size in the place of what any other engine was given. The mutant keeps it: hashes differ."""
+    """In 0.33, an engine that is not elastic replaces `elastic_ep_max_dp_size` by its own data-parallel size.
+
+    A mutant that keeps the given value would make equal engines hash differently.
+    """
     fields: Fields = {"data_parallel_size": 2, "enable_expert_parallel": True, "enable_eplb": True}
     fields |= {"enable_elastic_ep": elastic, "eplb_config": {"use_async": False}}
     small, large = fields | {"elastic_ep_max_dp_size": 4}, fields | {"elastic_ep_max_dp_size": 8}
@@ -213,7 +220,7 @@ def test_nested_fields_are_named() -> None:
 
 
 def test_a_hash_is_the_same_in_every_process() -> None:
-    """I-CF-10: with another seed of Python's own hashes, and fields in another order."""
+    """Invariant I-CF-10: the hash is equal under another PYTHONHASHSEED and with the fields in another order."""
     fields = {"tensor_parallel_size": 2, "enable_dbo": True, "eplb_config": {"window_size": 5, "step_interval": 7}}
     reordered = {name: fields[name] for name in reversed(fields)}
     reordered["eplb_config"] = {"step_interval": 7, "window_size": 5}
@@ -234,7 +241,9 @@ def test_a_hash_is_the_same_in_every_process() -> None:
 
 
 def test_unset_synchronization_is_that_of_async_scheduling() -> None:
-    """Chapter 8.1: the tri-state is resolved before anybody hashes it."""
+    """Spec chapter 8.1: an unset `disable_nccl_for_dp_synchronization` takes the value of async scheduling before
+    hashing.
+    """
     topology = Topology(data_parallel_size=2)
     on, off = (EngineConfig(async_scheduling=value).parallel_config(topology) for value in (True, False))
     assert (on.disable_nccl_for_dp_synchronization, off.disable_nccl_for_dp_synchronization) == (True, False)
@@ -244,7 +253,7 @@ def test_unset_synchronization_is_that_of_async_scheduling() -> None:
 
 
 def test_what_other_configurations_hold_is_not_covered() -> None:
-    """M-CF-14 lives on it: graph sizes may differ, and no hash tells."""
+    """The hash does not cover capture sizes, so ranks with different sizes start. Mutant M-CF-14 exploits this gap."""
     topology = Topology(data_parallel_size=2)
     first = EngineConfig(cudagraph_capture_sizes=(1, 2), max_num_seqs=4).parallel_config(topology)
     assert compute_hash(first) == compute_hash(EngineConfig().parallel_config(topology))
@@ -254,36 +263,36 @@ def test_what_other_configurations_hold_is_not_covered() -> None:
 
 
 def engines(form: type[ParallelConfig], count: int = 4, **fields: Any) -> list[ParallelConfig]:
-    """The configurations of a healthy start: each engine has its own rank, on its own node."""
+    """Returns the configurations of a healthy start: each engine has its own rank, on its own node."""
     own = [{"data_parallel_rank": rank, "rank": rank, "node_rank": rank, "nnodes": count} for rank in range(count)]
     return [form.model_validate({"data_parallel_size": count, **fields, **one}) for one in own]
 
 
 def starts(configs: list[ParallelConfig]) -> bool:
-    """Whether the front end finds all hashes equal."""
+    """Returns whether the front end finds all hashes equal."""
     return len(set(map(compute_hash, configs))) == 1
 
 
 class HashesTheRank(ParallelConfig):
-    """M-CF-1: a field of single ranks is in the hash."""
+    """Mutant M-CF-1: the hash covers a field that is different on each rank."""
 
     not_hashed: ClassVar[frozenset[str]] = ParallelConfig.not_hashed - {"rank"}
 
 
 class HashesNuma(ParallelConfig033):
-    """M-CF-1, as release 0.33 once did: so are the NUMA nodes that each rank found for itself."""
+    """Mutant M-CF-1 as release 0.33 once had it: the hash covers the NUMA nodes that each rank detects."""
 
     not_hashed: ClassVar[frozenset[str]] = ParallelConfig033.not_hashed - {"numa_bind_nodes"}
 
 
 class IgnoresSynchronization(ParallelConfig):
-    """M-CF-2: one rank may agree over gloo and another over NCCL."""
+    """Mutant M-CF-2: the hash lets one rank agree over gloo and another over NCCL."""
 
     not_hashed: ClassVar[frozenset[str]] = ParallelConfig.not_hashed | {"disable_nccl_for_dp_synchronization"}
 
 
 class IgnoresThresholds(ParallelConfig):
-    """M-CF-3: one rank may split a step that another runs whole."""
+    """Mutant M-CF-3: the hash lets one rank split a step that another rank runs whole."""
 
     not_hashed: ClassVar[frozenset[str]] = ParallelConfig.not_hashed | {"dbo_decode_token_threshold", "all2all_backend"}
 
@@ -308,7 +317,10 @@ def test_numa_nodes_may_differ() -> None:
     ],
 )
 def test_a_node_with_another_flag_does_not_start(mutant: type[ParallelConfig], fields: Fields) -> None:
-    """M-CF-2, M-CF-3."""
+    """The front end refuses a node with another synchronization, threshold or all-to-all backend.
+
+    Mutants M-CF-2, M-CF-3 start.
+    """
     assert not starts(
         [*engines(ParallelConfig, 3, enable_dbo=True), *engines(ParallelConfig, 3, enable_dbo=True, **fields)]
     )
@@ -316,7 +328,10 @@ def test_a_node_with_another_flag_does_not_start(mutant: type[ParallelConfig], f
 
 
 def test_the_hash_is_that_after_the_handshake() -> None:
-    """M-CF-13: an engine learns D from its front end; what it hashed before is another number."""
+    """An engine hashes after the handshake, in which the front end sends it the data-parallel size.
+
+    Mutant M-CF-13 hashes before the handshake, and reports a false mismatch.
+    """
     front_end = ParallelConfig(data_parallel_size=4)
     engine = ParallelConfig(data_parallel_rank=0)
     told = engine.after_handshake(front_end)

@@ -1,4 +1,6 @@
-"""Ports of chapter 8.3: one port a group, known to all members, and the mutants that break it."""
+"""Tests the ports of spec chapter 8.3: each group has one port, which all its members draw; and mutants that break
+this.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ AROUND = Surroundings(open_ports=OPEN)
 
 
 class FirstIn(InitPorts):
-    """M-CF-4: one side takes the first port of its list."""
+    """Mutant M-CF-4: one side takes the first port of its list instead of the last."""
 
     def get_next_dp_init_port(self) -> int:
         return self.ports.pop(0) if self.ports else super().get_next_dp_init_port()
@@ -55,14 +57,15 @@ def test_the_last_of_the_list_then_the_master_port_and_one_more_each_time() -> N
     assert [ports.get_next_dp_init_port() for _ in range(7)] == [*OPEN[3::-1], OPEN[4], OPEN[4] + 1, OPEN[4] + 2]
 
 
-# ---- a start-up: who takes a port, and when
+# ---- a start-up: each process takes a port for each group
 
 Of = Callable[[int], InitPorts]
 
 
 def meet(engines: Of, size: int = 3, workers: int = 2) -> list[set[int]]:
-    """The ports that the members of each group take. The groups are the engines' own, made before workers are spawned,
-    then the world group of all workers, then that group once more.
+    """Returns the ports that the members of each group take.
+
+    The first group is that of the engines, before they spawn workers. The other two are groups of all workers.
     """
     owners = [engines(rank) for rank in range(size)]
     groups = [{ports.get_next_dp_init_port() for ports in owners}]
@@ -72,7 +75,7 @@ def meet(engines: Of, size: int = 3, workers: int = 2) -> list[set[int]]:
 
 
 def met(groups: list[set[int]]) -> bool:
-    """I-CF-3: the members of a group have one port, and no two groups the same."""
+    """Returns whether I-CF-3 holds: the members of a group have one port, and no two groups share one."""
     return all(len(group) == 1 for group in groups) and max(Counter(p for group in groups for p in group).values()) == 1
 
 
@@ -90,7 +93,7 @@ def first_in_on_one_side(rank: int) -> InitPorts:
 
 
 def post_init_twice_on_one_side(rank: int) -> InitPorts:
-    """M-CF-12: one process runs ParallelConfig's post-init once more."""
+    """Mutant M-CF-12: one process runs ParallelConfig's post-init a second time."""
     config = engine_config()
     return InitPorts.of(config.post_init(AROUND) if rank == 1 else config)
 
@@ -101,14 +104,16 @@ def test_mutants_do_not_meet(mutant: Of) -> None:
 
 
 def test_workers_spawned_before_the_engines_own_group_take_its_port() -> None:
-    """M-ST-6, for the same invariant: two groups on one port."""
+    """Mutant M-ST-6 breaks I-CF-3, too: the worker takes the port of the engines' group, so two groups share a port."""
     config = engine_config()
     engine, worker = InitPorts.of(config), InitPorts.of(config)
     assert engine.get_next_dp_init_port() == worker.get_next_dp_init_port()
 
 
 def test_post_init_is_not_idempotent() -> None:
-    """I-CF-9: with D > 1 each run takes one more port; alone it changes nothing."""
+    """Invariant I-CF-9: with data parallelism each post-init takes one more port; without it, a second one changes
+    nothing.
+    """
     config = engine_config()
     again = config.post_init(AROUND)
     assert again.data_parallel_master_port_list == config.data_parallel_master_port_list[:-1]

@@ -1,7 +1,7 @@
-"""Every rule of chapter 8.2: a configuration that meets it, and one that breaks it and nothing else.
+"""Tests each rule of spec chapter 8.2 with two configurations: one meets the rule, and one breaks only that rule.
 
-Both differ in as little as possible. The test asks the whole table of each form that has the rule. So a rule fails here
-if a form lost it, if it says something else, or if no row of the table asks for it.
+The two configurations differ in as few fields as possible. A test fails if a form loses a rule or blames another field,
+or if no row of the tables exercises a rule.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ DBO = {"enable_dbo": True}
 
 
 class Row(NamedTuple):
-    """A rule, fields that meet it, what breaks it when added, the field to blame, and where it is asked."""
+    """A rule, fields that meet it, the change that breaks it, the field to blame, and the machine.
+
+    `around`: the platform and packages. `breaks_in`: those under which the rule breaks, if it depends on them.
+    """
 
     rule: Rule | OfOneField
     meets: Fields
@@ -224,7 +227,7 @@ RELEASE_033 = [
         Surroundings(nixl=True),
         CUDA,
     ),
-    Row(  # pynccl, which is chosen here, is not to blame: the user did not give it
+    Row(  # blames use_async: pynccl is a default here, and the user did not set it
         new.elastic_ep_moves_experts_over_nixl,
         {**ELASTIC, "eplb_config": {}},
         {},
@@ -288,7 +291,7 @@ def test_one_meets_it_and_one_breaks_only_it(form: type[ParallelConfig], row: Ro
 
 @pytest.mark.parametrize("name", FORMS)
 def test_the_table_asks_for_every_rule(name: str) -> None:
-    asked = {row.rule for row in TABLES[name]} | {old.async_eplb_has_one_policy}  # the type knows no second policy
+    asked = {row.rule for row in TABLES[name]} | {old.async_eplb_has_one_policy}  # the type allows one policy only
     assert asked == set(every_rule(FORMS[name]))
     eplb = EPLBConfig.model_construct(policy="mine", use_async=True)
     broken = old.async_eplb_has_one_policy(Case.of(ParallelValues.model_construct(eplb_config=eplb)))
@@ -299,7 +302,7 @@ def test_the_table_asks_for_every_rule(name: str) -> None:
 
 
 def test_what_source_003_accepts_is_accepted() -> None:
-    """Rules that came with 0.33 are not those of 0.14.0."""
+    """Source page 003, which release 0.14 contains, accepts configurations that newer rules of release 0.33 refuse."""
     for fields in (
         {"enable_dbo": True, "dbo_decode_token_threshold": 1},
         {"tensor_parallel_size": 4, "decode_context_parallel_size": 3},
@@ -338,7 +341,10 @@ def test_all_broken_rules_are_named_at_once() -> None:
 
 
 def test_the_healthy_twin_refuses_what_source_003_miscounts() -> None:
-    """M-CF-11: nodes rounded down to 0, and a node without engines, divide by zero later."""
+    """Mutant M-CF-11: source page 003 rounds nodes down to 0, and divides by zero later.
+
+    `ExactNodes` refuses such fields.
+    """
     for fields in (
         {"nnodes": 2, "data_parallel_size": 16},
         {"nnodes": 4, "data_parallel_size": 2, "data_parallel_size_local": 0},
@@ -357,7 +363,7 @@ def test_the_healthy_twin_refuses_what_source_003_miscounts() -> None:
 
 @pytest.mark.parametrize("model", [EngineConfig, PartialConfig])
 def test_scalars_are_strict(model: type[EngineConfig]) -> None:
-    """A word or a number is no flag, and neither a flag nor a word nor a fraction is a number."""
+    """A flag accepts only a boolean, and a number only an integer: not a boolean, a word or a fraction."""
     wrong = {bool: ("yes", 1), int: (True, "1", 1.0)}
     for name, field in model.model_fields.items():
         for kind, values in wrong.items():
@@ -375,7 +381,10 @@ def test_scalars_are_strict(model: type[EngineConfig]) -> None:
     [("data_parallel_rank", -1), ("numa_bind_nodes", (-1,)), ("eplb_config", {"log_balancedness_interval": 0})],
 )
 def test_0_33_names_a_rule_of_one_field_beside_a_wrong_word(name: str, value: Any) -> None:
-    """Without the rule it names the word alone."""
+    """Release 0.33 reports a broken rule of one field together with a wrong value of another field.
+
+    A form without the rule reports the wrong value only.
+    """
     form = FORMS["0.33"]
     fields = {name: value, "expert_placement_strategy": "zigzag"}
 

@@ -1,4 +1,4 @@
-"""Rank layout and groups of chapter 9.2, against a reshape by NumPy."""
+"""Tests the rank layout and the groups of spec chapter 9.2 against a reshape by NumPy."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_groups_are_those_of_a_reshaped_world(sizes: Topology) -> None:
 @settings(max_examples=30, database=None, derandomize=True, deadline=None)
 @given(topologies())
 def test_groups_of_a_kind_partition_the_world(sizes: Topology) -> None:
-    """I-ST-2."""
+    """Invariant I-ST-2: the groups of one kind partition the ranks."""
     by_kind: dict[str, list[int]] = {}
     for spec in communicators(sizes):
         by_kind.setdefault(spec.kind, []).extend(spec.ranks)
@@ -78,7 +78,7 @@ def test_groups_are_made_in_the_order_of_the_specification() -> None:
 
 
 def test_mutant_of_the_layout() -> None:
-    """M-ST-5: P and T swapped puts neighbours of a pipeline on ranks of one stage."""
+    """Mutant M-ST-5 swaps pipeline and tensor parallelism, and so pairs ranks of the same stage in a pipeline group."""
     sizes = Topology(pipeline_parallel_size=2, tensor_parallel_size=3)
     swapped = [tuple(row) for row in np.arange(6).reshape(3, 2).tolist()]
     assert sizes.groups("pp") == [(0, 3), (1, 4), (2, 5)] != swapped

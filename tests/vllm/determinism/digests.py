@@ -1,4 +1,4 @@
-"""The trace digests of scenarios of vLLM's protocols, as JSON on stdout, like `tests/determinism/digests.py`.
+"""Prints the trace digests of scenarios of vLLM's protocols as JSON, like `tests/determinism/digests.py`.
 
 python -m tests.vllm.determinism.digests        # in the root of the repository
 """
@@ -20,7 +20,9 @@ LORAS = ("ada", "bea", "cid", None)
 
 
 def scenarios() -> Iterator[Scenario]:
-    """Files of this repository; a variant, adapters (which a rank keeps in sets), a mesh; the conformance program."""
+    """Yields the repository's files, a variant, the conformance program, a death, and adapters, which a rank keeps in
+    sets.
+    """
     for name in FILES:
         yield load_scenario(SCENARIOS / f"{name}.yaml")
     yield _made("variant", protocol={"name": "dp_batch", "variant": "M-DP-1"})

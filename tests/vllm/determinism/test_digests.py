@@ -1,4 +1,4 @@
-"""A scenario of vLLM's protocols gives the same trace in any process, under any hash seed, and on any Python."""
+"""Tests that a scenario of vLLM's protocols gives the same trace in each process, hash seed and version of Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_twice_in_one_process() -> None:
 
 @pytest.mark.slow
 def test_scenarios_differ() -> None:
-    """Else equal digests would say little."""
+    """Each scenario has another digest, and most runs finish; otherwise equal digests would prove little."""
     names = [scenario.name for scenario in scenarios()]
     assert list(here()) == names
     assert len({said.partition("/")[0] for said in here().values()}) == len(names)

@@ -1,8 +1,9 @@
-"""Documented command lines of vLLM, docs/from_vllm/*.sh, and the scenario of each beside it. Written anew by
+"""Documented command lines of vLLM, in docs/from_vllm/*.sh, and the scenario that dpsim makes of each, beside it.
 
-    python -m tests.vllm.from_vllm.examples
+    python -m tests.vllm.from_vllm.examples        # rewrites the scenarios
 
-The first line of a command says where it is documented. A line with `--release FORM` says for which release it is.
+The first line of each command file states where the command is documented. A comment with `--release FORM` states the
+release that the command is for.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ def command(name: str) -> str:
 
 
 def translated(name: str) -> Translated:
-    """Its scenario, made now."""
+    """Translates the command into a scenario."""
     release = re.search(r"^# .*--release ([^\s,]+)", command(name), re.MULTILINE)
     return from_vllm(command(name), release[1] if release else None)
 
 
 def written(name: str) -> Path:
-    """The scenario that is checked in."""
+    """Returns the scenario file in the repository."""
     return FOLDER / f"{name}.yaml"
 
 

@@ -1,4 +1,4 @@
-"""`dpsim scenario from-vllm`: a scenario on stdout or in a file, what was ignored on stderr, errors in one line."""
+"""Tests `dpsim scenario from-vllm`: scenarios on stdout or in a file, ignored flags on stderr, errors in one line."""
 
 from __future__ import annotations
 
@@ -58,7 +58,10 @@ def test_errors_in_one_line() -> None:
 
 
 def test_a_write_that_fails_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mutant: `Input/output error`, without a file name."""
+    """If dpsim cannot write the scenario file, the error names that file.
+
+    The faulty twin prints `Input/output error` without a file name.
+    """
 
     def fails(*_: object, **__: object) -> int:
         raise OSError(errno.EIO, "Input/output error")

@@ -1,4 +1,7 @@
-"""Documented command lines: each gives the scenario that is checked in, which holds, and shows the bugs of its kind."""
+"""Tests the documented command lines: each gives its stored scenario, which holds.
+
+With a known bug planted, the scenario is violated.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ LARGE = ("kimi-k2-pipeline", "pp-ray", "pp-two-nodes")
 
 
 def quick(names: list[str]) -> list[Any]:
-    """Each as an argument; large pipelines are slow."""
+    """Returns pytest parameters for the names, and marks large pipelines as slow."""
     return [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in names]
 
 
@@ -52,7 +55,10 @@ def test_it_holds(name: str) -> None:
 
 @pytest.mark.parametrize("name", REPLICAS)
 def test_its_workload_has_prompts_decodes_and_idle_ranks(name: str) -> None:
-    """An idle rank that leaves the agreement out (M-DP-1) breaks each of them, so each has idle ranks."""
+    """The workload of each example has prompts without a graph, decodes with FULL graphs, and idle ranks.
+
+    Mutant M-DP-1, an idle rank that leaves out the agreement, breaks each example. That proves that it has idle ranks.
+    """
     scenario = load_scenario(written(name))
     figures = runner.run_scenario(scenario).figures
     eager = scenario.config.enforce_eager
@@ -63,7 +69,10 @@ def test_its_workload_has_prompts_decodes_and_idle_ranks(name: str) -> None:
 
 
 def test_batches_are_cut_in_two() -> None:
-    """Prompts and decodes; with one replica, as in `dbo-nixl`, nothing is cut, for nothing is agreed on."""
+    """With `--enable-dbo`, ranks split both prompts and decodes into microbatches.
+
+    The example `dbo-nixl` has one replica, which agrees with no other rank, so it splits no step.
+    """
     figures = {name: runner.run_scenario(load_scenario(written(name))).figures for name in ("dbo", "dbo-nixl")}
     assert figures["dbo"]["microbatched steps"] >= 2
     assert figures["dbo-nixl"]["microbatched steps"] == 0

@@ -1,4 +1,6 @@
-"""The commands of several nodes are one deployment: what ranks agree on is the same, or it is seen what comes of it."""
+"""Tests the commands of several nodes as one deployment: which settings must be equal, and what happens if others
+differ.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ def test_what_follows_from_it_must_not_differ_either() -> None:
     [
         (" --max-num-seqs 64", " --max-num-seqs 32", {"max_num_seqs": 32}, "held"),
         ("", " -O0", {"cudagraph_mode": "NONE"}, "held"),
-        (" -cc.backend 'a\nb'", " -O0", {"cudagraph_mode": "NONE"}, "held"),  # stays a comment
+        (" -cc.backend 'a\nb'", " -O0", {"cudagraph_mode": "NONE"}, "held"),  # inside a comment
         ("", DRAFTS, {"num_speculative_tokens": 2, "speculative_method": "mtp"}, "violated"),
         (DRAFTS, DRAFTS, {}, "held"),
     ],
@@ -69,7 +71,10 @@ def test_what_follows_from_it_must_not_differ_either() -> None:
 def test_what_vllm_does_not_compare_is_of_single_ranks(
     first: str, second: str, own: dict[str, Any], verdict: str
 ) -> None:
-    """A drafter on one of two nodes hangs, and only a run shows it."""
+    """A setting that vLLM does not compare across nodes becomes a setting of single ranks, and dpsim remarks on it.
+
+    A drafter on one of two nodes then hangs, which only a run shows.
+    """
     made = from_vllm(TWO.format(first=first, second=second))
     told = [one.model_dump(mode="json") for one in made.scenario.config_by_rank.values()]
     assert told == [own, own] * bool(own)

@@ -1,4 +1,4 @@
-"""Flags and their values: every spelling that vLLM takes, and an error by name for everything else."""
+"""Tests how dpsim reads flags and values: it accepts each spelling that vLLM accepts, and errors name other words."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SIZES = "compilation_config.cudagraph_capture_sizes"
         ("""-cc '{"cudagraph_capture_sizes": [8]}' -cc.cudagraph_capture_sizes+ 16""", {SIZES: [8, 16]}),
         ("--eplb-config.window_size 10", {"eplb_config.window_size": 10}),
         ("--eplb-config.log_balancedness true", {"eplb_config.log_balancedness": True}),
-        ("--hf-token --enable-dbo", {"enable_dbo": True}),  # a value that may be left out
+        ("--hf-token --enable-dbo", {"enable_dbo": True}),  # the value is optional
         ("--api-key a b --enable-dbo", {"enable_dbo": True}),
         ("--kv-transfer-config.kv_role kv_both --enable-dbo", {"enable_dbo": True}),
     ],
@@ -118,7 +118,7 @@ def test_variables() -> None:
     (words,) = commands("VLLM_ALL2ALL_BACKEND=naive NCCL_DEBUG=INFO VLLM_USE_V1=1 vllm serve m --all2all-backend pplx")
     assert read(words).values == {"all2all_backend": "naive"}  # the variable wins
     assert list(read(words).ignored) == ["NCCL_DEBUG", "VLLM_USE_V1"]
-    assert read(words, "0.33").values == {"all2all_backend": "pplx"}  # which has no such variable
+    assert read(words, "0.33").values == {"all2all_backend": "pplx"}  # release 0.33 has no such variable
     assert "VLLM_ALL2ALL_BACKEND" in read(words, "0.33").ignored
 
 
@@ -148,7 +148,7 @@ COMMANDS = st.lists(st.sampled_from([*NAMES, "--dp", *VALUES]), max_size=8)
 
 
 def scenario_or_error(words: list[str]) -> str:
-    """What is wrong with a command; nothing if it is a scenario."""
+    """Translates a command. Returns the error message, or "" if the command gives a scenario."""
     try:
         from_vllm("vllm serve m " + " ".join(f"'{word}'" for word in words))
     except ScenarioError as error:

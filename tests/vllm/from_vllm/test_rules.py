@@ -1,4 +1,4 @@
-"""What vLLM refuses is refused, by the name of the rule; what is nearly the same is not."""
+"""Tests that dpsim refuses what vLLM refuses, and names the rule. For each rule, a similar command is valid."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpsim.vllm.from_vllm.shell import commands
 from dpsim.vllm.from_vllm.translate import from_vllm
 
 DBO = "-dp 2 --enable-dbo --all2all-backend"
-OUR_RULES = [  # what breaks it, and its healthy twin
+OUR_RULES = [  # a command that breaks the rule, and its healthy twin
     ("-dp 2 --data-parallel-rank 0 -dpl 2", "-dp 2 --data-parallel-rank 0 -dpl 1"),
     ("-dp 4 -dpr 3 -dpl 2 --headless", "-dp 4 -dpr 2 -dpl 2 --headless"),
     ("-dp 4 -dpl 2 -dpr 2 -dph --headless", "-dp 4 -dpl 2 -dpr 2 -dph"),
@@ -29,7 +29,7 @@ OUR_RULES = [  # what breaks it, and its healthy twin
         "--no-async-scheduling --speculative-config.disable_padded_drafter_batch true",
     ),
 ]
-"""In the order of RULES."""
+"""One pair for each rule, in the order of `RULES`."""
 
 PARALLEL_RULES = [
     ("-dp 2 -dpl 3", "-dp 2 -dpl 2", "-dpl: 3; expected at most data_parallel_size, 2"),

@@ -1,4 +1,6 @@
-"""Words of commands: as Python's shlex reads them where both say something, and as documents mean them elsewhere."""
+"""Tests how dpsim splits shell commands into words: mostly as Python's shlex, elsewhere as authors of documents mean
+them.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ WORDS = st.lists(st.text(st.sampled_from("ab-=.:/{}[]'\"\\ \n\t#;|&<>$")), min_s
     [
         ("vllm serve m", [["vllm", "serve", "m"]]),
         ("a \\\n  b", [["a", "b"]]),
-        ("a \\   # why\n  b", [["a", "b"]]),  # of documents: a shell would see an escaped space
+        ("a \\   # why\n  b", [["a", "b"]]),  # found in documents; a shell would read an escaped space
         ("a 64\\\n -b", [["a", "64", "-b"]]),
-        ("a\n  --b", [["a", "--b"]]),  # of documents: the backslash was forgotten
+        ("a\n  --b", [["a", "--b"]]),  # found in documents, whose author forgot the backslash
         ("# a\nb # c", [["b"]]),
         ("a#b c", [["a#b", "c"]]),
         ("a; b && c | d &", [["a"], ["b"], ["c"], ["d"]]),
@@ -48,7 +50,7 @@ def test_a_quote_that_is_never_closed(text: str) -> None:
 @examples(100, 2000)
 def test_quoted_words_come_back(examples: int) -> None:
     def come_back(words: list[str], read: Callable[[str], list[list[str]]] = commands) -> None:
-        first = ["x", *words]  # a first word that begins with a flag would go on with nothing
+        first = ["x", *words]  # a first word like a flag would continue a line before it
         assert read(shlex.join(first)) == [first], "other words"
 
     holds(come_back, WORDS, examples)

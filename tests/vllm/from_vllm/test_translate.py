@@ -1,4 +1,4 @@
-"""What a command becomes: sizes, settings, what follows from others, the remarks; and the table as a document."""
+"""Tests the scenario of a command: sizes, settings, derived values and remarks; and the documented table of flags."""
 
 from __future__ import annotations
 
@@ -144,5 +144,5 @@ def test_the_document_is_fresh_and_has_every_flag() -> None:
 
 @pytest.mark.parametrize("blocks", [1, 2, 9])
 def test_requests_fit_into_the_blocks_that_are_given(blocks: int) -> None:
-    """A pipeline refuses a request that may not fit alone."""
+    """With few KV cache blocks, dpsim draws requests that fit, because a pipeline refuses a request that cannot fit."""
     prepare(scenario(f"-pp 2 --num-gpu-blocks-override {blocks}"))

@@ -1,4 +1,9 @@
-"""The newest rules unless the user names others; worlds in which events race; front ends as vLLM counts them."""
+"""Tests the worlds that dpsim makes of a command, one for each program: the newest release's rules unless the user
+names one.
+
+A world is a scenario's program with fixed parameters. Events must race in it, and it has the front ends that vLLM
+starts.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ COMMANDS = {
     "vllm serve m -pp 2": ("pp_tokens", "startup", "whole_engine"),
     "vllm serve m -dp 2 -dph -dpl 1 -ep --api-server-count 1": ("dp_batch", "engine", "startup", "whole_engine_dp"),
 }
-"""Each with the programs of its worlds."""
+"""The programs for which dpsim makes a world of each command."""
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -68,7 +73,10 @@ def test_the_newest_rules_are_taken_and_named_first() -> None:
     ],
 )
 def test_front_ends(command: str, count: int) -> None:
-    """Vllm serve of 0.33: as many as replicas that a front end balances, one where somebody else balances."""
+    """Counts the API servers that `vllm serve` of release 0.33 starts: `-asc`, else one for each balanced replica.
+
+    Behind an external load balancer, each replica has one.
+    """
     assert front_ends(nodes(command)) == count
 
 

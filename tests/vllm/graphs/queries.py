@@ -1,4 +1,4 @@
-"""Batches and configurations to ask a dispatcher about, drawn by Hypothesis."""
+"""Hypothesis strategies that draw configurations, and batches to dispatch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
 
 NONE, PIECEWISE, FULL = RuntimeMode
 
-MODES = {  # 5.1: decode mode, mixed mode, whether decode batches have separate graphs
+MODES = {  # spec chapter 5.1 (mode algebra): decode mode, mixed mode, whether decode batches have separate graphs
     CUDAGraphMode.NONE: (NONE, NONE, False),
     CUDAGraphMode.PIECEWISE: (PIECEWISE, PIECEWISE, False),
     CUDAGraphMode.FULL: (FULL, FULL, False),
@@ -20,7 +20,7 @@ MODES = {  # 5.1: decode mode, mixed mode, whether decode batches have separate 
 
 
 class Asked(NamedTuple):
-    """The tokens of each request of a batch."""
+    """A batch: the number of tokens of each request."""
 
     tokens: list[int]
 
@@ -37,13 +37,19 @@ class Asked(NamedTuple):
         return max(self.tokens)
 
     def uniform(self, q: int) -> bool:
-        """Whether it is a uniform decode: read off the requests, not off their sum."""
+        """Returns whether the batch is a uniform decode, i.e. each request has q tokens.
+
+        The sum alone would not show this.
+        """
         return set(self.tokens) == {q}
 
 
 @st.composite
 def graph_configs(draw: st.DrawFn, multiples: bool = True) -> EngineConfig:
-    """Few sizes, drafts or none, little room. `multiples`: of q, as they are after rounding."""
+    """Draws configurations with few sizes, with or without drafts, and with a small `max_num_seqs`.
+
+    `multiples`: the sizes are multiples of q, the tokens of one decode, as they are after rounding.
+    """
     q = draw(st.integers(1, 3))
     sizes = [(q if multiples else 1) * size for size in draw(st.lists(st.integers(1, 12), min_size=1, max_size=5))]
     return EngineConfig(
@@ -56,7 +62,7 @@ def graph_configs(draw: st.DrawFn, multiples: bool = True) -> EngineConfig:
 
 @st.composite
 def batches(draw: st.DrawFn, config: EngineConfig) -> Asked:
-    """Decodes, or requests with any number of tokens; often with q for the longest."""
+    """Draws decodes, or requests with any number of tokens. In many batches the longest request has q tokens."""
     q, requests = config.uniform_decode_query_len, draw(st.integers(1, config.max_num_seqs))
     each: Any = draw(st.sampled_from([st.just(q), st.integers(1, q), st.integers(1, 12)]))
     return Asked([draw(each) for _ in range(requests)])

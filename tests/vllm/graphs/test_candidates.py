@@ -1,4 +1,8 @@
-"""The V2 runner's candidates: the engine's own first choices, and I-CG-1 to 5 and 10."""
+"""Tests the graph candidates of the V2 runner against vLLM's first choices and against invariants I-CG-1 to 5 and
+I-CG-10.
+
+docs/keys.md lists the invariants of CUDA graphs (I-CG) and the mutants that break them (M-CG).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from tests.vllm.graphs.queries import FULL, NONE, PIECEWISE, Asked, batches, gra
 
 Kind = type[CandidateTable]
 
-# ---- the engine's answers
+# ---- vLLM's stored answers
 
 
 def differing(kind: Kind = CandidateTable) -> list[Difference]:
@@ -27,14 +31,14 @@ def differing(kind: Kind = CandidateTable) -> list[Difference]:
 
 
 class KeepsLargeDecodes(CandidateTable):
-    """Drops no decode size that holds more requests than there can be."""
+    """Faulty: keeps decode sizes above what `max_num_seqs` requests can fill."""
 
     def decode_sizes(self, sizes: Sequence[int]) -> list[int]:
         return [size for size in sorted({-(-size // self.q) * self.q for size in sizes}) if size <= sizes[-1]]
 
 
 class KeepsSizesBeyondTheLargest(CandidateTable):
-    """Drops no decode size that was rounded beyond the largest size."""
+    """Faulty: keeps decode sizes that rounding raised above the largest configured size."""
 
     def decode_sizes(self, sizes: Sequence[int]) -> list[int]:
         return super().decode_sizes([*sizes, self.q * self.max_num_seqs])
@@ -50,6 +54,8 @@ def test_every_first_choice_of_the_engine() -> None:
 
 
 class Query(NamedTuple):
+    """A configuration, and a batch to dispatch."""
+
     config: EngineConfig
     asked: Asked
 
@@ -84,13 +90,13 @@ def all_hold(query: Query, kind: Kind = CandidateTable) -> None:
         assert chosen.num_reqs is None, "M-CG-16: attention runs outside of the pieces, over the requests there are"
     else:
         assert asked.num_reqs <= (chosen.num_reqs or 0), "I-CG-10: room for every request"
-    # I-CG-1: no smaller graph of the same kind
+    # I-CG-1: no smaller graph of the same kind has room for the batch
     same = [graph for graph in (*kind(config).decodes, *kind(config).mixed) if graph[0::3] == chosen[0::3]]
     assert not [graph for graph in same if asked.num_tokens <= graph.num_tokens < chosen.num_tokens], "I-CG-1: smallest"
 
 
 class RoundsDown(CandidateTable):
-    """M-CG-1."""
+    """Mutant M-CG-1: chooses a graph that is too small."""
 
     def dispatch(self, num_reqs: int, num_tokens: int, uniform_token_count: int | None = None) -> BatchDescriptor:
         smaller = [graph for graph in self.mixed if graph.num_tokens < num_tokens]
@@ -98,12 +104,14 @@ class RoundsDown(CandidateTable):
 
 
 class Largest(CandidateTable):
+    """Faulty: chooses the largest graph."""
+
     def candidates(self, num_tokens: int) -> Any:
         return reversed([*super().candidates(num_tokens), *self.mixed])
 
 
 class AnyShape(CandidateTable):
-    """A decode graph for whatever has few enough tokens (M-CG-8)."""
+    """Mutant M-CG-8: chooses a decode graph for any batch that has few enough tokens."""
 
     def dispatch(self, num_reqs: int, num_tokens: int, uniform_token_count: int | None = None) -> BatchDescriptor:
         first = next(self.candidates(num_tokens), None)
@@ -111,7 +119,9 @@ class AnyShape(CandidateTable):
 
 
 class PadsRequestsOfPieces(CandidateTable):
-    """M-CG-16."""
+    """Mutant M-CG-16: pads the requests of a PIECEWISE graph, although attention runs outside of it on the real
+    requests.
+    """
 
     def dispatch(self, num_reqs: int, num_tokens: int, uniform_token_count: int | None = None) -> BatchDescriptor:
         chosen = super().dispatch(num_reqs, num_tokens, uniform_token_count)
@@ -119,6 +129,8 @@ class PadsRequestsOfPieces(CandidateTable):
 
 
 class PadsEager(CandidateTable):
+    """Faulty: pads a batch that runs without a graph."""
+
     def dispatch(self, num_reqs: int, num_tokens: int, uniform_token_count: int | None = None) -> BatchDescriptor:
         chosen = super().dispatch(num_reqs, num_tokens, uniform_token_count)
         return chosen._replace(num_tokens=-(-num_tokens // 8) * 8) if chosen.mode == NONE else chosen
@@ -145,7 +157,7 @@ def test_a_wrong_table_is_found(wrong: Kind, says: str) -> None:
 
 
 def test_before_the_capture() -> None:
-    """5.5: then, and without tokens, a batch runs eagerly."""
+    """Spec chapter 5.5 (V2 manager): before the capture, or without tokens, a batch runs eagerly."""
     config = EngineConfig(cudagraph_capture_sizes=(1, 2, 4))
     assert CandidateTable(config, captured=False).dispatch(2, 2, 1) == (NONE, 2, 2, None, 1)
     assert CandidateTable(config).dispatch(2, 2, 1) == (FULL, 2, 2, 1, 1)
@@ -153,7 +165,9 @@ def test_before_the_capture() -> None:
 
 
 def test_worked_examples() -> None:
-    """A-16 to A-18: the first choices of three decodes, a dummy, eleven mixed tokens, and a prefill of 100."""
+    """Spec appendix A-16 to A-18: the first choices of three decodes, a dummy, eleven mixed tokens, and a prefill of
+    100.
+    """
     table = CandidateTable(EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8, 16), max_num_seqs=8))
     asked = [(3, 3, 1), (1, 1, 1), (2, 11, None), (1, 100, 100)]
     assert [table.dispatch(*one)[:3] for one in asked] == [

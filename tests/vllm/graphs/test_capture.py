@@ -1,4 +1,4 @@
-"""The inputs of a capture: their shapes, and that what lies behind the last request is inert (I-CG-11)."""
+"""Tests the inputs of a capture: their shapes, and that rows after the last request have no effect (I-CG-11)."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ Make = Callable[[CaptureSize, EngineConfig], CaptureInputs]
 
 
 class One(NamedTuple):
+    """A configuration, and one capture in it."""
+
     config: EngineConfig
     capture: CaptureSize
 
@@ -51,7 +53,7 @@ def inert(one: One, make: Make) -> None:
 
 
 def starts_go_on(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
-    """The tail keeps counting requests."""
+    """Faulty: the query starts continue to grow after the last request."""
     inputs = inputs_017(capture, config)
     tail = range(1, config.max_num_seqs - inputs.num_reqs + 1)
     more = [capture.num_tokens + place for place in tail]
@@ -59,12 +61,12 @@ def starts_go_on(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
 
 
 def lengths_stay(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
-    """The tail keeps the lengths of a larger batch before."""
+    """Faulty: rows after the last request keep the sequence lengths of an earlier, larger batch."""
     return inputs_004(capture, config)._replace(seq_lens=(capture.num_tokens,) * config.max_num_seqs)
 
 
 def all_requests(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
-    """As many requests as there may be, some without a token."""
+    """Faulty: captures `max_num_seqs` requests, some of them without a token."""
     inputs = inputs_017(capture, config)
     return inputs._replace(num_reqs=config.max_num_seqs)
 
@@ -87,7 +89,9 @@ def test_a_tail_that_is_not_is_found(make: Make, says: str) -> None:
 
 
 def test_what_page_004_and_0_17_fill_in() -> None:
-    """5.6: five tokens of decodes of two; the page steps by q, 0.17 shares out."""
+    """Spec chapter 5.6 (capture order): source page 004 fills requests by q tokens; release 0.17 divides the tokens
+    evenly.
+    """
     config = EngineConfig(max_num_seqs=4, num_speculative_tokens=1)
     decodes = CaptureSize(5, FULL, True)
     assert inputs_004(decodes, config) == CaptureInputs(3, (0, 2, 4, 5, 5), (5, 5, 5, 0))
@@ -98,7 +102,11 @@ def test_what_page_004_and_0_17_fill_in() -> None:
 
 
 def test_forwards() -> None:
-    """A warm-up in mode NONE, then the capture; PIECEWISE without attention metadata; counts without a collective."""
+    """A capture runs a warm-up in mode NONE and then the captured forward, and needs no collective for the token
+    counts.
+
+    A PIECEWISE capture has no attention metadata.
+    """
     warm_up, capture = forwards(CaptureSize(8, PIECEWISE, False), ranks=2)
     assert warm_up == (NONE, 8, True, (8, 8), None)
     assert capture == (PIECEWISE, 8, False, (8, 8), Descriptor(8))

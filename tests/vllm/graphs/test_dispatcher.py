@@ -1,7 +1,8 @@
-"""The V1 dispatcher in three releases against the text of specification 5.4, and I-CG-1 to 5 and 10 of 5.10.
+"""Tests the V1 dispatcher of three releases against the text of spec chapter 5.4 and invariants I-CG-1 to 5 and
+I-CG-10.
 
-`naive` below is written from the text, with lists and loops; every release agrees with it for all batches drawn. Each
-property has dispatchers that break it.
+`naive` implements the text literally, with lists and loops. Each release must agree with `naive` for all drawn batches.
+For each property there are dispatchers that break it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ RELEASES = pytest.mark.parametrize("kind", DISPATCHERS.values(), ids=list(DISPAT
 
 
 class Query(NamedTuple):
-    """A batch of `num_reqs` requests, and who asks for it."""
+    """A batch of `num_reqs` requests, with the configuration and the modes that its rank allows."""
 
     config: EngineConfig
     num_reqs: int
@@ -51,7 +52,10 @@ class Query(NamedTuple):
 
 @st.composite
 def queries(draw: st.DrawFn) -> Query:
-    """Real batches: a uniform decode has q tokens a request, another at least one; NONE is mostly allowed."""
+    """Draws real batches: in a uniform decode each request has q tokens, else at least one.
+
+    Most queries allow mode NONE.
+    """
     q = draw(st.integers(1, 3))
     sizes = [q * size for size in draw(st.lists(st.integers(1, 12), min_size=1, max_size=5))]
     lora = draw(st.booleans())
@@ -70,11 +74,11 @@ def queries(draw: st.DrawFn) -> Query:
     return Query(config, num_reqs, tokens, uniform, lora and draw(st.booleans()), frozenset(draw(kinds)))
 
 
-# ---- the text of 5.4
+# ---- the text of spec chapter 5.4
 
 
 def naive_tables(config: EngineConfig, kind: Kind) -> dict[RuntimeMode, list[Descriptor]]:
-    """A table of descriptors for each mode."""
+    """Returns the registered descriptors of each mode, as the spec lists them."""
     decode_mode, mixed_mode, separate = MODES[config.cudagraph_mode]
     q, most = 1 + config.num_speculative_tokens, config.max_num_seqs
     cases = [False]
@@ -96,7 +100,7 @@ def naive_tables(config: EngineConfig, kind: Kind) -> dict[RuntimeMode, list[Des
 
 
 def naive(query: Query, kind: Kind) -> Answer | None:
-    """What 5.4 answers; None where it asserts. All sizes are multiples of q here."""
+    """Returns the answer by the spec's text, or None if the text asserts. All sizes are multiples of q here."""
     config, tables = query.config, naive_tables(query.config, kind)
     sizes = sorted(config.cudagraph_capture_sizes or ())
     eager = NONE, Descriptor(query.num_tokens)
@@ -108,7 +112,7 @@ def naive(query: Query, kind: Kind) -> Answer | None:
     if FULL in query.allowed:
         for one in tables[FULL]:
             asked = one.num_reqs
-            # "0.17, mode FULL with q>1: asked for with size/q" (at most as many as there can be)
+            # "0.17, mode FULL with q>1: asked for with size/q" (but at most max_num_seqs)
             if kind is Dispatcher017 and query.uniform and not separate:
                 asked = min(padded // q, config.max_num_seqs)
             same = (one.num_tokens, one.num_reqs, one.has_lora) == (padded, asked, query.has_lora)
@@ -200,26 +204,28 @@ PROPERTIES: list[Property] = [
 
 
 class RoundsDown(Dispatcher033):
+    """Faulty: dispatches a count below that of the batch."""
+
     def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
         return super().dispatch(max([1, *(size for size in self.sizes if size < num_tokens)]), uniform_decode, **kwargs)
 
 
 class NextSize(Dispatcher033):
-    """A batch that fits exactly is padded to the next size."""
+    """Faulty: pads a batch that fits exactly to the next size."""
 
     def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
         return super().dispatch(num_tokens + (num_tokens in self.sizes[:-1]), uniform_decode, **kwargs)
 
 
 class ManyDecodes(Dispatcher033):
-    """Decode graphs for more requests than there can be."""
+    """Faulty: registers decode graphs for more requests than `max_num_seqs`."""
 
     def __init__(self, config: EngineConfig) -> None:
         super().__init__(config.model_copy(update={"max_num_seqs": 2 * config.max_num_seqs}))
 
 
 class AlwaysFull(Dispatcher033):
-    """Does not look whether the graph exists."""
+    """Faulty: answers FULL without testing whether the FULL graph exists."""
 
     def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
         mode, key = super().dispatch(num_tokens, uniform_decode, **kwargs)
@@ -227,18 +233,24 @@ class AlwaysFull(Dispatcher033):
 
 
 class PadsEager(Dispatcher033):
+    """Faulty: pads a batch that runs without a graph."""
+
     def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
         mode, key = super().dispatch(num_tokens, uniform_decode, **kwargs)
         return (mode, Descriptor(-(-key.num_tokens // 8) * 8)) if mode == NONE else (mode, key)
 
 
 class OneRequest(Dispatcher033):
+    """Faulty: registers graphs for one request only."""
+
     def key(self, size: int, uniform: bool, has_lora: bool) -> Descriptor:
         key = super().key(size, uniform, has_lora)
         return key if key.num_reqs is None else key._replace(num_reqs=1)
 
 
 class IgnoresAllowed(Dispatcher033):
+    """Faulty: answers with modes that the caller forbids."""
+
     def dispatch(
         self, num_tokens: int, uniform_decode: bool, *, has_lora: bool = False, allowed: Set[RuntimeMode] = ALL_MODES
     ) -> Answer:
@@ -246,12 +258,17 @@ class IgnoresAllowed(Dispatcher033):
 
 
 class ForgetsLora(Dispatcher033):
+    """Faulty: looks up graphs without adapters for batches with adapters."""
+
     def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
         return super().dispatch(num_tokens, uniform_decode, **(kwargs | {"has_lora": False}))
 
 
 class NoFallback(Dispatcher033):
-    """As source 004: a uniform decode without a decode graph runs eagerly (5.3)."""
+    """Runs a uniform decode without a decode graph eagerly.
+
+    Source page 004 does this (spec chapter 5.3), but not chapter 5.4.
+    """
 
     def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
         mode, key = super().dispatch(num_tokens, uniform_decode, **kwargs)
@@ -262,7 +279,7 @@ class NoFallback(Dispatcher033):
 @examples(100, 1000)
 def test_all_hold(kind: Kind, examples: int) -> None:
     def all_hold(query: Query) -> None:
-        if kind is Dispatcher014:  # its caller can forbid FULL and nothing else
+        if kind is Dispatcher014:  # the caller in 0.14 can forbid FULL only
             query = query._replace(allowed=query.allowed | {NONE, PIECEWISE})
         for property_ in PROPERTIES:
             property_(query, kind)

@@ -1,4 +1,4 @@
-"""The V1 dispatcher against the engine's own answers, all of them, and what its releases answer differently."""
+"""Compares the V1 dispatcher with all stored answers of vLLM's own, and tests what the releases answer differently."""
 
 from __future__ import annotations
 
@@ -37,14 +37,21 @@ def differing(kind: Kind, version: str) -> list[Difference]:
     ],
 )
 def test_every_answer_of_the_engine(version: str, kind: Kind) -> None:
-    """All rows of dispatch_v1 are equal; another release answers some of them otherwise, but 0.33 as 0.24."""
+    """Each release's dispatcher equals all stored rows of its release, and the other releases' dispatchers differ in
+    some.
+
+    Release 0.33 answers all rows of 0.24, which is the exception.
+    """
     assert differing(kind, version) == []
     same = {kind, Dispatcher033} if kind is Dispatcher024 else {kind}
     assert all(differing(other, version) for other in set(DISPATCHERS.values()) - same)
 
 
 def test_drafts_in_mode_full() -> None:
-    """0.17 asks for size / q requests and keeps min(size, max_num_seqs): uniform decodes with drafts run eagerly."""
+    """In mode FULL with drafts, release 0.17 runs uniform decodes eagerly.
+
+    It looks up size / q requests, but it registered min(size, max_num_seqs) requests.
+    """
     config = EngineConfig(cudagraph_mode=CUDAGraphMode.FULL, num_speculative_tokens=1, max_num_seqs=8)
     found = {name: kind(config, [2, 4]).dispatch(4, uniform_decode=True) for name, kind in DISPATCHERS.items()}
     assert found == {
@@ -55,7 +62,10 @@ def test_drafts_in_mode_full() -> None:
 
 
 def test_padded_decodes_have_to_be_whole() -> None:
-    """In mode FULL 0.14 and 0.17 assert it, and 0.17 does not round that ladder; 0.33 does not ask there."""
+    """A decode graph whose size is not a multiple of q fails an assertion, because it cannot hold whole requests.
+
+    In mode FULL, 0.14 and 0.17 assert at dispatch, for 0.17 rounds no sizes in that mode. There 0.33 does not assert.
+    """
     config = EngineConfig(cudagraph_mode=CUDAGraphMode.FULL, cudagraph_capture_sizes=(3,), num_speculative_tokens=1)
     asserting: list[Kind] = [Dispatcher014, Dispatcher017]
     for kind in asserting:
@@ -69,7 +79,10 @@ def test_padded_decodes_have_to_be_whole() -> None:
 
 @pytest.mark.parametrize("kind", DISPATCHERS.values(), ids=list(DISPATCHERS))
 def test_none_whatever_is_allowed(kind: Kind) -> None:
-    """An oversized batch and mode NONE: no code asks whether NONE is allowed. Behind a search some does."""
+    """Mode NONE and a batch above the largest size run eagerly even if the caller does not allow NONE.
+
+    Only after a search without result does some code test whether NONE is allowed.
+    """
     config = EngineConfig(cudagraph_capture_sizes=(1,))
     assert kind(config).dispatch(2, False, allowed={PIECEWISE}) == (NONE, Descriptor(2))
     eager = config.model_copy(update={"cudagraph_mode": CUDAGraphMode.NONE})

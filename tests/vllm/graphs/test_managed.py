@@ -1,4 +1,6 @@
-"""Page 004's manager in the place of the dispatcher: its own answers at first, and one graph for all after agreeing."""
+"""Tests source page 004's graph manager as the dispatcher of a rank: its first choices, and one graph after the
+agreement.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +38,16 @@ def answers_as_the_manager(question: tuple[EngineConfig, Asked], kind: type[Disp
 
 @pytest.mark.slow
 def test_the_first_dispatch_is_the_managers() -> None:
-    """The twin is the release that it replaces: a uniform decode without a decode graph runs PIECEWISE there."""
+    """The first dispatch equals the manager's choice.
+
+    The faulty twin is the dispatcher of 0.17, which runs a uniform decode without a decode graph PIECEWISE.
+    """
     holds(lambda question: answers_as_the_manager(question, Managed), questions())
     breaks(lambda question: answers_as_the_manager(question, Dispatcher017), questions(), "something else")
 
 
 class AsAtFirst(Managed):
-    """Has for the second dispatch no other graph than for the first."""
+    """Faulty: the second dispatch has only the graphs of the first one, so a decode may lack an agreed graph."""
 
     def dispatch(
         self,

@@ -1,7 +1,7 @@
-"""Source page 004's graph manager: the engine's own answers row by row, and I-CG-1 to 4, 6, 10, 11 and 13.
+"""Tests source page 004's graph manager against stored answers, and invariants I-CG-1 to 4, 6, 10, 11 and 13.
 
-The engine's answers are those of release 0.17, whose functions these are. The inputs of a capture differ between the
-page and 0.17. Each is held to where it is known from: 0.17 to the answers, the page to the specification.
+The stored answers are those of release 0.17, which contains these functions. The inputs of a capture differ between
+page 004 and 0.17. Therefore dpsim's inputs for 0.17 are compared with the answers, and the page's with the spec.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.vllm.graphs.queries import FULL, NONE, PIECEWISE, Asked, batches, gra
 
 Kind = type[GraphManager]
 
-# ---- the engine's answers
+# ---- vLLM's stored answers
 
 
 def rows() -> list[Row]:
@@ -41,13 +41,13 @@ def test_every_answer_of_the_engine() -> None:
 
 
 def test_captures_of_the_page_depart_in_their_inputs_alone() -> None:
-    """And each of the fields that are named differs somewhere."""
+    """The captures of page 004 differ from those of 0.17 exactly in the fields that `DEPARTURES` names."""
     differences = captured_otherwise(GraphManager, inputs_004)
     assert {field for one in differences for field in one.fields} == set(DEPARTURES)
 
 
 class FallsBack(GraphManager):
-    """Decodes without a decode graph look among all sizes, as the V1 dispatcher does."""
+    """Faulty: decodes without a decode graph fall back to the sizes of all batches, as in the V1 dispatcher."""
 
     def runtime_mode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> tuple[RuntimeMode, int | None]:
         found = super().runtime_mode(num_reqs, num_tokens, max_query_len)
@@ -56,14 +56,14 @@ class FallsBack(GraphManager):
 
 
 class SmallestFirst(GraphManager):
-    """M-CG-2."""
+    """Mutant M-CG-2: captures the smallest size first."""
 
     def captures(self) -> list[CaptureSize]:
         return super().captures()[::-1]
 
 
 class Uncaptured(GraphManager):
-    """M-CG-4: a graph counts as captured because it has a size."""
+    """Mutant M-CG-4: treats each size as captured."""
 
     def runtime_mode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> tuple[RuntimeMode, int | None]:
         self.captured = set(self.sizes.values())
@@ -71,14 +71,14 @@ class Uncaptured(GraphManager):
 
 
 class ByTheLongest(GraphManager):
-    """M-CG-8."""
+    """Mutant M-CG-8: treats a batch whose longest request has q tokens as a uniform decode."""
 
     def is_uniform_decode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> bool:
         return max_query_len == self.q
 
 
 class RoundsDown(GraphManager):
-    """M-CG-1."""
+    """Mutant M-CG-1: chooses a size below the count of tokens."""
 
     def __init__(self, config: EngineConfig, sizes: Any = None) -> None:
         super().__init__(config, sizes)
@@ -107,7 +107,7 @@ def captured(config: EngineConfig, kind: Kind = GraphManager) -> GraphManager:
 
 
 def test_maps() -> None:
-    """A-12."""
+    """Spec appendix A-12: the size for each count of tokens."""
     manager = GraphManager(SMALL)
     assert manager.sizes == {1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 8: 8}
     assert manager.decode_sizes == {1: 1, 2: 2, 3: 4, 4: 4}
@@ -122,7 +122,10 @@ def test_maps() -> None:
     ],
 )
 def test_choices(mode: CUDAGraphMode, expected: list[tuple[RuntimeMode, int | None]]) -> None:
-    """A-13. `(NONE, 8)` has a size and no graph; five decodes do not fall back to PIECEWISE, as A-14 does."""
+    """Spec appendix A-13: the choice of a mode and size in three graph modes.
+
+    `(NONE, 8)` has a size but no graph. Five decodes do not fall back to PIECEWISE, unlike in the V1 dispatcher (A-14).
+    """
     config = SMALL.model_copy(update={"cudagraph_mode": mode})
     asked = [(3, 3, 1), (5, 5, 1), (2, 5, 4), (1, 9, 9)]
     assert [captured(config).runtime_mode(*one) for one in asked] == expected
@@ -134,6 +137,8 @@ def test_choices(mode: CUDAGraphMode, expected: list[tuple[RuntimeMode, int | No
 
 
 class Query(NamedTuple):
+    """A configuration, and a batch to dispatch."""
+
     config: EngineConfig
     asked: Asked
 
@@ -177,7 +182,7 @@ def captures_hold(config: EngineConfig, kind: Kind = GraphManager) -> None:
 
 
 class AsWritten(GraphManager):
-    """Captures in the order in which sizes were written."""
+    """Faulty: captures sizes in the order of the configuration."""
 
     def __init__(self, config: EngineConfig, sizes: Any = None) -> None:
         super().__init__(config, sizes)

@@ -1,8 +1,8 @@
-"""Ranks that dispatch, agree and dispatch again find one graph, which exists and is for their batches.
+"""Tests that ranks which dispatch, agree and dispatch again choose one graph, which exists and fits their batches.
 
-All ranks have one configuration and different batches. The agreement is the smallest mode and the largest count
-(specification 1.5 and 1.6). Each release of the V1 dispatcher dispatches. Then a rank looks for something else, has
-other sizes, or remembers what it found (M-CG-1, 4, 5, 8 and 15 of 5.12).
+All ranks have one configuration and different batches. By spec chapters 1.5 and 1.6 they agree on the smallest mode and
+the largest count. The test runs each release's V1 dispatcher. The planted mistakes are mutants M-CG-1, 4, 5, 8 and 15:
+a rank looks up something else, has other sizes, or keeps its first choice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Found = tuple[RuntimeMode, Descriptor]
 
 
 class Group(NamedTuple):
-    """Ranks of one configuration; each has the configured sizes in another order."""
+    """Ranks with one configuration. Each rank lists the configured sizes in another order."""
 
     config: EngineConfig
     asked: list[Asked]
@@ -39,7 +39,7 @@ def groups(draw: st.DrawFn) -> Group:
 
 
 class RankDispatch:
-    """What one rank does with its dispatcher. A mistake overrides one of these."""
+    """The steps of one rank around its dispatcher. Each mistake overrides one step."""
 
     def __init__(self, dispatcher: Dispatcher, asked: Asked, form: BatchForm) -> None:
         self.dispatcher = dispatcher
@@ -66,7 +66,10 @@ def one_graph(
     last: type[RankDispatch] | None = None,
     form: BatchForm | None = None,
 ) -> None:
-    """`rank`: what each rank does; `last`: what the last one does, if something else."""
+    """Asserts that all ranks choose one graph.
+
+    `rank`: the steps of each rank; `last`: those of the last rank, if different.
+    """
     config, form = group.config, form or Source000()
     kinds = [rank] * (len(group.asked) - 1) + [last or rank]
     ranks = [kinds[place](kind(config, group.sizes[place]), asked, form) for place, asked in enumerate(group.asked)]
@@ -90,14 +93,14 @@ def one_graph(
 
 
 class Smaller(RankDispatch):
-    """Rounds down (M-CG-1)."""
+    """Mutant M-CG-1: the second dispatch rounds the agreed count down."""
 
     def second(self, agreed: int, mode: RuntimeMode) -> Found:
         return super().second(max([size for size in self.dispatcher.sizes if size < agreed], default=agreed), mode)
 
 
 class FirstSmaller(RankDispatch):
-    """Rounds down before anybody is asked (M-CG-1)."""
+    """Mutant M-CG-1: the first dispatch rounds the rank's own count down, before the agreement."""
 
     def first(self) -> Found:
         smaller = [size for size in self.dispatcher.sizes if size < self.asked.num_tokens]
@@ -105,7 +108,7 @@ class FirstSmaller(RankDispatch):
 
 
 class OtherSizes(RankDispatch):
-    """Lacks the largest size (M-CG-5)."""
+    """Mutant M-CG-5: the rank lacks the largest size."""
 
     def __init__(self, dispatcher: Dispatcher, asked: Asked, form: BatchForm) -> None:
         super().__init__(dispatcher, asked, form)
@@ -113,28 +116,28 @@ class OtherSizes(RankDispatch):
 
 
 class ByTheLongest(RankDispatch):
-    """A batch whose longest request has q tokens is taken for decodes (M-CG-8)."""
+    """Mutant M-CG-8: the rank treats a batch whose longest request has q tokens as a uniform decode."""
 
     def uniform(self) -> bool:
         return self.asked.longest == self.dispatcher.q
 
 
 class OwnCount(RankDispatch):
-    """The second dispatch forgets the agreement (M-CG-15)."""
+    """Mutant M-CG-15: the second dispatch uses the rank's own count instead of the agreed one."""
 
     def second(self, agreed: int, mode: RuntimeMode) -> Found:
         return super().second(self.asked.num_tokens, mode)
 
 
 class NeverCaptured(RankDispatch):
-    """FULL for a size that was not captured (M-CG-4)."""
+    """Mutant M-CG-4: the rank runs FULL with a size that no rank captured."""
 
     def second(self, agreed: int, mode: RuntimeMode) -> Found:
         return mode, Descriptor(agreed, agreed, self.uniform())
 
 
 class Keeps(RankDispatch):
-    """Runs what it found first, if only the mode is the agreed one."""
+    """Faulty: the rank runs its first choice if the mode is the agreed one, even if the count is not."""
 
     def second(self, agreed: int, mode: RuntimeMode) -> Found:
         return found if (found := self.first())[0] == mode else super().second(agreed, mode)
@@ -166,7 +169,7 @@ def test_a_mistake_is_found(mistake: dict[str, Any], says: str) -> None:
 
 
 def test_what_0_14_allows() -> None:
-    """1.6 d: "not FULL if M <= 1" against "exactly M"."""
+    """Spec chapter 1.6 d: release 0.14 allows modes up to the agreed one, source page 000 exactly the agreed mode."""
     assert {mode: Release014().allowed_modes(mode) for mode in RuntimeMode} == {
         NONE: {NONE, PIECEWISE},
         PIECEWISE: {NONE, PIECEWISE},
@@ -176,7 +179,7 @@ def test_what_0_14_allows() -> None:
 
 
 def test_no_graph_in_the_agreed_mode() -> None:
-    """The assertion says what is missing."""
+    """If no graph exists in the agreed mode, the assertion names the tokens and the mode."""
     missing = r"no graph for 9 tokens \(uniform decode: False\) in the agreed mode FULL"
     with pytest.raises(AssertionError, match=missing):
         Dispatcher033(EngineConfig()).dispatch(9, False, allowed={FULL})

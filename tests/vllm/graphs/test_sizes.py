@@ -1,4 +1,4 @@
-"""Ladders of sizes: the engine's own answers, and what dispatch takes for granted of them."""
+"""Tests the capture sizes of each release against vLLM's stored answers, and what the dispatcher assumes of sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RELEASES: dict[str, type[Ladder]] = {"0.17.0": Ladder017, "0.24.0": Ladder024, "
 
 @pytest.mark.parametrize(("version", "kind"), RELEASES.items(), ids=list(RELEASES))
 def test_every_answer_of_the_engine(version: str, kind: type[Ladder]) -> None:
-    """All rows are equal; another release answers some of them otherwise."""
+    """Each release's sizes equal all stored rows of that release. The sizes of another release differ in some rows."""
     rows = answers("ladder", version)
     assert differing(LADDER, rows, kind) == []
     for other in set(RELEASES.values()) - {kind}:
@@ -30,13 +30,13 @@ def test_every_answer_of_the_engine(version: str, kind: type[Ladder]) -> None:
 
 
 def test_the_default_ladder() -> None:
-    """5.11: 1, 2, 4, by 8 to 256, by 16 above; a largest size that is no rung is not one."""
+    """Spec chapter 5.11: 1, 2, 4, then steps of 8 to 256, then of 16. A maximum between two steps is no size."""
     assert sorted(ladder(300)) == [1, 2, 4, *range(8, 256, 8), 256, 272, 288]
     assert sorted(ladder(20, fine=True)) == list(range(1, 21))
     assert ladder(3) == {1, 2}
 
 
-# ---- what dispatch takes for granted
+# ---- what dispatch assumes of sizes
 
 
 @st.composite
@@ -66,12 +66,14 @@ def is_fit_for_dispatch(config: EngineConfig, rungs: Ladder) -> None:
 
 
 class NeverRounds(Ladder017):
+    """Faulty: rounds no size up to a multiple of q, the tokens of one decode."""
+
     def rounds(self, mode: CUDAGraphMode) -> bool:
         return False
 
 
 class RoundsBeyond(Ladder033):
-    """Rounds up without a look at what is left of the budget."""
+    """Faulty: rounds sizes up to multiples of q, even above the largest configured size or `max_num_batched_tokens`."""
 
     def sizes(self, config: EngineConfig) -> tuple[int, ...]:
         q = config.uniform_decode_query_len
@@ -103,7 +105,7 @@ def test_sizes_are_fit_for_dispatch() -> None:
     ],
 )
 def test_a_program_refuses_sizes_that_are_none(config: dict[str, Any], says: str) -> None:
-    """Before anything runs, and in a line."""
+    """The program refuses bad sizes in its preparation, with a message of one line."""
     args = EngineArguments(config=config, topology={}, requests=(), step_ns=1, form="source-000")
     with pytest.raises(Unsuitable, match=says):
         DataParallelBatch().prepare(args)

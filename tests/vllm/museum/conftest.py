@@ -1,4 +1,4 @@
-"""Registers the protocol of `mail_variants` and its exhibits for one test only."""
+"""Makes the protocol of `mail_variants` and its exhibits available to a single test."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A protocol whose mistakes depend on the schedule, and variants that are and are not as they are registered.
+"""A protocol whose mistakes depend on the schedule. Some of its variants do not behave as they are registered.
 
-Rank 0 waits for a message of every other rank and tells them who leads: the lowest of them.
+Rank 0 receives a message from each other rank and broadcasts who leads: the sender with the lowest rank.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpsim.contract.registry import register_protocol, register_variant, variant
 
 @register_protocol("mail", forms=("sorted", "unsorted"))
 class Mail(Program[Any]):
-    """Who leads? Asked over a mailbox, told by a broadcast."""
+    """Elects a leader: each rank but rank 0 sends a message to rank 0's mailbox, and rank 0 broadcasts the result."""
 
     def prepare(self, args: Arguments) -> Any:
         return variant(args.variant).make if args.variant else FORMS[args.form]
@@ -36,12 +36,14 @@ class Mail(Program[Any]):
 
 
 class Sorted:
+    """Elects the sender with the lowest rank, which is right."""
+
     def leader(self, senders: Sequence[int]) -> int:
         return min(senders)
 
 
 class Unsorted(Sorted):
-    """Whose message came first: in the first of all schedules that is the lowest."""
+    """Elects the sender of the first message. In the first schedule that any strategy runs, this is the lowest rank."""
 
     def leader(self, senders: Sequence[int]) -> int:
         return senders[0]
@@ -52,12 +54,12 @@ FORMS = {"sorted": Sorted, "unsorted": Unsorted}
 
 @register_variant("MAIL-FIRST", protocol="mail", form="sorted", expected="DISAGREEMENT:LEADER")
 class First(Unsorted):
-    """Who comes first leads."""
+    """The sender of the first message leads."""
 
 
 @register_variant("MAIL-DOWN", protocol="mail", form="sorted", expected="DISAGREEMENT:LEADER")
 class Down(Sorted):
-    """Wrong only if all came in falling order."""
+    """Elects a wrong leader only if the messages arrive in descending order of ranks."""
 
     def leader(self, senders: Sequence[int]) -> int:
         return senders[0] if list(senders) == sorted(senders, reverse=True) else min(senders)
@@ -65,7 +67,7 @@ class Down(Sorted):
 
 @register_variant("MAIL-FOUR", protocol="mail", form="sorted", expected="DISAGREEMENT:LEADER")
 class Four(Sorted):
-    """Wrong with four ranks; its exhibit has three."""
+    """Elects a wrong leader in a world of four ranks; its exhibit has three ranks."""
 
     def leader(self, senders: Sequence[int]) -> int:
         return senders[-1] if len(senders) == 3 else min(senders)
@@ -73,24 +75,24 @@ class Four(Sorted):
 
 @register_variant("MAIL-CLASS", protocol="mail", form="sorted", expected="HANG:MAILBOX:NO_MESSAGE")
 class OtherClass(Unsorted):
-    """Registered with a class that it does not have."""
+    """Elects a wrong leader, but is registered with a class of findings that no run gives."""
 
 
 @register_variant("MAIL-TWIN", protocol="mail", form="unsorted", expected="DISAGREEMENT:LEADER")
 class BrokenTwin(Unsorted):
-    """Made from a form that is wrong itself."""
+    """Its form, and therefore its healthy twin, already elects a wrong leader."""
 
 
 @register_variant("MAIL-HARM", protocol="mail", form="sorted", expected=None, reason="slow only")
 class Harm(Unsorted):
-    """Registered as harmless, and it is not."""
+    """Elects a wrong leader, but is registered as harmless."""
 
 
 @register_variant("MAIL-SLOW", protocol="mail", form="sorted", expected=None, reason="slow only")
 class Slow(Sorted):
-    """Harmless."""
+    """Elects the right leader, and is registered as harmless."""
 
 
 @register_variant("MAIL-BARE", protocol="mail", form="sorted", expected="HANG")
 class Bare(Sorted):
-    """Has no exhibit."""
+    """Elects the right leader, is registered as a mistake, and has no exhibit."""

@@ -1,4 +1,6 @@
-"""How soon the bugs of CUDA graphs are found: schedules of the portfolio, in the world of each exhibit."""
+"""Tests how many schedules the strategy `portfolio` needs to find the bugs of CUDA graphs, each in the world of its
+exhibit.
+"""
 
 from __future__ import annotations
 

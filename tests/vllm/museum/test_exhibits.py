@@ -1,4 +1,7 @@
-"""Every variant of dpsim has an exhibit; each is found as it is registered, and its healthy twin is proven."""
+"""Tests that each variant has an exhibit, that strategies find it as registered, and that its healthy twin is proven.
+
+An exhibit is the smallest scenario that shows a variant, a known mistake. Its healthy twin lacks the mistake.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +37,10 @@ FOLDER = ROOT / "scenarios" / "museum"
 MISSED = {"pp-blocking-metadata": {"fifo"}, "M-ST-11": {"fifo"}, "M-ST-12": {"fifo"}, "M-BT-1": {"fifo", "random"}}
 MISSED |= {"eplb-coop-launch": {"fifo", "pct"}}
 MISSED |= {name: {"fifo"} for name in ("M-EL-4-alone", "watchdog-query-capture")}
-"""By whom. A mistake is not found if every send is eager, or every message comes at once, as in the one schedule that
-fifo tries. Nor is one found if no thread is late, or all ranks give places in one order.
+"""By variant: the strategies that do not find it.
+
+`fifo` runs one schedule, in which sends are eager and messages arrive at once, so it misses mistakes in other orders.
+The other misses need a late thread, or ranks that communicate in different orders.
 """
 VARIANTS = [entry for entry in registry.variants() if entry.make.__module__.startswith("dpsim.vllm.museum.")]
 NAMES = {entry.name.lower(): entry.name for entry in VARIANTS}
@@ -50,7 +55,7 @@ TWIN = re.compile(r"twin of|^ *twin:", re.IGNORECASE | re.MULTILINE)
 
 
 def wrong_in(entry: VariantEntry, file: Path) -> list[str]:
-    """What an exhibit says again although the decorator says it, and in what the two differ."""
+    """Returns what an exhibit repeats from the variant's decorator, and what contradicts the decorator."""
     text, scenario = file.read_text(), load_scenario(file)
     expect, klass, harmless = scenario.expect, scenario.expect.klass, entry.expected is None
     rules = {
@@ -68,7 +73,10 @@ def wrong_in(entry: VariantEntry, file: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_no_exhibit_says_again_what_is_registered() -> None:
-    """Each expects what is registered, of a run as well as of all schedules, or a narrower class with a reason."""
+    """Each exhibit expects what its variant is registered with, in one run and in all schedules, or a narrower class.
+
+    A narrower class has a comment with the reason.
+    """
     found = {entry.name: wrong_in(entry, FOLDER / f"{entry.name.lower()}.yaml") for entry in VARIANTS}
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
 
@@ -121,13 +129,15 @@ NOT_PROVEN = {
     "swapped-counts": "engines tell their counts after each step, and five requests have many orders",
     "startup-no-death-pipe": "a thread may come between any two calls of a worker",
 }
-"""Healthy twins of which there are too many schedules."""
+"""Healthy twins with too many schedules for a proof, and why."""
 RARELY_FOUND = ("eplb-coop-launch",)
 
 
 def is_shown_quickly(entry: VariantEntry) -> bool:
-    """Those of the start-up and of engines take long, as all participants are there in each. So do those of
-    microbatches, and one that few schedules show.
+    """Returns whether the test of a variant is quick.
+
+    Start-up and engine worlds are slow, because all their participants run in each. Microbatches are slow, too, and so
+    is a variant that few schedules show.
     """
     crowded = entry.protocol in ("startup", "startup_watched", "dbo", "engine", "dp_survivors")
     return entry.name in SHOWN_QUICKLY or not (crowded or entry.name in RARELY_FOUND)

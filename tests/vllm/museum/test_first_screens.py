@@ -1,6 +1,7 @@
-"""The report of each exhibit: who did it, or both sides, within six lines; ten lines of 120 columns; all of it in 160.
+"""Tests the report of each exhibit: its first six lines name the culprit, or both sides if no run can show the culprit.
 
-One exhibit in nine is a quick test, and all are a slow one.
+The first screen has at most ten lines of 120 columns, and the full report at most 160 lines. A quick test covers one
+exhibit in nine, and a slow test covers all.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ QUICK = HARMFUL[::9]
 
 
 def shown(entry: VariantEntry) -> Result:
-    """The run in time, with the findings of a schedule that shows the variant where that run does not."""
+    """Runs an exhibit. If that run has no findings, explores and returns the first failing schedule's run."""
     file = FOLDER / f"{entry.name.lower()}.yaml"
     scenario = exhibit(entry, file)
     result = run_scenario(scenario, base=file.parent)
@@ -41,7 +42,7 @@ def shown(entry: VariantEntry) -> Result:
 
 
 def problems(entry: VariantEntry) -> list[str]:
-    """In what its report is not as a tired engineer wants it."""
+    """Returns the rules that a report breaks."""
     result = shown(entry)
     extras = extras_of(entry.name, f"dpsim run museum/{entry.name.lower()} --full")
     short, _, _ = run_text.as_text(result, extras, None, None).partition("\n\n")
@@ -65,7 +66,7 @@ def problems(entry: VariantEntry) -> list[str]:
 
 
 def _sides(text: str) -> int:
-    """How many ranks, or ops in which ranks stand, a text tells of."""
+    """Returns how many ranks, threads and workers a text names."""
     return len({*re.findall(r"ranks? \d+|thread \S+|worker \d+", text)})
 
 
@@ -80,7 +81,7 @@ def test_every_exhibit() -> None:
 
 
 def test_what_is_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: a screen without an end, and lines of any length."""
+    """Faulty twin: without limits on lines and columns, the report of M-BT-10 breaks both rules."""
     entry = registry.variant("M-BT-10")
     monkeypatch.setattr(first_screen, "LINES", 99)
     monkeypatch.setattr(first_screen, "folded", lambda text, most=2: [text * 2] * 6)

@@ -1,4 +1,4 @@
-"""`dpsim museum --cluster`: a row is a task, and the table is that of one process."""
+"""Tests `dpsim museum --cluster`: each row of the table is a task, and the table equals that of a single process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ ROWS = ("museum", "--only", "M-DP-1", "--only", "M-DP-4", "--json")
 
 
 def test_the_museum_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row is a task; a lost one is made again, and a twin that leaves it out is found."""
+    """A Ray task makes each row, and dpsim repeats a lost task.
+
+    A faulty twin that drops lost tasks gives another table.
+    """
     here = json.loads(dpsim_(*ROWS).out)
     assert [one["id"] for one in here["entries"]] == ["M-DP-1", "M-DP-4"]
     ray = on(monkeypatch, frozenset({1}))
@@ -29,7 +32,7 @@ def test_the_museum_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_the_lost(ray: Any, function: Any, arguments: Any, width: int, end: float | None) -> Any:
-    """Twin: a task that was lost is over."""
+    """Faulty twin: drops a lost task instead of repeating it."""
     for number, argument in enumerate(arguments):
         ref = ray.remote(function).remote(argument, None)
         if ref.answer is not None:

@@ -1,6 +1,9 @@
-"""`dpsim museum`: the table. It shows each way in which a variant can be other than registered, and ends with 1.
+"""Tests `dpsim museum`.
 
-The variants are those of `mail_variants`: their mistakes depend on the schedule, so strategies differ.
+The table shows each variant that behaves otherwise than registered, and the exit code is then 1.
+
+The tests use the variants of `mail_variants`. Their mistakes depend on the schedule, so strategies give different
+results.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from dpsim.explore import STRATEGIES
 
 
 def museum(*words: str | Path) -> tuple[int, str, str]:
-    """Exit code, stdout, stderr."""
+    """Returns exit code, stdout and stderr."""
     done = CliRunner().invoke(app, ["museum", *map(str, words)], prog_name="dpsim")
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
@@ -98,7 +101,11 @@ def test_an_interrupt_shows_the_variants_so_far(mail: Path, monkeypatch: pytest.
 
 
 def test_a_twin_and_a_harmless_variant_are_searched_by_dpor(mail: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which needs a run for each class, where the portfolio samples three for each of these from its 65th on."""
+    """To prove a healthy twin, the museum uses `dpor` instead of the portfolio.
+
+    From its 65th run on, the portfolio runs three sampled schedules for each schedule of `dpor`, so a proof takes
+    longer.
+    """
     asked, seek = list[tuple[str, str]](), visit.seek
 
     def noted(subject: Any, by: Any, wanted: str, *given: Any, **more: Any) -> Any:
@@ -159,7 +166,12 @@ def test_what_is_not_as_registered_is_said(name: str, said: str, mail: Path) -> 
     ],
 )
 def test_exploring_an_exhibit_expects_the_registered_class(name: str, code: int, said: str, mail: Path) -> None:
-    """No exhibit names a class. One that is registered with the wrong class fails, one without a class expects any."""
+    """`dpsim explore` of an exhibit expects the class that its variant is registered with, because the exhibit names
+    none.
+
+    An exhibit whose variant has the wrong class fails. If the registered class is None, the exhibit expects any
+    finding.
+    """
     words = ["explore", str(mail / f"{name}.yaml"), "--module", "tests.vllm.museum.mail_variants"]
     done = CliRunner().invoke(app, words, prog_name="dpsim")
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (code, said)
@@ -213,7 +225,7 @@ def test_an_exhibit_that_cannot_be_read(mail: Path) -> None:
     assert "Traceback" not in err
 
 
-# ---- a card of one
+# ---- the card of one variant
 
 
 def test_a_name_alone_says_what_it_is_and_how_to_run_it() -> None:

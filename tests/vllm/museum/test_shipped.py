@@ -1,6 +1,7 @@
-"""The shipped scenarios: checks that are certified pass, runs are functions of schedules, and labels fit the grammar.
+"""Tests the shipped scenarios: certified guarantees hold, equal schedules give equal runs, and labels fit their
+grammar.
 
-The checks themselves are tested in `tests/checks`, `tests/campaign`, `tests/sim` and `tests/soundness`.
+Tests in `tests/checks`, `tests/campaign`, `tests/sim` and `tests/soundness` cover the checks themselves.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from tests.sim.test_labels import is_label, words
 
 LARGE = ("whole_engine", "whole_engine_split")
 SAMPLE = (every(4, bundled_scenarios()) | {"museum/dead-columns", "museum/dead-rank-all2all"}) - {*LARGE}
-"""Every fourth, and the two in which ranks abort."""
+"""Every fourth scenario, and the two in which ranks abort."""
 
 
 @pytest.mark.parametrize("name", slow_but(bundled_scenarios(), SAMPLE.__contains__))
 def test_what_is_certified_of_a_scenario_passes(name: str) -> None:
-    """And all of it is certified where nothing is wrong, but for what several host threads order."""
+    """Each certified guarantee of a run holds.
+
+    A finished run without findings has all guarantees, unless its program has host threads.
+    """
     scenario, path = load_scenario(scenario_path(name)), scenario_path(name)
     program, _, prepared = prepare(scenario, path.parent)
     told = world(scenario, program, prepared)
@@ -52,7 +56,7 @@ def test_of_scenarios_with_transfers(name: str) -> None:
 
 @pytest.mark.runs_once
 def test_a_scenario_whose_draw_does_not_fit_stops_the_replay() -> None:
-    """The second draw of a shipped scenario has other words than the schedule."""
+    """A replay stops with an error if the scenario offers other labels than the recorded schedule contains."""
     path = scenario_path("museum/m-pp-3")
     subject = Subject.of(load_scenario(path), path.parent)
     replay = ScheduleReplay(["rank 0 pp_cpu 0>1 #0: rendezvous"])

@@ -1,4 +1,4 @@
-"""Exhibits that depend on the schedule: with the pair swapped the run finishes."""
+"""Tests exhibits that fail only in some orders: if dpsim swaps the pair of events that it reports, the run finishes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ SWAPPED = {
     "port-toctou": 1,
     "resume-refused": 1,
 }
-"""Exhibits, and how many pairs the nearest schedule that finishes has swapped."""
+"""By exhibit: how many pairs dpsim must swap to reach the nearest schedule that finishes."""
 
 IN_ANY_ORDER = ("m-el-7", "m-dp-1")
-"""These fail in every order."""
+"""Exhibits that fail in each order."""
 
 
 def failing(name: str) -> tuple[Subject, list[str]]:
-    """An exhibit's world, and a schedule in which it fails."""
+    """Returns an exhibit's world, and a schedule in which it fails."""
     file = ROOT / "scenarios" / "museum" / f"{name}.yaml"
     subject = Subject.of(load_scenario(file), file.parent)
     shown = explore_subject(subject, "portfolio", schedules=300).shown[0]
@@ -45,7 +45,7 @@ def failing(name: str) -> tuple[Subject, list[str]]:
 
 
 def along(subject: Subject, schedule: list[str]) -> tuple[Run, bool]:
-    """The run along a schedule, to the word; and whether it holds."""
+    """Replays a schedule exactly. Returns the run, and whether it holds."""
     follow = ScheduleReplay(schedule)
     follow.begin()
     run, findings = subject.run(follow)
@@ -81,7 +81,7 @@ def test_a_mistake_that_no_order_avoids_has_no_pair(name: str) -> None:
 
 @pytest.mark.slow
 def test_a_pair_that_is_not_swapped_does_not_finish() -> None:
-    """The faulty twin: a search whose runs all count as failed finds nothing."""
+    """Faulty twin: a search that counts all runs as failed finds no pair whose swap makes the run finish."""
     subject, schedule = failing("m-el-9")
 
     def once(strategy: Strategy) -> bool:

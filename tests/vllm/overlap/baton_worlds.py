@@ -1,4 +1,7 @@
-"""One rank whose microbatches do nothing but hand the baton round: the smallest worlds in which it can be lost."""
+"""The smallest worlds in which a baton can be lost: one rank, whose microbatches only pass the baton round.
+
+The baton is the right to run: of a rank's microbatch threads, only the one with the baton runs.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from dpsim.vllm.overlap.state import ForwardState, OverlapContext
 
 
 class Ring(NamedTuple):
-    """`yields`: how often each microbatch yields."""
+    """A world of microbatches that only yield. `yields`: how often each microbatch yields."""
 
     yields: tuple[int, ...]
     context: type[UBatchContext] = UBatchContext
@@ -28,7 +31,9 @@ class Ring(NamedTuple):
 
 
 class Watched(UBatchContext):
-    """Says by a flag that it runs, so that a search tries all orders of two that do (I-BT-1)."""
+    """Sets a flag while it runs, so that an exploration finds each order in which two microbatches run at once
+    (I-BT-1).
+    """
 
     async def take(self) -> None:
         await super().take()
@@ -42,6 +47,8 @@ class Watched(UBatchContext):
 
 
 class Baton(Program[Ring]):
+    """Runs the microbatches of a `Ring`: each only yields, as often as the ring prescribes."""
+
     threaded = True
     ordered_by_flags = True
 
@@ -82,7 +89,7 @@ def explored(ring: Ring, schedules: int = 2000) -> Explored:
 
 
 def seen(ring: Ring) -> tuple[str, int]:
-    """The verdict, or the class of what was found, and the number of schedules."""
+    """Explores a world. Returns the verdict, or the class of the finding, and the number of schedules."""
     found = explored(ring)
     return found.verdict if found.failure is None else found.failure.problem.klass, found.exploration.runs
 

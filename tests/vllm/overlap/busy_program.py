@@ -1,7 +1,7 @@
-"""A program that says how long the streams of two microbatches were busy on a GPU, and how long both at once.
+"""A program that measures how long two microbatches' streams are busy on a GPU, and how long both are busy at once.
 
-Each attention and each expert holds its stream for a while, and each all-to-all as long. So what the host does between
-them is short beside it. Torch's profiler tells when the kernels of each stream ran, on the device's clock.
+Each attention, expert and all-to-all occupies its stream for about a millisecond. The host's work in between is short
+in comparison. Torch's profiler records on the device's clock when the kernels of each stream ran.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Interval = tuple[int, int]
 
 
 class Busy(NamedTuple):
-    """Nanoseconds in which the kernels of two streams ran, and in which both did."""
+    """Nanoseconds in which kernels ran on the compute stream, on the comm stream, and on both at once."""
 
     compute: int
     comm: int
@@ -35,7 +35,7 @@ class Busy(NamedTuple):
 
 
 def spin(array: Any) -> None:
-    """Kernel: hold the stream, if it is a GPU's."""
+    """Kernel: occupies the stream, if it is a GPU's."""
     if getattr(array, "is_cuda", False):
         import torch
 
@@ -43,7 +43,7 @@ def spin(array: Any) -> None:
 
 
 class Spinning(Forward033):
-    """A forward whose computing takes time."""
+    """A forward whose computations take time."""
 
     async def run_expert(self, layer: int, received: Buffer) -> Buffer:
         outgoing: Buffer = await super().run_expert(layer, received)
@@ -60,9 +60,9 @@ def held(stream: Stream, buffer: Buffer) -> None:
 
 
 def slow_network(forward: type[Forward033]) -> type[Forward033]:
-    """The forward with an all-to-all that holds its stream too."""
+    """Returns a forward whose all-to-all also occupies its stream."""
 
-    class Exchange(forward.all_to_all):  # type: ignore[name-defined,misc]  # a base that is known at run time
+    class Exchange(forward.all_to_all):  # type: ignore[name-defined,misc]  # the base is a parameter
         def exchange(
             self, output: Buffer, source: Buffer, to: Sequence[int], come: Sequence[int], stream: Stream, site: str
         ) -> None:
@@ -77,7 +77,10 @@ FORWARDS = {"spinning": slow_network(Eight), "spinning-late": slow_network(Eight
 
 @register_protocol("dbo_profiled")
 class Profiled(Program[str]):
-    """One step, once to warm up and once looked at. Each rank decides how long its streams were busy."""
+    """Runs one step twice: a warm-up, and a step under the profiler.
+
+    Each rank records as decision how long streams were busy.
+    """
 
     threaded = True
 
@@ -94,7 +97,7 @@ class Profiled(Program[str]):
 
 
 def kernels_of(told: Any) -> dict[int, list[Interval]]:
-    """When kernels ran, by stream."""
+    """Returns by stream the intervals in which kernels ran."""
     found: dict[int, list[Interval]] = {}
     for event in told.profiler.kineto_results.events():
         if str(event.device_type()) == "DeviceType.CUDA" and event.duration_ns() > 0:
@@ -104,18 +107,21 @@ def kernels_of(told: Any) -> dict[int, list[Interval]]:
 
 
 SHORTEST = 1_000
-"""No kernel is shorter: as long as that may seem to be both what ends and what begins with its end."""
+"""The shortest overlap that counts, in nanoseconds.
+
+Timestamps of consecutive kernels may overlap by less, and no kernel is shorter.
+"""
 
 
 def busy(kernels: dict[int, list[Interval]]) -> Busy:
-    """Of the two streams that had most to do, the one that began first being that of computing."""
+    """Returns the busy time of the two busiest streams. The one that began first is the compute stream."""
     most = sorted(kernels.values(), key=lambda intervals: sum(end - begin for begin, end in intervals))[-2:]
     compute, comm = sorted(map(joined, most))
     return Busy(length(compute), length(comm), length(intersection(compute, comm, SHORTEST)))
 
 
 def joined(intervals: list[Interval]) -> list[Interval]:
-    """Those that touch are one.
+    """Merges intervals that touch.
 
     >>> joined([(5, 6), (0, 2), (1, 3)])
     [(0, 3), (5, 6)]
@@ -130,7 +136,7 @@ def joined(intervals: list[Interval]) -> list[Interval]:
 
 
 def intersection(ones: list[Interval], others: list[Interval], shortest: int = 1) -> list[Interval]:
-    """Where both are, for so long at least.
+    """Returns the intervals that are in both lists, if they are at least `shortest` long.
 
     >>> intersection([(0, 3), (5, 9)], [(2, 6)]), intersection([(0, 4), (5, 9)], [(2, 6)], shortest=2)
     ([(2, 3), (5, 6)], [(2, 4)])

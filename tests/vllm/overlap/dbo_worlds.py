@@ -1,4 +1,4 @@
-"""Small worlds of the program dbo: two ranks of two microbatches, eager or captured."""
+"""Small worlds of the program dbo, vLLM's dual batch overlap: two ranks of two microbatches, eager or captured."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def scenario(
     num_ubatches: int = 2,
     **config: Any,
 ) -> Scenario:
-    """`requests`: prompt and output tokens, round robin over the ranks."""
+    """Returns a scenario. `requests`: prompt and output tokens of each request, assigned to the ranks in turn."""
     thresholds = {"dbo_decode_token_threshold": num_ubatches, "dbo_prefill_token_threshold": num_ubatches}
     return scenario_from(
         {
@@ -49,7 +49,7 @@ def explored(one: Scenario, schedules: int = 1000) -> Explored:
 
 
 def planted(one: Scenario, forward: type[OverlapForward], schedules: int = 100) -> Explored:
-    """The same with another forward, which is not registered as a variant."""
+    """Explores the scenario with another forward, which need not be registered as a variant."""
     program, _, prepared = prepare(one, Path())
     assert isinstance(prepared, OverlapSetup)
     subject = Subject(world(one), program, prepared._replace(forward=forward), repeats=False)
@@ -61,7 +61,9 @@ def found_class(found: Explored) -> str | None:
 
 
 def forwards(one: Scenario) -> dict[str, int]:
-    """How often the forwards of rank 0 ran in which way, of those that some did."""
+    """Returns how often the forwards of rank 0 ran in each way, such as eagerly or as a replay, without the ways that
+    never ran.
+    """
     program, args, prepared = prepare(one, Path())
     run = SimBackend().run(world(one), one.protocol.name, args)
     assert run.finished, [journal[-1] for journal in run.journals]

@@ -1,4 +1,4 @@
-"""Variants of one microbatch that raises while it is captured, and of code that does not catch it."""
+"""Variants in which one microbatch raises an error during a capture."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dpsim.vllm.overlap.repaired import ForwardRepaired
 
 
 class BrokenKernel(RuntimeError):
-    """What a kernel raises when it is launched."""
+    """The error that a kernel raises at its launch."""
 
 
 class Raises(ForwardRepaired):
-    """The microbatch of that number raises in its second layer, once both have gone through the first."""
+    """Microbatch `number` raises in its second layer of a capture, after both microbatches passed the first layer."""
 
     number = 0
 
@@ -25,11 +25,11 @@ class Raises(ForwardRepaired):
 
 @register_variant("raises-0", protocol="dbo", form="0.33-repaired", expected="CRASH:BROKENKERNEL")
 class FirstRaises(Raises):
-    """The first one."""
+    """The first microbatch raises during a capture."""
 
 
 @register_variant("raises-1", protocol="dbo", form="0.33-repaired", expected="CRASH:BROKENKERNEL")
 class SecondRaises(Raises):
-    """The second one, while the first stands and waits for the baton."""
+    """The second microbatch raises during a capture, while the first waits for the baton."""
 
     number = 1

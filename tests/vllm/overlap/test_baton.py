@@ -1,4 +1,4 @@
-"""The baton: one microbatch runs at a time and no wake-up is lost, in any schedule, each beside what breaks it."""
+"""Tests the baton in all schedules: one microbatch runs at a time, and no wake-up is lost. Twins hang or crash."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.vllm.overlap.baton_worlds import Ring, Watched, seen
 
 
 class KeepsEvent(Watched):
-    """Does not clear its event (M-BT-2), and does not look whether it is."""
+    """Mutant M-BT-2: does not clear its event after it wakes. It also lacks the assertion that the event is clear."""
 
     def clear_own(self) -> None:
         pass
@@ -24,14 +24,14 @@ class KeepsEvent(Watched):
 
 
 class SetsOwn(UBatchContext):
-    """M-BT-6."""
+    """Mutant M-BT-6: a microbatch hands the baton to itself."""
 
     def next_event(self) -> Flag:
         return self.wait_event
 
 
 class ClearsLate(UBatchContext):
-    """Clears its event before it waits: what was set meanwhile is lost."""
+    """Faulty: clears its event before it waits, so a wake-up that arrived earlier is lost."""
 
     async def take(self) -> None:
         self.wait_event.clear("baton.late")
@@ -47,13 +47,16 @@ def test_one_runs_at_a_time_in_all_schedules(yields: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("yields", [(0, 1), (3, 1), (1, 3), (2, 1, 2)])
 def test_unequal_yields_hang(yields: tuple[int, ...]) -> None:
-    """M-BT-11: but for one more of the first, whom the exit of the second lets go on (I-BT-6)."""
+    """Mutant M-BT-11: microbatches that yield unequally often deadlock (invariant I-BT-6).
+
+    One more yield of the first of two is harmless, because the exit of the second one wakes it.
+    """
     assert seen(Ring(yields))[0].startswith("HANG:")
 
 
 @pytest.mark.slow
 def test_events_are_new_in_every_step() -> None:
-    """What the last exit of a step leaves set is clear in the next one."""
+    """An event that the last exit of a step leaves set is clear in the next step."""
     assert seen(Ring((1, 1), Watched, steps=2))[0] == "proven"
 
 
@@ -71,7 +74,9 @@ def test_lost_wake_ups() -> None:
 
 @pytest.mark.slow
 def test_the_literal_barrier_is_for_two() -> None:
-    """Who is last of three differs, so there are more schedules; with three microbatches one never goes on."""
+    """The barrier of source page 001 has exactly three parties: with two microbatches it works, with three one waits
+    forever.
+    """
     assert seen(Ring((1, 1), barrier=LiteralBarrier))[0] == "proven"
     assert seen(Ring((1, 1), barrier=ReadyBarrier, steps=3))[0] == "proven"
     assert seen(Ring((1, 1), barrier=LiteralBarrier, steps=2))[0] == "proven"

@@ -1,7 +1,7 @@
-"""On two GPUs: while one microbatch communicates, the other one computes.
+"""Tests on two GPUs that one microbatch communicates while the other one computes.
 
-spinning       eight layers, computed by hand in test_speed_up: all communicating but the last is beside computing
-spinning-late  M-BT-4, one thing after the other: no kernel of one stream while one of the other runs
+spinning       eight layers, as computed in test_speed_up: all communication but the last overlaps a computation
+spinning-late  M-BT-4, which serializes: no kernel of one stream runs while a kernel of the other runs
 """
 
 from __future__ import annotations
@@ -35,6 +35,6 @@ def test_busy_intervals(name: str) -> None:
         shorter = min(told.compute, told.comm)
         assert shorter > 0
         if name == "spinning-late":
-            assert told.both < shorter / 1_000, told  # the profiler's stamps of two kernels met by 1 us of 33 ms
+            assert told.both < shorter / 1_000, told  # the profiler shows consecutive kernels with 1 us of overlap
         else:
             assert told.both >= shorter * 9 / 10, told  # 31 of 32 all-to-alls run beside an op of the other stream

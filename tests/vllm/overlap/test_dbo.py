@@ -1,4 +1,7 @@
-"""The program dbo: all schedules of two ranks with two microbatches each, and the six rows of 4.9."""
+"""Tests the program dbo: all schedules of two ranks with two microbatches each, and the six rows of spec chapter 4.9.
+
+Chapter 4.9 lists when a V1 rank runs threads, captures, replays, or runs the model as a whole.
+"""
 
 from __future__ import annotations
 
@@ -25,21 +28,27 @@ PADDED = [(2, 1), (2, 1), (2, 1), (1, 1)]
 @pytest.mark.slow
 @pytest.mark.parametrize("requests", [WHOLE, STRADDLING, PADDED])
 def test_two_ranks_of_two_microbatches(requests: list[tuple[int, int]]) -> None:
-    """All tokens come out, whatever runs when. Each rank has two orders: an exit clears what the other exit sets."""
+    """In all schedules the ranks output all tokens. There are four schedules, because each rank has two orders.
+
+    The two orders are those of the microbatches' exits: one exit clears the event that the other one sets.
+    """
     found = explored(scenario(requests))
     assert (found.verdict, found.exploration.runs) == ("proven", 4)
 
 
 @pytest.mark.slow
 def test_with_the_literal_barrier() -> None:
-    """Who comes last of three is a choice on both ranks: 6 times 2 orders on each."""
+    """With source page 001's barrier, each rank has 6 orders in which three parties arrive, times 2 orders of exits.
+
+    Two ranks give 12 times 12 schedules.
+    """
     found = explored(scenario(WHOLE, form="source-000"))
     assert (found.verdict, found.exploration.runs) == ("proven", 144)
 
 
 @pytest.mark.slow
 def test_captured_in_all_schedules() -> None:
-    """A warm-up and a capture have threads; replays have none."""
+    """A warm-up and a capture run threads and have several orders; replays run no threads and have one."""
     sizes: dict[str, Any] = {"cudagraph_capture_sizes": [2], "max_num_seqs": 2, **GRAPHS}
     found = explored(scenario([(1, 2)] * 4, **sizes))
     assert (found.verdict, found.exploration.runs) == ("proven", 16)
@@ -60,7 +69,7 @@ def test_ranks_that_split_differently_hang_or_mismatch() -> None:
     assert "hang" in found.report().lower() or "MISMATCH" in found.report() or "DISAGREEMENT" in found.report()
 
 
-# ---- the six rows
+# ---- the six rows of spec chapter 4.9
 
 
 @pytest.mark.parametrize("form", sorted(FORWARDS))
@@ -72,21 +81,25 @@ def test_eager_rows(form: str) -> None:
 
 
 def test_graph_rows() -> None:
-    """Two decodes on each rank are replayed; then one rank has one, and the plain model runs past its graphs."""
+    """Ranks with two decodes each replay the graph.
+
+    When one rank has one decode left, both run the plain model eagerly.
+    """
     sizes: dict[str, Any] = {"cudagraph_capture_sizes": [2], "max_num_seqs": 2, **GRAPHS}
     assert forwards(scenario([(1, 2)] * 4, **sizes)) == {"threads": 1, "capture": 1, "replay": 2}
     assert forwards(scenario([(1, 2), (1, 2), (1, 2)], **sizes)) == {"threads": 1, "capture": 1, "eager": 2}
 
 
 def test_a_plain_graph_below_the_threshold() -> None:
-    """A size that is never split has a separate graph: warm-up, capture, and a replay."""
+    """A size below the threshold is never split, so it has an ordinary graph: a warm-up, a capture and a replay."""
     sizes: dict[str, Any] = {"cudagraph_capture_sizes": [1], "max_num_seqs": 1, **GRAPHS}
     assert forwards(scenario([(1, 1), (1, 1)], **sizes)) == {"plain": 1, "graph": 2}
 
 
 def test_capture_while_serving() -> None:
-    """A mixed batch with a FULL graph is split, and its microbatches were not captured before (4.9). A capture runs
-    nothing, so the step has no tokens.
+    """Spec chapter 4.9: a split mixed batch in mode FULL is captured while serving, if its size has no graph yet.
+
+    A capture executes no kernels, so the step outputs no tokens, and a check reports it.
     """
     sizes: dict[str, Any] = {
         "cudagraph_mode": "FULL",
@@ -99,7 +112,7 @@ def test_capture_while_serving() -> None:
     assert found.failure.problem.klass == "STALE:UNWRITTEN"
 
 
-# ---- what it refuses
+# ---- configurations that it refuses
 
 
 def test_refusals() -> None:
@@ -116,7 +129,10 @@ def test_refusals() -> None:
 
 
 def test_a_microbatch_that_is_refused_leaves_nothing_behind() -> None:
-    """The step runs as a whole, eagerly or captured; the siblings were let go, and the budget was given back."""
+    """If a microbatch raises and the step falls back to the whole batch, eager and captured steps complete.
+
+    The abort woke the sibling thread, and the rank returned its multiprocessors to the compute kernels.
+    """
     assert forwards(scenario(WHOLE, variant="dbo-falls-back")) == {"threads": 1, "plain": 1}
     sizes: dict[str, Any] = {"cudagraph_capture_sizes": [2], "max_num_seqs": 2, **GRAPHS}
     ways = forwards(scenario([(1, 1)] * 4, variant="dbo-falls-back", **sizes))

@@ -1,4 +1,7 @@
-"""Every receive that is left to the next microbatch is completed exactly once (I-BT-7), beside an exit that forgets."""
+"""Tests invariant I-BT-7: each receive hook that a microbatch leaves to the next one runs exactly once.
+
+The faulty twin is an exit that forgets the hook.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from tests.vllm.overlap.test_speed_up import LAYERS, Eight, elapsed
 
 
 def counted(forgets: bool) -> list[int]:
-    """How often each hook of a forward of two ranks ran."""
+    """Returns how often each hook of a forward of two ranks ran. `forgets`: the exit of a microbatch drops its hook."""
     runs: list[int] = []
 
     class Counted(UBatchContext):
@@ -40,11 +43,13 @@ def counted(forgets: bool) -> list[int]:
 
 
 def test_each_hook_runs_once() -> None:
-    """A dispatch and a combine in each layer of each microbatch of each rank."""
+    """Each microbatch of each rank leaves one hook for the dispatch and one for the combine of each layer."""
     assert counted(forgets=False) == [1] * (2 * LAYERS * 2 * 2)
 
 
 def test_an_exit_that_forgets_reads_too_early() -> None:
-    """The last receive of the second microbatch is the first one's to complete, as it leaves."""
+    """At its exit, the first microbatch has to run the hook of the second one's last receive; else a rank reads too
+    early.
+    """
     with pytest.raises(AssertionError, match=r"WrongSum|DroppedTokens"):
         counted(forgets=True)

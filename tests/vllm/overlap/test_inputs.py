@@ -1,4 +1,4 @@
-"""What microbatches and multiprocessors start from: embeddings, shared counts, and the inputs of SM control."""
+"""Tests the inputs of microbatches and of SM control: embeddings, token counts, and how multiprocessors are divided."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.vllm.overlap.dbo_worlds import found_class, planted, scenario
 
 
 def encoding(*prompts: int) -> Scenario:
-    """Prompts with inputs for an encoder, round robin over two ranks."""
+    """Returns a scenario whose prompts have encoder inputs, assigned in turn to two ranks."""
     plain = scenario([(prompt, 1) for prompt in prompts])
     given = [request.model_copy(update={"encoder_inputs": True}) for request in plain.workload.requests or ()]
     return plain.model_copy(update={"workload": plain.workload.model_copy(update={"requests": tuple(given)})})
 
 
 class TakesIds(Forward033):
-    """Microbatches get the ids of the step, although embeddings stand in for them."""
+    """Faulty: microbatches read the token ids of the step, although the step has embeddings instead of ids."""
 
     class Cut(InputsCut):
         def embeds(self, inputs_embeds: Any | None, rows: slice) -> Any | None:
@@ -34,7 +34,7 @@ class TakesIds(Forward033):
 
 
 class TakesFirstRows(Forward033):
-    """Each microbatch gets the first rows of the embeddings."""
+    """Faulty: each microbatch receives the first rows of the embeddings."""
 
     class Cut(InputsCut):
         def embeds(self, inputs_embeds: Any | None, rows: slice) -> Any | None:
@@ -59,13 +59,18 @@ def test_other_rows_are_found(mistake: type[OverlapForward]) -> None:
 
 
 def test_counts_of_the_first_are_those_of_all_where_the_total_is_even() -> None:
-    """Source page 001 pads to even totals, so its one object of counts is right there."""
+    """Source page 001 shares one object of token counts among microbatches.
+
+    That is right, because it pads to even totals.
+
+    With odd totals the shared counts fail.
+    """
     assert planted(scenario([(4, 1), (4, 1)]), SharesMetadata).verdict == "proven"
     assert found_class(planted(scenario([(3, 1), (3, 1)]), SharesMetadata)) == "CRASH:VALUEERROR"
 
 
 class ForgetsCounts(Forward033):
-    """A forward context without the counts of all ranks."""
+    """Faulty: the forward context lacks the token counts of all ranks."""
 
     def parts(self, context: Any, *more: Any) -> Any:
         return super().parts(context._replace(counts=()), *more)
@@ -75,12 +80,15 @@ def test_microbatches_need_counts() -> None:
     assert found_class(planted(scenario([(2, 1), (2, 1)]), ForgetsCounts)) == "CRASH:ASSERTIONERROR"
 
 
-# ---- SM control (4.10)
+# ---- SM control (spec chapter 4.10)
 
 
 @dataclass(frozen=True)
 class Given:
-    """Inputs of SM control."""
+    """Inputs of SM control, which divides a GPU's multiprocessors between computation and communication.
+
+    `wanted`: the multiprocessors that the environment requests for communication. `most`: the all-to-all's maximum.
+    """
 
     expert_parallel: bool = True
     wanted: int = 20
@@ -101,7 +109,7 @@ SHARES = {
     Given(wanted=0): (132, 132),
     Given(deep_gemm=False): (20, 132),
     Given(expert_parallel=False): (132, 112),
-    Given(expert_parallel=False, wanted=40): (132, 92),  # no manager, so no maximum
+    Given(expert_parallel=False, wanted=40): (132, 92),  # no all-to-all manager, so no maximum
 }
 
 
@@ -124,7 +132,7 @@ def test_what_is_refused() -> None:
 
 
 def test_an_all_to_all_that_was_not_set_up_is_found() -> None:
-    """The check sees a share of communication that no expert parallelism asked for."""
+    """The check reports a share for communication although no expert parallelism set up an all-to-all for it."""
     control = Given(expert_parallel=False).control()
     control.comm, control.compute = 20, 112
     with pytest.raises(TooFewSMs, match="set up for 132 multiprocessors and has 20"):

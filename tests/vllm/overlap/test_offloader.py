@@ -1,7 +1,8 @@
-"""Weights that come layer by layer, for microbatches (4.8, 4.9, 5.9): each layer's are read twice before they may go.
+"""Tests offloaded weights with microbatches (spec chapters 4.8, 4.9, 5.9): both microbatches read each layer's weights.
 
-That only the last microbatch gives a place back is no published rule. If each of them does so, as layers by themselves
-do, the copy for a later layer overwrites what the next microbatch will read.
+An offloader copies the weights of each layer to a place in device memory before the layer runs. No spec chapter
+requires that only the last microbatch frees this place. But if each microbatch frees it, the copy for a later layer
+overwrites weights that the next microbatch still has to read.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ CAPTURED = scenario([(2, 3)] * 4, **{**GRAPHS, "cudagraph_capture_sizes": [2], "
 
 
 class EachGivesBack(MicrobatchesOffload):
-    """Each microbatch asks for the next weights as if it were alone."""
+    """Faulty: each microbatch frees the place of a layer and requests the next weights."""
 
     def through(self) -> bool:
         return True
 
 
 class NeverJoins(MicrobatchesOffload):
-    """Copies for the next forward are part of a capture, and no stream joins theirs before it ends (M-CG-7)."""
+    """Mutant M-CG-7: a capture contains copies for the next forward, and does not join their stream before it ends."""
 
     class Unjoined(CUDAGraphWrapper):
         def join(self, context: ForwardContext) -> None:
@@ -46,7 +47,7 @@ class NeverJoins(MicrobatchesOffload):
 
 
 def found(one: Any, forward: type[OverlapForward]) -> tuple[list[str], set[str]]:
-    """What is wrong, and how forwards ran."""
+    """Returns the classes of the findings, and in which ways forwards ran."""
     setup = prepare(one, Path())[2]._replace(forward=forward)
     run = SimBackend().run_program(world(one), DualBatchOverlap(), setup)
     ways = {raw[DECISION_VALUE] for raw in run.journals[0] if (raw[KIND], raw[SITE]) == ("decision", "overlap")}
@@ -64,7 +65,7 @@ def test_weights_are_there_and_stay(one: Any, ways: set[str]) -> None:
 
 @pytest.mark.slow
 def test_in_all_schedules() -> None:
-    """As many as without: each rank has two orders (`test_dbo`)."""
+    """Offloading adds no schedules: each rank has two orders, as in `test_dbo`."""
     subject = Subject.of(scenario([(4, 1)] * 2))
     offloads = replace(subject, prepared=subject.prepared._replace(forward=MicrobatchesOffload), make=None)
     seen = explore_subject(offloads, "dpor", schedules=1000)

@@ -1,8 +1,8 @@
-"""Microbatches in threads of a process, with gloo and on two GPUs: the same, thread by thread, as on the simulation.
+"""Tests that microbatches in threads of real processes, on gloo and on two GPUs, do the same as in the simulation.
 
-Threads run when they like there. So their records are compared thread by thread, and what their order has to be the
-same for, communicator by communicator and stream by stream. The literal barrier alone is left out: who comes last of
-three is chance.
+Real threads run at any time. Therefore the tests compare the journals thread by thread, communicator by communicator
+and stream by stream. They leave out the records of the ready barrier, for the last of its three parties differs between
+runs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ DRAWN = 60
 
 @pytest.fixture(params=[GLOO, NCCL])
 def backend(request: pytest.FixtureRequest) -> str:
-    """Its workers stay warm for the tests of other files; the plugin of dpsim ends them with the session."""
+    """The backend.
+
+    Its workers stay alive for the tests of other files, and dpsim's pytest plugin ends them with the session.
+    """
     return str(request.param)
 
 
@@ -57,13 +60,16 @@ def gloo(request: pytest.FixtureRequest) -> str:
 
 
 def told(journal: list[RawRecord]) -> list[dict[str, list[RawRecord]]]:
-    """What has to be the same: what each thread did, and all of them on communicators and streams, and decided."""
+    """Returns the parts of a journal that must be equal: by thread, by communicator, by stream, and the decisions."""
     records = [record for record in unplaced(journal) if not record[SITE].startswith("ready.")]
     return [split(records) for split in (fold.threads, fold.communicators, fold.streams, fold.decisions)]
 
 
 def same_as_simulated(one: Scenario, backend: str, really: Scenario | None = None) -> Result:
-    """`really`: what is run on the other backend in place of the scenario."""
+    """Compares a run on the backend with the simulation.
+
+    `really`: another scenario to run on the backend, for a faulty twin.
+    """
     real, simulated = run_scenario(really or one, backend), run_scenario(one)
     assert real.findings == simulated.findings == []
     assert real.figures == simulated.figures
@@ -75,13 +81,15 @@ def same_as_simulated(one: Scenario, backend: str, really: Scenario | None = Non
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_same_as_simulated(backend: str, name: str) -> None:
-    """That no finding is there says that each token came back from its experts to its place."""
+    """Each world gives equal journals, and no findings: each token returned from its experts to its row."""
     same_as_simulated(WORLDS[name], backend)
 
 
 def test_a_capture_that_is_given_up(backend: str) -> None:
-    """Microbatches that were refused before touch the library first in the capture. They do so beside one another, so
-    events on their streams are numbered as it comes.
+    """A capture that the rank abandons leaves the same communicator calls and decisions as in the simulation.
+
+    The refused microbatches first use the library inside the capture, both at once. So the numbers of events on their
+    streams may differ between runs.
     """
     refused = scenario([(1, 1)] * 4, variant="dbo-falls-back", **SIZES)
     real, simulated = run_scenario(refused, backend), run_scenario(refused)
@@ -116,18 +124,20 @@ def test_the_example(backend: str) -> None:
     assert min(forwards["threads"], forwards["capture"], forwards["replay"]) > 0
 
 
-# ---- what is not the same
+# ---- differences that the comparison detects
 
 
 def test_another_order_is_seen(backend: str) -> None:
-    """M-BT-4 puts the same on the same streams, one thing after a yield in place of before it, and harms nothing."""
+    """The comparison detects another order: M-BT-4 makes the same calls, but one of them after a yield instead of
+    before it.
+    """
     with pytest.raises(AssertionError, match="rank 0"):
         same_as_simulated(scenario(WHOLE), backend, scenario(WHOLE, variant="M-BT-4"))
 
 
 @pytest.mark.slow
 def test_other_tokens_are_seen(gloo: str) -> None:
-    """Who is first through has his rows put first."""
+    """The comparison detects other results: in M-BT-7 the first microbatch to end has its rows first in the output."""
     with pytest.raises(AssertionError, match="WRONGSUM"):
         same_as_simulated(scenario(WHOLE), gloo, scenario(WHOLE, variant="M-BT-7"))
 
@@ -137,8 +147,10 @@ def test_other_tokens_are_seen(gloo: str) -> None:
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_an_error_in_a_capture_is_clean(backend: str, number: int) -> None:
-    """Main raises what the microbatch raised, after it has given the capture up, on both ranks as on the simulation;
-    and the next scenario passes.
+    """If a microbatch raises in a capture, the main thread abandons the capture and raises the same error on both
+    ranks.
+
+    The next scenario on the same workers passes.
     """
     raising = scenario(DECODES, variant=f"raises-{number}", **SIZES)
     real, simulated = run_scenario(raising, backend), run_scenario(raising)

@@ -1,4 +1,6 @@
-"""The order of what microbatches issue, read from journals: I-BT-5, I-BT-11 and I-BT-12, each beside what breaks it."""
+"""Tests the order of calls in the journals of microbatches: invariants I-BT-5, I-BT-11, I-BT-12, each with a faulty
+twin.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from dpsim.vllm.overlap.wrapper import Running, UBatchWrapper
 from dpsim.vllm.programs.dbo import DualBatchOverlap
 from tests.vllm.overlap.dbo_worlds import GRAPHS, scenario
 
-pytestmark = pytest.mark.runs_once  # the chooser draws from one sequence
+pytestmark = pytest.mark.runs_once  # the chooser draws from one random sequence, so a second run differs
 
 EAGER = scenario([(4, 1), (2, 1), (2, 1), (3, 1)])
 CAPTURED = scenario([(1, 3)] * 4, **{**GRAPHS, "cudagraph_capture_sizes": [2], "max_num_seqs": 2})
@@ -34,7 +36,7 @@ SCHEDULES = 5
 
 
 def run(one: Scenario, forward: type[OverlapForward] = Forward033, seed: int | None = None) -> Run:
-    """One run, in time or in a schedule that a seed draws."""
+    """Runs a scenario once, in the default schedule or in a schedule that a seed draws."""
     draws = random.Random(seed)
     choose = None if seed is None else lambda _, options: draws.randrange(len(options))
     setup = prepare(one, Path())[2]._replace(forward=forward)
@@ -49,9 +51,9 @@ def classes(one: Scenario, done: Run) -> list[str]:
 
 
 def issued(journal: Sequence[RawRecord]) -> list[tuple[int, int, str, str]]:
-    """Each dispatch and combine of a rank: step, layer, phase and microbatch, in the order of issue.
+    """Returns the dispatches and combines of a rank in the order of issue: step, layer, phase and microbatch.
 
-    Those that a capture keeps are left out: they are issued by its replays.
+    Calls that a capture keeps do not count, because the replays issue them.
     """
     layers: Counter[tuple[int, str, str]] = Counter()
     found = []
@@ -65,7 +67,7 @@ def issued(journal: Sequence[RawRecord]) -> list[tuple[int, int, str, str]]:
 
 
 class OtherFirst(Forward033):
-    """On rank 1 the last microbatch gets the baton first."""
+    """Faulty: on rank 1 the last microbatch has the baton first."""
 
     class Wrapper(UBatchWrapper):
         async def finish(self, running: Running) -> Any:
@@ -78,7 +80,9 @@ class OtherFirst(Forward033):
 @pytest.mark.parametrize("one", [EAGER, CAPTURED, THREE], ids=["eager", "captured", "three"])
 @pytest.mark.parametrize("seed", [None, *range(SCHEDULES)])
 def test_all_ranks_issue_their_kernels_in_the_same_order(one: Scenario, seed: int | None) -> None:
-    """I-BT-5: the same (layer, phase, microbatch), so that each meets the one that it is for."""
+    """Invariant I-BT-5: ranks issue dispatches and combines in one order of layer, phase and microbatch, so that they
+    pair.
+    """
     done = run(one, seed=seed)
     assert classes(one, done) == []
     first, *others = [issued(journal) for journal in done.journals]
@@ -98,7 +102,10 @@ def test_another_order_on_one_rank_is_found(one: Scenario) -> None:
 
 
 class Read(NamedTuple):
-    """What a replay reads from outside of it, and the stream of the last writer; None if there is none."""
+    """A buffer that a replay reads and does not write itself.
+
+    `by`: the stream of its last writer; None without a writer.
+    """
 
     graph: str
     buffer: int
@@ -106,7 +113,10 @@ class Read(NamedTuple):
 
 
 def reads_of_replays(journal: Sequence[RawRecord]) -> list[tuple[Read, str]]:
-    """Each with the stream of the replay. Records of a replay follow it; memory of a graph is written within it."""
+    """Returns each read of a replay, with the stream of the replay.
+
+    In a journal, the records of a replay's calls follow the replay's record.
+    """
     written: dict[int, str] = {}
     found = []
     at = 0
@@ -131,7 +141,7 @@ def reads_of_replays(journal: Sequence[RawRecord]) -> list[tuple[Read, str]]:
 
 
 class PreparesBeside(Forward033):
-    """The metadata of attention is written on the comm stream, for which no replay waits."""
+    """Faulty: the rank writes the attention metadata on the comm stream, for which no replay waits."""
 
     def put_metadata(self, metadata: Metadata, into: tuple[Buffer, ...], stream: Stream) -> None:
         capturing = self.captures.allowed
@@ -140,7 +150,7 @@ class PreparesBeside(Forward033):
 
 @pytest.mark.parametrize("seed", [None, *range(SCHEDULES)])
 def test_a_replay_reads_what_its_caller_wrote_before(seed: int | None) -> None:
-    """I-BT-11: on the compute stream on which it is replayed, so that it is there."""
+    """Invariant I-BT-11: a replay reads only buffers that its own compute stream wrote, so the writes are complete."""
     done = run(CAPTURED, seed=seed)
     assert classes(CAPTURED, done) == []
     for journal in done.journals:
@@ -160,7 +170,7 @@ def test_what_another_stream_wrote_is_found() -> None:
 
 
 def unjoined(journal: Sequence[RawRecord]) -> dict[str, list[str]]:
-    """Of each graph the streams of its capture that its own stream does not wait for at the end."""
+    """Returns for each graph the streams that its own stream has not joined at the end of the capture."""
     ops: dict[str, Counter[str]] = defaultdict(Counter)
     seen: dict[str, defaultdict[str, Counter[str]]] = {}
     marks: dict[tuple[str, int], Counter[str]] = {}
@@ -185,7 +195,7 @@ def unjoined(journal: Sequence[RawRecord]) -> dict[str, list[str]]:
 
 
 class LeavesComm(Forward033):
-    """The compute stream does not wait for what a microbatch communicated last."""
+    """Faulty: the compute stream does not wait for the last communication of a microbatch."""
 
     class Context(UBatchContext):
         def wait_comm_done(self) -> None:
@@ -196,7 +206,7 @@ class LeavesComm(Forward033):
 
 
 def test_streams_of_a_capture_are_joined_before_its_end() -> None:
-    """I-BT-12: compute and comm, of both microbatches."""
+    """Invariant I-BT-12: the compute and comm streams of both microbatches have joined when the capture ends."""
     done = run(CAPTURED)
     assert classes(CAPTURED, done) == []
     for journal in done.journals:

@@ -1,4 +1,7 @@
-"""Mistakes that are no exhibit, planted in small worlds of dbo: each is found, beside the healthy form."""
+"""Plants mistakes that the museum does not contain in small worlds of dbo.
+
+A check finds each; the healthy form is proven.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,11 @@ from tests.vllm.overlap.dbo_worlds import found_class, planted, scenario
 EXPERTS: dict[str, Any] = {"enforce_eager": True, "enable_expert_parallel": True}
 WHOLE = scenario([(2, 1)] * 4, **EXPERTS)
 THEN_PLAIN = scenario([(2, 2), (2, 2), (2, 2), (2, 1)], **EXPERTS)
-"""Two microbatches in the first step, and none in the second, for rank 1 has one token."""
+"""Ranks split the first step into microbatches but not the second, because rank 1 then has one token."""
 
 
 class NotRestored(Forward033):
-    """The main thread goes on with the forward context of the microbatch that ran last (I-BT-9)."""
+    """Breaks I-BT-9: the main thread continues with the forward context of the microbatch that ran last."""
 
     class Wrapper(UBatchWrapper):
         async def run_ubatches(self, parts: Sequence[UbatchMetadata]) -> Outputs:
@@ -43,7 +46,7 @@ class NotRestored(Forward033):
 
 
 class HookTwice(LowLatencyForward):
-    """A hook is not taken away before it runs, and another call runs it again (I-BT-7)."""
+    """Breaks I-BT-7: the context keeps a hook after it ran, so another call runs it again."""
 
     class Context(UBatchContext):
         def maybe_run_recv_hook(self) -> None:
@@ -54,7 +57,7 @@ class HookTwice(LowLatencyForward):
 
 
 class ComputeKept(Forward033):
-    """Communication gets its multiprocessors back, and computing does not (4.10)."""
+    """Breaks spec chapter 4.10 (SM control): after the step, only communication has all multiprocessors again."""
 
     class Half(SMControl):
         def restore(self) -> None:
@@ -64,7 +67,7 @@ class ComputeKept(Forward033):
 
 
 class Uncapped(Forward033):
-    """Communication gets what the environment asks for, which is more than its buffers are made for (4.10)."""
+    """Breaks spec chapter 4.10: communication takes more multiprocessors than its buffers support."""
 
     class Wanted(SMControl):
         wanted = 40
@@ -74,6 +77,8 @@ class Uncapped(Forward033):
 
 
 class Capped(Forward033):
+    """Healthy: wants more multiprocessors than the buffers support, and takes as many as they do."""
+
     class Wanted(SMControl):
         wanted = 40
 
@@ -96,19 +101,21 @@ def test_planted(one: Scenario, mistake: type[OverlapForward], klass: str, healt
 
 
 class BrokenReceive(RuntimeError):
-    """What a hook raises."""
+    """The error that a hook raises."""
 
 
 class NoKernel(RuntimeError):
-    """What the first microbatch raises in the first step."""
+    """The error that the first microbatch raises in the first step."""
 
 
-# ---- a microbatch that raises where no thread looks
+# ---- a microbatch that raises outside of its layers
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_hook_that_raises_as_its_microbatch_leaves(number: int) -> None:
-    """The repaired form raises it, and the other microbatch ends."""
+    """If a hook raises at the exit of its microbatch, the repaired form reports the error, and the other microbatch
+    ends.
+    """
 
     class Context(UBatchContext):
         def maybe_run_recv_hook(self) -> None:
@@ -126,7 +133,11 @@ def test_a_hook_that_raises_as_its_microbatch_leaves(number: int) -> None:
 
 
 class FallsBack(OverlapForward):
-    """Source 001 with hooks: a step that is refused runs as a whole, and the next one is split again."""
+    """Source page 001's forward with hooks and a repaired wrapper: if a microbatch raises, the rank runs that step as a
+    whole.
+
+    The rank splits the next step again.
+    """
 
     all_to_all = LowLatency
 
@@ -148,7 +159,7 @@ class FallsBack(OverlapForward):
 
 
 class StaysOpen(FallsBack):
-    """The barrier that was broken off lets the next step pass."""
+    """Faulty: after an abort, the barrier stays open, so microbatches of the next step pass it at once."""
 
     class Barrier(LiteralBarrier):
         def begin(self, num_ubatches: int) -> None:
@@ -159,7 +170,10 @@ class StaysOpen(FallsBack):
 
 @pytest.mark.slow
 def test_the_literal_barrier_holds_after_it_was_broken_off() -> None:
-    """More than can be listed: 20 schedules, in which a barrier that stays open is found."""
+    """The barrier of source page 001 works again after an abort.
+
+    The world has too many schedules for a proof. 20 schedules suffice to find a barrier that stays open.
+    """
     again = scenario([(2, 2)] * 4, form="source-000")
     assert found_class(planted(again, FallsBack, schedules=20)) is None
     assert found_class(planted(again, StaysOpen, schedules=20)) == "CRASH:ATTRIBUTEERROR"

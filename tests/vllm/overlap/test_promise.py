@@ -1,13 +1,14 @@
-"""The promise that flags order what the threads of `dbo` share in Python, held against schedules that do without it.
+"""Tests the promise of `dbo` that flags order all Python objects that its threads share.
 
-`ordered_by_flags` lets a search leave out orders of calls on different things. Here all turns of a rank conflict, as
-without the promise. A search cannot finish that, so schedules are sampled: of one rank, whose two microbatches have all
-that threads share. (DPOR has not finished it after 2,000.)
+A program makes this promise by `ordered_by_flags`. Then the strategy `dpor` skips orders of calls on different objects.
+This test samples schedules in which all turns of a rank conflict, as without the promise. It samples, because a proof
+is too long: `dpor` did not finish after 2,000 schedules. The world has one rank, whose two microbatches share all that
+threads can share.
 
-The twin puts outputs together in the order in which they came. It is M-BT-7 without the one yield more by which that
-exhibit has the second microbatch come first. The search that trusts the promise proves it, for no flag says which
-microbatch keeps its outputs first; sampling finds that it does not hold. For the contexts a flag does say it
-(`UBatchContext.registry`). So a barrier at which no thread waits is found with the promise, too.
+The faulty twin concatenates outputs in the order in which the threads store them. It is mutant M-BT-7 without the extra
+yield that lets the second microbatch finish first. With the promise, `dpor` proves the twin, because no flag orders the
+two stores; sampling finds its mistake. In contrast, a flag orders the accesses to contexts (`UBatchContext.registry`).
+So `dpor` with the promise also finds a barrier at which no thread waits.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ SAMPLES = [
 
 
 class Alone(OverlapStep):
-    """One rank that agrees with itself. No engine does, and so none splits the batch of a rank that is alone."""
+    """One rank that agrees with itself, and splits its batch. A real engine with one rank never splits."""
 
     async def coordinate(self, batch: Batch) -> Execution:
         mode, descriptor = self.flow.first_dispatch(batch)
@@ -55,15 +56,19 @@ class Alone(OverlapStep):
 
 
 class Unpromised(DualBatchOverlap):
+    """Makes no promise, so that all turns of a rank conflict."""
+
     ordered_by_flags = False
 
 
 class AsTheyCame(Forward033):
+    """Faulty twin: concatenates outputs in the order in which the threads store them."""
+
     wrapper_of = InOrderOfCompletion.Wrapper
 
 
 class OneNotWaitedFor(LowLatencyForward):
-    """The main thread does not wait for the last microbatch."""
+    """Faulty: the main thread does not wait for the last microbatch."""
 
     class Barrier(ReadyBarrier):
         def begin(self, num_ubatches: int) -> None:
@@ -74,7 +79,7 @@ class OneNotWaitedFor(LowLatencyForward):
 
 
 class NotRenewed(LowLatencyForward):
-    """The second step finds the barrier open, as the first one left it."""
+    """Faulty: the barrier stays open after the first step."""
 
     class Barrier(ReadyBarrier):
         def begin(self, num_ubatches: int) -> None:
@@ -110,7 +115,7 @@ def test_a_promise_that_is_not_kept_is_found() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("forward", [SkipsBarrier, OneNotWaitedFor, NotRenewed])
 def test_barriers_are_judged_with_the_promise(forward: type[OverlapForward]) -> None:
-    """Contexts are shared in Python, and a call on a flag says so."""
+    """Threads share contexts in Python, and a call on a flag records each access, so `dpor` finds faulty barriers."""
     assert explored(TWICE, DualBatchOverlap, LowLatencyForward, "dpor", 100).verdict == "proven"
     found = explored(TWICE, DualBatchOverlap, forward, "dpor", 100)
     assert found.failure is not None

@@ -1,4 +1,4 @@
-"""A microbatch that raises: in each release its sibling waits without end, and in the repaired form the step ends."""
+"""Tests a microbatch that raises: in each release its sibling waits without end; in the repaired form the step ends."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ WHOLE = [(2, 1)] * 4
 
 
 class NoKernel(RuntimeError):
-    """Of a layer that takes no small batch."""
+    """The error of a layer that has no kernel for a small batch."""
 
 
 def raising(form: str, number: int, behind: bool = False) -> type[OverlapForward]:
-    """The forward of a form, in which a microbatch raises in its second layer, or `behind` all layers."""
+    """Returns a forward in which microbatch `number` raises: in its second layer, or after the last if `behind`."""
 
     class Raises(FORWARDS[form]):  # type: ignore[misc, valid-type]
         async def mixture(self, layer: int, attended: Buffer) -> Buffer:
@@ -41,7 +41,10 @@ STANDS = "waits for flag ubatch.{}.event (baton.wait"
     [pytest.param(one, marks=pytest.mark.slow) if "-" in one else one for one in FORWARDS if one != REPAIRED.name],
 )
 def test_a_sibling_of_one_that_raises(form: str) -> None:
-    """It stands in the baton in each release, whichever of both raises; the main thread joins it without end."""
+    """In each release, if one microbatch raises, the other waits for the baton without end.
+
+    The main thread joins the waiting thread, so it waits without end, too. It does not matter which microbatch raises.
+    """
     for number, found_as in enumerate(("HANG:FLAG:THREAD_ENDED", "CRASH:NOKERNEL")):
         found = planted(scenario(WHOLE, form=form), raising(form, number))
         stands = STANDS.format(1 - number) in found.report()
@@ -56,6 +59,9 @@ def test_the_repaired_form_lets_the_sibling_go() -> None:
 
 @pytest.mark.parametrize(("form", "ends"), [("0.33", "CRASH:DROPPEDTOKENS"), ("v2-0.33", "CRASH:RUNTIMEERROR")])
 def test_one_that_raises_behind_its_last_yield(form: str, ends: str) -> None:
-    """The V1 runner goes on with the rows of the other microbatch; the V2 runner raises."""
+    """After the last yield of a microbatch, an error blocks no sibling.
+
+    The V1 runner continues with the rows of the other microbatch only; the V2 runner raises.
+    """
     found = planted(scenario(WHOLE, form=form), raising(form, 1, behind=True))
     assert found_class(found) == ends, found.report()

@@ -1,7 +1,8 @@
-"""Microbatches of the V2 runner, in threads and captured: the last one may be empty, and sizes have two graphs (3.4).
+"""Tests microbatches of the V2 runner, in threads and captured (spec chapter 3.4).
 
-A FULL replay over an empty last microbatch is M-UB-13, which 0.33 does. Here attention finds rows that are inert, so
-all tokens come out. The step finds it because it looks at what it is about to replay.
+Its last microbatch may be empty, and each size has two graphs: one of the whole batch and one of microbatches. Release
+0.33 replays a FULL graph over an empty last microbatch (mutant M-UB-13). In this model all tokens come out even so,
+because attention ignores padded rows. The step detects the mistake by inspecting the batch before it replays.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ Requests = list[tuple[int, int]]
 
 
 class RepairedOverlap(Repaired, OverlapStepV2):
-    """0.33 without its two defects."""
+    """Release 0.33 without its two defects."""
 
 
 class KeepsGraph(KeepsHalfEmpty, OverlapStepV2):
-    """M-UB-13."""
+    """Mutant M-UB-13: a rank with exactly half of a graph's tokens still replays the graph."""
 
 
 def classes(
@@ -44,7 +45,7 @@ def classes(
     forward: type[ForwardV2] = ForwardV2,
     **config: Any,
 ) -> list[str]:
-    """What is found in one run."""
+    """Returns the classes of the findings of one run."""
     one = scenario(requests, V2, **config)
     program, _, prepared = prepare(one, ROOT)
     assert isinstance(prepared, OverlapSetup)
@@ -59,21 +60,22 @@ def classes(
 
 @pytest.mark.slow
 def test_an_empty_last_microbatch_in_all_schedules() -> None:
-    """Four tokens and two: on the smaller rank the second thread has padding only."""
+    """With four tokens on rank 0 and two on rank 1, the second microbatch of rank 1 consists of padding only."""
     found = explored(scenario([(4, 1), (2, 1)], V2))
     assert (found.verdict, found.exploration.runs) == ("proven", 4)
 
 
 @pytest.mark.slow
 def test_captured_in_all_schedules() -> None:
-    """One size, captured whole and split: two runs have threads on each of two ranks."""
+    """One size is captured whole and as microbatches. On each of two ranks, two forwards run threads."""
     found = explored(scenario([(1, 2)] * 4, V2, cudagraph_capture_sizes=[2], max_num_seqs=2, **GRAPHS))
     assert (found.verdict, found.exploration.runs) == ("proven", 16)
 
 
 def test_a_size_has_two_graphs() -> None:
-    """Of two and four tokens each: warm-up and capture of the whole, and of microbatches. A step that is not split
-    replays a whole one, where the V1 runner has none and runs past its graphs.
+    """For each of two sizes, a rank warms up and captures the whole batch and the microbatches.
+
+    A step that is not split replays the whole graph. The V1 runner has no such graph and would run the step eagerly.
     """
     captures = {"plain": 2, "graph": 2, "threads": 2, "capture": 2}
     assert forwards(scenario([(1, 2)] * 8, V2, **CAPTURED)) == captures | {"replay": 2}
@@ -82,7 +84,9 @@ def test_a_size_has_two_graphs() -> None:
 
 @pytest.mark.parametrize(("smaller", "found"), [(2, ["CRASH:EMPTYREPLAY"]), (3, [])])
 def test_examples(smaller: int, found: list[str]) -> None:
-    """A-19 in small: with exactly half of the graph's four tokens on rank 1, the release keeps the graph."""
+    """Spec appendix A-19 with small numbers: if rank 1 has exactly half of the graph's four tokens, 0.33 keeps the
+    graph.
+    """
     requests = [(1, 1)] * (3 + 2 if smaller == 2 else 4 + 3)
     assert classes(requests, OverlapStepV2, **CAPTURED) == found
     assert classes(requests, **CAPTURED) == []
@@ -93,7 +97,7 @@ def test_examples(smaller: int, found: list[str]) -> None:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> tuple[Requests, dict[str, Any]]:
-    """Decodes, and now and then a prompt; two or three microbatches; captured or not."""
+    """Draws decodes and a few prompts, two or three microbatches, captured or eager."""
     prompts = st.sampled_from([1, 1, 1, 2, 5])
     requests = draw(st.lists(st.tuples(prompts, st.integers(1, 3)), min_size=2, max_size=8))
     parts = draw(st.sampled_from([2, 2, 3]))
@@ -117,26 +121,26 @@ def test_nothing_is_found(examples: int) -> None:
 
 
 class RefusesEmpty(ForwardV2):
-    """Metadata is cut as by the V1 runner, which knows no empty microbatch."""
+    """Faulty: cuts metadata as the V1 runner does, which supports no empty microbatch."""
 
     metadata_cut: type[MetadataCut] = MetadataCut
 
 
 class NamesNobody(ForwardV2):
-    """Slices are the V1 runner's: one behind the last real token names requests that there are none of."""
+    """Faulty: cuts slices as the V1 runner does, so a slice of padding names requests that do not exist."""
 
     slicing: type[Slicing] = Slicing033
 
 
 class OneGraphASize(ForwardV2):
-    """Keys are the V1 runner's: a step that is not split runs past the graph that there is for it."""
+    """Looks graphs up as the V1 runner does, so a step that is not split ignores its graph and runs eagerly."""
 
     graph_keys: type[GraphKeys] = Keys033
 
 
 @pytest.mark.parametrize(("wrong", "said"), [(RefusesEmpty, "CRASH:ASSERTIONERROR"), (NamesNobody, "CRASH:INDEXERROR")])
 def test_a_wrong_forward_is_found(wrong: type[ForwardV2], said: str) -> None:
-    """Where the second microbatch of rank 1 has no token."""
+    """Each faulty forward crashes if the second microbatch of rank 1 has no token."""
     requests = [(4, 1), (2, 1)]
     assert said in classes(requests, forward=wrong, enforce_eager=True)
     assert classes(requests, enforce_eager=True) == []
@@ -149,7 +153,7 @@ def test_random_worlds_find_it(forward: type[ForwardV2], step: type[OverlapStepV
 
 
 def test_keys_of_the_other_runner() -> None:
-    """Not wrong, and slower."""
+    """With the V1 runner's keys the results are right, but the last three steps run eagerly."""
     one = scenario([(1, 3)] * 3, V2, **CAPTURED)
     program, _, prepared = prepare(one, ROOT)
     run = SimBackend().run_program(world(one), program, prepared._replace(forward=OneGraphASize))

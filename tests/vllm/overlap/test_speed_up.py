@@ -1,21 +1,23 @@
-"""What overlap is worth: two microbatches with communication as long as computation, in eight layers.
+"""Tests the speed-up by overlap: two microbatches in eight layers, where communication takes as long as computation.
 
-By hand. In each of L layers a microbatch has attention (a), dispatch (d), an expert (e) and combine (k), each as long
-as t. One after the other two microbatches take 2 * 4 * L * t = 64 t.
+Expected times by hand. In each of L layers a microbatch has attention (a), dispatch (d), an expert (e) and combine (k),
+each of duration t. Without overlap two microbatches take 2 * 4 * L * t = 64 t.
 
-With the baton the compute stream has a0 a1 e0 e1 | a0 a1 e0 e1 | ..., the comm stream d0 d1 k0 k1 | ...:
+With the baton, the streams run like this:
 
     compute  a0 a1 e0 e1 a0 a1 e0 e1 ...
     comm        d0 d1 k0 k1 d0 d1 k0 k1 ...
 
-d0 comes after a0, beside a1; e0 after d0, beside d1; k0 after e0, beside e1; and the next layer's a0 after k0, beside
-k1. The compute stream never waits, and only the last k1 is beside nothing: 4 * L * t + t = 33 t, so 64 / 33 = 1.94.
+d0 starts after a0 and overlaps a1. e0 starts after d0 and overlaps d1. k0 starts after e0 and overlaps e1. The next
+layer's a0 starts after k0 and overlaps k1. The compute stream never waits, and only the last k1 overlaps nothing. The
+total is 4 * L * t + t = 33 t, and the speed-up 64 / 33 = 1.94.
 
-M-BT-4 records after the yield that computing is done. d0 then comes after a1, and e0, which is enqueued when u0 goes
-on, after d0. d1 comes after what is enqueued by then, e0 among it; e1 after d1. So nothing is beside anything, as far
-as a receive does not yield: 64 t and 1.00. Where a combine yields once more before it is received (4.4), u1 records
-before u0 enqueues its wait for k0. Then k1 comes after k0 and no later, so the next layer's a0, after k0, is beside
-k1. Each layer but the last gains one t, and the last none: (7 * L + 1) t = 57 t, so 64 / 57 = 1.12.
+In mutant M-BT-4 a microbatch records the end of its computation after the yield. So d0 waits for a1. The thread u0
+enqueues e0 when it continues, so e0 starts after d0. d1 waits for all kernels that are enqueued by then, including e0,
+and e1 starts after d1. If receives do not yield, nothing overlaps: 64 t and a speed-up of 1.00. If a combine yields
+once more before its receive (spec chapter 4.4), u1 records before u0 enqueues its wait for k0. So k1 starts directly
+after k0, and the next layer's a0, which starts after k0, overlaps k1. Each layer but the last saves one t. The total is
+(7 * L + 1) t = 57 t, and the speed-up 64 / 57 = 1.12.
 """
 
 from __future__ import annotations
@@ -44,12 +46,14 @@ from dpsim.vllm.params.communicators import communicators
 
 LAYERS = 8
 T = REFERENCE.on_device(2, 0)
-"""An all-to-all of two ranks, a handful of bytes."""
+"""The duration of an all-to-all of two ranks with a few bytes."""
 AFTERWARDS = REFERENCE.kernel + REFERENCE.read
-"""The copy of the rows, and reading them."""
+"""The duration of copying the rows to the host and reading them."""
 
 
 class WithoutWaiting(Library):
+    """A library whose first use on a stream does not synchronize, so that it costs no time."""
+
     async def workspace(self, stream: Stream) -> Buffer:
         if (self.rank.thread, stream.name) not in self.workspaces:
             scratch = self.workspaces[self.rank.thread, stream.name] = stream.alloc(1, "int32", "library.workspace")
@@ -58,6 +62,8 @@ class WithoutWaiting(Library):
 
 
 class Eight(Forward033):
+    """A forward of eight layers, in which each computation takes as long as an all-to-all."""
+
     layers = LAYERS
     project_ns, attention_ns, expert_ns = 1000, T - 1000, T
     library_of = WithoutWaiting
@@ -67,7 +73,7 @@ class Eight(Forward033):
 
 
 class RecordsLate(UBatchContext):
-    """M-BT-4."""
+    """Mutant M-BT-4: records the end of the computation after the yield."""
 
     def signal_compute_done(self) -> None:
         pass
@@ -78,7 +84,7 @@ class RecordsLate(UBatchContext):
 
 
 class ReceivesAtOnce(HighThroughput):
-    """The compute stream waits for a combine as soon as it is enqueued, as it does for a dispatch."""
+    """The compute stream waits for a combine as soon as the combine is enqueued, as it does for a dispatch."""
 
     async def receive(self, route: Route, combined: Buffer, hidden: Buffer) -> None:
         self.dbo.switch_to_comm()
@@ -88,19 +94,25 @@ class ReceivesAtOnce(HighThroughput):
 
 
 class EightAtOnce(Eight):
+    """Eight layers whose receives do not yield."""
+
     all_to_all = ReceivesAtOnce
 
 
 class EightLate(Eight):
+    """Mutant M-BT-4 in eight layers, whose combines yield once more before their receive."""
+
     ubatch_context = RecordsLate
 
 
 class EightLateAtOnce(EightAtOnce):
+    """Mutant M-BT-4 in eight layers whose receives do not yield."""
+
     ubatch_context = RecordsLate
 
 
 class Agreed(OverlapStep):
-    """What is agreed is known, so that the time is the forward's."""
+    """Skips the agreement, so that the time is that of the forward only."""
 
     async def coordinate(self, batch: Batch) -> Execution:
         tokens = batch.num_tokens
@@ -109,6 +121,8 @@ class Agreed(OverlapStep):
 
 
 class Forwards(Program[type[Forward033]]):
+    """Runs one split step of two ranks with the given forward."""
+
     threaded = True
 
     async def run(self, rank: Rank, prepared: type[Forward033]) -> None:
@@ -120,7 +134,7 @@ class Forwards(Program[type[Forward033]]):
 
 
 def elapsed(forward: type[Forward033]) -> float:
-    """The forward's device time, in multiples of t."""
+    """Returns the device time of the forward, in multiples of t."""
     world = World(2, communicators(Topology(data_parallel_size=2)))
     run = SimBackend().run_program(world, Forwards(), forward)
     assert run.finished, [journal[-1] for journal in run.journals]

@@ -1,7 +1,7 @@
-"""Scenario files that are wrong, and what the reader says of them.
+"""Wrong scenario files, and what the reader's message about each contains.
 
-Each entry of `BAD_FILES` is a file's text, marked where it is wrong, with the fragments of the message;
-`test_bad_files.py` checks them. The table of file and message, for documentation, is printed by
+Each entry of `BAD_FILES` contains the text of a file, with a mark at the mistake, and fragments of the message.
+`test_bad_files.py` checks them. This command prints the documentation's table of files and messages:
 
     python -m tests.vllm.params.bad_files
 """
@@ -13,13 +13,16 @@ from typing import NamedTuple
 from dpsim.scenario import ScenarioError, parse_scenario
 
 WORK = "workload:\n  requests:\n    - {prompt_tokens: 4, output_tokens: 2}\n"
-START = f"name: bad\n{WORK}"  # four lines: what is wrong begins in line 5
+START = f"name: bad\n{WORK}"  # four lines, so the mistake begins in line 5
 RANKS = f"{START}topology: {{data_parallel_size: 4}}\n"  # five lines
 
 
 class Bad(NamedTuple):
-    """A wrong file. In `marked`, a § stands before the first problem, which must be named there; `place` is for files
-    without a mark. `says`: what the first message holds, in this order. `problems`: how many lines the message has.
+    """A wrong file.
+
+    `marked`: its text, with the sign § before the first mistake; the message must name this place. `place`: the place
+    in files without the sign. `says`: fragments of the first message, in order. `problems`: the number of lines of the
+    message.
     """
 
     what: str
@@ -34,7 +37,7 @@ class Bad(NamedTuple):
 
     @property
     def begins(self) -> str:
-        """How the message begins."""
+        """The beginning of the message: file, line and column."""
         place = self.place
         if isinstance(self.marked, str) and "§" in self.marked:
             lines = self.marked.partition("§")[0].split("\n")
@@ -42,7 +45,7 @@ class Bad(NamedTuple):
         return f"bad.yaml:{place}: " if place else "bad.yaml: "
 
     def message(self) -> str:
-        """What the reader says. AssertionError if it accepts the file."""
+        """Returns the reader's message. Raises AssertionError if the reader accepts the file."""
         try:
             scenario = parse_scenario(self.text, "bad.yaml")
         except ScenarioError as error:
@@ -51,22 +54,22 @@ class Bad(NamedTuple):
 
 
 def after(lines: str) -> str:
-    """A file that is right up to its fifth line."""
+    """Returns a file that is right up to its fifth line."""
     return f"{START}{lines}\n"
 
 
 def fault(fields: str) -> str:
-    """A file with a fault, in its seventh line."""
+    """Returns a file with a fault in its seventh line."""
     return f"{RANKS}faults:\n  - {{{fields}}}\n"
 
 
 def one(fields: str) -> str:
-    """A file with one request, in its second line."""
+    """Returns a file with one request in its second line."""
     return f"name: bad\nworkload: {{requests: [{{{fields}}}]}}\n"
 
 
 def synthetic(fields: str) -> str:
-    """A file with synthetic requests, in its third line."""
+    """Returns a file with synthetic requests in its third line."""
     lengths = "prompt_tokens: {min: 1, max: 1}, output_tokens: {min: 1, max: 1}"
     return f"name: bad\nworkload:\n  synthetic: {{{fields}, {lengths}}}\n"
 
@@ -320,7 +323,7 @@ BAD_FILES = [
     Bad("a class that nothing has", after("expect: {class: §HANGS}"), ("no finding has", "did you mean 'HANG'")),
     Bad("a class although it holds", after("expect: {verdict: held, class: §HANG}"), ("held leaves no class to find",)),
     Bad("a stall after the deadline", after("limits: {stall: §1h}"), ("never be seen before the deadline of 10m",)),
-    # ---- what a release has against its configuration
+    # ---- rules of a release that the configuration breaks
     Bad("more engines than there are", after("config: {data_parallel_size_local: §2}"), ("2; expected at most", "1")),
     Bad(
         "no such all-to-all", after("config: {all2all_backend: §deepep_low}"), ("expected one of", "deepep_low_latency")
@@ -415,7 +418,7 @@ BAD_FILES = [
 
 
 def shown(text: str | bytes) -> str:
-    """A file's text for the table, cut where it is long."""
+    """Returns the text of a file for the table, shortened if it is long."""
     lines = text.decode("latin-1") if isinstance(text, bytes) else text
     lines = lines.removeprefix(START)
     lines = lines if len(lines) <= 120 else f"{lines[:100]} ..."
@@ -423,7 +426,7 @@ def shown(text: str | bytes) -> str:
 
 
 def table() -> str:
-    """A Markdown table: what is wrong, the file (without its first four lines if they are right), the message."""
+    """Returns a Markdown table: mistake, file (without its first four lines if they are right), message."""
     rows = ["| what | file | message |", "|---|---|---|"]
     for bad in BAD_FILES:
         lines = "<br>".join(map(output, bad.message().splitlines()))
@@ -432,12 +435,12 @@ def table() -> str:
 
 
 def output(line: str) -> str:
-    """A line of the reader's output as inline code. Double backticks and spaces allow backticks in the line."""
+    """Formats a line of output as inline code. Double backticks and spaces allow backticks in the line."""
     return (f"`` {line} ``" if "`" in line else f"`{line}`").replace("|", "\\|")
 
 
 def page() -> str:
-    """docs/bad-scenarios.md."""
+    """Returns the text of docs/bad-scenarios.md."""
     first = START.rstrip().replace("\n", "\n    ")
     return (
         "# What mistakes in a scenario print\n\n"

@@ -1,4 +1,4 @@
-"""What the reader says of wrong files: the right place, the right words. The files are in bad_files.py."""
+"""Tests the reader's messages about the wrong files of bad_files.py: the place, and the words."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def test_says_where_and_what(bad: Bad) -> None:
 
 @pytest.mark.parametrize("bad", BAD_FILES, ids=IDS)
 def test_pure_python_parser_says_it_too(bad: Bad, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyYAML may be installed without libyaml: then its own parser reads, with other words for what is no YAML."""
+    """PyYAML without libyaml uses its own parser.
+
+    It words syntax errors otherwise, but names the place and the expected value.
+    """
     monkeypatch.setattr(yaml_nodes, "_LOADER", yaml.SafeLoader)
     first = bad.message().split("\n")[0]
     if "not YAML" in bad.says:

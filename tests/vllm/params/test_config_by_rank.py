@@ -1,4 +1,4 @@
-"""Settings of single ranks: laid over those of all, dumped as they were given, and told to the program."""
+"""Tests settings of single ranks: they override the settings of all, survive a dump, and reach the program."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def test_given_settings_are_laid_over() -> None:
 
 
 def test_what_is_given_at_its_default_counts() -> None:
-    """The mutant: leaving out defaults, as elsewhere, would lose it."""
+    """A rank's setting that equals the default still overrides the setting of all ranks.
+
+    The mutant leaves defaults out of a dump, as for other sections, and so loses the setting.
+    """
     scenario = made({1: {"enable_dbo": False}}, enable_dbo=True)
     assert not scenario.config_of(1).enable_dbo
     again = parse_scenario(dump_scenario(scenario))
@@ -73,5 +76,5 @@ def test_small_worlds_leave_out_ranks_that_they_lack() -> None:
 
 
 def test_parts_need_not_fit_alone() -> None:
-    """128 requests do not fit into 4 tokens, and with those of all they need not."""
+    """A rank's settings are validated together with those of all ranks: 4 batched tokens fit 2 requests, not 128."""
     assert PartialConfig(max_num_batched_tokens=4).over(EngineConfig(max_num_seqs=2)).max_num_batched_tokens == 4

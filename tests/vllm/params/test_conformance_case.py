@@ -1,4 +1,4 @@
-"""The case of the conformance suite that runs `dp_batch` catches faulty twins of a backend."""
+"""Tests that the conformance case that runs `dp_batch` catches faulty twins of a backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The estimate of a run is near to the run, and what is enormous is refused in no time."""
+"""Tests that the estimate of a run is near its real size, and that dpsim refuses an enormous run at once."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ SESSION = [{"prompt_tokens": 5, "output_tokens": 50_000, "stop_after": 1, "sessi
 
 @pytest.mark.parametrize("requests", [[SHORT], SESSION])
 def test_the_room_of_a_request_that_ends_early(requests: list[dict[str, Any]]) -> None:
-    """A stage has memory for all that a request may be: 3.5 kB a position."""
+    """A pipeline stage allocates memory for the maximum length of a request, 3.5 kB a token, even if the request ends
+    early.
+    """
     args = scenario("pp_tokens", TWO_STAGES, requests=requests).arguments()
     assert 6 * 10**9 < estimate_of(args, table=True).bytes < 11 * 10**9
     args = scenario("whole_engine_dp", {"data_parallel_size": 2}, requests=[SHORT] * 999).arguments()

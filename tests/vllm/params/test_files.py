@@ -1,4 +1,4 @@
-"""The scenario files that come with dpsim: they load, and say what they are meant to say."""
+"""Tests the scenario files that dpsim ships: they load, and each contains what its description promises."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_forced_eager_meets_a_decode_at_a_graph_size() -> None:
 
 @pytest.mark.parametrize("kind", ["fifo", "zero", "huge"])
 def test_what_is_no_file_or_too_large_is_refused_unread(kind: str, tmp_path: Path) -> None:
-    """A FIFO without a writer would be waited for, a device read without end."""
+    """dpsim refuses a pipe, a device or a huge file unread: a pipe would block, and a device would never end."""
     file = tmp_path / "x.yaml"
     if kind == "fifo":
         os.mkfifo(file)

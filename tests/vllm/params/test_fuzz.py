@@ -1,4 +1,4 @@
-"""Whatever a file holds, the reader gives a scenario or a readable error, and nothing else."""
+"""Tests that the reader turns any file into a scenario or a readable error, and raises no other exception."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SNIPPETS = [
 
 
 def outcome(content: str | bytes) -> Scenario | str:
-    """The scenario, or the text of the error. Any other exception is a failure."""
+    """Returns the scenario or the text of the error. Other exceptions fail the test."""
     try:
         return parse_scenario(content, "fuzz.yaml")
     except ScenarioError as error:
@@ -44,7 +44,7 @@ def check(content: str | bytes) -> None:
 
 @st.composite
 def mutated(draw: st.DrawFn) -> str:
-    """A scenario file with a few lines deleted, doubled or exchanged, and a few snippets put in."""
+    """Draws a scenario file with a few lines deleted, doubled or exchanged, and a few snippets inserted."""
     lines = draw(st.sampled_from(TEXTS)).split("\n")
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(lines) - 1))

@@ -1,4 +1,4 @@
-"""The nodes of a world follow from vLLM's settings."""
+"""Tests that the nodes of a world follow from vLLM's settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def told(scenario: Scenario) -> World:
     ],
 )
 def test_nodes_follow_from_the_configuration(config: dict[str, Any], nodes: tuple[int, ...]) -> None:
-    """Four ranks, a front end a node, the coordinator, four engines."""
+    """The world lists the node of each actor: ranks, a front end for each node, the coordinator, and four engines."""
     assert told(made(config=config)).nodes == nodes
 
 
@@ -43,7 +43,10 @@ def test_a_node_that_is_none_is_refused() -> None:
 
 
 def test_a_file_is_read_where_its_program_s_services_are_unknown() -> None:
-    """The run prints what the program has against it."""
+    """The reader accepts a fault at an unknown service if the program cannot list its services.
+
+    Preparing the run then reports the program's own error.
+    """
     scenario = parse_scenario(
         "name: odd\nprotocol: startup\ntopology: {data_parallel_size: 3}\nconfig: {nnodes: 2}\n"
         "faults: [{kind: kill, rank: no_such}]\nworkload: {requests: [{prompt_tokens: 1, output_tokens: 1}]}\n"

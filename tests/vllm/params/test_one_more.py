@@ -1,4 +1,4 @@
-"""One data-parallel rank more leaves the work of all other ranks as it is."""
+"""Tests that one more data-parallel rank leaves the batches of all other ranks unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpsim.scenario import scenario_from
 from dpsim.scenario.to_world import prepare
 
 OUTPUTS = [(0, 3), (40, 2), (0, 5), (0, 1), (20, 4)]
-"""Arrival in ms and output tokens."""
+"""Arrival in ms and output tokens of each request."""
 
 
 def engine(**more: Any) -> Any:
@@ -20,7 +20,7 @@ def engine(**more: Any) -> Any:
 
 
 def batches(scenario: Any) -> list[tuple[Any, ...]]:
-    """Tokens and requests of each step, a pair for each rank."""
+    """Returns the tokens and requests of each step, one pair for each rank."""
     timeline = prepare(scenario)[2].timeline
     steps = map(timeline.batches, range(timeline.steps))
     return [tuple((batch.num_tokens, batch.num_reqs) for batch in step) for step in steps]

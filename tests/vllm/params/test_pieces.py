@@ -1,4 +1,7 @@
-"""Pieces of a protocol's form, swapped by name in a scenario: read, refused, and told to the program."""
+"""Tests that a scenario can replace pieces of a protocol's form by name, and that bad names are refused.
+
+A piece is a class with one part of a program's decisions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model: its defaults, its rules, and what a backend receives."""
+"""Tests the scenario model: its defaults, its rules, and the world that a backend receives."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def message(**sections: Any) -> str:
 
 @pytest.fixture
 def other_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A protocol `other` with forms, and a variant of its second form; forgotten afterwards."""
+    """Registers a protocol `other` with two forms, and a variant of its second form, for the duration of a test."""
     registry.protocols()
     monkeypatch.setattr(registry, "_protocols", dict(registry._protocols))
     monkeypatch.setattr(registry, "_variants", dict(registry._variants))
@@ -122,7 +122,7 @@ def test_variant_of_a_form_that_the_protocol_does_not_have() -> None:
     assert said == f"protocol.variant: {expected}; did you mean 'new'?"
 
 
-# ---- rules: each with the path of what is to blame
+# ---- rules: each message begins with the path of the wrong value
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_communicators_that_are_alone_have_the_name_of_their_kind() -> None:
 
 
 def test_order_of_creation() -> None:
-    """Specification 9.2: tensor parallel, pipeline, data parallel and expert groups, then that of sampled tokens."""
+    """Spec chapter 9.2: tensor-parallel, pipeline, data-parallel and expert groups, then that of sampled tokens."""
     sizes = {"data_parallel_size": 2, "pipeline_parallel_size": 2, "tensor_parallel_size": 2}
     told = world(made(topology=sizes)).communicators
     assert [*dict.fromkeys(spec.kind for spec in told)] == ["tp", "pp", "pp_cpu", "dp", "dp_cpu", "ep", "pp_broadcast"]

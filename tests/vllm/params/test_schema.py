@@ -1,4 +1,4 @@
-"""The JSON Schema: fresh, and satisfied by every scenario that is written."""
+"""Tests the JSON Schema of scenarios: the file in docs is fresh, and all scenarios satisfy it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SIZES = {
 
 
 def satisfies(value: Any, rule: dict[str, Any] | Literal[True]) -> bool:
-    """Whether a value satisfies a schema: the part of draft 07 that ours uses."""
+    """Returns whether a value satisfies a schema. Implements the part of draft 07 that dpsim's schema uses."""
     if rule is True:
         return True
     if "$ref" in rule:
@@ -129,7 +129,7 @@ def test_a_bare_word_says_what_exploring_shows(explored: Any, allowed: bool) -> 
 
 
 def test_a_rank_may_take_back_any_setting_that_can_be_unset() -> None:
-    """Null is the default, which counts for a rank where the configuration of all says otherwise."""
+    """A rank may set null, the default, for each optional setting that the configuration of all ranks sets."""
     unset = {field.alias or name: None for name, field in PartialConfig.model_fields.items() if field.default is None}
     assert "disable_nccl_for_dp_synchronization" in unset
     scenario = scenario_from({"name": "x", "workload": WORK, "config_by_rank": {0: unset}})
@@ -142,7 +142,9 @@ def test_a_rank_may_take_back_any_setting_that_can_be_unset() -> None:
     "section", [("config",), ("config", "eplb_config"), ("limits",), ("protocol",), ("expect",)], ids=".".join
 )
 def test_null_is_allowed_where_it_is_the_default(section: tuple[str, ...]) -> None:
-    """In whatever section: the model accepts it, too. The twin is null for another key."""
+    """In each section, schema and model accept null for keys whose default is null, and the schema refuses it for
+    others.
+    """
     model: Any = EngineScenario
     for key in section:
         model = type(model.model_fields[key].get_default(call_default_factory=True))

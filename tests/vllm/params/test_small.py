@@ -1,4 +1,4 @@
-"""Every small scenario, once, the smaller first; faults only of ranks that are there."""
+"""Tests the enumeration of small scenarios: each once, smaller ones first, with faults of existing ranks only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_as_many_as_are_counted_and_no_two_alike(sizes: Scope) -> None:
 def test_counted_by_hand() -> None:
     assert count(Scope(ranks=1, requests=1, steps=1, prompt=1, output=1)) == 1
     assert count(Scope(ranks=2, requests=1, steps=2, prompt=2, output=2)) == 16
-    assert count(Scope(ranks=1, requests=2, steps=2, prompt=1, output=1)) == 2 + 3  # 00, 01, 11
+    assert count(Scope(ranks=1, requests=2, steps=2, prompt=1, output=1)) == 2 + 3  # arrivals: 00, 01, 11
     assert count(Scope(ranks=1, requests=1, steps=2, prompt=1, output=1, abort=1)) == 3 + 2
 
 
@@ -84,7 +84,9 @@ def test_faults_of_ranks_that_are_not_there_are_left_out() -> None:
 
 
 def test_faults_count_the_ranks_of_other_dimensions() -> None:
-    """With two stages, two ranks are one data-parallel rank."""
+    """With tensor parallelism of two, a world of two ranks has one data-parallel rank. It keeps no fault of a missing
+    rank.
+    """
     faults = [{"kind": "skip", "rank": rank, "at": {"site": "dp.agree", "ordinal": 0}} for rank in (1, 2)]
     given = base(topology={"data_parallel_size": 2, "tensor_parallel_size": 2}, faults=faults)
     kept = [[fault.rank for fault in one.faults] for one in small_scenarios(given, Scope(2, 1, 1, 1, 1))]
@@ -168,7 +170,7 @@ def test_small_worlds_have_the_messages_of_those_they_have() -> None:
 
 
 def unnamed(worlds: Small) -> set[str]:
-    """The fields of requests that vary in no world, and that the list `not_varied` leaves out."""
+    """Returns the fields of requests that are equal in all worlds, but are missing in `not_varied`."""
     dumped = [one.model_dump()["workload"]["requests"][0] for one in worlds.worlds()]
     fixed = {name for name in RequestSpec.model_fields if len({repr(one[name]) for one in dumped}) == 1}
     return fixed - {*worlds.not_varied}
@@ -182,7 +184,7 @@ def test_fields_that_no_world_varies_are_listed(monkeypatch: pytest.MonkeyPatch)
         assert ("abort" in worlds.not_varied) == (not abort)
         assert "topology.data_parallel_size" not in worlds.not_varied
     monkeypatch.setattr(small, "VARIED", (*small.VARIED, "lora"))
-    assert unnamed(Small(base(), Scope(ranks=2))) & read == {"lora"}  # the faulty twin claims to vary it
+    assert unnamed(Small(base(), Scope(ranks=2))) & read == {"lora"}  # the faulty twin claims to vary lora
 
 
 def test_fields_that_the_program_does_not_read_are_left_out() -> None:

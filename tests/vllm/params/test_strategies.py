@@ -1,4 +1,4 @@
-"""The shipped strategies: what they draw is valid, varied and small, and it shrinks to the dullest."""
+"""Tests dpsim's Hypothesis strategies: drawn scenarios are valid, varied and small, and shrink to the simplest one."""
 
 from __future__ import annotations
 
@@ -195,7 +195,10 @@ def test_shrinks_to_the_smallest(predicate: Callable[[Scenario], object], smalle
 
 
 def test_in_each_example_some_kinds_are_possible_and_noted(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where all kinds are possible always, hardly any example has four faults of one kind."""
+    """The strategy first draws which kinds of faults an example may have. A failing example notes these kinds.
+
+    Without this draw, hardly any example would have four faults of one kind.
+    """
     alone: Counter[bool] = Counter()
     four = faults(Topology(data_parallel_size=4), max_faults=4, max_ordinal=9, kinds=("skip", "repeat", "die"))
 
@@ -220,7 +223,7 @@ def test_in_each_example_some_kinds_are_possible_and_noted(capsys: pytest.Captur
 
 
 def refused(protocol: str) -> list[str]:
-    """The errors of a program on scenarios that its strategy draws."""
+    """Returns the errors that a program raises for the scenarios that `scenarios(protocol=...)` draws for it."""
     found = []
 
     @settings(max_examples=10, database=None, derandomize=True, deadline=None)
@@ -238,7 +241,7 @@ def refused(protocol: str) -> list[str]:
 @pytest.mark.parametrize("protocol", ["engine", "startup"])
 def test_only_what_the_program_accepts_is_drawn(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused(protocol) == []
-    monkeypatch.setattr(strategies, "reads", lambda *_: True)  # the faulty twins draw every field, every topology
+    monkeypatch.setattr(strategies, "reads", lambda *_: True)  # faulty twins: they draw every field and topology
     monkeypatch.setattr(strategies, "accepted", lambda *given: given[-1])
     monkeypatch.setattr(strategies, "is_accepted", lambda _: True)
     assert any("does not use; remove it" in one for one in refused(protocol))
@@ -255,6 +258,6 @@ def test_a_strategy_may_draw_mappings_of_a_scenario_file(monkeypatch: pytest.Mon
         find(scenarios(topology=wrong), lambda _: True, settings=SHRINK)
     with pytest.raises(TypeError, match="expected a strategy, a mapping"):
         find(scenarios(topology=st.just(2)), lambda _: True, settings=SHRINK)
-    monkeypatch.setattr(strategies, "validated", lambda _key, _kind, value: value)  # the faulty twin draws a dict
+    monkeypatch.setattr(strategies, "validated", lambda _key, _kind, value: value)  # faulty twin: it draws a dict
     with pytest.raises(AttributeError, match="world_size"):
         find(scenarios(topology=sizes), lambda one: bool(one.faults), settings=SHRINK)

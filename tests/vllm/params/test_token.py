@@ -1,4 +1,8 @@
-"""Tokens of worlds with requests: those that are too large are refused before they are made."""
+"""Tests replay tokens of scenarios with requests: dpsim refuses a token with too large a world before it builds the
+world.
+
+A token is a long word in the log of a failed test, which encodes a scenario and its failing schedule.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +63,7 @@ FITTING = [
 def test_a_world_that_is_too_large_is_refused_unmade(
     scenario: Scenario, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No dpsim writes such a word."""
+    """dpsim never writes such a token, and refuses to read one."""
     monkeypatch.setattr(type(scenario), "arguments", None)
     assert said in refused(of(scenario=dump_scenario(scenario)))
     assert str(TOKEN._replace(scenario=scenario)) == ""
@@ -78,7 +82,11 @@ def test_what_goes_in_comes_out() -> None:
 
 
 def test_a_run_that_keeps_much_is_refused_though_its_requests_are_few() -> None:
-    """One of 64 records took 5 GB: each of its slots has room for the longest request."""
+    """dpsim refuses a token whose run needs much memory, even with one request: each slot has memory for the longest
+    request.
+
+    A token with 64 records once took 5 GB.
+    """
     request = {"prompt_tokens": 5, "output_tokens": 90_000, "stop_after": 1}
     made = {"name": "x", "protocol": "pp_tokens", "topology": {"pipeline_parallel_size": 2}}
     for slots, said in ((2, ""), (1_000, "GB; expected at most 0.5 GB")):

@@ -1,4 +1,4 @@
-"""What a program of vLLM does not look at, and a variant that replaces nothing in it, are refused."""
+"""Tests that vLLM's programs refuse fields that they do not read, and variants that replace nothing in the program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ STAGES = {"pipeline_parallel_size": 2}
 def test_what_a_program_does_not_look_at_is_refused(
     name: str, topology: dict[str, int], request_of: dict[str, Any], field: str
 ) -> None:
-    """Else the run would be another one than was asked for, or a crash of a program that knows half of it."""
+    """A program refuses a field of requests that it does not read.
+
+    Else it would run another workload than the user wrote.
+    """
 
     def args(more: dict[str, Any]) -> Any:
         document = {"name": "n", "protocol": name, "topology": {"data_parallel_size": 2, **topology}}
@@ -52,7 +55,7 @@ def test_so_is_a_switch(where: str) -> None:
 
 
 class Something:
-    """No program, and a variant of something."""
+    """A class that is neither a program nor part of one; the test registers it as a variant."""
 
 
 @pytest.mark.parametrize("name", ["dp_batch", "pp_tokens"])

@@ -1,4 +1,4 @@
-"""The requests of a scenario: made up, written out, or read from a trace."""
+"""Tests the requests of a scenario: synthetic, written in the file, or read from a trace."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ MADE_UP = Synthetic(requests=500, seed=7, rate=20, prompt_tokens=SHORT, output_t
 
 
 def test_synthetic_requests_never_change() -> None:
-    """The same with every Python and every C library: these numbers were written down once."""
+    """Synthetic requests are equal with each version of Python and of the C library: the expected numbers are
+    constants.
+    """
     found = draw(MADE_UP)
     assert [request[:3] for request in found[:3]] == [(19565742, 23, 6), (23325431, 58, 4), (26312874, 55, 1)]
     long = Synthetic(
@@ -148,7 +150,7 @@ def test_times(tmp_path: Path, time: str, arrival: int) -> None:
 
 
 def test_rows_out_of_order_keep_their_place(tmp_path: Path) -> None:
-    """Arrivals count from the earliest row; the scheduler sorts."""
+    """Arrivals count from the earliest row. The reader keeps the order of rows, and the scheduler sorts them."""
     file = write(tmp_path, f"{HEADER}\n2023-11-16 18:17:05,1,1\n2023-11-16 18:17:03,2,2\n")
     assert read_azure_csv(file) == [Request(2 * 10**9, 1, 1), Request(0, 2, 2)]
 
@@ -219,7 +221,10 @@ def test_too_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_million_rows_take_seconds(tmp_path: Path) -> None:
-    """`strptime` and decimal logarithms took most of half a minute; what is counted is calls."""
+    """Reading a row and drawing a request need few function calls, so a million rows take seconds.
+
+    The test counts calls instead of time. `strptime` and decimal logarithms once took half a minute.
+    """
     file = write(tmp_path, f"{HEADER}\n" + f"{ROW}\n" * 1_000)
     assert calls(lambda: read_azure_csv(file)) < 45 * 1_000
     lengths = Lengths(min=5, max=50, distribution="log_uniform")
@@ -228,14 +233,18 @@ def test_a_million_rows_take_seconds(tmp_path: Path) -> None:
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many functions Python calls, those in C among them."""
+    """Returns how many functions Python calls, including those in C."""
     with cProfile.Profile() as profile:
         work()
     return sum(entry.callcount for entry in profile.getstats())
 
 
 def test_floats_decide_as_decimals_do() -> None:
-    """The faulty twin rounds a float, and is wrong where a whole number is near."""
+    """Floats decide a drawn length or gap only if they are far enough from a whole number; else decimals decide.
+
+    So the fast way gives the same numbers as decimals alone. A faulty twin that rounds each float would be wrong near
+    whole numbers.
+    """
     draws, near = random.Random(3), 0
     for _ in range(2_000):
         low, uniform = draws.randrange(1, 1_000), draws.choice([0.0, draws.random(), 0.5])
@@ -291,7 +300,10 @@ def test_missing_file_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("way", ["/etc/passwd", "../secret.csv", "below/../../secret.csv", "link.csv", "{}/secret.csv"])
 def test_no_file_outside_is_opened(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error would quote its first line. The twins lie below."""
+    """dpsim refuses a workload file outside the scenario's folder, because an error message would quote its first line.
+
+    Files inside the folder are allowed, and so are absolute paths below DPSIM_DATA.
+    """
     folder = tmp_path / "scenarios"
     (folder / "below").mkdir(parents=True)
     (tmp_path / "secret.csv").write_text("root:x:0:0\n")

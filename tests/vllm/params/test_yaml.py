@@ -1,4 +1,4 @@
-"""Sections of vLLM in files: what is written is what was read."""
+"""Tests the sections of vLLM in scenario files: reading a dumped scenario gives an equal one."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_dump_and_load_is_the_identity(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("text", ["\x85", "a\x85b", "a\n\x85b"])
 def test_a_line_break_that_only_yaml_1_1_knows_survives(text: str) -> None:
-    """PyYAML indents what follows it, and reads that as spaces."""
+    """Text with U+0085, a line break in YAML 1.1 only, survives a dump. PyYAML alone would add spaces after it."""
     config = {"worker_cls": text, "ray_runtime_env": {text: text}}
     work = {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}
     fields = {"name": "x", "description": text, "workload": work, "config": config, "config_by_rank": {0: config}}

@@ -1,9 +1,10 @@
-"""The campaign: each mistake is planted in a copy of the tree, and the copy is asked who notices it.
+"""Plants each mistake in a copy of the tree, and runs tests there to see which of them notice it.
 
-    shipped    pytest scenarios -k sim, and all schedules of the scenarios that say what must come of them
+    shipped    pytest scenarios -k sim, and all schedules of the scenarios that expect a result of exploring
     quick      the tests of `make test` of the room whose file was changed, without scenarios
 
-The second question is asked only if the answer to the first is no. A run that does not end in time has noticed it, too.
+The quick tests run only if the shipped scenarios do not notice the mistake. A run that exceeds its time limit also
+counts as noticed.
 """
 
 from __future__ import annotations
@@ -33,14 +34,17 @@ BOUND_S = 900
 
 
 class Answer(NamedTuple):
-    """Who notices a mistake, and the last lines of what failed."""
+    """What notices a mistake, and the last lines of its failure."""
 
     by: By
     failed: str
 
 
 class Copy:
-    """A copy of the tree. Each change gets another time, since bytecode goes stale by size and time."""
+    """A copy of the tree.
+
+    Each change of a file gets a new modification time, because Python's bytecode cache compares size and time.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -54,7 +58,7 @@ class Copy:
 
     @contextmanager
     def with_one(self, mistake: Mistake) -> Iterator[None]:
-        """For as long as the mistake is asked about."""
+        """Plants the mistake for the duration of the `with` block."""
         path = mistake.path(self.root)
         healthy = path.read_text()
         self.write(path, mistake.planted(healthy))
@@ -64,7 +68,7 @@ class Copy:
             self.write(path, healthy)
 
     def failed(self, arguments: Sequence[str]) -> str:
-        """What pytest says of the first failure, "" if nothing fails."""
+        """Runs pytest in the copy. Returns its output on the first failure, or "" if all tests pass."""
         ours = ("PYTEST_", "HYPOTHESIS_")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         environment["PYTHONPATH"] = str(self.root)
@@ -83,7 +87,7 @@ class Copy:
 
 @contextmanager
 def copied() -> Iterator[Copy]:
-    """A copy that is gone afterwards."""
+    """Yields a copy of the tree, and deletes it afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "tree"
         shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*LEFT_OUT))
@@ -91,7 +95,7 @@ def copied() -> Iterator[Copy]:
 
 
 def asked(copy: Copy, mistake: Mistake) -> Answer:
-    """Who notices it."""
+    """Plants a mistake and returns what notices it."""
     with copy.with_one(mistake):
         for arguments in SHIPPED:
             if failed := copy.failed(arguments):

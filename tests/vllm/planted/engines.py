@@ -1,4 +1,4 @@
-"""Mistakes in what lies around steps: waves, pauses, front ends, deaths, the start, whole engines."""
+"""Mistakes in the parts of an engine around its steps: waves, pauses, front ends, deaths, the start, whole engines."""
 
 from __future__ import annotations
 

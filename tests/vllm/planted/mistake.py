@@ -1,11 +1,11 @@
 """One planted mistake: a line or two of the healthy protocol code, changed.
 
-A mistake is data, so that a campaign plants it in a copy of the tree. `old` occurs once in the file, and `new` stands
-in its place. `by` says what notices it first:
+A mistake is data, so that the campaign can plant it in a copy of the tree. The text `old` occurs once in the file, and
+the campaign replaces it by `new`. `by` states what notices the mistake first:
 
-    shipped    a file of `scenarios/` does not come out as it expects
+    shipped    a file of `scenarios/` does not give the result that it expects
     quick      a test of `make test` fails, one of the room of the file
-    nothing    no run differs; `why` says why it is harmless
+    nothing    no run differs; `why` explains why the mistake is harmless
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ By = Literal["shipped", "quick", "nothing"]
 
 
 class DoesNotFit(ValueError):
-    """The line of a mistake is not in its file, or is there more than once."""
+    """The text `old` of a mistake does not occur exactly once in its file."""
 
 
 class Mistake(NamedTuple):
-    """`name`: unique; `program`: the first one that runs the line; `file`: below dpsim/vllm; `why`: what goes wrong."""
+    """One mistake.
+
+    `name`: unique; `program`: the first program that runs the line; `file`: below dpsim/vllm; `why`: the harm.
+    """
 
     name: str
     program: str
@@ -39,7 +42,7 @@ class Mistake(NamedTuple):
         return self.file.partition("/")[0]
 
     def planted(self, text: str) -> str:
-        """The text of the file with the mistake. Raises DoesNotFit."""
+        """Returns the text of the file with the mistake. Raises DoesNotFit."""
         if text.count(self.old) != 1:
             raise DoesNotFit(f"{self.name}: {self.file} has {text.count(self.old)} times, expected once:\n{self.old}")
         return text.replace(self.old, self.new)

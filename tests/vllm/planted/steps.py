@@ -1,4 +1,4 @@
-"""Mistakes in the steps of ranks: agreement, captures, microbatches, moving experts, pipelines."""
+"""Mistakes in the steps of ranks: agreement, captures, microbatches, moves of experts, pipelines."""
 
 from __future__ import annotations
 

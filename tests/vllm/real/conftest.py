@@ -1,4 +1,6 @@
-"""The backends of `real` for the programs of vLLM. The plugin of dpsim closes them at the end of the session."""
+"""The fixture for vLLM's programs on the backends of `real`. dpsim's pytest plugin closes the backends after the
+session.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from real.backend import TorchBackend
 
 @pytest.fixture
 def backend(request: pytest.FixtureRequest) -> TorchBackend:
-    """The backend with which the test is parametrized."""
+    """Returns the backend that the test's parameter names. Skips the test if this machine cannot run it."""
     backend = cast(TorchBackend, find_backend(request.param))
     reason = backend.unavailable(2)
     if reason is not None:

@@ -1,6 +1,7 @@
-"""The program `startup` with short time-outs for groups, of which each job waits for the other before it makes any.
+"""The program `startup` with short time-outs for groups, for two jobs that start at the same time on one host.
 
-The environment says how many jobs there are, and the folder where each says that it is there.
+Engine 0 of each job creates a file in the folder HURRIED_FOLDER. All engines wait until it contains HURRIED_JOBS files
+before they create a group, so the jobs compete for ports.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from dpsim.vllm.startup import ports, rendezvous
 from dpsim.vllm.startup.engine import EngineCore
 
 SHORT_NS = 8_000_000_000
-ports.GROUP_NS = rendezvous.GROUP_NS = SHORT_NS  # type: ignore[attr-defined]  # as these modules know it
+ports.GROUP_NS = rendezvous.GROUP_NS = SHORT_NS  # type: ignore[attr-defined]  # each module imports the name
 
 
 class Together(EngineCore):
-    """Engine 0 of each job."""
+    """Waits for engine 0 of each job before it creates a group."""
 
     async def make_group(self, ports: InitPorts) -> None:
         folder = Path(os.environ["HURRIED_FOLDER"])
@@ -34,6 +35,6 @@ class Together(EngineCore):
 
 @register_protocol("t_hurried", forms=PLACES["startup"].names)
 class Hurried(Startup):
-    """See above."""
+    """Registers the program, with the forms of `startup`."""
 
     replaced = {EngineCore: Together}  # noqa: RUF012  # read only

@@ -1,4 +1,4 @@
-"""`dp_batch` gives the same journals on real processes as on the simulation: places, order, sizes and decisions."""
+"""Tests that `dp_batch` gives the same journals on real processes as in the simulation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ pytestmark = [pytest.mark.xdist_group("gloo"), pytest.mark.parametrize("backend"
 
 
 def dp_batch(size: int, **config: Any) -> Arguments:
-    """Arguments of `dp_batch` with prompts and decodes, thresholds low enough that some steps are microbatched."""
+    """Returns arguments of `dp_batch` with prompts and decodes, and with low thresholds, so that ranks split some
+    steps.
+    """
     thresholds = {"enable_dbo": True, "dbo_decode_token_threshold": 2, "dbo_prefill_token_threshold": 4}
     return EngineArguments(
         topology={"data_parallel_size": size},

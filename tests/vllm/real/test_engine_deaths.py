@@ -1,6 +1,7 @@
-"""Engines that learn of deaths on gloo: everybody ends, by the news and not by the stall time, and no request is lost.
+"""Tests on gloo that all engines end soon after a process dies, and that no request is lost.
 
-The bound is the stall time of the world: who did not learn of a death within it is "blocked", and the run says so.
+Engines must end because they are notified of the death, not because of the stall time, after which dpsim stops a run. A
+process that is not notified in time is "blocked" in the run's result.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.xdist_group("gloo")
 on_gloo = pytest.mark.parametrize("backend", ["gloo"], indirect=True)
 
 STALL_NS = 5_000_000_000
-"""A death has to be known within so long."""
+"""The stall time of the world: the time in which each process has to be notified of a death."""
 
 PLACES = [
     (0, "dp.agree", 1),
@@ -34,7 +35,7 @@ PLACES = [
     (3, "frontend.add", 1),
     (3, "frontend.output", 2),
 ]
-"""Who dies, and at which op of its main thread: engines, coordinator, front end."""
+"""The actor that dies, and the op of its main thread at which it dies: engines, coordinator, front end."""
 
 
 def run(backend: TorchBackend, variant: str | None = None, **group: Any) -> Seen:
@@ -83,7 +84,7 @@ def test_an_exception_ends_everybody(backend: TorchBackend, actor: int, site: st
 @pytest.mark.slow
 @on_gloo
 def test_an_engine_that_tells_by_a_message_dies_silently(backend: TorchBackend) -> None:
-    """The twin: the front end of an engine that was killed does not end."""
+    """Faulty twin: an engine reports its death by a message, so if it is killed, its front end never ends."""
     given: Any = {"dp": 1, "faults": [Fault("die", 0, At("forward.read", 0))]}
     assert run(backend, **given).wrong == []
     assert "frontend.0 is left" in run(backend, variant="silent-engine-death", **given).wrong

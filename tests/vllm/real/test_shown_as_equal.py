@@ -1,10 +1,13 @@
-"""docs/gpus.md says of each scenario whether gloo repeats the records of the simulation, and the README counts them.
+"""Tests docs/gpus.md, which lists for each scenario whether gloo repeats the records of the simulation.
 
-row of the page                                      what is compared here
-equal, record by record                              a run as it comes
-the same verdict; equal ... at gates only            a run with the messages of the simulation; as it comes: verdicts
-the same verdict; its records differ ...             verdicts
-refused ...                                          the error of a scenario that only the simulation runs
+    row of the page                                      what is compared here
+    equal, record by record                              a run without gates
+    the same verdict; equal ... at gates only            a run whose gates repeat the simulation's message order
+    the same verdict; its records differ ...             verdicts
+    refused ...                                          the error of a scenario that only the simulation runs
+
+A gate delays a racing call of a real process until its turn in a recorded run. The README counts the scenarios of each
+row, and a test compares its numbers with the page.
 """
 
 from __future__ import annotations
@@ -73,7 +76,7 @@ def test_equal_at_gates(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.xdist_group("gloo")
 def test_a_difference_is_found() -> None:
-    """The twin: a real run of another scenario. Without gates a race of messages may fall out as in the simulation."""
+    """Faulty twin: the real run of another scenario differs from the simulation."""
     (real, _), (_, simulated) = both("skip_expert"), both("quickstart")
     assert compare(Trace.of(simulated.run, "sim"), Trace.of(real.run, "gloo"))
 

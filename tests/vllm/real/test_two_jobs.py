@@ -1,4 +1,4 @@
-"""Two groups of engines start on one host, with the same ports and with other ports."""
+"""Tests two groups of engines that start on one host at the same time, with the same ports and with other ports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ workload: {{requests: [{{prompt_tokens: 1, output_tokens: 1}}]}}
 
 
 def free_ports() -> list[int]:
-    """Ten that no process of this machine has now."""
+    """Returns ten ports that no process of this machine uses now."""
     with contextlib.ExitStack() as stack:
         listeners = [stack.enter_context(listener) for _ in range(10) if (listener := listen(0, 0)) is not None]
         return [listener.getsockname()[1] for listener in listeners]
@@ -37,7 +37,11 @@ def free_ports() -> list[int]:
     ids=["published", "one list", "other lists"],
 )
 def test_two_groups_on_one_host(tmp_path: Path, form: str, lists: int, up: bool) -> None:
-    """In form 0.14 with the same list, members of one find a port of the other: they fail in time, and say so."""
+    """In form 0.14 two jobs with the same port list collide: members of one job find a port that the other job uses.
+
+    They fail within the time-out, and the error names the other program. Other lists, and form 0.33, let both jobs
+    start.
+    """
     free = free_ports()
     own = [f", _data_parallel_master_port_list: {ports}" for ports in (free[:5], free[5:] if lists == 2 else free[:5])]
     texts = [START.format(form=form, ports=ports) for ports in own]

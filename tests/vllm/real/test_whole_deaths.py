@@ -1,4 +1,6 @@
-"""Engines of several workers that learn of deaths, on gloo: everybody ends by the news and not by the stall time."""
+"""Tests on gloo that engines with several workers end soon after a process dies, because they are notified of the
+death.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ PLACES = [
     ("engine.1", "engine.finish_sync", 1),
     ("frontend.0", "frontend.output", 1),
 ]
-"""Who dies, and at which op of its main thread: workers, cores, the front end."""
+"""The actor that dies, and the op of its main thread at which it dies: workers, cores, the front end."""
 
 
 def run(*faults: dict[str, Any]) -> Seen:
@@ -61,7 +63,7 @@ def test_a_death_ends_everybody(actor: str, site: str, ordinal: int) -> None:
 
 
 def test_a_worker_that_dies_unseen_is_found() -> None:
-    """The twin: a program that learns of nothing stands until the stall time."""
+    """Faulty twin: `whole_engine`, which does not watch processes, blocks until the stall time after a worker died."""
     told = scenario_from(
         {
             "name": "unseen",

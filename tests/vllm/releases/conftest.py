@@ -1,4 +1,4 @@
-"""Fixtures that undo registrations of a test."""
+"""Fixtures that remove the releases that a test registered."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def _forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def v0_99() -> None:
-    """Registers the release 0.99, as an entry point or `--module` does."""
+    """Registers release 0.99, as an entry point or `--module` would."""
     importlib.import_module(MODULE)

@@ -1,4 +1,6 @@
-"""Where forms protect and no release does: each row of the table names forms that exist, and worlds show both sides."""
+"""Tests the table of protections that no release of vLLM has: its forms exist, and runs with and without a protection
+differ.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from dpsim.vllm.releases.protects import (
 
 
 def unknown(rows: tuple[Protection, ...]) -> list[tuple[str, str]]:
-    """Forms that a row names and its program does not have."""
+    """Returns the forms that a row names but its program lacks."""
     return [
         (row.program, form)
         for row in rows
@@ -49,7 +51,10 @@ def test_programs_and_the_list_show_the_table() -> None:
 
 
 def test_programs_say_what_their_forms_leave_unprotected() -> None:
-    """In their docstrings, from the table alone: a program without the decorator says nothing of it."""
+    """A program's docstring lists the harm that its forms leave unprotected.
+
+    The decorator adds the list from the table.
+    """
     rows = [row for row in PROTECTIONS if row.harm]
     for row in rows:
         said = registry.protocol(row.program).program.__doc__ or ""
@@ -64,7 +69,10 @@ def test_programs_say_what_their_forms_leave_unprotected() -> None:
 
 
 def test_each_harm_names_the_classes_in_which_it_shows() -> None:
-    """Those of its exhibits among them, and no race of threads or death."""
+    """Each row with a harm names classes of findings that reveal it, including the class of its exhibit.
+
+    No row may name a class of races between threads, of deaths or of leftovers.
+    """
     rows = [row for row in PROTECTIONS if row.harm]
     assert all(row.shows for row in rows)
     for klass in ("RACE:THREADS", "DEATH:RANK", "LEFTOVER:MESSAGE"):
@@ -79,7 +87,7 @@ DRAFTS: dict[str, Any] = {"max_num_seqs": 1, "num_speculative_tokens": 1, "cudag
 
 
 def classes(form: str, **config: Any) -> list[str]:
-    """Of one request that decodes with a draft, on two stages."""
+    """Returns the classes of the findings on one request that decodes with a draft on two stages."""
     document = {
         "name": "drafts",
         "protocol": {"name": "pp_tokens", "form": form},
@@ -92,7 +100,10 @@ def classes(form: str, **config: Any) -> list[str]:
 
 @pytest.mark.parametrize("form", ["0.33", "0.33-repaired"])
 def test_drafts_are_paced_by_the_repaired_form_alone(form: str) -> None:
-    """And by both with asynchronous scheduling (vllm issue 52071)."""
+    """Without asynchronous scheduling only the repaired form runs a request with drafts correctly (vllm issue 52071).
+
+    With asynchronous scheduling both forms do.
+    """
     assert classes(form, async_scheduling=True) == []
     assert classes(form, num_speculative_tokens=0) == []
     assert (classes(form) == []) == (form == "0.33-repaired")

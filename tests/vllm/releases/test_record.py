@@ -1,4 +1,6 @@
-"""A record has every piece or says why not, and no other place knows releases."""
+"""Tests that the record of a release has each piece or a reason for its absence, and that no other file names a
+release.
+"""
 
 from __future__ import annotations
 
@@ -83,11 +85,11 @@ ALLOWED = {
     "config/parallel.py": "the version in which the text of a refusal names the engine",
     "config/parallel_033.py": "the same",
 }
-"""Files that may name a release, and why. The museum's variants are each of one form, which they name."""
+"""Files that may name a release, and why. Each variant of the museum also names its form."""
 
 
 def names_of_releases(source: str) -> list[str]:
-    """Texts of a module that are the name of a release, docstrings aside."""
+    """Returns the string constants of a module that are names of releases, except in docstrings."""
     texts = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
     return [node.value for node in texts if isinstance(node.value, str) and NAME.fullmatch(node.value)]
 

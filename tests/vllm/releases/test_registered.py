@@ -1,4 +1,4 @@
-"""A release of another package: each program, `from-vllm` and `check-engine` run it or refuse it by name."""
+"""Tests a release of another package: each program, `from-vllm` and `check-engine` support it, or refuse it by name."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any], dict[str, int]]] = {
 
 
 def run(tmp_path: Path, protocol: dict[str, Any], config: dict[str, Any], sizes: dict[str, int], *more: str) -> Answer:
-    """`dpsim run` of a scenario of two replicas."""
+    """Runs `dpsim run` with a scenario of two replicas."""
     scenario = {
         "name": "registered",
         "protocol": protocol,
@@ -106,7 +106,7 @@ def test_from_vllm() -> None:
 
 @pytest.mark.usefixtures("v0_99")
 def test_check_engine(tmp_path: Path) -> None:
-    """Stored answers have none of it; rows of the release are put to its pieces."""
+    """The new release has no stored answers. For its rows `check-engine` would call the release's own pieces."""
     place = few(tmp_path / "few", 5, ["decide"])
     answer = dpsim_("check-engine", "--stored", "--answers", place)
     assert answer.code == 0
@@ -122,10 +122,12 @@ def test_check_engine(tmp_path: Path) -> None:
 
 
 class OtherGraphs(CandidateTable):
-    """A table of another class."""
+    """A table of graphs of a derived class."""
 
 
 class StepWithOthers(DataParallelStepV2):
+    """A V2 step with its own class of graphs."""
+
     graphs = OtherGraphs
 
 
@@ -160,7 +162,7 @@ def test_what_a_release_lacks_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_rules_of_its_own_have_its_name() -> None:
     class Rules099(ParallelConfig033):
-        """Other rules."""
+        """Configuration rules of release 0.99."""
 
     register_release(V0_33._replace(name="0.99", config=Rules099), __name__)
     made = (

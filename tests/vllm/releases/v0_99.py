@@ -1,4 +1,4 @@
-"""A release that another package adds, in one file: its ranks never split a step."""
+"""A release that another package would add, in one file: its ranks never split a step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dpsim.vllm.releases import V0_33, register_release
 
 
 class Agreement099(Source000):
-    """Nothing is split."""
+    """Ranks never agree on microbatches."""
 
     def agreed_microbatching(self, *asked: Any) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""What a start that fails says: who is missing, where, and what stands in the way."""
+"""Tests the error of a start that fails: which participant is missing, where it should be, and what blocks it."""
 
 from __future__ import annotations
 

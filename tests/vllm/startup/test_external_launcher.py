@@ -1,4 +1,4 @@
-"""Engines that a launcher of somebody else's starts: each takes its data-parallel rank from its number."""
+"""Tests engines that an external launcher starts: each engine derives its data-parallel rank from its RANK variable."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def launched(form: str = "0.33", sizes: Mapping[str, int] | None = None) -> Scen
 
 
 def test_each_engine_has_a_rank_of_its_own() -> None:
-    """RANK // (world size // D): with one RANK for all, every engine would be replica 0."""
+    """Each engine's replica is RANK // (world size // D). If all had the same RANK, each engine would be replica 0."""
     for pp, pcp, tp in product((1, 2), repeat=3):
         sizes = {"pipeline_parallel_size": pp, "prefill_context_parallel_size": pcp, "tensor_parallel_size": tp}
         engines = Startup().prepare(launched(sizes=sizes).arguments()).engines
@@ -35,5 +35,5 @@ def test_each_engine_has_a_rank_of_its_own() -> None:
 
 @pytest.mark.parametrize("form", ["0.14", "0.33"])
 def test_they_come_up(form: str) -> None:
-    """Engines of the same rank would draw from the same seed, which a start does not allow."""
+    """The engines start. With equal data-parallel ranks they would use the same random seed, and fail."""
     assert run_scenario(launched(form)).verdict == "held"

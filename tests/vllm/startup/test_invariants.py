@@ -1,4 +1,4 @@
-"""Invariants of specification 8.6 and 9.3, read off the journals of starts; each is broken by a mutant, its twin."""
+"""Tests the invariants of spec chapters 8.6 and 9.3 on the journals of starts. A mutant breaks each invariant."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dpsim.vllm.releases import names
 from tests.vllm.startup.worlds import Seen, run, start
 
 FIELDS = {"compared": "fields"}
-"""Stricter than releases."""
+"""Pieces with which a front end compares configuration fields of engines. Releases compare a hash instead."""
 
 ELASTIC = {
     **{"parallel_rules": "0.33", "enable_elastic_ep": True, "enable_expert_parallel": True, "enable_eplb": True},
@@ -36,7 +36,7 @@ ELASTIC = {
 
 
 def of(seen: Seen, number: int, kind: str, site: str = "") -> Iterator[RawRecord]:
-    """Records of a participant, by kind and the end of their site."""
+    """Yields the records of a participant of this kind, whose site ends with `site`."""
     return (raw for raw in seen.run.journals[number] if raw[KIND] == kind and raw[SITE].endswith(site))
 
 
@@ -64,16 +64,16 @@ def specs(seen: Seen, domain: str) -> list[CommunicatorSpec]:
     return [spec for spec in seen.world.communicators if spec.domain == domain and len(spec.ranks) > 1]
 
 
-# ---- what holds
+# ---- the invariants
 
 
 def st_1(seen: Seen) -> bool:
-    """All world ranks create the same sequence of groups."""
+    """Returns whether all ranks create the same sequence of groups."""
     return all(groups(seen, rank) == groups(seen, 0) for rank in ranks(seen))
 
 
 def st_2(seen: Seen) -> bool:
-    """Member lists of one kind partition the world."""
+    """Returns whether the groups of one kind together contain each rank once."""
     kinds: dict[str, list[int]] = {}
     for kind, members in groups(seen, 0):
         kinds.setdefault(kind, []).extend(members)
@@ -81,7 +81,7 @@ def st_2(seen: Seen) -> bool:
 
 
 def st_3(seen: Seen) -> bool:
-    """The root of a device communicator is its first global rank, on all members."""
+    """Returns whether each member uses the group's first global rank as root of the device communicator."""
     names = {spec.name: spec.ranks[0] for spec in specs(seen, "host")}
     told = [[*of(seen, rank, "decision", "unique_id")] for rank in ranks(seen)]
     return all(told) and all(
@@ -90,7 +90,7 @@ def st_3(seen: Seen) -> bool:
 
 
 def st_5(seen: Seen) -> bool:
-    """The engine DP group exists before any worker is spawned."""
+    """Returns whether each engine creates the engine DP group before it spawns a worker."""
     for engine in engines(seen):
         sites = [raw[SITE] for raw in seen.run.journals[engine]]
         first = next(site for site in sites if site.startswith(("engine_dp_group", "spawn.worker")))
@@ -100,12 +100,14 @@ def st_5(seen: Seen) -> bool:
 
 
 def st_6(seen: Seen) -> bool:
-    """What is free was measured when the communicators were there: the cache leaves room for the first all-to-all."""
+    """Returns whether memory suffices: workers measure free memory after they create communicators, so the KV cache
+    fits.
+    """
     return not any("NoMemory" in error for error in seen.errors.values())
 
 
 def st_7(seen: Seen) -> bool:
-    """The first use of each communicator is its warm-up, but for siblings, which no rank uses here."""
+    """Returns whether the first use of each communicator is its warm-up. No rank uses sibling communicators here."""
     for rank in ranks(seen):
         first: dict[str, str] = {}
         for raw in seen.run.journals[rank]:
@@ -120,7 +122,7 @@ def st_7(seen: Seen) -> bool:
 
 
 def st_8(seen: Seen) -> bool:
-    """Every replica makes the same forwards, with the same sizes."""
+    """Returns whether each replica runs the same forwards with the same sizes."""
     made = [
         [(raw[SITE], raw[DECISION_VALUE]) for raw in of(seen, rank, "decision") if raw[STEP] >= 15]
         for rank in ranks(seen)
@@ -129,7 +131,7 @@ def st_8(seen: Seen) -> bool:
 
 
 def st_9(seen: Seen) -> bool:
-    """No engine is ready before the coordinator has said that all have subscribed."""
+    """Returns whether no engine is ready before the coordinator reports that all engines have subscribed."""
     for engine in engines(seen):
         sites = [raw[SITE] for raw in seen.run.journals[engine]]
         if "say.ready" in sites and "coordinator.ready" not in sites[: sites.index("say.ready")]:
@@ -138,13 +140,13 @@ def st_9(seen: Seen) -> bool:
 
 
 def st_11(seen: Seen) -> bool:
-    """After step 13 no group is created, and until then all are."""
+    """Returns whether ranks create all groups up to step 13 of the start, and none later."""
     steps = {raw[STEP] for rank in ranks(seen) for raw in of(seen, rank, "decision", "group")}
     return max(steps) <= 13 and len({len(groups(seen, rank)) for rank in ranks(seen)}) == 1
 
 
 def cf_3(seen: Seen) -> bool:
-    """Every group has one port, known to all members, and no two groups have the same."""
+    """Returns whether each group has one port, which all members know, and no two groups share one."""
     members = {"engine_dp_group": engines(seen), "world": list(ranks(seen))}
     ports = {
         group: {port for one in those for how in ("open", "join") for port in learned(seen, one, f"{group}.{how}")}
@@ -155,18 +157,20 @@ def cf_3(seen: Seen) -> bool:
 
 
 def cf_5(seen: Seen) -> bool:
-    """All replicas have the blocks of the smallest."""
+    """Returns whether all replicas have as many KV blocks as the smallest one."""
     free = [value for engine in engines(seen) for value in learned(seen, engine, "hear.profiled")]
     agreed = {value for rank in ranks(seen) for value in learned(seen, rank, "obey.blocks")}
     return agreed == {min(told[1] for told in free)}
 
 
 def seeds(seen: Seen) -> bool:
-    """Replicas draw other random numbers."""
+    """Returns whether replicas draw different random numbers."""
     return "SameSeeds" not in str(seen.errors)
 
 
 class Rule(NamedTuple):
+    """`holds`: tests the invariant on a run. `twin`: the mutant that breaks it. `world`: arguments of the start."""
+
     holds: Callable[[Seen], bool]
     twin: str
     world: dict[str, Any]
@@ -207,7 +211,7 @@ def test_a_mutant_breaks_it(name: str) -> None:
 
 
 def test_the_engine_dp_group_goes_last() -> None:
-    """I-ST-12, of a start that fails when all groups are there."""
+    """Invariant I-ST-12: in a start that fails after it created all groups, engines close the engine DP group last."""
     seen = run(start(variant="M-ST-10"))
     for engine in engines(seen):
         closes = [raw for raw in of(seen, engine, "store") if raw[STORE_HOW] == "close"]
@@ -216,7 +220,7 @@ def test_the_engine_dp_group_goes_last() -> None:
 
 
 def test_all_engines_are_told_the_same_ports() -> None:
-    """I-CF-9: what INIT says is written into the configuration, which is not completed again."""
+    """Invariant I-CF-9: engines use the port list of the INIT message, and do not run post-init on it again."""
     seen = run(start("0.14"))
     ports = [learned(seen, engine, "obey.init")[0] for engine in engines(seen)]
     assert ports[0] == ports[1], "all get the same list"
@@ -234,7 +238,9 @@ def test_a_mismatch_is_told_with_engine_and_fields_before_any_group_is_made() ->
 
 
 def test_releases_compare_the_hash_when_engines_are_ready() -> None:
-    """An engine with another hash is refused behind all groups and captures, without a word of fields (8.4)."""
+    """Releases compare hashes only after all groups and captures exist, and the error names no fields (spec chapter
+    8.4).
+    """
     for form in names("startup"):
         seen = run(start(form, config_by_rank={1: {"dbo_decode_token_threshold": 7}}))
         assert not seen.serving
@@ -243,7 +249,12 @@ def test_releases_compare_the_hash_when_engines_are_ready() -> None:
 
 
 def test_other_sizes_are_in_no_hash() -> None:
-    """Releases accept them, and hang in captures of other sizes; a dense model's engines may differ in their hash."""
+    """The hash does not cover capture sizes: a start with different sizes hangs in the captures.
+
+    `FIELDS` refuses it by name.
+
+    The engines of a dense model are independent, so they may differ in their hash.
+    """
     sizes: dict[str, Any] = {"config": {"max_num_seqs": 2, "cudagraph_capture_sizes": [1, 2]}}
     found = run(start(**sizes, config_by_rank={1: {"cudagraph_capture_sizes": [1]}}))
     assert found.ended("blocked")
@@ -255,12 +266,12 @@ def test_other_sizes_are_in_no_hash() -> None:
 
 
 def test_fields_that_may_differ_refuse_nothing() -> None:
-    """I-CF-2."""
+    """Invariant I-CF-2: fields that ranks may set differently do not fail a start."""
     assert run(start(config_by_rank={1: {"disable_custom_all_reduce": True, "worker_cls": "mine"}})).up
 
 
 def test_engines_that_are_eager_capture_nothing_and_all_are_or_none() -> None:
-    """`enforce_eager` decides how many forwards there are before an engine serves (I-ST-8), so it is compared, too."""
+    """`enforce_eager` changes the number of forwards before an engine serves (I-ST-8), so `FIELDS` compares it too."""
 
     def captures(seen: Seen) -> int:
         return sum(1 for rank in ranks(seen) for _ in of(seen, rank, "capture"))

@@ -1,5 +1,7 @@
-"""A death or an exception at every op of every participant of `startup_watched`. All others end, and the front end says
-who is gone, while others are blocked (I-ST-10). Twins leave out a watch.
+"""Injects a death or an exception at each op of each participant of `startup_watched`, a start that watches processes.
+
+All others must end, and the front end must name the failed participant even while others are blocked (invariant
+I-ST-10). Faulty twins leave out one watch.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ def watched(**more: Any) -> Any:
 
 
 def faults(kind: str, every: int = 1, **world: Any) -> Iterator[tuple[str | int, Seen]]:
-    """Who has the fault, and what came of it."""
+    """Yields the participant that fails, and its run."""
     for who, site, ordinal in list(addresses(run(watched(**world))))[::every]:
         fault = {"kind": kind, "rank": who, "at": {"site": site, "ordinal": ordinal}}
         yield who, run(watched(faults=[fault], **world))
@@ -28,13 +30,15 @@ TOLD = {DIED, "InjectedError"}
 
 
 def told(seen: Seen) -> set[str]:
-    """Words of the front end's error."""
+    """Returns the words of the front end's error."""
     return set(seen.errors.get("frontend", "").replace(":", "").split())
 
 
 def wrong(who: str | int, seen: Seen) -> list[str]:
-    """What is wrong with a run in which a participant fails. A front end that serves has nothing to say any more. It
-    reports what was raised, but for what comes before there is a line to a parent: then the process is gone.
+    """Returns what is wrong with a run in which a participant fails.
+
+    A front end that already serves need not report it. Else it reports the exception, or that the process is gone if
+    the process failed before it had a connection to its parent.
     """
     found = [f"{name} stands still" for name in seen.ended("blocked")]
     if who != "frontend" and "frontend" not in seen.serving and not TOLD & told(seen):
@@ -70,14 +74,17 @@ def test_at_every_op(kind: str, sizes: dict[str, Any], every: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["die", "raise"])
 def test_on_two_nodes_all_end(kind: str) -> None:
-    """A front end does not see the processes of another node, and waits for these as long as those of `startup` do."""
+    """A front end cannot see processes of another node, so it waits for them as long as the front end of `startup`."""
     seen = list(faults(kind, config={"nnodes": 2}))
     assert [one.ended("blocked") for _, one in seen if one.ended("blocked")] == []
     assert max(one.run.elapsed_ns for _, one in seen) <= 3_700_000_000_000
 
 
 def test_a_death_of_a_worker_is_known_at_once() -> None:
-    """In the middle of a collective, on which its peer stands, whom its own engine frees."""
+    """A worker dies in a collective, on which its peer blocks. The peer's own engine ends the peer at once.
+
+    The faulty twin is `startup`, in which no parent watches processes.
+    """
     fault = {"kind": "die", "rank": 1, "at": {"site": "profile.experts", "ordinal": 0}}
     seen = run(watched(faults=[fault]))
     assert seen.errors["frontend"] == ("OneFailed: engine.1 failed: Died: worker 1 failed: Died: its process is gone")
@@ -102,7 +109,7 @@ def test_a_death_in_every_schedule(who: str | int, site: str) -> None:
     [(0, "profile.experts"), ("engine.1", "hear.warm"), ("coordinator", "ready"), ("frontend", "hear.ready")],
 )
 def test_a_death_in_many_schedules(who: str | int, site: str, by: str) -> None:
-    """Sampled: a thread of a worker may come between any two of its calls."""
+    """The schedules are sampled, because the watching thread of a worker may run between any two of its calls."""
     fault = {"kind": "die", "rank": who, "at": {"site": site, "ordinal": 0}}
     _, seen = explored(watched(faults=[fault]), 60, by)
     assert [one.ended("blocked") for one in seen if one.ended("blocked")] == []

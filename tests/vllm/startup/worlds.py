@@ -1,4 +1,4 @@
-"""Starts to run and to explore, and what became of their participants.
+"""Runs and explores small starts, and returns what became of their participants.
 
 seen = run(start(ports=[20004], form="0.14"))
 seen.up, seen.serving, seen.errors
@@ -27,8 +27,10 @@ REQUEST = {"arrival": "0ms", "prompt_tokens": 1, "output_tokens": 1}
 def start(
     form: str = "0.33", variant: str | None = None, dp: int = 2, tp: int = 1, pp: int = 1, **more: Any
 ) -> Scenario:
-    """A small start. `program`: `startup`, or `startup_watched`. `ports`: where other programs listen; `late`: where
-    they come at some time. `pieces`: forms of pieces by name.
+    """Returns a small start.
+
+    `program`: `startup`, or `startup_watched`. `ports`: ports at which other programs listen; `late`: ports at which
+    they begin to listen at some time. `pieces`: forms of pieces by name.
     """
     pieces = more.pop("pieces", {})
     ports = [{"port": port} for port in more.pop("ports", ())]
@@ -49,7 +51,7 @@ def start(
 
 @dataclass(frozen=True)
 class Seen:
-    """One run. Names of participants: ranks as "rank 0"."""
+    """One run. It names ranks like "rank 0", and services by their name."""
 
     world: World
     run: Run
@@ -58,7 +60,7 @@ class Seen:
         return [self.world.actor(number) for number in numbers]
 
     def having(self, label: str) -> list[str]:
-        """The actors that reached a probe."""
+        """Returns the actors that reached a probe."""
         journals = enumerate(self.run.journals)
         return self.who(
             [n for n, journal in journals if any((raw[KIND], raw[SITE]) == ("probe", label) for raw in journal)]
@@ -81,7 +83,7 @@ class Seen:
 
     @property
     def errors(self) -> dict[str, str]:
-        """What was raised, by whom."""
+        """The last error of each actor that raised one."""
         last = {self.world.actor(n): as_record(journal[-1]) for n, journal in enumerate(self.run.journals) if journal}
         return {who: f"{one.site}: {one.message}" for who, one in last.items() if isinstance(one, Raised)}
 
@@ -92,7 +94,7 @@ class Seen:
         )
 
     def wrong(self) -> list[str]:
-        """In what it is neither up nor failed everywhere: all that live serve, or none does; none stands still."""
+        """Returns how the run breaks the rule: all live participants serve or none does, and none is blocked."""
         found = []
         if self.serving and self.gave_up:
             found.append(f"{self.serving} serve, and {self.gave_up} gave up")
@@ -104,13 +106,13 @@ class Seen:
 
 
 def run(scenario: Scenario) -> Seen:
-    """One run with time."""
+    """Runs the scenario once, with simulated time."""
     subject = Subject.of(scenario)
     return Seen(subject.world, SimBackend().run_program(subject.world, subject.program, subject.prepared))
 
 
 def explored(scenario: Scenario, limit: int = 5_000, by: str = "dpor") -> tuple[Exploration, list[Seen]]:
-    """All schedules, or the first of them; a problem is whatever is `wrong`."""
+    """Explores all schedules up to `limit`. Each line of `Seen.wrong` is a problem."""
     subject, seen = Subject.of(scenario), list[Seen]()
 
     def once(strategy: Strategy) -> list[Problem]:
@@ -122,7 +124,7 @@ def explored(scenario: Scenario, limit: int = 5_000, by: str = "dpor") -> tuple[
 
 
 def addresses(seen: Seen) -> Iterator[tuple[str | int, str, int]]:
-    """Where participants can die: who, site, ordinal. Workers by number."""
+    """Yields ops at which a participant can die: participant, site, ordinal. Workers are numbers, services names."""
     for number, journal in enumerate(seen.run.journals):
         who: str | int = number if number < seen.world.size else seen.world.actor(number)
         for raw in journal:

@@ -1,1 +1,1 @@
-"""Files of vLLM, byte for byte, as programs of torch.distributed: beside the model of the same release."""
+"""Runs unmodified files of vLLM as programs of torch.distributed, and compares them with the model of that release."""

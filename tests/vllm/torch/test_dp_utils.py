@@ -1,8 +1,8 @@
-"""vLLM's `dp_utils.py` of four releases, unmodified, beside `dp_batch`: the same verdict on each world that is drawn.
+"""Compares vLLM's unmodified `dp_utils.py` of four releases with the model `dp_batch`, in randomly drawn worlds.
 
-A world has requests and a configuration. `dp_batch` runs its steps, and the file gets the same batches. Some worlds
-have a mistake, which a class of the museum has on the other side. Where it shows, both say the same class, rank and
-step, and here the place of a hang is a line of the file.
+A world has requests and a configuration. `dp_batch` runs its steps, and the file receives the same batches. Some worlds
+contain a mistake; the museum has a class with the same mistake for the model. Both sides must give the same verdict. If
+a check finds the mistake, class, rank and step must be equal, too, and a hang must name a line of the file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ pytest.importorskip("torch")
 
 PROGRAM = Path(__file__).parent / "programs" / "agreements.py"
 FORMS = {"0.14.0": "0.14", "0.17.0": "source-000", "0.24.0": "source-000", "0.33.0": "0.33"}
-"""By release: the form of `dp_batch`. The agreement of 0.24 is that of source page 000."""
+"""The form of `dp_batch` for each release. Releases 0.17 and 0.24 agree as source page 000 does."""
 MISTAKES: dict[str, type[DataParallelStep]] = {
     "": DataParallelStep,
     "forgets": SkipsWithoutTokens,
@@ -43,11 +43,11 @@ MISTAKES: dict[str, type[DataParallelStep]] = {
     "own split": OwnLastMicrobatch,
 }
 OF_PAGE_000 = ("own split",)
-"""The museum has them for the agreement of source page 000 alone."""
+"""Mistakes that the museum contains only for the agreement of source page 000."""
 
 
 class Verdict(NamedTuple):
-    """What is compared: the verdict, and of the first finding class, culprit and step."""
+    """The compared values: the verdict, and the class, culprit and step of the first finding."""
 
     verdict: str
     klass: str = ""
@@ -56,7 +56,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(found: Explored, first: int = 0) -> Verdict:
-    """`first`: the number of the first step."""
+    """Returns the compared values of an exploration. `first`: the number of its first step."""
     if not found.findings:
         return Verdict(found.verdict)
     culprit = found.findings[0].culprit
@@ -70,7 +70,7 @@ def of_model(played: Played) -> Explored:
 
 
 def of_file(played: Played, release: str, mistake: str, folder: Path) -> Explored:
-    """The same steps, with the file of a release."""
+    """Explores the steps of the world with the `dp_utils.py` of a release."""
     config, flow = played.prepared.config, played.prepared.flow
     names = ("dbo_decode_token_threshold", "dbo_prefill_token_threshold", "num_ubatches", "use_ubatching")
     told = {name: getattr(config, name) for name in names}
@@ -84,7 +84,7 @@ def of_file(played: Played, release: str, mistake: str, folder: Path) -> Explore
 
 
 def rows(flow: BatchFlow, batches: Sequence[Batch]) -> list[dict[str, Any]]:
-    """What each rank's runner gives to the agreement of a step, and what it finds behind it, by count and mode."""
+    """Returns for each rank the arguments of the agreement in a step, and its second dispatch by count and mode."""
     own = [batch if batch.num_tokens else flow.dummy_batch() for batch in batches]
     first = [flow.first_dispatch(one) for one in own]
     counts = {descriptor.num_tokens for _, descriptor in first}
@@ -92,7 +92,7 @@ def rows(flow: BatchFlow, batches: Sequence[Batch]) -> list[dict[str, Any]]:
     def second(batch: Batch, count: int, mode: RuntimeMode) -> tuple[str, int]:
         try:
             found, descriptor = flow.second_dispatch(batch, count, StepPlan(False, (count,), mode))
-        except AssertionError:  # there is no such graph
+        except AssertionError:  # no such graph exists
             return "", 0
         return found.name, descriptor.num_tokens
 
@@ -112,7 +112,7 @@ def rows(flow: BatchFlow, batches: Sequence[Batch]) -> list[dict[str, Any]]:
 
 
 def compared(release: str, folder: Path, examples: int, form: str = "") -> Counter[Verdict]:
-    """How often each verdict came. Raises AssertionError for a world in which they differ."""
+    """Returns how often each verdict occurred. Raises AssertionError for a world in which file and model differ."""
     form = form or FORMS[release]
     fits = [one for one in MISTAKES if form != "0.14" or one not in OF_PAGE_000]
     came: Counter[Verdict] = Counter()

@@ -1,10 +1,11 @@
-"""Python files of released wheels of vLLM, byte for byte, kept between runs.
+"""Downloads Python files of released vLLM wheels, and keeps them between runs.
 
     dp_utils("0.33.0")          # FOLDER/0.33.0/dp_utils.py
     unpacked("0.33.0")          # FOLDER/0.33.0/site
 
-The folder is the one that DPSIM_WHEELS names, or lies among temporary files. pip brings a wheel, whose Python files are
-kept. Where no index has it, the test is skipped. A `dp_utils.py` with other bytes than the release has is an error.
+The folder is DPSIM_WHEELS, or a folder in the system's temporary folder. pip downloads a wheel, and its Python files
+stay there. If no package index provides the wheel, the test is skipped. A `dp_utils.py` whose SHA-256 differs from that
+of the release is an error.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ DIGESTS = {
     "0.24.0": "2ba84bbf92a25e756576918bfb215c1fb387b006899885d811bdb2f774e843a9",
     "0.33.0": "974e3b0b7aed92854e8dda5a86ed0d0a655f87a8e1e0139412e93ea982c4ade9",
 }
-"""By release: the SHA-256 of the file."""
+"""The SHA-256 of the file in each release."""
 
 
 def folder() -> Path:
@@ -35,7 +36,7 @@ def folder() -> Path:
 
 
 def dp_utils(release: str) -> Path:
-    """The file of a release. Skips the test where no index has the wheel."""
+    """Returns the file of a release. Skips the test if no package index provides the wheel."""
     kept = folder() / release / Path(FILE).name
     if not kept.exists():
         found = unpacked(release) / FILE
@@ -46,7 +47,10 @@ def dp_utils(release: str) -> Path:
 
 
 def unpacked(release: str) -> Path:
-    """A folder with the Python files and the metadata of a release. Skips the test where no index has the wheel."""
+    """Returns a folder with the Python files and metadata of a release.
+
+    Skips the test if no package index provides the wheel.
+    """
     kept = folder() / release / "site"
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -63,6 +67,6 @@ def unpacked(release: str) -> Path:
                 for name in wheel.namelist():
                     if name.endswith(".py") or name.endswith(".dist-info/METADATA"):
                         wheel.extract(name, found)
-            with suppress(OSError):  # another process was first
-                found.rename(kept)  # at once: another process may look for it
+            with suppress(OSError):  # another process has already created it
+                found.rename(kept)  # atomic, because another process may look for it
     return kept

@@ -1,4 +1,4 @@
-"""I-EL-12 in the loop with a batch queue: aborts that are there are applied before the scheduler takes a result."""
+"""Tests invariant I-EL-12 in the loop with a batch queue: the engine applies aborts before it takes a result."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dpsim.vllm.whole.batch_queue import QueuedLoop
 from tests.vllm.whole.whole_worlds import EAGER, Seen, request, run, whole
 
 OUTPUT, CORE, FRONTEND = 1, 2, 3
-"""Of one engine with two stages: the worker that answers, the core, its front end."""
+"""Actors of one engine with two stages: the worker that returns results, the core, and its front end."""
 
 
 def late_abort(pieces: dict[type[Any], type[Any]]) -> Seen:
-    """A request of one token, whose abort comes while its core waits for the answer of the output rank."""
+    """Runs a request of one token whose abort arrives while the core waits for the result from the output rank."""
     of = whole([request(2, 1, 0, abort=1)], protocol="whole_engine", dp=1, pp=2, interval=1, pieces=pieces, **EAGER)
     abort = Delay(FRONTEND, At("frontend.abort", 0), 500_000_000)
     again = Delay(FRONTEND, At("frontend.abort_in_order", 0), 2_000_000_000)
@@ -24,13 +24,13 @@ def late_abort(pieces: dict[type[Any], type[Any]]) -> Seen:
 
 
 def told(seen: Seen) -> list[Any]:
-    """What the core tells clients of requests."""
+    """Returns the messages of the core to the clients of requests."""
     journal = seen.run.journals[CORE]
     return [raw[POST_CONTENT] for raw in journal if (raw[KIND], raw[SITE]) == ("post", "engine.output")]
 
 
 class ResultFirst(QueuedLoop[Any]):
-    """The scheduler takes the result in, and then the engine looks for aborts."""
+    """Faulty: the scheduler takes the result first, and then the engine reads aborts."""
 
     async def take_result(self) -> None:
         oldest = self.queue.popleft()

@@ -1,4 +1,4 @@
-"""In the composition of everything: an actor that goes, stands still or takes a wrong message is to blame, no other."""
+"""Tests reports on whole engines: they blame only the actor that dies, blocks or gets a malformed message."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def test_one_that_stands_still_is_blamed_though_its_monitor_waits() -> None:
 
 
 def test_who_goes_is_blamed_where_ranks_agree_by_swaps() -> None:
-    """As the V2 runner does: a worker's receive has no send, since its peer's engine has gone."""
+    """On the V2 runner ranks agree by sends and receives, so a death shows as a receive without a send.
+
+    The report blames the engine that died, because its worker therefore never sends.
+    """
     fault = {"kind": "die", "rank": "engine.0", "at": {"site": "call.execute", "ordinal": 1}}
     first = composition(fault, "v2")[0]
     assert (first.klass, first.culprit and first.culprit.service) == ("HANG:P2P:UNMATCHED_RECV", "engine.0")

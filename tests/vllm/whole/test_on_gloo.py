@@ -1,9 +1,11 @@
-"""Whole engines on processes with gloo, and on two GPUs: each actor does the same as on the simulation, in that order.
+"""Tests that whole engines on gloo processes and on two GPUs do the same in the same order as in the simulation.
 
-When a message comes is a race that every machine decides for itself. In worlds of one request only the number of looks
-into a mailbox depends on it, so the mail of services is left out (`computed`). Workers with a separate core make its
-calls one by one, so all that they do is compared. In the scenarios races decide which core batches what. There messages
-come as in a run of the simulation, and all that any actor does is compared.
+The arrival of messages is a race on real machines. In worlds of one request, it changes only how often a service polls
+a mailbox. So the comparison leaves out the messages of services (`computed`). Workers with a separate core execute its
+calls one by one, so the comparison includes all their records.
+
+In the scenarios, races also decide which core batches which request. There, gates deliver the messages in the
+simulation's order, and the comparison includes all records of all actors.
 """
 
 from __future__ import annotations
@@ -44,7 +46,10 @@ STAGES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def gloo() -> str:
-    """Its workers stay warm for the tests of other files; the plugin of dpsim ends them with the session."""
+    """Returns the backend's name.
+
+    Its workers stay alive for the tests of other files, until dpsim's pytest plugin ends them.
+    """
     return "gloo"
 
 
@@ -55,7 +60,7 @@ def both(told: Scenario, backend: str) -> tuple[Result, Result]:
     return real, simulated
 
 
-@pytest.mark.slow  # whole_engine_dp.yaml is on gloo in every run
+@pytest.mark.slow  # each quick run tests whole_engine_dp.yaml on gloo
 @pytest.mark.parametrize("name", RANK)
 def test_whole_engine_dp(gloo: str, name: str) -> None:
     real, simulated = both(scenario([request(6, 3)], interval=4, **RANK[name]), gloo)
@@ -65,7 +70,7 @@ def test_whole_engine_dp(gloo: str, name: str) -> None:
             assert split(here) == split(there), f"rank {rank}"
 
 
-@pytest.mark.slow  # whole_engine_small.yaml is on gloo in every run
+@pytest.mark.slow  # each quick run tests whole_engine_small.yaml on gloo
 @pytest.mark.parametrize("name", STAGES)
 def test_whole_engine(gloo: str, name: str) -> None:
     asked = request(6, 3) | {"structured_output": name == "grammar"}
@@ -89,7 +94,7 @@ def test_whole_engine(gloo: str, name: str) -> None:
     ],
 )
 def test_scenarios_on_gloo(gloo: str, name: str) -> None:
-    """Everybody does the same in the same order, services included: their messages come where the simulation says."""
+    """With messages in the simulation's order, all actors, including services, do the same in the same order."""
     assert len(same_on(load_scenario(scenario_path(name)), gloo, schedules=3)) == 3
 
 
@@ -106,6 +111,6 @@ def test_scenario_on_gpus() -> None:
 
 @pytest.mark.slow
 def test_microbatches_in_a_pipeline(gloo: str) -> None:
-    """Threads meet at the literal barrier of source 001 in the order of the simulation, so all records are equal."""
+    """Threads arrive at source page 001's barrier in the simulation's order, so all records are equal."""
     [one] = same_on(load_scenario(scenario_path("whole_engine_split")), gloo, schedules=1)
     assert one.result.findings == []

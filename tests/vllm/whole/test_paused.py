@@ -1,4 +1,4 @@
-"""A pause that waits: what runs goes on, and a request that has come since is not let in before the resume (2.6)."""
+"""Tests a pause with mode `wait` (spec chapter 2.6): running requests continue, and new ones start after the resume."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from tests.vllm.whole.whole_worlds import EAGER, Control, request, run, whole
 
 STEPS = 8
 SECOND = 2
-"""The second front end, of one engine."""
+"""The number of the second front end, in a world with one engine."""
 
 
 def forwards(pieces: dict[type[Any], type[Any]]) -> tuple[int, int]:
-    """Of an engine with a request of eight steps: real forwards before its pause was over, and all of them. A request
-    of another front end comes in the middle.
+    """Runs an engine with a request of eight steps, and a second request that arrives during the pause.
+
+    Returns the number of forwards with tokens before the pause is complete, and of all such forwards.
     """
     control: Control = [(1, ("PAUSE", "wait")), (2, ("RESUME",))]
     asked = [request(1, STEPS), request(1, 2)]
@@ -34,7 +35,7 @@ def forwards(pieces: dict[type[Any], type[Any]]) -> tuple[int, int]:
 
 
 class AdmitsAlways(LiveRankScheduler):
-    """A pause makes no difference to who is admitted."""
+    """Faulty: the scheduler also admits new requests during a pause."""
 
     def next_batch(self, pause: PauseState) -> Any:
         return super().next_batch(PauseState.UNPAUSED)
@@ -45,5 +46,5 @@ def test_who_comes_while_a_pause_waits_is_let_in_after_it() -> None:
 
 
 def test_one_that_is_let_in_runs_beside_the_others() -> None:
-    """Both of its steps are those of the other request."""
+    """In the faulty twin, the second request runs in steps of the first one, so it adds no forwards."""
     assert forwards({LiveRankScheduler: AdmitsAlways}) == (STEPS, STEPS)

@@ -1,4 +1,7 @@
-"""The program `whole_engine`: cores, workers, coordinator and front ends make equal steps; and its twins."""
+"""Tests the program `whole_engine`: all workers run the same steps in lockstep. Each faulty twin of a piece is found.
+
+The program consists of engine cores, pipeline workers, a coordinator and front ends.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ PAUSE: Asked = [(1, ("PAUSE", "keep")), (2, ("UPDATE_WEIGHTS", 1)), (3, ("RESUME
 
 
 def in_lockstep(seen: Seen, dp: int = 2) -> None:
-    """I-EL-1, I-ES-2, I-ES-9: equally many forwards of all engines, in each one agreement of every worker."""
+    """Asserts I-EL-1, I-ES-2 and I-ES-9: engines run equally many forwards, and each worker agrees once in each
+    forward.
+    """
     workers = range(seen.world.size)
     forwards = [sum(seen.forwards[core]) for core in range(len(workers), len(workers) + dp)]
     assert len(set(forwards)) == 1
@@ -43,7 +48,7 @@ def in_lockstep(seen: Seen, dp: int = 2) -> None:
         met = [raw for raw in seen.run.journals[rank] if raw[KIND] in ("collective", "transfer")]
         told = [(raw[STEP], raw[KIND]) for raw in met if raw[COMMUNICATOR].startswith("dp_cpu")]
         of_v2 = {kind for _, kind in told} == {"transfer"}
-        agreed = [step for step, _ in told[:: 2 if of_v2 else 1]]  # of two ranks a swap is a receive and a send
+        agreed = [step for step, _ in told[:: 2 if of_v2 else 1]]  # V2 agrees by a receive and a send
         assert agreed == list(range(forwards[0]))
         summed = [raw[STEP] for raw in met if raw[SITE] == "experts.combine"]
         assert summed == agreed
@@ -58,13 +63,16 @@ def test_every_worker_makes_every_forward(form: str, world: str) -> None:
 
 
 def counts(seen: Seen, core: int) -> list[Any]:
-    """What an engine told of its requests: waiting, running."""
+    """Returns the counts of waiting and running requests that an engine sent."""
     journal = seen.run.journals[core]
     return [raw[POST_CONTENT][4:] for raw in journal if (raw[KIND], raw[SITE]) == ("post", "engine.counts")]
 
 
 def test_engines_tell_their_counts() -> None:
-    """One request of two steps in a row: it waits, it runs, its result is here. By default no engine sends counts."""
+    """With the piece `counts: published`, an engine sends its counts as a request waits, runs and ends.
+
+    Without the piece, no engine sends counts.
+    """
     world: dict[str, Any] = {"requests": [request(5, 2)], **SMALL | EAGER}
     assert counts(run(whole(**world)), 4) == []
     assert counts(run(whole(**world, swaps={"counts": "published"})), 4) == [(1, 0, 0.0), (0, 1, 0.0), (0, 0, 0.0)]
@@ -72,7 +80,7 @@ def test_engines_tell_their_counts() -> None:
 
 
 def test_workers_of_a_stage() -> None:
-    """Tensor parallelism: transfers in slices, and experts on all ranks of a stage."""
+    """With tensor parallelism, workers transfer slices, and all ranks of a stage run experts."""
     seen = run(whole(REQUESTS[:2], tp=2, **SMALL | EAGER))
     assert seen.classes == []
     in_lockstep(seen)
@@ -89,7 +97,7 @@ def test_pauses(stop: str, go: str, mode: str, async_scheduling: bool) -> None:
 
 
 def test_graphs_are_those_that_were_agreed_on() -> None:
-    """A rank whose own batch would run without a graph, and the other with one, agree on one mode."""
+    """If one rank has a graph for its batch and the other has none, both agree on one mode."""
     seen = run(whole([request(1, 6), request(8, 2)], **SMALL | CAPTURED))
     modes = set(seen.decided("mode"))
     assert {"FULL", "NONE"} <= modes
@@ -125,7 +133,7 @@ def test_what_it_does_not_run(config: dict[str, Any], said: str) -> None:
 
 
 class FirstWorkerOnly(Executor):
-    """M-EL-15: a dummy is run by the first worker only."""
+    """Mutant M-EL-15: only the first worker runs a dummy batch."""
 
     async def dummy(self) -> None:
         others, output, self.others = self.others, self.output, self.others[:1]
@@ -134,7 +142,7 @@ class FirstWorkerOnly(Executor):
 
 
 class TakesNewest(QueuedLoop[Batch]):
-    """M-PS-9: the newest batch is taken out of the queue."""
+    """Mutant M-PS-9: the engine takes the newest batch out of the queue instead of the oldest."""
 
     async def take_result(self) -> None:
         self.queue.rotate(1)
@@ -142,7 +150,7 @@ class TakesNewest(QueuedLoop[Batch]):
 
 
 class OwnCounts(StageWorker):
-    """M-DP-6-like: the experts' collectives have as many rows as this rank believes, not as many as were agreed on."""
+    """Like mutant M-DP-6: the experts' collectives have the rank's own counts of rows instead of the agreed ones."""
 
     async def agree(self, batch: Batch) -> None:
         await super().agree(batch)
@@ -150,7 +158,7 @@ class OwnCounts(StageWorker):
 
 
 class DummyWithoutAgreement(StageWorker):
-    """A dummy goes straight to the experts (I-ES-2)."""
+    """Breaks I-ES-2: a dummy batch runs the experts without an agreement."""
 
     async def dummy(self) -> None:
         self.counts = self.counts or (1,) * self.peers.size
@@ -158,7 +166,7 @@ class DummyWithoutAgreement(StageWorker):
 
 
 class AgreesOnEmpty(StageWorker):
-    """M-ES-10-like: a batch without tokens agrees with the peers, too, and so twice a step."""
+    """Like mutant M-ES-10: a batch without tokens also agrees, so the worker agrees twice in that step."""
 
     async def execute(self, batch: Batch) -> StepResult | None:
         if not batch.rows:
@@ -167,7 +175,7 @@ class AgreesOnEmpty(StageWorker):
 
 
 class LeavesDevice(Control):
-    """A pause is answered before the devices of the workers are idle (0.33 waits for them)."""
+    """Faulty: the engine confirms a pause before the workers' devices are idle. Release 0.33 waits for them."""
 
     async def device_idle(self) -> None:
         return
@@ -185,13 +193,16 @@ TWINS: list[tuple[type[Any], type[Any], Asked, str]] = [
 
 @pytest.mark.parametrize(("piece", "twin", "control", "found"), TWINS, ids=lambda one: getattr(one, "__name__", ""))
 def test_twins_are_found(piece: type[Any], twin: type[Any], control: Asked, found: str) -> None:
-    """In one schedule, beside the healthy ones above."""
+    """One schedule shows the mistake of each faulty twin.
+
+    The tests above show that the healthy pieces have no findings.
+    """
     seen = run(whole([request(3, 2), request(2, 3, 1)], control, {piece: twin}, interval=3, **SMALL | EAGER))
     assert any(klass.startswith(found) for klass in seen.classes), seen.classes
 
 
 def test_explored() -> None:
-    """Two engines with two stages each, and one request: the first schedules of all."""
+    """Explores the first 20 schedules of two engines with two stages each, and one request."""
     found = explored(whole([request(1, 1)], interval=1, **SMALL | EAGER), 20)
     print(f"one request: {found.verdict}, {found.runs} schedules, {found.redundant} of them redundant")
     assert found.failures == {}

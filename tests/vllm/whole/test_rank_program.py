@@ -1,4 +1,8 @@
-"""The program `whole_engine_dp`: forwards in lockstep, each witnessed, whatever stands around them; and its twins."""
+"""Tests the program `whole_engine_dp`: all ranks run forwards in lockstep in each composition, and faulty twins are
+found.
+
+The program checks the result of each forward itself.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,7 @@ REQUESTS = [request(9, 3), request(3, 2), request(4, 4, 1, abort=2), request(6, 
 
 
 def in_lockstep(seen: Seen) -> None:
-    """I-EL-1, I-ES-9: equally many forwards on all ranks, and each of them in a separate step, the same on all."""
+    """Asserts I-EL-1 and I-ES-9: all ranks run equally many forwards, each in its own step."""
     ranks = range(seen.world.size)
     forwards = [sum(seen.forwards[rank]) for rank in ranks]
     assert len(set(forwards)) == 1
@@ -60,14 +64,14 @@ def test_every_rank_makes_every_forward(form: str, world: str) -> None:
 
 
 def placements(seen: Seen, rank: int) -> list[tuple[int, Any]]:
-    """Of a rank: after which step experts were placed how."""
+    """Returns for a rank each placement of experts, and the step after which the rank moved to it."""
     journal = seen.run.journals[rank]
     return [(raw[STEP], raw[DECISION_VALUE]) for raw in journal if raw[KIND] == "decision" and raw[SITE] == "placement"]
 
 
 @pytest.mark.parametrize(("swaps", "group"), [({}, "eplb"), ({"experts": "0.14"}, "ep")])
 def test_experts_move_at_the_interval(swaps: dict[str, str], group: str) -> None:
-    """Every second step, dummies among them, all ranks alike, over the group of the release; a pause costs no step."""
+    """Ranks move experts every second step, including dummy steps, over the release's group. A pause adds no step."""
     control: Control = [(1, ("PAUSE", "keep")), (2, ("RESUME",))]
     seen = run(whole([request(5, 4), request(3, 1)], control, swaps=swaps, **EXPERTS | EAGER))
     assert seen.classes == []
@@ -80,7 +84,9 @@ def test_experts_move_at_the_interval(swaps: dict[str, str], group: str) -> None
 
 
 def test_drafters_agree_on_their_own() -> None:
-    """Two drafts a token on the V1 runner: three agreements a forward, those of dummies too (10.3)."""
+    """On the V1 runner with two drafts a token, ranks agree three times in each forward, also in dummies (spec chapter
+    10.3).
+    """
     seen = run(whole([request(5, 3)], swaps={"runner": "v1"}, **DRAFTS | EAGER))
     assert seen.classes == []
     for rank in (0, 1):
@@ -92,7 +98,7 @@ def test_drafters_agree_on_their_own() -> None:
 @pytest.mark.parametrize("mode", ["keep", "wait", "abort"])
 @pytest.mark.parametrize(("stop", "go"), [("PAUSE", "RESUME"), ("SLEEP", "WAKE_UP")])
 def test_pauses(stop: str, go: str, mode: str, async_scheduling: bool) -> None:
-    """Nothing is left on the device as a pause is answered, and requests that were kept go on."""
+    """When an engine confirms a pause, its device is idle. After the resume, the kept requests continue."""
     control: Control = [(1, (stop, mode)), (2, ("UPDATE_WEIGHTS", 1)), (3, (go,))]
     seen = run(whole([request(5, 6), request(3, 9)], control, async_scheduling=async_scheduling))
     assert seen.classes == []
@@ -102,7 +108,7 @@ def test_pauses(stop: str, go: str, mode: str, async_scheduling: bool) -> None:
 
 
 def test_a_request_costs_what_the_interval_says() -> None:
-    """A-25: five tokens, and 16 forwards of each rank, as the next sync point after the request is the sixteenth."""
+    """Spec appendix A-25: for five tokens, each rank runs 16 forwards, because ranks stop at the next finish sync."""
     seen = run(whole([request(1, 5)], interval=16))
     assert seen.forwards[:2] == [(5, 11), (0, 16)]
 
@@ -114,7 +120,7 @@ def test_one_engine_needs_no_coordinator() -> None:
 
 
 def test_scenario() -> None:
-    """Graphs of split batches, replayed, and dummies beside them."""
+    """The scenario `whole_engine_dp` holds, replays graphs, and splits forwards."""
     result = run_scenario(load_scenario(scenario_path("whole_engine_dp")))
     assert result.met
     assert result.graphs is not None
@@ -139,7 +145,7 @@ def test_what_it_does_not_run(config: dict[str, Any], said: str) -> None:
 
 
 class SyncsFirst(QueuedLoop[Batch]):
-    """M-ES-3: the finish sync comes before the dummy."""
+    """Mutant M-ES-3: an engine joins the finish sync before it runs its dummy batch."""
 
     async def iterate(self) -> bool:
         self.owes_dummy = False
@@ -154,7 +160,7 @@ class SyncsFirst(QueuedLoop[Batch]):
 
 
 class DummyWithoutDrafter(RankWorker):
-    """M-ES-4: a dummy batch does not run the drafter."""
+    """Mutant M-ES-4: a dummy batch does not run the drafter."""
 
     async def dummy(self) -> None:
         drafter, self.step.drafter = self.step.drafter, None
@@ -163,14 +169,14 @@ class DummyWithoutDrafter(RankWorker):
 
 
 class NoDummy(QueuedLoop[Batch]):
-    """M-EL-1: no forward where there are no tokens."""
+    """Mutant M-EL-1: an engine without tokens runs no forward."""
 
     def makes_dummy(self) -> bool:
         return False
 
 
 class EmptyBatchCounts(QueuedLoop[Batch]):
-    """M-EL-16: a batch without tokens counts as executed, so that no dummy follows."""
+    """Mutant M-EL-16: a batch without tokens counts as executed, so no dummy batch follows."""
 
     async def step(self) -> bool:
         scheduled = self.live.has_requests(self.waves.pause_state)
@@ -178,7 +184,7 @@ class EmptyBatchCounts(QueuedLoop[Batch]):
 
 
 class TellsAtOnce(LiveRankScheduler):
-    """Requests end with the batch that they are scheduled in, before its result is here."""
+    """Faulty: the scheduler ends a request when it schedules the last batch, before the result arrives."""
 
     def next_batch(self, pause: Any) -> Batch:
         batch = super().next_batch(pause)
@@ -187,14 +193,14 @@ class TellsAtOnce(LiveRankScheduler):
 
 
 class IdlesDoNotCount(ExpertBalance):
-    """M-ES-9: a dummy step is no step of the interval."""
+    """Mutant M-ES-9: a dummy step does not count as a step of the balancing interval."""
 
     def counted_steps(self, batch: Batch) -> int:
         return 0 if batch.is_dummy else 1
 
 
 class Forgets(ExpertBalance):
-    """The experts that came stay beside the old ones."""
+    """Faulty: a rank drops the weights of incoming experts and keeps the old ones, but uses the new placement."""
 
     def take_over(self, placement: Any, incoming: Any) -> None:
         incoming.free()
@@ -214,13 +220,16 @@ TWINS: list[tuple[type[Any], type[Any], dict[str, Any], set[str]]] = [
 
 @pytest.mark.parametrize(("piece", "twin", "config", "found"), TWINS, ids=lambda one: getattr(one, "__name__", ""))
 def test_twins_are_found(piece: type[Any], twin: type[Any], config: dict[str, Any], found: set[str]) -> None:
-    """In one schedule, beside the healthy ones above."""
+    """One schedule shows the mistake of each faulty twin.
+
+    The tests above show that the healthy pieces have no findings.
+    """
     seen = run(whole([request(3, 1), request(2, 3, 1)], pieces={piece: twin}, interval=3, **config))
     assert {klass.partition(":")[0] for klass in seen.classes} & found, seen.classes
 
 
 def test_explored() -> None:
-    """One request of one token to one of two engines: all schedules."""
+    """Proves one request of one token on two engines, and samples two requests with asynchronous scheduling."""
     proven = explored(whole([request(1, 1)], interval=1, **EAGER), 100)
     print(f"one request: {proven.verdict} with {proven.runs} schedules")
     assert (proven.verdict, proven.failures) == ("proven", {})

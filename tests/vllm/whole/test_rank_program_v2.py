@@ -1,4 +1,6 @@
-"""The program `whole_engine_dp` on the V2 runner: its step in the composition, and what is refused (10.0, 10.1)."""
+"""Tests `whole_engine_dp` on the V2 runner: its steps in a whole engine, and refused options (spec chapters 10.0,
+10.1).
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,14 @@ WORLDS: dict[str, dict[str, Any]] = {
 
 
 def swaps_of_steps(seen: Seen, rank: int) -> list[int]:
-    """Steps in which a rank told its batch; a swap is a receive and a send."""
+    """Returns the steps in which a rank sent its batch. The V2 runner agrees by a send and a receive with each peer."""
     told = [raw for raw in seen.run.journals[rank] if (raw[KIND], raw[SITE]) == ("transfer", "dp.agree")]
     assert all(raw[COMMUNICATOR] == "dp_cpu" for raw in told)
     return sorted({raw[STEP] for raw in told})
 
 
 def agrees_once_a_step(seen: Seen) -> None:
-    """I-ES-2: each forward, dummies too, begins with one agreement; drafters have none, and neither have captures."""
+    """Asserts I-ES-2: each forward, also of a dummy, begins with one agreement; drafters and captures have none."""
     for rank in range(seen.world.size):
         assert swaps_of_steps(seen, rank) == list(range(sum(seen.forwards[rank])))
     first, *others = (
@@ -74,7 +76,7 @@ def test_pauses(mode: str) -> None:
 
 
 def test_scenario() -> None:
-    """Split batches that are replayed, and whole ones that are."""
+    """The scenario `whole_engine_dp_v2` holds. Each rank captures two sizes, whole and split, and splits forwards."""
     result = run_scenario(load_scenario(scenario_path("whole_engine_dp_v2")))
     assert result.met
     assert result.graphs is not None
@@ -86,7 +88,10 @@ def test_scenario() -> None:
 
 
 def test_microbatches_are_on_the_v1_runner_unless_asked_for() -> None:
-    """All else of `current` is on the V2 runner, and nothing of `source`."""
+    """Stack `current` uses the V2 runner, but with microbatches the V1 runner, unless the user selects V2.
+
+    `source` uses V1.
+    """
     asked: dict[tuple[str, str], dict[str, Any]] = {
         ("current", "plain"): EAGER,
         ("current", "split"): SPLIT | EAGER,
@@ -106,7 +111,7 @@ def stack(**config: Any) -> Pieces:
 
 
 def test_steps_agree_as_their_stack_says() -> None:
-    """The form of the agreement that is named is the one that the step has."""
+    """The steps of a stack use the stack's form of the agreement and its graphs."""
     for pieces in (stack(**EAGER), stack(**V2, **SPLIT, **EAGER)):
         assert isinstance(pieces.agreement, AgreementOfV2)
         assert pieces.v2 is not None
@@ -140,7 +145,7 @@ def test_what_its_pieces_do_not_look_at() -> None:
 
 
 class OwnThreshold(OverlapStepV2):
-    """M-UB-12: the threshold of decodes is that of the own batch."""
+    """Mutant M-UB-12: a rank selects the split threshold by its own batch only."""
 
     class Own(AgreementV2):
         def decodes(self, uniform: int | None, local: LocalV2) -> bool:
@@ -150,7 +155,9 @@ class OwnThreshold(OverlapStepV2):
 
 
 class AgreesInDrafter(DrafterV2):
-    """The drafter of a batch with tokens agrees once more, as in 0.24 (10.3); that of a dummy does not."""
+    """Faulty: the drafter agrees once more for a batch with tokens, as in 0.24 (spec chapter 10.3), but not for a
+    dummy.
+    """
 
     async def propose(self, batch: Any) -> Any:
         if batch.num_reqs:
@@ -159,7 +166,7 @@ class AgreesInDrafter(DrafterV2):
 
 
 class AlwaysFirst(DrafterV2):
-    """M-DP-14: the record is that of the first batch."""
+    """Mutant M-DP-14: the drafter keeps the agreement record of the first batch."""
 
     kept: Any = None
 
@@ -179,7 +186,7 @@ TWINS: list[tuple[type[Any], type[Any], dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("piece", "twin", "config", "found"), TWINS, ids=lambda one: getattr(one, "__name__", ""))
 def test_twins_are_found(piece: type[Any], twin: type[Any], config: dict[str, Any], found: str) -> None:
-    """In one schedule, in a world where nothing is found without them."""
+    """One schedule shows the mistake of each faulty twin, in a world where the healthy pieces have no findings."""
     requests = [request(1, 8), request(2, 2), request(1, 8), request(5, 2, arrival=200_000)]
     assert run(whole(requests, interval=3, **config)).classes == []
     seen = run(whole(requests, pieces={piece: twin}, interval=3, **config))
@@ -187,8 +194,10 @@ def test_twins_are_found(piece: type[Any], twin: type[Any], config: dict[str, An
 
 
 def test_explored() -> None:
-    """One request to one of two engines, all schedules. It runs as a whole, and split, for which a dummy has to have
-    enough tokens: two with a draft, which the engine refuses.
+    """Proves one request on two engines, unsplit and split.
+
+    To split, a dummy needs two tokens, so the split world has a draft. vLLM refuses this, so the world allows it
+    explicitly.
     """
     proven = explored(whole([request(1, 1)], interval=1, **EAGER), 100)
     drafts: dict[str, Any] = {"num_speculative_tokens": 1, "max_num_seqs": 2, "allow_refused": True}
@@ -200,7 +209,7 @@ def test_explored() -> None:
 
 @pytest.mark.slow
 def test_explored_with_two_requests() -> None:
-    """Split, with an empty last microbatch on one of the engines: the first schedules."""
+    """Explores the first 60 schedules of a split step, in which one engine has an empty last microbatch."""
     found = explored(whole([request(4, 1), request(2, 1)], interval=1, max_num_seqs=2, **V2, **SPLIT, **EAGER), 60)
     print(f"two requests, split: {found.verdict}, {found.runs} schedules")
     assert found.failures == {}

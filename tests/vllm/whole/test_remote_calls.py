@@ -1,5 +1,8 @@
-"""Remote calls of an engine to its workers as messages. Each batch with tokens is executed once and sampled once, in
-this order, on every worker (I-PS-7). The masks of a grammar are up to date (7.5, M-PS-10, -11, M-ES-10).
+"""Tests the remote calls of an engine to its workers, which are messages.
+
+Invariant I-PS-7: each worker executes each batch with tokens once and then samples it once. The grammar masks that a
+worker samples with contain all earlier tokens (spec chapter 7.5). Faulty twins are mutants M-PS-10, M-PS-11 and
+M-ES-10.
 """
 
 from __future__ import annotations
@@ -24,14 +27,17 @@ GRAMMAR = [request(1, 4) | {"structured_output": True}, request(3, 3, 1), reques
 
 
 def calls(seen: Seen, core: int) -> list[list[Any]]:
-    """What an engine calls each of its workers for, in order."""
+    """Returns the calls of an engine to each of its workers, in order."""
     posts = [raw for raw in seen.run.journals[core] if raw[KIND] == "post" and raw[POST_MAILBOX] == RPC]
     workers = sorted({raw[POST_TO] for raw in posts})
     return [[raw[POST_CONTENT] for raw in posts if raw[POST_TO] == worker] for worker in workers]
 
 
 def wrong_calls(seen: Seen, core: int) -> list[Any]:
-    """I-PS-7: what follows the execution of a batch with tokens, if it is no sampling; and samplings of nothing."""
+    """Returns the calls that break I-PS-7.
+
+    After the execution of a batch with tokens a sampling must follow, and no sampling may follow anything else.
+    """
     first, *others = calls(seen, core)
     wrong: list[Any] = [other for other in others if other != first]
     both = [call for call in first if call[0] in ("execute", "sample")]
@@ -43,7 +49,7 @@ def wrong_calls(seen: Seen, core: int) -> list[Any]:
 
 
 def deferred(seen: Seen, core: int) -> int:
-    """Batches between whose two calls a result is taken."""
+    """Returns the number of batches that the engine samples only after it has taken an earlier result."""
     return sum(
         (one[0], two[0], three[0]) == ("execute", "take", "sample")
         for (one, two), (_, three) in pairwise(pairwise(calls(seen, core)[0]))
@@ -60,7 +66,11 @@ def test_one_execution_and_one_sampling(form: str, drafts: int) -> None:
 
 
 def test_sampling_waits_for_the_token_before() -> None:
-    """Two stages, scheduled ahead: each decode with a grammar is sampled behind the result before, and none else."""
+    """With two stages and asynchronous scheduling, the engine samples a decode with a grammar after the result before
+    it.
+
+    Without a grammar, it defers no sampling.
+    """
     seen = run(whole(GRAMMAR[:1], **AHEAD))
     assert seen.classes == []
     assert [wrong_calls(seen, core) for core in (4, 5)] == [[], []]
@@ -74,7 +84,7 @@ def test_sampling_waits_for_the_token_before() -> None:
 
 
 class SamplesFirst(Executor):
-    """M-PS-10: the two calls are made in the other order."""
+    """Mutant M-PS-10: the engine calls sample before execute."""
 
     async def submit(self, batch: Batch) -> None:
         if not batch.num_tokens:
@@ -86,14 +96,14 @@ class SamplesFirst(Executor):
 
 
 class SamplesNothing(QueuedLoop[Batch]):
-    """M-ES-10: a batch without tokens is sampled as well."""
+    """Mutant M-ES-10: the engine also samples a batch without tokens."""
 
     def is_sampled(self, batch: Batch) -> bool:
         return True
 
 
 class SamplesAtOnce(QueuedLoop[Batch]):
-    """The queue does not know a deferred batch: it is sampled at once, and its result is taken at its turn."""
+    """Faulty: the queue never defers a batch. The engine samples it at once, and takes its result in its turn."""
 
     async def step(self) -> bool:
         with pytest.MonkeyPatch.context() as patch:
@@ -102,14 +112,14 @@ class SamplesAtOnce(QueuedLoop[Batch]):
 
 
 class WithoutMasks(Executor):
-    """The executor does not send what a grammar permits."""
+    """Faulty: the executor sends no grammar masks."""
 
     def sample(self, batch: Batch, masks: Masks) -> None:
         super().sample(batch, ())
 
 
 class ExecutesTwo(Executor):
-    """M-PS-10: two batches are executed, and then sampled: a worker has one record."""
+    """Like mutant M-PS-10: the engine executes two batches before it samples them, but a worker keeps one record."""
 
     owed: tuple[Masks, ...] = ()
 
@@ -141,7 +151,7 @@ def test_twins_are_found(piece: type[Any], twin: type[Any], found: str) -> None:
 
 @pytest.mark.slow
 def test_a_grammar_in_every_schedule() -> None:
-    """One request whose second token waits for the first."""
+    """Explores one request with a grammar, whose second token waits for the first."""
     found = explored(whole([request(1, 2) | {"structured_output": True}], interval=1, **AHEAD), 1500)
     print(f"a grammar: {found.verdict}, {found.runs} schedules")
     assert found.failures == {}

@@ -1,4 +1,4 @@
-"""Steps whose drafts all replicas skip: the vote drives the third broadcast, alike on all stages (6.5, 6.6)."""
+"""Tests steps whose drafts all replicas skip (spec chapters 6.5, 6.6): a vote decides if stages broadcast drafts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ WORLD: dict[str, Any] = {"protocol": "whole_engine", "pp": 2, "num_speculative_t
 
 
 def drafting(*drafts: Sequence[int] | None, **more: Any) -> Seen:
-    """One request a replica. `drafts`: of its decodes."""
+    """Runs one request on each replica. `drafts`: the numbers of drafts of its decodes."""
     every = [request(1, 3) | ({} if one is None else {"drafts": list(one)}) for one in drafts]
     return run(whole(every, **WORLD | more))
 
 
 def receives(seen: Seen, rank: int) -> int:
-    """Drafts that a first stage receives."""
+    """Returns how many draft tensors a first stage receives."""
     return sum(raw[KIND] == "collective" and raw[SITE] == "drafts.receive" for raw in seen.run.journals[rank])
 
 
@@ -32,9 +32,9 @@ FIRST_STAGES = (0, 2)
 @pytest.mark.parametrize(
     ("drafts", "drafted"),
     [
-        ([[0], [0]], 0),  # all may skip: no step drafts
-        ([[0], None], 1),  # the peer needs drafts: both draft
-        ([[0, 1], [0, 1]], 1),  # after the prompt all skip, after the first decode no replica does
+        ([[0], [0]], 0),  # all replicas may skip, so no step drafts
+        ([[0], None], 1),  # the peer needs drafts, so both replicas draft
+        ([[0, 1], [0, 1]], 1),  # after the prompt all skip; after the first decode none does
     ],
 )
 def test_drafts_follow_where_a_replica_needs_some(drafts: list[Any], drafted: int) -> None:
@@ -47,14 +47,14 @@ def test_drafts_follow_where_a_replica_needs_some(drafts: list[Any], drafted: in
 
 
 def test_the_v1_runner_has_no_vote() -> None:
-    """Each replica goes by its own batch there: only the second one drafts."""
+    """The V1 runner has no vote: each replica decides by its own batch, so only the second one drafts."""
     seen = drafting([0], None, form="source", interval=4)
     assert seen.classes == []
     assert [max(seen.decided("drafts", rank)) for rank in FIRST_STAGES] == [0, 1]
 
 
 class SkipsOnOneStage(StageWorker):
-    """The last stage drafts as its replicas agreed; the first one goes by its own batch, and posts no receive."""
+    """Faulty: the last stage follows the vote, but the first stage decides by its own batch and posts no receive."""
 
     def skips_drafts(self, batch: Batch) -> bool:
         return super().skips_drafts(batch) if self.is_last else batch.drafts == 0

@@ -1,4 +1,4 @@
-"""Microbatches in pipelines: the same tokens as without, in all schedules that were looked at; and its twins."""
+"""Tests microbatches in pipelines: they sample the same tokens as whole batches, and faulty twins are found."""
 
 from __future__ import annotations
 
@@ -42,19 +42,22 @@ WORLDS: dict[str, dict[str, Any]] = {
 
 
 def sampled(seen: Seen) -> Counter[int]:
-    """All tokens that last stages sampled, of whichever request and step."""
+    """Returns all tokens that last stages sampled, over all requests and steps."""
     found = [raw for rank in range(seen.world.size) for raw in seen.decided("sampled", rank)]
     return Counter(token for _, rows, _ in found for row in rows for token in row if token >= 0)
 
 
 def splits(seen: Seen) -> list[int]:
-    """Of each worker the forwards that were split, captures left aside."""
+    """Returns for each worker the number of split forwards, without captures."""
     return [seen.probes(rank)[SPLIT] for rank in range(seen.world.size)]
 
 
 @pytest.mark.parametrize("world", slow_but(WORLDS, ("captured", "current").__contains__))
 def test_the_same_tokens_as_without_microbatches(world: str) -> None:
-    """Each is held against its request's oracle as well."""
+    """Split and whole batches sample the same tokens.
+
+    The program also compares each token with the expected one itself.
+    """
     settings = SMALL | WORLDS[world]
     seen, whole_batches = run(whole(FOUR, **settings | DBO)), run(whole(FOUR, **settings))
     assert seen.classes == whole_batches.classes == []
@@ -64,7 +67,7 @@ def test_the_same_tokens_as_without_microbatches(world: str) -> None:
 
 
 def test_every_row_of_the_decision() -> None:
-    """Warm-ups and prefills in threads, decodes replayed, what is alone past its graph (4.9)."""
+    """Spec chapter 4.9: warm-ups and prefills run in threads, decodes replay, and a single decode runs eagerly."""
     seen = run(whole([request(2, 6)] * 4, **SMALL | DBO | DECODES))
     assert seen.classes == []
     for rank in range(4):
@@ -73,7 +76,7 @@ def test_every_row_of_the_decision() -> None:
 
 @pytest.mark.slow
 def test_an_abort_and_a_dummy_beside_it() -> None:
-    """A dummy is never split, and takes its peers with it: it has too few tokens for two microbatches."""
+    """A dummy has too few tokens for two microbatches, so its peers do not split that step either."""
     requests = [request(5, 3), request(3, 4), request(4, 2, 0, 1), request(7, 3), request(1, 5)]
     seen = run(whole(requests, **SMALL | DBO | DECODES))
     assert seen.classes == []
@@ -83,7 +86,7 @@ def test_an_abort_and_a_dummy_beside_it() -> None:
 
 @pytest.mark.slow
 def test_explored() -> None:
-    """Two engines of two stages, two microbatches in each worker, one step: the first schedules of all."""
+    """Explores the first 20 schedules of one step of two engines with two stages, in which each worker splits."""
     found = explored(whole([request(2, 1)] * 2, interval=1, **SMALL | DBO | EAGER), 20)
     assert (found.failures, found.runs) == ({}, 20)
 
@@ -91,7 +94,10 @@ def test_explored() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["dpor", "portfolio"])
 def test_explored_with_graphs_and_tokens(by: str) -> None:
-    """Page 000's agreement, 001's microbatches, 002's tokens, 003's sync and graphs, scheduled ahead (10.0)."""
+    """Explores the five source pages together with asynchronous scheduling (spec chapter 10.0).
+
+    Page 000 has the agreement, 001 the microbatches, 002 the sampled tokens, 003 the finish sync, 004 the graphs.
+    """
     found = explored(whole([request(2, 3)] * 4, interval=2, **SMALL | DBO | DECODES | AHEAD), 20, by)
     print(f"{by}: {found.verdict}, {found.runs} schedules, {found.redundant} of them redundant")
     assert found.failures == {}
@@ -123,7 +129,7 @@ def test_what_is_refused(config: dict[str, Any], said: str) -> None:
 
 
 class FirstRows(SplitLayers):
-    """All microbatches have the rows of the first one."""
+    """Faulty: all microbatches read the rows of the first one."""
 
     form = FORWARDS["source-000"]
 
@@ -132,7 +138,7 @@ class FirstRows(SplitLayers):
 
 
 class AbsentDummy(SplitWorker):
-    """A dummy agrees, and does not go through the layers, in which its peers wait for it."""
+    """Faulty: a dummy agrees but skips the layers, in which its peers wait for it."""
 
     async def dummy(self) -> None:
         await self.agree_on(self.agreement.dummy())
@@ -140,7 +146,7 @@ class AbsentDummy(SplitWorker):
 
 
 class OwnSplit(SplitWorker):
-    """The last stage of the second replica splits nothing, whatever was agreed on (M-UB-10)."""
+    """Mutant M-UB-10: the last stage of the second replica never splits, against the agreement."""
 
     async def agree_on(self, tokens: Any, may_skip_drafts: bool = True) -> None:
         await super().agree_on(tokens, may_skip_drafts)
@@ -172,7 +178,7 @@ def test_mutants_of_microbatches_are_found(form: Any, config: dict[str, Any], fo
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_twins_are_found(piece: type[Any], twin: type[Any], found: str) -> None:
-    """One engine has more to do than the other, which runs dummies at the end."""
+    """One engine has more work than the other, which therefore runs dummies at the end."""
     requests = [*FOUR, request(2, 8)]
     subject = whole(requests, **SMALL | DBO | EAGER)
     assert run(subject).classes == []

@@ -1,6 +1,7 @@
-"""The named stacks, their swaps, and what the engine refuses to put together (specification 10.0).
+"""Tests the named stacks, their pieces, and the combinations that vLLM refuses (spec chapter 10.0).
 
-Each rule is met once, and broken alone: the world that breaks it breaks no other.
+A stack is a composition of pieces: classes with one part of a rank's decisions. For each rule, one world meets the
+rule, and another breaks only this rule.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def test_microbatches_run_on_the_v1_runner_unless_asked_for() -> None:
 
 
 def test_what_ranks_agree_over() -> None:
-    """The V2 runner knows gloo alone; the V1 runner takes it where it schedules ahead, unless a flag says otherwise."""
+    """The V2 runner agrees over gloo. The V1 runner does with asynchronous scheduling, unless a flag decides."""
     for ahead, flag, on_v1 in (False, None, False), (True, None, True), (False, True, True), (True, False, False):
         config = EngineConfig(async_scheduling=ahead, disable_nccl_for_dp_synchronization=flag)
         assert resolve("source", {}, TWO, config).syncs_on_host is on_v1
@@ -125,7 +126,10 @@ SWAPS = [
 
 @pytest.mark.parametrize(("piece", "form", "there"), SWAPS, ids=[f"{piece} {form}" for piece, form, _ in SWAPS])
 def test_a_piece_is_swapped_by_name(piece: str, form: str, there: Any) -> None:
-    """And none but it: the twin is the stack as it is."""
+    """A scenario replaces one piece by name, and the others stay those of the stack.
+
+    The unchanged stack lacks the new piece.
+    """
     pieces = resolve("source", {piece: form}, TWO, EngineConfig())
     assert there(pieces)
     assert not there(resolve("source", {}, TWO, EngineConfig()))
@@ -133,14 +137,14 @@ def test_a_piece_is_swapped_by_name(piece: str, form: str, there: Any) -> None:
 
 
 def test_every_form_is_there() -> None:
-    """Each piece of each runner can be had."""
+    """Each form of each piece can be selected in a stack of its runner."""
     for piece in ("agreement", "graphs", "microbatches", "tokens", "transfer", "finish_sync", "config"):
         for form in FORMS[piece]:
             stack = "current" if form.startswith("v2") else "source"
             assert resolve(stack, {piece: form}, TWO, EngineConfig()).names[piece] == form
 
 
-# ---- what was never written for one another
+# ---- pieces that do not fit together
 
 
 @pytest.mark.parametrize(
@@ -160,7 +164,7 @@ def test_every_form_is_there() -> None:
     ],
 )
 def test_does_not_fit(stack: str, swaps: dict[str, str], said: str) -> None:
-    """Whether it is wanted all the same or not."""
+    """A piece that was not written for the stack's runner is refused, even with `allow_refused`."""
     for allow_refused in (False, True):
         with pytest.raises(Unsuitable, match=said):
             resolve(stack, swaps, TWO, EngineConfig(), allow_refused=allow_refused)
@@ -176,7 +180,7 @@ def test_does_not_fit(stack: str, swaps: dict[str, str], said: str) -> None:
 def test_a_swap_that_no_part_uses_is_refused(
     program: str, pieces: dict[str, str], config: dict[str, Any], why: str
 ) -> None:
-    """Its twin: the part is there, and the swap is accepted."""
+    """A piece that the configuration does not use is refused. With the option that uses it, the piece is accepted."""
     scenario = {"name": "x", "protocol": {"name": program, "form": "current", "pieces": pieces}}
     scenario["topology"], scenario["config"] = {"data_parallel_size": 2}, config
     scenario["workload"] = {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}
@@ -187,7 +191,7 @@ def test_a_swap_that_no_part_uses_is_refused(
 
 
 def test_the_rules_of_the_release_hold() -> None:
-    """0.33 wants thresholds that fill all microbatches (8.2), source 003 does not."""
+    """Release 0.33 requires thresholds that fill all microbatches (spec chapter 8.2); source page 003 does not."""
     small = SPLIT.model_copy(update={"dbo_decode_token_threshold": 1})
     resolve("source", {}, TWO, small)
     with pytest.raises(Unsuitable, match=r"config\.dbo_decode_token_threshold: 1; expected .*, by the rules of 0\.33"):
@@ -202,7 +206,7 @@ WHOLE: Mapping[str, Any] = MappingProxyType({"enable_dbo": False})
 
 
 class Breaks(NamedTuple):
-    """A world that breaks one rule alone, and the nearest one that meets it."""
+    """A world that breaks one rule only, and the change after which it meets the rule."""
 
     rule: rules.Rule
     config: dict[str, Any]
@@ -279,7 +283,7 @@ def test_refused_by_name_and_wanted_all_the_same(case: Breaks) -> None:
 
 
 class Stacked(Program[Pieces]):
-    """As a program made of a stack has it."""
+    """A program whose pieces are those of a stack."""
 
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
 

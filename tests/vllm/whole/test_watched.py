@@ -1,6 +1,7 @@
-"""Engines of several workers, in which a worker, core, coordinator or front end dies or raises. All others end and say
-who is gone, no worker is orphaned, and every request has an answer or an error. Twins leave out a watch, an abort, a
-word.
+"""Injects a death or an exception into a worker, core, coordinator or front end of engines with several workers.
+
+All other processes must end and name the failed one. No worker may run on as an orphan, and each request must get an
+answer or an error. Faulty twins leave out a watch, an abort or a message.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ MS = 1_000_000
 SMALL: dict[str, Any] = {"pp": 2, "max_num_seqs": 2, "max_num_batched_tokens": 8, **EAGER}
 SHUTDOWN: Control = [(MS // 10, ("SHUTDOWN",))]
 CORE, COORDINATOR, FRONTEND = 4, 6, 7
-"""The first of each, of two engines with two workers each."""
+"""The first actor of each kind, in a world of two engines with two workers each."""
 
 
 def watched(
@@ -41,7 +42,7 @@ def watched(
     delays: Sequence[Delay] = (),
     **settings: Any,
 ) -> Subject:
-    """What ends because somebody is gone is no finding."""
+    """Returns a world of `whole_engine_watched`. Checks ignore findings that follow from the failure."""
     told = [request(5, 3), request(3, 2)] if requests is None else requests
     of = whole(told, protocol="whole_engine_watched", **SMALL | settings)
     world = replace(of.world, faults=tuple(faults), kills=tuple(kills), delays=tuple(delays))
@@ -61,7 +62,7 @@ ONE: dict[str, Any] = {"requests": [request(3, 2)]}
 
 
 def everywhere(kind: Literal["die", "raise"], every: int, **settings: Any) -> list[Seen]:
-    """A fault at every so-manieth op of everybody, in time."""
+    """Injects a fault at each `every`-th op of all actors, with simulated time."""
     places = addresses(watched(**settings))[::every]
     return [run(watched(faults=[Fault(kind, actor, at)], **settings)) for actor, at in places]
 
@@ -93,7 +94,12 @@ def test_an_exception_at_many_ops() -> None:
 
 
 def test_who_says_what() -> None:
-    """A worker of the first engine raises: its core hears it, the other core hears that, and each tells its workers."""
+    """A worker of the first engine raises.
+
+    Its core detects that, the other core detects the end of the first, and both stop.
+
+    Each error names the process whose end its author detected.
+    """
     seen = run(watched(faults=[Fault("raise", 1, At("dp.agree", 1))]))
     assert seen.wrong == []
     assert seen.error(1) == "InjectedError: injected at dp.agree[1]"
@@ -116,57 +122,65 @@ def test_a_shutdown_in_mid_step_ends_all_in_order() -> None:
 
 
 class NoSentinels(CoreMonitor):
-    """A core does not watch its workers."""
+    """Faulty: a core does not watch its workers."""
 
     def watched(self) -> tuple[int, ...]:
         return Monitor.watched(self)
 
 
 class Unwatching(WatchedCore):
+    """A core with the monitor `NoSentinels`."""
+
     monitor = NoSentinels
 
 
 class InputAlone(CoreMonitor):
-    """A core that waits for its workers' answers is not freed."""
+    """Faulty: the monitor frees a core that waits for input, but not a core that waits for its workers' results."""
 
     boxes = ("input",)
 
 
 class DeafToAnswers(WatchedCore):
+    """A core with the monitor `InputAlone`."""
+
     monitor = InputAlone
 
 
 class NoDeathPipe(WorkerMonitor):
-    """A worker does not watch its core."""
+    """Faulty: a worker does not watch its core."""
 
     def watched(self) -> tuple[int, ...]:
         return ()
 
 
 class Orphan(WatchedWorker):
+    """A worker with the monitor `NoDeathPipe`, which runs on after its core died."""
+
     monitor = NoDeathPipe
 
 
 class HostsAlone(WorkerMonitor):
-    """Waits behind a device are not freed."""
+    """Faulty: the monitor aborts waits on the host, but not waits on a device."""
 
     def abort_devices(self, rank: Rank) -> None:
         pass
 
 
 class BehindItsDevice(WatchedWorker):
+    """A worker with the monitor `HostsAlone`, which stays blocked on its device."""
+
     monitor = HostsAlone
 
 
 class ShutsDownAlone(WatchedCore):
-    """A core that gets the order to end takes that for its own affair."""
+    """Faulty: a core that receives the order to shut down does not notify the others."""
 
     def leave(self, shut_down: bool) -> None:
-        super(WatchedCore, self).leave(shut_down)  # past what tells the others
+        super(WatchedCore, self).leave(shut_down)  # skips the method that notifies the others
 
 
 class LeavesSilently(WatchedWorker):
-    """A worker that has done its last call does not say so: its core takes it for dead."""
+    """Faulty: a worker ends without a message after its last call, so its core takes it for dead."""
 
     def leave(self) -> None:
         self.core, core = self.rank.rank, self.core
@@ -193,7 +207,11 @@ def test_who_does_not_learn_of_it(twin: str) -> None:
 
 @pytest.mark.slow
 def test_why_is_read_behind_the_monitor() -> None:
-    """A worker that reads `monitor.why` wherever it fails is a RACE:THREADS in the first of these schedules."""
+    """A worker reads `monitor.why` only after it has joined the monitor thread, so the exploration finds no race of
+    threads.
+
+    Reading it at any failure would be a RACE:THREADS in the first of these schedules.
+    """
     shut_down = Subject.of(load_scenario(ROOT / "scenarios" / "whole_engine_shutdown.yaml"))
     assert explore_subject(shut_down, "dpor", schedules=10).findings == ()
 
@@ -201,13 +219,16 @@ def test_why_is_read_behind_the_monitor() -> None:
 # ---- explored
 
 KILLED = [(0, 30, 43), (1, 30, 54), (CORE, 23, 41), (COORDINATOR, 0, 41), (FRONTEND, 30, 41)]
-"""Who is killed, and the most ops that anybody makes after that until it has ended, by search."""
+"""The killed actor, and the most ops that any actor makes after the kill until it ends, by strategy."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("actor", "dpor", "random"), KILLED)
 def test_killed_at_any_point(actor: int, dpor: int, random: int) -> None:
-    """Of too many schedules some. Messages of the dead may be lost."""
+    """Explores 30 schedules of a kill, in which messages of the killed actor may be lost.
+
+    All schedules would be too many.
+    """
     subject = watched([request(1, 1)], kills=[Kill(actor, loses_mail=True)], interval=1)
     for by, expected in ("dpor", dpor), ("random", random):
         result, most = explored(subject, 30, by)
@@ -221,7 +242,10 @@ def test_a_worker_that_is_left_is_found_by_exploring() -> None:
 
 
 def test_a_worker_leaves_in_order() -> None:
-    """Its core is a little late to leave, and does not take the worker for dead: no rank aborts anything."""
+    """If a core ends a little late, it does not take its worker for dead, because the worker announced its end.
+
+    In the faulty twin, the worker ends silently and the core aborts.
+    """
     late: dict[str, Any] = {"delays": (Delay(CORE, At("engine.left", 0), 100 * MS),)}
     healthy, twin = run(watched(**late)), run(watched(**late, pieces={StageWorker: LeavesSilently}))
     assert [[raw[KIND] for raw in one.run.journals[CORE]].count("abort") for one in (healthy, twin)] == [0, 1]

@@ -1,4 +1,4 @@
-"""Whole engines to run and to explore: requests, what the first front end does beside them, and faulty pieces.
+"""Runs and explores whole engines, with requests, orders of the first front end, and faulty pieces.
 
 seen = run(whole(dp=2, requests=[request(5, 3)], control=[(1, ("PAUSE", "keep")), (2, ("RESUME",))]))
 seen.classes, seen.forwards
@@ -27,11 +27,11 @@ from tests.records import unplaced
 
 Control = Sequence[tuple[int, Action]]
 EAGER: dict[str, Any] = {"cudagraph_mode": "NONE"}
-"""The smallest forward."""
+"""A configuration without CUDA graphs, which gives the smallest forward."""
 
 
 def request(prompt: int, output: int, arrival: int = 0, abort: int | None = None) -> dict[str, Any]:
-    """Times in ns."""
+    """Returns a request. Times are in ns."""
     made = {"arrival": f"{arrival}ns", "prompt_tokens": prompt, "output_tokens": output}
     return made | ({} if abort is None else {"abort": f"{abort}ns"})
 
@@ -49,13 +49,13 @@ def scenario(
     allow_refused: bool = False,
     **config: Any,
 ) -> Scenario:
-    """`swaps`: forms of pieces, by name."""
+    """Returns a scenario of whole engines. `swaps`: forms of pieces, by name."""
     more = {"parallel_rules": "0.33", "dp_sync_interval": interval, "_api_process_count": frontends}
     if form in (None, "current") and protocol == "whole_engine" and "num_speculative_tokens" in config:
-        swaps = {"tokens": REPAIRED.name} | (swaps or {})  # 0.33 paces drafts with asynchronous scheduling alone
+        swaps = {"tokens": REPAIRED.name} | (swaps or {})  # 0.33 paces drafts only with asynchronous scheduling
     chosen: dict[str, Any] = {"name": protocol} | ({} if form is None else {"form": form})
     if form == "source":
-        swaps = {"config": "0.33"} | (swaps or {})  # else the interval between syncs is 32 for good
+        swaps = {"config": "0.33"} | (swaps or {})  # else the sync interval is always 32
     chosen |= ({"pieces": swaps} if swaps else {}) | ({"allow_refused": True} if allow_refused else {})
     return scenario_from(
         {
@@ -74,7 +74,7 @@ def whole(
     pieces: dict[type[Any], type[Any]] | None = None,
     **settings: Any,
 ) -> Subject:
-    """`pieces`: by the class that each replaces."""
+    """Returns the world to run. `control`: orders of the first front end; `pieces`: replacements of classes."""
     subject = Subject.of(scenario(requests, **settings))
     if not control and not pieces:
         return subject
@@ -87,7 +87,7 @@ def whole(
 
 @dataclass(frozen=True)
 class Seen:
-    """One run."""
+    """One run of a world, with its findings."""
 
     world: World
     run: Run
@@ -97,7 +97,7 @@ class Seen:
 
     @property
     def forwards(self) -> list[tuple[int, int]]:
-        """Of each actor: real ones, dummies."""
+        """The number of forwards with tokens and of dummies, for each actor."""
         return [(self.probes(rank)[REAL], self.probes(rank)[DUMMY]) for rank in range(self.world.actors)]
 
     def decided(self, label: str, rank: int = 0) -> list[Any]:
@@ -114,12 +114,12 @@ class Seen:
 
 
 def run(subject: Subject) -> Seen:
-    """One run with time."""
+    """Runs the world once, with simulated time."""
     return Seen(subject.world, SimBackend().run_program(subject.world, subject.program, subject.prepared))
 
 
 def explored(subject: Subject, limit: int, by: str = "dpor") -> Exploration:
-    """All schedules, or the first of them; a problem is whatever a check finds."""
+    """Explores all schedules up to `limit`. Each finding is a problem."""
 
     def once(strategy: Strategy) -> list[Problem]:
         _, findings = subject.run(strategy)
@@ -129,6 +129,6 @@ def explored(subject: Subject, limit: int, by: str = "dpor") -> Exploration:
 
 
 def computed(journal: Sequence[RawRecord]) -> list[RawRecord]:
-    """What an actor did beside its mail: when a message comes is a race, which each machine decides for itself."""
+    """Returns an actor's records without its messages, because their order of arrival is a race."""
     mail = {raw[ADDRESS] for raw in journal if raw[KIND] == "take"}
     return [raw for raw in unplaced(journal) if raw[KIND] not in ("post", "take") and raw[ADDRESS] not in mail]

@@ -1,9 +1,10 @@
-"""Packages that vLLM imports and its pure functions do not call: modules of which each name is an empty class.
+"""Replaces packages that vLLM imports but that its pure functions never call: each name in such a module is an empty
+class.
 
     absent()                      # from here on `import transformers` finds such a module
     import vllm.config
 
-A package that is installed stays as it is. A name that is not listed stays absent, too.
+An installed package stays as it is. Importing a missing package that `NAMES` does not list still fails.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ NAMES = frozenset(
 
 
 class _Kind(type):
-    """A class of an absent package: its own names are such classes, too."""
+    """The metaclass of the stand-in classes: each attribute of such a class is another empty class."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -45,10 +46,10 @@ class _Kind(type):
 
 
 class _Base(metaclass=_Kind):
-    """What any such class takes: arguments, a type in brackets, a call as a decorator."""
+    """Accepts what vLLM does with a class at import: arguments, a type in brackets, a call as a decorator."""
 
     def __init__(self, *told: Any, **named: Any) -> None:
-        """No argument is kept."""
+        """Accepts any argument and keeps none."""
 
     def __class_getitem__(cls, item: Any) -> Any:
         return cls
@@ -69,11 +70,13 @@ class _Base(metaclass=_Kind):
 
 
 def kind(name: str) -> Any:
-    """An empty class of this name."""
+    """Returns an empty class of this name."""
     return _Kind(name, (_Base,), {})
 
 
 class _Module(ModuleType):
+    """A module of an absent package: each name in it is an empty class."""
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -83,7 +86,7 @@ class _Module(ModuleType):
 
 
 class _Finder(MetaPathFinder, Loader):
-    """The last that is asked: modules below the listed names."""
+    """Finds modules of the packages in `NAMES`. It is the last in `sys.meta_path`, so that installed packages win."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         return ModuleSpec(name, self, is_package=True) if name.partition(".")[0] in NAMES else None
@@ -95,11 +98,11 @@ class _Finder(MetaPathFinder, Loader):
         return made
 
     def exec_module(self, module: ModuleType) -> None:
-        """There is no code."""
+        """Does nothing, because the stand-in module has no code."""
 
 
 def absent() -> None:
-    """Put the modules, and their versions, where imports look."""
+    """Makes the packages in `NAMES` importable, and gives each a version in `importlib.metadata`."""
     known = metadata.version
 
     def version(distribution_name: str) -> str:

@@ -1,8 +1,8 @@
-"""Drawn programs of microbatches, and what is noted of a run of one: the turns, and how each microbatch ends.
+"""Draws random programs of microbatches, and defines what a run of one logs: its turns, and how each microbatch ends.
 
-    Case((("yield", "hook"), ("yield", "raise")))        # what two microbatches do, one word an operation
+    Case((("yield", "hook"), ("yield", "raise")))        # what two microbatches do, one word for each operation
 
-The engine's own code (`baton_engine`) and ours (`baton_ours`) run the same case and return equal `Noted`.
+vLLM's code (`baton_engine`) and dpsim's code (`baton_ours`) run the same case, and must return equal `Noted`.
 """
 
 from __future__ import annotations
@@ -21,30 +21,34 @@ CALLS = {
     "switch_to_compute_sync": "switch_to_compute_sync",
     "run_hook": "maybe_run_recv_hook",
 }
-"""By word: the function `dbo_*` that it calls."""
+"""The function `dbo_*` that each word of a case calls."""
 OTHERS = ("hook", "hook_raises", "hook_switches", "previous", "raise")
 ON = {
     "compute": ("yield", "to_comm", "switch_to_comm", "switch_to_comm_sync", "hook", "run_hook", "previous"),
     "comm": ("yield", "to_compute", "switch_to_compute", "switch_to_compute_sync", "hook", "run_hook", "previous"),
 }
-"""By stream: the words that raise nothing there."""
+"""By current stream: the words that are legal there, so that they raise no error."""
 
 Case = tuple[tuple[str, ...], ...]
 
 
 class Drawn(RuntimeError):
-    """The error of the words `raise` and `hook_raises`."""
+    """The error that the words `raise` and `hook_raises` raise."""
 
 
 class Noted(NamedTuple):
-    """`turns`: in order, operations and device events. `ends`: by microbatch its error, "" or "stands"."""
+    """What one run logs.
+
+    `turns`: operations and device events, in order. `ends`: how each microbatch ends: with the name of its error, with
+    "", or with "stands" if its thread waits without end.
+    """
 
     turns: list[tuple[object, ...]]
     ends: list[str]
 
 
 class Log:
-    """What a run notes, until it is closed."""
+    """Collects what a run logs, until the run closes it."""
 
     def __init__(self) -> None:
         self.turns: list[tuple[object, ...]] = []
@@ -57,7 +61,7 @@ class Log:
             self.turns.append(what)
 
     def event(self, stream: str) -> int:
-        """Note that a stream records an event. Returns its number."""
+        """Logs that a stream records an event, and returns the number of the event."""
         self.events += 1
         self.note("record", stream, self.events)
         return self.events
@@ -67,7 +71,10 @@ class Log:
             self.ends[number] = "" if error is None else type(error).__name__
 
     def hook(self, word: str, owner: int, switch: Callable[[], None]) -> Callable[[], None]:
-        """A hook that a microbatch leaves. Its word says what it does besides the note."""
+        """Returns a hook that the microbatch `owner` leaves.
+
+        The hook logs its call, then raises or switches as `word` prescribes.
+        """
 
         def run() -> None:
             self.note("hook of", owner, word)
@@ -83,9 +90,10 @@ class Log:
 
 
 def draw(random: Random, ubatches: Sequence[int] = (2, 2, 3, 4), without: Sequence[str] = ()) -> Case:
-    """Microbatches with the same legal words. In most cases a few words differ, or one microbatch raises.
+    """Draws a case: all microbatches run the same legal words, but in most cases a few words differ or one microbatch
+    raises.
 
-    `ubatches`: the numbers to draw from. `without`: words that the release does not have.
+    `ubatches`: numbers of microbatches to draw from. `without`: words that the release lacks.
     """
     words, stream = [], "compute"
     for _ in range(random.randrange(9)):
@@ -95,6 +103,6 @@ def draw(random: Random, ubatches: Sequence[int] = (2, 2, 3, 4), without: Sequen
     for _ in range(random.choice((0, 0, 0, 1, 1, 2, 3))):
         one = random.choice(case)
         at = random.randrange(len(one) + 1)
-        kept = random.choice((at, at + 1))  # a word more, or another one
+        kept = random.choice((at, at + 1))  # inserts a word, or replaces one
         one[at:kept] = [random.choice((*CALLS, *OTHERS, *OTHERS))]
     return tuple(tuple(word for word in one if word not in without) for one in case)

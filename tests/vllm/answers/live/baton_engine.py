@@ -1,7 +1,8 @@
-"""The engine's own `ubatching.py` runs a drawn case: real threads, and streams that note what they get.
+"""Runs vLLM's own `ubatching.py` with a drawn case, on real threads and on streams that log their calls.
 
-Each wait for an event of a thread counts. When all threads that live wait for events which are clear, no thread can
-ever set one: these threads *stand*. So no clock decides who hangs. A thread that stands is released by `Stands`.
+`WatchedEvent` counts the threads that wait. If all live threads wait for events that are clear, no thread can set one,
+so these threads are deadlocked: they *stand*. Therefore no timeout decides who hangs. The exception `Stands` ends such
+a thread.
 """
 
 from __future__ import annotations
@@ -19,18 +20,21 @@ FILE = "vllm/v1/worker/ubatching.py"
 
 
 class Stands(BaseException):
-    """No thread can release this one any more."""
+    """Ends a thread that no other thread can release any more."""
 
 
 class Watch:
-    """Which threads live, and how many of them wait. `living`: the microbatches, and the main thread until it joins."""
+    """Counts the live threads and those that wait.
+
+    `living`: the number of live threads: the microbatches, and the main thread until it joins them.
+    """
 
     def __init__(self, log: Log, living: int) -> None:
         self.log, self.living, self.waiting = log, living, 0
         self.changed = threading.Condition()
 
     def left(self) -> None:
-        """A thread ends, or sets no event from now on."""
+        """A thread calls this when it ends, and the main thread when it will set no further event."""
         with self.changed:
             self.living -= 1
             self.look()
@@ -42,7 +46,9 @@ class Watch:
 
 
 class WatchedEvent:
-    """As `threading.Event`: a set releases the threads that wait, even if the event is cleared before they go on."""
+    """Works as `threading.Event`: `set` releases the waiting threads, even if another thread clears the event before
+    they run.
+    """
 
     def __init__(self, watch: Watch) -> None:
         self.watch, self.flag, self.sets = watch, False, 0
@@ -75,7 +81,7 @@ class WatchedEvent:
 
 
 class Streams:
-    """The stand-in of torch: a current stream for each thread, and events with numbers."""
+    """Stands in for torch's streams: a current stream for each thread, and numbered events."""
 
     def __init__(self, log: Log) -> None:
         self.log, self.of_thread = log, threading.local()
@@ -113,7 +119,7 @@ class Streams:
 
 
 class Engine:
-    """One run of one case."""
+    """Runs one case once, with the file of one release."""
 
     def __init__(self, release: str, case: Case) -> None:
         self.case, self.log = case, Log()
@@ -121,7 +127,7 @@ class Engine:
         self.forward = module("vllm.forward_context", ForwardContext=object, _forward_context=None)
         self.scope = run_file(release, FILE, self.modules())
         self.watch = Watch(self.log, len(case) + 1)
-        # What the file calls of `threading` from now on: events that count who waits.
+        # From here on, the file's `threading.Event` creates events that count the threads that wait.
         self.scope["threading"] = SimpleNamespace(Event=lambda: WatchedEvent(self.watch), get_ident=threading.get_ident)
 
     def modules(self) -> dict[str, ModuleType]:
@@ -132,7 +138,7 @@ class Engine:
             "vllm": module("vllm", forward_context=self.forward),
             "vllm.forward_context": self.forward,
             "vllm.logger": logger,
-            "vllm.utils": module("vllm.utils", **utils),  # where 0.11 has it
+            "vllm.utils": module("vllm.utils", **utils),  # release 0.11 imports it from here
             "vllm.utils.torch_utils": module("vllm.utils.torch_utils", **utils),
         }
 

@@ -1,4 +1,6 @@
-"""Our baton runs a drawn case: one rank of the simulation, its threads in a drawn order wherever flags leave one."""
+"""Runs dpsim's baton with a drawn case: one simulated rank, whose threads run in a drawn order where the flags allow
+several.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from tests.vllm.answers.live.baton_cases import CALLS, Case, Drawn, Log, Noted
 
 
 class NotedStream:
-    """In place of a stream: events with numbers."""
+    """Replaces a stream: records numbered events, and logs each wait for one."""
 
     def __init__(self, name: str, log: Log) -> None:
         self.name, self.log = name, log
@@ -35,6 +37,8 @@ class NotedStream:
 
 
 class CaseProgram(Program[Case]):
+    """Runs the microbatches of a case in threads of one rank."""
+
     threaded = True
     ordered_by_flags = True
 
@@ -69,7 +73,7 @@ class CaseProgram(Program[Case]):
                     self.note(log, context, dbo, word)
             except Exception:
                 raise
-            except BaseException:  # the machine closes a thread that stands
+            except BaseException:  # the simulator closes a deadlocked thread
                 log.closed = True
                 raise
             finally:
@@ -107,7 +111,7 @@ def ours(case: Case, seed: int, context: type[UBatchContext] = UBatchContext) ->
     logs: list[Log] = []
 
     def begin() -> Log:
-        """Each run has a new log, for the suite repeats some."""
+        """Returns a new log for each run, because the test suite repeats some runs."""
         logs.append(Log())
         return logs[-1]
 

@@ -1,4 +1,4 @@
-"""Our code under the names and with the signatures that the engine has, for the adapters to ask.
+"""Puts dpsim's code under vLLM's names and signatures, so that the adapters of `dpsim check-engine` can call it.
 
 core(dist, Release033)        members of vllm.v1.engine.core; `dist` stands for torch.distributed
 coordinator(Coordination033)  members of vllm.v1.engine.coordinator
@@ -33,15 +33,19 @@ from dpsim.vllm.graphs.candidates import BatchDescriptor, CandidateTable
 Members = dict[str, Any]
 
 COORDINATOR, AGREEMENT = "vllm.v1.engine.coordinator", "vllm.v1.worker.gpu.dp_utils"
-"""Modules in which an adapter puts stand-ins in the place of names."""
+"""Modules in which an adapter replaces names with stand-ins."""
 
 
 class PauseState(Enum):
+    """The members of vLLM's enum that the adapters use."""
+
     UNPAUSED = 0
     PAUSED_ALL = 2
 
 
 class EngineCoreRequestType(Enum):
+    """The members of vLLM's enum that the adapters use."""
+
     ADD = 0
     START_DP_WAVE = 1
 
@@ -52,7 +56,10 @@ def member(module: str, name: str) -> Any:
 
 def core(dist: ModuleType, kind: type[EngineWaves]) -> Members:
     class DPEngineCoreProc:
-        """The loop of 0.33 around `kind`. An adapter sets its fields, as those of an engine without its constructor."""
+        """Runs release 0.33's loop around `kind`.
+
+        An adapter sets the fields directly, because it never calls the constructor.
+        """
 
         def __getattr__(self, name: str) -> Any:
             if name != "waves":
@@ -148,7 +155,7 @@ def coordinator(kind: type[Coordination]) -> Members:
             poller = member(COORDINATOR, "zmq").Poller()
             waves = kind(len(self.engines), self.enable_wave_coordination)
             while True:
-                current_wave, engines_running = waves.current_wave, waves.engines_running  # the poller reads them
+                current_wave, engines_running = waves.current_wave, waves.engines_running  # the poller reads these
                 ready = dict(poller.poll(timeout=0))
                 del current_wave, engines_running
                 told = msgspec.msgpack.decode(front.recv()) if front in ready else None
@@ -175,7 +182,7 @@ def coordinator(kind: type[Coordination]) -> Members:
 
 
 def parallel(form: type[Form], every: bool = False) -> Members:
-    """`every`: the hash covers every field."""
+    """Returns the members of vllm.config.parallel. `every`: the hash covers each field (a mistake)."""
 
     class ParallelConfig:
         def __init__(self, **fields: Any) -> None:

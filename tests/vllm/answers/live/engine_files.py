@@ -1,9 +1,9 @@
-"""One file of a wheel, run with stand-ins in place of what it imports.
+"""Runs one file of a vLLM wheel, with stand-ins for the modules that it imports.
 
     scope = run_file("0.33.0", "vllm/v1/worker/ubatching.py", {"torch": torch, "vllm.logger": logger})
     scope["UBatchContext"]
 
-Each call gives fresh names, so variables of the file start anew.
+Each call of `run_file` executes the file again, so its module variables start fresh.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from tests.vllm.torch.wheels import unpacked
 
 @cache
 def code_of(release: str, file: str) -> CodeType:
-    """The compiled file. Skips the test where no index has the wheel."""
+    """Returns the compiled file. Skips the test if no package index provides the wheel."""
     return compile((unpacked(release) / file).read_bytes(), file, "exec")
 
 
 def module(name: str, **names: Any) -> ModuleType:
-    """A module with these names."""
+    """Returns a module with these names."""
     made = ModuleType(name)
     vars(made).update(names)
     return made
 
 
 def run_file(release: str, file: str, modules: dict[str, ModuleType]) -> dict[str, Any]:
-    """Run a file, which finds `modules` by name. Returns the names that it defines."""
+    """Runs a file that imports `modules` by name, and returns the names that the file defines."""
     code = code_of(release, file)
     parents = {name.rpartition(".")[0] for name in modules} - {""}
     scope: dict[str, Any] = {"__name__": f"engine.{release}"}

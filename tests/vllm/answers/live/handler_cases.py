@@ -1,8 +1,8 @@
-"""Drawn steps of a pipeline stage, and stand-ins that note what a handler of sampled tokens does to its device.
+"""Draws steps of a pipeline stage, and defines stand-ins that log what a handler of sampled tokens does to its device.
 
     Case(stages=3, rank=0, slots=4, drafts=2, steps=(Step(...), ...))
 
-The engine's own handler (`handler_engine`) and ours (`handler_ours`) take the same steps and return equal notes.
+vLLM's handler (`handler_engine`) and dpsim's (`handler_ours`) take the same steps, and must return equal `Noted`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from dpsim.vllm.pipeline.batches import Row
 
 
 class Step(NamedTuple):
-    """`freed`: slots. `slots`: one for each row. `drafts`: how many the drafter proposes for each row, or 0.
+    """One step of a stage.
 
-    `dtype`, `width`: of the tokens that the last stage samples.
+    `freed`: the slots that the scheduler frees first. `slots`: the slot of each row. `drafts`: how many tokens the
+    drafter proposes for each row, or 0. `dtype`, `width`: of the token tensor that the last stage samples.
     """
 
     freed: tuple[int, ...]
@@ -30,7 +31,7 @@ class Step(NamedTuple):
 
 
 class Case(NamedTuple):
-    """`rank`: the stage; the last one sends."""
+    """One drawn case. `rank`: the stage that the handler belongs to. The last stage sends, the others receive."""
 
     stages: int
     rank: int
@@ -44,7 +45,9 @@ class Case(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """What one call of a handler did: calls in order, allocations and kept memory in any order, its result."""
+    """What one call of a handler did: its device calls in order, its allocations and kept tensors in any order, and its
+    result.
+    """
 
     calls: list[tuple[object, ...]]
     memory: Counter[tuple[object, ...]]
@@ -55,7 +58,7 @@ Call = Callable[[], object]
 
 
 class Log:
-    """What one handler does, call by call."""
+    """Collects the calls and the memory of one handler."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[object, ...]] = []
@@ -63,7 +66,7 @@ class Log:
         self.events = 0
 
     def noted(self, call: Call) -> Noted:
-        """Make a call. An assertion that fails is its result: what it did before does not count."""
+        """Makes a call and returns what it did. If the call raises AssertionError, that is its whole result."""
         self.calls, self.memory = [], Counter()
         try:
             result = call()
@@ -78,7 +81,7 @@ class Log:
 
 
 class Memory:
-    """A tensor of the engine, and a buffer of dpsim: a shape and a dtype."""
+    """Stands in for a tensor of vLLM and for a buffer of dpsim: a shape and a dtype."""
 
     def __init__(self, log: Log, shape: tuple[int, ...], dtype: str, values: tuple[int, ...] = ()) -> None:
         self.log, self.shape, self.dtype, self.values = log, shape, dtype, values
@@ -93,12 +96,13 @@ class Memory:
         return [Memory(self.log, self.shape[1:], self.dtype) for _ in range(self.shape[0])]
 
     def free(self) -> None:
-        """The engine counts references instead."""
+        """Does nothing: vLLM's tensors have no `free`, because Python counts their references."""
 
 
 def draw(random: Random, limited: bool = False) -> Case:
-    """Some tens of steps. Each frees slots, and runs chunks, last chunks and decodes. `limited`: in every batch the
-    lengths are known.
+    """Draws 4 to 29 steps, each of which frees slots and runs chunks, last chunks and decodes.
+
+    `limited`: the rows have known lengths in each batch.
     """
     stages, slots, drafts = random.choice((2, 2, 3, 4)), random.randrange(1, 6), random.randrange(4)
     rank = random.choice((random.randrange(stages - 1), stages - 1, 0))
@@ -112,7 +116,7 @@ def draw_step(random: Random, slots: int, drafts: int, limited: bool) -> Step:
     known = limited or random.random() < 0.7
     rows = tuple(draw_row(random, drafts, known) for _ in used)
     width = 1 + drafts if any(row.drafts for row in rows) else 1
-    wrong = random.random()  # some senders bring other tokens than the receivers expect
+    wrong = random.random()  # in 2 % of the steps the sender's dtype or width is not the one that the receivers expect
     dtype = "int32" if wrong < 0.01 else "int64"
     return Step(freed, rows, used, random.choice((0, drafts)), dtype, width + (0.01 < wrong < 0.02))
 

@@ -1,4 +1,4 @@
-"""The engine's own `pp_utils.py` takes the steps of a drawn case: torch, groups and streams are stand-ins that note."""
+"""Runs vLLM's own `pp_utils.py` with the steps of a drawn case: torch, groups and streams only log calls."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ FILE = "vllm/v1/worker/gpu/pp_utils.py"
 
 
 class Stream:
+    """Stands in for a torch stream, and logs its waits and events."""
+
     def __init__(self, log: Log, name: str) -> None:
         self.log, self.name = log, name
 
@@ -30,7 +32,7 @@ class Stream:
 
 
 class Tensor(Memory):
-    """A tensor that makes another one: the engine allocates on the current stream."""
+    """A tensor with `new_empty`, which allocates on the current stream, as torch does."""
 
     torch: Torch
 
@@ -39,7 +41,7 @@ class Tensor(Memory):
 
 
 class Torch:
-    """What the file calls of torch."""
+    """The part of torch that the file calls."""
 
     def __init__(self, log: Log) -> None:
         self.log, self.main = log, Stream(log, "main")
@@ -76,11 +78,11 @@ class Torch:
 
 
 class EngineHandler:
-    """The handler of one rank."""
+    """Runs vLLM's `PPHandler` of one rank."""
 
     def __init__(self, release: str, case: Case) -> None:
         self.case, self.log = case, Log()
-        self.steps: dict[int, int] = {}  # which step a tensor of sampled tokens belongs to, by identity
+        self.steps: dict[int, int] = {}  # by id of a tensor of sampled tokens: its step
         torch = Torch(self.log)
         group = SimpleNamespace(
             is_last_rank=case.is_last,
@@ -151,10 +153,10 @@ class EngineHandler:
 
 
 def notes(end: Any) -> list[Noted]:
-    """What a handler of either side does in the steps of a case.
+    """Returns what the handler `end` does in each call of its case.
 
-    The calls have the order of the worker's: take the oldest entry, free slots, then send or receive. A step without
-    rows does neither. An assertion ends the case.
+    The calls come in the worker's order: consume the oldest entry, free slots, then send or receive. A step without
+    rows neither sends nor receives. A failed assertion ends the case.
     """
     case, log, done = end.case, end.log, []
     for number, step in enumerate(case.steps):

@@ -1,4 +1,4 @@
-"""Our end of the broadcast of sampled tokens takes the steps of a drawn case, on a rank that notes."""
+"""Runs dpsim's handler of sampled tokens with the steps of a drawn case, on a rank that logs its calls."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from tests.vllm.answers.live.handler_engine import notes
 
 
 class NotedStream:
+    """Stands in for a stream of dpsim, and logs its waits, events and allocations."""
+
     def __init__(self, log: Log, name: str) -> None:
         self.log, self.name = log, name
 
@@ -27,10 +29,14 @@ class NotedStream:
         return Memory(self.log, shape, dtype)
 
     def launch(self, *args: Any, **named: Any) -> None:
-        """The engine stacks the counts as it allocates them."""
+        """Logs nothing: vLLM has no separate launch here, because `torch.stack` allocates and fills the counts in one
+        call.
+        """
 
 
 class NotedGroup:
+    """Stands in for a device communicator of dpsim, and logs its broadcasts."""
+
     def __init__(self, log: Log, name: str, size: int) -> None:
         self.log, self.name, self.size, self.ranks = log, name, size, tuple(range(size))
 
@@ -39,6 +45,8 @@ class NotedGroup:
 
 
 class NotedRank:
+    """Stands in for a rank of dpsim: gives out streams and communicators that log their calls."""
+
     def __init__(self, log: Log, case: Case) -> None:
         self.log, self.case, self.rank, self.step = log, case, case.rank, 0
 
@@ -49,11 +57,11 @@ class NotedRank:
         return NotedGroup(self.log, name, self.case.stages)
 
     def probe(self, name: str) -> None:
-        """The engine has none."""
+        """Logs nothing, because vLLM has no probes."""
 
 
 class OurHandler:
-    """The same calls as `EngineHandler`."""
+    """Offers the calls of `EngineHandler`, around dpsim's `SampledTokens`."""
 
     def __init__(self, case: Case, tokens: type[SampledTokens]) -> None:
         self.case, self.log = case, Log()

@@ -1,4 +1,4 @@
-"""The engine's own microbatch contexts on real threads, beside ours: the order of turns, and who hangs."""
+"""Compares vLLM's microbatch contexts on real threads with dpsim's: the order of turns, and which microbatches hang."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tests.vllm.answers.live.baton_engine import Engine
 from tests.vllm.answers.live.baton_ours import ours
 
 RELEASES = ("0.11.0", "0.14.0", "0.33.0")
-"""0.11 is the first that has contexts: for two microbatches, and without `dbo_get_previous_event`."""
+"""Release 0.11 is the first with microbatch contexts. It allows two microbatches and lacks `dbo_get_previous_event`."""
 
 
 class OwnHook(UBatchContext):
-    """Leaves a hook to itself (M-BT-14)."""
+    """Mutant M-BT-14: the microbatch leaves its hook to itself instead of to the next microbatch."""
 
     def hook_owner(self) -> UBatchContext:
         return self
 
 
 class KeepsTheBaton(UBatchContext):
-    """Releases no microbatch when it exits (M-BT-12)."""
+    """Mutant M-BT-12: on exit, the microbatch signals itself, so it releases no other microbatch."""
 
     def exit(self) -> None:
         self.signal_event = self.wait_event
@@ -33,7 +33,7 @@ class KeepsTheBaton(UBatchContext):
 
 
 class ForgetsEarly(UBatchContext):
-    """Forgets a hook before it runs, so that one which raises does not run again at the exit."""
+    """Deletes a hook before it runs, so that a hook that raised does not run again on exit."""
 
     def maybe_run_recv_hook(self) -> None:
         if self.recv_hook is not None:

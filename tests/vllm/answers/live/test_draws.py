@@ -1,4 +1,6 @@
-"""An installed release answers new questions: two functions as an engine has them, and their twins."""
+"""Tests that `check-engine` draws new questions for an installed release, with two functions like vLLM's and faulty
+twins.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from tests.vllm.answers.stand_in import few
 
 
 def mask(batch: Any, after: int = 0) -> Any:
-    """The need mask of 0.33. `after`: an error that shows for long prompts only."""
+    """Returns the need mask of release 0.33: which rows need a sampled token.
+
+    `after`: an error for prompts above 25 tokens.
+    """
     prefill = batch.prefill_len_np + np.where(batch.prefill_len_np > 25, after, 0)
     samples = batch.num_computed_tokens_np + batch.num_scheduled_tokens >= prefill
     ends = (batch.num_computed_tokens_np < prefill) & (prefill + 1 >= batch.max_seq_len_np)
@@ -25,7 +30,7 @@ def mask(batch: Any, after: int = 0) -> Any:
 
 
 def coordinate(place: ModuleType, last: Callable[[int, int], bool]) -> Callable[..., Any]:
-    """The agreement of 0.33, for two microbatches."""
+    """Returns the agreement function of release 0.33, for two microbatches."""
 
     def coordinate_batch_across_dp(parallel_config: Any, **rank: Any) -> Any:
         ranks, index, mode = parallel_config.data_parallel_size, parallel_config.data_parallel_rank, "cudagraph_mode"
@@ -81,7 +86,10 @@ def last_empty_by_one(tokens: int, padded: int) -> bool:
 def test_groups(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, last: Callable[[int, int], bool], differs: bool
 ) -> None:
-    """Each rank is asked by itself, and all of them get the sum of what they send."""
+    """`check-engine` calls the function once for each rank, and returns to each rank the sum of what all ranks send.
+
+    A twin whose last-microbatch test is off by one answers differently.
+    """
     module = ModuleType("vllm.v1.worker.dp_utils")
     module.dist = module.get_dp_group = None  # type: ignore[attr-defined]
     module.coordinate_batch_across_dp = coordinate(module, last)  # type: ignore[attr-defined]

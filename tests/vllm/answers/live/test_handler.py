@@ -1,4 +1,4 @@
-"""The engine's own handler of sampled tokens, beside ours: the same collectives, waits, memory and results."""
+"""Compares vLLM's handler of sampled tokens with dpsim's: the same collectives, waits, memory and results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLASSES: dict[str, type[SampledTokens]] = {"0.24.0": Page002Tokens, "0.33.0": Sa
 
 
 def cases(count: int, release: str = "0.33.0") -> list[Case]:
-    """0.24 knows the lengths in every batch."""
+    """Draws cases. Release 0.24 gets batches with known lengths only."""
     random = Random(31)
     return [draw(random, limited=release == "0.24.0") for _ in range(count)]
 

@@ -1,4 +1,4 @@
-"""Which release is installed."""
+"""Tests how dpsim finds the installed release of vLLM."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpsim.vllm.answers.live.installed import function, installed
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder on the path, and no vllm imported, now or later."""
+    """Returns an empty folder on the import path, in a process where vllm is not imported."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "vllm", raising=False)
     invalidate_caches()
@@ -30,7 +30,10 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_which_release(site: Path, source: str | None, info: str | None, release: str | None) -> None:
-    """Its metadata, else what it says of itself. A folder without code is no package."""
+    """The release is that of the package's metadata, else the package's own version attribute.
+
+    A folder without `__init__.py` is not a package.
+    """
     (site / "vllm").mkdir()
     if source is not None:
         (site / "vllm" / "__init__.py").write_text(source)

@@ -1,6 +1,7 @@
-"""Our code in the engine's signatures is asked: loop, coordinator, configuration, V2 agreement; and twins.
+"""Puts questions to dpsim's code under vLLM's signatures: loop, coordinator, configuration, V2 agreement.
 
-A twin has one mistake, which the drawn questions find. `test_wheels.py` asks the engine's own code.
+Each test also questions a faulty twin with one mistake, and the drawn questions must find it. `test_wheels.py`
+questions vLLM's own code.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.vllm.data_parallel.v2_groups import LargestMode
 
 
 def module(monkeypatch: pytest.MonkeyPatch, name: str, members: Mapping[str, Any] | None = None) -> ModuleType:
-    """A module of this name. Its members are those of the mapping, which stays the same object."""
+    """Installs a module of this name with these members, for the duration of a test."""
     made = ModuleType(name)
     parts = name.split(".")
     for parent in (".".join(parts[:at]) for at in range(1, len(parts))):
@@ -36,7 +37,7 @@ def module(monkeypatch: pytest.MonkeyPatch, name: str, members: Mapping[str, Any
 
 
 def differs(place: Path, file: str, draws: int) -> dict[str, bool]:
-    """By kind that was asked: whether some row differs."""
+    """Returns, for each kind of question that `check-engine` compared, whether some row differs."""
     return {one.kind: bool(one.differing) for one in live(place, file, draws).compared}
 
 
@@ -46,7 +47,10 @@ def live(place: Path, file: str, draws: int) -> check.Checked:
 
 @pytest.mark.parametrize("kind", [Release033, Release031])
 def test_an_engine_loop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: type[EngineWaves]) -> None:
-    """The twin wakes no peer when a request comes, as 0.31."""
+    """The engine loop of 0.33 answers as its model.
+
+    The twin is the loop of 0.31, which wakes no peer when a request arrives.
+    """
     dist = module(monkeypatch, "torch.distributed", {"all_reduce": None})
     module(monkeypatch, "vllm.v1.engine.core", dressed.core(dist, kind))
     module(monkeypatch, "vllm.config.parallel")
@@ -55,21 +59,21 @@ def test_an_engine_loop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: t
 
 @pytest.mark.parametrize("kind", [Coordination033, Coordination031])
 def test_a_coordinator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: type[Coordination]) -> None:
-    """The twin wakes engines for the first request of a front end, as 0.31."""
+    """The coordinator of 0.33 answers as its model. The twin of 0.31 wakes engines for a front end's first request."""
     module(monkeypatch, dressed.COORDINATOR, dressed.coordinator(kind))
     assert differs(tmp_path, "waves", 100)["coordination"] is (kind is Coordination031)
 
 
 @pytest.mark.parametrize("every", [False, True])
 def test_a_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, every: bool) -> None:
-    """The twin hashes the fields of a process, too."""
+    """The configuration of 0.33 answers as its model. The twin also hashes fields that belong to a single process."""
     module(monkeypatch, "vllm.config.parallel", dressed.parallel(ParallelConfig033, every))
     assert differs(tmp_path, "config", 150) == {"config": False, "config_hash": every}
 
 
 @pytest.mark.parametrize("kind", [AgreementV2, LargestMode])
 def test_an_agreement(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: type[AgreementV2]) -> None:
-    """The twin takes the largest mode of the ranks."""
+    """The V2 agreement answers as its model. The twin chooses the largest mode of the ranks instead of the smallest."""
     manager, agreement = dressed.v2(kind)
     module(monkeypatch, "vllm.config", {"CUDAGraphMode": CUDAGraphMode})
     module(monkeypatch, "vllm.v1.worker.gpu.cudagraph_utils", manager)

@@ -1,6 +1,6 @@
-"""The engine's own code of six releases, as its wheels have it, asked beside ours: fresh questions of each kind.
+"""Puts freshly drawn questions to the code of six released wheels, and compares its answers with dpsim's.
 
-Packages that vLLM imports and these functions do not call are absent (`absent`).
+`absent` replaces the packages that vLLM imports but that these functions do not call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EQUAL = {
     "0.31.0": {"balance", "coordination", "need_mask", "slices", "waves"},
     "0.33.0": {"balance", "config", "config_hash", "coordination", "ladder", "slices_v2", "v2_sync", "waves"},
 }
-"""Some of the kinds that each release is asked."""
+"""Some of the kinds of questions that `check-engine` must compare for each release."""
 
 
 def asked(release: str, *words: str) -> tuple[int, dict[str, Any]]:

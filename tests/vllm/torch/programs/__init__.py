@@ -1,1 +1,1 @@
-"""Programs around files of vLLM, which tests run as targets."""
+"""Programs that call files of vLLM. Tests run each rank of such a program in its own process."""

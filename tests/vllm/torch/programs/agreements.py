@@ -1,14 +1,14 @@
-"""A program of torch.distributed around vLLM's `dp_utils.py`: steps of data-parallel ranks, as data says.
+"""A program of torch.distributed that calls vLLM's `dp_utils.py`: data-parallel ranks run the steps of WORLD.json.
 
     agreements.py:main -- PATH/TO/dp_utils.py WORLD.json
 
 In each step a rank calls `coordinate_batch_across_dp` with its batch. It looks up its graph for the agreed count and
-mode, as the world says. Then it makes the collectives of the experts, one for each microbatch, of as many elements as
-all ranks have tokens. The modules that the file imports are stand-ins. Two functions of `ubatch_utils`, which decide by
-numbers alone, are written anew here.
+mode in WORLD.json. Then it calls the collectives of the experts, one for each microbatch, whose size is the number of
+tokens of all ranks. The program replaces the modules that `dp_utils.py` imports by stand-ins. It reimplements two pure
+functions of `ubatch_utils`.
 
-A world may have a mistake. `forgets`: a rank without tokens leaves the step out. `own mode`, `own split` and `own
-padding`: a rank decides these by its own batch. Each has its like in the museum.
+WORLD.json may select a mistake. `forgets`: a rank without tokens leaves out the step. `own mode`, `own split` and `own
+padding`: a rank decides these by its own batch. The museum contains the same mistakes.
 """
 
 import contextlib
@@ -26,21 +26,21 @@ from dpsim import mark
 
 
 class Log:
-    """A logger that says nothing."""
+    """A logger that drops all messages."""
 
     def __getattr__(self, name):
         return lambda *args, **more: None
 
 
 def wants(config, tokens, uniform_decode):
-    """`check_ubatch_thresholds`, as all releases have it."""
+    """Returns what vLLM's `check_ubatch_thresholds` returns in all releases."""
     if not config.use_ubatching:
         return False
     return tokens >= (config.dbo_decode_token_threshold if uniform_decode else config.dbo_prefill_token_threshold)
 
 
 def last_empty(tokens, padded, parts):
-    """`is_last_ubatch_empty`, as all releases have it."""
+    """Returns what vLLM's `is_last_ubatch_empty` returns in all releases."""
     return padded // parts * (parts - 1) >= tokens
 
 
@@ -68,7 +68,7 @@ STAND_INS = {
 
 
 def loaded(file):
-    """The file as a module, among stand-ins."""
+    """Imports the file as a module, with stand-ins for the modules that it imports."""
     for name, content in STAND_INS.items():
         sys.modules[name] = types.ModuleType(name)
         vars(sys.modules[name]).update(content)
@@ -79,7 +79,7 @@ def loaded(file):
 
 
 def mistaken(module, mistake, own):
-    """Plant a mistake. `own`: the batch of this rank in the current step."""
+    """Plants a mistake in the module. `own`: the batch of this rank in the current step."""
     split, pad = module._post_process_ubatch, module._post_process_dp_padding
     last = []
 
@@ -99,7 +99,7 @@ def mistaken(module, mistake, own):
 
 
 def experts(counts, parts, tokens, group):
-    """Collectives of one layer. `tokens`: how many this rank has, without padding."""
+    """Calls the collectives of one layer. `tokens`: the rank's own tokens, without padding."""
     cuts = [[count // parts] * (parts - 1) + [count - count // parts * (parts - 1)] for count in counts]
     rank, start = dist.get_rank(), 0
     for sizes in zip(*cuts, strict=True):
@@ -115,7 +115,7 @@ def main(rank, size):
     takes = inspect.signature(coordinate).parameters
     mistaken(module, world["mistake"], own)
     group = dist.new_group(list(range(size)))
-    for step, row in enumerate(world["steps"]):  # step 0 is that of `new_group`
+    for step, row in enumerate(world["steps"]):  # `new_group` is step 0
         mark.step(step + 1)
         idle = row[rank]["idle"]
         own.update({name: value for name, value in row[rank].items() if name in takes})
