@@ -1,7 +1,7 @@
-"""Programs that break the contract, one mistake each, and what every backend has to say of them.
+"""Programs that break the contract in one way each, with the error that every backend must report for it.
 
-Rank 1 makes the mistake in the first line of the method that is named in the argument `how`. Worker processes import
-this module by its name.
+Rank 1 makes the mistake in the first line of the method that the argument `how` names. The worker processes of gloo and
+NCCL import this module by its name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Pair(NamedTuple):
 
 @register_protocol("mistakes")
 class Mistakes(Program[Any]):
-    """Rank 1 makes a mistake."""
+    """A protocol in which rank 1 makes the mistake that `how` names."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         rank.step = 7
@@ -39,7 +39,9 @@ class Mistakes(Program[Any]):
             await getattr(self, prepared["how"])(rank)
 
     async def makes_them_all(self, rank: Rank) -> None:
-        """One after the other, each told to the journal as if it had ended the program."""
+        """Makes all mistakes of `SAID`, one after the other. It records each error in the journal as if it had ended
+        the program.
+        """
         told: Any = rank
         for how in SAID:
             try:
@@ -309,7 +311,7 @@ class Mistakes(Program[Any]):
         x.read("look")
 
     async def keeps_to_its_footprint(self, rank: Rank) -> None:
-        """No mistake: a buffer that is read and written, whole and in parts."""
+        """No mistake: the kernels read and write one buffer, as a whole and in parts, and name it in their launches."""
         x, main = rank.stream("main").alloc(4, "int32", "x"), rank.stream("main")
         main.launch("fill", set_to, writes=[x], args=(1,))
         main.launch("double", add, reads=[x], writes=[x])
@@ -317,26 +319,28 @@ class Mistakes(Program[Any]):
         assert (await x.read("read")).tolist() == [2, 2, 4, 4]
 
     async def passes_nan(self, rank: Rank) -> None:
-        """No mistake: an argument of a kernel is compared with nothing."""
+        """No mistake: a kernel's argument may be NaN, because no check compares it."""
         x, main = rank.stream("main").alloc(1, "float32", "x"), rank.stream("main")
         main.launch("fill", set_to, writes=[x], args=(float("nan"),))
         main.launch("add", add, reads=(x,), writes=(x,))
         assert np.isnan(await x.read("read")).all()
 
     async def leaves_out_arguments(self, rank: Rank) -> None:
-        """No mistake: a default that is plain data cannot change."""
+        """No mistake: a kernel may have a default that is plain data, because the program cannot change it."""
         x, main = rank.stream("main").alloc(2, "int32", "x"), rank.stream("main")
         main.launch("fill", set_to_three, writes=[x])
         assert (await x.read("read")).tolist() == [3, 3]
 
     async def exchanges_tables(self, rank: Rank) -> None:
-        """No mistake: arrays of two dimensions, and one whose memory has gaps."""
+        """No mistake: collectives accept arrays of two dimensions, and arrays that are not contiguous in memory."""
         table = np.arange(8, dtype=np.int64).reshape(4, 2)
         assert (await rank.host("dp_cpu").all_reduce(table[::2], site="sum")).tolist() == [[0, 2], [8, 10]]
         assert (await rank.host("dp_cpu").all_gather(table, site="all")).tolist() == [*range(8)] * 2
 
     async def counts_in_numpy(self, rank: Rank) -> None:
-        """No mistake: numbers of numpy where dpsim counts, and a named tuple that no rank sends on."""
+        """No mistake: numbers of numpy are valid where dpsim expects an integer. A decision may be a named tuple,
+        because no rank sends it.
+        """
         one = np.int64(1)
         rank.step = one  # type: ignore[assignment]
         await rank.sleep(one, "nap")  # type: ignore[arg-type]
@@ -363,7 +367,7 @@ def set_to_named(target: Any, *, number: Any = np.int32(1)) -> None:  # noqa: B0
 
 
 class Filler:
-    """Fills with what it holds when it is called."""
+    """A callable object that fills an array with the number that it has when it is called, not when it is launched."""
 
     number = 1
 
@@ -548,7 +552,7 @@ SAID = {
     "stacks_what_does_not_fit": ("ValueError", "all input arrays must have the same shape"),
     "exits": ("SystemExit", "no more"),
 }
-"""By mistake: the error that the program gets, at the line that makes the mistake."""
+"""By mistake: the class and the message of the error that the program gets at the line of the mistake."""
 
 KERNELS = {
     "exits_in_a_kernel": "kernel leave of rank 1 leave[0]: SystemExit: 1",
@@ -557,7 +561,7 @@ KERNELS = {
     "returns_something": f"kernel gives of rank 1 give[0]: it returns something of type int ({kernel_line(gives)}); "
     "a kernel writes its results to the arrays of writes",
 }
-"""By mistake of a kernel: the KernelError that the host gets when it next waits for the device."""
+"""By mistake in a kernel: the message of the KernelError that the host gets when it next waits for the device."""
 
 LEFT = {
     "forgets_a_send": ["LEFTOVER:NEVER_AWAITED", "LEFTOVER:SEND"],
@@ -565,9 +569,9 @@ LEFT = {
     "forgets_a_poll": ["LEFTOVER:NEVER_AWAITED"],
     "forgets_a_read": ["LEFTOVER:NEVER_AWAITED"],
 }
-"""By what is left when the program ends: the classes of what is found."""
+"""By op that the program never awaits: the classes of the findings when the program has ended."""
 
 NO_MISTAKES = ("keeps_to_its_footprint", "counts_in_numpy", "passes_nan", "leaves_out_arguments", "exchanges_tables")
 
 TOGETHER = ("exchanges_tables",)
-"""What both ranks do."""
+"""The methods that both ranks call."""

@@ -1,4 +1,6 @@
-"""Beside each place of an op stand the calls that led there: innermost first, the program's alone, at most three."""
+"""Tests the call chain that dpsim stores with the source line of an op: at most three calls of the program, the
+innermost first.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ WORLD = world_of(2, ["dp"])
 
 
 def lines(*functions: str) -> tuple[str, ...]:
-    """The places of calls: the first line of each function's body."""
+    """Returns the source lines of calls: the first line of the body of each function."""
     return tuple(f"{HERE}:{globals()[name].__code__.co_firstlineno + 1}" for name in functions)
 
 
@@ -58,7 +60,9 @@ async def calls_what_raises(rank: Rank) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What other tests ran in this process led to these lines, too."""
+    """Clears the table of call chains, because other tests in this process reached the same lines through
+    other calls.
+    """
     monkeypatch.setattr(call_site, "chains", {})
     known = call_site._places.pop("meet", {})
     yield
@@ -109,7 +113,9 @@ def test_a_place_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_line_with_two_callers() -> None:
-    """The first one stands there for all. Who watches the site sees each."""
+    """If two functions call the same line, the table has only the chain of the first call. `watched` records the chain
+    of each rank and step.
+    """
     run(WORLD, both)
     (meet,) = lines("meets")
     assert [function for function, _ in call_site.chains[meet]][:2] == ["meets", "warms"]

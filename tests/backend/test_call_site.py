@@ -1,4 +1,4 @@
-"""Where a program raised is a line of the program, and not of the library that it called."""
+"""Tests that the place of an exception is a line of the program, and not of the library that the program called."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_cause_is_the_innermost() -> None:
 
 
 def installed(package: str, inner: Callable[[], Any] | None = None) -> Callable[[], Any]:
-    """A function of an installed package, which calls `inner` or divides by zero."""
+    """Returns a function of an installed package, which calls `inner` or divides by zero."""
     names: dict[str, Any] = {"__name__": f"{package}.parts", "inner": inner}
     source = "def call():\n    return inner() if inner else 1 // 0"
     exec(compile(source, f"/usr/lib/python3/dist-packages/{package}/parts.py", "exec"), names)
@@ -71,7 +71,7 @@ def test_a_protocol_may_be_installed_like_a_library(packages: list[str], where: 
 def test_where_all_is_of_libraries_the_outermost_is_named() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         installed("theirs", installed("library"))()
-    trace = raised.value.with_traceback(raised.tb.tb_next)  # without this test
+    trace = raised.value.with_traceback(raised.tb.tb_next)  # the traceback without the frame of this test
     assert raised_at(trace) == "theirs/parts.py:2"
 
 

@@ -1,4 +1,6 @@
-"""Each variable of a function has its own instruction, whatever Python joins."""
+"""Tests that dpsim reads the bytecode of a function in the same form on each version of Python. Newer versions join two
+instructions into one.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def test_each_variable_and_each_item_is_seen() -> None:
 
 
 class Joined:
-    """What Python 3.13 joins, and what 3.14 names otherwise."""
+    """An instruction as Python 3.13 joins it, or as Python 3.14 names it."""
 
     def __init__(self, opname: str, argval: Any, argrepr: str = "") -> None:
         self.opname, self.argval, self.argrepr = opname, argval, argrepr
@@ -41,7 +43,9 @@ class Joined:
 
 
 def test_joined_instructions_are_two(monkeypatch: Any) -> None:
-    """On every Python; the twin is that list as it is."""
+    """`steps_of` splits joined instructions, also if the test runs on an older Python. A reader of the raw list would
+    find none of the variables.
+    """
     joined = [
         Joined("STORE_FAST_LOAD_FAST", ("a", "b")),
         Joined("LOAD_FAST_BORROW_LOAD_FAST_BORROW", ("c", "d")),

@@ -1,4 +1,6 @@
-"""A rank's journal and its host threads: what each thread counts for itself, and what the rank counts once."""
+"""Tests the journal of a rank with several host threads: which numbers each thread counts by itself, and which the
+whole rank counts.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from dpsim.contract.world import At, Delay, Fault, World
 
 
 class Host:
-    """A thread's half of a backend: the gate takes the line of the caller of one of its methods."""
+    """A stand-in for the calls of a backend. A record gets the line of the code that called one of these methods."""
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
@@ -29,7 +31,9 @@ class Host:
 
 
 def two(*planted: Fault | Delay) -> tuple[list[RawRecord], Host, Host]:
-    """The records of rank 0, its thread main, and its thread b."""
+    """Returns the records of rank 0, and the hosts of its threads `main` and `b`. `planted`: the faults and delays of
+    the world.
+    """
     faults = tuple(one for one in planted if isinstance(one, Fault))
     records: list[RawRecord] = []
     world = World(1, (), faults, tuple(one for one in planted if isinstance(one, Delay)))
@@ -47,7 +51,9 @@ def test_each_thread_counts_its_own_visits_and_steps() -> None:
 
 
 def test_the_rank_counts_its_calls_on_a_communicator() -> None:
-    """In the order of issue, whichever thread it was: what goes out next pairs with what the peers issue next."""
+    """All threads of a rank share the sequence numbers of a communicator. A backend matches collectives in the order of
+    issue, whichever thread issues them.
+    """
     records, main, b = two()
     for host in (main, b, main):
         host.all_reduce("agree")
@@ -79,7 +85,9 @@ def test_a_skipped_call_uses_an_ordinal_and_no_sequence_number() -> None:
 
 @pytest.mark.parametrize("site", ["delivers m", "", "a\tb", "goes on #4"])
 def test_a_site_is_a_word(site: str) -> None:
-    """Else two ops could have one label: a visit of the site "delivers m" and the delivery of a message sent at "m"."""
+    """A site with a space is refused, because two different ops would get one label. The example is a visit of the site
+    "delivers m" and the delivery of a message that was sent at "m".
+    """
     _, main, _ = two()
     with pytest.raises(ValueError, match="a site is printable ASCII without spaces"):
         main.sleep(site)

@@ -1,4 +1,6 @@
-"""What a kernel may use beside its arguments: refused by name at the launch if it may change, and nothing else is."""
+"""Tests what a kernel may use beside its arguments. A launch refuses a global that may change before the kernel runs,
+and names it. It accepts all other globals.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,7 @@ def through(value: Any) -> Any:
     return reads(value)
 
 
-def with_memory(value: Any, memory: list[int] = []) -> Any:  # noqa: B006  # that is the mistake
+def with_memory(value: Any, memory: list[int] = []) -> Any:  # noqa: B006  # the default is the mistake under test
     memory.append(1)
     return value
 
@@ -276,7 +278,7 @@ def test_allowed(kind: str) -> None:
     ALLOWED[kind](x)
 
 
-# ---- in a run
+# ---- the launch in a run refuses such a kernel
 
 
 def stamp(x: Any) -> None:
@@ -303,7 +305,7 @@ def test_the_launch_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     finding = explored(world_of(2, ["h"]), stamps).findings[0]
     assert finding.klass == "CRASH:TYPEERROR"
     assert "stamp: the kernel stamp uses STEP (tests/backend/test_kernel_globals.py:" in finding.message
-    monkeypatch.setattr(kernel_call, "check_globals", lambda kernel: None)  # the twin
+    monkeypatch.setattr(kernel_call, "check_globals", lambda kernel: None)  # a launch without the check
     assert explored(world_of(2, ["h"]), stamps).verdict == "proven", "and wrong on hardware, or right: who knows"
 
 
@@ -314,7 +316,7 @@ def test_gloo_refuses_it(dpsim_backend: Any) -> None:
     assert "the kernel stamp uses STEP" in run.journals[1][-1][RAISED_MESSAGE]
 
 
-# ---- a number that is set from elsewhere
+# ---- a global number that another function changes during a run
 
 WIDTH = 1
 
@@ -379,7 +381,7 @@ def test_equal_values_are_no_change() -> None:
 
 
 class Keeper:
-    """A library that remembers; its module is no program's."""
+    """A library that keeps what it receives. Its module belongs to no program."""
 
     def __init__(self) -> None:
         self.held: list[Any] = []
@@ -431,19 +433,21 @@ def test_the_run_names_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     [finding] = explored(world_of(1, ["h"]), looks_behind).findings
     assert finding.klass == "CRASH:KERNELERROR"
     assert "kernel logs of rank 0 logs[0]: it keeps an array that it was given" in finding.message
-    monkeypatch.setattr(kernel_call, "_references", lambda value: 0)  # the twin
+    monkeypatch.setattr(kernel_call, "_references", lambda value: 0)  # a check that counts no references
     assert explored(world_of(1, ["h"]), looks_behind).verdict == "proven"
 
 
 def test_it_is_checked_once() -> None:
-    """A launch of a kernel that is known asks no more."""
+    """After its first calls without a finding, a kernel is in `KNOWN`, and its launches are no longer checked."""
     for _ in range(kernel_call.TRIALS):
         explored(world_of(1, ["h"]), leaves_it)
     assert widen in kernel_call.KNOWN
 
 
 def test_a_library_in_a_folder_of_any_name_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `pip install --target .site` makes it; the twin is a program's own module in such a folder."""
+    """A folder with the metadata of an installed package, as `pip install --target` creates it, contains a library, so
+    dpsim does not check its functions. Without metadata the folder contains a program's own module, which dpsim checks.
+    """
     for name, dist in (("a_library", True), ("a_program", False)):
         folder = tmp_path / name / "any"
         (folder / f"{name}_t").mkdir(parents=True)

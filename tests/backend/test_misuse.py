@@ -1,4 +1,6 @@
-"""Errors that Python words by a backend's class are put into words of the contract, and no others are."""
+"""Tests that dpsim rewrites error messages of Python that name a backend's class. The new message names the class of
+the contract. All other messages stay.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def test_other_errors_keep_their_words(wrong: Callable[[], Any]) -> None:
 
 
 class Foreign:
-    """What no call of the contract gave."""
+    """An awaitable that no call of the contract returned."""
 
     def __await__(self) -> Any:
         yield None
@@ -61,7 +63,9 @@ class Foreign:
 
 @pytest.mark.parametrize("choose", [None, lambda what, options: 0])
 def test_a_rank_that_awaits_something_else_breaks_off_alone(choose: Choose | None) -> None:
-    """And no `except Exception` has it go on."""
+    """The rank that awaits such an object ends with an error, and the other rank finishes. An `except Exception` in the
+    program does not catch the error.
+    """
 
     async def script(rank: Rank) -> None:
         while rank.rank == 1:
@@ -75,7 +79,7 @@ def test_a_rank_that_awaits_something_else_breaks_off_alone(choose: Choose | Non
 
 
 def test_an_awaitable_of_its_own_is_none_of_these() -> None:
-    """What it awaits within is the rank's."""
+    """A program may await an object of a class that it defines, if that object awaits only calls of the contract."""
 
     class Naps:
         def __init__(self, rank: Rank) -> None:

@@ -1,6 +1,7 @@
-"""What breaks the contract is refused with one sentence, at its line, and what does not is left alone.
+"""Tests that each way to break the contract is refused with one sentence and the source line of the mistake. Valid
+programs run.
 
-The same mistakes are made on gloo in `tests/real/test_failures.py`.
+`tests/real/test_failures.py` makes the same mistakes on gloo.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What is the machine's, and what is the protocol's."""
+"""Tests which exceptions mean that the machine lacks something, such as memory or disk space, and which are errors of
+the protocol.
+"""
 
 from __future__ import annotations
 

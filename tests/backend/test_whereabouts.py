@@ -1,4 +1,4 @@
-"""Where ranks stand, by their journals, thread by thread."""
+"""Tests the report that lists where each host thread of each rank is, computed from the journals."""
 
 from __future__ import annotations
 

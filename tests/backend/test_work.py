@@ -1,4 +1,6 @@
-"""Who takes what a host awaits for its result is asked whether an await was forgotten."""
+"""Tests that a program which uses a host call's result without await gets an error that asks whether it forgot the
+await.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Programs that hold within bounds and not beyond: each raises for one late message, death or preemption too many."""
+"""Protocols that hold within bounds and break beyond them. Each raises, or hangs, after one late message or death too
+many.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from tests.sized import SizedProgram
 
 @register_protocol("t_misses")
 class Misses(SizedProgram):
-    """Rank 0 looks twice, later than messages come in time. It raises if it has seen nothing."""
+    """Rank 0 polls twice, after all messages have arrived in a timed run. It raises if both polls find nothing."""
 
     async def run(self, rank: Rank, args: Any) -> None:
         box = rank.mailbox("box")
@@ -25,7 +27,9 @@ class Misses(SizedProgram):
 
 @register_protocol("t_mourns")
 class Mourns(SizedProgram):
-    """Rank 0 waits for each of the others, which may die before they post. It holds where one of two does."""
+    """Rank 0 waits for a message from any other rank. The others may die before they post; it holds if one of
+    two dies.
+    """
 
     async def run(self, rank: Rank, args: Any) -> None:
         if rank.rank:
@@ -36,7 +40,7 @@ class Mourns(SizedProgram):
 
 @register_protocol("t_mourns_one")
 class MournsOne(SizedProgram):
-    """Rank 0 waits for rank 1 alone."""
+    """Rank 0 waits for a message of rank 1 only."""
 
     async def run(self, rank: Rank, args: Any) -> None:
         if rank.rank == 0:

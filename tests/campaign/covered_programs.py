@@ -1,4 +1,6 @@
-"""A protocol that declares probes, modes, rows and pieces, and variants that reach less of them."""
+"""A protocol that declares probes, modes, rows and pieces for the coverage report, and variants that reach less of
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from dpsim.contract.registry import register_protocol, register_variant
 
 
 class Loads(BaseModel):
-    """How much the ranks have to do."""
+    """The number of ranks, and the load of each."""
 
     ranks: int = Field(default=2, ge=2, le=4)
     load: int = Field(default=1, ge=1, le=3)
@@ -21,7 +23,7 @@ class Loads(BaseModel):
 
 @register_protocol("t_covered", forms=("plain", "newer"))
 class Covered(Program[Arguments[Loads]]):
-    """Rank 0 looks into its mailbox twice, and all ranks decide a mode by their load."""
+    """Rank 0 polls its mailbox, and all ranks decide a mode by their load."""
 
     Params = Loads
     probes = ("early", "late")
@@ -52,16 +54,16 @@ class Covered(Program[Arguments[Loads]]):
             self.after_late()
 
     async def look(self, rank: Rank) -> Any:
-        """What came, without a wait."""
+        """Returns a message without waiting, or None."""
         return await rank.mailbox("box").poll("first")
 
     def after_late(self) -> None:
-        """What rank 0 does when nothing came."""
+        """What rank 0 does when its poll found nothing."""
 
 
 @register_variant("T-COVERED-WAITS", protocol="t_covered", expected=None, reason="a world with fewer schedules")
 class Waits(Covered):
-    """Rank 0 waits, so no message is late."""
+    """Rank 0 waits for the message, so no message is late."""
 
     async def look(self, rank: Rank) -> Any:
         return await rank.mailbox("box").get("first")
@@ -69,7 +71,7 @@ class Waits(Covered):
 
 @register_variant("T-COVERED-BREAKS", protocol="t_covered", expected="CRASH:ASSERTIONERROR")
 class Breaks(Covered):
-    """Rank 0 takes a late message for a lost one."""
+    """Rank 0 treats a late message as a lost one, and raises."""
 
     def after_late(self) -> None:
         raise AssertionError("nothing came")
@@ -77,7 +79,7 @@ class Breaks(Covered):
 
 @register_protocol("t_unfit")
 class Unfit(Program[Arguments[Loads]]):
-    """No world of it can be run."""
+    """A protocol without any world that dpsim can run."""
 
     Params = Loads
 
@@ -89,4 +91,4 @@ class Unfit(Program[Arguments[Loads]]):
         raise Unsuitable("unfit for any world")
 
     async def run(self, rank: Rank, prepared: Arguments[Loads]) -> None:
-        """Never called."""
+        """Never runs."""

@@ -1,4 +1,4 @@
-"""A program whose number of classes is known: all ranks but one post to one mailbox, in any order."""
+"""A protocol with a known number of classes of schedules: all ranks but one post to one mailbox, in any order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.sized import SizedProgram
 
 @register_protocol("t_fills")
 class Fills(SizedProgram):
-    """The factorial of the number of senders."""
+    """Has as many classes of schedules as the factorial of the number of senders."""
 
     async def run(self, rank: Rank, args: Any) -> None:
         if rank.rank:

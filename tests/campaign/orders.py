@@ -1,4 +1,6 @@
-"""Worlds with a number of classes that is known, and a process that explores one with a folder until it is killed."""
+"""Worlds with a known number of classes of schedules. As a program, it explores such a world with a work folder, until
+a test kills the process.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ HEAD = {"scenario": "orders"}
 
 
 class Orders(Program[Any]):
-    """`prepared`: how many ranks post to each of the first ranks. The boxes fill in any order: the product of the
-    factorials is the number of classes.
+    """`prepared`: how many ranks post to each of the first ranks. The mailboxes fill in any order, so the number of
+    classes is the product of the factorials.
     """
 
     async def run(self, rank: Rank, prepared: Any) -> None:
@@ -37,14 +39,14 @@ def orders(*senders: int) -> Subject:
 
 
 def told(found: Explored) -> Any:
-    """What depends on neither cuts nor processes."""
+    """Returns the results that depend neither on interruptions nor on the number of processes."""
     one = found.exploration
     failures = {(each.fingerprint, each.seen) for each in one.failures.values()}
     return found.verdict, one.runs, one.redundant, one.steps, frozenset(one.classes), tuple(one.fresh), failures
 
 
 def explored(subject: Subject, folder: Path, jobs: int = 1, begin: bool = False, **more: Any) -> Explored:
-    """With a folder, which has work already unless `begin`."""
+    """Explores with a work folder. Without `begin`, the folder already contains work."""
     with WorkFolder.begin(folder, HEAD) if begin else WorkFolder.resume(folder, HEAD) as work:
         store: Keeper = work.of(["orders"])
         return explore_all([subject], more.pop("strategy", "dpor"), jobs=jobs, schedules=10**6, store=store, **more)[0]

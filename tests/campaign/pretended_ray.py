@@ -1,4 +1,4 @@
-"""As much of Ray as dpsim uses, in this process; it loses tasks when it is asked to."""
+"""A pretended Ray: the part of Ray's interface that dpsim uses, within this process. A test can make it lose tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsim.campaign.remote import Source
 
 
 class Errors:
-    """The exceptions of Ray that are looked at."""
+    """The exceptions of Ray that dpsim handles."""
 
     class RayError(Exception):
         pass
@@ -33,7 +33,9 @@ class Ref:
 
 
 class PretendedRay:
-    """As much of Ray as is used, in this process. `loses`: the numbers of tasks that are lost."""
+    """The part of Ray's interface that dpsim uses, within this process. `loses`: the numbers of the tasks that it
+    loses.
+    """
 
     exceptions = Errors
 
@@ -57,7 +59,7 @@ class PretendedRay:
         return Task()
 
     def wait(self, refs: list[Ref], num_returns: int, timeout: float) -> tuple[list[Ref], list[Ref]]:
-        return refs[-num_returns:], refs[:-num_returns]  # the last comes first
+        return refs[-num_returns:], refs[:-num_returns]  # the last task finishes first
 
     def get(self, ref: Ref) -> Any:
         if ref.answer is None:
@@ -69,12 +71,12 @@ class PretendedRay:
 
 
 def travelled(value: Any) -> Any:
-    """As it arrives on another machine."""
+    """Returns the value as it arrives on another machine."""
     return pickle.loads(pickle.dumps(value))
 
 
 class Pretended(NamedTuple):
-    """In place of a `RayCluster`."""
+    """Takes the place of a `RayCluster`."""
 
     ray: PretendedRay
     width: int = 2
@@ -87,7 +89,7 @@ class Pretended(NamedTuple):
 
 
 def on(monkeypatch: pytest.MonkeyPatch, loses: frozenset[int] = frozenset()) -> PretendedRay:
-    """Let each `--cluster` be such a Ray."""
+    """Makes each `--cluster` use the pretended Ray."""
     ray = PretendedRay(loses)
     monkeypatch.setattr(RayCluster, "at", lambda *_: nullcontext(Pretended(ray)))
     return ray

@@ -1,4 +1,6 @@
-"""Protocols for swarms: rank 0 asks for what rank 1 sets, and gives up after three time-outs, or never."""
+"""Protocols for swarms of worlds. Rank 0 waits for keys that rank 1 sets, and gives up after three time-outs, or never.
+Two more ranks ask and answer with a time-out.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ SECOND = 1_000_000_000
 
 @register_protocol("t_asks")
 class Asks(SizedProgram):
-    """Gives up."""
+    """Rank 0 gives up after three time-outs."""
 
     patience: ClassVar[int] = 3
 
@@ -37,14 +39,14 @@ class Asks(SizedProgram):
 
 @register_variant("T-ASKS-FOR-EVER", protocol="t_asks", expected="PROGRESS:BOUND")
 class ForEver(Asks):
-    """Never gives up: the faulty twin."""
+    """Rank 0 never gives up: the faulty twin."""
 
     patience = -1
 
 
 @register_protocol("t_gives_up")
 class GivesUp(SizedProgram):
-    """Rank 1 asks, gives up on the answer after 50 ms, and should not: a rank 0 that is late makes that happen."""
+    """Rank 1 asks rank 0, and wrongly raises if the answer takes longer than 50 ms. A late rank 0 makes that happen."""
 
     timeout_ns: ClassVar[int | None] = SECOND // 20
     shrugs: ClassVar[bool] = False
@@ -62,13 +64,13 @@ class GivesUp(SizedProgram):
 
 @register_variant("T-WAITS", protocol="t_gives_up", expected=None, reason="it waits as long as it takes")
 class Waits(GivesUp):
-    """Does not give up: the healthy twin."""
+    """Rank 1 waits without a time-out: the healthy twin."""
 
     timeout_ns = None
 
 
 @register_variant("T-SHRUGS", protocol="t_gives_up", expected=None, reason="it needs no answer")
 class Shrugs(GivesUp):
-    """Gives up, and takes that as an answer."""
+    """Rank 1 gives up, and accepts a missing answer."""
 
     shrugs = True

@@ -1,4 +1,6 @@
-"""A failure that is tried again after its program changed; and what an answer of `holds` shows of itself."""
+"""Tests `holds_again`, which replays the token of a failed test after the program changed; and what the result of
+`holds` prints.
+"""
 
 from pathlib import Path
 
@@ -37,7 +39,7 @@ def test_the_same_failure_keeps_its_token(token: Token) -> None:
 
 
 def test_another_schedule_gets_its_own_token(token: Token) -> None:
-    """The schedule of the token has a step that the program no longer makes."""
+    """The schedule of the token contains a step that the program no longer makes. So the failure has a new token."""
     failure = again(token._replace(steps=("rank 1 gone[0]", *token.steps)))
     assert "the schedule does not fit any more" in str(failure)
     assert failure.replay == f"{COMMAND}{token}", "the schedule that the program follows now"

@@ -1,4 +1,6 @@
-"""A verdict names what it assumes: for each row of the table a world that prints its words, and one that does not."""
+"""Tests the assumptions that a verdict names. For each row of the table of assumptions, one world prints its words, and
+another world does not.
+"""
 
 from __future__ import annotations
 
@@ -182,7 +184,7 @@ LATE = replace(ALONE, delays=(Delay(0, At(), 10),))
 
 
 class Case(NamedTuple):
-    """A world that is explored, and its program."""
+    """A world to explore, and its program."""
 
     world: World
     script: Script
@@ -191,7 +193,7 @@ class Case(NamedTuple):
 
 
 def seen(case: Case) -> Explored:
-    """Explored whole. That a rank dies is no failure."""
+    """Returns the complete exploration of a case. The death of a rank is no failure."""
     if case.scenario:
         return explore_subject(Subject.of(scenario_from(case.scenario)), "dpor")
     off = ("DEATH", "HANG:COLLECTIVE:DEAD_RANK") if case.world.kills else ()
@@ -281,7 +283,7 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
 
 
 def found(start: str, words: str) -> tuple[Assumption, Says]:
-    """The one row that begins so, and what it says there."""
+    """Returns the only row that begins with `start`, and its sentence with these words."""
     [(row, says)] = [
         (row, one) for row in rows() for one in row.says if row.may.startswith(start) and one.words == words
     ]
@@ -307,7 +309,7 @@ def test_a_row_is_printed_where_the_world_does_such_a_thing_and_only_there(
 
 
 def test_the_rows_behind_no_other_effect_are_named() -> None:
-    """In JSON each; the line says that there are some."""
+    """The last line of the assumptions covers several rows, which the JSON output lists one by one."""
     bare, agrees = seen(BARE), seen(AGREES)
     assert any(row.startswith("synchronise at a free") for row in bare.beside)
     assert not any(row.startswith("synchronise at a free") for row in agrees.beside)
@@ -322,7 +324,7 @@ def test_every_row_that_a_proof_assumes_has_its_worlds() -> None:
 
 
 def test_a_row_that_is_not_always_so_has_words_or_a_reason() -> None:
-    """A list of what a proof assumes and prints nowhere is empty."""
+    """Each row is always exact, or has words that a proof prints, or has a reason why it needs none."""
     for row in rows():
         always = row.does.startswith("always") and not row.says
         assert (always, bool(row.says), bool(row.nothing)).count(True) == 1, row.may
@@ -355,8 +357,8 @@ def test_ranks_that_die_are_named() -> None:
 @pytest.mark.parametrize("strategy", ["dpor", "fifo"])
 @pytest.mark.parametrize("how", ["message", "own message", "store", "join"])
 def test_a_verdict_with_a_time_out_says_that_it_assumes_a_long_one(how: str, strategy: str) -> None:
-    """A proof says nothing of a slow peer that another rank takes for dead too early. It says so also where no run
-    waited, since what a rank waited for was there: that is no other order.
+    """A proof does not cover a slow peer whose time-out passes too early, so the verdict says so. It does so even if no
+    run waited until a time-out.
     """
 
     def waiting(timeout_ns: int | None) -> Script:

@@ -1,4 +1,6 @@
-"""A search within bounds in units: the counts, classes and failures of one search, for any number of processes."""
+"""Tests a bounded search in units, the parts of an exploration that processes share. It finds the same counts, classes
+and failures as one search, with any number of processes.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def subject(name: str) -> Subject:
 
 
 def told(found: Explored) -> Any:
-    """What one search and many have to agree on; classes are compared by number, since their names differ."""
+    """Returns the results on which one search and a search in units agree. Classes have other names, so only their
+    number counts.
+    """
     one = found.exploration
     failures = {(each.fingerprint, each.seen) for each in one.failures.values()}
     return found.verdict, one.runs, one.redundant, one.cut, len(one.classes), sum(one.fresh), failures
@@ -68,7 +72,7 @@ def test_units_find_what_one_search_does(name: str, bounds: str) -> None:
 
 
 def test_two_processes_find_what_one_search_does() -> None:
-    """In each process labels have other numbers."""
+    """Two processes find the same as one search, though each process numbers the labels differently."""
     for name in NAMES[:3]:
         assert told(in_units(name, BOUNDS[-1], jobs=2)) == whole(name, BOUNDS[-1])
 
@@ -78,7 +82,9 @@ class Cut(Exception):
 
 
 def test_a_cut_loses_a_unit_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut after a third of the units, and resumed with two processes: the rest is done, and no more."""
+    """The exploration stops after a third of the units, and another one resumes it with two processes. It does the
+    remaining units only.
+    """
     all_units = in_units("misses", BOUNDS[1]).standing
     assert all_units is not None
     keep, kept = UnitFiles.keep, list[int]()
@@ -107,20 +113,20 @@ def test_a_cut_loses_a_unit_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def loses_a_branch(self: SharedFrontier, record: RunRecord) -> bool:
-    """Twin: of a place with two choices or more that were not taken, the last is forgotten."""
+    """A faulty twin: at a place with several choices not yet taken, it forgets the last."""
     places = [one._replace(others=one.others[:-1] if len(one.others) > 1 else one.others) for one in record.places]
     return ADD(self, record._replace(places=places))
 
 
 def counts_twice(self: SharedFrontier, record: RunRecord) -> bool:
-    """Twin: what two units were the first to reach is run twice."""
+    """A faulty twin: what two units both reached first runs twice."""
     for place in record.places:
         self._frontier.add(record.trunk, place)
     return True
 
 
 def by_number(self: Within, bit: int, causes: int) -> int:
-    """Twin: the search distinguishes steps by the numbers of their labels, which differ from unit to unit."""
+    """A faulty twin: the search distinguishes steps by the numbers of their labels, which differ between units."""
     return hash((bit, causes))
 
 

@@ -1,4 +1,6 @@
-"""The calls that led to a culprit's line are those of the culprit's step, or of the nearest step that has the op."""
+"""Tests the chain of calls that a report shows for a culprit: those of the culprit's step, or of the nearest step with
+this op.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from tests.sized import Sized, SizedProgram
 
 
 class Steps(Sized):
-    """How many steps, and which one rank 1 leaves out."""
+    """The number of steps, and the step that rank 1 leaves out."""
 
     steps: int = Field(default=4, ge=1, le=9)
     left_out: int = 9
@@ -35,7 +37,7 @@ class Steps(Sized):
 
 @register_protocol("t_two_callers")
 class TwoCallers(SizedProgram):
-    """Steps 0 and 1 warm up, all later ones serve; both agree by the same line."""
+    """Steps 0 and 1 warm up, and later steps serve. Both call the same line to agree."""
 
     Params = Steps
 
@@ -77,7 +79,9 @@ def called(run: Run, findings: Sequence[Finding]) -> list[str]:
 
 @pytest.mark.parametrize(("step", "caller"), [(0, "warm"), (1, "warm"), (2, "warm"), (3, "serve_one")])
 def test_an_op_that_was_left_out_has_the_calls_of_the_nearest_step(step: int, caller: str) -> None:
-    """Of two neighbours the earlier one: step 2 is left out, and step 1 warmed up."""
+    """An op that a rank left out has the calls of the nearest step. Of two equally near steps this is the
+    earlier one.
+    """
     result = judged("leave out", step)
     with_calls(result)
     assert functions(result) == ["agree", caller, "run"]
@@ -87,14 +91,14 @@ def test_an_op_that_was_left_out_has_the_calls_of_the_nearest_step(step: int, ca
     ("kind", "step", "caller"), [("die", 1, "warm"), ("die", 3, "serve_one"), ("skip", 2, "serve_one")]
 )
 def test_an_op_has_its_own_calls(kind: str, step: int, caller: str) -> None:
-    """So has one that a scenario skips: the program calls it all the same."""
+    """An op has its own calls, even one that a fault skips, because the program still calls it."""
     result = judged(kind, step)
     with_calls(result)
     assert functions(result)[:2] == ["agree", caller]
 
 
 def test_without_a_second_run_it_is_the_first_caller_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin."""
+    """The twin: without a second run, the report shows the first caller of this line in the process."""
     judged("skip", 0)
     assert functions(judged("die", 3))[:2] == ["agree", "warm"]
     monkeypatch.setattr(calls, "LONGEST", 3)
@@ -104,7 +108,9 @@ def test_without_a_second_run_it_is_the_first_caller_of_the_process(monkeypatch:
 
 
 def test_a_failure_of_an_exploration_has_its_own_calls(tmp_path: Path) -> None:
-    """So has its replay, from a trace and from one in time."""
+    """A failure of an exploration has its own calls, and so has its replay, from an explored trace and from a timed
+    one.
+    """
     judged("skip", 0)  # the first caller of this process
     result = judged("die", 3)
     explored = explore_subject(Subject.of(result.scenario), schedules=3)

@@ -1,4 +1,6 @@
-"""Classes of schedules: a sampling strategy counts waits that end, and sees nothing that DPOR does not see."""
+"""Tests the classes of schedules that a sampling strategy counts. It counts waits that end as separate classes, but
+sees nothing that DPOR does not see.
+"""
 
 from collections.abc import Hashable
 
@@ -23,7 +25,7 @@ WORLD = World(2, (CommunicatorSpec("g", "g", "host", (0, 1)),))
 
 
 class Elects(Program[None]):
-    """Twice, the first rank that claims a key is the root of a broadcast."""
+    """Twice, the first rank that claims a key becomes the root of a broadcast."""
 
     async def run(self, rank: Rank, prepared: None) -> None:
         store = await (rank.open_store(5, "open") if rank.rank == 1 else rank.join_store(0, 5, "join"))
@@ -36,7 +38,7 @@ class Elects(Program[None]):
 
 
 class Seen:
-    """What the runs under a strategy showed: journals, and classes by whether a root waited without need."""
+    """The results under a strategy: the journals, and the classes, by whether a root waited without need."""
 
     def __init__(self, strategy: Picker, schedules: int) -> None:
         self.journals: set[str] = set()
@@ -58,7 +60,7 @@ class Seen:
 
 
 def test_a_random_walk_sees_what_dpor_proves_and_counts_more() -> None:
-    labels = Labels()  # the bits of both
+    labels = Labels()  # both strategies share these labels
     proof, walk = Seen(Dpor(labels), 1000), Seen(RandomWalk(labels), 200)
     assert proof.found.verdict == "proven"
     assert walk.journals == proof.journals
@@ -68,7 +70,7 @@ def test_a_random_walk_sees_what_dpor_proves_and_counts_more() -> None:
 
 
 def test_a_proof_counts_the_classes_of_dpor() -> None:
-    """The portfolio samples beside it: the classes that a sample adds are none of the proof."""
+    """The portfolio samples beside DPOR. A proof counts only the classes of DPOR."""
     dpor = explore_subject(Subject(WORLD, Elects()), "dpor").exploration
     mixed = explore_subject(Subject(WORLD, Elects()), Portfolio(alone=1)).exploration
     assert (mixed.verdict, mixed.runs > dpor.runs) == ("proven", True)

@@ -1,4 +1,6 @@
-"""What explores on a cluster: sets of worlds, bounds, `holds`; and what says that it does not."""
+"""Tests the commands that explore on a cluster (`--cluster`): sets of worlds, bounds and `holds`. Other commands refuse
+the option.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +43,15 @@ COMMANDS = [
 
 
 def said(answer: Any) -> list[str]:
-    """But for the line on ranks that were run alone: a clock decides how many are."""
+    """Returns the output without the line on ranks that dpsim ran alone, because a clock decides their number."""
     return [line for line in answer.out.splitlines() if not line.startswith("alone ")]
 
 
 @pytest.mark.parametrize("words", COMMANDS)
 def test_a_cluster_finds_the_same(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where each second task is lost once, and where what it did is kept."""
+    """A cluster prints the same result as one process, even if it loses tasks. A second run resumes from the
+    kept work.
+    """
     here = dpsim_(*words)
     assert here.code == 0
     ray = on(monkeypatch, frozenset({1, 3}))
@@ -74,7 +78,9 @@ def test_what_is_refused(words: tuple[str, ...], message: str) -> None:
 
 
 def test_holds_keeps_to_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The world breaks with two late messages: it is bounded by one, here and on a cluster, and a twin is not."""
+    """The world breaks if two messages are late. With the scenario's bound of one, `holds` returns bounded, here and on
+    a cluster. The twin has no bound and fails.
+    """
     bounded, late = load_scenario(Path("bounded.yaml")), load_scenario(Path("late.yaml"))
     assert holds(bounded).verdict == "bounded"
     with pytest.raises(DoesNotHold):

@@ -1,4 +1,6 @@
-"""Coverage: each kind of name is counted by worlds, and a variant that reaches less shows as less."""
+"""Tests coverage: how many worlds reached each declared probe, mode, row and order of sites. A variant that reaches
+less counts less.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def test_what_one_world_reaches() -> None:
 
 
 def test_its_twin_reaches_less() -> None:
-    """A rank that waits is never late, and no two sites come in both orders."""
+    """In the twin, rank 0 waits for its message. So the probe "late" is never reached, and no two sites occur in both
+    orders.
+    """
     coverage = coverage_of(explored("T-COVERED-WAITS"))
     assert coverage.never("probes") == ["t_covered: late"]
     assert coverage.counts["rows"]["t_covered: variant T-COVERED-WAITS"] == 1

@@ -1,4 +1,6 @@
-"""Bounds end in a bound: worlds that hold with few late messages, deaths or time-outs, and break with one more."""
+"""Tests explorations with bounds on late messages, deaths or early time-outs: each world here holds within a bound, and
+breaks one beyond it.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ def told(found: Any) -> tuple[Any, ...]:
     ],
 )
 def test_late_deliveries(late: str, expected: Any) -> None:
-    """Two messages; the program breaks if both are late."""
+    """The program gets two messages and breaks if both are late."""
     found = explored("t_misses", "--late-deliveries", late)
     assert told(found) == expected
     assert told(explored("t_misses", more=f"limits: {{late_deliveries: {late}}}\n")) == expected
@@ -61,7 +63,7 @@ def test_late_deliveries(late: str, expected: Any) -> None:
 
 
 def test_a_world_that_is_within_its_bounds_is_proven() -> None:
-    """It has two messages, and holds with both late."""
+    """The world has two messages, fewer than the bounds, and holds with both late. So it is proven."""
     found = explored("t_mourns", "--late-deliveries", "5", "--preemptions", "5")
     assert found["verdict"] == "proven"
     classes = explored("t_mourns", "--strategy", "dpor")["classes"]
@@ -69,7 +71,9 @@ def test_a_world_that_is_within_its_bounds_is_proven() -> None:
 
 
 def test_deaths() -> None:
-    """One rank may die, and two may not; the other worlds of a level are explored, too."""
+    """The program survives the death of one rank, but not of two. The explorer tries all choices of ranks on each
+    level.
+    """
     assert told(explored("t_mourns", "--deaths", "1", more=KILLS)) == ("bounded", "at most 1 death", None)
     found = explored("t_mourns", "--deaths", "2", more=KILLS)
     assert told(found)[:2] == ("violated", "at most 1 death")
@@ -80,7 +84,7 @@ def test_deaths() -> None:
 
 
 def test_early_timeouts() -> None:
-    """Without one the rank waits long enough. The trace has the world in which one may pass."""
+    """Without an early time-out the rank waits long enough. The trace contains the world in which one may pass."""
     write(Path("x.yaml"), "name: x\nprotocol: {name: t_gives_up}\n")
     for early, verdict, within in (("0", "bounded", "no early time-out"), ("1", "violated", "no early time-out")):
         answer = dpsim_("explore", "x.yaml", *MODULES, "--json", "--early-timeouts", early)
@@ -90,7 +94,9 @@ def test_early_timeouts() -> None:
 
 
 def test_a_budget_ends_in_a_bound() -> None:
-    """Level by level: the schedules suffice for the first, for two, and for all."""
+    """The explorer deepens level by level. The budgets suffice for a part of the first level, for one level, and for
+    all.
+    """
     ends = [told(explored("t_misses", "--late-deliveries", "1", "--schedules", many)) for many in ("1", "4", "30")]
     assert ends == [
         ("sampled", None, "no late delivery"),
@@ -105,7 +111,7 @@ def test_a_budget_ends_in_a_bound() -> None:
 
 
 def brute_deaths(scenario: Scenario, most: int) -> str:
-    """From the definition: each world with at most N of the faults, under DPOR."""
+    """Returns the verdict by the definition: DPOR on each world with at most `most` of the faults."""
     verdicts = set()
     for number in range(most + 1):
         for faults in combinations(scenario.faults, number):
@@ -115,7 +121,7 @@ def brute_deaths(scenario: Scenario, most: int) -> str:
 
 
 def first_choice(self: Any, level: Bounds) -> Iterator[Scenario]:
-    """Twin: of all worlds of a level the first alone, in which the first of the faults are planted."""
+    """A faulty twin: it explores only the first world of each level, which has the first of the faults."""
     yield next(WORLDS(self, level))
 
 
@@ -124,7 +130,7 @@ TWO = "faults: [{kind: die, rank: 2, at: {site: post, ordinal: 0}}, {kind: kill,
 
 
 def test_each_choice_of_deaths_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rank 0 waits for rank 1 alone, so one choice of one death breaks it, and the first does not."""
+    """Rank 0 waits only for rank 1. So of two choices of one death only the second breaks the program."""
     write(Path("x.yaml"), sized_scenario("t_mourns_one", 3, TWO + NO_NEWS))
     scenario = load_scenario(Path("x.yaml"))
     options = Options(bounds=Bounds(deaths=1))

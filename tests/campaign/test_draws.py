@@ -1,4 +1,6 @@
-"""Who draws random numbers without a seed is named by rank and line; who seeds is left alone."""
+"""Tests random numbers: a finding names the rank and the line that draw without a seed. Seeded generators are no
+finding.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,13 @@ from dpsim.contract.interface import Rank
 from dpsim.sim.backend import SimBackend
 from tests.programs import Scripted, world_of
 
-pytestmark = pytest.mark.runs_once  # what is repeated here does not repeat
+pytestmark = pytest.mark.runs_once  # repeated runs of these programs differ
 
 HERE = "tests/campaign/test_draws.py"
 
 
 def found(draws: Callable[[], Any], then: Callable[[Rank], Any] = lambda rank: None) -> list[Finding]:
-    """Rank 1 draws in step 3; nothing comes of it."""
+    """Returns the findings of a program. Rank 1 draws in step 3, and uses the number only in `then`."""
 
     async def script(rank: Rank) -> None:
         rank.step = 2
@@ -154,7 +156,9 @@ def test_what_a_kernel_draws_is_found(draws: Any, klass: str) -> None:
 
 
 def test_the_state_of_numpy_s_generator_is_all_of_it() -> None:
-    """Read as bytes, which is quick; another generator than the usual one is asked for its numbers."""
+    """dpsim reads the state of numpy's usual generator as bytes, which is fast. For another generator it reads drawn
+    numbers.
+    """
     usual, state = np.random.mtrand.get_bit_generator(), np.random.get_state(legacy=False)["state"]
     assert generators()[1] == state["key"].tobytes() + np.int32(state["pos"]).tobytes()
     np.random.mtrand.set_bit_generator(np.random.PCG64(3))
@@ -168,7 +172,7 @@ def test_the_state_of_numpy_s_generator_is_all_of_it() -> None:
 
 
 def test_nothing_is_left_of_it() -> None:
-    """Nor of a trace of lines that somebody else makes."""
+    """After an exploration, the patched functions and the trace function are as before."""
     before = random.Random.seed, random.Random.setstate, np.random.default_rng, sys.gettrace()
     found(FAULTY["random"])
     found(FAULTY["Random"])

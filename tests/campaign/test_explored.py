@@ -1,4 +1,4 @@
-"""What is planted in a world and happens in some of its schedules, or in none; and rules that are nearly right."""
+"""Tests whether planted faults applied: in some schedules of a world, or in none. Faulty rules for this fail a test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpsim.testing import holds
 
 
 class Looks(Program[Any]):
-    """Rank 0 looks into its box, and sums on its own communicator if it looks late enough."""
+    """Rank 0 polls its mailbox. If it finds the message, it makes a sum on its own communicator."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0
@@ -45,7 +45,7 @@ def looks(*faults: Fault, delays: tuple[Delay, ...] = (), expected: Expected = V
 
 
 def explored(subject: Subject, jobs: int = 0, strategy: str = "dpor") -> Explored:
-    if not jobs:  # in one piece
+    if not jobs:  # without units
         return explore_subject(subject, strategy, stop_at_first=False)
     (found,) = explore_all([subject], strategy, jobs=jobs, stop_at_first=False)
     return found
@@ -60,7 +60,7 @@ def test_a_fault_that_happens_in_some_schedules_happened(jobs: int) -> None:
 
 @pytest.mark.parametrize("jobs", [0, 1, 2])
 def test_a_fault_that_stops_each_run_in_which_it_happens_happened(jobs: int) -> None:
-    """No run that finished has it."""
+    """The fault stops each run in which it applies. So no finished run contains it, but it applied."""
     found = explored(looks(DIES), jobs)
     assert (found.verdict, found.exploration.runs) == ("violated", 2)
     assert (found.never_applied(), found.unmet) == ([], None)
@@ -68,7 +68,7 @@ def test_a_fault_that_stops_each_run_in_which_it_happens_happened(jobs: int) -> 
 
 @pytest.mark.parametrize("jobs", [0, 1, 2])
 def test_a_fault_that_happens_in_no_schedule(jobs: int) -> None:
-    """Though another one is found as expected."""
+    """A fault that applies in no schedule is reported, even if another fault gives the expected finding."""
     found = explored(looks(DIES, NOWHERE), jobs)
     assert found.verdict == "violated"
     assert found.never_applied() == [SAID]
@@ -82,7 +82,9 @@ def test_a_schedule_that_was_not_run_may_have_had_it() -> None:
 
 
 def test_holds_takes_what_never_happens_for_a_mistake() -> None:
-    """A delay as well, where Hypothesis does not draw it; tests/testing/test_properties.py has the twin."""
+    """`holds` fails for a fault or a delay that never applies. tests/testing/test_properties.py has the twin, in which
+    Hypothesis draws the delay.
+    """
     assert holds(replace(looks(SKIPS), expected=HELD)).verdict == "proven"
     with pytest.raises(AssertionError) as raised:
         holds(replace(looks(NOWHERE), expected=HELD))
@@ -93,12 +95,12 @@ def test_holds_takes_what_never_happens_for_a_mistake() -> None:
 
 @pytest.mark.parametrize("jobs", [0, 1, 2])
 def test_a_world_in_which_no_run_comes_to_its_end(jobs: int) -> None:
-    """The runs do not show whether the second fault would have happened."""
+    """No run finishes, so the runs do not show whether the second fault would have applied."""
     found = explored(looks(DIES_AT_ONCE, NOWHERE), jobs)
     assert (found.verdict, found.never_applied(), found.unmet) == ("violated", [], None)
 
 
-# ---- rules that are nearly it
+# ---- faulty rules
 
 
 def test_to_ask_runs_that_stopped_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,6 @@
-"""Which gates a simulated run makes, at which a real run stands, and what no gate can force."""
+"""Tests gates: which gates dpsim makes from a simulated run, so that a real run waits at them; and which orders no gate
+can force.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from tests.real.test_forced import failing
 
 
 def test_each_world_has_the_gate_of_its_race() -> None:
-    """The twin is the same run without what the gate is made of."""
+    """Each world has a gate for its race. The twin is the same run without the records that the gate needs."""
     expected: dict[str, Any] = {
         "get_before_set": lambda gate: isinstance(gate, Gate) and gate.learns == (None,),
         "tickets": lambda gate: isinstance(gate, Turn) and gate.of == "store",
@@ -40,7 +42,7 @@ def test_each_world_has_the_gate_of_its_race() -> None:
 
 
 def cut(run: Run, rank: int, site: str, end: End = "blocked") -> Run:
-    """The run as if that rank had come no further than before a site, and the others had not ended."""
+    """Returns the run as if a rank had stopped before a site, and the other ranks had not finished."""
     journal = run.journals[rank]
     at = next(at for at, raw in enumerate(journal) if raw[SITE] == site)
     journals = [journal[:at] if one == rank else other for one, other in enumerate(run.journals)]

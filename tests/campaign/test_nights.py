@@ -1,5 +1,5 @@
-"""Two small nights: a failure that the test plants in the second is new. A world that the second leaves out shows as a
-probe never reached.
+"""Tests reports of nightly campaigns with two small nights. A failure that occurs only in the second night is new. A
+world that the second leaves out shows as a probe that is never reached.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_no_failure_is_neither(tmp_path: Path) -> None:
 
 
 def test_a_failure_that_is_gone(tmp_path: Path) -> None:
-    """It is gone only where the second night looked for it."""
+    """A failure is gone only if a later night ran the same world without it."""
     report = two_nights(tmp_path, BREAKS, LOOKS)
     assert ([one.name for one in report.gone], report.new) == (["wake"], [])
     a_night(tmp_path, THIRD, named("another", LOOKS))
@@ -113,7 +113,7 @@ def test_a_scenario_without_time_declares_all_the_same(tmp_path: Path) -> None:
 
 
 def test_a_swarm_of_a_night(tmp_path: Path) -> None:
-    """All its worlds are explored, whatever the first ones show; the twin of each is a world that holds."""
+    """A night explores all worlds of a swarm, also after a failure. Here all worlds hold."""
     parts = ("swarm",)
     rows = a_night(tmp_path, FIRST, named("a", served()), named("b", served()), parts=parts, seed=7)
     assert [(row.name, row.worlds, row.seed) for row in rows] == [("a", 2, 7), ("b", 1, 7)]
@@ -193,7 +193,7 @@ def test_the_museum_of_a_night(tmp_path: Path) -> None:
 
 
 def test_a_variant_that_the_budget_cuts_has_a_row(tmp_path: Path) -> None:
-    """The night ends in the searches of its first variant. Without that row the report had nothing of the museum."""
+    """The budget ends during the first variant of the museum. Its row shows that, so the report mentions the museum."""
     [row] = visited(tmp_path, seconds=0.0)
     assert (row.part, row.name, row.left_out) == ("museum", "T-COVERED-BREAKS", CUT)
     assert (row.verdict, row.worlds, row.failures) == ("", 0, ())
@@ -204,7 +204,7 @@ def test_a_variant_that_the_budget_cuts_has_a_row(tmp_path: Path) -> None:
 
 
 def test_the_faulty_twin_has_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A night that takes the end of its time for the end of the part: the report knows no more than that."""
+    """The faulty twin writes no row when the time ends, so the report only knows that the night ended."""
 
     def visits(*args: Any) -> Iterator[NightRow]:
         return (row for row in mistakes.visits(*args) if row.left_out != CUT)
@@ -215,7 +215,9 @@ def test_the_faulty_twin_has_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_variants_of_the_protocols_of_named_scenarios(tmp_path: Path) -> None:
-    """They have no exhibit here. The twin names no scenario, and a pattern says which variants."""
+    """A night visits the variants of the named scenarios' protocols, here without exhibits. The twin names no scenario;
+    a pattern then selects the variants.
+    """
     rows = a_night(tmp_path, FIRST, LOOKS, parts=("museum",))
     assert [(row.name, row.left_out) for row in rows] == [
         ("T-COVERED-BREAKS", "it has no exhibit"),
@@ -238,13 +240,13 @@ def test_a_mistake_that_no_strategy_finds(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("variant_of", ["null", "T-COVERED-WAITS"])
 def test_an_exhibit_of_another_variant(variant_of: str, tmp_path: Path) -> None:
-    """It fails, and the night goes on."""
+    """An exhibit with the wrong variant is a failure, and the night continues."""
     [row] = visited(tmp_path, EXHIBIT.replace("T-COVERED-BREAKS", variant_of))
     assert "protocol.variant: expected T-COVERED-BREAKS" in row.failures[0].what
 
 
 def test_a_scenario_that_cannot_be_run(tmp_path: Path) -> None:
-    """As it is written it fails, and a world of it is left out."""
+    """A scenario that cannot run fails as it is written; a world that a swarm made of it is left out."""
     unfit = sized("t_unfit")
     [row] = a_night(tmp_path, FIRST, unfit)
     assert (row.worlds, row.left_out, row.failures[0].what) == (0, row.failures[0].what, row.left_out)
@@ -284,7 +286,7 @@ def test_what_pytest_does_not_report(text: str, tmp_path: Path) -> None:
 
 
 def test_the_time_of_a_night_ends_it(tmp_path: Path) -> None:
-    """The row that is under way is finished, and no other is begun."""
+    """When the time is up, the night finishes the current row and begins no other."""
     rows = a_night(tmp_path, FIRST, LOOKS, named("another", LOOKS), seconds=0.0)
     assert [row.name for row in rows] == ["wake"]
     assert len(a_night(tmp_path, SECOND, LOOKS, named("another", LOOKS))) == 2
@@ -299,7 +301,7 @@ def test_each_part_is_of_a_night() -> None:
 
 
 def test_a_part_that_ran_nothing_says_why(tmp_path: Path) -> None:
-    """The twin has sizes, so its small worlds ran."""
+    """A part of the night that ran nothing gives the reason. In the twin the small worlds have sizes, so they ran."""
     parts = ("scenarios", "small", "tests")
     a_night(tmp_path, FIRST, LOOKS, parts=parts, up_to="load=2")
     assert report_of(tmp_path).ran_nothing == {"tests": WITHOUT_ROWS["tests"]}
@@ -318,7 +320,7 @@ def test_a_part_that_the_night_did_not_reach(tmp_path: Path) -> None:
 
 
 def test_a_part_with_one_row_that_ran_is_not_named() -> None:
-    """A failure, a loss and worlds each say that the part did something."""
+    """A row with a failure, a loss or worlds proves that its part ran."""
     left = NightRow(part="small", name="a", left_out="no sizes")
     assert ran_nothing(("small",), [left, left.model_copy(update={"name": "b"})]) == {"small": "no sizes"}
     for more in ({"worlds": 1}, {"lost": "no memory"}, {"failures": (Found(what="HANG"),)}):
@@ -326,7 +328,7 @@ def test_a_part_with_one_row_that_ran_is_not_named() -> None:
 
 
 def test_commands_have_the_modules_of_the_night(tmp_path: Path) -> None:
-    """The twin has none."""
+    """The commands in a report contain `--module` for each module of the night. The twin has none."""
     [row] = a_night(tmp_path, FIRST, BREAKS, modules=("my programs.py",))
     assert row.failures[0].show.endswith(".jsonl --module 'my programs.py'")
     [twin] = a_night(tmp_path, SECOND, BREAKS)
@@ -401,6 +403,6 @@ def test_folders_without_nights(tmp_path: Path) -> None:
 
 
 def test_the_subject_of_a_swarm_is_found() -> None:
-    """The swarm's worlds are of the scenario without what is planted."""
+    """The worlds of a swarm derive from the scenario without its faults."""
     dies = agreed({"tokens": [1, 1]}, faults=[{"kind": "die", "rank": 0, "at": {"site": "agree", "ordinal": 0}}])
     assert Subject.of(worlds.without_faults(dies)).world.faults == ()

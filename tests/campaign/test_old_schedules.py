@@ -1,4 +1,6 @@
-"""A schedule of an older version, with its verbs in the labels, still replays: from a trace and from a token."""
+"""Tests that a schedule of an older version still replays, from a trace and from a token. The labels of that version
+contain other verbs.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ SUBJECT = Subject(world_of(2), Threaded(notified))
 
 
 def of_an_older_version() -> list[str]:
-    """A schedule of the program, with the old verbs. It contains each of them."""
+    """Returns a schedule of the program with all the old verbs."""
     walk = RandomWalk()
     walk.begin()
     SUBJECT.run(walk)
@@ -74,6 +76,6 @@ def test_an_old_token_replays() -> None:
 
 
 def test_with_its_old_verbs_it_does_not() -> None:
-    """The twin: a reader that keeps the old verbs."""
+    """The faulty twin: a reader that keeps the old verbs cannot follow the schedule."""
     with pytest.raises(Mismatch):
         follow(tuple(of_an_older_version()))

@@ -1,4 +1,6 @@
-"""A world of two ranks has no majority; with a rank more that does what the last one does, there is one."""
+"""Tests worlds of two ranks, which have no majority. dpsim runs the same world with one more rank, whose majority shows
+the culprit.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ class Pair(BaseModel):
 
 @register_protocol("one_more_pair")
 class Pairs(Program[Arguments[Pair]]):
-    """One rank brings another number of elements than the others do."""
+    """One rank contributes another number of elements than the others."""
 
     Params = Pair
 
@@ -43,7 +45,7 @@ class Pairs(Program[Arguments[Pair]]):
 
 @register_protocol("one_more_alone")
 class Alone(Pairs):
-    """Knows no larger world."""
+    """A protocol that offers no larger world."""
 
     @staticmethod
     def one_more(params: Pair) -> Any:
@@ -64,13 +66,13 @@ def test_the_rank_that_departs_from_both_others_is_named() -> None:
 
 
 def test_the_last_rank_of_two_may_be_the_one_that_departs() -> None:
-    _, more = primary("one_more_pair", odd=1)  # the new rank agrees with rank 0
+    _, more = primary("one_more_pair", odd=1)  # the third rank agrees with rank 0
     assert more.culprit.rank == 1
 
 
 @pytest.mark.parametrize(("protocol", "ranks"), [("one_more_alone", 2), ("one_more_pair", 3)])
 def test_without_a_larger_world_there_is_no_second_culprit(protocol: str, ranks: int) -> None:
-    """Of three ranks the majority decides, and the model refuses a fourth."""
+    """Of three ranks the majority already decides, and a larger world does not exist. So there is no second culprit."""
     found, more = primary(protocol, ranks=ranks)
     assert more is None
     assert (found.culprit is None) == (ranks == 2)

@@ -1,4 +1,6 @@
-"""A budget ends programs that issue nothing: loops in Python, and calls that leave no record."""
+"""Tests that the time budget stops programs that make no calls of the contract: loops in Python, and calls without a
+record.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ async def catches_all(rank: Rank) -> None:
 
 
 async def locks(rank: Rank) -> None:
-    """As a thread does while another one of its rank holds the lock: in C, where only a signal breaks it off."""
+    """The program blocks in C on a lock that it holds, so only a signal can stop it."""
     lock = threading.Lock()
     lock.acquire()
     lock.acquire()
@@ -105,7 +107,9 @@ def test_a_run_that_ends_in_time_is_let_be() -> None:
 
 
 def test_what_is_no_program_is_never_broken_off() -> None:
-    """The time is up before anything begins, and the search itself takes longer than a look."""
+    """The time is up before the program starts, and the search takes longer than the check of the clock. The interrupt
+    must not stop the search itself.
+    """
     from dpsim.sim.hosts.overtime import interrupted
 
     with interrupted(lambda: True):

@@ -1,4 +1,4 @@
-"""A loop that polls: which runs have one, and how a search reports it."""
+"""Tests loops that poll: which runs contain one, and how a search reports it."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ def test_no_loop_that_polls(journal: list[RawRecord]) -> None:
 
 
 class Waits(Program[None]):
-    """Rank 1 sets a key, and rank 0 looks for it: in a loop, or by waiting."""
+    """Rank 1 sets a key. Rank 0 polls for it in a loop, or waits for it."""
 
     def __init__(self, timeout_ns: int | None) -> None:
         self.timeout_ns = timeout_ns

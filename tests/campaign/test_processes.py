@@ -1,4 +1,6 @@
-"""Over processes as in one: the same verdicts, failures and classes, and a worker that dies loses its unit alone."""
+"""Tests explorations over several processes. They find the same verdicts, failures and classes as one process. A worker
+process that dies loses only its unit, which another one repeats.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ from dpsim.contract.world import World
 from tests.trouble import from_outside
 from tests.worlds.cases import CASES
 
-pytestmark = pytest.mark.runs_once  # programs that count their runs or end their process
+pytestmark = pytest.mark.runs_once  # these programs count their runs or end their process
 
 PROVEN = ["wake_pause 2x2", "dp_wave_skip 2x2", "deep_bracket 0 decoys gap 1", "kill host 2x4", "agreement host 2x3"]
 BROKEN = ["wake_pause 2x2 bug", "dp_wave_skip 2x2 bug", "kill host 2x4 bug", "agreement host 2x3 bug"]
@@ -40,7 +42,7 @@ def subjects(names: list[str]) -> list[Subject]:
 
 
 def told(found: list[Explored]) -> list[Any]:
-    """What must not depend on the number of processes."""
+    """Returns the results that must not depend on the number of processes."""
     found_of = [one.exploration for one in found]
     failures = [{(each.fingerprint, each.seen) for each in one.failures.values()} for one in found_of]
     return [(one.verdict, one.classes, failed) for one, failed in zip(found_of, failures, strict=True)]
@@ -57,7 +59,7 @@ def test_two_processes_find_what_one_does(names: list[str], monkeypatch: pytest.
 
 
 def test_pieces_are_the_whole() -> None:
-    """And both find what DPOR in one piece does."""
+    """An exploration in units finds the same as DPOR without units."""
     for subject, found in zip(subjects(PROVEN), explore_all(subjects(PROVEN), "dpor"), strict=True):
         whole = explore_subject(subject, "dpor").exploration
         counts = [(one.runs, len(one.classes), one.redundant, one.steps) for one in (whole, found.exploration)]
@@ -83,25 +85,25 @@ def test_the_limit_is_kept() -> None:
 
 
 def test_no_time_no_runs() -> None:
-    """Time that is up before it begins: no schedule was tried, and the summary says so."""
+    """The time is up before the exploration starts. No schedule runs, and the summary says so."""
     for jobs in (1, 2):
         (found,) = explore_all(subjects(["wake_pause 2x2"]), jobs=jobs, seconds=-1)
         assert found.summary() == "sampled: no schedule was judged; 0 schedules (0 classes)"
 
 
 def test_time_ends_within_a_unit() -> None:
-    """Not one run begins after the end, though the unit has eight."""
+    """No run starts after the time is up, though the unit has eight."""
     (subject,) = subjects(["wake_pause 2x2"])
     part = do(Unit(0, "dpor", 0, 8, True), subject, end=0.0)
     assert (part.exploration.runs, part.over) == (0, False)
     assert do(Unit(0, "dpor", 0, 8, True), subject).exploration.runs == 8
 
 
-# ---- programs that look at more than their schedule
+# ---- programs that depend on more than their schedule
 
 
 class Acting(Program[Any]):
-    """Does something, once in each run, and then what another program does."""
+    """Calls a function once in each run, and then runs another program."""
 
     def __init__(self, inner: Program[Any], act: Callable[[], None]) -> None:
         self.inner = inner
@@ -119,7 +121,9 @@ def acting(act: Callable[[], None], name: str = "wake_pause 2x2") -> Subject:
 
 
 def test_a_worker_that_dies_loses_its_unit_alone(tmp_path: Path) -> None:
-    """In its twentieth run, so that units were done before; another takes over and the result is the same."""
+    """A worker dies in its twentieth run, after it has completed units. Another worker takes over, and the result is
+    the same.
+    """
     runs = 0
 
     def die_once() -> None:
@@ -136,7 +140,7 @@ def test_a_worker_that_dies_loses_its_unit_alone(tmp_path: Path) -> None:
     assert (found.verdict, found.exploration.runs) == (expected.verdict, expected.exploration.runs)
 
 
-# ---- the machine takes something away
+# ---- losses of processes, memory and files
 
 ENDS_ITSELF = (
     "two processes ended over the same 1 schedule (dpor), the last by signal 9. Out of memory? Try fewer --jobs, or a "
@@ -168,9 +172,11 @@ def test_nobody_expects_a_loss(expected: Expected) -> None:
 def test_what_was_found_before_is_told(
     error: Exception, jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ninth run has no room: the report has a failure that was found by then, and claims nothing of the rest."""
-    monkeypatch.setattr(plans, "UNIT_STEPS", 1)  # each unit is a run
-    runs = tmp_path / "runs"  # of all processes
+    """The ninth run finds no memory or disk space. The report contains a failure that was found before, and claims
+    nothing about the rest.
+    """
+    monkeypatch.setattr(plans, "UNIT_STEPS", 1)  # each unit has one run
+    runs = tmp_path / "runs"  # shared by all processes
 
     def exhaust() -> None:
         with runs.open("a") as file:
@@ -188,7 +194,9 @@ def test_what_was_found_before_is_told(
 
 
 def test_what_a_program_raises_is_a_failure_all_the_same() -> None:
-    """The healthy twin of a lost run: an error of the system that is none of the machine's."""
+    """The healthy twin of a lost run: a system error that is not a lack of memory or files is a finding about the
+    program.
+    """
 
     def refuse() -> None:
         raise OSError(errno.EACCES, "not yours")
@@ -222,7 +230,7 @@ def test_a_worker_that_does_not_answer_after_the_time_was_up(monkeypatch: pytest
 
 @pytest.mark.parametrize(("most", "verdict"), [(1, "proven"), (0, "lost")])
 def test_there_is_no_room_for_a_process(most: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one of two, the work takes longer; with none, there is no verdict."""
+    """If only one of two processes starts, the work takes longer. If none starts, the run is lost."""
     made: list[Any] = []
     real = unit_process.UnitProcess
 
@@ -240,11 +248,11 @@ def test_there_is_no_room_for_a_process(most: int, verdict: str, monkeypatch: py
 
 
 class Rebuilt(Exception):
-    """Comes out of a pickle."""
+    """An exception that pickle can rebuild."""
 
 
 class Awkward(Exception):
-    """Does not: pickle gives its one argument to a constructor that wants two."""
+    """An exception that pickle cannot rebuild: pickle passes one argument to a constructor that needs two."""
 
     def __init__(self, one: str, two: str) -> None:
         super().__init__(f"{one} and {two}")
@@ -265,7 +273,7 @@ def test_an_exception_in_a_run_reaches_the_caller(error: Exception, jobs: int, m
 
 
 def test_progress_is_told_of_units_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A world of which each run takes long is heard of after its first run, not after its first unit."""
+    """The explorer reports progress after the first run of a unit, not only after the unit."""
     monkeypatch.setattr(unit_process, "TOLD_EVERY_S", -1.0)
     for jobs in (1, 2):
         runs: list[int] = []
@@ -275,7 +283,7 @@ def test_progress_is_told_of_units_under_way(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_how_far_it_is_in_a_line() -> None:
-    """Units and schedules of one process and of two; at the end nothing is open."""
+    """The progress line counts units and schedules, with one process and with two. At the end no unit is open."""
     lines: list[str] = []
     for jobs in (1, 2):
         (found,) = explore_all(
@@ -317,14 +325,14 @@ SCRIPT = """
 
 
 def test_an_interrupt_leaves_no_processes() -> None:
-    """The runs under way would poll without end."""
+    """After an interrupt no worker process remains, though the current runs would poll without end."""
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(SCRIPT)], capture_output=True, text=True, check=False)
     assert done.stdout == "interrupted []\n", done.stderr
 
 
 class Polls(Program[Any]):
     async def run(self, rank: Rank, prepared: Any) -> None:
-        for _ in range(100):  # and ends, since the run in time finds a livelock
+        for _ in range(100):  # it ends, because the timed run would find a livelock
             await rank.mailbox("nothing").poll("for.long")
 
 

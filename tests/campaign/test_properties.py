@@ -1,6 +1,7 @@
-"""Hypothesis outside, schedules inside: healthy worlds are proven, planted bugs shrink to the smallest world.
+"""Tests `holds` within Hypothesis, which draws worlds while dpsim explores their schedules. Healthy worlds are proven,
+and planted bugs shrink to the smallest world.
 
-Examples are counted from the first that fails to the last that is run, as Hypothesis shrinks.
+Counts of examples include those from the first failure to the last example of Hypothesis's shrinking.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ SHRINKS = settings(max_examples=1_000, derandomize=True, database=None, print_bl
 
 
 def smallest(variant: str | None = None, ranks: int = 2, **more: Any) -> Scenario:
-    """Two ranks, one token."""
+    """Returns the smallest scenario: two ranks, one token."""
     return agreed({"ranks": ranks, "tokens": [0, 1]}, variant, **{"name": "drawn", **more})
 
 
-# ---- what is drawn
+# ---- drawn scenarios
 
 SMALL: dict[str, Any] = {"ranks": st.integers(2, 4), "steps": st.integers(1, 3)}
 SMALL["tokens"] = st.lists(st.integers(0, 9), min_size=1, max_size=6)
@@ -54,7 +55,9 @@ def test_drawn_scenarios_of_a_healthy_protocol_are_proven(scenario: Scenario) ->
 
 
 def shrunk(drawn: st.SearchStrategy[Scenario], folder: Path) -> tuple[Scenario, int, str]:
-    """The last example of a test that fails, how many were run since the first failure, and what it raised."""
+    """Runs a test that fails. Returns its last example, the number of examples since the first failure, and the text of
+    the failure.
+    """
     examples: list[tuple[Scenario, bool]] = []
 
     @SHRINKS
@@ -74,7 +77,7 @@ def shrunk(drawn: st.SearchStrategy[Scenario], folder: Path) -> tuple[Scenario, 
 
 
 def says_how_it_fails(scenario: Scenario, told: str, folder: Path) -> None:
-    """What a failing test prints names the saved file, and a command with a token."""
+    """Checks that the text of a failure names the saved file, and a command with a token."""
     [file] = folder.iterdir()
     text = dump_scenario(scenario)
     assert f"scenario, saved as {file}:\n" + "".join(f"  {line}\n" for line in text.splitlines()[:3]) in told
@@ -104,8 +107,8 @@ def test_a_planted_bug_shrinks_to_the_smallest_world(variant: str, tokens: list[
 
 
 class Wakes(Program[Any]):
-    """Rank 0 wakes the others for a wave of steps, and may say so more than once. A wake that comes after its wave is
-    stale.
+    """Rank 0 wakes the others for a wave of steps, perhaps with several messages. A message that arrives after its wave
+    is stale.
     """
 
     def is_stale(self, woken: int, wave: int) -> bool:
@@ -126,13 +129,13 @@ class Wakes(Program[Any]):
             for _ in range(steps):
                 rank.step += 1
                 if rank.rank != 0:
-                    await wakes.poll("awake")  # who is awake need not be woken
+                    await wakes.poll("awake")  # a rank that is awake ignores further messages
                 await group.all_reduce(np.ones(1, np.int32), site="step")
             wave += 1
 
 
 class WakesWhenever(Wakes):
-    """The bug: each rank that is woken starts a wave."""
+    """The faulty twin: each message starts a wave."""
 
     def is_stale(self, woken: int, wave: int) -> bool:
         return False
@@ -146,7 +149,7 @@ flat = {"ranks": st.integers(2, 3), "steps": st.integers(1, 3), "duplicates": st
 
 
 def test_all_worlds_of_a_protocol_with_mailboxes_are_proven() -> None:
-    """There are 18, and Hypothesis goes on until it has drawn them all."""
+    """There are 18 worlds; Hypothesis draws until it has seen all."""
     found: dict[tuple[int, ...], Explored] = {}
 
     @settings(max_examples=200)
@@ -179,7 +182,7 @@ def test_a_stale_wake_shrinks_to_the_smallest_world() -> None:
     assert len(examples) - [failed for _, failed in examples].index(True) <= 30  # measured: 15
 
 
-# ---- what the text says and what is left behind
+# ---- the text of a failure, and the saved files
 
 
 def test_without_hypothesis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +280,9 @@ LATE = {"rank": 1, "by": "1ms", "at": {"site": "dp.agre"}}
 
 
 def test_a_delay_that_never_happens_is_no_success_where_somebody_wrote_it() -> None:
-    """The twin is drawn, and small worlds may not reach it."""
+    """`holds` fails if a written delay never applies. In the twin Hypothesis draws the delay, which a small world may
+    not reach.
+    """
     with pytest.raises(DoesNotHold, match=r"never applied: delay: rank 1 never reached dp\.agre; did you mean"):
         holds(smallest(delays=[LATE]))
 
@@ -327,7 +332,9 @@ def test_saving_follows_no_link(tmp_path: Path) -> None:
 
 
 def test_a_failure_is_tried_again(tmp_path: Path) -> None:
-    """Along its schedule; after it was mended, in every schedule, with the delays that were drawn."""
+    """`holds_again` replays a failure along its schedule. After the program is repaired, it explores all schedules,
+    with the drawn delays.
+    """
     with pytest.raises(DoesNotHold) as raised:
         holds(smallest("T-SKIPS", delays=[{**LATE, "at": {"site": "dp.agree"}}]), save=tmp_path)
     token = read_token(raised.value.replay.partition("=")[2])
@@ -367,7 +374,9 @@ def test_a_world_for_which_there_is_no_token_is_saved_all_the_same(tmp_path: Pat
 
 
 def test_the_module_of_a_protocol_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the path of its file, which means the same on another machine; of what is elsewhere, by its name."""
+    """The command names the protocol's module by its path, which is the same on another machine. A module elsewhere has
+    its name.
+    """
     registry.protocols()
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     monkeypatch.setattr(registry, "_protocols", dict(registry._protocols))
@@ -406,14 +415,14 @@ def test_it_may_be_asked_twice_in_one_example(steps: int) -> None:
 
 
 def test_profiles() -> None:
-    """See conftest.py."""
+    """The profiles of Hypothesis in conftest.py."""
     ci, nightly = settings.get_profile("ci"), settings.get_profile("nightly")
     assert (ci.derandomize, ci.deadline) == (True, None)
     assert (nightly.derandomize, nightly.deadline) == (False, None)
     assert nightly.max_examples >= 10 * ci.max_examples
 
 
-# ---- the machine takes something away
+# ---- losses
 
 
 class Exhausts(Program[Any]):

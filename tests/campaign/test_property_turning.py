@@ -1,4 +1,4 @@
-"""A failing property names the turning of its failure, as `dpsim explore` does."""
+"""Tests that a failing property names the turning point of its schedule, as `dpsim explore` does."""
 
 from __future__ import annotations
 

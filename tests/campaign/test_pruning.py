@@ -1,4 +1,6 @@
-"""Folders of the last failures stay, `latest` is always valid, and processes that write at a time do not clash."""
+"""Tests the result folders of failed tests. dpsim keeps the last ones, and `latest` is always valid. Processes that
+write at the same time do not conflict.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ def names(folder: Path) -> list[str]:
 
 
 def aged(folder: Path, name: str, seconds: int) -> None:
-    """The folder is as old as that."""
+    """Sets the time of the folder."""
     os.utime(folder / name, ns=(0, 10**18 + seconds * 10**9))
 
 
@@ -32,7 +34,7 @@ def test_the_last_ones_stay(tmp_path: Path) -> None:
     for number in range(5):
         fail(tmp_path, f"f{number}")
         aged(tmp_path, f"f{number}", number)
-    fail(tmp_path, "f0", kept=3)  # again: it is the newest
+    fail(tmp_path, "f0", kept=3)  # this failure occurs again, so it is the newest
     assert names(tmp_path) == ["f0", "f3", "f4"]
     assert (tmp_path / LATEST / REPORT).read_text() == "f0"
 
@@ -47,7 +49,7 @@ def test_what_dpsim_did_not_write_stays(tmp_path: Path) -> None:
 
 
 def test_the_folder_of_latest_never_goes(tmp_path: Path) -> None:
-    """Not even if its time is wrong, and a process that was killed left a folder half gone."""
+    """The folder of `latest` stays, even if its time is wrong, and a killed process left a half-deleted folder."""
     for name in ("old", "new"):
         fail(tmp_path, name)
     (tmp_path / f"{pruning.GONE}1-x").mkdir()
@@ -75,7 +77,7 @@ def test_a_folder_that_goes_at_that_moment_is_made_again(tmp_path: Path, monkeyp
 
 
 def many(folder: Path, worker: int) -> int:
-    """Failures of one process. The answer is how often `latest` led nowhere."""
+    """Writes failures in one process. Returns how often `latest` led to no folder."""
     astray = 0
     for number in range(30):
         fail(folder, f"{worker}-{number}", kept=4)

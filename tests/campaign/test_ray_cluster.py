@@ -1,5 +1,5 @@
-"""Exploring on a cluster, with a Ray that is pretended: what one process finds, also where tasks are lost; and the
-line without Ray. `test_ray_nodes` has Ray itself.
+"""Tests explorations on a cluster, with a pretended Ray. They find the same as one process, even if tasks are lost.
+Without Ray, one line says so. `test_ray_nodes` uses Ray itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.cli.commands import dpsim_, write
 pytestmark = pytest.mark.runs_once
 
 MODULE = ("--module", "tests.campaign.order_programs")
-WORLD = "name: filled\nprotocol: {name: t_fills, params: {ranks: 6}}\n"  # five messages to one mailbox
+WORLD = "name: filled\nprotocol: {name: t_fills, params: {ranks: 6}}\n"  # five ranks post to one mailbox
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_without_ray_it_is_one_line(address: str, said: str, monkeypatch: pytest
 
 
 def test_without_the_client_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package `ray` alone has none."""
+    """The package `ray` alone has no client."""
     monkeypatch.setitem(sys.modules, "ray", ModuleType("ray"))
     monkeypatch.setattr("dpsim.campaign.ray_cluster.find_spec", lambda name: None)
     answer = dpsim_("explore", "x.yaml", *MODULE, "--cluster", "ray://head:10001")
@@ -83,10 +83,10 @@ def test_holds_explores_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 ONE_UNIT, ALL_UNITS = 1e-9, 1e9
-"""Seconds of a task: with these the number of its units depends on no clock."""
+"""Seconds that a task may take. With these values the number of units of a task does not depend on a clock."""
 
 BOUNDED = "within preemptions=2"
-"""A search with many units."""
+"""A strategy with many units."""
 
 
 def found_with(ray: PretendedRay, by: str = "dpor", **more: Any) -> Any:
@@ -97,7 +97,9 @@ def found_with(ray: PretendedRay, by: str = "dpor", **more: Any) -> Any:
 
 
 def test_what_is_lost_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lost tasks, and results in another order: the same. A unit that is lost four times is no proof."""
+    """Lost tasks and results in another order do not change the outcome. A unit that is lost four times makes
+    no proof.
+    """
     monkeypatch.setattr(ray_units, "TASK_SECONDS", ONE_UNIT)
     (uncut,) = explore_all([Subject.of(load_scenario(Path("x.yaml")))], "dpor", schedules=10**6)
     assert (uncut.verdict, len(uncut.exploration.classes)) == ("proven", 120)
@@ -111,7 +113,7 @@ def test_what_is_lost_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_units_that_are_short_share_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fewer tasks, and the same found, also where one with many units is lost."""
+    """Short units share a task, so there are fewer tasks with the same outcome, even if such a task is lost."""
     monkeypatch.setattr(ray_units, "TASK_SECONDS", ONE_UNIT)
     monkeypatch.setattr(frontier, "LEAST", 2)
     alone = PretendedRay()
@@ -124,7 +126,7 @@ def test_units_that_are_short_share_a_task(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def keeps_the_rest(self: RayUnits, ref: Any, plans: Any) -> Any:
-    """Twin: what a task did not do after its first failure is not given out again."""
+    """A faulty twin: units that a task did not do after its first failure are not given out again."""
     units = self._under_way[ref]
     self._under_way[ref] = units[: len(ref.answer)]
     return ANSWERS(self, ref, plans)
@@ -134,7 +136,9 @@ ANSWERS = RayUnits._answers
 
 
 def test_a_task_ends_at_its_first_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The exploring process gets it at once, and gives the other units out again. A twin that keeps them is found."""
+    """A task returns at its first failure, and the exploring process gives out its other units again. The faulty twin
+    keeps them.
+    """
     write(Path("x.yaml"), "name: x\nprotocol: {name: t_misses, params: {ranks: 5}}\n")
     scenario = load_scenario(Path("x.yaml"))
     monkeypatch.setattr(frontier, "LEAST", 2)
@@ -147,7 +151,7 @@ def test_a_task_ends_at_its_first_failure(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_node_without_dpsim_is_no_loss() -> None:
-    """Ray could not load the unit there, and will not."""
+    """A node without dpsim cannot load the unit and never will, so dpsim reports an error instead of a loss."""
     with pytest.raises(
         BackendUnavailable, match="the same version of dpsim has to be installed on each: the node is gone"
     ):
@@ -155,7 +159,7 @@ def test_a_node_without_dpsim_is_no_loss() -> None:
 
 
 def forgets(self: InOrder, unit: Unit, how: str, most: int = 1) -> None:
-    """Twin: a lost unit counts as one that found nothing."""
+    """A faulty twin: a lost unit counts as one without findings."""
     from dpsim.explore import Exploration
 
     self.take(UnitResult(unit, Exploration(), [], True, False, False, unit.state, 0.0))

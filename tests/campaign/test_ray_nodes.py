@@ -1,6 +1,5 @@
-"""Ray itself: one node, several, and a server for clients find what one process does, also where some are lost.
-
-The extra `ray` has to be installed.
+"""Tests Ray itself: one node, several nodes, and a server for clients find the same as one process, even if some are
+lost. The tests need the extra `ray`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ pytestmark = [
 ]
 
 MODULE = ("--module", "tests.campaign.order_programs")
-WORLD = "name: filled\nprotocol: {name: t_fills, params: {ranks: 6}}\n"  # five messages to one mailbox
+WORLD = "name: filled\nprotocol: {name: t_fills, params: {ranks: 6}}\n"  # five ranks post to one mailbox
 
 
 @pytest.fixture(autouse=True)
@@ -38,11 +37,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 LISTENS = "0A"
-"""A state in `/proc/net/tcp`."""
+"""The state of a listening socket in `/proc/net/tcp`."""
 
 
 def addresses(ancestor: int) -> set[str]:
-    """Where the processes that this one has started listen, as the kernel writes addresses."""
+    """Returns the addresses at which processes started by this one listen, as the kernel writes them."""
     sockets = set()
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and int(folder.name) != ancestor and descends(int(folder.name), ancestor):
@@ -60,7 +59,7 @@ def addresses(ancestor: int) -> set[str]:
 
 @pytest.mark.nightly
 def test_a_ray_that_starts_here_listens_on_the_loopback_address_alone() -> None:
-    """In another process, since Ray looks at the environment when it is imported."""
+    """The test starts another process, because Ray reads the environment at its import."""
     script = (
         "import os; from dpsim.campaign.ray_cluster import RayCluster\n"
         "from tests.campaign.test_ray_nodes import addresses\n"
@@ -81,7 +80,7 @@ def explored_by_ray(*words: str) -> Any:
 
 
 QUICK = {"RAY_worker_niceness": "0"}
-"""Ray's workers give way to all other processes, and then a busy machine starves them."""
+"""Ray lowers the priority of its workers, so that a busy machine starves them. This setting turns that off."""
 
 COUNTS = ("verdict", "schedules", "classes", "redundant", "cut", "failures")
 
@@ -96,7 +95,7 @@ def test_one_node_finds_what_one_process_does() -> None:
 
 @pytest.mark.nightly
 def test_workers_that_are_killed() -> None:
-    """Ten times, while a unit is done: each is done again."""
+    """The test kills a worker ten times during a unit; each unit is repeated."""
     write(Path("x.yaml"), WORLD.replace("ranks: 6", "ranks: 9"))
     command = [sys.executable, "-c", SHORT_TASKS, "explore", "x.yaml", *MODULE, "--strategy", "dpor"]
     command += ["--schedules", "100000", "--cluster", "auto", "--jobs", "2", "--work", "night"]
@@ -121,11 +120,11 @@ from dpsim.cli.ending import main
 ray_units.TASK_SECONDS = 0.5
 main()
 """
-"""Else there are fewer tasks than kills."""
+"""Without short tasks there are fewer tasks than kills."""
 
 
 def kill_a_worker(ancestor: int) -> bool:
-    """One that does a unit now, of the processes that this one has started."""
+    """Kills one of the processes started by this one that is doing a unit now."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and "ray::do_all_there" in name_of(int(folder.name)):
             number = int(folder.name)
@@ -189,7 +188,9 @@ def free_port() -> int:
 
 
 def explored_by_nodes(nodes: int, way: str, *more: str) -> tuple[Any, int]:
-    """Ray's own utility for clusters, in another process: what came, and how many workers and nodes were lost."""
+    """Runs Ray's own utility for clusters in another process. Returns the result, and the number of lost workers and
+    nodes.
+    """
     words = ["explore", "x.yaml", *MODULE, "--strategy", "dpor", "--schedules", "100000", "--json", *more]
     command = [sys.executable, "-c", CLUSTER, str(nodes), way, sys.executable, "-m", "dpsim.cli", *words]
     env = {**os.environ, "PYTHONPATH": str(ROOT), **QUICK}
@@ -202,7 +203,7 @@ def explored_by_nodes(nodes: int, way: str, *more: str) -> tuple[Any, int]:
 @pytest.mark.nightly
 @pytest.mark.parametrize(("nodes", "way"), [(2, "whole"), (4, "whole"), (2, "client")])
 def test_nodes_of_a_cluster(nodes: int, way: str) -> None:
-    """Also through a server for clients, as with `ray://`."""
+    """Several nodes find the same as one process, also through a server for clients (`ray://`)."""
     alone = explored_by_ray()
     found, _ = explored_by_nodes(nodes, way)
     assert [found[key] for key in COUNTS] == [alone[key] for key in COUNTS]
@@ -210,7 +211,7 @@ def test_nodes_of_a_cluster(nodes: int, way: str) -> None:
 
 @pytest.mark.nightly
 def test_workers_and_nodes_that_are_lost() -> None:
-    """Of four nodes two are lost, and two workers, while they do units."""
+    """Of four nodes, two are lost during the exploration, and two workers too."""
     write(Path("x.yaml"), WORLD.replace("ranks: 6", "ranks: 9"))
     found, losses = explored_by_nodes(4, "losses", "--work", "night")
     assert losses == 4

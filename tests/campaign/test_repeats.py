@@ -1,4 +1,6 @@
-"""Programs that are no functions of their schedules are found; those that are, are left alone."""
+"""Tests repeated runs. dpsim repeats a run with the same schedule and reports a program whose journals differ. It
+reports nothing about programs that depend only on their schedule.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from dpsim.testing import holds
 from tests.programs import Scripted, touch, world_of
 from tests.worlds.cases import CASES
 
-pytestmark = pytest.mark.runs_once  # what is repeated here does not repeat
+pytestmark = pytest.mark.runs_once  # repeated runs of these programs differ
 
 WORLD = world_of(2, hosts=["h"])
 
@@ -34,11 +36,11 @@ def classes(found: Explored) -> list[str]:
     return [finding.klass for finding in found.findings]
 
 
-# ---- what is found
+# ---- programs with findings
 
 
 class Skips(Program[Any]):
-    """Faulty: rank 0 leaves out a collective now and then."""
+    """Faulty: now and then rank 0 leaves out a collective."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0
@@ -54,7 +56,7 @@ class SkipsByNumpy(Skips):
 
 @pytest.mark.parametrize("program", [Skips, SkipsByNumpy])
 def test_random_numbers_without_a_seed(program: type[Program[Any]]) -> None:
-    """In every exploration, however seldom they make a difference."""
+    """Each exploration finds unseeded random numbers, however seldom they make a difference."""
     for seed in range(20):
         random.seed(seed)
         found = explored(program())
@@ -63,7 +65,7 @@ def test_random_numbers_without_a_seed(program: type[Program[Any]]) -> None:
 
 
 class Seeded(Skips):
-    """Healthy: its own generator, or one that it seeds."""
+    """Healthy: it uses its own generator, and seeds the shared one."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         random.seed(1)
@@ -73,9 +75,9 @@ class Seeded(Skips):
 
 
 class Counts(Program[Any]):
-    """Faulty: a counter on the class."""
+    """Faulty: it has a counter on the class."""
 
-    runs: ClassVar[Any] = (number for number in itertools.count())  # cannot be pickled, so no check compares it
+    runs: ClassVar[Any] = (number for number in itertools.count())  # cannot be pickled, so no check compares its state
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 2
@@ -84,7 +86,7 @@ class Counts(Program[Any]):
 
 
 class Unseen:
-    """A number that says of itself that it is no state, so that only what a run makes of it is seen."""
+    """A number that pickles as no state. So only its effect on a run shows it."""
 
     number = 0
 
@@ -93,7 +95,7 @@ class Unseen:
 
 
 class CountsOnItself(Counts):
-    """Faulty where an instance has more than one run."""
+    """Faulty if an instance has more than one run."""
 
     def __init__(self) -> None:
         self.count = Unseen()
@@ -106,7 +108,7 @@ class CountsOnItself(Counts):
 
 
 class Talks(Program[Any]):
-    """Faulty: ranks agree through what they share, and set it back."""
+    """Faulty: ranks agree through a shared list, which they reset."""
 
     def __init__(self) -> None:
         self.most = [0]
@@ -134,7 +136,7 @@ class TalksByPrepared(Talks):
 
 
 class Identity(Program[Any]):
-    """Faulty: what it decides is the address of an object."""
+    """Faulty: it decides the address of an object."""
 
     kept: ClassVar[list[object]] = []
 
@@ -145,7 +147,7 @@ class Identity(Program[Any]):
 
 
 class Order(Program[Any]):
-    """Faulty: it follows the order of a set of objects, which is that of their addresses."""
+    """Faulty: it follows the order of a set of objects, which depends on their addresses."""
 
     kept: ClassVar[list[Any]] = []
 
@@ -178,7 +180,9 @@ def test_the_first_difference_is_named() -> None:
 @pytest.mark.parametrize("program", [Talks, TalksByPrepared])
 @pytest.mark.parametrize("copied", [True, False])
 def test_ranks_that_talk_through_what_they_share(program: type[Program[Any]], copied: bool) -> None:
-    """Though nothing has changed in the end. Made again, each rank has its own."""
+    """The shared list is the same at the end. But in the repeated run each rank has its own copy, so the decision
+    differs.
+    """
     own: Any = program()
     more: dict[str, Any] = {} if copied else {"make": lambda: (program(), own.prepare(None))}
     found = explored(own, prepared=own.prepare(None), **more)
@@ -217,7 +221,7 @@ def test_holds_raises() -> None:
 
 
 def test_a_schedule_that_the_search_cannot_repeat_is_told_with_the_line() -> None:
-    turns = itertools.count(-2)  # two ranks, and the run in time comes first
+    turns = itertools.count(-2)  # two ranks, and the timed run comes first
 
     async def asks(rank: Rank) -> None:
         rank.send(1 - rank.rank, "box", 0, "send")
@@ -230,7 +234,7 @@ def test_a_schedule_that_the_search_cannot_repeat_is_told_with_the_line() -> Non
     assert found.findings[0].message.startswith(("rank ", "a schedule could not be repeated: step "))
 
 
-# ---- what is left alone
+# ---- programs without findings
 
 
 def test_a_program_with_a_seed() -> None:
@@ -253,7 +257,7 @@ async def _nothing(rank: Rank) -> None:
     ("name", "runs", "repeated"), [("residency 2 ranks 1 slots 2 streams", 4, 2), ("wake_pause 2x3", 21, 4)]
 )
 def test_which_runs_are_made_again(name: str, runs: int, repeated: int) -> None:
-    """The first, those whose number is a power of four, and the last."""
+    """dpsim repeats the first run, those whose number is a power of four, and the last run."""
     case = CASES[name]
     found = explored(case.program, case.world, "dpor", prepared=case.args, switched_off=case.tolerated)
     if found.verdict == "proven":
@@ -266,11 +270,11 @@ def test_nothing_is_repeated_where_nobody_wants_to_hear_of_it() -> None:
         assert (found.verdict, found.exploration.repeated) == ("proven", 0)
 
 
-# ---- rules that are nearly it
+# ---- faulty rules
 
 
 def test_to_repeat_in_the_same_instance_would_be_caught() -> None:
-    """A program whose second run on one instance is another is healthy: an instance has one run elsewhere."""
+    """A program whose second run on one instance differs is healthy, because elsewhere an instance has only one run."""
 
     class Once(Program[Any]):
         def __init__(self) -> None:

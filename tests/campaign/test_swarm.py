@@ -1,5 +1,5 @@
-"""A swarm finds a rank that goes on without end after a fault, and says which kinds were possible; the twin always
-holds.
+"""Tests a swarm, worlds with random faults. It finds a rank that repeats a call without end after a fault, and reports
+which kinds of faults were possible. The healthy twin always holds.
 """
 
 from __future__ import annotations

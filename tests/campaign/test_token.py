@@ -1,4 +1,6 @@
-"""Tokens: what goes in comes out; whatever else comes is refused in one line, without much work."""
+"""Tests tokens, the words that encode a scenario and a schedule. A token decodes to the same content. Any other text is
+refused in one line, without much work.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,13 @@ PRINTABLE = st.text(max_size=20).filter(str.isprintable)
 
 
 def packed(content: bytes) -> str:
-    """A word with this in it."""
+    """Returns a token with this content."""
     whole = hashlib.sha256(content).digest()[:4] + zlib.compress(content, 9)
     return PREFIX + base64.urlsafe_b64encode(whole).decode().rstrip("=")
 
 
 def of(**changes: Any) -> str:
-    """A word whose fields are these; those that are None are left out."""
+    """Returns a token with these fields, without those that are None."""
     fields = {key: value for key, value in {**FIELDS, **changes}.items() if value is not None}
     return packed(json.dumps(fields).encode())
 
@@ -63,14 +65,14 @@ def test_a_small_world_is_a_short_word() -> None:
 
 
 def test_what_is_too_long_is_no_word() -> None:
-    """Digits of a hash do not compress."""
+    """Digits of a hash do not compress, so a long schedule of them has no token."""
     steps = tuple(hashlib.sha256(bytes([one])).hexdigest() for one in range(200)) * 3
     assert str(TOKEN._replace(steps=steps)) == "" or len(str(TOKEN._replace(steps=steps))) <= LONGEST
     assert str(TOKEN._replace(steps=tuple(f"{hashlib.sha256(str(n).encode()).hexdigest()}" for n in range(500)))) == ""
     assert str(TOKEN._replace(steps=("x" * 1_000,) * 2_000)) == "", "it would expand to more than is read"
 
 
-# ---- words that are none
+# ---- texts that are no tokens
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,7 @@ def test_the_module_that_is_missing_is_asked_for() -> None:
 
 
 def test_a_world_that_is_too_large_is_refused_unmade(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not matter who wrote it: this dpsim writes no such word."""
+    """dpsim refuses a token with too many ranks before it makes the world, and writes no such token itself."""
     for ranks, said in ((65, "65 ranks; expected at most 64"), (4_096, "4,096 ranks; expected at most 64")):
         scenario = agreed({"ranks": ranks})
         monkeypatch.setattr(type(scenario), "arguments", None)
@@ -143,12 +145,12 @@ def test_a_world_at_the_limits_is_read() -> None:
 
 
 def test_what_cannot_be_printed_is_no_word() -> None:
-    """A program may name its sites as it likes."""
+    """A site of a program may contain unprintable characters; such a schedule has no token."""
     assert str(TOKEN._replace(steps=("rank 0 \x1b[31m[0]",))) == ""
 
 
 def test_a_bomb_is_not_unpacked() -> None:
-    """A megabyte is the most that is made of a word, whatever it would expand to."""
+    """dpsim expands at most one megabyte of a token, however much the content would be."""
     word = packed(b"x" * 10_000_000)
     assert len(word) < LONGEST
     assert f"expands to more than {MOST_BYTES:,} bytes" in refused(word)
@@ -158,7 +160,7 @@ def test_a_word_that_is_cut_or_changed_is_noticed() -> None:
     word = str(TOKEN)
     for length in range(len(word)):
         refused(word[:length])
-    for at in range(len(PREFIX), len(word) - 1):  # the last character has bits that mean nothing
+    for at in range(len(PREFIX), len(word) - 1):  # the last character contains unused bits
         refused(word[:at] + ("A" if word[at] != "A" else "B") + word[at + 1 :])
 
 
@@ -178,6 +180,6 @@ JSON = st.recursive(
 @settings(max_examples=200)
 @given(st.sampled_from(sorted(FIELDS)), JSON)
 def test_any_field(field: str, value: object) -> None:
-    """A word is read or refused; never anything else."""
+    """dpsim reads or refuses a token with any field, and raises nothing else."""
     with suppress(TokenError):
         assert read_token(packed(json.dumps({**FIELDS, field: value}).encode()))

@@ -1,4 +1,6 @@
-"""The turning of a failing schedule is checked by running: the swapped schedule holds, and the failing one does not."""
+"""Tests the turning point of a failing schedule, found by running variations: the failing schedule fails, and the
+schedule with two swapped events finishes.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from tests.programs import Scripted, explored, world_of
 
 
 async def first_come(rank: Rank) -> None:
-    """Rank 2 takes rank 0's message for the first one, and joins the barrier only then."""
+    """Rank 2 assumes that rank 0's message comes first. Otherwise it hangs before the barrier."""
     if rank.rank < 2:
         rank.send(2, "in", rank.rank, "tell")
     elif await rank.mailbox("in").get("look") != 0:
@@ -25,7 +27,7 @@ async def first_come(rank: Rank) -> None:
 
 
 async def first_come_of_three(rank: Rank) -> None:
-    """As above, with a message that does not matter between the two looks."""
+    """Like `first_come`, with a message that does not matter before the get."""
     if rank.rank < 2:
         rank.send(2, "in", rank.rank, "tell")
         rank.send(2, "news", rank.rank, "inform")
@@ -37,7 +39,7 @@ async def first_come_of_three(rank: Rank) -> None:
 
 
 async def never(rank: Rank) -> None:
-    """Rank 1 leaves the barrier out, whatever comes first."""
+    """Rank 1 leaves the barrier out in every schedule."""
     if rank.rank == 0:
         rank.send(2, "in", 0, "tell")
     if rank.rank == 2:
@@ -47,7 +49,7 @@ async def never(rank: Rank) -> None:
 
 
 def turned(script: Any) -> tuple[Subject, list[str], Turning]:
-    """The world, a failing schedule and its turning."""
+    """Returns the world, a failing schedule, and its turning point."""
     world = world_of(3, ["h"])
     shown = explored(world, script).shown[0]
     subject = Subject(world, Scripted(script))

@@ -1,4 +1,6 @@
-"""Work that is cut, kept and resumed: the same schedules, classes and verdict, and never proven with fewer."""
+"""Tests work folders: an exploration that is interrupted and resumed has the same schedules, classes and verdict. It is
+never proven with fewer schedules.
+"""
 
 from __future__ import annotations
 
@@ -36,19 +38,19 @@ def many_units(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def world() -> Subject:
-    return orders(4, 2)  # 48 classes
+    return orders(4, 2)  # 48 classes of schedules
 
 
 @pytest.fixture
 def whole(world: Subject) -> Any:
-    """What an exploration without a folder finds."""
+    """The result of an exploration without a work folder."""
     (found,) = explore_all([world], "dpor")
     assert (found.verdict, len(found.exploration.classes)) == ("proven", 48)
     return told(found)
 
 
 def cut_at(after: int, keeps: bool) -> Callable[[UnitFiles, UnitResult], None]:
-    """A writer that is interrupted at a unit: before its result is on disk, or when it is."""
+    """Returns a writer that an interrupt stops at a unit, before or after its result is on disk."""
     left, keep = iter(range(after, -1, -1)), UnitFiles.keep
 
     def cut(files: UnitFiles, result: UnitResult) -> None:
@@ -66,7 +68,7 @@ def cut_at(after: int, keeps: bool) -> Callable[[UnitFiles, UnitResult], None]:
 def test_cuts_change_nothing(
     strategy: str, keeps: bool, world: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the first unit, at the third, at the fifth, for one process and for two in turn."""
+    """An interrupt at the first, third or fifth unit does not change the result, with one process or two."""
     (uncut,) = explore_all([world], strategy, schedules=10**6)
     for number, after in enumerate((0, 2, 4)):
         with monkeypatch.context() as patch:
@@ -103,7 +105,7 @@ def empty(file: Path) -> None:
 
 
 def exchange(file: Path) -> None:
-    """With the result of another unit, as it was written."""
+    """Replaces the file by that of another unit."""
     other = next(one for one in file.parent.iterdir() if one != file)
     file.write_bytes(other.read_bytes())
 
@@ -114,7 +116,9 @@ HARMS = [Path.unlink, damage, empty, exchange]
 def harmed_is_noticed(
     world: Subject, whole: Any, folder: Path, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> list[str]:
-    """Harm each file in turn, and resume: what was wrong."""
+    """Damages each file in turn and resumes. Returns the files whose damage changed the result, or cost more than their
+    unit.
+    """
     explored(world, folder, begin=True)
     wrong = []
     for file in sorted((folder / "units").iterdir()):
@@ -140,7 +144,7 @@ def test_a_harmed_file_costs_its_unit(
 
 
 def believes_a_list(files: UnitFiles, unit: Unit) -> UnitResult | None:
-    """Twin: a list of done units, from which a unit is dropped before its result is on disk."""
+    """A faulty twin: it lists a unit as done before its result is on disk."""
     known = REAL_KNOWN(files, unit)
     if known is None and unit.number in range(1, 1 + len([*files._folder.iterdir()])):
         nothing = Exploration()
@@ -149,7 +153,7 @@ def believes_a_list(files: UnitFiles, unit: Unit) -> UnitResult | None:
 
 
 def believes_a_name(files: UnitFiles, unit: Unit) -> UnitResult | None:
-    """Twin: what a file says is not held against the unit."""
+    """A faulty twin: it does not compare the content of a file with the unit."""
     try:
         result = kept.unpacked((files._folder / files._key(unit)).read_bytes())
     except (OSError, kept.Damaged):
@@ -170,7 +174,9 @@ def test_readers_that_believe_too_much_are_found(
 
 
 def test_a_result_is_on_disk_before_it_counts(world: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """File, then its name, then the plan; a plan that takes first is found."""
+    """The folder first writes the file, then its name, and then the plan takes the result. The faulty twin takes it
+    first.
+    """
 
     def events(early: bool) -> list[str]:
         seen: list[str] = []
@@ -204,7 +210,7 @@ def test_a_result_is_on_disk_before_it_counts(world: Subject, tmp_path: Path, mo
 
 
 def test_a_file_makes_nothing_but_plain_data(tmp_path: Path) -> None:
-    """A pickle that names a function of the system is damaged, and the function is not called."""
+    """A pickle that names a function of the system is damaged, and dpsim does not call the function."""
     import pickle
     import zlib
     from hashlib import sha256
@@ -244,7 +250,7 @@ def test_a_folder_of_another_exploration(world: Subject, tmp_path: Path) -> None
 
 
 def test_a_kill_before_the_head_was_written(tmp_path: Path) -> None:
-    """Then there is no work, and the folder is as good as a new one."""
+    """A kill before work.json was written leaves no work, so the folder counts as new."""
     (tmp_path / "units").mkdir()
     (tmp_path / "lock").touch()
     (tmp_path / ".dpsim-trace-7.tmp").touch()
@@ -253,7 +259,7 @@ def test_a_kill_before_the_head_was_written(tmp_path: Path) -> None:
 
 
 def test_two_processes_do_not_write_one_folder(tmp_path: Path) -> None:
-    """A lock that is gone with its process, however that ends."""
+    """A lock keeps a second process out of the folder. It disappears with its process, however that ends."""
     WorkFolder.begin(tmp_path / "night", HEAD).__exit__(None, None, None)
     hold = (
         "import sys; from pathlib import Path; from dpsim.campaign.work import WorkFolder\n"
@@ -278,7 +284,9 @@ def units_of(folder: Path) -> int:
 
 
 def until_proven(folder: Path, jobs: Iterator[int], moments: Iterator[int], *words: str) -> tuple[int, str]:
-    """Explore in a process that is killed each time it has written some units; how often, and what it said."""
+    """Explores in a process that the test kills whenever it has written some units. Returns the number of kills, and
+    the output.
+    """
     kills = 0
     while True:
         command = [sys.executable, "-m", "tests.campaign.orders", str(folder), str(next(jobs)), *words]
@@ -302,7 +310,7 @@ def until_proven(folder: Path, jobs: Iterator[int], moments: Iterator[int], *wor
     ],
 )
 def test_kills_change_nothing(kills: int, steps: int, senders: tuple[int, ...], classes: int, tmp_path: Path) -> None:
-    """kill -9 to the exploring process at random units, for one process and two in turn."""
+    """SIGKILL at random units does not change the result, with one process and two in turn."""
     rng = random.Random(33)
     moments = iter([rng.randrange(0, 8) for _ in range(kills)])
     jobs = iter([1, 2] * kills)
@@ -314,7 +322,7 @@ def test_kills_change_nothing(kills: int, steps: int, senders: tuple[int, ...], 
 
 
 def test_a_worker_that_is_killed_ten_times(tmp_path: Path) -> None:
-    """Each time in another unit."""
+    """A worker process dies ten times, each time in another unit; the result is the same."""
     world = orders(4, 3)
     (expected,) = explore_all([world], "dpor")
     runs = tmp_path / "runs"

@@ -1,10 +1,10 @@
-"""Journals made by hand: what a backend would have written, without one.
+"""Handmade journals: records as a backend would write them, for tests of the checks without a backend.
 
 made = Made(2)
 a = made[0]
 x = a.alloc("main", 8)
 a.launch("write", "main", writes=[x])
-made.classes()          # the classes of what all checks find
+made.classes()          # the classes of the findings of all checks
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.records import raw
 
 
 class Hand:
-    """One rank's journal. Buffers are refs (number, first, end); all elements are int32."""
+    """The journal of one rank. A buffer is a reference (number, first element, end); all elements are int32."""
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
@@ -35,11 +35,11 @@ class Hand:
         return self._next[what]
 
     def add(self, kind: str, site: str, **fields: Any) -> None:
-        """A record of the present step and thread."""
+        """Adds a record in the current step and thread."""
         self.journal.append(raw(kind, site, **{"step": self.step, "thread": self.thread} | fields))
 
     def note(self, kind: str, site: str, **fields: Any) -> tuple[str, int]:
-        """The record of an op; its address is what `learned` needs, of the same thread."""
+        """Adds the record of an op. Returns its address (site, ordinal), which `learned` of the same thread needs."""
         ordinal = self.number(("site", site))
         self.add(kind, site, ordinal=ordinal, where=f"here.py:{len(self.journal)}", **fields)
         return site, ordinal
@@ -49,7 +49,7 @@ class Hand:
         self.add("learned", site, ordinal=ordinal, outcome=outcome)
 
     def alloc(self, stream: str, count: int, place: tuple[int, int] | None = None, site: str = "buffer") -> Ref:
-        """`place`: segment and first byte."""
+        """Allocates a buffer. `place`: its memory segment and first byte."""
         number = self.number("buffer")
         lies = None if place is None else (place[0], place[1], place[1] + 4 * count)
         self.note("alloc", site, stream=stream, buffer=number, count=count, dtype="int32", place=lies)
@@ -79,7 +79,7 @@ class Hand:
         return self.note("ask", how, how=how, event=event)
 
     def begin_read(self, stream: str, *reads: Ref) -> tuple[str, int]:
-        """A read that has not returned."""
+        """Adds a read that has not returned."""
         count = sum(ref[2] - ref[1] for ref in reads)
         return self.note("read", "read", stream=stream, count=count, dtype="int32", reads=reads)
 
@@ -131,16 +131,16 @@ class Hand:
         return self.note("flag", f"{name}.{how}", flag=name, how=how)
 
     def about_thread(self, how: str, name: str) -> tuple[str, int]:
-        """`how`: start or join."""
+        """Adds a record about thread `name`. `how`: "start" or "join"."""
         return self.note("thread", f"{name}.{how}", name=name, how=how)
 
     def ended(self, message: str = "") -> None:
-        """The present thread has ended."""
+        """Ends the current thread."""
         self.note("ended", "end", message=message)
 
 
 class Made:
-    """A run of some ranks. Communicators: pp, dp and ep on the device, cpu on the host; all ranks are in all."""
+    """A run of some ranks. All ranks are in all communicators: pp, dp and ep on the device, and cpu on the host."""
 
     def __init__(self, ranks: int) -> None:
         self.hands = [Hand(rank) for rank in range(ranks)]

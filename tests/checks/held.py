@@ -1,6 +1,6 @@
-"""What is certified, held against what all checks find.
+"""Compares the certificate of a run with the findings of all checks.
 
-held_against(world, run, "seed 7")      # the checks that are certified; AssertionError if one of them finds something
+held_against(world, run, "seed 7")      # returns the certified checks; AssertionError if one of them has a finding
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ ALL = frozenset(CHECKS)
 
 
 def found(of: World, run: Run) -> dict[str, list[str]]:
-    """The classes that each check finds, whatever is certified."""
+    """Returns the classes that each check finds, whether it is certified or not."""
     index = RunIndex.of(of, run)
     classes = {name: [one.klass for one in check.run(index)] for name, check in CHECKS.items()}
     return {name: one for name, one in classes.items() if one}
 
 
 def held_against(of: World, run: Run, what: object) -> frozenset[str]:
-    """What is certified; it passes all checks, if nothing is found by those that are not."""
+    """Returns the certified checks. AssertionError if a certified check has a finding and no uncertified one has."""
     passed, wrong = certified(of, run), found(of, run)
     assert not passed & {*wrong} or {*wrong} - passed, f"{what}: certified, and {wrong} found"
     return passed

@@ -1,10 +1,11 @@
-"""Random programs with memory: journals of `naive.Program`, whose ops touch buffers, and perhaps one thing is wrong.
+"""Random programs with memory: journals of `naive.Program` whose ops access buffers. Half of the programs also get a
+mistake, which need not change the verdict.
 
-A buffer is mostly used on the stream that owns it; a stream that waits for another one takes over some of its buffers.
-So some programs are in order, and others are not, in every way that the checks know. What is wrong for sure (a call
-left out, another size, a decision that differs) is one record that was changed or dropped.
+A buffer is mostly used on the stream that owns it. A stream that waits for another stream takes over some of its
+buffers. So some programs are in order and others are not. A mistake is one record that is changed or dropped, such as a
+missing call, another size, or a different decision.
 
-    program = painted(7)          # None if not all of it happens
+    program = painted(7)          # None if some op never happens
     program.world, program.run()
 """
 
@@ -21,11 +22,11 @@ from tests.checks.happens_before.naive import Program
 from tests.records import changed, raw
 
 OFTEN = {"take": 12, "free": 8, "name": 8, "decide": 3}
-"""What is put in front of a record, in times of a hundred."""
+"""The actions put before a record, in percent."""
 
 
 class Buffer:
-    """`tag`: the version that was written last, None for none; `last`: the last that was one."""
+    """`tag`: the version that was last written, None for none. `last`: the last version that was not None."""
 
     def __init__(self, number: int, home: str, count: int) -> None:
         self.ref: Ref = (number, 0, count)
@@ -36,16 +37,16 @@ class Buffer:
 
 
 class Painter:
-    """The journal of one rank, with memory."""
+    """Writes the journal of one rank with accesses to memory."""
 
     def __init__(self, rng: random.Random, journal: list[RawRecord], names: tuple[str, ...]) -> None:
         self.rng, self.names = rng, names
         self.journal: list[RawRecord] = []
         self.live: list[Buffer] = []
         self.taken = self.decided = 0
-        self.loose = rng.choice([0.0, 0.0, 0.02, 0.1])  # how often an op touches what its stream does not own
-        self.blind = rng.choice([0.0, 0.0, 0.0, 0.3])  # how often it reads what nothing wrote
-        self.wrong = rng.choice([0.0, 0.0, 0.1])  # how often it expects another version than there is
+        self.loose = rng.choice([0.0, 0.0, 0.02, 0.1])  # how often an op accesses a buffer of another stream
+        self.blind = rng.choice([0.0, 0.0, 0.0, 0.3])  # how often it reads a buffer that no op wrote
+        self.wrong = rng.choice([0.0, 0.0, 0.1])  # how often it expects a wrong version
         self.tags = rng.random() < 0.3
         self.events: dict[int, str] = {}
         for _ in range(2):
@@ -92,7 +93,7 @@ class Painter:
         self.live.remove(one)
 
     def paint(self, record: RawRecord) -> RawRecord:
-        """The record, with the memory that its op touches."""
+        """Returns the record with the memory that its op accesses."""
         kind, rng = record[KIND], self.rng
         if kind == "mark":
             self.events[record[EVENT]] = record[STREAM]
@@ -116,7 +117,7 @@ class Painter:
         return changed(record, **fields)
 
     def named(self, one: Buffer, reads: bool) -> Ref:
-        """A part of the buffer, or the whole of it, perhaps with a version."""
+        """Returns a part of the buffer or all of it, perhaps with a version."""
         number, first, end = one.ref[:3]
         part: tuple[int, int, int] = (number, first, end)
         if self.rng.random() < 0.4:
@@ -133,9 +134,9 @@ class Painter:
 
 
 def painted(seed: int) -> Made | None:
-    """None where not all of the program happens: no run of it finishes."""
+    """Returns a program, or None if some of its ops never happen, so that no run finishes."""
     program, rng = Program(seed), random.Random(seed)
-    while any(program.sends.values()):  # what was sent is received
+    while any(program.sends.values()):  # each send gets its receive
         program.recv(0)
     if len(program.graph.all_happened()) < len(program.graph.before) or any(program.works):
         return None
@@ -143,18 +144,18 @@ def painted(seed: int) -> Made | None:
     for hand in made.hands:
         hand.journal = [*Painter(rng, hand.journal, program.names).journal, raw("finished", "end")]
     shortest = min(sum(one[KIND] == "decision" for one in hand.journal) for hand in made.hands)
-    for hand in made.hands:  # all decide as often
+    for hand in made.hands:  # all ranks decide equally often
         hand.journal = [one for one in hand.journal if one[KIND] != "decision" or one[4] <= shortest]
     if rng.random() < 0.5:
         rng.choice(SPOILS)(rng, made)
     return made
 
 
-# ---- what is wrong for sure
+# ---- mistakes
 
 
 def change(kind: str, **fields: Any) -> Callable[[random.Random, Made], None]:
-    """Change a record of that kind."""
+    """Returns a mistake that changes a record of this kind."""
 
     def spoil(rng: random.Random, made: Made) -> None:
         hand, at = _some(rng, made, kind)
@@ -165,7 +166,7 @@ def change(kind: str, **fields: Any) -> Callable[[random.Random, Made], None]:
 
 
 def drop(kind: str) -> Callable[[random.Random, Made], None]:
-    """Leave one out."""
+    """Returns a mistake that drops a record of this kind."""
 
     def spoil(rng: random.Random, made: Made) -> None:
         hand, at = _some(rng, made, kind)
@@ -176,7 +177,7 @@ def drop(kind: str) -> Callable[[random.Random, Made], None]:
 
 
 def misspell(rng: random.Random, made: Made) -> None:
-    """Give the decisions of one rank another label."""
+    """A mistake: the decisions of one rank have another label."""
     hand = rng.choice(made.hands)
     hand.journal = [changed(one, site="plna") if one[KIND] == "decision" else one for one in hand.journal]
 

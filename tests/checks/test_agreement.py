@@ -1,4 +1,6 @@
-"""Decisions that are missing: who leaves one out disagrees, and who begins later or ends earlier does not."""
+"""Tests missing decisions. A member that omits a decision disagrees. A member that begins later or ends earlier does
+not.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from tests.programs import Script, explored, judged, world_of
 from tests.records import raw
 
 Plan = dict[int, list[tuple[int, int]]]
-"""For each rank, the steps in which it decides, and what."""
+"""Maps each rank to its decisions: the step and the value."""
 
 
 @pytest.mark.parametrize(
@@ -39,8 +41,8 @@ def test_one_decided_more_seldom(plan: Plan, culprit: str) -> None:
     ids=["one-after-the-other", "alone", "all-leave-it-out"],
 )
 def test_nobody_leaves_anything_out(plan: Plan) -> None:
-    """Members that do nothing in a step have no part in it. Those that decide a local label may begin and end one after
-    the other.
+    """A member that does nothing in a step need not decide in it. Members that decide a local label may begin and end
+    at different steps.
     """
     assert judged(world_of(3, ["dp_cpu"]), script(plan)) == []
     assert judged(world_of(3, ["dp_cpu"]), script(plan, local=True, busy=True)) == []
@@ -58,11 +60,11 @@ def test_who_takes_part_in_a_step_has_to_decide_its_label() -> None:
 
 
 Labels = dict[int, tuple[str, str]]
-"""For each rank, the label that it decides and on what."""
+"""Maps each rank to the label that it decides, and the communicator."""
 
 
 def labelled(labels: Labels, until: int = 1) -> Script:
-    """Each rank decides its own label in the last step, and `plan` in those before."""
+    """Each rank decides its own label in the last step, and `plan` in the steps before."""
 
     async def decides(rank: Rank) -> None:
         for rank.step in range(until):
@@ -100,7 +102,7 @@ def test_a_label_that_no_other_member_decides(wrong: tuple[str, str], culprit: s
 
 @pytest.mark.parametrize("until", [1, 3])
 def test_of_two_members_the_one_with_the_new_label_misspelt_it(until: int) -> None:
-    """Where no other step has the label, nothing tells which of both is right."""
+    """Of two members, the one with a label that no other step has is the culprit. Without other steps no rank is."""
     [found] = judged(world_of(2, ["dp_cpu"]), labelled({0: PLAN, 1: PLNA}, until))
     assert str(found.culprit).partition(" at ")[0] == ("None" if until == 1 else "rank 1, step 2, plna")
     assert "did you mean 'plan'?" in found.message or "did you mean 'plna'?" in found.message
@@ -128,7 +130,7 @@ def test_one_that_is_asleep_may_be_asked_to_go_on() -> None:
 
 
 def test_a_trace_does_not_tell_which_labels_are_due() -> None:
-    """So what comes back from one is compared where it is there."""
+    """A trace does not record whether a decision is local. So the checks read each decision of a trace as local."""
     record = raw("decision", "plan", communicator="dp_cpu", value=7)
     rank, back = decode(encode(0, record))
     assert (rank, back) == (0, canonical(record))
@@ -146,7 +148,7 @@ def test_who_stopped_may_not_have_come_to_it() -> None:
 
 
 def script(plan: Plan, local: bool = False, busy: bool = False) -> Script:
-    """`busy`: each rank takes part in each of the first four steps."""
+    """Returns a script that decides by `plan`. With `busy`, each rank takes part in each of the first four steps."""
 
     async def decides(rank: Rank) -> None:
         for rank.step in range(4):

@@ -1,4 +1,6 @@
-"""The first calls of a step at different sites: there the surplus or missing call is, not at the end."""
+"""Tests where the checks place an extra or missing call: at the first call of a step that met a call at another site.
+They do not place it at the end of the step.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from tests.checks.handmade import Made
 
 
 def called(*plans: str, root: int | None = None) -> Made:
-    """For each rank its steps, joined by |, and the sites of each. All calls are alike."""
+    """Returns equal calls at the given sites. Each plan is that of a rank, with its steps separated by |."""
     made = Made(len(plans))
     for hand, plan in zip(made.hands, plans, strict=True):
         for hand.step, sites in enumerate(plan.split("|")):
@@ -24,7 +26,7 @@ def called(*plans: str, root: int | None = None) -> Made:
 
 
 def first(made: Made) -> Finding:
-    """Of a run in which those that made the most calls stand in the last one."""
+    """Returns the first finding of a run in which the ranks with the most calls hang in their last one."""
     most = max(len(hand.journal) for hand in made.hands)
     longest = [hand for hand in made.hands if len(hand.journal) == most]
     for hand in longest:
@@ -54,7 +56,9 @@ def test_the_call_that_is_left_out_is_the_one_that_met_another_site(plan: str, s
 
 
 def test_two_names_of_one_call_are_not_apart() -> None:
-    """Another step shows that a and b are one call, or neither rank knows the name of the other."""
+    """Sites a and b are two names of one call, as another step shows, or because no rank calls both. So the extra call
+    is c.
+    """
     for healthy, other in (("a c", "b c"), ("a", "b")):
         right = f"{healthy}|{healthy}|{healthy}"
         made = called(right, f"{other}|{other} c c|{other}", right)
@@ -64,6 +68,8 @@ def test_two_names_of_one_call_are_not_apart() -> None:
 
 
 def test_roles_that_are_swapped_are_not_apart() -> None:
-    """a and b meet in step 0, where neither rank reaches both."""
+    """Sites a and b meet in step 0, in which no rank calls both, and the ranks swap them later. So the finding does not
+    say that they met wrongly.
+    """
     found = first(called("a|a b|b", "b|b a x|a"))
     assert " met " not in found.message

@@ -1,5 +1,4 @@
-"""One fault anywhere in a healthy run: the verdict names the rank and step where it was planted.
-
+"""Plants one fault at a random call of a healthy run. The first finding has to name the rank and step of the fault.
 `tests/vllm/data_parallel/test_blame.py` does the same with the steps of an engine.
 """
 
@@ -37,7 +36,7 @@ def world(ranks: int, **more: Any) -> World:
 
 
 def drawn(rng: random.Random, ranks: int) -> dict[str, Any]:
-    """Parameters of `t_agree`."""
+    """Draws parameters of the protocol `t_agree`."""
     return {
         "ranks": ranks,
         "steps": rng.randint(4, 12),
@@ -48,7 +47,7 @@ def drawn(rng: random.Random, ranks: int) -> dict[str, Any]:
 
 
 def plant(rng: random.Random, journal: list[RawRecord]) -> tuple[str, RawRecord, Fault]:
-    """A fault at a random collective of a rank: its kind, the record it hits, and the fault."""
+    """Draws a fault at a collective of a rank. Returns its kind, the record that it hits, and the fault."""
     record = rng.choice([record for record in journal if record[KIND] == "collective"])
     kind = rng.choice(sorted(CLASSES))
     changes: dict[str, dict[str, Any]] = {"count": {"count": record[COUNT] + 1}, "dtype": {"dtype": "int64"}}
@@ -128,7 +127,9 @@ def test_delays_change_time_and_nothing_else() -> None:
 
 
 def test_ranks_that_leave_out_a_whole_step_are_blamed_though_they_are_the_majority() -> None:
-    """One busy rank of three: the two idle ones skip the steps."""
+    """One of three ranks is busy; the two idle ranks skip whole steps. They are blamed, though they are the
+    majority.
+    """
     _, findings = run(world(3), {"ranks": 3, "steps": 4, "tokens": [8, 8, 8, 8, 0, 0]}, "T-SKIPS")
     assert findings[0].klass == "HANG:COLLECTIVE:MISSING_RANK"
     assert findings[0].message.startswith("ranks 1, 2 left out")
@@ -152,7 +153,9 @@ def test_without_any_evidence_the_message_takes_no_side() -> None:
 
 @pytest.mark.parametrize(("before", "without"), [(1, []), (2, [0])])
 def test_a_call_of_each_step_before_is_usual_from_two_steps_on(before: int, without: list[int]) -> None:
-    """Then rank 1 alone calls."""
+    """Both ranks called in each earlier step, and then only rank 1 calls. If there were two such steps, rank 0 lacks a
+    usual call.
+    """
     made = Made(2)
     for hand in made.hands:
         for step in range(before + hand.rank):

@@ -1,4 +1,6 @@
-"""Culprits in programs of torch: a send to the wrong peer, a group that some ranks did not make, a misspelt key."""
+"""Tests culprits of mistakes that programs of torch make: a send to the wrong peer, a group that only some ranks made,
+a misspelt key.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ EVERY = (0, 1, 2)
 
 
 class Ranks(Program[Any]):
-    """A function of a rank."""
+    """A program that runs a function of the rank."""
 
     def __init__(self, main: Any) -> None:
         self.main = main

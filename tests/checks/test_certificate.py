@@ -1,5 +1,6 @@
-"""The certificate. What it certifies passes all checks, on random programs, scenarios and other backends. For each
-clause, a twin and the random programs show that the certificate needs it.
+"""Tests the certificate, a cheap pass that finds checks which a run certainly passes. On random programs, scenarios and
+other backends, each certified check has no finding. For each condition of the certificate, a faulty twin and the random
+programs show that it is needed.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from tests.properties import nightly_but
 from tests.records import changed
 from tests.worlds.random_threads import threaded_case
 
-# ---- on programs
+# ---- random programs
 
 
 def test_what_is_certified_of_random_threads_passes() -> None:
-    """Of their memory nothing is."""
+    """The certificate holds on random programs with host threads. It never covers their accesses to memory."""
     clean = 0
     for seed in range(80):
         case = threaded_case(seed)
@@ -49,7 +50,9 @@ def test_what_is_certified_of_random_threads_passes() -> None:
 
 
 def fuzzed(seeds: range) -> Counter[str]:
-    """How many programs had nothing wrong, and of these how many were certified of their memory, and altogether."""
+    """Returns counts of random programs: without findings, with certified accesses to memory, and with all checks
+    certified.
+    """
     said: Counter[str] = Counter()
     for seed in seeds:
         made = painted(seed)
@@ -81,7 +84,7 @@ def test_what_is_certified_of_thousands_passes(part: int) -> None:
 
 
 def laid_out(seeds: range) -> int:
-    """Against all layouts of memory. The answer is how many programs are certified."""
+    """Compares the certificate with all layouts of memory. Returns the number of certified programs."""
     certain = 0
     for seed in seeds:
         program = Layouts(seed)
@@ -117,7 +120,9 @@ def test_each_clause_has_a_twin(name: str) -> None:
 
 
 def test_pieces_of_an_all_to_all_are_left_to_the_ledger() -> None:
-    """Both members say the same, and what the one sends is not what the other expects."""
+    """Both members pass equal sizes, but a member sends another number than its peer expects. The ledger finds this, so
+    it is not certified.
+    """
     made = Made(2)
     for hand in made.hands:
         hand.collective("dp", "main", op="all_to_all", count=3, sizes=(1, 2, 1, 1))
@@ -146,7 +151,7 @@ def test_of_runs_without_an_end_nothing_is_certified() -> None:
 
 
 def test_memory_behind_a_collective_that_not_all_made_is_not_certified() -> None:
-    """By the journals it never ended; what was behind it has not been written."""
+    """A collective that one member never called does not end. So no op has written the memory that it should write."""
     made = Made(2)
     for hand in made.hands:
         x = hand.alloc("main", 8)
@@ -203,7 +208,7 @@ def test_where_anything_is_found_all_checks_speak(monkeypatch: pytest.MonkeyPatc
     assert sorted(asked) == sorted(judge.CHECKS)
 
 
-# ---- a clause left out
+# ---- faulty twins: the certificate without one of its conditions
 
 
 FAULTS: list[tuple[Any, str, str]] = [
@@ -281,11 +286,11 @@ ONLY_TWINS = frozenset(
         "pending[raw[ADDRESS]] = (stream.clock, stream.number, stream.position), False",
     }
 )
-"""Clauses that programs drawn at random do not reach, or hardly ever."""
+"""Conditions that random programs break never or rarely; only the faulty twins show that these are needed."""
 
 
 def without(module: ModuleType, clause: str, instead: str) -> Callable[[World, Run], frozenset[str]]:
-    """The certificate with a clause replaced."""
+    """Returns the certificate with a piece of its source replaced."""
     source = inspect.getsource(module)
     assert clause in source, f"{module.__name__} has no {clause!r} any more: name the clause as it is now"
     told: dict[str, Any] = {"__name__": module.__name__}
@@ -297,7 +302,7 @@ def without(module: ModuleType, clause: str, instead: str) -> Callable[[World, R
 
 
 def within(function: Any, **others: Any) -> Callable[..., Any]:
-    """The function, where other things have these names."""
+    """Returns the function with other values for some of its globals."""
     return FunctionType(function.__code__, {**function.__globals__, **others}, argdefs=function.__defaults__)
 
 
@@ -308,7 +313,7 @@ def wrongly(certificate: Callable[[World, Run], frozenset[str]], made: Made, wro
 
 @cache
 def twins() -> list[tuple[Made, set[str]]]:
-    """The faulty ones, and the checks that find something."""
+    """Returns the runs of the faulty twins, each with the checks that have a finding."""
     faulty = [twin.made(wrong=True) for twin in TWINS.values()]
     return [(made, {*found(made.world, made.run())}) for made in faulty]
 

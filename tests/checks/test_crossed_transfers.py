@@ -1,4 +1,6 @@
-"""Ranks that all send first, or all receive first: who stands before whom, and the healthy twin of each."""
+"""Tests ranks that all send first, or all receive first: the report says which rank blocks before which call. Each hang
+has a healthy twin.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ SENDS, RECEIVES = "HANG:P2P:CROSSED_SENDS", "HANG:P2P:CROSSED_RECVS"
 
 
 def on_stream(*orders: str, streams: str = "main main", communicators: str = "pp pp") -> Made:
-    """Each rank sends to the next one and receives from the one before, in its order (`send recv`). The first call has
-    one stream, the second another. What rank 0 sends has the first communicator, all else the second. Then the host
-    waits for the second stream.
+    """Each rank sends to the next rank and receives from the one before, in its order ("send recv"). `streams` are
+    those of the first and of the second call. `communicators`: the first is that of rank 0's sends, the second that of
+    all others. Then the host waits for the second stream.
     """
     made, size, on = Made(len(orders)), len(orders), communicators.split()
     for hand, order in zip(made.hands, orders, strict=True):
@@ -69,9 +71,9 @@ def test_receives_that_cross_hang_on_every_device_and_are_told_first() -> None:
 @pytest.mark.parametrize(
     ("streams", "communicators", "klass"),
     [
-        ("main side", "pp pp", SENDS),  # one communicator has one order, on whatever streams
-        ("main main", "pp ep", SENDS),  # and so has one stream, for whatever communicators
-        ("main side", "pp ep", "HANG:UNDECIDED"),  # here nothing orders them: another thing held the device
+        ("main side", "pp pp", SENDS),  # one communicator has one order, on all streams
+        ("main main", "pp ep", SENDS),  # one stream has one order, for all communicators
+        ("main side", "pp ep", "HANG:UNDECIDED"),  # nothing orders the two calls, so something else blocked the device
     ],
 )
 def test_what_puts_the_two_calls_in_order(streams: str, communicators: str, klass: str) -> None:
@@ -85,7 +87,7 @@ def test_two_communicators_have_no_group_of_both() -> None:
 
 
 def test_a_send_that_was_over_is_not_the_one() -> None:
-    """Its host has heard of what came after it on the stream."""
+    """The finding names the second sends: the hosts have read results that come after the first ones."""
     made = on_stream("send recv", "send recv")
     for hand in made.hands:
         hand.journal.pop()
@@ -127,7 +129,9 @@ def test_a_collective_between_them_makes_it_an_inversion() -> None:
 
 
 def exchange(right: str) -> Script:
-    """Neighbours of a ring swap what they have. `right`: how they avoid that all send first, if they do."""
+    """Neighbours of a ring exchange data. `right`: "group" or "turned" avoids that all ranks send first; ""
+    does not.
+    """
 
     async def script(rank: Rank) -> None:
         main, group = rank.stream("main"), rank.device("p")
@@ -160,7 +164,7 @@ def test_exploring_finds_the_ring_and_proves_both_cures(ranks: int) -> None:
 
 
 async def pairs(rank: Rank) -> None:
-    """Ranks 0 and 1 send first on their communicator, and ranks 1 and 2 as they should on theirs."""
+    """Ranks 0 and 1 both send first on their communicator; ranks 1 and 2 send and receive correctly on theirs."""
     main = rank.stream("main")
     mine, theirs = filled(main, [rank.rank] * 4, "mine"), main.alloc(4, "int32", "theirs")
     if rank.rank < 2:

@@ -1,4 +1,6 @@
-"""Equal collectives that pair up crosswise are found by their sites, and sites that only sound alike are not."""
+"""Tests equal collectives that two ranks call in opposite order, so that different calls meet (crosswise). The checks
+find them by their sites. Two sites that name one call are no finding.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ SITES = "MISMATCH:COLLECTIVE:SITES"
 
 
 def steps(*lists: tuple[str, ...], on: str = "dp") -> Made:
-    """The calls of the ranks in each step, a row a step. In "ab ba", rank 0 calls sites a and b, rank 1 b and a."""
+    """Returns the calls of the ranks, a row for each step. In the row ("ab", "ba"), rank 0 calls sites a and b, and
+    rank 1 calls b and a.
+    """
     made = Made(len(lists[0]))
     for step, row in enumerate(lists):
         for hand, sites in zip(made.hands, row, strict=True):
@@ -54,10 +58,10 @@ def test_two_calls_in_two_orders(on: str) -> None:
     "healthy",
     [
         [("ab", "ab")],
-        [("ab", "ab"), ("ba", "ba")],  # the order may change from step to step
-        [("ac", "bc")],  # one collective, two names
+        [("ab", "ab"), ("ba", "ba")],  # the order may change between steps
+        [("ac", "bc")],  # one collective with two names
         [("aab", "aab")],
-        [("ab", "b")],  # a rank that is within the step
+        [("ab", "b")],  # rank 1 is still within the step
     ],
 )
 def test_equal_orders_and_other_names_are_no_finding(healthy: list[tuple[str, ...]]) -> None:
@@ -67,12 +71,12 @@ def test_equal_orders_and_other_names_are_no_finding(healthy: list[tuple[str, ..
 @pytest.mark.parametrize(
     ("rows", "crossed"),
     [
-        ([("a", "b"), ("ab", "ba")], False),  # two names of one call: roles are swapped
-        ([("ab", "ba"), ("ca", "cb")], False),  # it may show later
+        ([("a", "b"), ("ab", "ba")], False),  # two names of one call, whose roles the ranks swap
+        ([("ab", "ba"), ("ca", "cb")], False),  # a later step may show this
         ([("a", "b", "a"), ("ab", "ba", "ab")], False),
-        ([("a", "c"), ("ab", "ba")], True),  # another name
-        ([("ab", "bc"), ("ab", "ba")], True),  # rank 0 reached b as well, so these may be crossed
-        ([("a", "b"), ("acb", "cba")], True),  # and c is no name of theirs
+        ([("a", "c"), ("ab", "ba")], True),  # c is another name, not b
+        ([("ab", "bc"), ("ab", "ba")], True),  # rank 0 calls b too, so the calls may be crossed
+        ([("a", "b"), ("acb", "cba")], True),  # c is no name of these calls
     ],
 )
 def test_names_that_roles_swap_are_left_alone(rows: list[tuple[str, ...]], crossed: bool) -> None:
@@ -98,7 +102,9 @@ def test_the_first_step_is_told() -> None:
 
 
 def test_where_calls_differ_otherwise_that_is_told() -> None:
-    """Unless it is later: what pairs up crosswise in an earlier step is its cause."""
+    """A mismatch of counts or ops is the finding, if it is in the same step. In a later step it follows from the
+    crosswise calls.
+    """
     made = steps(("ab", "ba"))
     made[1].step = 1
     made[1].collective("dp", "main", count=1)
@@ -110,11 +116,11 @@ def test_where_calls_differ_otherwise_that_is_told() -> None:
     assert made.classes() == ["MISMATCH:COLLECTIVE:REDUCE"]
 
 
-# ---- rooted calls: a root may have another name for what it does
+# ---- calls with a root, which may use another site than its peers
 
 
 def rooted(*calls: tuple[int, str, str]) -> Script:
-    """Broadcasts in a row: the root, and the sites at which ranks 0 and 1 make the call."""
+    """Makes broadcasts in a row. A call is its root, and its sites at ranks 0 and 1."""
 
     async def script(rank: Rank) -> None:
         for root, *sites in calls:
@@ -126,10 +132,10 @@ def rooted(*calls: tuple[int, str, str]) -> Script:
 @pytest.mark.parametrize(
     ("calls", "crossed"),
     [
-        ([(0, "give", "take"), (1, "take", "give")], False),  # the root goes round
+        ([(0, "give", "take"), (1, "take", "give")], False),  # the root changes
         ([(0, "give", "take"), (0, "give", "take")], False),
         ([(0, "a", "b"), (0, "b", "a")], True),
-        ([(0, "a", "b"), (1, "b", "a"), (0, "b", "b")], True),  # b is no name of the root's alone
+        ([(0, "a", "b"), (1, "b", "a"), (0, "b", "b")], True),  # not only the root uses b
     ],
 )
 def test_names_of_roles_are_left_alone(calls: list[tuple[int, str, str]], crossed: bool) -> None:

@@ -1,4 +1,6 @@
-"""The rule by which all that comes is judged, row by row; and rules that are nearly it, each caught by a row."""
+"""Tests `Expected.unmet`, the rule that compares the result of a run with the expected one, row by row. Each faulty
+rule below fails at least one row.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ BY_ONE = found(culprit=Culprit(1, 2, "dp.agree", "a.py:3"))
 
 
 class Row(NamedTuple):
-    """What is expected, what came, and what the judge says of it."""
+    """What is expected, the result, and the answer of the rule."""
 
     expected: Expected
     came: str
@@ -84,11 +86,11 @@ def test_row(row: Row) -> None:
     assert said(Expected, row) == row.why
 
 
-# ---- rules that are nearly it
+# ---- faulty rules
 
 
 class Blind(Expected):
-    """Overlooks something of what is expected or of what came."""
+    """Ignores a part of what is expected, or a part of the result. This class itself ignores nothing."""
 
     __slots__ = ()
 
@@ -105,7 +107,7 @@ class Blind(Expected):
 
 
 class AnyStep(Blind):
-    """As exploring judged once."""
+    """Ignores the step, as an exploration once did."""
 
     __slots__ = ()
 
@@ -142,7 +144,7 @@ class AnyClass(Blind):
 
 
 class WhateverHappened(Blind):
-    """As exploring judged once."""
+    """Ignores faults that were never applied, as an exploration once did."""
 
     __slots__ = ()
 
@@ -151,7 +153,7 @@ class WhateverHappened(Blind):
 
 
 class VerdictFirst(Expected):
-    """What never happened counts only where all else is as expected."""
+    """Reports a fault that was never applied only if all else is as expected."""
 
     __slots__ = ()
 
@@ -162,7 +164,7 @@ class VerdictFirst(Expected):
 
 
 class SameWord(Expected):
-    """Exploring has other words for a success than `held`."""
+    """Accepts only the verdict "held", though an exploration has other words for success."""
 
     __slots__ = ()
 

@@ -1,4 +1,6 @@
-"""A process that ends by itself behind a mismatch: the mismatch is first. A planted death needs none."""
+"""Tests a process that ends after a mismatch: the mismatch is the first finding. A planted death is the first finding
+itself.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ MISMATCH, DEATH = "MISMATCH:TRANSFER:COUNT", "DEATH:RANK"
 
 
 def transfers(counts: tuple[int, int], planted: str = "", step: int = 0) -> Made:
-    """Rank 0 sends to rank 1, which dies at its read behind that; its count is the second."""
+    """Rank 0 sends `counts[0]` elements to rank 1, which receives `counts[1]`. Rank 1 dies at its read after that."""
     made = Made(2)
     for hand, op, count in ((made[0], "send", counts[0]), (made[1], "recv", counts[1])):
         hand.step = step
@@ -39,7 +41,7 @@ def test_without_a_mismatch_it_is_the_death() -> None:
 
 
 def test_a_mismatch_of_a_later_step_explains_nothing() -> None:
-    """Ranks 0 and 1 go on to it; rank 2 has died before."""
+    """Rank 2 died before ranks 0 and 1 reached the mismatch in a later step. So the death is the first finding."""
     made = Made(3)
     made[2].launch("kernel", "main")
     for hand, op, count in ((made[0], "send", 2), (made[1], "recv", 1)):

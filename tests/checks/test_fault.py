@@ -1,4 +1,4 @@
-"""Ranks that raise: who is to blame, and what comes first."""
+"""Tests ranks that raise: the culprit, and the order of the findings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.checks.handmade import Made
 
 
 def raised(made: Made, *ranks: int, where: str = "p.py:9") -> list[str]:
-    """These ranks raise; the ends of all."""
+    """These ranks raise. Returns the ends of all ranks."""
     for rank in ranks:
         made[rank].add("raised", "ValueError", where=where, message=f"no {rank}")
     return ["raised" if rank in ranks else "finished" for rank in range(len(made.hands))]
@@ -64,7 +64,9 @@ def test_those_that_raised_in_another_step_or_place_are_told_apart(differ: str) 
 
 @pytest.mark.parametrize("end", ["died", "raised"])
 def test_one_that_was_told_of_an_end_comes_behind_it_whatever_its_step(end: str) -> None:
-    """Rank 2 is gone; rank 1 learns of that, and rank 0 of rank 1's end: their steps say nothing of what was first."""
+    """Rank 2 ends, rank 1 gets a notice of that, and rank 0 gets one of rank 1's end. The findings follow this order,
+    not the order of steps.
+    """
     made = Made(3)
     made[2].step = 5
     made[2].add("probe", "last")
@@ -98,7 +100,9 @@ def test_what_another_thread_did_later_is_not_what_was_raised() -> None:
     ("p.py:9", "", "main"),
 ])  # fmt: skip
 def test_what_main_passes_on_is_its_thread_s(where: str, said: str, thread: str) -> None:
-    """What another thread raised elsewhere, or says otherwise, is not what main raised."""
+    """The main thread raises an error of another thread again, with the same line and text. The finding names the other
+    thread. If the line or the text differs, it names main.
+    """
     made = Made(1)
     made[0].add("ended", "end", thread="b", where=where, message=said)
     (found,) = made.findings(*raised(made, 0))
@@ -111,7 +115,9 @@ def test_what_main_passes_on_is_its_thread_s(where: str, said: str, thread: str)
     ("abandon", "b", "main"),
 ])  # fmt: skip
 def test_an_error_within_a_capture_of_another_thread_is_the_first(what: str, captures: str, thread: str) -> None:
-    """Where the capture ended well, or was no capture of main, each thread has its own error."""
+    """A thread raises while main captures, and main abandons the capture. The thread's error is the finding. If the
+    capture ended well, or was not main's, it is main's error.
+    """
     made = Made(1)
     form = {"stream": "main", "graph": "g", "mode": "global", "pool": "", "calls": 0, "thread": captures}
     made[0].note("capture", "g.capture", what="begin", **form)
@@ -128,7 +134,9 @@ def test_an_error_within_a_capture_of_another_thread_is_the_first(what: str, cap
     (["take", "take"], 0),
 ])  # fmt: skip
 def test_what_is_no_op_does_not_change_which_finding_is_first(beside: list[str], first: int) -> None:
-    """Rank 0 raises after three ops, rank 1 after two and what comes beside."""
+    """Rank 0 raises after three ops, rank 1 after two ops and the records of `beside`. Probes and injected records do
+    not count as ops.
+    """
     fields = {"probe": {}, "injected": {"what": "delay 3 ms"}, "take": {"mailbox": "box", "how": "poll"}}
     made = Made(2)
     for kind in beside:
@@ -143,7 +151,9 @@ def test_what_is_no_op_does_not_change_which_finding_is_first(beside: list[str],
 
 @pytest.mark.parametrize(("what", "step", "site"), [("die", 3, "agree"), ("delay", 2, "kernel")])
 def test_a_planted_death_is_told_with_its_own_step_and_place(what: str, step: int, site: str) -> None:
-    """The op is not made, so that the last one of the journal is of the step before."""
+    """A planted death happens before its op, so the journal's last op is of the step before. The finding names the step
+    and site of the fault.
+    """
     made = Made(1)
     made[0].step = 2
     made[0].launch("kernel", "main")
@@ -155,11 +165,11 @@ def test_a_planted_death_is_told_with_its_own_step_and_place(what: str, step: in
     assert (found.culprit.step, found.culprit.site) == (step, site)
 
 
-# ---- a message of a wrong shape
+# ---- a message of the wrong shape
 
 
 def crash_at_a_message(*, between: str = "", senders: int = 1, outside: bool = False) -> tuple[str, ...]:
-    """The details of the finding on rank 0, which raised over a message."""
+    """Returns the details of the finding about rank 0, which raised after it took a message."""
     made = Made(3)
     for sender in range(1, senders + 1):
         if outside:

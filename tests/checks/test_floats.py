@@ -1,4 +1,6 @@
-"""A NaN under max or min is a finding, on hosts and devices; a sum whose order matters is named by the verdict."""
+"""Tests floating-point reductions on hosts and devices. A NaN under max or min is a finding. If the order of a sum
+matters, the verdict lists this as an assumption.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def fill(x: np.ndarray, value: float) -> None:
 
 
 def brings(values: list[float], op: ReduceOp = "max", device: bool = False, how: str = "all_reduce") -> Script:
-    """Each rank brings its value."""
+    """Each rank contributes its value to a reduction."""
 
     async def script(rank: Rank) -> None:
         value = values[rank.rank]
@@ -103,7 +105,7 @@ CASES = [
     ([math.inf, -math.inf, 1], False),
     ([math.inf, 1, BIG], False),
     ([3e38, 3e38, -3e38], True),
-    ([BIG, -BIG, 1], True),  # (1 + BIG) - BIG is 0, in the ring's order alone
+    ([BIG, -BIG, 1], True),  # (1 + BIG) - BIG is 0, but only in the order of the ring
     ([-0.0, 0.0, -0.0], False),
     ([math.nan, 1, BIG], False),
     ([BIG, 1], False),
@@ -112,7 +114,7 @@ CASES = [
 
 @pytest.mark.parametrize(("terms", "matters"), CASES, ids=str)
 def test_where_the_order_matters(terms: list[float], matters: bool | None) -> None:
-    """Where all orders of the terms give one sum, the verdict assumes nothing."""
+    """The verdict has no assumption if all orders of the terms give the same sum."""
     arrays = [np.array([0, term], np.float32) for term in terms]
     with np.errstate(all="ignore"):
         sums = {repr(sum_of(list(order))) for order in itertools.permutations(arrays)}

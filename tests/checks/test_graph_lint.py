@@ -1,4 +1,6 @@
-"""Graph lint on journals made by hand: who goes together, who is odd, and what is found of messages."""
+"""Tests graph lint on handmade journals: which captured collectives match, which rank is odd, and messages within a
+capture.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def replay(hand: Hand, graph: str, calls: int) -> None:
     hand.step += 1
     hand.note("replay", "go", stream="main", graph=graph, number=hand.number(("graph", graph)), calls=calls)
     for _ in range(calls):
-        hand.add("free", "x", stream="main", buffer=0, where="")  # not counted
+        hand.add("free", "x", stream="main", buffer=0, where="")  # the replay does not count frees
         reduce(hand)
 
 
@@ -39,7 +41,7 @@ def eager(hand: Hand, calls: int) -> None:
 
 
 def found(made: Made) -> list[Finding]:
-    """Of graph lint; that it is certified where nothing is found is seen as well."""
+    """Returns the findings of graph lint. Asserts that the certificate covers exactly the runs without one."""
     findings = [finding for finding in made.findings() if finding.check == "graph_lint"]
     assert agreed([hand.journal for hand in made.hands]) == (not findings)
     return findings
@@ -66,7 +68,7 @@ def test_the_odd_one_is_named(way: str) -> None:
             eager(made[rank], 2)
         elif odd and way == "other capture":
             replay(made[rank], "b", 2)
-        elif odd:  # an eager one before: the captured ones pair one off
+        elif odd:  # an eager call before, so each captured call meets the one after it
             eager(made[rank], 1)
             replay(made[rank], "a", 2)
         else:
@@ -129,7 +131,7 @@ def test_names_alone_are_no_difference() -> None:
 def test_a_capture_that_was_given_up_is_told_of_who_is_eager(again: bool) -> None:
     made = Made(4)
     for rank in range(4):
-        capture(made[rank], "x", 1, what="abandon" if rank == 0 else "end")  # the one that replays gave up another
+        capture(made[rank], "x", 1, what="abandon" if rank == 0 else "end")  # rank 0, which replays a, gave up x
         capture(made[rank], "a", 1, what="abandon" if rank > 1 else "end")
         if again and rank > 1:
             capture(made[rank], "a", 1)

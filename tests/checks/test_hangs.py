@@ -1,4 +1,6 @@
-"""Transfers, mailboxes, reductions and sizes: each slip is named, and its healthy twin is not."""
+"""Tests hangs in transfers, mailboxes and collectives, and mismatches of reductions and sizes. The checks report each
+mistake and nothing about its healthy twin.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def test_a_send_counts_only_for_a_rank_that_stands_in_it() -> None:
     for waited in (False, True):
         made = Made(2)
         work = made[0].transfer("send", 1, None)
-        made[0].transfer("send", 1, None)  # two were begun before the first is waited for
+        made[0].transfer("send", 1, None)  # two sends start before the first await
         if waited:
             made[0].learned(work)
         (found,) = made.findings("blocked", "finished")
@@ -95,7 +97,7 @@ def test_a_rank_that_never_joins_is_said_to_sleep_or_to_have_ended(end: str, wor
     assert found.details[-1] == f"  missing rank 1: {words}"
 
 
-# ---- what members have to say alike
+# ---- fields that all members have to pass equally
 
 
 def test_reductions_must_be_the_same() -> None:
@@ -144,12 +146,14 @@ def test_what_goes_is_what_is_expected() -> None:
     assert found[0].culprit.rank == 1
 
 
-# ---- members that need not have waited
+# ---- members that may complete without waiting
 
 
 @pytest.mark.parametrize("stream", ["main", None])
 def test_a_root_that_is_through_is_not_said_to_wait(stream: str | None) -> None:
-    """Rank 1 never joins the broadcast, nor the sum after it."""
+    """The root has completed its broadcast, which rank 1 never joins. So the finding names the later sum in which the
+    root waits.
+    """
     made = Made(2)
     work = made[0].collective("dp" if stream else "cpu", stream, op="broadcast", root=0)
     if stream:
@@ -173,7 +177,9 @@ def test_a_root_that_did_not_end_stands_in_its_broadcast_where_nothing_else_hold
 
 
 def test_a_member_without_a_piece_for_me_is_not_missed() -> None:
-    """Rank 2 brings nothing to the all_gather; ranks 0 and 1 stand in the sum that rank 2 leaves out, too."""
+    """Rank 2 sends nothing in the all_gather, so ranks 0 and 1 do not wait for it there. They wait in the sum that rank
+    2 leaves out too.
+    """
     made = Made(3)
     for rank in (0, 1):
         made[rank].collective("dp", "main", op="all_gather", count=4, sizes=(4, 4, 0))

@@ -1,4 +1,6 @@
-"""Findings switched off by class: what is left, what is counted, and which patterns are refused."""
+"""Tests findings that a scenario switches off by class: which findings remain, which are counted, and which patterns
+dpsim refuses.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def ran(*off: str, **more: Any) -> Result:
     return run_scenario(scenario(*off, faults=[SKIP], **more))
 
 
-# ---- what a run says
+# ---- results of a run
 
 
 def test_what_is_switched_off_is_no_part_of_the_verdict() -> None:
@@ -86,7 +88,7 @@ def test_the_first_pattern_that_selects_a_finding_counts_it() -> None:
     assert switch_off(found, []) == (found, {})
 
 
-# ---- checks that are not run
+# ---- checks that dpsim skips
 
 
 @pytest.mark.parametrize(
@@ -224,12 +226,12 @@ def test_what_is_expected_cannot_be_switched_off(klass: str, off: str) -> None:
         ("CRASH", True),
         ("CRASH:Value*", True),
         ("CR*", True),
-        ("CR*X", True),  # CRASH:INDEX, say
+        ("CR*X", True),  # for example CRASH:INDEX
         ("CR?SH:VALUEERROR", True),
         ("CR?SHED:*", False),
         ("CRASHES", False),
         ("DISAGREEMENT:PLAN", True),
-        ("[D]EATH", False),  # only a literal beginning selects what lies below it
+        ("[D]EATH", False),  # a pattern selects subclasses only if it begins literally
     ],
 )
 def test_known(pattern: str, known: bool) -> None:
@@ -242,7 +244,9 @@ def test_the_table_of_the_docstring_lists_the_same_classes() -> None:
 
 
 def said(file: Path) -> Iterator[tuple[int, str]]:
-    """Line and text of what looks like a class, or begins like one, in a file; what is computed is a star."""
+    """Yields the line and text of each string in a file that looks like a class or its beginning. A computed part is a
+    star.
+    """
     tree = ast.parse(file.read_text())
     inside = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(tree):
@@ -267,7 +271,7 @@ def test_every_class_of_the_table_is_found_by_a_check() -> None:
     assert not {known for known in CLASSES if not any(can_match(known, text) for text in found)}
 
 
-# ---- what a crash explains
+# ---- hangs that a crash explains
 
 
 @pytest.mark.parametrize(
@@ -298,7 +302,7 @@ def test_a_crash_that_nobody_hears_of_explains_no_hang(raises: str, off: tuple[s
 
 
 async def rests(rank: Rank) -> None:
-    """Rank 0 ends badly or not at all, rank 1 waits for it; 2 and 3 hang by themselves."""
+    """Rank 1 waits for rank 0, which ends badly or never. Ranks 2 and 3 hang by themselves."""
     if rank.rank > 1:
         group = rank.host("b")
         await group.recv(1, "int32", 5 - rank.rank, site="circle")
@@ -363,7 +367,9 @@ def test_a_death_is_told_where_no_hang_is() -> None:
 
 @pytest.mark.parametrize(("how", "counts"), [("message", True), ("polls", True), ("gone", False), ("timeout", False)])
 def test_a_rank_may_have_learned_of_a_loss(how: str, counts: bool) -> None:
-    """Rank 1 decides by an answer. If only a loss or a time-out explains the answer, the finding does not count."""
+    """Rank 1 decides by an answer in a run that lost a process. If only the loss or a time-out explains the answer, the
+    finding does not count.
+    """
     world = world_of(2, ["dp_cpu"])
 
     async def decides(rank: Rank) -> None:

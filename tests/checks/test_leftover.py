@@ -1,4 +1,6 @@
-"""What a program that ended has left behind is found, and what it may leave behind is not."""
+"""Tests ops that a finished program left behind. A call without its await, and a transfer without its partner, are
+findings; an untaken message is none.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from tests.checks.handmade import Made
 
 
 def ended(made: Made) -> Made:
-    """All programs finished."""
+    """All programs finish."""
     for hand in made.hands:
         hand.add("finished", "end")
     return made
@@ -77,7 +79,9 @@ def test_of_a_site_the_first_is_told_and_the_rest_counted() -> None:
 
 @pytest.mark.parametrize("end", ["finished", "raised", "died", "blocked"])
 def test_a_program_that_did_not_come_to_its_end_is_left_alone(end: str) -> None:
-    """It might have reached the await. A rank in an idle get has ended well, and is no other case."""
+    """A program that did not finish might have reached the await, so there is no finding. The same is true if it ended
+    in an idle get.
+    """
     made = Made(2)
     made[0].transfer("send", 1, None)
     if end == "raised":
@@ -89,7 +93,7 @@ def test_a_program_that_did_not_come_to_its_end_is_left_alone(end: str) -> None:
 
 
 def lines(sent: list[int], received: list[int]) -> Made:
-    """The step of each send of rank 0 to rank 1 and of each receive."""
+    """Returns transfers from rank 0 to rank 1: the step of each send, and of each receive."""
     made = Made(2)
     for hand, op, steps in ((made[0], "send", sent), (made[1], "recv", received)):
         for hand.step in steps:

@@ -1,4 +1,6 @@
-"""A host that stands in a plain call: it is named where peers wait for it, and nowhere else."""
+"""Tests a host that is blocked in a plain call, such as a launch. A finding names this call if peers wait for the host,
+and not otherwise.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +17,27 @@ from tests.checks.handmade import Made
 
 
 def stands_before_a_message(made: Made) -> None:
-    """Rank 0 stands in a launch behind a collective; rank 1 waits for its message."""
+    """Rank 0 is blocked in a launch after a collective; rank 1 waits for its message."""
     made[0].collective("dp", "main")
     made[0].launch("more", "main")
     made[1].take()
 
 
 def stands_before_a_collective(made: Made) -> None:
-    """Rank 1 waits for rank 0 in a collective of the hosts, before it joins that of the device."""
+    """Rank 1 waits for rank 0 in a host collective, before it joins the device collective."""
     made[0].collective("dp", "main")
     made[0].launch("more", "main")
     made[1].collective("cpu", None)
 
 
 def left_alone(made: Made) -> None:
-    """Rank 1 has ended without the collective: that rank 0 stands in a launch is its fault."""
+    """Rank 1 ended without the device collective, so rank 0 is blocked in a launch because of rank 1."""
     made[0].collective("dp", "main")
     made[0].launch("more", "main")
 
 
 def explained_by_a_death(made: Made) -> None:
-    """Rank 1 died: what it takes part in never ends."""
+    """Rank 1 died, so the collective never ends and rank 0 is blocked in a launch."""
     made[0].collective("dp", "main")
     made[0].launch("more", "main")
 
@@ -53,7 +55,9 @@ CASES: list[tuple[Callable[[Made], None], End, str, str]] = [
 def test_who_stands_is_named_where_peers_wait_for_it(
     script: Callable[[Made], None], end: End, stands: str, runs_on: str
 ) -> None:
-    """The twin: the same journals of a run in which no rank stood so."""
+    """The finding names the blocked launch if peers wait for the host. The twin has the same journals, but no host is
+    blocked in a launch.
+    """
     for standing, klass in (((0,), stands), ((), runs_on)):
         made = Made(2)
         script(made)
@@ -118,7 +122,7 @@ def test_a_host_that_stands_is_told_where_another_is_to_blame() -> None:
 
 
 def test_who_came_first_is_told_by_the_machine() -> None:
-    """Both ranks issue dp before ep, on two streams; on rank 1 ep was first to find its places."""
+    """Both ranks issue dp before ep, on two streams. On rank 1, ep got its slots first, as the simulation reports."""
     made = Made(2)
     for rank in (0, 1):
         made[rank].collective("dp", "one")
@@ -137,7 +141,9 @@ def test_who_came_first_is_told_by_the_machine() -> None:
 
 
 def test_transfers_hold_places_too() -> None:
-    """Rank 0 spins in a broadcast, whose root spins in a receive from it; the send waits for no place yet."""
+    """Rank 0 occupies its slot with a broadcast, whose root occupies its slot with a receive from rank 0. The send
+    waits for a slot.
+    """
     made = Made(2)
     made[0].collective("dp", "side", op="broadcast", root=1)
     made[1].collective("dp", "side", op="broadcast", root=1)

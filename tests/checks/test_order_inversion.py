@@ -1,4 +1,6 @@
-"""Device collectives in opposite order: who stands in which and keeps others from which; healthy twins do not hang."""
+"""Tests device collectives that ranks issue in opposite order. The finding names, for each rank, the collective that
+blocks and the one behind it. Healthy twins do not hang.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,11 @@ def only(findings: list[Finding]) -> Finding:
     return found
 
 
-# ---- on one stream, and on what waits for it
+# ---- on one stream, and on streams that wait for it
 
 
 def in_order(orders: Sequence[str], streams: str = "main main") -> Made:
-    """Each rank makes its collectives in its order, each group on its stream, and waits for its device."""
+    """Each rank issues its collectives in its order, each group on its stream, and waits for its device."""
     made = Made(len(orders))
     on = dict(zip(("dp", "ep"), streams.split(), strict=True))
     for hand, order in zip(made.hands, orders, strict=True):
@@ -64,7 +66,9 @@ def test_the_minority_is_the_culprit() -> None:
 
 
 def test_it_is_the_first_inversion_that_counts_and_not_what_hosts_did_not_come_to() -> None:
-    """Rank 1 runs ahead into a host collective; rank 0 waits for its device and does not reach it."""
+    """Rank 1 runs ahead into a host collective that rank 0 never reaches, because it waits for its device. The finding
+    is the first inversion.
+    """
     made = Made(2)
     for hand, order in zip(made.hands, (("dp", "ep"), ("ep", "dp")), strict=True):
         hand.collective("dp", "main")
@@ -137,7 +141,9 @@ def test_a_rank_that_left_one_out_is_the_cause_and_the_inversion_is_where_it_sho
 
 
 def test_an_inversion_that_was_got_through_before_is_not_the_one() -> None:
-    """As a real backend leaves it, which does not say how many collectives a device can run at a time."""
+    """A real backend does not report how many collectives a device can run at a time. The ranks passed an inversion of
+    step 0, so the finding is that of step 2.
+    """
     made = Made(2)
     for hand, order in zip(made.hands, (("dp", "ep"), ("ep", "dp")), strict=True):
         for hand.step in range(3):
@@ -162,7 +168,9 @@ def test_transfers_may_be_why_a_device_stands() -> None:
 
 
 def reduces_in(orders: Sequence[str], streams: str) -> Script:
-    """An all-reduce on each communicator in each of two steps; in the second, each rank in its own order."""
+    """Makes an all_reduce on each communicator in each of two steps. In the second step, each rank has its
+    own order.
+    """
     stream_of = dict(zip("de", streams.split(), strict=True))
 
     async def script(rank: Rank) -> None:
@@ -211,7 +219,7 @@ def test_simulated(choose: Any, orders: list[str], streams: str, residency: int 
     assert (found.culprit and found.culprit.rank) == (1 if len(orders) == 3 else None)
 
 
-# ---- where members need not wait for all
+# ---- collectives whose members need not wait for all
 
 
 def broadcasts(orders: Sequence[str], roots: dict[str, int], streams: str = "main main") -> Made:
@@ -227,8 +235,8 @@ def broadcasts(orders: Sequence[str], roots: dict[str, int], streams: str = "mai
 @pytest.mark.parametrize("streams", ["main main", "main side"])
 @pytest.mark.parametrize(("roots", "proven"), [({"dp": 1, "ep": 0}, True), ({"dp": 0, "ep": 1}, False)])
 def test_what_holds_without_roots_that_wait_is_a_proof(roots: dict[str, int], proven: bool, streams: str) -> None:
-    """Rank 0 makes dp and then ep, rank 1 ep and then dp. Each is first the receiver of what the other sends last; or
-    each sends first, and stands there only if it waits for its receiver.
+    """Rank 0 issues dp and then ep, rank 1 the reverse. If each rank first receives, the hang is certain. If each first
+    sends, it blocks only if a root waits for its receivers.
     """
     found = only(broadcasts(["dp ep", "ep dp"], roots, streams).findings("blocked", "blocked"))
     assert ("all members wait for all" in found.message) == (not proven)
@@ -236,7 +244,7 @@ def test_what_holds_without_roots_that_wait_is_a_proof(roots: dict[str, int], pr
 
 
 def test_who_is_not_needed_keeps_nobody() -> None:
-    """Rank 2 brings nothing, so that it comes late is not why ranks 0 and 1 stand in opposite order."""
+    """Rank 2 contributes no elements. So its late arrival is not the reason why ranks 0 and 1 hang."""
     made = Made(3)
     for rank, order in enumerate(["dp ep", "ep dp", "ep dp"]):
         for communicator in order.split():
@@ -249,8 +257,8 @@ def test_who_is_not_needed_keeps_nobody() -> None:
 
 @pytest.mark.parametrize("last", ["side", "third"])
 def test_order_on_one_communicator_carries_from_one_stream_to_another(last: str) -> None:
-    """On rank 0 the second dp comes behind the first, which is on another stream. If ep is on the stream of the second
-    dp, ep comes behind it.
+    """On rank 0 the second dp comes after the first, which is on another stream. If ep is on the stream of the second
+    dp, it comes after both.
     """
     made = Made(2)
     for communicator, stream in (("dp", "main"), ("dp", "side"), ("ep", last)):

@@ -1,4 +1,4 @@
-"""After the last fault a run has to end within a bound; and what is no stop is none."""
+"""Tests the bound `progress`: after the last fault, a run has to end within this number of ops of a rank."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ WORLD = world_of(2, hosts=["h"], faults=(Fault("die", 1, At("set", 2)),), progre
 
 
 def asks(patience: int) -> Script:
-    """Rank 1 sets keys, and rank 0 asks for each of them, again after each time-out."""
+    """Rank 1 sets keys. Rank 0 gets each of them, and repeats a get after each time-out, up to `patience` times (0:
+    without end).
+    """
 
     async def script(rank: Rank) -> None:
         if rank.rank == 1:
@@ -54,7 +56,9 @@ def found(script: Script, world: World, timed: bool) -> list[Finding]:
 
 @pytest.mark.parametrize("timed", [True, False])
 def test_who_asks_for_ever_after_a_death(timed: bool) -> None:
-    """No hang, as something moves; no livelock, as a time-out is no repetition."""
+    """A rank repeats a get without end. It is no hang, because events happen, and no livelock, because a time-out is no
+    repetition.
+    """
     finding, *_ = found(FOR_EVER, WORLD, timed)
     assert (finding.klass, finding.check) == ("PROGRESS:BOUND", "progress")
     assert finding.message == "rank 0 issued more than 40 ops after the last fault, and the run has no end"
@@ -70,7 +74,9 @@ def test_twin_who_gives_up(timed: bool) -> None:
 
 
 def test_a_kill_in_every_schedule() -> None:
-    """That somebody died is not what is looked for, nor that rank 1 is left alone by one who has given up."""
+    """The explorer kills rank 1 at each point, without findings about the death itself or hangs. Only the get without
+    end is a violation.
+    """
     killed = replace(WORLD, faults=(), kills=(Kill(1),))
     for script, verdict in ((FOR_EVER, "violated"), (THRICE, "proven")):
         subject = Subject(killed, Scripted(script), switched_off=("DEATH", "HANG"))
@@ -78,7 +84,7 @@ def test_a_kill_in_every_schedule() -> None:
 
 
 async def works(rank: Rank) -> None:
-    """Makes 50 ops: 25 before the one that a fault may be at, and 25 behind."""
+    """Makes 50 ops: 25 at site "before" and 25 at site "after", for faults at either."""
     for number in range(50):
         await rank.sleep(1, "before" if number < 25 else "after")
 
@@ -88,7 +94,7 @@ async def works(rank: Rank) -> None:
     [(50, None, False), (49, None, True), (26, "after", False), (24, "after", True), (26, "before", True)],
 )
 def test_each_fault_makes_the_counts_begin_anew(bound: int, delay: str | None, overdue: bool) -> None:
-    """That of any rank does, and rank 0 is delayed at one op alone."""
+    """The count restarts at each fault, here at a delay of rank 0 at one op."""
     at = 0 if delay == "after" else 10
     delays = () if delay is None else (Delay(0, At(delay, at), 5),)
     world = world_of(1, hosts=["h"], delays=delays, progress=bound)
@@ -104,7 +110,9 @@ def test_what_stands_still_is_a_hang_all_the_same() -> None:
 
 @pytest.mark.parametrize("timed", [True, False])
 def test_a_healthy_run_that_is_cut_is_no_hang(timed: bool) -> None:
-    """Its ranks stand in collectives that a peer has not reached yet; no rank left anything out, and nothing broke."""
+    """The bound cuts a healthy run off, while ranks wait in collectives that a peer has not reached yet. The only
+    finding is the bound.
+    """
 
     async def agrees(rank: Rank) -> None:
         for rank.step in range(20):

@@ -1,4 +1,4 @@
-"""Races and stale memory, each in a wrong program that is caught and in a healthy twin that is not."""
+"""Tests races and reused memory on handmade journals. Each faulty program has a healthy twin, which has no finding."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def test_a_race_names_both_accesses_and_the_cure() -> None:
 
 
 def test_the_cure_is_behind_the_last_access_of_the_other_stream() -> None:
-    """An event after the write would leave the race with the read."""
+    """The cure names an event after the last access of the other stream. An event after an earlier access would leave a
+    race.
+    """
     cures = []
     for taken in (None, "write", "use"):
         made, a = one()
@@ -76,7 +78,7 @@ def test_a_stream_passes_on_what_it_learned_without_an_op_of_its_own(known: bool
     made, a = one()
     x = a.alloc("main", 8)
     a.launch("other", "side")
-    if known:  # the last op of the stream that passes on is known already
+    if known:  # stream copy already waits for the last op of the stream side
         a.order("side", "copy")
     a.launch("write", "main", writes=[x])
     if how == "wait":
@@ -112,7 +114,9 @@ def test_disjoint_views_do_not_race(first: int, found: list[str], place: Any) ->
 
 
 def handed(release: str | None, again: str = "main", ordered: bool = False) -> list[str]:
-    """main writes a buffer, side reads it, it is freed, and its memory comes again."""
+    """Returns the findings of a program: main writes a buffer, side reads it, the program frees it, and a later buffer
+    gets its memory.
+    """
     made, a = one()
     x = a.alloc("main", 8, (0, 0), site="old")
     a.launch("write", "main", writes=[x])
@@ -172,7 +176,7 @@ def test_memory_without_a_place_is_never_reused() -> None:
 
 @pytest.mark.parametrize(("order", "found"), [("main", []), ("side", BUFFER)])
 def test_a_collective_is_one_point_of_all_members(order: str, found: list[str]) -> None:
-    """A broadcast reads at its root and writes elsewhere; rank 1 uses the result on another stream."""
+    """A broadcast reads at its root and writes at rank 1, which then uses the result on another stream."""
     made = Made(2)
     for hand in made.hands:
         x = hand.alloc("main", 8)
@@ -181,14 +185,16 @@ def test_a_collective_is_one_point_of_all_members(order: str, found: list[str]) 
         hand.collective("dp", "main", reads, writes, op="broadcast", root=0)
         hand.order(order, "side")
         hand.launch("use", "side", reads=[x])
-        if hand.rank == 0:  # reading side by side with the root's reading part is fine
+        if hand.rank == 0:  # a read beside the root's read is no race
             del hand.journal[-2:]
             hand.add("launch", "use", stream="main", reads=(x,), writes=())
     assert made.classes() == found
 
 
 def test_order_may_come_through_another_rank() -> None:
-    """Rank 0 writes on main and sends; rank 1 answers; rank 0 receives the answer on side and may then write."""
+    """Rank 0 writes on main and sends; rank 1 answers. Rank 0 may write on side only after side has received the
+    answer.
+    """
     for answered in (True, False):
         made = Made(2)
         a, b = made[0], made[1]
@@ -262,7 +268,9 @@ def test_what_a_host_learned_of_an_event_holds_for_all_it_does_then(how: Any, ou
 
 
 def letters(senders: list[tuple[int, str, bool]], taken: list[str]) -> list[str]:
-    """Rank 1 writes a buffer on main and side rests; others send letters, knowing of the write or not; rank 1 takes."""
+    """Returns the findings of rank 1, which writes a buffer on main and uses it on side. Other ranks post messages to
+    it, with or without knowledge that the write has ended.
+    """
     made = Made(4)
     a = made[1]
     x = a.alloc("main", 8)

@@ -1,4 +1,4 @@
-"""Stale memory, each in a wrong program that is caught and in a healthy twin that is not."""
+"""Tests stale memory on handmade journals. Each faulty program has a healthy twin, which has no finding."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def one() -> tuple[Made, Hand]:
 @pytest.mark.parametrize("first", [0, 64, 1 << 20])
 @pytest.mark.parametrize(("keeps", "found"), [(False, ["STALE:REUSED_BLOCK"]), (True, [])])
 def test_memory_that_was_given_away_and_overwritten(keeps: bool, found: list[str], first: int) -> None:
-    """The side stream hears of the other rank before it reads, and that one of the new content before it sends. Where
-    the newer buffer lies in this run does not matter: in another one it may lie where the older one was.
+    """The side stream reads a buffer after messages that followed the write of a newer buffer. The position of the
+    newer buffer in this run does not matter, because in another run it may get the same memory.
     """
     made = Made(2)
     a, b = made[0], made[1]
@@ -65,7 +65,9 @@ def test_what_an_older_buffer_left_is_not_written() -> None:
 def test_a_buffer_that_was_overwritten_in_order_before_its_reader_came(
     writes: tuple[int | None, ...], left: str | None, part: int
 ) -> None:
-    """All is in order. The later write may be of a part alone."""
+    """All accesses are in order, but a later write changed the tag before the read, perhaps only in a part of the
+    buffer.
+    """
     made, a = one()
     x = a.alloc("main", 8, site="batch")
     for number, version in enumerate(writes):

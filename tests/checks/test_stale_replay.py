@@ -1,4 +1,6 @@
-"""A replay that reads what the replay before it has read: found where the program says that it needs fresh contents."""
+"""Tests a replay that reads the same contents as the replay before. It is a finding if the program declared the buffer
+with `per_replay`.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ OLD = "replays may read old contents"
 
 
 def batches(writes: Sequence[bool], per_replay: bool = True, graphs: int = 1, half: bool = False) -> Script:
-    """Capture kernels that read x, and replay each graph once for each of `writes`: whether the host writes x before.
-    `half`: it writes a half of x.
+    """Captures kernels that read x, and replays each graph once for each of `writes`, which says whether the host
+    writes x before. With `half`, it writes only a half of x.
     """
 
     async def script(rank: Rank) -> None:
@@ -54,7 +56,9 @@ def batches(writes: Sequence[bool], per_replay: bool = True, graphs: int = 1, ha
     ],
 )
 def test_each_replay_needs_a_write(writes: list[bool], graphs: int, step: int | None) -> None:
-    """The first replay of a graph may read what was written before: no other replay has read it."""
+    """Each later replay of a graph needs a new write. The first replay may read earlier contents, because no other
+    replay has read them.
+    """
     found = explored(ALONE, batches(writes, graphs=graphs))
     assert found.verdict == ("proven" if step is None else "violated")
     if step is not None:
@@ -112,7 +116,7 @@ def test_memory_of_a_capture_has_no_mark() -> None:
 
 
 def test_a_trace_keeps_the_mark() -> None:
-    """It is a record beside that of the alloc, so traces without it are as they were."""
+    """The declaration is a separate record after that of the allocation. So traces without it are unchanged."""
     script = batches([True, False])
     run = SimBackend().run_program(ALONE, Scripted(script), None)
     [journal] = run.journals

@@ -1,4 +1,6 @@
-"""Hangs of host threads within a rank: which thread waits for what, at which line, and why no thread lets it go."""
+"""Tests hangs of host threads within a rank: the finding says which thread waits for what, at which line, and why no
+thread releases it.
+"""
 
 from __future__ import annotations
 
@@ -124,13 +126,17 @@ def test_who_waits_and_why_nobody_lets_it_go(script: Script, klass: str, thread:
 
 @pytest.mark.parametrize("script", [nobody_sets, hand_round, wakes_too_early])
 def test_no_other_flag_is_named_that_a_thread_awaits_or_set_for_itself(script: Script) -> None:
-    """The twin: none was set, or one for which a thread waits."""
+    """The finding names another flag as set by mistake only if no thread waits for that flag. The twins set no such
+    flag.
+    """
     [finding], _ = found(script)
     assert "instead" not in finding.message
 
 
 def test_a_thread_that_ended_on_one_rank_and_set_the_flag_on_another() -> None:
-    """What the peer waits for in vain follows from that."""
+    """On rank 0 a thread ends without setting the flag. Rank 1 waits for rank 0 in a barrier, which is no separate
+    finding.
+    """
     findings, _ = found(ends_without, world_of(2, hosts=["h"]))
     assert [finding.klass for finding in findings] == ["HANG:FLAG:THREAD_ENDED"]
     assert "thread u1 of rank 1 set its own (ready.set" in findings[0].message
@@ -153,7 +159,9 @@ def test_who_raised_is_told_before_who_waits_for_it() -> None:
 
 
 def test_a_rank_whose_thread_stands_in_a_collective_hangs_for_its_peer() -> None:
-    """Main joins the thread. The report names what the thread waits for, wherever that is."""
+    """The main thread joins a thread that waits in a collective. The report names what this thread waits for, also on
+    the peer.
+    """
 
     async def left_out(rank: Rank) -> None:
         if rank.rank == 0:
@@ -173,7 +181,7 @@ def test_a_rank_whose_thread_stands_in_a_collective_hangs_for_its_peer() -> None
 
 
 def test_a_flag_that_is_waited_for_beside_a_hang_is_not_its_cause() -> None:
-    """A thread may stand there until the end. The one that would set it stands in a collective."""
+    """The thread that would set the flag is blocked in a collective, so the flag is not the cause of the hang."""
 
     async def script(rank: Rank) -> None:
         rank.start("u1", waits_for("stop"))
@@ -213,7 +221,7 @@ def test_no_hang_of_random_worlds_is_undecided() -> None:
 
 
 async def joins_one_that_raised(rank: Rank) -> None:
-    """What u1 raised is heard, and u2 waits for it all the same."""
+    """Thread u1 raises, and main gets the exception at the join. Thread u2 still waits for a flag."""
 
     async def raises_at_once(rank: Rank) -> None:
         raise ValueError("bad")
@@ -237,7 +245,9 @@ async def sets_another_flag(rank: Rank) -> None:
 
 @pytest.mark.parametrize(("script", "site"), [(joins_one_that_raised, "ValueError"), (sets_another_flag, "steady.set")])
 def test_the_thread_that_ended_is_to_blame_for_what_it_raised_or_set_instead(script: Script, site: str) -> None:
-    """The one that waits for it is not."""
+    """The finding blames the thread that ended, by its exception or by the other flag that it set. It does not blame
+    the thread that waits.
+    """
     [finding], _ = found(script)
     assert finding.klass == "HANG:FLAG:THREAD_ENDED"
     assert finding.culprit is not None

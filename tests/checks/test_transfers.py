@@ -1,4 +1,6 @@
-"""The two sides of a transfer: what differs is named, and who is to blame only where the line is usual."""
+"""Tests the two sides of a transfer: a difference is a finding. A side is the culprit only if the other transfers of
+this pair show what is usual.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,11 @@ import pytest
 from tests.checks.handmade import Made
 
 Side = tuple[int, str]
-"""Count and dtype."""
+"""The count and the dtype of a transfer."""
 
 
 def line(*pairs: tuple[Side, Side]) -> Made:
-    """Rank 0 sends to rank 1, a transfer a step: what the one sends and the other receives."""
+    """Rank 0 sends to rank 1, one transfer in each step. A pair contains the sent and the received side."""
     made = Made(2)
     for step, (sent, received) in enumerate(pairs):
         for hand, op, (count, dtype) in ((made[0], "send", sent), (made[1], "recv", received)):
@@ -49,10 +51,10 @@ def test_the_side_that_departs_from_what_its_line_usually_is_is_the_culprit(
 @pytest.mark.parametrize(
     "pairs",
     [
-        [(USUAL, SHORT)],  # no history
-        [FITS, (USUAL, SHORT), (SHORT, SHORT)],  # either is usual
-        [FITS, (SHORT, (6, "int32")), FITS],  # neither is
-        [FITS, (USUAL, SHORT), (SHORT, USUAL)],  # it goes on
+        [(USUAL, SHORT)],  # no other step
+        [FITS, (USUAL, SHORT), (SHORT, SHORT)],  # both counts occur in other steps
+        [FITS, (SHORT, (6, "int32")), FITS],  # neither count is usual
+        [FITS, (USUAL, SHORT), (SHORT, USUAL)],  # later steps differ too
     ],
 )
 def test_where_nothing_is_usual_nobody_is_blamed(pairs: Any) -> None:
@@ -88,7 +90,7 @@ def test_a_side_that_is_missing_is_a_hang_and_no_mismatch() -> None:
 
 
 def steps_of(*numbers: tuple[int, int]) -> Made:
-    """How many transfers each side makes in each step: sizes tell them apart."""
+    """Returns the transfers of two ranks: how many each side makes in each step. All have different sizes."""
     made = Made(2)
     for step, both in enumerate(numbers):
         for hand, op, number in zip(made.hands, ("send", "recv"), both, strict=True):

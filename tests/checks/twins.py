@@ -1,8 +1,9 @@
-"""Twins: for each clause of the certificate a run that keeps it, and one that breaks just that clause.
+"""Twins for the certificate: for each of its conditions a healthy run, and a faulty run that breaks only this
+condition.
 
-twin = TWINS["reads after writes"]
-twin.made(wrong=False)      # certified
-twin.made(wrong=True)       # not certified; the check named by the twin finds its class
+    twin = TWINS["reads after writes"]
+    twin.made(wrong=False)      # certified
+    twin.made(wrong=True)       # not certified; the check named by the twin finds its class
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Write: TypeAlias = Callable[[Made, bool], None]
 
 
 class Twin(NamedTuple):
-    """`klass`: what `check` finds in the wrong one."""
+    """A pair of runs. `klass`: the class that `check` finds in the faulty one."""
 
     write: Write
     check: str
@@ -49,14 +50,16 @@ reuse = twin("race", "RACE:REUSED_IN_FLIGHT")
 
 
 def written(a: Hand, stream: str = "main", count: int = 8) -> Ref:
-    """A buffer of main's, and a write of it."""
+    """Returns a buffer of the stream main, and a kernel on `stream` writes it."""
     x = a.alloc("main", count, (0, 0))
     a.launch("write", stream, writes=[x])
     return x
 
 
 def lent(a: Hand, *streams: str) -> Ref:
-    """A buffer of main's that the streams have read, each behind its write and in no order with the others."""
+    """Returns a buffer of the stream main that each of the streams reads after its write, without an order between
+    them.
+    """
     x = written(a)
     event = a.mark("main")
     for stream in streams:
@@ -235,7 +238,7 @@ def a_write_without_a_tag_leaves_none(made: Made, wrong: bool) -> None:
     made[0].launch("use", "main", reads=[(*x, 1)])
 
 
-# ---- memory that is used again
+# ---- memory that a later buffer reuses
 
 
 @reuse
@@ -289,7 +292,7 @@ def record_stream_names_no_other_stream(made: Made, wrong: bool) -> None:
 
 @reuse
 def every_freed_block_counts(made: Made, wrong: bool) -> None:
-    """Though the memory of one was given to another one since, and that was freed, too."""
+    """A freed buffer counts even after another buffer got its memory and was freed too."""
     a = made[0]
     x, y = lent(a, "side"), written(a)
     if not wrong:
@@ -334,7 +337,7 @@ def calls_are_alike(made: Made, wrong: bool) -> None:
 
 
 def call(hand: Hand, site: str, **fields: Any) -> None:
-    """A device collective at a site."""
+    """Makes a device collective at a site."""
     hand.collective("dp", "main", **fields)
     hand.journal[-1] = changed(hand.journal[-1], site=site)
 

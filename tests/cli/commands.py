@@ -1,4 +1,4 @@
-"""Commands as the tests give them, the scenarios that they run, and a backend that fails as the test asks."""
+"""Runs commands for the tests, with the scenarios that they use, and a backend that fails as a test requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.agreeing import EXPECTED, HEALTHY, SKIP
 __all__ = ["EXPECTED", "HEALTHY", "SKIP"]
 
 MODULE = ("--module", "tests.agreeing")
-"""Options of a command in another process."""
+"""The option by which a command in another process finds the protocol."""
 
 typer.testing._get_command = functools.cache(typer.main.get_command)  # type: ignore[attr-defined]
 """Builds the commands once, instead of for each call of a test, which took 20 ms."""
@@ -32,14 +32,14 @@ OTHER_CULPRIT = "expect: {culprit: {rank: 0}}\n"
 
 
 class Answer:
-    """How a command ended."""
+    """The exit code and the output of a command."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err
 
     @property
     def json(self) -> Any:
-        """The object on stdout, without its `schema_version` (`test_json`)."""
+        """Returns the object on stdout, without its `schema_version` (which `test_json` checks)."""
         found = json.loads(self.out)
         found.pop("schema_version", None)
         return found
@@ -53,7 +53,7 @@ def dpsim_(*words: str | Path, columns: int = 80) -> Answer:
 
 
 def process(*words: str, env: Mapping[str, str] | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command in another process, which finds the modules of tests. `env` adds variables."""
+    """Runs a command in another process, which finds the modules of the tests. `env` adds variables."""
     options.setdefault("stdout", subprocess.PIPE)
     options["env"] = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
     command = [sys.executable, "-m", "dpsim.cli", *words]
@@ -66,7 +66,7 @@ def write(path: Path, text: str) -> Path:
 
 
 class Fake:
-    """A backend that cannot, breaks off, or takes its time."""
+    """A backend that raises an error after some steps."""
 
     name = "fake"
 

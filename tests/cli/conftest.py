@@ -1,4 +1,4 @@
-"""Scenarios in a separate working folder, and traces of them."""
+"""Fixtures: scenarios in a separate working folder, and their traces."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Protocols for the tests of `dpsim explore` and `dpsim replay`; commands name this module with --module.
 
-Each is of two ranks or more; rank 0 looks into a box, the others send to it.
+Each protocol has two ranks or more. In most, rank 0 polls a mailbox, and the others post to it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TwoStreams(SizedProgram):
 
 @register_protocol("t_look")
 class Look(SizedProgram):
-    """Looks twice; whatever it sees is right."""
+    """Rank 0 polls twice, and each result is correct."""
 
     probes = ("early", "late", "never")
 
@@ -47,12 +47,12 @@ class Look(SizedProgram):
         await self.after(rank, seen)
 
     async def after(self, rank: Rank, seen: list[Any]) -> None:
-        """What it makes of what it saw."""
+        """What rank 0 does with the results of its polls; nothing here."""
 
 
 @register_protocol("t_lost")
 class Lost(Look):
-    """Where both looks come too early, it waits for a message that no rank sends."""
+    """If both polls find nothing, rank 0 waits for a message that no rank sends."""
 
     async def after(self, rank: Rank, seen: list[Any]) -> None:
         if seen == [None, None]:
@@ -61,7 +61,7 @@ class Lost(Look):
 
 @register_protocol("t_two")
 class Two(Look):
-    """Two mistakes: one where both looks come too early, another where both come late."""
+    """Two mistakes: one if both polls find nothing, and another if both find a message."""
 
     async def after(self, rank: Rank, seen: list[Any]) -> None:
         if seen == [None, None]:
@@ -72,7 +72,7 @@ class Two(Look):
 
 @register_protocol("t_polls")
 class Polls(SizedProgram):
-    """Polls until something comes, which no rank sends."""
+    """Each rank polls for a message that no rank sends."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         while await rank.mailbox("box").poll("poll") is None:
@@ -87,7 +87,7 @@ class Kept:
 
 @register_protocol("t_state")
 class State(Look):
-    """Each run is another, by what it keeps out of sight."""
+    """Each run differs, because of hidden state that outlives a run."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         Kept.runs += rank.rank == 0
@@ -105,7 +105,7 @@ class Deadly(Look):
 
 @register_protocol("t_cross")
 class Cross(SizedProgram):
-    """Both send first: it hangs if no send ends before it is received."""
+    """Two ranks send to each other first: they hang if no send ends before its receive."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0
@@ -123,14 +123,14 @@ class Request(BaseModel):
 
 
 class Work(Sized):
-    """A list that the ranks work off."""
+    """A list of requests for the ranks."""
 
     requests: list[Request] = Field(default=[Request()], min_length=1)
 
 
 @register_protocol("t_nothing")
 class Nothing(SizedProgram):
-    """Decides and sleeps, and issues nothing; with a second request, it does."""
+    """Each rank decides and sleeps, and makes no call that others can observe. With a second request, it does."""
 
     Params = Work
 
@@ -145,7 +145,7 @@ class Nothing(SizedProgram):
 
 @register_protocol("t_shares")
 class Shares(Look):
-    """Its ranks count together."""
+    """The ranks change a shared counter."""
 
     count = 0
 
@@ -156,7 +156,7 @@ class Shares(Look):
 
 @register_protocol("t_small")
 class Small(Look):
-    """Wrong where a second request has two tokens."""
+    """Hangs if the second request has two tokens."""
 
     Params = Work
 
@@ -169,7 +169,7 @@ class Small(Look):
 
 @register_protocol("t_exhausts")
 class Exhausts(Look):
-    """Where both looks come too early there is no memory left; before that the ranks decide differently."""
+    """If both polls find nothing, rank 0 raises MemoryError."""
 
     async def after(self, rank: Rank, seen: list[Any]) -> None:
         if seen == [None, None]:
@@ -177,7 +177,7 @@ class Exhausts(Look):
 
 
 class Replays(Sized):
-    """How often a graph is replayed."""
+    """How often each rank replays its graph."""
 
     replays: int = Field(default=1, ge=0, le=9)
 

@@ -1,4 +1,4 @@
-"""`dpsim --version` and `dpsim --help`."""
+"""Tests `dpsim --version` and `dpsim --help`."""
 
 from __future__ import annotations
 

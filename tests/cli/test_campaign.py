@@ -1,4 +1,4 @@
-"""`dpsim campaign`: a night of seconds, its report, and bad input."""
+"""Tests `dpsim campaign`: a night of seconds, its report, and bad input."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_probe_that_only_an_earlier_night_reached_comes_first() -> None:
 
 
 def test_a_night_that_ran_nothing_is_not_green() -> None:
-    """Its twin has sizes."""
+    """A night whose part ran nothing exits with 1. In the twin the small worlds have sizes, so they run."""
     words = ("campaign", "nightly", write(Path("wake.yaml"), FILE.replace("VARIANT", "null")), *MODULE, "--out", "n")
     answer = dpsim_(*words, "--night", FIRST, "--size", "minute", "--part", "small")
     why = "small ran nothing: no sizes: the parameters have none; give --all-up-to ranks=2,load=1"
@@ -124,7 +124,7 @@ def test_a_damaged_line_is_one_error() -> None:
 
 
 def test_few_failures_are_printed() -> None:
-    """The report has the first of each kind, and says how many it leaves out."""
+    """The report prints the first failures of each kind, and the number of the others."""
     from dpsim.campaign.nights.report import report_of
     from dpsim.campaign.nights.rows import Found, NightRow, append
 

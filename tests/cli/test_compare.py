@@ -1,4 +1,4 @@
-"""`dpsim compare`: two traces, equal or not, and files that are none."""
+"""Tests `dpsim compare` with two traces, equal or not, and with files that are no traces."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def test_a_changed_trace(traces: tuple[str, str]) -> None:
 
 
 def test_a_terminal_obeys_nothing_of_a_trace(traces: tuple[str, str]) -> None:
-    """Twice the same file, once with what a terminal obeys in it."""
+    """The test puts control characters into a trace. The output escapes them, so that a terminal does not
+    execute them.
+    """
     healthy = dpsim_("compare", *traces).out
     other = Path(traces[1])
     head, _, rest = other.read_text().partition("\n")

@@ -1,4 +1,4 @@
-"""Durations, columns and progress: the small pieces of what the command line prints."""
+"""Tests parts of the output: durations, columns and progress."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_durations(ns: float, text: str) -> None:
 
 
 class Clock:
-    """A clock that is set by hand."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -94,7 +94,7 @@ BUDGETS = {"explore": [GIVEN, [*GIVEN, "--all-up-to", "ranks=2,steps=1"]], "muse
 
 @pytest.mark.parametrize("name", WITH_BUDGET)
 def test_each_command_with_a_budget_shows_what_is_left(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command that gets a `--budget` needs a line in BUDGETS."""
+    """A new command with `--budget` needs an entry in BUDGETS."""
     budgets = []
     write(Path("x.yaml"), HEALTHY)
 
@@ -112,7 +112,7 @@ def test_each_command_with_a_budget_shows_what_is_left(name: str, monkeypatch: p
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both streams are terminals, 60 columns wide."""
+    """Makes both streams terminals of 60 columns."""
     for module in ("console", "progress"):
         monkeypatch.setattr(f"dpsim.cli.{module}.is_terminal", lambda stream: True)
     monkeypatch.setenv("COLUMNS", "60")

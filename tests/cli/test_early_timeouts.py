@@ -1,4 +1,6 @@
-"""No command proves what another one refutes: a time-out that a planted delay outlasts, as each command sees it."""
+"""Tests that all commands agree about a time-out that a planted delay outlasts: none proves a world that another
+refutes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""No protocol and no library ends a command with a code that passes for a verdict, and `--json` is alone on stdout."""
+"""Tests that no protocol and no library ends a command with an exit code that looks like a verdict.
+
+They also test that a command with `--json` prints one object to stdout and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ def test_a_module_that_ends_the_process(what: str, healthy: Path) -> None:
 
 
 class Odd(BaseException):
-    """No Exception."""
+    """An exception that is no subclass of Exception."""
 
 
 class How(BaseModel):
@@ -59,7 +62,7 @@ class How(BaseModel):
 
 @register_protocol("t_ends")
 class Ends(Program[Any]):
-    """One of its methods raises what is no Exception."""
+    """One of its methods raises an exception that is no subclass of Exception."""
 
     Params = How
 
@@ -86,7 +89,7 @@ class Ends(Program[Any]):
 @pytest.mark.parametrize("method", ["prepare", "estimate", "figures"])
 @pytest.mark.parametrize(("odd", "said"), [("false", "SystemExit: 0"), ("true", "Odd: a\\x1b[31m")])
 def test_no_exception_of_a_protocol_ends_as_expected(method: str, odd: str, said: str) -> None:
-    """SystemExit(0) was exit 0 without a word; any other one ended by SIGSEGV, with a traceback."""
+    """In the past, SystemExit(0) ended the command with 0 and no output, and other exceptions ended it by SIGSEGV."""
     text = f"name: x\nprotocol: {{name: t_ends, params: {{method: {method}, odd: {odd}}}}}\n"
     answer = dpsim_("run", write(Path("x.yaml"), text))
     assert (answer.code, answer.out) == (2, "")
@@ -113,7 +116,7 @@ def test_a_bug_has_no_control_characters_and_its_own_code(monkeypatch: pytest.Mo
 
 
 def test_an_installation_that_is_broken_is_no_crash() -> None:
-    """Python ended by itself, and then C's exit called it: SIGSEGV."""
+    """In the past, Python ended itself, and then C's `exit` called it again: SIGSEGV."""
     code = "import sys; sys.modules['dpsim.cli.app'] = None; from dpsim.cli.ending import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 70
@@ -150,7 +153,7 @@ def test_what_python_does_at_its_end_is_done(healthy: Path) -> None:
     "megabytes", [24, 100, *[pytest.param(one, marks=pytest.mark.slow) for one in range(30, 200, 15)]]
 )
 def test_without_memory(megabytes: int, healthy: Path) -> None:
-    """The interpreter, a library at its start, a run: wherever memory ends, it is no verdict."""
+    """If the interpreter, a library or a run finds no memory, the command prints no verdict."""
 
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20,) * 2)
@@ -191,7 +194,7 @@ def test_prints_of_a_protocol_are_not_on_stdout(words: tuple[str, ...], healthy:
 
 
 def test_control_characters_of_a_stranger() -> None:
-    """In an exception of the Python API, and in a report on stdout."""
+    """Control characters are escaped in an exception of the Python API, and in a report on stdout."""
     from dpsim.contract.words import BadInput
 
     assert str(BadInput("a\x1b[31m\nb\x07")) == "a\\x1b[31m\nb\\x07"

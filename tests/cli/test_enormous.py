@@ -1,4 +1,6 @@
-"""What is valid and enormous: refused before the first step, or allowed and told; progress by a timer."""
+"""Tests valid scenarios that are very large. dpsim refuses them before the first step, or `--memory` allows them. A
+timer prints the progress.
+"""
 
 from __future__ import annotations
 

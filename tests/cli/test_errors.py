@@ -1,4 +1,4 @@
-"""No mistake of a user, no full disk and no interrupt ends in a traceback."""
+"""Tests that no mistake of a user, no full disk and no interrupt ends a command with a traceback."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_bug_is_called_a_bug(
     assert "this is a bug" in said.splitlines()[-1]
 
 
-# ---- as a process
+# ---- commands in another process
 
 
 def test_nobody_reads(healthy: Path) -> None:

@@ -1,4 +1,4 @@
-"""What holds for each command, those of other packages among them: the list comes from the app."""
+"""Tests rules that each command follows, also those of other packages. The list of commands comes from the app."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cli.commands import dpsim_
 
 
 def every(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The words of each command, and the command."""
+    """Yields the words of each command, and the command."""
     for name, command in group.commands.items():
         words = (*before, name)
         yield words, command
@@ -27,7 +27,7 @@ WITH_JSON = [words for words, command in COMMANDS.items() if any("--json" in one
 
 
 def exit_codes(text: str) -> str:
-    """The sentence on exit codes in a help."""
+    """Returns the sentence about exit codes in a help text."""
     return " ".join(text.split()).partition("Exit codes: ")[2]
 
 
@@ -42,7 +42,7 @@ def test_help_has_all_exit_codes(words: tuple[str, ...]) -> None:
 
 
 def test_a_help_without_them_is_seen() -> None:
-    """The twin."""
+    """The faulty twin: a help text without exit codes."""
     assert exit_codes("Usage: dpsim run [OPTIONS]") == ""
     assert {*FIRST} - {words[-1] for words in COMMANDS} == set()
 
@@ -60,7 +60,7 @@ BAD: dict[str, tuple[str, ...]] = {
     "nightly": ("--part", "no-such"),
     "report": ("no-such",),
 }
-"""Words that are bad input. A command that gets `--json` needs a line here and in BEGINS."""
+"""For each command, words that are bad input. A new command with `--json` needs an entry here and in BEGINS."""
 
 BEGINS = {
     "run": "dpsim.cli.run.import_modules",
@@ -75,12 +75,12 @@ BEGINS = {
     "nightly": "dpsim.cli.campaign.import_modules",
     "report": "dpsim.campaign.nights.report.report_of",
 }
-"""What each calls early."""
+"""For each command, a function that it calls early."""
 GIVEN = {"compare": ("a", "b"), "list": (), "check-engine": ("--stored",)}
 
 
 def error_of(words: tuple[str, ...], code: int) -> str:
-    """The message in the object on stdout."""
+    """Returns the error message in the object on stdout."""
     answer = dpsim_(*words)
     assert answer.code == code
     [line] = answer.out.splitlines()

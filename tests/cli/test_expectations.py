@@ -1,4 +1,4 @@
-"""What a scenario expects means the same to `dpsim run` and to `dpsim explore`."""
+"""Tests that `dpsim run` and `dpsim explore` interpret the expectation of a scenario in the same way."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def test_any_step_is_met(words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_what_stops_early_need_not_come_to_all_that_is_planted(words: tuple[str, ...]) -> None:
-    """The run hangs at the first fault, so it does not show what would have become of the second."""
+    """The run hangs at the first fault, so it does not show whether the second would have applied."""
     both = "faults:\n" + "".join(f"  - {{kind: skip, rank: 1, at: {{site: dp.agree, ordinal: {n}}}}}\n" for n in (2, 4))
     answer = dpsim_(*words, write(Path("x.yaml"), HEALTHY + both + "expect: {class: HANG}\n"))
     assert (answer.code, answer.out.splitlines()[-1]) == (0, "expected: violated, HANG; met")
 
 
-# ---- whole scopes
+# ---- sets of small worlds
 
 
 def test_a_fault_that_no_small_world_comes_to() -> None:
@@ -88,7 +88,7 @@ def test_a_fault_that_no_small_world_comes_to() -> None:
 
 
 def test_a_delay_that_one_small_world_comes_to_was_applied() -> None:
-    """Smaller worlds do not reach it, and need not."""
+    """A delay counts as applied if one of the small worlds reaches it."""
     late = "delays: [{rank: 1, by: 1ms, at: {site: dp.agree, ordinal: 1}}]\n"
     answer = dpsim_("explore", write(Path("x.yaml"), HEALTHY + late), "--all-up-to", "ranks=2,steps=2")
     assert (answer.code, answer.out[:6]) == (0, "PROVEN")
@@ -96,7 +96,7 @@ def test_a_delay_that_one_small_world_comes_to_was_applied() -> None:
 
 @pytest.mark.parametrize(("verdict", "code"), [("", 1), ("verdict: violated, ", 0)])
 def test_what_explored_says_is_not_of_a_run(verdict: str, code: int) -> None:
-    """If a scenario expects a violation of all schedules alone, `run` says why the run is not as expected."""
+    """If a scenario expects a violation only from an exploration, `run` explains why its result is not as expected."""
     answer = dpsim_("run", write(Path("x.yaml"), HEALTHY + SKIP + f"expect: {{{verdict}explored: violated}}\n"))
     assert answer.code == code
     said = "explore checks expect.explored; run checks expect.verdict, which defaults to held"

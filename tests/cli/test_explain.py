@@ -1,4 +1,6 @@
-"""`dpsim explain`: folders of dumps, traces, and what is none of both; a dump that another command gets."""
+"""Tests `dpsim explain` with folders of dumps, with traces, and with other files. Other commands name `explain` if they
+get a dump.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,7 @@ SKIP = {"kind": "skip", "rank": 1, "at": {"site": "dp.agree", "ordinal": 2}}
 
 
 def traced(folder: Path, faults: list[Any]) -> Path:
-    """The trace of a run of three ranks that agree in each step."""
+    """Returns the trace of a run of three ranks that agree in each step."""
     scenario = agreed({"steps": 3, "ranks": 3}, faults=faults)
     file = folder / "a.jsonl"
     run = run_scenario(scenario).run

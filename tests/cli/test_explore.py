@@ -1,4 +1,4 @@
-"""`dpsim explore`: what it says, how it ends, and what it leaves on disk."""
+"""Tests `dpsim explore`: its output, its exit codes, and the files that it writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpsim.trace import TraceError, read_trace
 from tests.cli.commands import EXPECTED, HEALTHY, SKIP, Answer, dpsim_, write
 from tests.cli.protocols import Kept, Polls, Shares, scenario
 
-pytestmark = pytest.mark.runs_once  # some of the protocols remember
+pytestmark = pytest.mark.runs_once  # some of the protocols keep state between runs
 
 MODULE = ("--module", "tests.cli.protocols")
 
@@ -35,7 +35,7 @@ ON_DEVICES = (
 )
 
 
-# ---- what it says
+# ---- its output
 
 
 def test_proven() -> None:
@@ -102,7 +102,7 @@ def test_a_program_that_does_nothing_is_not_proven(words: tuple[str, ...]) -> No
     ],
 )
 def test_a_scenario_may_expect_that_nothing_is_coordinated(name: str, words: list[str], code: int) -> None:
-    """Then a world in which a rank does something is not as expected."""
+    """If a scenario expects "vacuous", a world in which a rank does something is not as expected."""
     write(Path(f"{name}.yaml"), scenario(name, 2, "expect: {verdict: vacuous}\n"))
     answer = dpsim_(words[0], f"{name}.yaml", *MODULE, *words[1:])
     assert answer.code == code, answer.out
@@ -134,7 +134,7 @@ def test_worlds_in_which_nothing_is_done_are_counted(requests: str, said: str) -
 
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that was not judged is no reason to be content."""
+    """A run that was cut off and not judged does not meet an expectation."""
     of = Subject.of
     monkeypatch.setattr(Subject, "of", staticmethod(lambda *given: replace(of(*given), longest=50)))
 
@@ -142,7 +142,7 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(100):
             await rank.mailbox("box").poll("poll")
 
-    monkeypatch.setattr(Polls, "run", polls_for_long)  # and ends, since the run in time finds a livelock
+    monkeypatch.setattr(Polls, "run", polls_for_long)  # it ends, because the timed run would find a livelock
     answer = explore("t_polls")
     line = polls_for_long.__code__.co_firstlineno + 2
     assert answer.code == 1
@@ -158,7 +158,9 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("strategy", ["dpor", "portfolio"])
 def test_dpor_goes_on_until_its_budget(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A budget alone bounds it, and where there is none or a number is given it is that of schedules."""
+    """With only a time budget, DPOR has no bound on the number of schedules. With a number, or without a budget, it has
+    one.
+    """
     monkeypatch.setattr("dpsim.cli.explore.SCHEDULES", 2)
     bounded = explore("t_look", "--strategy", "dpor", "--json").json["scenarios"][0]
     assert (bounded["verdict"], bounded["schedules"]) == ("sampled", 2)
@@ -229,7 +231,9 @@ def test_a_trace_follows_no_link(tmp_path: Path) -> None:
 
 
 def test_a_failure_that_needs_a_draw_is_confirmed() -> None:
-    """Both sends have to be held until they are received: the normal form says so, and its run shows it."""
+    """The hang needs both sends to wait for their receives. The normal form of the schedule contains these draws, and
+    its run shows the hang.
+    """
     answer = explore("t_cross", "--full")
     assert answer.code == 1
     assert "NOT CONFIRMED" not in answer.out
@@ -327,7 +331,9 @@ def test_json_has_every_key() -> None:
 
 
 def test_a_wrong_footprint_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin of every confirmation: deliveries that say that they touch nothing are left out of the normal form."""
+    """The faulty twin of each confirmation: the normal form omits polls as if they affected nothing. So its run does
+    not show the failure.
+    """
     from dpsim.explore.normal_form import normal_form
 
     def shorter(steps: Any, causes: Any = None) -> Any:
@@ -355,7 +361,7 @@ def test_off(tmp_path: Path) -> None:
     assert answer.out.splitlines()[-1] == "expected: held; met"
 
 
-# ---- what it refuses
+# ---- bad input
 
 
 @pytest.mark.parametrize(
@@ -392,7 +398,7 @@ def test_bad_input(words: tuple[str, ...], said: str) -> None:
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_protocol_that_remembers(jobs: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Kept, "runs", -1)  # the run in time comes first
+    monkeypatch.setattr(Kept, "runs", -1)  # the timed run comes first
     answer = explore("t_state", "--jobs", jobs, ranks=3)
     assert (answer.code, answer.err) == (1, "")
     lines = answer.out.splitlines()
@@ -416,7 +422,7 @@ def test_a_worker_that_is_lost() -> None:
 
 
 def test_traces_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """dpsim prints the verdict all the same, and the exit code agrees."""
+    """If dpsim cannot write a trace, it still prints the verdict, and the exit code agrees with it."""
     write(Path("file"), "")
     answer = explore("t_lost", "--save", "file/folder")
     assert answer.code == 1
@@ -436,7 +442,7 @@ def test_traces_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "VIOLATED  HANG:MAILBOX:NO_MESSAGE" in answer.out
 
 
-# ---- whole scopes
+# ---- sets of small worlds
 
 
 def test_every_small_world_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -459,7 +465,7 @@ def test_every_small_world_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("at_once", [1, 7, 64])
 def test_the_first_small_world_that_fails(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many are given out together, it is the same one."""
+    """The first world that fails is the same, however many worlds the explorer gives out together."""
     monkeypatch.setattr(exploring, "AT_ONCE", at_once)
     for jobs in ("1", "2"):
         answer = explore("t_small", "--all-up-to", "ranks=1,requests=2,requests.tokens=2", "--jobs", jobs)
@@ -519,7 +525,9 @@ def test_small_worlds_that_are_too_large_to_prove() -> None:
     ],
 )
 def test_small_worlds_expect_what_base_expects(broken: Path, expect: str, line: str) -> None:
-    """A planted fault is kept where its rank exists, and the output shows a world with it; it asks for no culprit."""
+    """Each small world keeps a planted fault if its rank exists, and expects what the scenario expects, without the
+    culprit.
+    """
     file = write(broken, broken.read_text() + expect)
     answer = dpsim_("explore", file, "--all-up-to", "ranks=2,steps=4")
     assert answer.out.splitlines()[-1].startswith(f"expected: {line}")
@@ -542,7 +550,7 @@ def test_small_worlds_in_which_all_is_well(healthy: Path, expect: str, line: str
 
 
 def test_a_proof_can_be_expected() -> None:
-    """The twin: a budget that ends first."""
+    """A scenario may expect a proof. In the twin the budget ends first."""
     file = write(Path("p.yaml"), scenario("t_look", 3) + "expect: {explored: proven}\n")
     words = ("explore", file, "--module", "tests.cli.protocols")
     answer = dpsim_(*words)
@@ -552,7 +560,7 @@ def test_a_proof_can_be_expected() -> None:
 
 
 def test_a_run_and_all_schedules_may_come_to_different_ends() -> None:
-    """And the line says which culprit was expected."""
+    """A scenario may expect another result of `explore` than of `run`. The last line prints the expected culprit."""
     expect = "expect: {verdict: violated, explored: {class: HANG, culprit: {rank: 0, step: 7}}}\n"
     file = write(Path("p.yaml"), scenario("t_lost", 3) + expect)
     assert dpsim_("run", file, "--module", "tests.cli.protocols").code == 0

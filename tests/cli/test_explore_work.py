@@ -1,4 +1,6 @@
-"""`dpsim explore --work` and `--resume`: a folder that is gone on with, and folders that are refused by name."""
+"""Tests `dpsim explore --work` and `--resume`: it resumes the work in a folder, and refuses other folders with the
+reason.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ MODULE = ("--module", "tests.cli.protocols")
 
 @pytest.fixture
 def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of an exploration of `t_look` that is over."""
+    """The folder of a finished exploration of `t_look`."""
     monkeypatch.chdir(tmp_path)
     write(Path("t_look.yaml"), scenario("t_look", 2, ""))
     assert dpsim_("explore", "t_look.yaml", *MODULE, "--work", "night").code == 0
@@ -29,7 +31,9 @@ def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_was_done_is_not_done_again(night: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same text, without one run of a unit; a folder that forgets is found."""
+    """A resumed exploration prints the same text and runs no unit again. A faulty folder that forgets its units runs
+    them again.
+    """
     uncut = dpsim_("explore", "t_look.yaml", *MODULE)
     done: list[int] = []
 
@@ -78,7 +82,7 @@ def test_the_work_of_something_else(words: list[str], said: str, night: Path) ->
 
 @pytest.mark.parametrize("key", ["dpsim", "program"])
 def test_another_version_and_another_program(key: str, night: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A changed source is enough, of dpsim or of the protocol."""
+    """A change in the source of dpsim or of the protocol is enough to refuse the folder."""
     if key == "dpsim":
         monkeypatch.setattr(sameness, "digest_of_dpsim", lambda: "0" * 64)
     else:

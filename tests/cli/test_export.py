@@ -1,4 +1,4 @@
-"""`dpsim export`: traces and folders as pictures, and what is neither."""
+"""Tests `dpsim export`: pictures of traces and of folders of dumps, and bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`dpsim show` names the hooks of a program: pieces from a `prepare` that asks for them, and methods by their names."""
+"""Tests the hooks of a program in `dpsim show`: the classes that `prepare` obtains with `with_variant`, and their
+methods.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ class ReadOtherwise(BaseModel):
 
 @register_protocol("t_unusable")
 class Unusable(Hooked):
-    """Its parameters are read and written by other names, which dpsim refuses."""
+    """Its parameters have an alias, so dpsim reads and writes different names, and refuses the class."""
 
     Params = ReadOtherwise  # type: ignore[assignment]  # that is the mistake
 

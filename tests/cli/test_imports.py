@@ -1,5 +1,5 @@
-"""What each command imports: the protocol that was asked for, and no more. Start-up is imports, so these names are what
-a user waits for.
+"""Tests which modules each command imports: only those that it needs. Imports take most of the start-up time of a
+command.
 """
 
 import subprocess
@@ -43,25 +43,25 @@ UNWANTED = {
     "run mine.yaml --module mine": (*SEARCHES, *REAL, "dpsim.testing", "dpsim.trace", "dpsim.vllm.programs"),
     "explore mine.yaml --module mine": ("hypothesis", "rich", *REAL, "dpsim.testing", "dpsim.vllm.programs"),
 }
-"""For each command the modules and packages that it does without. tests/vllm/cli has those of an engine."""
+"""For each command, modules and packages that it must not import. tests/vllm/cli tests those of the engine."""
 
 
 @pytest.fixture(autouse=True)
 def mine(tmp_path: Path) -> None:
-    """A protocol and its scenario, in the working folder."""
+    """Writes a protocol and its scenario into the working folder."""
     (tmp_path / "mine.py").write_text(PROGRAM)
     (tmp_path / "mine.yaml").write_text("name: mine\nprotocol: mine\n")
 
 
 def imported(command: str, before: str = "") -> set[str]:
-    """The modules that a command leaves behind in a new process, which runs the code `before` first."""
+    """Returns the modules that a command imported in a new process. The process runs the code `before` first."""
     words = [sys.executable, "-c", before + CODE, *command.split()]
     ended = subprocess.run(words, capture_output=True, text=True, check=True)
     return set(ended.stderr.splitlines()[-1].split())
 
 
 def found(command: str, modules: set[str]) -> set[str]:
-    """What is there, of what the command does without."""
+    """Returns the imported modules that the command must not import."""
     return {one for one in UNWANTED[command] if any(f"{name}.".startswith(f"{one}.") for name in modules)}
 
 

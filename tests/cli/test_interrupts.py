@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a command at once, and it says where every rank stood."""
+"""Tests that Ctrl-C and SIGTERM end a command at once, and that it prints the position of each rank."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ EVERY = [
     (*signal, *rest) for signal in SIGNALS for rest in itertools.product(["t_spins", "t_naps"], ["run", "explore"])
 ]
 PAIRS = EVERY[0], EVERY[7], EVERY[8]
-"""Each signal, each program and each command once."""
+"""Contains each signal, each program and each command at least once."""
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,9 @@ PAIRS = EVERY[0], EVERY[7], EVERY[8]
     [pytest.param(*one, marks=[pytest.mark.slow] * (one not in PAIRS)) for one in EVERY],
 )
 def test_a_signal_ends_a_run_at_once(sends: str, code: int, said: str, name: str, command: str, tmp_path: Path) -> None:
-    """The second rank of two that loop: SimPy alone would let the first one go on."""
+    """Two ranks loop, and the second gets the signal. Without dpsim's handling, SimPy would let the first rank
+    continue.
+    """
     done = ended(tmp_path, name, sends, command)
     assert (done.returncode, done.stdout) == (code, "")
     lines = done.stderr.splitlines()

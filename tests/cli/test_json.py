@@ -1,4 +1,4 @@
-"""`--json` prints one object, which has a `schema_version`, also if the command cannot do what its user asks."""
+"""Tests `--json`: each command prints one object with a `schema_version`, also if it fails."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_answer(words: tuple[str, ...], healthy: Path) -> None:
 )
 @pytest.mark.parametrize("first", [False, True])
 def test_an_error(words: tuple[str, ...], code: int, says: str, first: bool) -> None:
-    """`first`: the option stands before what is wrong."""
+    """An error is an object with the message and the exit code. `first`: the option comes before the wrong word."""
     given = (words[0], "--json", *words[1:]) if first else (*words, "--json")
     answer = dpsim_(*given)
     assert answer.code == code
@@ -53,7 +53,7 @@ def test_an_error(words: tuple[str, ...], code: int, says: str, first: bool) -> 
 
 
 def test_without_the_option_stdout_is_empty() -> None:
-    """The twin, in the process of a command that had it."""
+    """The twin without the option, after a command with it in the same process."""
     assert dpsim_("run", "no-such-scenario", "--json").out != ""
     answer = dpsim_("run", "no-such-scenario")
     assert (answer.code, answer.out) == (2, "")
@@ -61,7 +61,7 @@ def test_without_the_option_stdout_is_empty() -> None:
 
 
 def test_every_command_that_prints_json_reads_the_option_first() -> None:
-    """An option that is read late would leave an error before it without an object."""
+    """Commands parse `--json` eagerly; otherwise an error before the option would print no object."""
     from typer.main import get_command
 
     commands = get_command(app).commands  # type: ignore[attr-defined]

@@ -1,4 +1,6 @@
-"""What only the simulation has, kills and limits, as keys of a scenario: what they do, and what other backends say."""
+"""Tests kills and limits in a scenario, which only the simulation has: their effects, and the errors of other
+backends.
+"""
 
 from __future__ import annotations
 

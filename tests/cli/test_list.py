@@ -1,4 +1,4 @@
-"""`dpsim list` and `dpsim schema`: what there is to run, and what a scenario file may hold."""
+"""Tests `dpsim list` and `dpsim schema`: the names that a user can run, and the keys of a scenario file."""
 
 from __future__ import annotations
 

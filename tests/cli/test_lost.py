@@ -1,4 +1,6 @@
-"""What the machine takes away is no verdict: exit code 3, the report all the same, and no expectation is met."""
+"""Tests runs that lose a process or memory: exit code 3, no verdict, and still a report. Such a run meets no
+expectation.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ WHY = "the process of rank 1 was ended by SIGKILL"
 
 
 class Losing(SimBackend):
-    """Loses every run at its end."""
+    """A backend that loses each run at its end."""
 
     def run_program(self, world: World, program: Any, prepared: Any, progress: Progress | None = None) -> SimRun:
         run = super().run_program(world, program, prepared, progress)
@@ -61,7 +63,7 @@ def test_no_expectation_is_met(planted: str, expected: str) -> None:
 
 @pytest.mark.usefixtures("losing")
 def test_what_was_found_before_is_told() -> None:
-    """What ranks did, and not what did not come of it."""
+    """The report contains findings about what the ranks did, but no hang, because the loss may have caused that."""
     differs = "faults: [{kind: alter, rank: 1, at: {site: dp.agree, ordinal: 2}, change: {count: 7}}]\n"
     answer = dpsim_("run", write(Path("x.yaml"), HEALTHY + differs), "--backend", "losing")
     assert answer.code == 3
@@ -103,7 +105,7 @@ def test_a_whole_scope() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes by name")
 def test_a_pipe_is_refused_unread() -> None:
-    """Opening one waits until a writer opens it, too."""
+    """dpsim refuses a pipe without opening it, because the open waits for a writer."""
     os.mkfifo("pipe.yaml")
     for words in (("run", "pipe.yaml"), ("replay", "pipe.yaml")):
         answer = dpsim_(*words)
@@ -124,7 +126,7 @@ def test_a_folder_that_nobody_may_write_to(healthy: Path, broken: Path, planted:
 
 
 def test_the_same_where_a_file_is_in_the_way(healthy: Path, broken: Path, planted: Path) -> None:
-    """As in a folder without write permission, which root may write to."""
+    """A file at the place of the folder has the same effect as missing permission, which root ignores."""
     write(Path("file"), "")
     for file, code, warns in ((healthy, 0, False), (broken, 1, True), (planted, 0, True)):
         answer = dpsim_("explore", file, "--save", "file/folder")
@@ -133,7 +135,7 @@ def test_the_same_where_a_file_is_in_the_way(healthy: Path, broken: Path, plante
 
 @pytest.mark.slow
 def test_many_ranks_under_a_limit(tmp_path: Path) -> None:
-    """Memory is lacking somewhere: in the machine, in the program, in the report."""
+    """Under a limit, memory is missing in the simulation, in the program or in the report."""
     write(tmp_path / "x.yaml", HEALTHY.replace("ranks: 3", "ranks: 4096"))
     limited = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]) << 20,) * 2); "
@@ -145,7 +147,7 @@ def test_many_ranks_under_a_limit(tmp_path: Path) -> None:
             **os.environ,
             "PYTHONPATH": str(ROOT),
             "OPENBLAS_NUM_THREADS": "1",
-        }  # a library would ask for a stack for each core
+        }  # a library would allocate a stack for each core
         done = subprocess.run(command, cwd=tmp_path, env=told, capture_output=True, text=True, check=False)
         assert done.returncode in (0, 3), done.stderr
         assert "CRASH" not in done.stdout

@@ -1,4 +1,6 @@
-"""A misspelt name gets a suggestion where a known one is near, and none where not: for each place that takes a name."""
+"""Tests suggestions for misspelt names: there is one if a known name is similar, and otherwise none, for each kind of
+name.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def test_near_is_near(word: str, known: list[str], meant: list[str]) -> None:
 
 
 def test_the_rule_before_it_suggested_more() -> None:
-    """The twin: `difflib` with what it takes for close."""
+    """The faulty twin: `difflib` with its default cutoff suggests too much."""
     assert difflib.get_close_matches("explore", ["export", "explain"]) == ["export"]
 
 

@@ -1,4 +1,4 @@
-"""`dpsim new`: what it writes is green at once, and a mistake in it is found; what exists is never written over."""
+"""Tests `dpsim new`: the files that it writes pass at once, and a mistake in them is found. It overwrites no file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.cli.commands import dpsim_, process
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a new protocol, in which commands run."""
+    """Creates a protocol in a folder, in which the commands run."""
     monkeypatch.chdir(tmp_path)
     answer = dpsim_("new", "t_begun")
     assert answer.code == 0
@@ -30,7 +30,7 @@ def test_it_is_green(made: Path) -> None:
 
 
 def test_a_mistake_in_it_is_found(made: Path) -> None:
-    """The twin: a rank decides for its own number."""
+    """The faulty twin: a rank decides its own number."""
     module = made / "t_begun.py"
     module.write_text(module.read_text().replace("int(largest[0])", "int(number[0])"))
     ran = process("run", "t_begun.yaml", "--module", "t_begun.py", cwd=made)

@@ -1,4 +1,4 @@
-"""`dpsim run --off`: findings left out of the verdict, and never silently."""
+"""Tests `dpsim run --off`, which leaves findings out of the verdict, and always says so."""
 
 from __future__ import annotations
 

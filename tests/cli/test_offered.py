@@ -1,4 +1,6 @@
-"""What a stranger's package offers by entry points: commands, one of them broken, a source of scenarios, an option."""
+"""Tests what another package offers by entry points: commands, a broken command, a source of scenarios, and an
+option.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def offered_by(folder: Path) -> Path:
-    """A folder with the package, as if it was installed."""
+    """Returns a folder that contains the package as if it were installed."""
     (folder / "stranger.py").write_text(PACKAGE)
     (folder / "stranger_protocol.py").write_text(PROTOCOL)
     about = folder / "stranger-1.dist-info"
@@ -151,7 +153,7 @@ def test_a_command_of_dpsim_stays_its_own(stranger: Path) -> None:
 
 @pytest.mark.slow
 def test_a_backend_that_is_none(stranger: Path) -> None:
-    """It takes nothing from the others."""
+    """A class that is no backend does not affect the other backends."""
     code, out, _ = dpsim(stranger, "list")
     assert code == 0
     assert "  sim    runs here\n" in out
@@ -168,7 +170,9 @@ def test_a_source_of_scenarios(stranger: Path) -> None:
 
 @pytest.mark.slow
 def test_an_option_of_run(stranger: Path) -> None:
-    """It stands before `--trace`, changes what runs, and is typed again in the command that repeats the run."""
+    """The option comes before `--trace` in the help, and changes the scenario. The command that repeats the run
+    contains it.
+    """
     _, out, _ = dpsim(stranger, "run", "--help")
     assert out.index("--longer") < out.index("--trace")
     code, out, _ = dpsim(stranger, "run", "hello.yaml", "--longer", "--name", "other", "--json")

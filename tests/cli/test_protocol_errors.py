@@ -1,4 +1,6 @@
-"""A mistake in a protocol's own code outside of a run is one line with its place, and exit code 2."""
+"""Tests mistakes in a protocol's code outside of a run: the command prints one line with the source line, and exits
+with 2.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ STACKS = "np.stack([np.zeros(1), np.zeros(2)])"
 
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> Own:
-    """The answer to a command about the module with one line replaced. What it registers is forgotten afterwards."""
+    """Returns a function that runs a command about a module with one line replaced. The fixture removes the
+    registration later.
+    """
     registry.protocols()
     monkeypatch.setattr(registry, "_protocols", dict(registry._protocols))
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -1,4 +1,4 @@
-"""`--quiet` prints the verdict and what was expected, and nothing else of a command but its errors."""
+"""Tests `--quiet`: a command prints only the verdict and the expectation, besides errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ VERDICTS = ("HELD", "VIOLATED", "PROVEN", "SAMPLED", "VACUOUS", "LOST", "replaye
 def test_two_lines(
     words: tuple[str, ...], count: int, healthy: Path, broken: Path, planted: Path, traces: tuple[str, str]
 ) -> None:
-    """They are lines of the whole output. Where that has no line of what was expected, the second line is new."""
+    """The two lines also occur in the whole output. If that has no line about the expectation, the second line
+    is new.
+    """
     files = {"healthy": healthy, "broken": broken, "planted": planted}
     given = [*(files.get(word, word) for word in words), *MODULE]
     loud, quiet = dpsim_(*given), dpsim_(*given, "--quiet")
@@ -55,7 +57,7 @@ def test_of_several_scenarios_each_has_its_name(healthy: Path, broken: Path) -> 
 
 
 def test_worlds_that_do_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The verdict has the class, as the report is left out; and what a failure leaves is kept."""
+    """The verdict contains the class, because there is no report. The results of the failure are still saved."""
     monkeypatch.delenv("DPSIM_RESULTS", raising=False)
     scenario = write(tmp_path / "like.yaml", HEALTHY)
     answer = dpsim_("explore", scenario, *MODULE, "--swarm", "5:skip", "--quiet")

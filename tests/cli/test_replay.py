@@ -1,4 +1,4 @@
-"""`dpsim replay`: the same run again, or the first place at which it is another."""
+"""Tests `dpsim replay`: it repeats the same run, or prints the first difference."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODULE = ("--module", "tests.cli.protocols")
 
 @pytest.fixture
 def trace() -> str:
-    """Of a protocol that hangs where both looks come too early."""
+    """The trace of a protocol that hangs if both polls find nothing."""
     write(Path("t_lost.yaml"), scenario("t_lost", 3))
     assert dpsim_("explore", "t_lost.yaml", *MODULE).code == 1
     (path,) = Path(".dpsim").iterdir()
@@ -34,7 +34,7 @@ def trace() -> str:
 
 
 def edit(trace: str, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change every line of a trace."""
+    """Changes each line of a trace."""
     rows = [json.loads(line) for line in Path(trace).read_text().splitlines()]
     for row in rows:
         change(row)
@@ -130,7 +130,7 @@ def test_in_a_fresh_process_whatever_the_hash_seed(trace: str) -> None:
 
 
 async def looks_elsewhere(self: Look, rank: Rank, prepared: Any) -> None:
-    """The protocol of tomorrow: another look, before the others."""
+    """The changed protocol: it makes another poll before the others."""
     if rank.rank == 0:
         await rank.mailbox("news").poll("news")
     await RUN(self, rank, prepared)
@@ -188,7 +188,7 @@ def test_a_protocol_that_polls_now(trace: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_trace_without_a_schedule(healthy: Path, traces: tuple[str, str]) -> None:
-    """It is its scenario again, in time; a run that hangs does too."""
+    """A trace without a schedule replays its scenario in a timed run, also if that hangs."""
     for name in traces:
         answer = dpsim_("replay", name)
         assert answer.code == 0
@@ -222,7 +222,7 @@ def test_another_version(trace: str) -> None:
 
 
 def test_a_schedule_that_was_edited(trace: str) -> None:
-    """The twin of a replay: one word less, and it is not taken for what was written."""
+    """A schedule with one step removed does not match its digest."""
 
     def shorter(row: dict[str, Any]) -> None:
         if row.get("section") == "schedule":
@@ -238,7 +238,7 @@ def test_a_body_that_was_cut_off(trace: str) -> None:
 
 
 def test_a_scenario_of_nobody(trace: str) -> None:
-    """A protocol that this process does not have: --module was forgotten, or has another one."""
+    """The trace names a protocol that this process does not have, for example because the user forgot --module."""
 
     def renamed(row: dict[str, Any]) -> None:
         if "scenario" in row:
@@ -251,7 +251,7 @@ def test_a_scenario_of_nobody(trace: str) -> None:
 
 
 def test_the_schedule_of_a_trace(trace: str) -> None:
-    """What is in the file is what is shown."""
+    """The trace contains the schedule that the exploration printed."""
     read = read_trace(trace)
     for _ in read.journals():
         pass
@@ -265,7 +265,7 @@ def test_the_schedule_of_a_trace(trace: str) -> None:
 
 @pytest.fixture
 def token(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The same failure as a word."""
+    """The same failure as a token."""
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     with pytest.raises(DoesNotHold) as raised:
         holds(parse_scenario(scenario("t_lost", 3)))
@@ -283,14 +283,16 @@ def test_a_token_is_the_same_failure(token: str) -> None:
 
 
 def turning_line(said: str) -> str:
-    """The line `turning` of a report, with its continuation."""
+    """Returns the line `turning` of a report, with its continuation."""
     found = re.search(r"^turning .*(?:\n +.*)*", said, re.MULTILINE)
     return found[0] if found else ""
 
 
 @pytest.mark.parametrize("what", ["token", "trace"])
 def test_a_replay_has_the_turning(what: str, request: pytest.FixtureRequest) -> None:
-    """The point of no return and the pair to swap, word for word as in the report of the exploration."""
+    """A replay prints the same line as the exploration: the point after which all schedules fail, and the events to
+    swap.
+    """
     replayed = dpsim_("replay", request.getfixturevalue(what), *MODULE, "--no-results", columns=200)
     write(Path("again.yaml"), scenario("t_lost", 3))
     explored = dpsim_("explore", "again.yaml", *MODULE, "--no-results", columns=200)
@@ -299,7 +301,7 @@ def test_a_replay_has_the_turning(what: str, request: pytest.FixtureRequest) -> 
 
 
 def test_a_replay_that_fails_in_any_order_has_no_turning(monkeypatch: pytest.MonkeyPatch, token: str) -> None:
-    """The faulty twin: no order of this program finishes, so that a line `turning` would be wrong."""
+    """The faulty twin: no order of this program finishes, so the line `turning` would be wrong."""
 
     async def always(self: Lost, rank: Rank, seen: list[Any]) -> None:
         await rank.mailbox("other").get("never")
@@ -343,7 +345,7 @@ def test_a_module_that_is_no_file() -> None:
 
 
 def test_a_terminal_obeys_nothing_of_a_trace(trace: str) -> None:
-    """Words of its schedule, and the class that was noted."""
+    """The output escapes control characters in the schedule and in the recorded class."""
 
     def change(row: dict[str, Any]) -> None:
         if "class" in row:
@@ -374,7 +376,7 @@ def test_the_replay_of_a_token_leaves_the_trace_that_the_refusal_names(
 
 
 def test_an_order_that_no_gate_can_force_is_refused() -> None:
-    """The simulation replays the same trace."""
+    """A real backend refuses an order that no gate can force. The simulation replays the same trace."""
     write(Path("t_off.yaml"), scenario("t_two_streams", more="checks: {switched_off: [RACE:BUFFER]}\n"))
     assert dpsim_("run", "t_off.yaml", *MODULE, "--trace", "off.jsonl").code == 0
     said = bad("off.jsonl", "--backend", "gloo", *MODULE)
@@ -385,7 +387,7 @@ def test_an_order_that_no_gate_can_force_is_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.xdist_group("gloo")
 def test_on_a_real_backend_messages_are_those_of_the_schedule(trace: str) -> None:
-    """Both looks come too early there, whatever time gloo takes, and the rank hangs."""
+    """On gloo, both polls find nothing, as in the schedule, whatever time gloo needs. So the rank hangs."""
     pytest.importorskip("torch")
     answer = dpsim_("replay", trace, "--backend", "gloo", *MODULE, "--json")
     assert (answer.code, answer.json["same"], answer.json["backend"]) == (0, True, "gloo"), answer.err

@@ -1,4 +1,6 @@
-"""The folder of a failure: what is in it, when there is none, and that processes that fail alike do not clash."""
+"""Tests the result folder of a failure: its files, when there is none, and that processes with the same failure do not
+conflict.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def _kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def folder_of(out: str) -> Path:
-    """The last line of a command."""
+    """Returns the folder in the last line of a command's output."""
     label, _, folder = out.splitlines()[-1].partition(": ")
     assert label == "results"
     return Path(folder)
@@ -66,7 +68,7 @@ def test_json_names_the_folder(broken: Path) -> None:
 
 
 def test_a_replay_of_a_failing_trace(broken: Path) -> None:
-    """Its folder has the trace, and no command writes over the trace that it replays."""
+    """The folder of a replay contains the trace. No command overwrites the trace that it replays."""
     dpsim_("run", broken, "--trace", "x.jsonl", "--no-results")
     own = folder_of(dpsim_("replay", "x.jsonl").out)
     assert sorted(path.name for path in own.iterdir()) == FILES
@@ -88,7 +90,7 @@ def test_a_replay_along_a_schedule_keeps_it() -> None:
 
 
 def test_one_failure_has_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder of an exploration, of a replay of its trace, of one of its token, and the trace of a night."""
+    """An exploration, a replay of its trace, a replay of its token and a night use the same name for a failure."""
     write(Path("t_lost.yaml"), scenario("t_lost", 3))
     module = ("--module", "tests.cli.protocols")
     own = folder_of(dpsim_("explore", "t_lost.yaml", *module).out)
@@ -112,7 +114,9 @@ def test_a_run_in_time_has_the_name_of_its_replay(broken: Path) -> None:
 
 
 def test_the_faulty_twin_is_another_failure() -> None:
-    """Another schedule of another failure has another name: a constant name would pass the tests above."""
+    """Another failure has another name. A faulty dpsim with a constant name would pass the tests above, but not this
+    one.
+    """
     write(Path("t_two.yaml"), scenario("t_two", 3))
     dpsim_("explore", "t_two.yaml", "--keep-going", "--module", "tests.cli.protocols", "--no-results")
     traces = sorted(Path(".dpsim").glob("*.jsonl"))

@@ -1,4 +1,4 @@
-"""`dpsim run`: what it prints, in text and in JSON, and what it writes."""
+"""Tests `dpsim run`: its output as text and as JSON, and the files that it writes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_replay_repeats_what_was_asked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("replays", [0, 2])
 def test_graphs_are_counted(replays: int, tmp_path: Path) -> None:
-    """The twin is a run without graphs, which says nothing of them."""
+    """The report counts captured graphs and replays. The twin has no graphs and no such line."""
     text = f"name: x\nprotocol: {{name: t_captures, params: {{ranks: 3, replays: {replays}}}}}\n"
     scenario = write(tmp_path / "x.yaml", text)
     said = f"^graphs +3 captured, {3 * replays} replays$"

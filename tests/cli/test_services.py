@@ -1,4 +1,4 @@
-"""Worlds with a service: commands name it, and leave numbers that are no ranks as they are."""
+"""Tests worlds with a service: commands print its name, and do not change numbers that are no ranks."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ from dpsim.contract.registry import register_protocol
 from tests.cli.commands import dpsim_
 
 MODULE = "--module", __name__
-"""The service is actor 2 in a world with `ranks 2`."""
+"""In a world with `ranks 2`, the service is actor 2."""
 
 
 class Pair(BaseModel):
@@ -22,7 +22,7 @@ class Pair(BaseModel):
 
 @register_protocol("t_trained")
 class Served(Program[Any]):
-    """A service sets a key; each rank looks once. A rank that looks early leaves a barrier out."""
+    """A service sets a key, and each rank polls it once. A rank that polls too early leaves a barrier out."""
 
     Params = Pair
 

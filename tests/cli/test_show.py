@@ -1,4 +1,4 @@
-"""`dpsim show`: each kind of name, a name with two meanings, and names that mean nothing."""
+"""Tests `dpsim show` with each kind of name, with a name of two meanings, and with unknown names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dpsim replay` with --until, --break and --step; and a user who leaves pdb."""
+"""Tests `dpsim replay` with --until, --break and --step, and a user who quits pdb."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MODULE = ("--module", "tests.cli.protocols")
 
 
 def typed(words: str, *command: str) -> Answer:
-    """A command whose user types these words."""
+    """Runs a command whose user types these words."""
     result = CliRunner().invoke(app, [*command], input=words, prog_name="dpsim")
     assert onlooker() is None
     return Answer(result.exit_code, result.stdout, result.stderr)
@@ -29,7 +29,7 @@ def typed(words: str, *command: str) -> Answer:
 
 @pytest.fixture
 def trace() -> str:
-    """Rank 1 leaves out its agreement of step 2."""
+    """The trace of a run in which rank 1 leaves out its agreement of step 2."""
     write(Path("x.yaml"), HEALTHY + SKIP)
     dpsim_("run", "x.yaml", "--trace", "x.jsonl")
     return "x.jsonl"
@@ -63,7 +63,7 @@ def test_the_debugger_stands_in_the_program_and_knows_every_rank(trace: str) -> 
 
 
 def test_the_run_is_another_one_if_the_user_changes_something(trace: str) -> None:
-    """The twin of the run that is the same."""
+    """The twin: the user changes a step in the debugger, so the run differs."""
     answer = typed("!rank.step = 5\nc\n", "replay", trace, "--break", "rank 0 dp.agree[1]")
     assert answer.code == 1
     assert "NOT the same run" in answer.out
@@ -80,7 +80,7 @@ def test_quitting_ends_the_command_and_says_where_ranks_stand(trace: str) -> Non
 
 
 def test_a_step_into_a_call_stays_in_the_program(trace: str) -> None:
-    """In code of dpsim, the debugger would have no line of the program to show."""
+    """The debugger does not step into code of dpsim, where it has no line of the program to show."""
     answer = typed("s\n" * 6 + "q\n", "replay", trace, "--break", "dp.agree[1]")
     assert answer.code == 130
     assert "dpsim/sim" not in answer.out
@@ -117,7 +117,7 @@ def test_each_choice_is_told_and_who_waits_after_it() -> None:
 
 
 def test_a_look_never_waits_and_says_what_it_took() -> None:
-    """The twin is the get behind the looks, which waits."""
+    """A poll does not wait, and the output prints its result. The twin is a get after the polls, which waits."""
     write(Path("t_lost.yaml"), scenario("t_lost", 2))
     dpsim_("explore", "t_lost.yaml", *MODULE)
     (path,) = Path(".dpsim").glob("*.jsonl")

@@ -1,4 +1,4 @@
-"""Each number that a command prints has a unit or a noun: what is left out of a list is counted with its noun."""
+"""Tests that each number in the output has a unit or a noun: a count of omitted entries is followed by a noun."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BARE = re.compile(r"""\}\s+more(?:\)?["'])""")
 
 
 def bare(text: str) -> list[str]:
-    """Lines of source that print a count and "more" without a noun."""
+    """Returns the source lines that print a count and "more" without a noun."""
     return [line.strip() for line in text.splitlines() if BARE.search(line)]
 
 

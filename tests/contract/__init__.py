@@ -1,1 +1,1 @@
-"""Tests of the contract."""
+"""Tests of the contract: the interface between programs and backends."""

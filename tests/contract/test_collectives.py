@@ -1,4 +1,6 @@
-"""What the files of collectives and the signatures of the contract have in common."""
+"""Tests that the files of `dpsim.contract.collectives` and the methods of the communicators declare the same
+collectives.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ SHARED_FILES = {"__init__", "arguments", "reductions", "rules", "sent"}
 
 
 def arguments(call: Callable[..., Any]) -> list[str]:
-    """But for the first, which is the communicator."""
+    """Returns the parameters and the return type of a call, as text. It leaves out the first parameter, the
+    communicator.
+    """
     signature = inspect.signature(call)
     return [*map(str, [*signature.parameters.values()][1:]), str(signature.return_annotation)]
 
@@ -61,7 +65,9 @@ def test_each_reduction_has_its_line() -> None:
 
 @pytest.mark.parametrize(("name", "rules"), COLLECTIVES.items())
 def test_who_waits_gets_something(name: str, rules: CollectiveRules) -> None:
-    """Those whose elements a member gets have to give some, and who gets nothing waits for no other member."""
+    """A member waits only for members that contribute elements. A member that receives none waits for no other
+    member.
+    """
     members = (3, 5, 8)
     for rank, root in product(members, members if rules.rooted else [None]):
         awaited = {*rules.awaits((name, 6, "int32", root, None, ()), rank, members)} - {rank}

@@ -1,4 +1,6 @@
-"""A message shows where long values differ, and cuts a long text at its end alone."""
+"""Tests how a message shows two long values: it prints the elements that differ, and cuts a long text only at
+its end.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def test_short_values_are_whole() -> None:
 
 
 def test_the_faulty_twin_loses_the_difference() -> None:
-    """A cut in the middle is equal on both sides. So the texts above are no matter of luck."""
+    """A text that is cut in the middle is the same for both values, so it would hide the difference. `told_apart` shows
+    it.
+    """
     assert middle_cut(LONG, 120) == middle_cut(OTHER, 120)
     assert told_apart("x", [LONG, OTHER])[0] != told_apart("x", [LONG, OTHER])[1]
 

@@ -1,4 +1,4 @@
-"""Element types: what numpy lacks is held against torch, and a reduction against torch's own steps."""
+"""Tests the element types of collectives against torch: bfloat16, which numpy lacks, and the order of reductions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPECIAL = [0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, 3.4e38, 1e-40, 1.00390625, 1
 
 
 def drawn(count: int) -> HostArray:
-    """Floats of every size, and those in the middle between two of type bfloat16."""
+    """Returns random floats of every magnitude. Every third one is halfway between two numbers of type bfloat16."""
     raw = np.random.default_rng(7).integers(0, 1 << 32, count, np.uint32)
     raw[::3] = raw[::3] & 0xFFFF0000 | 0x8000
     return np.concatenate([raw.view(np.float32), np.array(SPECIAL, np.float32)])
@@ -112,7 +112,9 @@ def test_a_reduction_that_no_library_has_is_refused(op: str, dtype: str, says: s
 
 
 def test_types_that_differ_are_reduced_as_numbers() -> None:
-    """Members disagree: each number is one of the type of the longest."""
+    """If the members of an all-reduce pass different types, the result has the type of the longest array. All elements
+    are converted to it.
+    """
     halves, ones = as_bfloat16(np.full(2, 0.5)), np.ones(1, np.int32)
     assert as_float32(reduced("sum", [halves, ones])).tolist() == [1.5, 0.5]
     assert reduced("sum", [np.ones(2, np.int32), as_bfloat16(np.full(1, 2.0))]).tolist() == [3, 1]

@@ -1,4 +1,7 @@
-"""Which entry points a name imports: those of that name, and all of them only where these do not register it."""
+"""Tests which entry points the registry imports to find a protocol.
+
+It imports those of the protocol's name first. It imports all others only if these do not register the protocol.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,9 @@ MODULES = {
 
 @pytest.fixture(autouse=True)
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Three entry points of a package: of the protocol `asked`, of two things in one module, and one that fails."""
+    """Installs three entry points. `asked` registers the protocol of its name. `other` registers the protocol `hidden`
+    and a form of `asked`. `broken` raises on import.
+    """
     for name, text in MODULES.items():
         (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
@@ -75,7 +80,9 @@ def test_a_list_is_of_all() -> None:
 
 
 def test_a_form_of_another_entry_point_is_found() -> None:
-    """The scenario is refused at first, and taken when all entry points are imported."""
+    """The entry point of the protocol does not know the form. So the scenario is refused at first, and accepted after
+    the registry has imported all entry points.
+    """
     registry.protocol("asked")
     assert "later" not in registry.protocol("asked").forms
     scenario = scenario_from({"name": "x", "protocol": {"name": "asked", "form": "later"}})
@@ -92,7 +99,7 @@ def test_one_that_fails_is_imported_once_and_told() -> None:
 
 
 def test_a_module_of_an_entry_point_need_not_be_named() -> None:
-    """Also one that was not asked for by now."""
+    """A user need not name the module of an entry point, even one that the registry has not imported so far."""
     registry.protocol("asked")
     assert registry.known_without_import("loading_other")
     assert not registry.known_without_import("loading_theirs")

@@ -1,4 +1,4 @@
-"""Programs that cannot be run are refused where they are defined."""
+"""Tests that a program that cannot run is refused where it is defined, registered or passed to a backend."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tests.programs import world_of
 
 
 def test_a_program_that_nobody_can_await_is_refused() -> None:
-    """Before anything runs: a plain function would do all it does, and only then fail."""
+    """A `run` that is a plain function is refused when Python creates the class. Otherwise it would do all its work,
+    and fail only when the backend awaits its result.
+    """
     with pytest.raises(TypeError, match=r"Wrong.run is no coroutine function; write `async def run\("):
 
         class Wrong(Program[Any]):

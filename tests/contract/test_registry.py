@@ -1,5 +1,7 @@
-"""Entry points that cannot be imported. The error for a missing name says what is wrong with them, and all other names
-work. What is registered by mistake is refused where it is registered. And which program runs for a variant.
+"""Tests the registry of protocols and variants.
+
+If an entry point cannot be imported, all other names work, and the error for a missing name reports the import error. A
+mistake in a registration is refused at once. For a variant, each backend runs the right program.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from real.messages import Job
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody else's entry point names a module that is not there; it comes before those of dpsim."""
+    """Adds an entry point of another package, whose module does not exist. It comes before those of dpsim."""
     found = entry_points(group=registry.ENTRY_POINTS)
     theirs = EntryPoint("theirs", "no_such_module", registry.ENTRY_POINTS)
     monkeypatch.setattr(registry, "entry_points", lambda group: [theirs, *found])
@@ -50,7 +52,7 @@ def test_without_an_installation_that_is_what_is_said(monkeypatch: pytest.Monkey
 
 
 class Something:
-    """No program, and a variant of something."""
+    """A class that is no program. The tests register it as a variant that replaces a part of a program."""
 
 
 def variant(name: Any) -> Callable[[Any], Any]:
@@ -73,17 +75,17 @@ def test_what_cannot_be_registered(wrong: Callable[[], Any], said: str) -> None:
         wrong()
 
 
-# ---- variants: the program that runs
+# ---- which program runs for a variant
 
 
 class Own(Program):
-    """Takes no notice of its variants; derived from it they need none."""
+    """A program that never looks its variant up. So only a variant that derives from it can run."""
 
     async def run(self, rank: Any, prepared: Any) -> None: ...
 
 
 class Asks(Own):
-    """Looks its variant up, the first time that it prepares anything."""
+    """A program that looks its variant up at the first `prepare`, and then keeps the answer."""
 
     known: ClassVar[dict[str, type[Any]]] = {}
 
@@ -98,7 +100,7 @@ class Piece:
 
 
 class Pieces(Own):
-    """Has a piece that can be replaced."""
+    """A program with one part, `Piece`, that a variant can replace."""
 
     def prepare(self, args: Arguments) -> Any:
         return pieces.with_variant(self, args, {Piece: Piece})[Piece]
@@ -110,7 +112,7 @@ def given(variant: str | None) -> Arguments:
 
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Any], type[Any]], tuple[Any, Any]]:
-    """What is prepared of a protocol and of a variant of it, registered for one test."""
+    """Returns a function that registers a protocol and a variant of it for one test, and prepares the variant."""
     registry.protocols()
     for table in ("_protocols", "_variants"):
         monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
@@ -140,7 +142,9 @@ def test_a_variant_of_the_program_runs_in_its_place(own: Prepare, program: type[
 
 
 def test_every_backend_runs_it(own: Prepare) -> None:
-    """The simulation by its name, and a worker of gloo or NCCL."""
+    """A variant that derives from the program runs in its place, in the simulation as well as in a worker of gloo or
+    NCCL.
+    """
     made = derived(Own)
     seen: list[type[Any]] = []
 
@@ -159,14 +163,16 @@ def test_every_backend_runs_it(own: Prepare) -> None:
 
 @pytest.mark.parametrize(("program", "made"), [(Asks, Something), (Pieces, derived(Piece))])
 def test_a_variant_that_is_looked_up_is_a_piece(own: Prepare, program: type[Any], made: type[Any]) -> None:
-    for _ in range(2):  # what was learned may be kept
+    for _ in range(2):  # the program may cache the answer
         instance, prepared = own(program, made)
         assert (type(instance), prepared) == (program, made)
 
 
 @pytest.mark.parametrize("made", [Something, derived(Program, Piece)])
 def test_a_variant_of_which_nobody_takes_notice_is_refused(own: Prepare, made: type[Any]) -> None:
-    """The healthy protocol would run under its name."""
+    """The program does not look the variant up, and the variant does not derive from it. So the healthy protocol would
+    run under the variant's name.
+    """
     if issubclass(made, Program):
         made = type("Other", (made,), {"run": Own.run})
     with pytest.raises(Unsuitable, match=r"own takes no notice of its variant OWN-1; make .* from Own, or "):

@@ -1,4 +1,6 @@
-"""Programs that keep state between their ranks are refused where they are run."""
+"""Tests that a program is refused if it changes state that its ranks share. On real backends each rank is a process, so
+its changes would not reach the others.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ from dpsim.contract.rules.shared_state import SharedState, refuse_changes, state
 from dpsim.testing import holds
 from tests.programs import touch, world_of
 
-pytestmark = pytest.mark.runs_once  # some of the programs remember
+pytestmark = pytest.mark.runs_once  # some of the programs keep state between runs, so a second run would differ
 
 
 class Form:
-    """A part of a protocol that ranks share."""
+    """An object that a program's ranks share, such as the result of `prepare`."""
 
     limit = 3
 
@@ -37,7 +39,7 @@ class Form:
 
 
 class Remembers(Program[Any]):
-    """Does what the test asks to what its ranks share."""
+    """A program that changes, or only reads, what its ranks share; `what` selects how."""
 
     total = 0
 
@@ -87,14 +89,16 @@ def test_what_is_only_looked_at_may_be_shared(what: str) -> None:
 
 
 class Refuses:
-    """Defines how it is pickled, and that fails."""
+    """An object that defines how it is pickled, with a method that raises."""
 
     def __reduce__(self) -> Any:
         raise LookupError
 
 
 class Within(Program[Any]):
-    """Keeps a number beside something that cannot be pickled."""
+    """A program that stores a number beside an object that cannot be pickled. With `changes`, its ranks change the
+    number.
+    """
 
     def __init__(self, beside: Any, changes: bool) -> None:
         self.changes = changes
@@ -109,7 +113,7 @@ class Within(Program[Any]):
 
 
 class Local:
-    """A class that cannot be found by its name."""
+    """An object that contains an instance of a class which pickle cannot find by its name."""
 
     def __init__(self) -> None:
         class Own:
@@ -159,5 +163,5 @@ def test_what_cannot_be_pickled_stands_for_itself() -> None:
 
 
 def test_the_usual_state_is_pickled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsim.contract.rules.shared_state._ByName.__init__", None)  # the second way, which is slow
+    monkeypatch.setattr("dpsim.contract.rules.shared_state._ByName.__init__", None)  # the slow way, by name
     assert "self.table" in state_of(Remembers("nothing"), None)

@@ -1,4 +1,4 @@
-"""Whom a member of a collective waits for."""
+"""Tests which members of a collective a member waits for."""
 
 from __future__ import annotations
 

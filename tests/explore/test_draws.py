@@ -1,6 +1,8 @@
-"""Eager or rendezvous: DPOR makes an op wait only where a run has shown that the wait would never end.
+"""Tests how DPOR chooses between eager and rendezvous sends.
 
-Each world here is decided by one draw, and each has a twin, in the machine or in DPOR, that misses it.
+By default an op that may wait for its peers does not wait. DPOR lets it wait only if a run showed that the wait may
+last without end. The verdict on each program here depends on such a choice. For some rules, a faulty variant of the
+machine or of DPOR proves a program that can hang.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from tests.programs import explored, world_of
 
 
 async def passes_on(rank: Rank) -> None:
-    """Down the line, in messages of many sizes."""
+    """Rank 0 sends eight messages of different sizes to rank 1, which passes each one on to rank 2."""
     for size in range(1, 9):
         if rank.rank:
             await rank.host("h").recv(size, "int32", rank.rank - 1)
@@ -43,7 +45,9 @@ def test_what_holds_only_if_sends_are_eager_is_found_at_once() -> None:
 
 
 async def only_if_eager(rank: Rank) -> None:
-    """Rank 0 is ahead of its receiver only if its send does not wait; rank 2 may then hear of it too early."""
+    """An assertion of rank 2 fails only if the send of rank 0 ends before rank 1 receives. If the send always waits for
+    its receiver, the program is right.
+    """
     host = rank.host("h")
     if rank.rank == 0:
         await host.send(np.ones(1, np.int32), 1)
@@ -62,11 +66,13 @@ def test_what_holds_only_if_a_send_waits_is_found() -> None:
     assert found.verdict == "violated"
 
 
-# ---- the first ones of a line
+# ---- the sends of one rank: some eager, and then some that wait
 
 
 async def waits_in_the_second(rank: Rank) -> None:
-    """If rank 1 hears that the first send has ended, it receives nothing before it hears the same of the second."""
+    """If rank 1 has learned that the first send has ended, it receives nothing until it learns the same of the second
+    send.
+    """
     host, box = rank.host("h"), rank.mailbox("in")
     if rank.rank == 0:
         for _ in range(2):
@@ -80,7 +86,7 @@ async def waits_in_the_second(rank: Rank) -> None:
 
 
 def once_for_all(self: EarlyEnds, label: str, end: Op, all_came: Op) -> tuple[bool, int]:
-    """A line whose first draw is that of all."""
+    """A faulty variant of `EarlyEnds.next`: all sends of a rank take the outcome of the first draw."""
     if self not in drawn_first:
         drawn_first[self] = NEXT(self, label, end, all_came)
     return drawn_first[self]
@@ -99,11 +105,13 @@ def test_a_twin_that_draws_once_for_all_sends_misses_that(monkeypatch: pytest.Mo
     assert explored(world_of(2, ["h"]), waits_in_the_second).verdict == "proven"
 
 
-# ---- which waits may last
+# ---- which waits may last without end
 
 
 async def passes_round(rank: Rank) -> None:
-    """Each waits for the one before only if all others do the same."""
+    """In a ring of six ranks, each rank sends before it receives. The ring hangs only if all sends wait for their
+    receivers.
+    """
     following, before = (rank.rank + 1) % 6, (rank.rank - 1) % 6
     await rank.host("h").send(np.ones(1, np.int32), following)
     await rank.host("h").recv(1, "int32", before)
@@ -115,7 +123,7 @@ def test_a_ring_that_waits_as_one_is_found_at_once() -> None:
 
 
 def by_itself(waits: Sequence[OptionalWait]) -> list[OptionalWait]:
-    """Only waits that would last if no other op waited."""
+    """A faulty variant of `lasting`: it returns only waits that would last even if no other op waited."""
     return [wait for wait in waits if wait.ended and (wait.met is None or wait.met & wait.bit)]
 
 
@@ -125,12 +133,14 @@ def test_a_twin_that_looks_at_each_wait_alone_calls_the_ring_proven(monkeypatch:
 
 
 def never_came(waits: Sequence[OptionalWait]) -> list[OptionalWait]:
-    """Only waits for peers that never came."""
+    """A faulty variant of `lasting`: it returns only waits whose last peer never arrived."""
     return [wait for wait in waits if wait.ended and wait.met is None]
 
 
 async def comes_when_told(rank: Rank) -> None:
-    """Rank 1 receives when rank 0 has told it that the send is over."""
+    """Rank 1 receives only after a message of rank 0, which rank 0 sends when its send has ended. So the program hangs
+    if the send waits.
+    """
     host = rank.host("h")
     if rank.rank == 0:
         await host.send(np.ones(1, np.int32), 1)

@@ -1,4 +1,8 @@
-"""The estimate of a tree: of shares that are never too small, and exact where all choices are known at once."""
+"""Tests the estimate of the number of runs of a DPOR search, from the shares of the runs so far.
+
+A run's share is the part of the search tree that it accounts for. It is exact if the search knows all choices of a
+place at once, as for draws, and otherwise never too small.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ DRAWS = Toy("?x", "?y", "?z")
 
 
 def searched(toy: Toy, kind: type[Dpor] = Dpor) -> list[float]:
-    """The shares of all runs of a whole search."""
+    """Returns the shares of all runs of a search to its end."""
     chosen = kind()
     while chosen.begin():
         whole = True
@@ -30,7 +34,7 @@ def shares_of(toy: Toy, kind: type[Dpor] = Dpor) -> float:
 
 
 def estimated(toy: Toy, kind: type[Dpor] = Dpor) -> tuple[int, float]:
-    """The runs of a whole search, and what they are estimated to be."""
+    """Returns the number of runs of a search to its end, and the estimate of that number."""
     shares = searched(toy, kind)
     estimate = TreeEstimate()
     estimate.add(len(shares), added(shares))
@@ -45,7 +49,7 @@ def test_draws_are_known_from_the_start() -> None:
 
 
 def test_shares_are_never_too_small() -> None:
-    """Of a whole search they add up to one or more, and for most toys to less than four."""
+    """The shares of all runs of a search add up to one or more, and for most toy programs to less than four."""
     toys = [toy for seed in range(60) if not (toy := at_random(seed)).mortal]
     sums = [2 ** shares_of(toy) for toy in toys]
     assert min(sums) > 0.999999
@@ -53,7 +57,7 @@ def test_shares_are_never_too_small() -> None:
 
 
 class Even(Dpor):
-    """Twin: each run has the same share, as if all places but the last had one choice."""
+    """A faulty search: each run gets the same share."""
 
     def end(self, whole: bool) -> None:
         super().end(whole)
@@ -74,7 +78,9 @@ def test_the_spread_is_over_units() -> None:
 
 
 def test_it_is_not_below_what_was_run() -> None:
-    """Shares that were too large in the beginning do not count any more; at the end the number is known."""
+    """The estimate uses only the last units, so early shares that were too large no longer count. It is never below the
+    number of runs, and at the end it is that number.
+    """
     estimate = TreeEstimate()
     for _ in range(100):
         estimate.add(64, -2.0)

@@ -1,4 +1,8 @@
-"""The normal form of a failure: its causes, few switches, the same for all schedules of a class; and its short name."""
+"""Tests the normal form of a failing run, and its short name, the fingerprint.
+
+The normal form contains only the steps that caused the failure, with few switches between actors. It is equal for all
+schedules of a class, which differ only in the order of steps that commute.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,9 @@ from tests.explore.toy import Toy, at_random
 
 
 def runs(toy: Toy, number: int) -> list[tuple[Picker, object]]:
-    """Random runs, each with its outcome; all masks are of the same labels."""
+    """Returns random runs, each with its outcome. All runs share one table of labels, so their bit masks are
+    comparable.
+    """
     first = RandomWalk()
     found: list[tuple[Picker, object]] = []
     for seed in range(number):
@@ -52,7 +58,9 @@ def test_one_for_each_class_and_it_is_one_of_its_schedules(seed: int) -> None:
 
 
 def test_few_switches() -> None:
-    """Two actors that have nothing in common but one write and one read, in a schedule that jumps about."""
+    """Two actors share only one write and one read. The schedule switches actors at each step, and its normal form
+    switches once.
+    """
     toy = Toy("ra rb wx rc", "rd re rx rf")
     words = [["ra", "rb", "wx", "rc"], ["rd", "re", "rx", "rf"]]
     noted = [f"rank {rank} {words[rank][at]}[{at}]" for at in range(4) for rank in (0, 1)]
@@ -65,7 +73,9 @@ def test_few_switches() -> None:
 
 
 def failing_reads(toy: Toy, value: str) -> list[tuple[str, list[str], str]]:
-    """(what, normal form, fingerprint) of each random run in which rank 1 read x when it was last written so."""
+    """Returns the class of failure, the normal form and the fingerprint of the failing runs among random ones. A run
+    fails if rank 1 reads x and the last write of x was `value`.
+    """
     found = []
 
     def once(strategy: Strategy) -> list[Problem]:
@@ -84,7 +94,9 @@ def failing_reads(toy: Toy, value: str) -> list[tuple[str, list[str], str]]:
 
 
 def test_unrelated_actors_are_left_out() -> None:
-    """A read comes between two writes, and four others have nothing to do with it: one form, one name, two steps."""
+    """The failure is a read between two writes. With four unrelated actors beside it, the normal form still has the
+    same two steps and the same fingerprint.
+    """
     alone = failing_reads(Toy("wx wx", "rx"), "0.0")
     among = failing_reads(Toy("wx wx", "rx", "wa wa", "wb wb", "rc rc", "wd wd"), "0.0")
     assert len(alone) == len(among) == 30
@@ -93,7 +105,7 @@ def test_unrelated_actors_are_left_out() -> None:
 
 
 def test_two_ways_to_fail_have_two_names() -> None:
-    """The twin of the above: another step in the causal past is another fingerprint."""
+    """If the causes of the same failure include another step, the fingerprint is different."""
     other = failing_reads(Toy("wx wx", "ra rx"), "0.0")
     assert {tuple(form) for _, form, _ in other} == {("rank 0 wx[0]", "rank 1 ra[0]", "rank 1 rx[1]")}
     assert not {name for _, _, name in other} & {name for _, _, name in failing_reads(Toy("wx wx", "rx"), "0.0")}
@@ -112,7 +124,7 @@ def test_one_failure_however_many_schedules_show_it() -> None:
 
 
 def test_the_draws_of_a_failure_are_in_its_form() -> None:
-    """Without them, a run along the form would draw otherwise and show nothing."""
+    """The normal form includes draws. Without them a replay would draw differently and not show the failure."""
     toy = Toy("?x", "rx")
 
     def once(strategy: Strategy) -> list[Problem]:
@@ -136,7 +148,7 @@ def test_the_name_is_of_what_failed_and_how() -> None:
     assert all(len(name) == 8 for name in names)
 
 
-# ---- as it is printed
+# ---- the printed form, in which repeated steps are counted
 
 
 def turns(number: int) -> list[str]:
@@ -171,7 +183,7 @@ def test_steps_of_other_ranks_sites_or_communicators_are_not_alike() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_nothing_is_lost(seed: int) -> None:
-    """Lines that are shown and steps that are counted are all that there are, and in order."""
+    """The printed lines and the counted repetitions together account for every step, in order."""
     draw = random.Random(seed)
     steps = [f"rank {draw.randrange(2)} poll[{at}]" for at in range(200)]
     at = 0

@@ -1,4 +1,4 @@
-"""The order of a run: races by the definition, and the words of a class."""
+"""Tests the order of a run: which steps race, compared with the definition, and the description of a class in words."""
 
 import random
 
@@ -10,7 +10,9 @@ from dpsim.explore.order import Labels, Order, Step
 
 
 def by_definition(order: Order, footprint: tuple[tuple[str, str], ...], edges: int) -> list[Step]:
-    """The steps that race: each pair with each third step."""
+    """Returns the earlier steps that race with a new one. It checks the definition directly: each pair of steps against
+    each third step.
+    """
     pairs = [
         (one, mode, was)
         for resource, mode in footprint
@@ -31,7 +33,9 @@ def by_definition(order: Order, footprint: tuple[tuple[str, str], ...], edges: i
 
 
 def drawn(seed: int, labels: Labels) -> Order:
-    """Twelve steps of three actors on two resources; each is behind the last of its actor."""
+    """Makes a random order of twelve steps: three actors on two resources, where each step follows the last step of its
+    actor. It checks the races of each step against the definition.
+    """
     chosen, order, last = random.Random(seed), Order(labels), [0, 0, 0]
     for number in range(12):
         who = chosen.randrange(3)
@@ -63,7 +67,9 @@ def test_the_words_do_not_depend_on_what_another_process_saw_first() -> None:
 
 
 def test_a_long_poll_has_words_in_no_time() -> None:
-    """Two thousand looks and then a write, of which each look is a cause: what grows by pairs takes seconds here."""
+    """A write follows two thousand polls, each of which is one of its causes. A description that compared all pairs
+    would take seconds.
+    """
     labels = Labels()
     order, last = Order(labels), 0
     for number in range(2_000):

@@ -1,20 +1,20 @@
-"""A toy machine for strategies: a few actors with a few ops each, thousands of runs a second, and nothing of dpsim's
-simulation in it.
+"""A toy machine to test strategies: a few actors with a few ops each. It makes thousands of runs a second, and uses
+nothing of dpsim's simulation.
 
     Toy("wx rx", "wx").run(strategy)          # two actors; the first writes x and then reads it
 
-An actor is a line of words, a word is one op on one resource:
+An actor is a line of words, and each word is one op on one resource:
 
-    rx  reads x            as  acquires a slot of s, when there is one       ?x  a draw: the op reads x, or writes it
-    wx  writes x           ls  gives one back                                px  reads x; if it was written an odd
+    rx  reads x            as  acquires a slot of s, if one is free          ?x  a draw: the op reads x, or writes it
+    wx  writes x           ls  releases a slot of s                          px  reads x; if it was written an odd
                                                                                  number of times, the next is left out
 
-`slots`: how many there are of each. `mortal`: actors that may be killed; a kill is an op, and takes with it what the
-actor has not done. What is seen is written down twice:
+`slots` is the number of slots of each resource. `mortal` lists the actors that may be killed. A kill is an op, which
+removes the remaining ops of its actor. A run returns two records of itself, both made without `dpsim.explore`:
 
-* `Seen.outcome`: what each op read. It knows nothing of footprints.
-* `Seen.order`: the labels, and all pairs that conflict, in their order; but not the order of a release and an acquire,
-  which shows nothing. No clocks and no races: nothing is shared with `dpsim.explore`.
+* `Seen.outcome`: what each op read. It uses no footprints.
+* `Seen.order`: the labels, and all pairs of conflicting steps in their order. A release and an acquire are no such
+  pair, because no op reads their order.
 
 `every(toy)` makes all runs, one after another, without any reduction.
 """
@@ -30,7 +30,7 @@ from tests.answers import Answers
 
 
 class Seen(NamedTuple):
-    """What a run shows. `blocked`: acquires that never happened."""
+    """The result of a run. `blocked`: the acquires that never found a free slot."""
 
     outcome: Hashable
     order: Hashable
@@ -51,7 +51,7 @@ class Ready:
 
 
 class Toy:
-    """Some actors. Runs are independent of one another."""
+    """A program of some actors. Its runs are independent of one another."""
 
     def __init__(self, *lines: str, slots: int = 1, mortal: Sequence[int] = ()) -> None:
         self.lines = [line.split() for line in lines]
@@ -164,7 +164,7 @@ class Answering(Strategy):
 
 
 def every(toy: Toy) -> Iterator[Seen]:
-    """All runs."""
+    """Yields the result of every schedule."""
     answers: Answers | None = Answers()
     while answers is not None:
         yield toy.run(Answering(answers))
@@ -175,7 +175,9 @@ WORDS = ("rx", "wx", "ry", "wy", "wx", "as", "ls", "?x", "px", "rz", "at", "lt")
 
 
 def at_random(seed: int) -> Toy:
-    """Two or three actors of one to four ops; now and then with two slots, or with an actor that may be killed."""
+    """Returns a random toy of two or three actors with one to four ops each. Some toys have two slots, and some an
+    actor that may be killed.
+    """
     rng = random.Random(f"toy {seed}")
     actors = rng.randint(2, 3)
     most = 4 if actors == 2 else 3

@@ -4,9 +4,9 @@
     python -m tests.house.like_lines OTHER/TREE    # the Python files of other folders, such as an older checkout
 
 Two lines are *like* if they are equal apart from white space. So names, numbers and texts must be equal. The command
-skips what every file has: blank lines, comments, docstrings, imports, and lines with only punctuation. A *pair* is two
-places, in two files or in one, where at least six like lines follow each other; it includes all of them. So code in
-three places counts as three pairs, and code with renamed variables counts as none.
+skips lines that occur in every file: blank lines, comments, docstrings, imports, and lines with only punctuation. A
+*pair* is two places, in two files or in one, where at least six like lines follow each other; it includes all of them.
+So code that is in three places counts as three pairs, and a copy with renamed variables does not count.
 
 The number is a hint and no limit, because six like lines may be one call of the same helper.
 """
@@ -88,7 +88,7 @@ def pairs(files: dict[str, str]) -> list[Pair]:
 
 
 def _longest(told: dict[str, list[Line]], one: tuple[str, int], other: tuple[str, int]) -> Iterator[Pair]:
-    """Returns the pair that begins at these two places, or None if they are inside of a longer pair."""
+    """Yields the pair that begins at these two places, or nothing if they are inside of a longer pair."""
     (name, i), (name_of_other, j) = one, other
     lines, others = told[name], told[name_of_other]
     if i and j and lines[i - 1].text == others[j - 1].text:

@@ -8,7 +8,8 @@
 * In a scenario these are the comments and the `description`. In TOML and in a Makefile, comments and messages.
 
 The module skips code: fenced blocks, indented blocks and doctests. Inline code counts as one word. A gap of two spaces
-separates two texts. So an entry of a map is a sentence, and a comment within an indented block is one too.
+separates two texts. So an entry of a map, a table of file names with their purposes, is a sentence. A comment within an
+indented block is one too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ MESSAGE_WORDS = 4
 
 CODE_IN_TEXT = 4
 CODE_IN_COMMENT = 2
-"""A line after a blank line or a colon is code if its indentation is at least this."""
+"""A line after a blank line or a colon is code if it has at least this indentation. The first number is for text, the
+second for comments.
+"""
 
 QUOTED_OR_COMMENT = re.compile(
     r"""(?P<quote>\"{3}|'{3})(?:\\.|(?!(?P=quote)).)*?(?P=quote)"""

@@ -1,4 +1,6 @@
-"""Checks the pages of docs/design: one for each package, a reason for each decision, and no path of a missing file."""
+"""Checks the pages of docs/design. Each package needs a page, each decision needs a reason, and no page may name a
+missing file.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def rooms_of(index: str) -> dict[str, list[str]]:
 
 
 def unlike(page: str) -> Iterator[str]:
-    """Returns the topics of a page whose parts are missing or in another order."""
+    """Yields the topics of a page whose parts are missing or in another order."""
     for topic in re.split(r"^## ", page, flags=re.MULTILINE)[1:]:
         found = re.findall(r"^\*\*([\w ]+)\.\*\*", topic, re.MULTILINE)
         if found[:2] != ["Decision", "Because"] or found != [label for label in LABELS if label in found]:
@@ -66,7 +68,7 @@ def test_the_pages_are_plain() -> None:
 
 
 def test_what_is_wrong_is_found() -> None:
-    """The faulty twins: a topic without a reason, parts in another order, and a missing file."""
+    """The checks find a topic without a reason, parts in another order, and a missing file."""
     healthy = "# Design\n\n## One\n\n**Decision.** A `dpsim/cli` holds.\n\n**Because.** It does.\n"
     assert (list(unlike(healthy)), gone(healthy, ROOT)) == ([], [])
     assert list(unlike(healthy.replace("**Because.**", "Because"))) == ["One"]

@@ -57,7 +57,9 @@ def test_two_places_of_one_file_do_not_overlap() -> None:
 
 
 def test_what_says_nothing_is_passed_over() -> None:
-    """Blank lines, comments, docstrings, imports and punctuation do not count, and do not interrupt like lines."""
+    """Blank lines, comments, docstrings, imports and punctuation do not count, and they do not interrupt a sequence of
+    like lines.
+    """
     said = '"""An essay."""\nimport os\nfrom os import (\n    path,\n)\n\n'
     spread = SIX.replace("    total = limit\n", "    # why\n\n    total  =  limit  # and how\n")
     assert counted(f"{said}{SIX}", f"{said}{spread}") == [(6, "0.py:8-13", "1.py:8-15")]

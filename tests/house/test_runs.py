@@ -1,4 +1,6 @@
-"""Checks that each test is in one of three runs: `make test`, `make slow` or `make nightly`, which CI omits."""
+"""Checks that each test belongs to one of three runs: `make test`, `make slow` or `make nightly`. CI omits `make
+nightly`.
+"""
 
 from __future__ import annotations
 

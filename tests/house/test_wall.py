@@ -1,7 +1,8 @@
-"""Checks that the framework works without the model of one engine, `dpsim.vllm`, and uses none of its words.
+"""Checks that the framework works without `dpsim.vllm`, the model of the vLLM engine, and uses none of the engine's
+words.
 
 Only entry points name modules of `dpsim.vllm`. Without that package, all other modules can be imported, and the
-commands work. No other Python file of `dpsim` or `real` has a word of the engine, except for the listed files.
+commands work. No other Python file of `dpsim` or `real` contains a word of the engine, except for the listed files.
 """
 
 from __future__ import annotations
@@ -192,7 +193,9 @@ class Greets(Program):
 
 @pytest.fixture(scope="module")
 def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a copy of the tree without the package. The entry points of the installation still name its modules."""
+    """Returns a copy of the tree without the package `dpsim.vllm`. The entry points of the installation still name its
+    modules.
+    """
     tree = tmp_path_factory.mktemp("tree")
     ignored = shutil.ignore_patterns("__pycache__", "vllm")
     shutil.copytree(ROOT / "dpsim", tree / "dpsim", ignore=ignored)

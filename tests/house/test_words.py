@@ -1,4 +1,6 @@
-"""Checks that the text of this repository has no odd words and no long sentences, with a faulty twin for each rule."""
+"""Checks that the text of this repository has no odd words and no long sentences. For each rule, a test checks that a
+text which breaks it is found.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@
 * Every function has less than 70 lines.
 * Only the class names in NAMESAKES belong to more than one class.
 
-The author of a new package must add its name here, on purpose: so the author sees which packages exist.
+The author of a new package must add its name to the list in this file. So a package cannot appear by accident.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ROOMS = (
     "trace",
     "vllm",
 )
-"""The packages of dpsim."""
+"""The packages of dpsim, also called its rooms."""
 
 OF_SEVERAL = {
     "beginner": "mistakes of a first protocol, on sim and gloo: the page that shows what `dpsim run` prints",

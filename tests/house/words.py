@@ -1,4 +1,4 @@
-"""Finds odd words and long sentences in the text of this repository, which has none.
+"""Finds odd words and long sentences in the text of this repository. A test requires that there are none.
 
     python -m tests.house.words [PATH...]            # prints the findings, in these files and folders or everywhere
 

@@ -1,7 +1,7 @@
-"""Small programs, run on the simulated machine in both modes and judged.
+"""Runs small programs on the simulated machine, with time and under chosen schedules, and checks their findings.
 
-A program is a coroutine over the contract, `async def script(rank)`; what it returns is what that rank learned. A
-*twin* is one program with a switch: `right` True is the healthy one, False the same with one mistake.
+A program here is a coroutine `async def script(rank)`. Its return value is what that rank learned. A *twin* is one
+program with a switch: with `right=True` it is healthy, with `right=False` it contains one mistake.
 
     twins = Twins()
 
@@ -11,12 +11,12 @@ A program is a coroutine over the contract, `async def script(rank)`; what it re
         if right:
             side.wait_stream(main)
 
-Every twin is run timed and under six choosers of schedules (first, last, four that pick by a checksum). The healthy one
-Every twin is run timed and under six choosers of schedules (first, last, four that pick by a checksum). The healthy one
-finishes, learns the values given and has no finding, whatever the schedule. Every finding of the wrong one has the
-class named (or one that `also` allows). There is one in every mode, or in those that `modes` names.
+Each twin runs in all `MODES`. One mode has time. In the six others a function chooses the schedule: always the first
+event, always the last, and four that pick by a checksum. In every mode the healthy program finishes, returns the given
+values and has no finding. In every mode, or in those that `modes` names, the faulty program has a finding of the named
+class. All its findings have this class, or one that `also` allows.
 
-What a rank learned is journaled as a decision of a group of one, so it is part of what determinism is tested on.
+The journal records what a rank learned as a decision in a group of one rank. So comparisons of journals include it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def fill(target: Any, *values: Any) -> None:
 def filled(
     stream: Stream, values: int | Sequence[Any], site: str = "x", cost: int = 1_000, dtype: DType = "int32"
 ) -> Buffer:
-    """A buffer that a kernel of that cost fills with those values; a number stands for two elements of it."""
+    """Returns a buffer, and launches a kernel of cost `cost` ns that fills it with `values`. A single number fills two
+    elements.
+    """
     values = (values, values) if isinstance(values, int) else tuple(values)
     buffer = stream.alloc(len(values), dtype, site)
     stream.launch(f"fill.{site}", fill, writes=[buffer], args=values, cost=cost)
@@ -61,7 +63,9 @@ def filled(
 
 
 def told(ranks: int = 2, groups: Sequence[str] = ("d", "e"), **more: Any) -> World:
-    """A world whose ranks are all in device communicators `groups` and in the host communicators h and g."""
+    """Returns a world whose ranks are all in the device communicators `groups` and in the host communicators h
+    and g.
+    """
     world = world_of(ranks, ["h", "g"], groups, **more)
     own = [CommunicatorSpec(OWN, f"{OWN} {rank}", "host", (rank,)) for rank in range(ranks)]
     return replace(world, communicators=(*world.communicators, *own))
@@ -76,7 +80,9 @@ def last(label: str, options: Sequence[str]) -> int:
 
 
 def seeded(seed: int) -> Choose:
-    """Picks by a checksum of what there is to pick from: a run can be repeated, unlike with a generator's state."""
+    """Returns a function that picks an option by a checksum of all options. Unlike a generator, it has no state, so a
+    repeated run makes the same picks.
+    """
 
     def choose(label: str, options: Sequence[str]) -> int:
         return zlib.crc32(f"{seed} {label} {options}".encode()) % len(options)
@@ -97,7 +103,7 @@ MODES: dict[str, Choose | None] = {
 
 @dataclass(frozen=True)
 class Seen:
-    """A run and what the checks say of it."""
+    """A run, and the findings of the checks about it."""
 
     mode: str
     run: Run
@@ -109,7 +115,7 @@ class Seen:
 
     @property
     def learned(self) -> list[Any]:
-        """What each rank's program returned; None for one that did not finish."""
+        """Returns for each rank what its program returned, or None if it did not finish."""
         last = [
             next((raw for raw in reversed(journal) if raw[SITE] == "learned"), None) for journal in self.run.journals
         ]
@@ -117,19 +123,19 @@ class Seen:
 
 
 def see(script: Script, world: World | None = None, mode: str = "timed", **options: Any) -> Seen:
-    """Run a script in one mode; `options` are the backend's."""
+    """Runs a script in one mode. `options` are arguments of the backend."""
     world = world or told()
     done = run(world, script, choose=MODES[mode], **options)
     return Seen(mode, done, judge(world, done))
 
 
 def everywhere(script: Script, world: World | None = None, **options: Any) -> list[Seen]:
-    """Run a script in every mode."""
+    """Runs a script in every mode."""
     return [see(script, world, mode, **options) for mode in MODES]
 
 
 def holds(script: Script, learned: Sequence[Any] | None, world: World | None = None, **options: Any) -> None:
-    """In every mode all ranks finish, learn that (None: whatever), and nothing is found."""
+    """Checks that in every mode all ranks finish, return `learned` (None: anything), and the run has no finding."""
     for seen in everywhere(script, world, **options):
         assert not seen.findings, f"{seen.mode}: {seen.findings}"
         assert seen.run.finished, f"{seen.mode}: {seen.run.ends}"
@@ -141,7 +147,7 @@ def holds(script: Script, learned: Sequence[Any] | None, world: World | None = N
 
 @dataclass(frozen=True)
 class Twin:
-    """A program with a switch, and what comes of either."""
+    """A program with a switch, and the expected results of its healthy and its faulty side."""
 
     script: Switched
     klass: str
@@ -176,7 +182,7 @@ class Twin:
 
 
 class Twins(list[Twin]):
-    """The twins of a test module, in order."""
+    """The twins of a test module, in the order of their definition."""
 
     def __call__(
         self,
@@ -188,7 +194,7 @@ class Twins(list[Twin]):
         modes: Sequence[str] = tuple(MODES),
         **options: Any,
     ) -> Callable[[Switched], Switched]:
-        """Add a twin. Without a world: as many ranks as values were learned."""
+        """Adds a twin. Without `world`, the world has a rank for each value of `learned`, or two ranks."""
 
         def take(script: Switched) -> Switched:
             ranks = 2 if learned is None else len(learned)
@@ -198,7 +204,7 @@ class Twins(list[Twin]):
         return take
 
     def tests(self) -> tuple[Callable[[Twin], None], Callable[[Twin], None]]:
-        """The tests of all twins so far: that the healthy program holds, and that the wrong one is caught."""
+        """Returns two tests of all twins so far: the healthy programs hold, and the checks catch the faulty ones."""
         each = pytest.mark.parametrize("twin", list(self), ids=str)
 
         def holds_(twin: Twin) -> None:
@@ -211,5 +217,5 @@ class Twins(list[Twin]):
 
 
 def numbers(array: HostArray) -> tuple[int, ...]:
-    """An array as a value that can be compared and journaled."""
+    """Returns an array as a tuple of numbers, which can be compared and recorded."""
     return tuple(np.asarray(array).reshape(-1).tolist())

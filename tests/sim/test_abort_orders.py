@@ -1,4 +1,6 @@
-"""A thread's abort comes before all that another thread does behind Aborted, so it orders what the two share."""
+"""Tests the order that an abort makes between two threads of a rank. A thread aborts a communicator; what it did before
+comes before all that another thread does after it got Aborted. So the two may share a variable.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from tests.programs import world_of
 
 
 class TwoReceives(Program[Any]):
-    """Rank 0 waits for two messages, of which one may come. Its other thread says why it aborts, and aborts."""
+    """Rank 0 waits for two messages, of which one may arrive. Its other thread writes a variable, and aborts the
+    communicator. The main thread reads the variable after it got Aborted. With `asks`, it also queries each receive.
+    """
 
     threaded = ordered_by_flags = aborts = True
 
@@ -64,7 +68,10 @@ def test_an_abort_orders_threads(asks: bool) -> None:
 def test_a_call_that_raises_at_once_is_behind_the_abort(
     monkeypatch: pytest.MonkeyPatch, asks: bool, strategy: str
 ) -> None:
-    """The twin raises without a look at the abort. A search by conflicts does not need this order of an await."""
+    """A call that raises Aborted at once comes after the abort too, so the shared variable is no race. In the faulty
+    twin the call raises without an edge from the abort, and the explorer reports RACE:THREADS. With `asks=False` the
+    strategy is random: DPOR needs no such order of an await.
+    """
     assert not found(asks, strategy).findings
 
     def unbroken(communicator: Any, visit: Any) -> Generator[Any, Any, None]:

@@ -1,5 +1,5 @@
-"""Communicators that a rank aborts: its waits go on and learn of the abort, and its peers may be left standing. Brute
-force is the judge of what exploring sees.
+"""Tests aborted communicators: waits of the rank that aborts raise Aborted, and its peers may hang. The tests compare
+the explored results with all schedules, which brute force enumerates.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ TWO = world_of(2, ["h", "own"], ["d"])
 
 
 class Aborting(Scripted):
-    """A script of ranks that abort."""
+    """A program that declares `aborts = True` and runs a script."""
 
     aborts = True
 
 
 class Threaded(Aborting):
-    """With host threads."""
+    """A program that also starts host threads."""
 
     threaded = True
 
@@ -49,7 +49,9 @@ def every(world: World, script: Script, kind: type[Scripted] = Aborting) -> list
 
 
 async def alone(rank: Rank) -> Any:
-    """Rank 0 begins something, gives up, and hears of it in each way."""
+    """Rank 0 starts a collective and aborts, twice. Then both the await of the collective and a new call raise
+    Aborted.
+    """
     group, heard = rank.host("h"), list[str]()
     if rank.rank:
         rank.host("h").abort(site="give_up")
@@ -86,7 +88,7 @@ def test_a_program_that_does_not_say_that_it_aborts_may_not() -> None:
 
 
 async def leaves_a_peer(rank: Rank) -> None:
-    """Rank 0 begins a sum with its peer and gives up: the peer gets it, or stands."""
+    """Rank 0 starts a sum with rank 1 and aborts. Rank 1 receives the sum, or hangs."""
     work = rank.host("h").all_reduce(np.ones(1, np.int32), site="agree")
     if rank.rank == 0:
         rank.host("h").abort(site="give_up")
@@ -117,7 +119,7 @@ def test_a_peer_stands_where_nobody_came() -> None:
 
 
 async def from_a_thread(rank: Rank) -> Any:
-    """Main of rank 0 waits in a sum to which its peer comes, and another thread gives up."""
+    """The main thread of rank 0 waits in a barrier that rank 1 joins, and another thread of rank 0 aborts."""
     group = rank.host("h")
     if rank.rank:
         await group.barrier(site="agree")
@@ -149,7 +151,9 @@ def test_a_blocked_call_hears_of_an_abort_or_is_through_before() -> None:
 
 
 async def on_a_device(rank: Rank) -> Any:
-    """Rank 0 gives a sum of its device up to which its peer does not come; memory is used again at once."""
+    """Rank 0 aborts a device sum that its peer never joins. Then it frees the buffer, and takes the same memory
+    again.
+    """
     main, heard = rank.stream("s"), ""
     if rank.rank:
         return None
@@ -174,13 +178,13 @@ def test_a_stream_goes_on_behind_what_was_broken_off_and_its_host_hears_of_it() 
 
 
 def classes(world: World, script: Script) -> set[str]:
-    """Of the findings of each schedule."""
+    """Returns the classes of all findings, over all schedules."""
     return {finding.klass for done in every(world, script) for finding in judge(world, done)}
 
 
 def test_what_was_broken_off_is_nothing_that_a_peer_left_out() -> None:
     async def keeps_on(rank: Rank) -> None:
-        """The twin: rank 0 does not give up."""
+        """The faulty twin: rank 0 does not abort, so the collective hangs."""
         if rank.rank == 0:
             main = rank.stream("s")
             x = main.alloc(4, "int32", "x")
@@ -204,7 +208,9 @@ def test_nor_on_the_host() -> None:
 
 
 def test_what_has_ended_before_an_abort_is_compared() -> None:
-    """A root is through with its broadcast alone: rank 1 left that out, and a later sum was broken off."""
+    """The checks still compare calls that ended before an abort. Rank 1 omits a broadcast, which the root completes
+    without it, and then rank 0 aborts a later sum.
+    """
 
     async def through(rank: Rank) -> None:
         if rank.rank == 0:
@@ -242,13 +248,17 @@ async def nothing_under_way(rank: Rank) -> Any:
 
 
 def test_what_has_ended_is_not_broken_off() -> None:
-    """The twin: the host knows that nothing is under way."""
+    """An abort does not break off work that has ended: here the host has read its result, and reads it again. The twin
+    is `on_a_device`, where the work is under way.
+    """
     done = run(world_of(2, ["own"], ["d"]), nothing_under_way)
     assert [raw[DECISION_VALUE] for raw in done.journals[0] if raw[0] == "decision"] == [(1, 1)]
 
 
 async def gives_a_sum_up_late(rank: Rank) -> Any:
-    """What comes of a sum that was broken off goes nowhere: its memory may be another buffer's by then."""
+    """Rank 0 aborts a sum that rank 1 may complete. The result of the aborted sum must not reach rank 0's memory, which
+    may belong to another buffer by then.
+    """
     main = rank.stream("s")
     x = main.alloc(4, "int32", "x")
     main.launch("fill", set_to, writes=[x], args=(1,))
@@ -269,7 +279,7 @@ def test_exploring_misses_nothing_of_an_abort_on_a_device() -> None:
     assert {one.ends[1] for one in every(TWO, gives_a_sum_up_late)} == {"finished", "blocked"}
 
 
-# ---- destroyed together
+# ---- communicators that all members destroy together
 
 
 async def destroys(rank: Rank) -> Any:

@@ -1,4 +1,6 @@
-"""The rules of torch's caching allocator, one by one: sizes, pools, splitting, merging, segments that grow."""
+"""Tests the rules of torch's caching allocator one by one: sizes, pools, split and merged blocks, and segments that
+grow.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ KIB, MIB = 1 << 10, 1 << 20
 
 
 def sizes(*requests: int, stream: str = "s", expandable: bool = False) -> tuple[list[int], int]:
-    """The sizes of blocks for requests of this number of bytes, all held, and the memory taken from the device."""
+    """Returns the sizes of the blocks for these requests in bytes, all kept, and the bytes reserved on the device."""
     pool = CachingAllocator(expandable)
     return [pool.alloc(stream, request).size for request in requests], pool.reserved
 
@@ -23,12 +25,12 @@ def sizes(*requests: int, stream: str = "s", expandable: bool = False) -> tuple[
     (1, 512, 2 * MIB),
     (512, 512, 2 * MIB),
     (513, 1024, 2 * MIB),
-    (MIB, MIB, 2 * MIB),  # the largest of the small pool
-    (MIB + 1, MIB + 512, 20 * MIB),  # the smallest of the large one
+    (MIB, MIB, 2 * MIB),  # the largest block of the small pool
+    (MIB + 1, MIB + 512, 20 * MIB),  # the smallest block of the large pool
     (10 * MIB - 512, 10 * MIB - 512, 20 * MIB),
-    (10 * MIB, 10 * MIB, 10 * MIB),  # from here on its own segment, rounded up to 2 MiB
+    (10 * MIB, 10 * MIB, 10 * MIB),  # a larger request gets its own segment, rounded up to 2 MiB
     (10 * MIB + 1, 10 * MIB + 512, 12 * MIB),
-    (19 * MIB, 20 * MIB, 20 * MIB),  # what would be left over is too small to be split off
+    (19 * MIB, 20 * MIB, 20 * MIB),  # the rest of the segment is too small to split off
     (19 * MIB - 512, 19 * MIB - 512, 20 * MIB),
 ])  # fmt: skip
 def test_requests_are_rounded_and_come_from_two_sizes_of_segment(request_: int, block: int, taken: int) -> None:
@@ -38,7 +40,7 @@ def test_requests_are_rounded_and_come_from_two_sizes_of_segment(request_: int, 
 @pytest.mark.parametrize(("left", "split"), [(MIB, False), (MIB + 512, True)])
 def test_a_large_block_is_split_if_more_than_a_mebibyte_is_left(left: int, split: bool) -> None:
     pool = CachingAllocator()
-    pool.free(pool.alloc("s", 9 * MIB))  # a segment of 20 MiB, whole again
+    pool.free(pool.alloc("s", 9 * MIB))  # the pool now has a whole free segment of 20 MiB
     assert pool.alloc("s", 20 * MIB - left).size == 20 * MIB - (left if split else 0)
 
 
@@ -51,7 +53,9 @@ def test_a_small_block_is_split_down_to_512_bytes() -> None:
 
 @pytest.mark.parametrize(("freed", "place"), [("ab", (0, 2048)), ("ba", (0, 2048)), ("ac", None), ("abc", (0, 2048))])
 def test_free_neighbours_merge(freed: str, place: Any) -> None:
-    """Three blocks of 1 KiB and one behind them that stays: two that lie side by side make room for 2 KiB."""
+    """The test frees some of three blocks of 1 KiB; a fourth block behind them stays allocated. Two freed neighbours
+    merge and serve a request of 2 KiB.
+    """
     pool = CachingAllocator()
     blocks = {name: pool.alloc("s", 1024) for name in "abcd"}
     for name in freed:
@@ -86,7 +90,9 @@ def test_streams_do_not_share_segments(expandable: bool) -> None:
 
 @pytest.mark.parametrize(("expandable", "segments", "again"), [(False, [0, 1, 2], 3), (True, [0, 0, 0], 0)])
 def test_a_segment_that_grows_merges_what_fixed_ones_cannot(expandable: bool, segments: list[int], again: int) -> None:
-    """Three blocks of 15 MiB, freed: one request of 45 MiB fits where they lay, or needs another segment."""
+    """The test frees three blocks of 15 MiB. In an expandable segment they merge and serve 45 MiB; fixed segments do
+    not merge, so the allocator reserves another one.
+    """
     pool = CachingAllocator(expandable)
     blocks = [pool.alloc("s", 15 * MIB) for _ in range(3)]
     assert [block.segment.number for block in blocks] == segments
@@ -102,8 +108,8 @@ def test_a_segment_that_grows_merges_what_fixed_ones_cannot(expandable: bool, se
     ([11 * MIB], 20 * MIB),
     ([21 * MIB], 40 * MIB),
     ([20 * MIB, 20 * MIB], 40 * MIB),
-    ([9 * MIB, 9 * MIB, 9 * MIB], 40 * MIB),  # pages are counted from the segment's start, not from the request's
-    ([11 * MIB] * 24, 280 * MIB),  # the first segment of 13 pages is full, another one begins
+    ([9 * MIB, 9 * MIB, 9 * MIB], 40 * MIB),  # pages count from the segment's start, not from the request's
+    ([11 * MIB] * 24, 280 * MIB),  # the first segment of 13 pages is full, so another segment begins
 ])  # fmt: skip
 def test_a_segment_grows_by_pages(requests: list[int], taken: int) -> None:
     assert sizes(*requests, expandable=True)[1] == taken

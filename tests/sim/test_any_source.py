@@ -1,4 +1,6 @@
-"""Receives from any source: with time the message that comes first, without it any that can come, each once."""
+"""Tests `recv_any`, the receive from any source. With time it takes the message that arrives first. Without time it may
+take any message that can arrive. It takes each message once.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ async def send(rank: Rank, to: int = 0) -> None:
 
 
 async def sources(rank: Rank) -> tuple[int, ...] | None:
-    """Rank 0 receives from both others."""
+    """Rank 0 receives twice from any source; ranks 1 and 2 each send once."""
     if rank.rank:
         await send(rank)
         return None
@@ -37,7 +39,7 @@ async def sources(rank: Rank) -> tuple[int, ...] | None:
 
 
 def outcomes(script: Any, size: int = 3) -> set[Any]:
-    """What rank 0 decided, in any schedule."""
+    """Returns all values that rank 0 returns, over all schedules."""
     decided = set()
 
     async def noted(rank: Rank) -> Any:
@@ -75,7 +77,7 @@ def test_a_program_that_takes_the_first_to_be_rank_1_is_violated() -> None:
 
 
 async def answered(rank: Rank) -> int | None:
-    """Rank 2 sends only when rank 0 has received from rank 1."""
+    """Rank 2 sends only after rank 0 has received from rank 1."""
     if rank.rank == 1:
         await send(rank)
     elif rank.rank == 2:
@@ -94,7 +96,7 @@ def test_a_message_that_is_sent_because_of_another_is_never_before_it() -> None:
 
 
 async def later(rank: Rank) -> int | None:
-    """Rank 2 sends when rank 1 has sent: both may be taken first."""
+    """Rank 2 sends after rank 1 has sent, so rank 0 may take either message first."""
     if rank.rank == 1:
         work = rank.host("h").send(np.array([10], np.int32), 0)
         rank.send(2, "go", 1, "tell")
@@ -114,7 +116,7 @@ def test_a_message_that_is_sent_later_may_be_first() -> None:
 
 
 async def mixed(rank: Rank) -> tuple[int, ...] | None:
-    """A named receive is before one from any source, and after it another."""
+    """Rank 0 receives from rank 1 by name, then from any source, and then by name again."""
     group = rank.host("h")
     if rank.rank == 1:
         for number in range(3):
@@ -208,7 +210,7 @@ def test_a_sender_may_die_before_it_sends() -> None:
 
 
 class GivesUp(Program[Any]):
-    """Rank 0 aborts while it waits for a message that does not come."""
+    """Rank 0 waits for a message that no rank sends, and its other thread aborts."""
 
     aborts = True
     threaded = True
@@ -234,7 +236,7 @@ def test_it_can_be_aborted() -> None:
 def test_the_order_of_a_run_with_time_repeats_it_without() -> None:
     program = Scripted(sources)
     timed = SimBackend(keep_order=True).run_program(told(3), program, None)
-    noted = ScheduleReplay(timed.order, strict=False)  # draws of sends are not in it
+    noted = ScheduleReplay(timed.order, strict=False)  # the order of a timed run contains no draws of sends
     assert noted.begin()
     again = SimBackend(choose=noted).run_program(told(3), program, None)
     assert timed.order == ["rank 0 takes from 1 in h #0", "rank 0 takes from 2 in h #1"]

@@ -1,4 +1,6 @@
-"""What a capture forbids, by CUDA's codes, what it lets pass, and misuse of graphs."""
+"""Tests what a program may do within the capture of a graph. A forbidden call raises CUDA's error code, and other calls
+pass. Also tests misuse of graphs.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from tests.programs import run, set_to
 from tests.sim.programs import filled, holds, numbers, told
 
 EARLIER: dict[int, Event] = {}
-"""Of each rank the event of a capture that is over."""
+"""Maps a rank to an event of a capture that has ended."""
 
 Act = Callable[[Rank, Stream, Buffer], Coroutine[Any, Any, Any]]
 
@@ -111,7 +113,7 @@ async def ends_after_an_error(rank: Rank, main: Stream, x: Buffer) -> None:
     ],
 )
 def test_what_a_capture_forbids(act: Act, code: int) -> None:
-    """It raises with CUDA's code; then the graph can be captured anew."""
+    """A forbidden call in a capture raises CUDA's error code. Afterwards the program can capture the graph anew."""
 
     async def script(rank: Rank) -> Any:
         main = rank.stream("main")
@@ -151,7 +153,9 @@ def test_an_event_of_a_capture_is_no_use_afterwards() -> None:
 
 
 def test_a_capture_lets_other_streams_go_on() -> None:
-    """Also what sends, sleeps, decides, and in relaxed mode asks for an event from outside."""
+    """During a capture other streams work, and the rank may sleep. In relaxed mode it may also synchronize an event
+    that another stream recorded before.
+    """
 
     async def script(rank: Rank) -> Any:
         main, other = rank.stream("main"), rank.stream("other")
@@ -196,9 +200,11 @@ def test_a_graph_is_captured_once() -> None:
     holds(script, None, told(1))
 
 
-@pytest.mark.runs_once  # what ranks share here outlives a run
+@pytest.mark.runs_once  # the ranks share a list, which outlives a run
 def test_a_graph_and_its_streams_are_of_one_rank() -> None:
-    """What ranks of one process could hand each other."""
+    """A rank cannot capture or replay its graph on a stream of another rank, which the ranks of one process could
+    exchange.
+    """
     streams: list[Stream] = []
 
     async def script(rank: Rank) -> None:
@@ -219,7 +225,9 @@ def test_a_graph_and_its_streams_are_of_one_rank() -> None:
 
 @pytest.mark.parametrize("how", ["return", "break", "raise"])
 def test_ways_out_of_the_block(how: str) -> None:
-    """To leave it without an error ends the capture; with one of the program's own it is given up."""
+    """A block that ends by `return` or `break` ends the capture. A block that raises an error of the program discards
+    it.
+    """
 
     async def leave(rank: Rank, x: Buffer) -> None:
         main = rank.stream("main")
@@ -263,7 +271,7 @@ def test_a_rank_that_ends_in_a_capture_writes_nothing_more(kind: str, choose: Ch
         replace(told(), kills=(Kill(1, at=at),)) if kind == "kill" else replace(told(), faults=(Fault("die", 1, at),))
     )
     done = run(world, script, choose=choose)
-    if done.ends[1] == "finished":  # the kill came last of all
+    if done.ends[1] == "finished":  # the kill came after the last op
         assert (kind, choose is None) == ("kill", False)
         return
     assert done.ends == ["finished", "died"]
@@ -272,7 +280,9 @@ def test_a_rank_that_ends_in_a_capture_writes_nothing_more(kind: str, choose: Ch
 
 
 def test_memory_that_others_use_is_freed_once() -> None:
-    """The second free raises at once, not when the capture is over."""
+    """A capture allocates memory, which another stream uses too. A second free raises at once, not at the end of the
+    capture.
+    """
 
     async def script(rank: Rank) -> Any:
         main, side = rank.stream("main"), rank.stream("side")

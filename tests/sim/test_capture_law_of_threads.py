@@ -1,4 +1,6 @@
-"""What a capture lets its own thread do, and what others, by mode: calls on mailboxes, stores, flags, communicators."""
+"""Tests which calls a capture permits to its own host thread, and which to other threads, in each capture mode. The
+calls concern mailboxes, stores, flags, events and communicators.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,9 @@ EVENTS: dict[int, Any] = {}
 
 ALWAYS, OWN_MODES, NEVER = (900, 900, 900), (900, 900, 0), (0, 0, 0)
 ANYBODY = (900, 0, 0)
-"""By mode; of another thread only a capture in mode "global" knows."""
+"""Each tuple: the error codes of a call in the modes global, thread_local and relaxed; 0 means permitted. ANYBODY is
+for calls of a thread that does not capture: only a capture in mode "global" refuses them.
+"""
 
 LAW: dict[Act, tuple[tuple[int, ...], tuple[int, ...]]] = {
     gets: (ALWAYS, ANYBODY),
@@ -115,12 +119,12 @@ LAW: dict[Act, tuple[tuple[int, ...], tuple[int, ...]]] = {
     holds_another_stream: (NEVER, NEVER),
     holds_the_captured_stream: (NEVER, NEVER),
 }
-"""What a call is refused with: in the thread that captures, and in another one."""
+"""For each call its error codes by mode: first in the thread that captures, then in another thread."""
 
 
 class Captures(Program[Any]):
-    """`prepared`: (what is done within the capture, by whom, in which mode). Decides what it was refused with, and
-    with what the capture ended.
+    """`prepared` is (call, whether another thread makes it, capture mode). Each rank captures a graph, makes the call,
+    and decides two error codes: of the call, and of the capture's end.
     """
 
     threaded = aborts = True
@@ -165,14 +169,16 @@ def codes(act: Act, other: bool, mode: str) -> set[Any]:
 @pytest.mark.parametrize("other", [False, True], ids=["own", "other"])
 @pytest.mark.parametrize("act", LAW, ids=lambda act: act.__name__)
 def test_the_law(act: Act, other: bool, mode: CaptureMode) -> None:
-    """A refusal destroys the capture (901), whichever thread is refused."""
+    """Each call of `LAW` gets its error code. A refused call also invalidates the capture (901), in either thread."""
     wanted = LAW[act][other][MODES.index(mode)]
     assert codes(act, other, mode) == {(wanted, 901 if wanted else 0)}
 
 
 @pytest.mark.parametrize("kind", ["take", "look up", "ask"])
 def test_a_law_that_forgets_a_kind_is_seen(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twins."""
+    """The faulty twins: without its kind in `capture.LEARNS`, a call passes in a capture, so `test_the_law` would
+    fail.
+    """
     act = {"take": gets, "look up": looks_up, "ask": asks}[kind]
     monkeypatch.delitem(capture.LEARNS, kind)
     assert codes(act, False, "global") == {(0, 0)}

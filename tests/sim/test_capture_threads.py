@@ -1,4 +1,6 @@
-"""Who may end a capture: the host thread that began it, unless the capture is relaxed (CUDA error 908)."""
+"""Tests which host thread may end a capture: the thread that began it, or any thread if the capture is relaxed.
+Otherwise the call raises CUDA error 908.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from tests.sim.programs import filled, numbers, told
 
 
 class HandedOver(Program[Any]):
-    """One thread begins a capture and puts a kernel into it; another one ends it."""
+    """One thread begins a capture and launches a kernel in it; the thread `ender` ends it."""
 
     threaded = True
 

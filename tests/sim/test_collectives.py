@@ -1,4 +1,6 @@
-"""Collectives: what they give, whom they hold, and what orders them. Those that do not fit are in test_misfits."""
+"""Tests collectives: the results of each, the ranks and streams that wait for them, and the order that they make.
+`test_misfits.py` tests calls that do not fit together.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ MISSING = "HANG:COLLECTIVE:MISSING_RANK"
 
 # ---- each collective, on hosts and on devices
 
-COUNTS = ((1, 2, 0), (0, 1, 1), (2, 0, 1))  # of all_to_all: from each of three ranks, to each
+COUNTS = ((1, 2, 0), (0, 1, 1), (2, 0, 1))  # for all_to_all: elements from each of three ranks (rows) to each (columns)
 
 
 def source(what: str, rank: int) -> list[int]:
-    """What a rank brings to a collective of three."""
+    """Returns the input of one of three ranks to collective `what`."""
     if what == "barrier":
         return []
     if what == "all_gather sizes":
@@ -40,7 +42,7 @@ def source(what: str, rank: int) -> list[int]:
 
 
 def more(what: str, rank: int) -> dict[str, Any]:
-    """The further arguments of the call."""
+    """Returns the further arguments of the call."""
     if what in ("broadcast", "gather", "scatter"):
         return {"root": 2}
     if what.startswith("reduce "):
@@ -117,7 +119,7 @@ def test_a_collective_gives(make: Any, what: str) -> None:
 
 ALONE = {"broadcast": {0, 2}, "reduce sum": {0}, "reduce min": {0}, "all_to_all sizes": {0}}
 ALONE |= {"gather": {0}, "scatter": {0, 2}}
-"""Who gets nothing from rank 1, and may be through without it."""
+"""For each collective the ranks that receive nothing from rank 1. They may complete without it."""
 
 
 @pytest.mark.parametrize(("make", "what"), CALLS, ids=NAMES)
@@ -145,12 +147,14 @@ def test_other_types_keep_their_values(dtype: Any, values: tuple[Any, Any]) -> N
     holds(script, [(values[1],)] * 2)
 
 
-# ---- whom they hold
+# ---- the streams and hosts that wait for a collective
 
 
 @twins("HANG", learned=[(7, 2), (2,)])
 async def a_device_collective_holds_its_stream_and_no_other(rank: Rank, right: bool) -> Any:
-    """Rank 1 joins only when rank 0 has read what another stream made meanwhile; behind the collective, it never is."""
+    """A device collective blocks its own stream only. Rank 1 joins after rank 0 has read a buffer of another stream. In
+    the faulty twin the buffer is on the blocked stream, so the ranks hang.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     x = filled(main, [1])
     if rank.rank == 1:
@@ -166,7 +170,9 @@ async def a_device_collective_holds_its_stream_and_no_other(rank: Rank, right: b
 
 @twins("HANG", learned=[(3,), (3,)])
 async def a_host_collective_holds_only_who_awaits_it(rank: Rank, right: bool) -> Any:
-    """Started by all and awaited later: what a host does in between may be what its peer waits for."""
+    """A host collective blocks only the host that awaits it. Rank 0 starts it, sends a message for which rank 1 waits,
+    and then awaits. In the faulty twin it awaits first.
+    """
     if rank.rank == 1:
         await rank.mailbox("in").get("go")
     work = rank.host("h").all_reduce(np.array([rank.rank + 1], np.int32))
@@ -180,7 +186,9 @@ async def a_host_collective_holds_only_who_awaits_it(rank: Rank, right: bool) ->
 
 @twins("RACE:BUFFER", learned=[(1, 3), (2, 3)])
 async def a_device_collective_has_its_place_in_its_stream(rank: Rank, right: bool) -> Any:
-    """In place: what was read before it is the input, what is read behind it the result."""
+    """A collective in place runs in stream order: a read before it gets the input, and a read after it gets the result.
+    In the faulty twin another stream reads the result without a wait.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     x = filled(main, [rank.rank + 1])
     side.wait_stream(main)
@@ -192,7 +200,9 @@ async def a_device_collective_has_its_place_in_its_stream(rank: Rank, right: boo
 
 @twins("RACE:BUFFER", learned=[(1, 2), (1, 2)])
 async def the_source_of_a_gather_may_lie_in_its_output(rank: Rank, right: bool) -> Any:
-    """NCCL's in-place all_gather: one op reads and writes a rank's own part. No other op may touch it then."""
+    """In NCCL's in-place all_gather, one op reads and writes the rank's own part of the output. In the faulty twin
+    another op reads this part at the same time.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     output = filled(main, [0, 0])
     part = output.view(rank.rank, rank.rank + 1)
@@ -206,8 +216,8 @@ async def the_source_of_a_gather_may_lie_in_its_output(rank: Rank, right: bool) 
 
 @twins("MISMATCH:COLLECTIVE:COUNT", learned=[(3, 30, 30), (3, 30, 30)])
 async def siblings_are_independent_and_one_communicator_is_in_order(rank: Rank, right: bool) -> Any:
-    """Calls pair up by their place in the sequence of a communicator. Two over the same ranks are two sequences, so the
-    ranks may reach them in opposite order. On one, the first call pairs with the peer's first.
+    """Calls match by their position in the sequence of their communicator. On two communicators of the same ranks, the
+    ranks may issue them in opposite order. In the faulty twin both are on one communicator and do not match.
     """
     one, two, kind = rank.stream("one"), rank.stream("two"), "e" if right else "d"
     x, y = filled(one, [rank.rank + 1], "x"), filled(two, [10 * (rank.rank + 1)] * 2, "y")
@@ -219,7 +229,9 @@ async def siblings_are_independent_and_one_communicator_is_in_order(rank: Rank, 
 
 @twins("HANG", learned=[(2, 20), (2, 20)], world=told(groups=("d", "e", "t")))
 async def a_communicator_runs_one_collective_at_a_time(rank: Rank, right: bool) -> Any:
-    """Also on two streams. Rank 1 reaches the first when rank 0 has read the result of the second: a sibling's."""
+    """A communicator runs its collectives one after the other, even on two streams. Rank 1 issues the first after rank
+    0 has the second's result. That works on another communicator; on the same one it hangs.
+    """
     one, two, kind = rank.stream("one"), rank.stream("two"), "e" if right else "d"
     x, y, token = filled(one, [1], "x"), filled(two, [10], "y"), filled(two if rank.rank == 0 else one, [0], "token")
     if rank.rank == 1:
@@ -234,7 +246,9 @@ async def a_communicator_runs_one_collective_at_a_time(rank: Rank, right: bool) 
 
 @twins("HANG", learned=[(2, 2)] * 2)
 async def two_communicators_on_one_stream_come_in_one_order(rank: Rank, right: bool) -> Any:
-    """On two streams the order would not matter."""
+    """Both ranks issue the collectives of two communicators on one stream in the same order. In the faulty twin the
+    orders differ and the ranks hang; on two streams the order would not matter.
+    """
     main, kinds = rank.stream("main"), ["d", "e"]
     if rank.rank == 1 and not right:
         kinds.reverse()
@@ -246,7 +260,9 @@ async def two_communicators_on_one_stream_come_in_one_order(rank: Rank, right: b
 
 @twins("HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", learned=[(2, 2)] * 2)
 async def hosts_await_two_communicators_in_one_order(rank: Rank, right: bool) -> Any:
-    """Or start both before they await either."""
+    """The ranks call two host collectives in opposite order, but start both before they await. In the faulty twin each
+    awaits its first call before it starts the second, so they hang.
+    """
     kinds = ["h", "g"] if rank.rank == 0 else ["g", "h"]
     ones = np.ones(1, np.int32)
     if right:
@@ -257,7 +273,9 @@ async def hosts_await_two_communicators_in_one_order(rank: Rank, right: bool) ->
 
 @twins("MISMATCH:COLLECTIVE:STEP", learned=[(2,), (2,)])
 async def a_host_collective_takes_what_its_array_has_at_the_start(rank: Rank, right: bool) -> Any:
-    """Changing the array afterwards does not show. Wrong: rank 1 counts its step after the call, not before."""
+    """A later change of the array does not change the input. In the faulty twin rank 1 increments its step after the
+    call instead of before.
+    """
     rank.step = 1 if rank.rank == 0 or right else 0
     array = np.ones(1, np.int32)
     work = rank.host("h").all_reduce(array)
@@ -281,7 +299,9 @@ async def sizes_fit_the_buffers(rank: Rank, right: bool) -> Any:
 
 @twins("DISAGREEMENT:GOT", learned=[True] * 2, world=told(delays=(Delay(1, At(), 900_000),)), modes=["timed"])
 async def delays_do_not_change_what_was_waited_for(rank: Rank, right: bool) -> Any:
-    """What a host polls for depends on time, and so may what it decides: rank 1 starts late and finds a message."""
+    """Rank 1 starts late. A rank that waits for a message decides the same as its peer. In the faulty twin the ranks
+    poll, so what they find depends on time, and their decisions differ.
+    """
     for to in range(2):
         rank.send(to, "in", "hello", "hello")
     box = rank.mailbox("in")

@@ -1,8 +1,8 @@
-"""Which time-outs may pass before what they wait for: those that a sleep or a planted delay outlasts, and no others.
+"""Tests which time-outs may pass before the awaited message arrives: those that a sleep or a planted delay outlasts.
 
-A world is a list of things that each rank does. Rank 0 waits 50 ms at most. In `MAY` the thing that it waits for lies
-behind sleeps that last as long, through messages, collectives or a store. In `MAY_NOT` it does not. For `CASES` all
-schedules are enumerated one by one, and DPOR has to show what these show.
+A world is a list of actions for each rank, and rank 0 waits at most 50 ms. In `MAY` its message comes after sleeps that
+last as long, through messages, collectives or a store. In `MAY_NOT` it does not. For `CASES`, brute force enumerates
+all schedules, and DPOR has to find the same outcomes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Things = Sequence[tuple[Any, ...]]
 
 
 class Does(Program[Any]):
-    """Each rank does a list of things. `("hear", ms)`: it must hear something within that time."""
+    """Each rank does a list of actions. `("hear", ms)`: it has to receive a message within that time."""
 
     def __init__(self, *scripts: Things, strict: bool = True) -> None:
         self.scripts = scripts
@@ -122,7 +122,7 @@ def in_time(one: World, program: Program[Any]) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("name", MAY)
 def test_a_time_out_may_pass_before_what_lies_behind_a_longer_sleep(name: str) -> None:
-    """A run shows that, and another one that it need not; the run in time shows it as well."""
+    """The explorer finds a schedule in which the time-out passes. The timed run shows the same."""
     scripts = MAY[name]
     found = explored(scripts)
     assert found.verdict == "violated"
@@ -182,7 +182,7 @@ def test_dpor_sees_what_all_schedules_show(one: Case) -> None:
 def test_a_search_that_does_not_turn_time_outs_and_sleeps_round_would_be_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The faulty twin: what a sleep overtakes is not looked for."""
+    """The faulty twin: a search that never lets a time-out pass before a longer sleep misses outcomes of `CASES`."""
     monkeypatch.setattr(Alarms, "_overslept", lambda self: self._offered.clear())
     monkeypatch.setattr(Sleeps, "late", lambda self, causes, end: 0)
     assert any(missed(one)[0] for one in CASES)
@@ -193,11 +193,13 @@ def test_sleeps_are_one_order_where_no_rank_waits_with_a_time_out() -> None:
     assert (found.verdict, found.exploration.runs) == ("proven", 1)
 
 
-# ---- time-outs that pass early, whatever they wait for
+# ---- worlds whose time-outs may pass early without a sleep
 
 
 def test_a_world_may_let_time_outs_pass_early() -> None:
-    """Two messages have to come too late: one early time-out is not enough."""
+    """`early_timeouts` bounds the time-outs that pass early. Two messages can come too late only if the bound is at
+    least two.
+    """
     softly = [("hear", 50), ("hear", 50)]
     scripts = ([*softly], [("tell", 0), ("tell", 0)])
 
@@ -233,11 +235,11 @@ def test_one_early_time_out_finds_what_none_does_not(name: str, strategy: str) -
     assert explored(MAY_NOT[name], strategy, early_timeouts=1).verdict == "violated"
 
 
-# ---- the run in time
+# ---- the timed run
 
 
 SHORT: tuple[Things, ...] = ([("hear", 0.000005)], [("tell", 0)])
-"""The time-out is shorter than a message takes, which only a run in time knows."""
+"""The time-out is shorter than the time that a message takes. Only a timed run shows this."""
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 2])

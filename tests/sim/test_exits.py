@@ -1,4 +1,4 @@
-"""A program that ends its process is a finding, with its rank and line, and dpsim goes on."""
+"""Tests a program that ends its process: dpsim reports a finding with the rank and line, and continues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORLD = world_of(2, hosts=["h"])
 
 EXITS: dict[str, Callable[[], object]] = {
     "_exit": lambda: os._exit(3),
-    "abort": lambda: os.abort(),  # looked up within the run
+    "abort": lambda: os.abort(),  # the lambda looks the function up during the run
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "group": lambda: os.killpg(os.getpgrp(), signal.SIGKILL),
     "raise": lambda: signal.raise_signal(signal.SIGABRT),

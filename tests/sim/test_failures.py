@@ -1,7 +1,7 @@
-"""What goes wrong on a device or takes a rank away: kernels that raise, ranks that die, GPUs that are full.
+"""Tests failures of a device or a rank: kernels that raise, ranks that die, GPUs without a free slot.
 
-The world shows it as hardware does. An error of a kernel shows where its host next waits for the device. What a dead
-rank had under way never happens, and its peers wait. A collective that waits for its peers occupies its GPU.
+The simulation shows them as hardware does. A kernel's error appears where its host next waits for the device. The
+pending work of a dead rank never happens, so its peers wait. A collective that waits for its peers occupies its GPU.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ async def a_kernel_that_raises_fails_its_rank(rank: Rank, right: bool) -> Any:
 
 @twins("CRASH:KERNELERROR", learned=[(3,)])
 async def a_host_that_never_waits_hears_of_it_at_the_end(rank: Rank, right: bool) -> Any:
-    """The end of a program is a wait for its device."""
+    """A host that never waits for its device gets the kernel's error at the end of its program, which is a wait for the
+    device.
+    """
     main = rank.stream("main")
     main.launch("divide", divide, writes=[main.alloc(1, "int32", "x")], args=(4 if right else 0,))
     return (3,)
@@ -59,7 +61,9 @@ async def whoever_synchronises_hears_of_it(rank: Rank, right: bool) -> Any:
 
 @pytest.mark.parametrize("by", [4, 0])
 def test_a_kernel_error_comes_where_the_host_next_waits_for_the_device(by: int) -> None:
-    """Not at the launch, and not at what the host awaits of other hosts."""
+    """A kernel's error appears neither at its launch nor at a host collective. It appears at the next wait for the
+    device.
+    """
 
     async def script(rank: Rank) -> Any:
         main, side = rank.stream("main"), rank.stream("side")
@@ -82,7 +86,9 @@ def test_a_kernel_error_comes_where_the_host_next_waits_for_the_device(by: int) 
 
 
 def test_behind_a_kernel_error_nothing_happens_on_that_device() -> None:
-    """Its peers' collectives hang; a rank that needs nothing of it goes on."""
+    """After a kernel's error, the device does no further work. A peer's collective hangs; a rank that needs no data
+    from the device finishes.
+    """
 
     async def script(rank: Rank) -> Any:
         main = rank.stream("main")
@@ -143,7 +149,7 @@ def test_a_death_after_which_nobody_waits_is_no_hang() -> None:
 
 @pytest.mark.parametrize(("ns", "learned"), [(100_000, None), (300_000, (7,))])
 def test_what_a_dead_rank_has_under_way_never_happens(ns: int, learned: Any) -> None:
-    """Rank 1 dies under its kernel of 200 us, and so never sends; or afterwards."""
+    """Rank 1 dies during its kernel of 200 us, so its send never happens; or it dies after the send."""
 
     async def script(rank: Rank) -> Any:
         main, group = rank.stream("main"), rank.device("d")
@@ -163,7 +169,9 @@ def test_what_a_dead_rank_has_under_way_never_happens(ns: int, learned: Any) -> 
 
 @pytest.mark.parametrize(("ns", "arrives"), [(3_000, False), (6_000, True)])
 def test_a_transfer_ends_with_either_of_its_ranks(ns: int, arrives: bool) -> None:
-    """Too large to be eager: both sides are in it from 1 us to 4.5 us."""
+    """The transfer is too large to be eager, so both ranks are in it from 1 us to 4.5 us. It arrives only if rank 1
+    dies later.
+    """
 
     async def script(rank: Rank) -> Any:
         main = rank.stream("main")
@@ -179,7 +187,7 @@ def test_a_transfer_ends_with_either_of_its_ranks(ns: int, arrives: bool) -> Non
 
 
 def test_what_a_dead_rank_has_sent_arrives() -> None:
-    """A message that is out is not the sender's any more."""
+    """A message that a rank sent before its death still arrives."""
 
     async def script(rank: Rank) -> Any:
         if rank.rank == 0:
@@ -199,7 +207,7 @@ def test_a_fault_lets_a_rank_die_at_an_op() -> None:
         assert seen.findings[0].culprit.rank == 1
 
 
-@pytest.mark.runs_once  # the chooser counts
+@pytest.mark.runs_once  # the function that chooses has state
 def test_untimed_a_kill_can_come_anywhere() -> None:
     world, ends = told(kills=(Kill(1, 0),)), []
     for when in range(40):
@@ -219,11 +227,11 @@ def test_untimed_a_kill_can_come_anywhere() -> None:
     assert ("finished", "finished") in ends
 
 
-# ---- residency
+# ---- residency: collectives that occupy a slot of their GPU
 
 
 async def two_streams(rank: Rank, in_order: bool) -> Any:
-    """A collective on each of two streams, issued in opposite order by the two ranks."""
+    """Issues a collective on each of two streams. Unless `in_order`, the two ranks issue them in opposite order."""
     buffers = {}
     for kind in ("d", "e") if rank.rank == 0 or in_order else ("e", "d"):
         stream = rank.stream(kind)
@@ -236,12 +244,16 @@ async def two_streams(rank: Rank, in_order: bool) -> Any:
 
 @twins("HANG", learned=[(2, 2)] * 2, world=told(residency=1), modes=["timed", "first"])
 async def with_one_slot_collectives_need_one_order(rank: Rank, right: bool) -> Any:
-    """Each occupies its GPU while it waits for its peers: the second gets no slot before the first is through."""
+    """A collective occupies its GPU while it waits for its peers. With one slot, the second gets no slot before the
+    first is done, so opposite orders hang.
+    """
     return await two_streams(rank, right)
 
 
 def test_who_found_no_slot_gets_the_one_that_comes_free() -> None:
-    """In time, collectives of two streams that come in one order go through one slot one after the other."""
+    """With one slot, two collectives that both ranks issue in one order run one after the other. With two slots they
+    overlap, so the run is shorter.
+    """
 
     async def script(rank: Rank) -> Any:
         works = []
@@ -268,7 +280,7 @@ def test_some_schedule_hangs_with_one_slot_and_none_with_two(residency: int | No
 
 
 def test_with_one_slot_side_by_side_collectives_may_hang_even_in_one_order_of_issue() -> None:
-    """Streams are not ordered by their host: rank 0 may start d first and rank 1 e."""
+    """A host does not order its streams: rank 0 may start d first and rank 1 e, so some schedules hang."""
 
     async def script(rank: Rank) -> None:
         for kind in ("d", "e"):
@@ -283,7 +295,9 @@ test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
 def fails_meanwhile(wait: str) -> Any:
-    """The kernel fails while the host is elsewhere; it hears of it when it next waits for its device."""
+    """Returns a script whose kernel fails while the host waits for something else (`wait`). The host gets the error
+    when it next waits for its device.
+    """
 
     async def script(rank: Rank) -> Any:
         main, box = rank.stream("main"), rank.mailbox("in")

@@ -1,4 +1,6 @@
-"""Gates: looks into mailboxes find what they found in another run, in every schedule."""
+"""Tests gates. A gate names the message that one poll or get of a mailbox took in an earlier run. A run with gates
+takes the same messages, in every schedule.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,12 @@ WORLD = world_of(3, services=("desk",), messages=(OUTSIDE,))
 
 
 def runs(world: World, program: Program[Any]) -> list[Run]:
-    """In every mode."""
+    """Returns the runs of a program in all modes."""
     return [SimBackend(choose=choose).run_program(world, program, None) for choose in MODES.values()]
 
 
 class Threads(Program[Any]):
-    """Two threads of rank 0 take from one box, each in its own way; the last look may stand there without end."""
+    """Two threads of rank 0 take messages from one mailbox, one by poll, the other first by get with a time-out."""
 
     threaded = True
 
@@ -55,7 +57,9 @@ class Threads(Program[Any]):
     ("world", "program"), [(WORLD, GatesConformance()), (world_of(3), Threads())], ids=["services", "threads"]
 )
 def test_a_run_at_gates_is_the_run_whose_gates_they_are(world: World, program: Program[Any]) -> None:
-    """Whatever the schedule. The twin has no gates."""
+    """A run with the gates of an earlier run has the journals of that run, in any schedule. The twin without gates
+    differs.
+    """
     simulated = runs(world, program)
     different = [one for at, one in enumerate(simulated) if all(one.journals != old.journals for old in simulated[:at])]
     assert len(different) > 3
@@ -70,7 +74,7 @@ def test_a_run_at_gates_is_the_run_whose_gates_they_are(world: World, program: P
 
 
 def by_thread(run: Run) -> Any:
-    """Each thread's records in its order: messages do not order what two threads do."""
+    """Returns the records of each thread in its order. No message orders the records of two threads."""
     threads = [sorted({raw[2] for raw in journal}) for journal in run.journals]
     return [
         [[raw for raw in journal if raw[2] == name] for name in names]

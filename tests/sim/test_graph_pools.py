@@ -1,7 +1,8 @@
-"""Memory of graphs that share a pool, against the contract alone: random captures, frees and replays on one stream.
+"""Tests the memory of graphs that share a pool, with random captures, frees and replays on one stream. A small model of
+the contract (`Model`) predicts each read.
 
-The contract says two things. Memory that was given back holds what the last replay left, until memory of the pool that
-was taken after that is written. And each kernel takes memory for itself, and gives it back at once.
+The contract has two rules. A freed buffer keeps what the last replay wrote, until a kernel writes pool memory that was
+allocated after the free. And each kernel allocates memory for itself, and frees it at once.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def copied(source: Any, target: Any) -> None:
 
 
 class Model:
-    """What each buffer holds, and which share memory."""
+    """Predicts the content of each buffer, and which buffers share memory."""
 
     def __init__(self) -> None:
         self.time = 0
@@ -39,7 +40,9 @@ class Model:
         return self.time
 
     def write(self, name: str, value: int | None, call: int) -> None:
-        """A buffer that may share the memory, or the memory that the kernel of then takes for itself, has lost it."""
+        """Writes `value`. Other buffers lose their content if they may share memory with `name`, or with the memory
+        that the kernel allocated for itself at time `call`.
+        """
         never = self.time + 1
         for other in self.taken:
             if call < self.taken[other] or self.released.get(other, never) < call:
@@ -55,7 +58,7 @@ class Model:
 
 
 class Plan:
-    """Captures of a few graphs, and what is done with them."""
+    """Draws captures of a few graphs, and replays and reads of them."""
 
     def __init__(self, seed: int) -> None:
         draw = random.Random(seed)
@@ -64,7 +67,7 @@ class Plan:
         loose: set[str] = set()
         for graph in range(draw.randint(1, 3)):
             live = [name for name in names if name not in loose]
-            if len(live) > 1 and draw.random() < 0.5:  # it takes no memory but what its kernel does
+            if len(live) > 1 and draw.random() < 0.5:  # this graph allocates nothing; only its kernel does
                 self.graphs.append([("copy", *draw.sample(live, 2)), ("end",)])
                 continue
             calls: list[tuple[str, ...]] = []
@@ -90,7 +93,7 @@ class Plan:
                 self.turns.append(("read", draw.choice(names)))
 
     def expected(self) -> tuple[bool, list[int | None]]:
-        """Whether anything is stale, and what the reads give."""
+        """Returns whether any read is stale, and the values of all reads."""
         model, seen = Model(), list[int | None]()
         called: dict[tuple[int, int], int] = {}
         for graph, calls in enumerate(self.graphs):

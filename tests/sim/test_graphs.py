@@ -1,4 +1,6 @@
-"""Captured graphs on the simulated machine: what is kept, what a replay makes of it, whose memory it touches."""
+"""Tests captured graphs on the simulated machine: which calls a graph keeps, what a replay does, and which memory it
+uses.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ async def a_captured_kernel_runs_when_it_is_replayed(rank: Rank, right: bool) ->
 
 @twins("RACE:BUFFER", learned=[((8, 8), (9, 9))], world=told(1))
 async def a_replay_finds_what_its_inputs_hold_then(rank: Rank, right: bool) -> Any:
-    """The inputs of the next replay are put there on the stream of the replay, and not on another one."""
+    """A replay reads what its inputs contain at that time. In the faulty twin another stream writes the input, without
+    an order before the replay.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     x, y = filled(main, 5), main.alloc(2, "int32", "y")
     graph, seen = rank.graph("g"), []
@@ -47,7 +51,9 @@ async def a_replay_finds_what_its_inputs_hold_then(rank: Rank, right: bool) -> A
 
 @twins("RACE:BUFFER", learned=[(6, 6)], world=told(1))
 async def a_stream_that_joined_is_a_branch_of_the_graph(rank: Rank, right: bool) -> Any:
-    """What the program puts on the stream of that name is in no order with the branch, but behind the replay."""
+    """A stream that joins a capture becomes a branch of the graph. The replay runs on `main`, so a later read on the
+    stream `side` has to wait for `main`. In the faulty twin it does not.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     x, y = filled(main, 5), main.alloc(2, "int32", "y")
     graph = rank.graph("g")
@@ -99,7 +105,7 @@ async def collectives_are_captured(rank: Rank, right: bool) -> Any:
 
 @twins("RACE:BUFFER", learned=[(6, 6)], world=told(1))
 async def replays_of_a_graph_come_one_after_the_other(rank: Rank, right: bool) -> Any:
-    """On whatever streams; not so two graphs."""
+    """Replays of one graph run one after the other, on any streams. In the faulty twin two graphs race."""
     main, side = rank.stream("main"), rank.stream("side")
     x, y = filled(main, 5), main.alloc(2, "int32", "y")
     graphs = [rank.graph("g"), rank.graph("h")]
@@ -141,7 +147,9 @@ async def a_message_within_a_capture_is_sent_once(rank: Rank, right: bool) -> An
 
 @twins("GRAPH:UNPAIRED", learned=[(4, 4), (4, 4)])
 async def all_members_replay_or_none(rank: Rank, right: bool) -> Any:
-    """The hardware pairs a captured collective with an eager one, and the numbers are right."""
+    """In the faulty twin rank 1 calls a collective eagerly, which matches a captured one of rank 0. Hardware pairs the
+    two, and the result is right, but dpsim reports it.
+    """
     main = rank.stream("main")
     x = filled(main, 1)
     graph = rank.graph("g")
@@ -186,7 +194,7 @@ async def both_sides_of_a_transfer_are_captured(rank: Rank, right: bool) -> Any:
 
 @twins("STALE", learned=[((6, 6), (9, 9))], world=told(1))
 async def eager_writes_to_a_pool_end_weak_references(rank: Rank, right: bool) -> Any:
-    """`y` was taken after `x` was given back, so who writes it, eagerly too, may destroy what `x` has."""
+    """`y` was allocated after `x` was freed, so a write to `y`, also an eager one, may destroy the content of `x`."""
     main = rank.stream("main")
     source = filled(main, 5)
     first, second = rank.graph("first", "pool"), rank.graph("second", "pool")
@@ -207,7 +215,9 @@ async def eager_writes_to_a_pool_end_weak_references(rank: Rank, right: bool) ->
 
 @twins("STALE:UNWRITTEN", learned=[(4, 4)], world=told(1))
 async def kernels_take_memory_for_themselves(rank: Rank, right: bool) -> Any:
-    """What was taken after a kernel of a graph was captured may lie where the kernel computes."""
+    """A kernel allocates memory for itself. A later buffer of the pool may be the same memory, so a replay of the
+    kernel may overwrite it.
+    """
     main = rank.stream("main")
     source, out = filled(main, 5), main.alloc(2, "int32", "o")
     first, second = rank.graph("first", "pool"), rank.graph("second", "pool" if not right else "other")
@@ -223,7 +233,9 @@ async def kernels_take_memory_for_themselves(rank: Rank, right: bool) -> Any:
 
 @twins("STALE", learned=[(6, 6)], world=told(1))
 async def memory_of_a_pool_is_shared_on_one_stream(rank: Rank, right: bool) -> Any:
-    """The captured stream does not get what a branch gave back; nor does a large block get a small one's."""
+    """A branch frees memory, and another capture allocates on `main`: it does not get this memory. In the faulty twin
+    both are on `main`, so the second graph overwrites `x`.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     source = filled(main, 5)
     first, second = rank.graph("first", "pool"), rank.graph("second", "pool")
@@ -259,7 +271,7 @@ async def memory_of_a_pool_is_shared_by_one_kind_of_blocks(rank: Rank, right: bo
 
 @twins("STALE:FREED", learned=[(6, 6)], world=told(1))
 async def kernels_take_what_was_given_back(rank: Rank, right: bool) -> Any:
-    """What a graph gave back before another one was captured may be where the kernels of that one compute."""
+    """A graph frees a buffer before another capture, so a kernel of that capture may compute in this memory."""
     main = rank.stream("main")
     source, out = filled(main, 5), main.alloc(2, "int32", "o")
     first, second = rank.graph("first", "pool"), rank.graph("second", "pool")
@@ -307,7 +319,9 @@ async def a_replay_needs_all_members(rank: Rank, right: bool) -> Any:
 
 @twins("RACE:BUFFER", learned=[(7, 7)], world=told(1))
 async def an_event_recorded_again_is_its_last_point(rank: Rank, right: bool) -> Any:
-    """Who waited before waits for the point of then."""
+    """An event that is recorded again is a new point for later waits. In the faulty twin the stream waited before, for
+    the old point.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     x, y = filled(main, 3), side.alloc(2, "int32", "y")
     event = main.record()
@@ -321,7 +335,7 @@ async def an_event_recorded_again_is_its_last_point(rank: Rank, right: bool) -> 
     return numbers(await y.read("out"))
 
 
-# ---- what is injected
+# ---- faults at captured calls
 
 
 def faulted(*faults: Fault) -> Seen:

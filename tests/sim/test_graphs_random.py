@@ -1,5 +1,5 @@
-"""A replay is its calls, made by hand. Random programs that capture and replay are compared with the same that issue
-each call again, where streams that joined the capture are separate streams.
+"""Tests that a replay equals its calls, made by hand. The tests draw random programs that capture and replay. The twin
+of each program issues all calls eagerly, with a separate stream for each stream that joined the capture.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def bump(target: Any) -> None:
 
 
 class Plan:
-    """A drawn program: what the capture holds, and what is done around each replay."""
+    """A random program: the calls of the capture, and the input, order and read around each replay."""
 
     def __init__(self, seed: int) -> None:
         draw = random.Random(seed)
@@ -59,10 +59,12 @@ class Plan:
             )
             for _ in range(draw.randint(1, 3))
         ]
-        """Of each replay: its stream, that of the input before, whether the two are in order, what is read after."""
+        """For each replay: its stream, the stream of the input before, whether the two are in order, and the buffer
+        read after it.
+        """
 
     def issue(self, rank: Rank, buffers: list[Buffer], stream: Any) -> None:
-        """The calls, each on the stream that is given for its name."""
+        """Issues the calls. `stream` maps a name to a stream."""
         for what, on, *more in self.calls:
             if what == "order":
                 stream(more[0]).wait(stream(on).record())

@@ -1,5 +1,5 @@
-"""Ranks that die between two ops: from which op on, and what becomes of their mail. Brute force is the judge of what
-exploring sees.
+"""Tests ranks that die between two ops: the first op at which a rank may die, and what happens to its messages. The
+tests compare the explored results with all schedules, which brute force enumerates.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ async def agrees_in_steps(rank: Rank) -> None:
 
 
 def agreements(done: Run, rank: int) -> int:
-    """How often the rank came out of an agreement."""
+    """Returns how often the rank completed an agreement."""
     return sum(raw[KIND] == "learned" and raw[SITE] == "agree" for raw in done.journals[rank])
 
 
@@ -39,7 +39,7 @@ def every(world: World) -> list[Run]:
     return [done for _, done in schedules(case_of(world, agrees_in_steps))]
 
 
-# ---- from which op on
+# ---- the first op at which a rank may die
 
 ADDRESSES = [At("agree", 2), At(communicator="h", seq=2)]
 
@@ -59,7 +59,9 @@ def test_exploring_misses_no_death(at: At | None) -> None:
 
 @pytest.mark.parametrize("at", ADDRESSES, ids=str)
 def test_a_run_with_time_counts_from_that_op(at: At) -> None:
-    """The rank has joined when it dies, so its peer gets through."""
+    """In a timed run the delay of a kill counts from the named op. The rank has joined the collective when it dies, so
+    its peer completes.
+    """
     done = run(told(Kill(1, 0, at)), agrees_in_steps)
     assert done.ends == ["finished", "died"]
     assert agreements(done, 1) == 2
@@ -128,7 +130,7 @@ def test_exploring_misses_no_peer_that_is_lost(partial: bool) -> None:
 
 
 async def writes_to_two_peers(rank: Rank) -> None:
-    """Rank 0 writes to rank 1 and then to rank 2, and stays."""
+    """Rank 0 sends to rank 1 and then to rank 2, and stays idle."""
     if rank.rank:
         await rank.mailbox("told").get("wait")
         return
@@ -144,7 +146,7 @@ def test_exploring_misses_no_message_that_is_lost(loses: bool) -> None:
 
 @pytest.mark.parametrize(("loses", "end"), [(True, "blocked"), (False, "finished")])
 def test_mail_on_its_way_is_lost_in_a_run_with_time(loses: bool, end: End) -> None:
-    """A message takes 50 us, and the sender dies after 10."""
+    """A message takes 50 us, and its sender dies after 10 us. The message is lost if the kill says so."""
     done = run(world_of(3, kills=(Kill(0, 10_000, loses_mail=loses),)), writes_to_two_peers)
     assert done.ends == ["died", end, end]
 
@@ -156,8 +158,8 @@ def test_mail_that_is_delivered_stays() -> None:
 
 @pytest.mark.parametrize("loses_mail", [True, False])
 def test_a_message_may_be_lost_with_its_sender(loses_mail: bool) -> None:
-    """On hardware what lay in the queue to rank 1 is lost with the sender, whatever became of the queue to rank 2. Who
-    does not ask for it gets the first message wherever the second one arrives.
+    """With `loses_mail`, rank 1 may lose its message while rank 2 gets the later one, because hardware has a queue per
+    peer. Without it, if rank 2's message arrives, then rank 1's earlier message arrives too.
     """
     ends = all_ends(world_of(3, kills=(Kill(0, loses_mail=loses_mail),)), writes_to_two_peers)
     assert (("died", "blocked", "finished") in ends) == loses_mail

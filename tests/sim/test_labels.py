@@ -1,4 +1,6 @@
-"""Every label that the simulation writes is one of the grammar of `schedule`, though it writes some by itself."""
+"""Tests the labels of events. The simulation writes some of them without the functions of `dpsim.contract.schedule`.
+Each label still has a form of that module's grammar.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from tests.worlds.cases import CASES
 
 VERBS = "delivers|issues|is late for|comes[ ]to|passes"
 HOST = r"(\d+(?:/[^ ]+)?)"
-"""A rank, or one of its host threads."""
+"""A pattern for a rank, or for one of its host threads."""
 DRAWN = r"(rank .*): (eager|rendezvous)"
 
 
@@ -42,7 +44,7 @@ FORMS: list[tuple[str, Callable[..., str]]] = [
 
 
 def is_label(word: str) -> bool:
-    """Whether one of the functions writes it so, given its parts."""
+    """Whether a function of `FORMS` writes this label, given its parts."""
     for form, write in FORMS:
         parts = re.fullmatch(form, word)
         if parts is not None and write(*parts.groups()) == word:

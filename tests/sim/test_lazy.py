@@ -1,4 +1,6 @@
-"""Communicators that are made at their first use: a meeting of all members, which stand in that call."""
+"""Tests communicators that their members create at the first use. There all members meet, and each host blocks in its
+call until the others arrive.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def test_it_computes_the_same() -> None:
 
 
 async def crosswise(rank: Rank) -> Any:
-    """Each uses another communicator first: on separate streams that is no order, for hosts it is."""
+    """Each rank uses another communicator first, on separate streams. The streams do not order the calls, but the hosts
+    do.
+    """
     order = ("d", "e") if rank.rank else ("e", "d")
     kept = []
     for kind in order:
@@ -74,7 +78,9 @@ async def captured(rank: Rank, warm: bool) -> Any:
 
 @pytest.mark.parametrize("warm", [True, False])
 def test_a_first_use_in_a_capture_is_refused(warm: bool) -> None:
-    """M-ST-7."""
+    """A first use within a capture raises CaptureError (mutant M-ST-7), unless the program has used the communicator
+    before.
+    """
 
     async def script(rank: Rank) -> Any:
         return await captured(rank, warm)
@@ -86,7 +92,7 @@ def test_a_first_use_in_a_capture_is_refused(warm: bool) -> None:
 
 
 async def pairs(rank: Rank) -> Any:
-    """A transfer has a separate communicator for its pair, so rank 2 is not waited for."""
+    """Ranks 0 and 1 exchange a transfer. Each pair has its own communicator, so no rank waits for rank 2."""
     main = rank.stream("main")
     x = filled(main, [rank.rank])
     if rank.rank == 0:
@@ -102,7 +108,7 @@ def test_a_pair_meets_alone() -> None:
 
 
 def ring(turned: bool) -> Script:
-    """Each sends to the next one first; `turned`: rank 0 receives first."""
+    """Each rank sends to the next rank first. With `turned`, rank 0 receives first."""
 
     async def script(rank: Rank) -> None:
         main, group = rank.stream("main"), rank.device("d")
@@ -136,13 +142,17 @@ def test_a_ring_that_is_turned_is_proven() -> None:
 
 
 def test_two_that_send_first_to_one_another_have_met() -> None:
-    """The pair has one communicator, whichever side sends: what they stand in is the sends."""
+    """Two ranks that send to each other first share one communicator, so its creation completes. They hang in their
+    sends.
+    """
     found = explored(lazy(2), ring(turned=False)).findings
     assert {one.klass for one in found} == {"HANG:P2P:CROSSED_SENDS"}
 
 
 def chain(right: bool) -> Script:
-    """Rank 0 begins with rank 1, and rank 1 with rank 2, which waits for a message of rank 0."""
+    """Rank 0 first calls a transfer with rank 1, and rank 1 with rank 2. Unless `right`, rank 2 first waits for a
+    message of rank 0.
+    """
 
     async def script(rank: Rank) -> None:
         main, group = rank.stream("main"), rank.device("d")
@@ -176,7 +186,7 @@ def test_a_chain_ends_where_one_waits_for_something_else() -> None:
 
 
 async def grouped(rank: Rank) -> None:
-    """A group needs the communicator of all ranks, and rank 2 has nothing to send."""
+    """A coalesced group needs the communicator of all ranks, but rank 2 sends nothing and does not create it."""
     main, group = rank.stream("main"), rank.device("d")
     mine, theirs = filled(main, [rank.rank], "mine"), main.alloc(1, "int32", "theirs")
     if rank.rank < 2:
@@ -188,7 +198,9 @@ async def grouped(rank: Rank) -> None:
 
 @pytest.mark.parametrize("script", [crosswise, ring(turned=False), chain(right=False), grouped])
 def test_the_journals_alone_tell_where_hosts_stand(script: Script) -> None:
-    """A real backend does not say which hosts stand. The twin has its communicators, and hangs of something else."""
+    """A real backend does not report which hosts are blocked in a first use. The checks find the same from the journals
+    alone. The twin has its communicators from the start, so it has no such finding.
+    """
     stopped = done(lazy(3), script)
     assert stopped.standing
     journals = replace(stopped, standing=())
@@ -198,7 +210,9 @@ def test_the_journals_alone_tell_where_hosts_stand(script: Script) -> None:
 
 
 def test_a_full_launch_queue_is_still_one() -> None:
-    """Both have met; rank 1 waits for a message of rank 0, whose queue is full."""
+    """Both ranks have created the communicator. Rank 1 waits for a message of rank 0, whose launch queue is full. The
+    finding names the launch queue, not a first use.
+    """
 
     async def script(rank: Rank) -> None:
         main, group = rank.stream("main"), rank.device("d")

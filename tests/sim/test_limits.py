@@ -1,7 +1,8 @@
-"""What holds a host up in a plain call, where a world asks for it: a full launch queue, an allocation that waits.
+"""Tests plain calls that block the host if the world says so: a launch into a full launch queue, and an allocation that
+synchronizes.
 
-Such a call does not return before the device has come so far. What the program does after it then happens later, or, if
-the device waits for a peer that waits for this host, never.
+Such a call returns when the device has made enough progress. Only then does the program continue. If the device waits
+for a peer that waits for this host, the call never returns.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def collective(rank: Rank, stream: Stream, buffer: Buffer) -> None:
 
 
 def group(rank: Rank, stream: Stream, buffer: Buffer) -> None:
-    """However many transfers there are in it, it takes one place."""
+    """A coalesced group takes one slot of the launch queue, however many transfers it contains."""
     device = rank.device("p")
     with device.coalesced(stream):
         for _ in range(2):
@@ -46,8 +47,8 @@ def group(rank: Rank, stream: Stream, buffer: Buffer) -> None:
 
 
 def then_tells(put: Put, times: int, stream: str = "main") -> Script:
-    """Rank 0 joins a collective on its main stream and puts more work on a stream before it tells rank 1, which joins
-    then.
+    """Rank 0 joins a collective on its main stream, puts `times` more ops on a stream, and then sends to rank 1. Rank 1
+    joins the collective when it has the message.
     """
 
     async def script(rank: Rank) -> None:
@@ -88,7 +89,7 @@ def classes(findings: list[Finding]) -> list[str]:
 @pytest.mark.parametrize("put", [kernel, read, collective, group])
 @pytest.mark.parametrize(("room", "hangs"), [(2, True), (3, True), (4, False), (None, False)])
 def test_a_full_queue_holds_the_host_up(put: Put, room: int | None, hangs: bool) -> None:
-    """The collective and what stands behind it take four places."""
+    """The collective and three ops after it take four slots of the launch queue. With fewer slots the host hangs."""
     world, script = told(launch_queue=room), then_tells(put, 3)
     expected = ["HANG:HOST:LAUNCH_QUEUE"] if hangs else []
     assert classes(judged(world, script)) == expected
@@ -125,13 +126,13 @@ async def sleeps_behind_two_kernels(rank: Rank) -> None:
 
 
 def test_a_host_that_is_held_up_is_late() -> None:
-    """The second launch returns when the first kernel has ended."""
+    """With one slot, the second launch returns when the first kernel has ended, so the run takes longer."""
     free, full = (run(world_of(1, launch_queue=room), sleeps_behind_two_kernels) for room in (2, 1))
     assert (free.elapsed_ns, full.elapsed_ns) == (3 * LONG, 4 * LONG)
 
 
 def launches_on_and_asks(behind: int = 2, cost: int = LONG) -> Script:
-    """`behind`: how many kernels it launches behind the event that it asks for."""
+    """Rank 0 records an event, launches `behind` kernels after it, and asserts that the event has passed."""
 
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
@@ -153,14 +154,18 @@ def test_whoever_got_through_knows_what_has_ended(room: int, holds: bool) -> Non
 
 @pytest.mark.parametrize(("room", "holds"), [(1, True), (2, False)])
 def test_with_time_an_event_has_passed_with_the_work_before_it(room: int, holds: bool) -> None:
-    """Where there is none the host, which knows of that work, may still hear that the event has not passed."""
+    """With one slot, the launch after the event returns when the kernel before the event has ended. In the timed run a
+    query of the event then returns True. In some schedule it returns False.
+    """
     world = world_of(1, launch_queue=room)
     assert (not judged(world, launches_on_and_asks(1))) == holds
     assert explored(world, launches_on_and_asks(1)).verdict == "violated"
 
 
 def looks_between_launches(second: bool) -> Script:
-    """Rank 1 looks for what rank 0 tells between its launches. `second`: and once more, and then they meet."""
+    """Rank 1 polls between its launches for what rank 0 sends. With `second`, both do this twice and then meet in a
+    barrier.
+    """
 
     async def script(rank: Rank) -> None:
         main, box = rank.stream("main"), rank.mailbox("box")
@@ -182,7 +187,7 @@ def looks_between_launches(second: bool) -> Script:
 @pytest.mark.parametrize("kills", [(), (Kill(0),)])
 @pytest.mark.parametrize("room", [1, 2])
 def test_exploring_misses_nothing(room: int, kills: tuple[Kill, ...]) -> None:
-    """Brute force is the judge."""
+    """DPOR finds the same outcomes as brute force, with a full launch queue and with a kill."""
     world = world_of(2, ["h"], ["d"], launch_queue=room, kills=kills)
     assert missed(case_of(world, looks_between_launches(second=not kills))) == (0, 0, 0)
 
@@ -193,11 +198,13 @@ def test_brute_force_sees_the_hang_that_exploring_finds(room: int, hangs: bool) 
     assert {run.finished for run in runs} == {not hangs}
 
 
-# ---- an allocation that synchronises
+# ---- an allocation that synchronizes
 
 
 def allocates_and_tells(size: int) -> Script:
-    """Rank 0 allocates behind a collective before it tells rank 1, which joins then."""
+    """Rank 0 allocates after a collective and then sends to rank 1. Rank 1 joins the collective when it has the
+    message.
+    """
 
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
@@ -255,7 +262,9 @@ def fails(target: Any) -> None:
 
 
 def launches_then(end: str) -> Script:
-    """Rank 0 ends after a launch that finds its queue full; its peer joins in the collective or not."""
+    """Rank 0 makes a launch that finds the queue full, and then ends as `end` says. If `end` contains "comes", its peer
+    joins the collective.
+    """
 
     async def script(rank: Rank) -> None:
         main = rank.stream("main")

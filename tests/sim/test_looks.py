@@ -1,4 +1,6 @@
-"""Looks at what a host started: no is a choice until it has awaited the call, found it over, or waited in vain."""
+"""Tests `HostWork.query` of a host collective or transfer. Its answer False is a choice of the schedule. After the
+program has awaited the work, got True, or waited for something else until its time-out, the answer is True.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ YES, NO = True, False
 
 
 async def asks(rank: Rank) -> tuple[bool, ...] | None:
-    """Rank 0 looks twice, awaits, and looks again."""
+    """Rank 0 queries twice, awaits, and queries again."""
     work = rank.host("h").barrier()
     if rank.rank:
         await work
@@ -34,7 +36,7 @@ def test_no_may_become_yes_and_yes_stays_yes() -> None:
 
 
 async def comes_later(rank: Rank) -> bool | None:
-    """Rank 1 calls the barrier when rank 0 has looked."""
+    """Rank 1 calls the barrier after rank 0 has queried."""
     if rank.rank:
         await rank.mailbox("go").get("go")
     work = rank.host("h").barrier()
@@ -51,7 +53,7 @@ def test_yes_needs_all_for_whom_it_waits() -> None:
 
 
 async def sends(rank: Rank) -> bool | None:
-    """A send may be over before it is received, or not until then."""
+    """A send may end before its receive, or only with it. Rank 1 receives after rank 0 has queried."""
     group = rank.host("h")
     if rank.rank:
         await rank.mailbox("go").get("go")
@@ -69,7 +71,9 @@ def test_a_send_may_be_over_before_it_is_received() -> None:
 
 
 async def both_poll(rank: Rank) -> None:
-    """Each rank receives when its send is over: on hardware that may be never."""
+    """Each rank receives after its send has ended. On hardware a large send may end only with its receive, so this may
+    loop without end.
+    """
     work = rank.host("h").send(np.zeros(1, np.int32), 1 - rank.rank)
     while not await work.query("look"):
         pass
@@ -95,7 +99,9 @@ def test_a_program_that_counts_on_yes_is_violated() -> None:
 
 
 async def waits_in_vain(rank: Rank) -> tuple[bool, bool] | None:
-    """A time-out passes when nothing else can happen: a look behind it finds what one before it may miss."""
+    """A time-out passes only when nothing else can happen. So a query after the time-out returns True, where one before
+    it may return False.
+    """
     work = rank.host("h").barrier()
     answers = None
     if rank.rank == 0:

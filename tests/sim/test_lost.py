@@ -1,4 +1,6 @@
-"""A simulated machine without memory: the run is lost, wherever its program or its device hears of it."""
+"""Tests runs that find no memory on dpsim's machine: the run is lost, and the checks report nothing. The program or a
+kernel may raise the MemoryError.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def refuse(target: Any) -> None:
 
 
 def told(script: Any) -> tuple[Run, list[str]]:
-    """A run, and what is found in it."""
+    """Returns a run, and the classes of its findings."""
     done = run(WORLD, script)
     return done, [finding.klass for finding in judge(WORLD, done)]
 
@@ -47,7 +49,7 @@ async def never_waits(rank: Rank, kernel: Any) -> None:
 @pytest.mark.parametrize("how", [hears_of_it, never_waits])
 @pytest.mark.parametrize("kernel", [exhaust, refuse])
 def test_a_kernel_finds_no_memory(how: Any, kernel: Any) -> None:
-    """The twin raises something that is none of the machine's."""
+    """A kernel that raises MemoryError loses the run. The twin raises another error, which is a finding."""
 
     async def script(rank: Rank) -> None:
         await how(rank, kernel)
@@ -61,7 +63,7 @@ def test_a_kernel_finds_no_memory(how: Any, kernel: Any) -> None:
 
 
 def test_others_stop_where_they_are() -> None:
-    """Also one that would never end."""
+    """If one rank has no memory, the other ranks stop where they are, even a rank that would poll without end."""
 
     async def script(rank: Rank) -> None:
         rank.step = 4

@@ -1,6 +1,5 @@
-"""A device that stops while it has work under way: of a rank that dies at an op, and of one whose kernel raises.
-
-What of that work has ended by then is a choice, and peers see the difference. Brute force is the judge.
+"""Tests a device that stops while it has work: its rank dies at an op, or one of its kernels raises. The schedule
+chooses which of this work ends before, and the peers see the difference. The tests compare with brute force.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ NONE_MISSED = (0, 0, 0)
 
 
 async def sums(rank: Rank) -> Buffer:
-    """Each rank looks into its mail, so they come in either order, and adds on its device."""
+    """Each rank polls a mailbox, so the ranks may arrive in either order, and adds on its device."""
     await rank.mailbox("nothing").poll("poll")
     main = rank.stream("main")
     x = filled(main, "x", size=1)
@@ -39,7 +38,7 @@ async def sums(rank: Rank) -> Buffer:
 
 
 async def dies_after_the_sum(rank: Rank) -> None:
-    """Rank 1 needs the sum and then a message, of which a rank 0 that dies says nothing."""
+    """Rank 1 needs the sum, and then a message. Rank 0 may die before it sends the message."""
     x = await sums(rank)
     if rank.rank == 0:
         await rank.sleep(1, "last")
@@ -50,7 +49,7 @@ async def dies_after_the_sum(rank: Rank) -> None:
 
 
 async def fails_beside_the_sum(rank: Rank) -> None:
-    """The same, where another stream of rank 0 has a kernel that raises."""
+    """Both ranks add, and a kernel on another stream of rank 0 raises."""
     x = await sums(rank)
     if rank.rank == 0:
         other = rank.stream("other")
@@ -91,7 +90,9 @@ def test_the_peers_of_a_rank_whose_kernel_raises_may_be_through_or_not() -> None
 
 
 def test_where_the_loss_has_no_place_of_its_own_it_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twins: a device that stops at once, and a search that does not begin anew."""
+    """The faulty twins: a device that stops at once, and a DPOR that does not restart when it learns that a kernel
+    raises. Both miss outcomes.
+    """
     with monkeypatch.context() as patch:
         patch.setattr(Device, "die", lambda self, host: self.lose())
         assert tolerant(DIES, dies_after_the_sum).verdict == "proven", "falsely"
@@ -100,7 +101,9 @@ def test_where_the_loss_has_no_place_of_its_own_it_is_missed(monkeypatch: pytest
 
 
 async def may_fail_too(rank: Rank) -> None:
-    """Rank 0 always fails. Rank 1 fails beside the sum unless it finds the message, so some schedules alone show it."""
+    """A kernel of rank 0 always raises. A kernel of rank 1 raises unless its poll finds a message, so only some
+    schedules show it.
+    """
     if rank.rank == 0:
         rank.send(1, "told", True, "tell")
         fails_on(rank.stream("main"))
@@ -115,7 +118,9 @@ async def may_fail_too(rank: Rank) -> None:
 
 
 def test_the_search_is_told_of_every_rank_whose_kernel_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin hears of the first alone, so the device of the other stops as its kernel raises."""
+    """DPOR learns of each rank whose kernel raises. The faulty twin records only the first, so it misses that rank 1's
+    device stops before its sum ends.
+    """
     world = World(3, (CommunicatorSpec("d", "d", "device", (1, 2)),))
     broken = ("raised", "raised", "blocked")
     ends = {("raised", "finished", "finished"), ("raised", "raised", "finished"), broken}
@@ -131,7 +136,9 @@ def test_the_search_is_told_of_every_rank_whose_kernel_raises(monkeypatch: pytes
 
 
 async def fails_without_the_last(rank: Rank) -> None:
-    """Rank 0 fails unless it finds the third message: the first run does not show it, nor the next that is tried."""
+    """A kernel of rank 0 raises unless rank 0 finds the third message. Neither the first run nor the second
+    shows this.
+    """
     if rank.rank > 0:
         rank.send(0, f"box{rank.rank}", True, "send")
         return
@@ -141,7 +148,9 @@ async def fails_without_the_last(rank: Rank) -> None:
 
 
 def test_a_search_that_begins_anew_turns_all_races_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin takes the first steps of the new first run for repeated ones."""
+    """DPOR restarts when it learns of a kernel that raises, and reverses all races of the new first run. The faulty
+    twin takes the first steps of that run for repeated ones, and misses outcomes.
+    """
     case = case_of(World(4, ()), fails_without_the_last)
     assert missed(case) == NONE_MISSED
     turn_round = Dpor._turn_round
@@ -163,11 +172,13 @@ def test_where_no_kernel_raises_and_nobody_dies_nothing_is_a_choice(strategy: st
     assert (found.verdict, found.exploration.runs, found.exploration.steps) == ("proven", 1, 2)  # the polls
 
 
-# ---- what its host hears
+# ---- where a host gets the error of a kernel
 
 
 async def hears(rank: Rank) -> object:
-    """One stream fails, while the host waits for another. It may hear of that when what it waits for is long there."""
+    """One stream fails while the host waits for another. The host may get the error at any of its later waits, even if
+    that wait's own data are ready.
+    """
     main, other = rank.stream("main"), rank.stream("other")
     x, z = filled(main, "x", size=1), other.alloc(1, "int32", "z")
     other.launch("bad", fails, writes=[z])
@@ -186,12 +197,12 @@ async def hears(rank: Rank) -> object:
 def test_a_host_hears_of_the_failure_at_any_of_its_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert missed(case_of(world_of(1), hears, memory=True)) == NONE_MISSED
     monkeypatch.setattr(Host, "_hears_of", lambda self, op: op)
-    with pytest.raises(AssertionError):  # one class, two outcomes
+    with pytest.raises(AssertionError):  # the assertion in missed fails: one class of schedules has two outcomes
         assert missed(case_of(world_of(1), hears, memory=True)) == NONE_MISSED
 
 
 async def fails_twice(rank: Rank) -> None:
-    """Whichever comes first is the error."""
+    """Two kernels raise on two streams; the host gets the error of the one that raises first."""
     for name in ("one", "other"):
         on = rank.stream(name)
         on.launch(f"bad.{name}", fails, writes=[on.alloc(1, "int32", name)])
@@ -205,7 +216,7 @@ def test_of_two_kernels_that_raise_either_is_the_first(monkeypatch: pytest.Monke
 
 
 def test_a_kernel_that_raises_never_ends() -> None:
-    """Neither does what comes behind it, nor is it seen to have passed."""
+    """A kernel that raises never ends, and no later work on its stream ends. So an event after it never passes."""
 
     async def script(rank: Rank) -> object:
         main = rank.stream("main")
@@ -228,7 +239,7 @@ def test_a_kernel_that_raises_never_ends() -> None:
 
 
 def test_a_schedule_says_whose_kernels_raise() -> None:
-    """So it can be repeated from nothing, strictly and not."""
+    """A schedule names the ranks whose kernels raise, so another run can repeat it, strictly or not."""
     strategy = Dpor()
     strategy.begin()
     run(FAILS, fails_beside_the_sum, choose=strategy)
@@ -246,7 +257,7 @@ def test_a_schedule_says_whose_kernels_raise() -> None:
 
 
 def test_dpor_goes_on_elsewhere_with_what_it_knows() -> None:
-    """Its state between two runs says whose kernels raise."""
+    """DPOR's state between two runs contains the ranks whose kernels raise, so another process can resume it."""
     whole, pieces = Dpor(), 0
     state = whole.state()
     while not whole.exhausted:
@@ -272,7 +283,9 @@ TWO_KILLS = world_of(2, ["h"], ["d"], kills=(Kill(0), Kill(1)))
 
 
 def test_of_two_that_may_be_killed_either_may_die_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who stands in the collective that the other's death has broken need not die."""
+    """Two ranks may be killed. If one dies and breaks a collective, the other may hang in it and need not die. In the
+    faulty twin the two deaths do not conflict, and the explorer misses outcomes.
+    """
     case = case_of(TWO_KILLS, joins_both)
     assert missed(case) == NONE_MISSED
     _, outcomes = explored(case)
@@ -292,7 +305,9 @@ async def sums_beside_a_failure(rank: Rank) -> None:
 
 
 def test_who_may_be_killed_may_stand_in_what_another_s_failure_has_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rank 0 need not die. The twin gives no order to a kill and the loss of a device."""
+    """Rank 0 may be killed, and may also hang in the collective that rank 1's failure broke. In the faulty twin a kill
+    and the loss of a device do not conflict.
+    """
     world = world_of(2, devices=["d"], kills=(Kill(0),))
     ends = {("died", "raised"), ("finished", "raised"), ("blocked", "raised")}
     assert all_ends(world, sums_beside_a_failure) == ends

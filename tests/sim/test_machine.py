@@ -1,4 +1,6 @@
-"""The graph of ops: edges order, costs take time, a collective is joint, a hang is the end of all movement."""
+"""Tests the simulated machine, a graph of ops. Edges order ops, costs take time, a collective is one op of all its
+members, and a run hangs when no op can fire.
+"""
 
 from __future__ import annotations
 
@@ -224,7 +226,9 @@ async def asks_and_stands_idle(rank: Rank) -> None:
 @pytest.mark.runs_once
 @pytest.mark.parametrize("choose", [None, lambda label, options: 0], ids=["timed", "untimed"])
 def test_a_run_leaves_no_cycles(choose: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else who explores waits for the collector. The twins leave the machine as it is, or who waits for messages."""
+    """A run leaves no cyclic garbage; otherwise an exploration would wait for the garbage collector. The faulty twins
+    do not close the environment or the mailboxes.
+    """
 
     def left() -> int:
         gc.collect()

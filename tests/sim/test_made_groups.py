@@ -1,4 +1,6 @@
-"""Groups that ranks make during a run: their members meet, and nothing is a choice but what the group does later."""
+"""Tests groups that ranks create during a run. All members meet in the call; the schedule chooses nothing there, only
+in later calls of the group.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ ALL = (0, 1)
 
 
 async def sums(rank: Rank) -> tuple[int, int]:
-    """A sum on the host and one on the device of a group."""
+    """The ranks add on the host and on the device of a new group."""
     group = await rank.group("experts", ALL, device=True)
     assert rank.host("experts") is group
     total = await group.all_reduce(np.array([rank.rank + 1], np.int32))
@@ -47,7 +49,9 @@ def test_the_members_alone_make_it() -> None:
 
 
 def test_it_is_a_barrier() -> None:
-    """Rank 0's message comes before rank 1 has the group; a poll behind that still may miss it."""
+    """Rank 1 sends to rank 0 before it joins the group. A poll of rank 0 after the group exists may still miss the
+    message.
+    """
 
     async def told_before(rank: Rank) -> Any:
         if rank.rank:

@@ -1,4 +1,4 @@
-"""A get with a time-out: it learns None when nothing else can happen, and takes what comes before that."""
+"""Tests a get with a time-out. It returns None only when nothing else can happen, and otherwise takes the message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ async def a_get_in_vain_ends(rank: Rank, right: bool) -> Any:
 
 @twins("LIVELOCK:POLL", learned=[3, None])
 async def who_asks_again_and_again_is_answered(rank: Rank, right: bool) -> Any:
-    """Other time-outs pass meanwhile. Wrong: no rank answers, and asking without end is a poll loop."""
+    """Rank 0 repeats a get with a time-out until rank 1 answers, whose own time-out passes meanwhile. In the faulty
+    twin rank 1 never answers, so rank 0 polls without end.
+    """
     if rank.rank:
         await rank.mailbox("in").get("pause", timeout_ns=5 * SECOND // 2)
         if right:
@@ -78,7 +80,7 @@ def test_a_late_message_is_waited_for_until_the_time_is_up() -> None:
 
 
 class Post(Program[Any]):
-    """Each rank does a list of things; what it learns is in its journal."""
+    """Each rank does a list of actions. Its journal contains what it learned."""
 
     def __init__(self, *scripts: Sequence[tuple[Any, ...]]) -> None:
         self.scripts = scripts
@@ -88,7 +90,7 @@ class Post(Program[Any]):
         for what, *more in self.scripts[rank.rank]:
             if what == "tell":
                 rank.send(more[0], "in", rank.rank, "tell")
-            elif what in ("poll", "get 0"):  # in one line, since records name it
+            elif what in ("poll", "get 0"):  # in one line, because records contain the line number
                 await (box.poll("look") if what == "poll" else box.get("look", timeout_ns=0))
             elif await box.get("get", timeout_ns=more[0]) is None and len(more) > 1:
                 rank.send(more[1], "in", ("vain", rank.rank), "vain")
@@ -118,7 +120,9 @@ def test_dpor_sees_what_all_schedules_show(one: Case) -> None:
 
 
 def test_a_message_within_the_time_is_one_order() -> None:
-    """That the time is not up yet is no choice; who of two comes first is one."""
+    """A get within its time makes no choice: one message is one class of schedules. Two senders, or two time-outs, are
+    two.
+    """
     assert [len(enumerate_schedules(one).classes) for one in CASES[:3]] == [1, 2, 2]
 
 
@@ -131,7 +135,9 @@ def test_a_message_within_the_time_is_one_order() -> None:
     ],
 )
 def test_a_get_that_does_not_wait_is_a_poll(look_beside: Callable[[str], Sequence[Any]]) -> None:
-    """The mailbox may be empty while the message is under way, which a get that waits never finds untimed."""
+    """A get with time-out 0 is a poll: it may find the mailbox empty while the message is under way. In a run without
+    time, a get that waits never does.
+    """
     with_poll, with_get = (enumerate_schedules(case("looks", *look_beside(look))) for look in ("poll", "get 0"))
     assert with_get == with_poll
     assert len(with_get.classes) > 1

@@ -1,4 +1,6 @@
-"""Mailboxes: messages of one sender come in order, those of several in any, and only an idle get may never return."""
+"""Tests mailboxes. Messages of one sender arrive in order, and those of several senders in any order. Only an idle get
+may wait without end.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ async def a_question_gets_its_answer(rank: Rank, right: bool) -> Any:
 
 @twins(NO_MESSAGE, learned=[None, (1, 2, 3)])
 async def messages_of_one_sender_arrive_in_order(rank: Rank, right: bool) -> Any:
-    """Wrong: one too few."""
+    """Rank 1 takes three messages in the order of their sends. In the faulty twin rank 0 sends only two."""
     if rank.rank == 0:
         for number in (1, 2, 3) if right else (1, 2):
             rank.send(1, "in", number, "send")
@@ -57,7 +59,9 @@ async def boxes_of_one_rank_are_apart(rank: Rank, right: bool) -> Any:
 
 @twins("DISAGREEMENT:ORDER", world=PAIRED, modes=["timed"])
 async def messages_of_two_senders_come_in_no_order(rank: Rank, right: bool) -> Any:
-    """Two ranks that get the same messages from two others may not act on their order of arrival."""
+    """Two ranks get the same messages from two senders, and decide on the sorted messages. In the faulty twin they
+    decide on the order of arrival, which may differ.
+    """
     if rank.rank < 2:
         for to in (2, 3) if rank.rank else (3, 2):
             await rank.sleep(80_000 * (to == 2 + rank.rank), "sleep")
@@ -70,7 +74,7 @@ async def messages_of_two_senders_come_in_no_order(rank: Rank, right: bool) -> A
 
 @twins("DISAGREEMENT:FOUND", learned=[None] * 2, modes=["timed"])
 async def a_poll_does_not_wait(rank: Rank, right: bool) -> Any:
-    """What it finds depends on time."""
+    """A get finds the message on both ranks. In the faulty twin the ranks poll, so what they find depends on time."""
     rank.send(rank.rank, "in", 1, "send")
     await rank.sleep(200_000 * rank.rank, "sleep")
     found = await (rank.mailbox("in").get("look") if right else rank.mailbox("in").poll("look"))
@@ -79,7 +83,9 @@ async def a_poll_does_not_wait(rank: Rank, right: bool) -> Any:
 
 @twins("RACE:BUFFER", learned=[(2,), None])
 async def who_takes_a_message_comes_after_its_post(rank: Rank, right: bool) -> Any:
-    """Rank 0 hears from rank 1, which took what rank 0 had posted after it read: an order of two streams of rank 0."""
+    """A message orders what its sender did before and what its receiver does after. Rank 1 answers rank 0, so the
+    answer orders two streams of rank 0. In the faulty twin rank 0 posts before it has read.
+    """
     if rank.rank == 1:
         rank.send(0, "in", await rank.mailbox("in").get("get"), "back")
         return None
@@ -99,7 +105,7 @@ async def who_takes_a_message_comes_after_its_post(rank: Rank, right: bool) -> A
 
 @twins("CRASH:VALUEERROR", learned=[None])
 async def none_is_no_message(rank: Rank, right: bool) -> Any:
-    """It is what a poll gives for an empty box."""
+    """A program cannot send None, because a poll returns None for an empty mailbox."""
     rank.send(0, "in", 0 if right else None, "send")
 
 

@@ -1,6 +1,6 @@
-"""Memory that is freed and taken again, and what comes of using it when it was given away.
+"""Tests memory that a program frees and allocates again, and uses that come too late.
 
-Memory is real here, so beside the finding there is the wrong number that a device would give.
+The simulated memory has real content. So the tests also check the wrong number that a device would return.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ twins = Twins()
 
 
 async def beside(rank: Rank, keeps: bool, waits: bool = True) -> Any:
-    """A copy on a side stream of memory that is then freed and taken again on the main stream."""
+    """A side stream copies memory, which the program then frees and allocates again on the main stream. With `keeps`,
+    it calls record_stream.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     old, result = filled(main, [7], "old"), side.alloc(1, "int32", "result")
     if waits:
@@ -40,7 +42,9 @@ async def memory_that_a_side_stream_uses_is_kept_by_record_stream(rank: Rank, ri
 
 @twins("RACE:BUFFER", learned=[(7,)], also=["RACE:REUSED_IN_FLIGHT"])
 async def record_stream_is_no_wait(rank: Rank, right: bool) -> Any:
-    """It keeps the memory; that the side stream reads it after it was written is another matter."""
+    """record_stream keeps the memory, but does not order the streams. In the faulty twin the side stream does not wait
+    for the write.
+    """
     return await beside(rank, keeps=True, waits=right)
 
 
@@ -57,8 +61,8 @@ async def record_stream_names_the_stream_that_uses_it(rank: Rank, right: bool) -
 
 
 async def round_trip(rank: Rank, keeps: bool) -> Any:
-    """The side stream reaches its copy after a message that was sent when the memory had been written anew. There and
-    back on two communicators: on one, the receive would have to end before the send.
+    """The side stream copies `old` after a round trip of messages, which starts after the main stream wrote `new`. The
+    two ways use two communicators: on one, the receive would have to end before the send starts.
     """
     main, side, there, back = rank.stream("main"), rank.stream("side"), rank.device("d"), rank.device("e")
     if rank.rank == 1:
@@ -79,7 +83,7 @@ async def round_trip(rank: Rank, keeps: bool) -> Any:
 
 @twins("STALE:REUSED_BLOCK", learned=[(7,), None])
 async def an_order_does_not_bring_the_old_content_back(rank: Rank, right: bool) -> Any:
-    """No race: all is in order, and the copy comes too late."""
+    """In the faulty twin all is in order, so there is no race. But the copy runs after the memory was written anew."""
     return await round_trip(rank, keeps=right)
 
 
@@ -98,7 +102,9 @@ async def instead_the_owner_may_wait_before_it_frees(rank: Rank, right: bool) ->
 
 @twins("CRASH:RUNTIMEERROR", learned=[(7,)])
 async def a_freed_buffer_is_not_used_again(rank: Rank, right: bool) -> Any:
-    """Not by a stream that record_stream named either: that covers the work which is there at the free."""
+    """A program may not launch work on a freed buffer, even on a stream that record_stream named. record_stream covers
+    only the work that exists at the free.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     old, result = filled(main, [7], "old"), side.alloc(1, "int32", "result")
     side.wait_stream(main)
@@ -152,7 +158,7 @@ async def segments_that_grow_reuse_by_the_same_rule(rank: Rank, right: bool) -> 
 test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
-# ---- the wrong numbers
+# ---- the wrong numbers that a device would return
 
 
 def test_memory_that_is_reused_too_early_gives_a_wrong_number() -> None:
@@ -178,11 +184,11 @@ def test_what_alloc_gives_is_what_was_left_there() -> None:
     assert {tuple(seen.learned) for seen in everywhere(script, told(1))} == {((7,),)}
 
 
-# ---- places
+# ---- addresses of blocks
 
 
 def places(script: Any, mode: str = "timed", **options: Any) -> list[Place]:
-    """Where the buffers of a program lie, in the order of their allocation."""
+    """Returns the addresses of a program's buffers, in the order of their allocation."""
     [journal] = see(script, told(1), mode, **options).run.journals
     return [raw[ALLOC_PLACE] for raw in journal if raw[KIND] == "alloc"]
 
@@ -190,7 +196,9 @@ def places(script: Any, mode: str = "timed", **options: Any) -> list[Place]:
 @pytest.mark.parametrize("by", ["main", "side"])
 @pytest.mark.parametrize("expandable", [False, True])
 def test_a_freed_block_is_reused_at_once_and_only_by_its_stream(by: str, expandable: bool) -> None:
-    """While the kernel that writes it is still running: the next one of that stream comes after it."""
+    """The same stream gets a freed block at once, while the kernel that writes it still runs. Later kernels of the
+    stream run after that kernel. Another stream does not get the block.
+    """
 
     async def script(rank: Rank) -> None:
         filled(rank.stream("main"), [1], cost=90_000).free()
@@ -203,7 +211,7 @@ def test_a_freed_block_is_reused_at_once_and_only_by_its_stream(by: str, expanda
 
 @pytest.mark.parametrize(("sleep", "again"), [(0, False), (89_000, False), (92_000, True)])
 def test_a_block_that_was_kept_comes_back_when_its_user_is_through(sleep: int, again: bool) -> None:
-    """The next allocation after that finds it."""
+    """A block kept by record_stream serves the next allocation after the copy on the side stream has ended."""
 
     async def script(rank: Rank) -> None:
         main, side = rank.stream("main"), rank.stream("side")

@@ -1,4 +1,6 @@
-"""Messages from outside: sent where a rank is, delivered like any other, in every order."""
+"""Tests messages from outside. A world sends such a message when a rank reaches an op. Mailboxes deliver it like any
+other message, in every order.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def world(*messages: Message, ranks: int = 2) -> World:
 
 
 async def hears(rank: Rank) -> Any:
-    """Rank 1 hears what rank 0 has heard."""
+    """Rank 0 takes two messages, and forwards the first to rank 1."""
     if rank.rank == 0:
         rank.send(1, "in", await rank.mailbox("in").get("hear"), "tell")
         return await rank.mailbox("in").get("hear")
@@ -45,7 +47,9 @@ def test_messages_come_to_who_waits_for_them() -> None:
 
 
 def test_a_message_is_sent_when_the_rank_is_there_and_not_before() -> None:
-    """The twin that sends it at the start, where a poll may find it."""
+    """A message from outside is sent when its rank reaches the op, so an earlier poll of rank 0 does not find it. The
+    twin sends it at the start, where the poll may find it.
+    """
 
     async def script(rank: Rank) -> Any:
         if rank.rank:
@@ -63,7 +67,9 @@ def test_a_message_is_sent_when_the_rank_is_there_and_not_before() -> None:
 
 
 def test_who_takes_a_message_from_outside_knows_what_was_known_where_it_was_sent() -> None:
-    """Rank 0 overwrites what it had read before rank 1 reached the op. Sent at the start it knows of nothing."""
+    """Rank 0 reads a buffer, and rank 1 learns of it before it reaches the op of the message. So when rank 0 has the
+    message, its overwrite comes after the read.
+    """
 
     async def script(rank: Rank) -> Any:
         if rank.rank == 1:
@@ -133,7 +139,7 @@ def test_a_hang_counts_messages_from_outside() -> None:
 
 
 class Post(Program[Any]):
-    """Each rank does a list of things; what it learns is in its journal."""
+    """Each rank does a list of actions. Its journal contains what it learned."""
 
     def __init__(self, *scripts: Sequence[tuple[Any, ...]]) -> None:
         self.scripts = scripts
@@ -174,7 +180,9 @@ def test_dpor_sees_what_all_schedules_show(one: Case) -> None:
 
 
 def test_a_rank_that_dies_before_it_comes_there_sends_nothing() -> None:
-    """Its journal ends before the message, or after it: in no schedule does the other hear of what was not sent."""
+    """A rank that dies before the op of a message never sends it. In no schedule does the other rank take a message
+    that was not sent.
+    """
     seen = set()
     for seed in range(40):
         one = SimBackend(choose=seeded(seed)).run_program(CASES[5].world, CASES[5].program, None)
@@ -186,7 +194,7 @@ def test_a_rank_that_dies_before_it_comes_there_sends_nothing() -> None:
 
 
 def test_a_message_that_is_left_in_its_box_is_told() -> None:
-    """Rank 0 hears the first of two and looks no more; the twin hears both."""
+    """Rank 0 takes one of two messages, so the report names the other. The twin takes both."""
 
     def hears_so_many(count: int) -> Any:
         async def script(rank: Rank) -> None:

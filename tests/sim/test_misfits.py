@@ -1,7 +1,9 @@
-"""Collectives that do not fit, come late or are left out: what the machine does then, and what names it.
+"""Tests collectives that do not match, come late or are missing: what the simulated machine does, and which check finds
+it.
 
-A mismatch does not stop the machine. On NCCL a broadcast against an all-reduce, another root or another count has
-completed on all ranks, and did its harm later. So the ledger has to find it, not a hang.
+A mismatch does not stop the machine. On NCCL too, a broadcast against an all_reduce, another root or another count
+completed on all ranks, and did harm later. So the check of matching calls (the ledger) has to find it; there is no
+hang.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ MISSING = "HANG:COLLECTIVE:MISSING_RANK"
 
 
 def another(rank: Rank, field: str, call: Any) -> Any:
-    """Three ranks make a collective; the last one makes it otherwise."""
+    """Three ranks make a collective, and the last one changes `field`."""
     odd, ones = rank.rank == 2, np.full(3, rank.rank + 1, np.int32)
     if field == "op":
         return call("broadcast", ones, root=0) if odd else call("all_reduce", ones)
@@ -70,11 +72,11 @@ FIELDS: dict[str, list[tuple[int, ...]]] = {
     "op": [(6, 6, 6), (6, 6, 6), (1, 1, 1)],
     "root": [(1, 1, 1), (1, 1, 1), (3, 3, 3)],
     "count": [(6, 6, 3), (6, 6, 3), (6, 6)],
-    "dtype": [(6, 6, 6), (6, 6, 6), (6 << 32 | 6, 6, 3)],  # three numbers of four bytes come where eight are read
+    "dtype": [(6, 6, 6), (6, 6, 6), (6 << 32 | 6, 6, 3)],  # sent as 4 bytes each, read as 8
     "reduce": [(6, 6, 6), (6, 6, 6), (3, 3, 3)],
     "sizes": [(6, 6), (), (6,)],
 }
-"""What the ranks learn: the machine gives each what its own call asks for, as far as it fits."""
+"""What the ranks receive: the machine gives each rank what its own call requests, as far as the data fit."""
 
 
 @pytest.mark.parametrize("device", [False, True], ids=["host", "device"])
@@ -97,7 +99,9 @@ def test_a_mismatch_runs_through_and_the_ledger_names_it(field: str, device: boo
 @pytest.mark.parametrize("device", [False, True], ids=["host", "device"])
 @pytest.mark.parametrize("change", [*({"op": op} for op in OTHERS), *({"dtype": dtype} for dtype in DTYPES)], ids=str)
 def test_a_planted_change_of_op_or_type_is_named_or_changes_nothing(change: dict[str, Any], device: bool) -> None:
-    """A type that no library reduces changes nothing, for no program can make such a call."""
+    """A fault changes the op or the dtype of one rank's call, and the checks find it. A dtype that no library reduces
+    changes nothing, because no program can make such a call.
+    """
 
     async def script(rank: Rank) -> Any:
         if not device:
@@ -118,7 +122,9 @@ def test_a_planted_change_of_op_or_type_is_named_or_changes_nothing(change: dict
 
 @pytest.mark.parametrize("right", [True, False])
 def test_pieces_of_an_all_to_all_are_held_against_each_other(right: bool) -> None:
-    """Rank 1 sends rank 0 one element fewer than it expects."""
+    """The checks compare the sizes of an all_to_all. In the faulty twin rank 1 sends one element fewer than rank 0
+    expects.
+    """
 
     async def script(rank: Rank) -> None:
         go, come = ((1, 2), (1, 3)) if rank.rank == 0 else ((3 if right else 2, 1), (2, 1))
@@ -142,8 +148,8 @@ def test_a_wrong_root_does_its_harm_later_and_the_first_finding_is_the_cause(rig
 @pytest.mark.parametrize("device", [False, True], ids=["host", "device"])
 @pytest.mark.parametrize("makes_up_for_it", [False, True])
 def test_a_skipped_collective_pairs_up_silently_and_the_step_names_it(makes_up_for_it: bool, device: bool) -> None:
-    """Rank 1 leaves out step 2 of 4. Its peer gets numbers of another step from then on. The run hangs at its end, or,
-    if rank 1 makes one more call, not at all.
+    """Rank 1 omits the call of step 2 of 4, so its peer receives numbers of another step from then on. The run hangs at
+    its end, or, if rank 1 makes one more call, not at all.
     """
 
     async def script(rank: Rank) -> Any:
@@ -192,7 +198,9 @@ async def needs_all_of_it(rank: Rank) -> Any:
     "site", [None, "fill.x", "sum", "give", "take", "fill.y", "add", "post", "get", "read", "host"]
 )
 def test_a_delay_changes_the_time_and_nothing_else(site: str | None, late: int) -> None:
-    """Each op of a program that waits for what it needs comes late, before all that follows from it."""
+    """The test delays each op of a program in turn. The program waits for all that it needs, so only the times
+    change.
+    """
     world, plain = told(delays=(Delay(late, At(site), 5_000_000),)), see(needs_all_of_it)
     holds(needs_all_of_it, [(1, 14), (0, 14)], world)
     seen = see(needs_all_of_it, world)

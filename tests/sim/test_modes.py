@@ -1,6 +1,6 @@
-"""The two modes are one machine: what a timed run did, the untimed machine can do, op by op.
+"""Tests that the two modes of the simulation are one machine: a schedule without time can repeat a timed run op by op.
 
-So a finding of a timed run is a finding of a schedule, and what holds for all schedules holds for all timings.
+So a finding of a timed run is a finding of some schedule, and what holds in all schedules holds for all timings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.sim.programs import told
 
 
 def put_in_graph(rank: Rank, main: Stream, side: Stream, kept: Buffer, cost: int) -> None:
-    """A branch that works on memory of the graph's pool, beside a collective."""
+    """Captures a branch that works on memory of the graph's pool, beside a collective."""
     own = main.alloc(8, "int32", "own")
     main.launch("begin", set_to, writes=[own], args=(1,))
     side.wait_stream(main)
@@ -33,7 +33,9 @@ def put_in_graph(rank: Rank, main: Stream, side: Stream, kept: Buffer, cost: int
 
 
 def random_program(seed: int) -> Script:
-    """Kernels on three streams with enough events between them, collectives, frees, reads and replays."""
+    """Returns a script with kernels on three streams, enough events between them, collectives, frees, reads and
+    replays.
+    """
 
     async def script(rank: Rank) -> None:
         rng = random.Random(seed)  # the same on all ranks
@@ -70,10 +72,10 @@ def random_program(seed: int) -> Script:
     return script
 
 
-@pytest.mark.runs_once  # the chooser follows an order that is used up
+@pytest.mark.runs_once  # the function that chooses consumes the order
 @pytest.mark.parametrize("seed", range(40))
 def test_what_a_timed_run_did_the_untimed_machine_can_do(seed: int) -> None:
-    """The timed run's firing order, replayed untimed, gives equal journals: found timed, proven untimed."""
+    """A run without time that follows the order of a timed run has equal journals."""
     script = random_program(seed)
     seen = SimBackend(keep_order=True).run_program(told(), Scripted(script), None)
     order = iter(seen.order)

@@ -1,5 +1,5 @@
-"""Notices that an actor is gone. A watcher gets one notice, behind the actor's messages, at some time after its end. No
-run waits for an end that does not come. Brute force is the judge of what exploring sees.
+"""Tests notices that an actor (a rank or service) has ended. A watcher gets one notice, after the actor's messages, at
+some time after its end. No run waits for an end that never happens. The tests compare with brute force.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ THREE = world_of(3, ["own"])
 
 
 def told(world: World, script: Script) -> set[tuple[Any, ...]]:
-    """What rank 0 learns, in each schedule."""
+    """Returns what rank 0 learns, over all schedules."""
     return {tuple(learned(one, 0)) for one in runs(world, script)}
 
 
@@ -49,7 +49,7 @@ async def last_words(rank: Rank) -> None:
 
 
 async def words_elsewhere(rank: Rank) -> None:
-    """The twin: what it says to another box comes before or after the notice."""
+    """The twin: a message to another mailbox arrives before or after the notice."""
     if rank.rank == 0:
         rank.watch(1, "deaths", "watch")
         await rank.mailbox("deaths").get("told")
@@ -100,7 +100,7 @@ def test_who_raised_or_died_is_gone(more: Any) -> None:
 
 
 async def late(rank: Rank) -> None:
-    """Rank 0 watches one that is gone already, twice."""
+    """Rank 0 watches an actor that has ended, twice."""
     if rank.rank == 0:
         await rank.sleep(1_000_000, "late")
         for _ in range(2):
@@ -119,7 +119,7 @@ async def waits_for_ever(rank: Rank) -> None:
 
 
 def test_no_run_waits_for_an_end_that_does_not_come() -> None:
-    """Who stands in an idle get at the end is not gone."""
+    """A rank that waits in an idle get at the end of the run has not ended, so its watcher gets no notice."""
     done = run(world_of(2), waits_for_ever)
     assert (done.ends, learned(done, 0)) == (["finished"] * 2, [])
     assert explored(world_of(2), waits_for_ever).verdict == "proven"
@@ -148,7 +148,9 @@ def test_nobody_watches_itself_or_nobody(actor: int) -> None:
 
 
 def test_a_notice_comes_after_all_that_the_dead_did() -> None:
-    """A chain of three: rank 2 hears of rank 1, which heard of rank 0."""
+    """In a chain of three, rank 2 gets the notice of rank 1, which had the notice of rank 0. A message of rank 0 may
+    still arrive later.
+    """
 
     async def chain(rank: Rank) -> Any:
         if rank.rank:
@@ -185,7 +187,9 @@ async def posts_twice(rank: Rank) -> None:
 
 
 def test_what_the_dead_never_came_to_send_holds_no_notice_up() -> None:
-    """It had run ahead of itself. Found by the interpreter of the contract (tests/interpreter/test_notices.py)."""
+    """A killed rank had run ahead to sends that it never made. These do not delay the notice. The interpreter of the
+    contract found this bug (tests/interpreter/test_notices.py).
+    """
     world = world_of(2, kills=(Kill(1),))
     assert told(world, posts_twice) == {(*range(sent), ("gone", 1)) for sent in range(3)}
     assert missed(case_of(world, posts_twice)) == (0, 0, 0)

@@ -1,8 +1,8 @@
-"""What a rank puts on one communicator happens in that order, on whatever streams: as NCCL does it, and as hangs show.
+"""Tests the order of the ops that a rank puts on one communicator. They run in that order, on all streams, as in NCCL.
 
-Let a receive be posted early on a side stream, before a send on the main stream of the same communicator. It holds the
-send up until it has ended. If the peer answers only after it got something, both never return. On two communicators
-over the same ranks nothing holds it up.
+For example, a rank posts a receive on a side stream, before a send on the main stream of the same communicator. The
+send waits until the receive has ended. If the peer answers only after it has received, both hang. On two communicators
+over the same ranks, the send does not wait.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import pytest
 from dpsim.contract.interface import Rank
 from tests.sim.programs import everywhere, filled, numbers, told
 
-LARGE = [1] * 40_000  # more than is sent before it is received
+LARGE = [1] * 40_000  # too large for an eager send
 
 
 def answered(back: str) -> Any:
-    """Rank 0 posts its receive first and asks then; rank 1 answers what it got."""
+    """Rank 0 posts its receive first, and then sends; rank 1 answers what it received."""
 
     async def script(rank: Rank) -> Any:
         main, side = rank.stream("main"), rank.stream("side")
@@ -36,7 +36,7 @@ def answered(back: str) -> Any:
 
 
 def behind_a_send(group: str) -> Any:
-    """Rank 0 sends before it reduces, rank 1 receives when it has reduced."""
+    """Rank 0 sends before it reduces, and rank 1 receives after it has reduced."""
 
     async def script(rank: Rank) -> Any:
         main, side = rank.stream("main"), rank.stream("side")

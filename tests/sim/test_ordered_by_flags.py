@@ -1,4 +1,6 @@
-"""Turns that touch what a call is on (`Program.ordered_by_flags`) show all that turns which all conflict show."""
+"""Tests `Program.ordered_by_flags`: a program declares that its threads order all shared data by flags. Then turns of
+two threads conflict only if their calls use the same object, and DPOR finds the same outcomes in fewer schedules.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ Calls = tuple[tuple[str, str], ...]
 
 
 class Flags(Program[tuple[Calls, ...]]):
-    """Each thread makes its calls on flags. It shares nothing in Python, and says what its queries found."""
+    """Each thread makes its calls on flags. The threads share no Python data, and record what their queries
+    returned.
+    """
 
     threaded = True
 
@@ -55,8 +59,8 @@ class Ordered(Flags):
 def outcomes(
     program: Program[Any], threads: tuple[Any, ...], by_itself: bool = False, world: World = ALONE
 ) -> tuple[set[Any], int]:
-    """How runs can end: of each thread, what it learned in order, and whether it finished. `by_itself`: only what
-    queries found, and how the rank ended.
+    """Returns all outcomes of the program: for each thread, what it learned in order, and whether it finished. With
+    `by_itself`, an outcome is what the queries returned, and how the rank ended. Also returns the number of runs.
     """
     seen: set[Any] = set()
     subject = Subject(world, program, threads, repeats=False)
@@ -83,11 +87,11 @@ def queried(run: Run) -> tuple[Any, ...]:
     return tuple(sorted((*raw[2:4], raw[6]) for raw in run.journals[0] if raw[0] == "learned" and type(raw[6]) is bool))
 
 
-# ---- what threads share beyond flags, and share without Python
+# ---- what threads share beyond flags and Python data: names, deaths, exceptions
 
 
 class Split(Flags):
-    """A wait and a query are issued, and awaited after another call."""
+    """A thread issues a wait and a query, and awaits them after another call."""
 
     async def run(self, rank: Rank, prepared: tuple[Calls, ...]) -> None:
         f, g, h = (rank.flag(name) for name in "fgh")
@@ -111,7 +115,7 @@ class SplitOrdered(Split):
 
 
 class TakesName(Flags):
-    """A name is free when a third thread has gone on behind its join."""
+    """The name of a thread is free again when a third thread has returned from its join."""
 
     async def run(self, rank: Rank, prepared: tuple[Calls, ...]) -> None:
         async def ends(rank: Rank) -> None:
@@ -133,7 +137,7 @@ class TakesNameOrdered(TakesName):
 
 
 class Raises(Flags):
-    """Main raises, and cuts off what the other one does."""
+    """The main thread raises, which cuts off the other thread."""
 
     async def run(self, rank: Rank, prepared: tuple[Calls, ...]) -> None:
         rank.start("t", self.thread((("set", "f"), ("set", "g"), ("query", "g"))))
@@ -146,7 +150,7 @@ class RaisesOrdered(Raises):
 
 
 class Naps(Flags):
-    """Main may die where it sleeps, and takes the other one with it."""
+    """The main thread may die in its sleep, which also ends the other thread."""
 
     async def run(self, rank: Rank, prepared: tuple[Calls, ...]) -> None:
         rank.start("t", self.thread((("set", "f"), ("query", "f"))))
@@ -165,7 +169,9 @@ def test_a_death_is_ordered_against_everything() -> None:
 
 
 def test_that_main_raises_is_a_turn() -> None:
-    """Others go on meanwhile, also where main has no call between its start of them and that."""
+    """When the main thread raises, other threads may run before or after that, even if it raises directly after their
+    start.
+    """
 
     class AtOnce(Flags):
         async def run(self, rank: Rank, prepared: tuple[Calls, ...]) -> None:
@@ -186,7 +192,7 @@ def test_what_is_no_python_is_never_hidden(full: type[Flags], ordered: type[Flag
 
 
 class Draws(Flags):
-    """Breaks the promise: threads share a list that nothing orders."""
+    """The faulty program: its threads share a list that no flag orders."""
 
     async def run(self, rank: Rank, prepared: tuple[Calls, ...]) -> None:
         drawn: list[str] = []
@@ -210,7 +216,9 @@ def test_a_promise_that_is_broken_hides_what_it_was_about() -> None:
 
 
 def test_a_wait_and_a_clear_do_not_commute(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: where they commute, the search does not see a wait that is let go on, or that never returns."""
+    """A wait and a clear of one flag conflict. In the faulty twin they do not, so DPOR misses a wait that continues or
+    one that never returns.
+    """
     threads: tuple[Calls, ...] = ((("set", "f"), ("clear", "f")), (("wait", "f"),))
     everything, _ = outcomes(Flags(), threads)
     assert outcomes(Ordered(), threads)[0] == everything

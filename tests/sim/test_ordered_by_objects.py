@@ -1,4 +1,6 @@
-"""Turns that touch the communicator or store of a call (`Program.ordered_by_objects`) show all that others show."""
+"""Tests `Program.ordered_by_objects`: turns of two threads conflict only if their calls use the same communicator or
+store. DPOR finds the same outcomes in fewer schedules.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ Calls = tuple[tuple[str, ...], ...]
 
 
 class Uses(Program[Calls]):
-    """Threads of rank 0 reduce on communicators, or count in a store; rank 1 reduces in one order. Who is first adds
-    its own to the first of rank 1.
+    """Threads of rank 0 reduce on communicators, or count in a store; rank 1 reduces in one order. The first thread of
+    rank 0 on a communicator pairs with the first call of rank 1.
     """
 
     threaded = True

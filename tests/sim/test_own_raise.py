@@ -1,4 +1,6 @@
-"""An exception that a line of a program raises is a finding; one that a signal or a closed coroutine raises is none."""
+"""Tests exceptions that are not subclasses of Exception. If a line of a program raises one, it is a finding. If a
+signal or a closed coroutine raises it, it is none.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ WORLD = world_of(2, hosts=["h"])
 
 
 class Stop(BaseException):
-    """A program's own."""
+    """A program's own exception."""
 
 
 @pytest.mark.parametrize("kind", [GeneratorExit, KeyboardInterrupt, Stop])
@@ -72,7 +74,7 @@ def handled(handler: Any) -> Iterator[None]:
 
 @pytest.mark.parametrize("handler", [signal.default_int_handler, interrupts])
 def test_an_interrupt_by_a_signal_ends_the_run(handler: Any) -> None:
-    """The twin: whatever handles the signal, no rank is to blame for it."""
+    """An interrupt by a signal ends the run, with each handler: it is no finding about a rank."""
 
     async def script(rank: Rank) -> None:
         if rank.rank == 1:
@@ -92,7 +94,7 @@ def test_a_test_that_fails_within_a_program_is_no_finding() -> None:
 
 
 def test_a_closed_coroutine_raised_nothing() -> None:
-    """Rank 1 stands for good, and the run closes it: the only finding is the hang."""
+    """Rank 1 hangs, and the run closes its coroutine. The only finding is the hang, not the GeneratorExit."""
     seen: list[bool] = []
 
     async def script(rank: Rank) -> None:

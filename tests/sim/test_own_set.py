@@ -1,4 +1,6 @@
-"""A rank sets a key of a store: its get may come before the value arrives, and its add comes after it."""
+"""Tests a rank that listens and sets a key of its store. Its get may come before the value arrives; its add comes after
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ async def adds(rank: Rank) -> None:
 
 
 async def gets(rank: Rank) -> None:
-    """The faulty twin: it relies on get for the same order."""
+    """The faulty twin: it expects the same order from get."""
     store = await rank.open_store(1 + rank.rank, "open")
     assert store is not None
     store.set("key", 7, "set")

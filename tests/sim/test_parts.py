@@ -1,6 +1,7 @@
-"""Parts of collectives, where there is no time: who may be through before whom, and what that tells.
+"""Tests collectives in runs without time, in which each member completes on its own. The tests check which member may
+complete before which, and what its completion proves.
 
-A protocol that takes a broadcast for a barrier works as long as its root waits, and is wrong on the day it does not.
+A protocol that uses a broadcast as a barrier works as long as the root waits, and fails if the root does not.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.worlds.explored import missed
 
 
 def runs(world: World, script: Script, memory: bool = False) -> list[tuple[list[int], Run]]:
-    """All schedules of a world, each with what was drawn."""
+    """Returns all schedules of a world, each as the indices of its draws and the run."""
     case = Case("parts", world, Scripted(script), memory=memory)
     return [([index for _, index in strategy.draws], run) for strategy, run in schedules(case)]
 
@@ -33,11 +34,13 @@ def learned(run: Run, rank: int) -> list[Any]:
     return [raw[LEARNED_OUTCOME] for raw in run.journals[rank] if raw[KIND] == "learned"]
 
 
-# ---- what a peer's end tells
+# ---- what the completion of a peer proves
 
 
 def reuses_when_told(through: Callable[[Rank], Any]) -> Script:
-    """Rank 1 tells that it is through. Rank 0 then takes memory, and may have what it gave back behind its own part."""
+    """Rank 1 sends a message when its part of the collective has completed. Rank 0 then allocates. It may get the
+    memory that it freed behind its own part, if dpsim assumes that this part has completed.
+    """
 
     async def script(rank: Rank) -> None:
         main, side = rank.stream("main"), rank.stream("side")
@@ -68,7 +71,7 @@ def sends(rank: Rank) -> None:
 
 
 def reuses(through: Callable[[Rank], Any]) -> set[bool]:
-    """Whether rank 0, which heard of its peer, took its own part for over."""
+    """Returns whether rank 0 got the freed memory, over all schedules."""
     found = set()
     for _, run in runs(world_of(2, devices=["d"]), reuses_when_told(through)):
         taken = {raw[SITE]: raw[ALLOC_PLACE] for raw in run.journals[0] if raw[KIND] == "alloc"}
@@ -91,7 +94,7 @@ def test_a_twin_whose_members_end_in_one_op_knows_too_much(monkeypatch: pytest.M
     assert reuses(reduces) == {True}
 
 
-# ---- what goes out, and when
+# ---- when a member sends its data
 
 
 async def overwrites_what_is_broadcast(rank: Rank) -> None:
@@ -107,7 +110,7 @@ async def overwrites_what_is_broadcast(rank: Rank) -> None:
 
 
 def test_a_root_gives_its_memory_at_a_point_of_its_own() -> None:
-    """Whether rank 1 gets the old value or the new: each where the root waits, and each where it does not."""
+    """Rank 1 may receive the old value or the new one, whether the root waits or not."""
     world = world_of(2, devices=["d"])
     for drawn in (0, 1):
         seen = [run for draws, run in runs(world, overwrites_what_is_broadcast, memory=True) if draws == [drawn]]
@@ -116,7 +119,7 @@ def test_a_root_gives_its_memory_at_a_point_of_its_own() -> None:
 
 
 def test_what_was_given_may_be_overwritten_on_its_stream() -> None:
-    """A receiver that comes late gets what the root had when it gave it, for every root and on all streams."""
+    """A late receiver gets the data that the root's memory had at its send, for each root and on all streams."""
 
     async def script(rank: Rank) -> Any:
         main, side, group = rank.stream("main"), rank.stream("side"), rank.device("d")
@@ -161,7 +164,7 @@ def test_a_twin_that_gives_nothing_before_the_end_sends_what_came_later(monkeypa
 
 
 async def broadcasts_beside_a_sum(rank: Rank) -> None:
-    """Two streams, and room for one collective at a time."""
+    """Two collectives on two streams, on a GPU with one slot."""
     main, side = rank.stream("main"), rank.stream("side")
     x, y = filled(main, [rank.rank]), filled(side, [rank.rank], "y")
     rank.device("d").broadcast(x, 0, main)
@@ -171,7 +174,9 @@ async def broadcasts_beside_a_sum(rank: Rank) -> None:
 
 
 def test_an_early_root_gives_its_slot_back_when_it_is_through() -> None:
-    """The two keep each other out if rank 0 starts the sum first, and only then, whether the root waits or not."""
+    """A root that does not wait frees its slot when it has completed. The ranks hang only if rank 0 starts the sum
+    first, whether the root waits or not.
+    """
     world = world_of(2, devices=["d", "e"], residency=1)
     done = runs(world, broadcasts_beside_a_sum)
     for drawn in (0, 1):
@@ -180,7 +185,7 @@ def test_an_early_root_gives_its_slot_back_when_it_is_through() -> None:
 
 
 def behind_a_sum(group: str) -> Script:
-    """Rank 0 broadcasts after a sum, which rank 1 joins when it learns that the broadcast is through."""
+    """Rank 0 broadcasts after a sum. Rank 1 joins the sum when it learns that the broadcast has completed at rank 0."""
 
     async def script(rank: Rank) -> Any:
         main, side = rank.stream("main"), rank.stream("side")
@@ -204,11 +209,11 @@ def test_on_one_communicator_a_sum_holds_up_an_eager_root(group: str, ends: str)
     assert seen["last"] == ["blocked"] * 2, "the root has to wait"
 
 
-# ---- whom a part waits for
+# ---- the members for which a member waits
 
 
 async def stays_away(rank: Rank) -> None:
-    """Ranks 0 and 1 need nothing from rank 2, which comes when rank 0 is through."""
+    """Ranks 0 and 1 receive nothing from rank 2, which joins after rank 0 has completed."""
     sizes = (1, 1, 0)
     if rank.rank == 2:
         await rank.mailbox("in").get("come")

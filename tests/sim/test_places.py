@@ -1,4 +1,4 @@
-"""Collectives that take several places of a device at once: two of them can deadlock."""
+"""Tests collectives that need several slots of a device at once (`occupy`): two of them can deadlock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ BOTH = (0, 1)
 
 
 class Launches(Program[bool]):
-    """Two collectives on two streams, of which one takes four places (museum: eplb-coop-launch). Replayed, if asked."""
+    """Two collectives on two streams, of which one takes four slots (the museum's mistake eplb-coop-launch). With
+    `prepared`, the second is captured and replayed.
+    """
 
     async def run(self, rank: Rank, prepared: bool) -> None:
         first, second = rank.stream("nccl"), rank.stream("all_to_all")
@@ -60,8 +62,8 @@ def ends_of(residency: int, captured: bool) -> set[tuple[str, ...]]:
 @pytest.mark.parametrize("captured", [False, True])
 @pytest.mark.parametrize(("residency", "hangs"), [(4, True), (5, True), (6, False)])
 def test_places_are_taken_all_at_once(residency: int, hangs: bool, captured: bool) -> None:
-    """Rank 0 gives its places to the one, rank 1 to the other; with room for both no rank waits. A graph keeps what its
-    capture took, also after a later call of `occupy`.
+    """With too few slots, rank 0 gives them to one collective and rank 1 to the other, so both hang. A captured
+    collective takes the slots of its capture, also after a later `occupy`.
     """
     ends = ends_of(residency, captured)
     assert (("blocked", "blocked") in ends) == hangs

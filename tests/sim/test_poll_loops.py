@@ -1,4 +1,6 @@
-"""Ranks that poll and agree: cut off where a message is held back, a livelock where none is under way, else let be."""
+"""Tests ranks that poll and agree in a loop. The explorer cuts a schedule off if it holds back a message. If no message
+is under way, the loop is a livelock. A loop that makes progress continues.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ async def agree(rank: Rank, value: int) -> int:
 
 
 async def serves(rank: Rank) -> None:
-    """Until a rank has work."""
+    """Each rank polls until a rank has work."""
     work = 0
     while not await agree(rank, work):
         work += await rank.mailbox("box").poll("ask") is not None
@@ -44,7 +46,7 @@ def test_a_schedule_that_holds_a_message_back_ends_early() -> None:
 
 
 class Late(Starving):
-    """The message comes after this number of other steps."""
+    """Delivers the message after `steps` other steps."""
 
     def __init__(self, steps: int) -> None:
         super().__init__()
@@ -57,7 +59,9 @@ class Late(Starving):
 
 @pytest.mark.slow
 def test_one_that_delivers_it_at_the_last_moment_holds() -> None:
-    """Each rank looks at its box once more before the run is called endless."""
+    """Each rank polls its mailbox once more before dpsim calls the run endless, so a message at the last step is no
+    livelock.
+    """
     for steps in range(1_015, 1_030):
         found = explore_subject(Subject(WORLD, Scripted(serves_one), repeats=False), Late(steps))
         assert found.findings == ()
@@ -79,7 +83,7 @@ def test_where_none_is_under_way_it_is_a_livelock(timed: bool, monkeypatch: pyte
 
 
 def gets_on(new: bool) -> Script:
-    """Polls and agrees 700 times a rank, and each time on something `new`, or on the same."""
+    """Each rank polls and agrees 700 times, on a new value each time, or on the same."""
 
     async def script(rank: Rank) -> None:
         if rank.rank == 0:
@@ -110,7 +114,7 @@ def test_a_rank_that_only_agrees_may_count_how_often(monkeypatch: pytest.MonkeyP
 
 
 def awaits_in_python(comes: bool) -> Script:
-    """Main looks at a list until another thread has put a message into it."""
+    """The main thread checks a list in a loop, until another thread has put a message into it."""
 
     async def script(rank: Rank) -> None:
         box: list[Any] = []
@@ -130,7 +134,9 @@ def awaits_in_python(comes: bool) -> Script:
 
 @pytest.mark.parametrize("strategy", [None, Fifo, Starving])
 def test_turns_end_where_another_thread_answers(strategy: type[Fifo] | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin waits for a message that no rank sends. A schedule that holds the thread back is no livelock."""
+    """The loop ends when the other thread has its message. The faulty twin waits for a message that no rank sends. A
+    schedule that holds the thread back is no livelock.
+    """
     monkeypatch.setattr(watch, "REPEATS", 5_000)
 
     def found(comes: bool) -> list[str]:

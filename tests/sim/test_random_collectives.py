@@ -1,10 +1,11 @@
-"""Random sequences of collectives with uneven sizes: formulas, the machine with time, the one without, and gloo.
+"""Tests random sequences of collectives with uneven sizes on four sides: formulas, the timed machine, the machine
+without time, and gloo.
 
-The formulas are written from the text of the contract, in numpy and with whole tables of who brings what. So neither
-the simulation nor `dpsim.contract.collectives` has a part in them.
+The formulas follow the text of the contract, in numpy, with whole tables of the members' inputs. They share no code
+with the simulation or with `dpsim.contract.collectives`.
 
-    program = Sequence(seed)            # some collectives, on hosts and on devices, of two or three ranks
-    program.wanted(rank)                # what each of them gives this rank
+    size, calls = plan(seed)            # some collectives, on hosts and on devices, of two or three ranks
+    wanted(seed)                        # for each rank, the results of all calls
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ FOLD: dict[str, Any] = {
 
 
 class Call(NamedTuple):
-    """`elements`: of those in place. `rows`: of the others, row i has the sizes that member i names."""
+    """A collective. `elements`: the size of a call in place. `rows`: for the other calls, row i has the sizes that
+    member i passes.
+    """
 
     on_host: bool
     op: str
@@ -59,13 +62,13 @@ def call(rng: random.Random, size: int) -> Call:
 def brings(one: Call, number: int, rank: int) -> HostArray:
     counts = {"all_gather": one.rows[0][rank], "reduce_scatter": sum(one.rows[0]), "all_to_all": sum(one.rows[rank])}
     count = 0 if one.op == "barrier" else counts.get(one.op, one.elements)
-    if one.op == "scatter":  # as many for each member
+    if one.op == "scatter":  # the root has this number for each member
         count *= len(one.rows)
     return np.array([(7 * number + 31 * rank + 5 * place * (rank + 1)) % 97 for place in range(count)], np.int32)
 
 
 def gives(one: Call, number: int, size: int, rank: int) -> HostArray:
-    """By the text of the contract."""
+    """Returns the result of a call for a rank, by the text of the contract."""
     lines = [brings(one, number, member) for member in range(size)]
     if one.op == "broadcast":
         return lines[one.root]
@@ -83,7 +86,7 @@ def gives(one: Call, number: int, size: int, rank: int) -> HostArray:
     if one.op == "all_to_all":
         cuts = [np.split(line, np.cumsum(row)[:-1]) for line, row in zip(lines, one.rows, strict=True)]
         return np.concatenate([pieces[rank] for pieces in cuts])
-    return np.concatenate(lines)  # of a gathering, and of a barrier nothing
+    return np.concatenate(lines)  # for all_gather and gather; for a barrier nothing
 
 
 def plan(seed: int) -> tuple[int, list[Call]]:
@@ -94,7 +97,7 @@ def plan(seed: int) -> tuple[int, list[Call]]:
 
 @register_protocol("random_collectives")
 class RandomCollectives(Program[int]):
-    """The calls of a seed one after the other. Each rank decides what it got by each."""
+    """Makes the calls of a seed in order. Each rank decides the result of each call."""
 
     def prepare(self, args: Any) -> int:
         return int(args["seed"])
@@ -151,7 +154,7 @@ def wanted(seed: int) -> list[list[Any]]:
 
 
 def differs(seed: int) -> str:
-    """The first mode in which a rank got something else; empty if there is none."""
+    """Returns the first mode in which a rank received a wrong result or a check reported a finding, or ""."""
     for mode, choose in MODES.items():
         run = SimBackend(choose=choose).run(world(seed), "random_collectives", {"seed": seed})
         if got(run) != wanted(seed) or judge(world(seed), run):
@@ -170,7 +173,7 @@ def test_every_collective_is_drawn_on_both_sides() -> None:
 
 
 class Wrong(Results):
-    """A machine that gives results backwards."""
+    """The faulty twin: a machine that reverses its results."""
 
     def of(self, rank: int) -> HostArray | None:
         result = super().of(rank)
@@ -188,7 +191,7 @@ def test_one_wrong_machine_is_found(machine: Any, mode: str, monkeypatch: pytest
 
 def rounds(backend: Any, seeds: range) -> None:
     for seed in seeds:
-        if plan(seed)[0] == 2:  # the number of workers
+        if plan(seed)[0] == 2:  # the number of gloo processes
             run = backend.run(world(seed), "random_collectives", {"seed": seed})
             assert got(run) == wanted(seed), f"seed {seed}: {run.observed}"
 

@@ -1,4 +1,6 @@
-"""Times of a timed run: when records were written and when streams ended their ops; none in a run without time."""
+"""Tests the times of a run with time: when each record was written, and when a stream ended each op. A run without time
+has none.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def test_each_record_has_a_time_and_each_op_of_a_stream_an_end(done: Run) -> Non
 
 
 def test_twin_a_group_is_taken_for_single_transfers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tail of the stream is another op before the group is closed."""
+    """The faulty twin: it takes the op at the stream's end before the coalesced group is closed. So the transfers of
+    the group get different times.
+    """
     close = RecordTimes._close
     monkeypatch.setattr(RecordTimes, "_close", lambda self, _: close(self, None))
     found = times(run(world_of(2, ["h"], ["d"], times=True), script))

@@ -1,6 +1,5 @@
-"""An event that is recorded again behind a stream's wait for a flag, and a host that waits for it before it sets that.
-
-Each hang has a twin that records an event of another name there, and holds.
+"""Tests an event that is recorded again behind a stream's wait for a flag. A host that waits for the event before it
+sets the flag hangs. The twin of each hang records another event there, and holds.
 """
 
 from __future__ import annotations
@@ -30,7 +29,9 @@ async def reads_behind_it(rank: Rank, event: Event) -> None:
 
 
 def held(right: bool, stands: Callable[[Rank, Event], Any], far: bool = False) -> Script:
-    """`far`: the event lies on a stream that waits for the one that is held."""
+    """Returns a script that hangs unless `right`. With `far`, the event is on a stream that waits for the
+    blocked one.
+    """
 
     async def script(rank: Rank) -> None:
         main, side, flag = rank.stream("main"), rank.stream("side"), rank.flag("f")
@@ -114,7 +115,7 @@ def test_where_no_record_moved_the_event_behind_the_wait_it_is_the_flag(script: 
 
 
 async def set_and_cleared_in_the_step_before(rank: Rank) -> None:
-    """The flag was set for another wait: it says nothing of this one."""
+    """The flag was set for the wait of step 0, which proves nothing about the wait of step 1."""
     main, side, flag = rank.stream("main"), rank.stream("side"), rank.flag("f")
     event = main.record()
     for rank.step in range(2):

@@ -1,4 +1,4 @@
-"""reduce: explored whole, with the mistakes that programs make with a root."""
+"""Explores programs with `reduce` completely, and tests the mistakes that programs make with a root."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ twins = Twins()
 
 
 def totals(root_of: Any = lambda rank, step: step % 2) -> Script:
-    """The ranks reduce their numbers to each of two roots in turn, on hosts and on devices."""
+    """The ranks reduce to each of two roots in turn, on hosts and on devices."""
 
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
@@ -40,14 +40,16 @@ def test_a_healthy_program_is_proven() -> None:
 
 
 def test_a_machine_in_which_all_receive_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine without time alone has it wrong: so a reduce was judged whose receivers stood in two places."""
+    """The faulty twin: on the machine without time all members receive the total, as in a past bug. The explorer
+    reports a violation.
+    """
     monkeypatch.setattr(parts, "Results", Generous)
     monkeypatch.setattr(parts, "role", lambda *_: (True, True))
     assert explored(world_of(3, ["h"], ["d"]), totals()).verdict == "violated"
 
 
 def test_members_that_name_two_roots_are_found() -> None:
-    """Rank 2 counts the roots from the end."""
+    """Rank 2 names another root than its peers."""
     result = explored(world_of(3, ["h"], ["d"]), totals(lambda rank, step: 1 if rank == 2 else 0), schedules=50)
     finding = result.findings[0]
     assert finding.klass == "MISMATCH:COLLECTIVE:ROOT"
@@ -56,7 +58,7 @@ def test_members_that_name_two_roots_are_found() -> None:
 
 
 def tells_the_total(right: bool) -> Script:
-    """The root has the total and tells it. Wrong: rank 2 takes for the total what the reduce gave to itself."""
+    """The root broadcasts the total. In the faulty twin rank 2 uses its own result of the reduce as the total."""
 
     async def script(rank: Rank) -> int:
         group = rank.host("h")
@@ -79,7 +81,9 @@ def test_the_total_is_the_roots_alone() -> None:
 
 @twins("RACE:BUFFER", learned=[(3,), (2,)])
 async def the_memory_of_who_gives_is_read(rank: Rank, right: bool) -> Any:
-    """Another stream may write it when the reduce has read it, on the root as elsewhere."""
+    """Another stream may overwrite the input after the reduce has read it, on the root and elsewhere. In the faulty
+    twin it does not wait.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     x, y = filled(main, [rank.rank + 1]), filled(main, [9], "y")
     side.wait_stream(main)

@@ -1,4 +1,4 @@
-"""What a run of the simulation gives back, also one that is stopped; the backend itself keeps nothing of a run."""
+"""Tests what a run of the simulation returns, also if it is stopped. The backend itself keeps no state of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORLD = world_of(2, hosts=["h"])
 
 
 class Stops(Strategy):
-    """Sees enough of a run after some picks; of one that ends before, nothing is lost."""
+    """A strategy that stops the run after some picks. A run that ends before is complete."""
 
     def __init__(self, picks: int) -> None:
         self.left = picks

@@ -1,24 +1,25 @@
-"""What PyTorch's CUDA sanitizer finds in its own test cases is found here too, and some that it misses.
+"""Tests that dpsim finds the races of PyTorch's CUDA sanitizer in the sanitizer's own test cases.
 
-`torch.cuda._sanitizer` keeps, for each stream, how far it knows each other one, and for each data pointer the last
-write and the reads since. Its tests (test/test_cuda_sanitizer.py, class TestEventHandler: all twenty of them) tell it
-of kernels, events and synchronisations by hand. The same situations are programs over our contract here, on one rank. A
-stream filled their buffers, and the host waited for that before the case begins, as the sanitizer's have no history
-either. `CASES` has them with the pairs of kernels that race. Where torch is installed, its sanitizer gets the same and
-has to say the same: of these cases, and of programs made at random.
+For each stream, `torch.cuda._sanitizer` keeps how much it knows of each other stream. For each data pointer it keeps
+the last write and the reads since. Its tests (test/test_cuda_sanitizer.py, class TestEventHandler) pass it kernels,
+events and synchronizations by hand. `CASES` contains all twenty situations as programs on one rank, with the pairs of
+kernels that race. Before each case a stream fills the buffers, and the host waits for it, because the sanitizer's
+buffers have no history either. Where torch is installed, its sanitizer gets the same cases, and random programs, and
+has to find the same races.
 
-The contract has other words for some things:
+The contract expresses some things differently:
 
-* it records a new event each time. To record one again, to delete or to create it anew takes away the possibility to
-  wait for the old one. To wait for one that was never recorded does nothing in CUDA, and cannot be written here;
-* a device is synchronised by synchronising an event of each of its streams, a stream by one of its events.
+* it records a new event each time. To record an event again, to delete or to create it anew removes the possibility to
+  wait for the old one. A wait for an event that was never recorded does nothing in CUDA, and has no form here;
+* a program synchronizes a device by an event of each of its streams, and a stream by one of its events.
 
-Not expressible, and not carried over:
+These tests of the sanitizer have no form here:
 
 * TestArgumentHandler (add, cat, split, inplace, out, nonzero, tensor_names; also subclass and factories): which tensors
-  a torch operator reads and writes, parsed from its schema. A launch here names its buffers: its footprint is exact;
-* TestMessages.ensure_exists, ensure_does_not_exist: how a trace that began too late is completed. Journals are whole;
-* TestMessages.error_message: the text of a report. Ours are tested in tests/checks/test_race.py.
+  a torch operator reads and writes, parsed from its schema. A launch here names its buffers exactly;
+* TestMessages.ensure_exists, ensure_does_not_exist: how the sanitizer completes a trace that began too late. Journals
+  are complete;
+* TestMessages.error_message: the text of a report. tests/checks/test_race.py tests dpsim's text.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ from tests.sim.programs import everywhere, see, told
 
 
 class Step(NamedTuple):
-    """One thing that a host does: launch a kernel; record, wait for, delete or create an event; synchronise an event,
-    a stream or the device.
+    """One action of a host: launch a kernel; record, wait for, delete or create an event; synchronize an event, a
+    stream or the device.
     """
 
     what: str
@@ -48,7 +49,7 @@ class Step(NamedTuple):
 
 
 def kernel(stream: int, reads: str = "", writes: str = "") -> Step:
-    """A kernel on a stream; a letter is a buffer."""
+    """Returns a kernel on a stream; each letter names a buffer."""
     return Step("kernel", stream, 0, tuple(reads), tuple(writes))
 
 
@@ -61,12 +62,12 @@ def wait(event: int, stream: int) -> Step:
 
 
 def chain(first: int, last: int) -> list[Step]:
-    """Each stream waits for the one before."""
+    """Returns steps by which each stream waits for the one before."""
     return [step for s in range(first, last) for step in (record(s, s), wait(s, s + 1))]
 
 
 class Race(NamedTuple):
-    """Two kernels, by their numbers, that touch a buffer in no order."""
+    """Two kernels, by their numbers, that access a buffer in no order."""
 
     first: int
     second: int
@@ -167,7 +168,7 @@ CASES: dict[str, tuple[list[Step], set[Race]]] = {
 
 
 def program(steps: list[Step]) -> Script:
-    """The steps over our contract."""
+    """Returns the steps as a script over the contract."""
 
     async def script(rank: Rank) -> None:
         setup, count = rank.stream("setup"), 0
@@ -202,7 +203,7 @@ def program(steps: list[Step]) -> Script:
 
 
 def accesses(finding: Finding) -> Race:
-    """The two accesses that a race names, from its details."""
+    """Returns the two accesses that a race names, from the details of the finding."""
     found = [re.search(r": k(\d+)\[0\] .* (?:reads|writes) (\w+)\[0\] on stream", line) for line in finding.details[:2]]
     assert found[0] is not None, finding
     assert found[1] is not None, finding
@@ -211,7 +212,7 @@ def accesses(finding: Finding) -> Race:
 
 
 def sanitizer(steps: list[Step]) -> set[Race]:
-    """What torch's sanitizer says, up to the first kernel of which it says anything: there it stops a program."""
+    """Returns the errors of torch's sanitizer for the first kernel that has any; it stops a program there."""
     csan = pytest.importorskip("torch.cuda._sanitizer")
     handler, count = csan.EventHandler(), 0
     for step in steps:
@@ -273,8 +274,8 @@ def any_steps(seed: int) -> list[Step]:
 
 
 def test_of_programs_made_at_random_it_says_the_same() -> None:
-    """Which kernel is the first to race, on which buffers, and against which. Where these are several, ours names one
-    of them, or the write that the reads came after, which theirs does not look at then.
+    """In random programs both find the same kernel as the first to race, and the same buffers. If the kernel races with
+    several, dpsim names one of them, or the last write before them, which the sanitizer does not check then.
     """
     raced = 0
     for seed in range(250):

@@ -1,8 +1,8 @@
-"""What PyTorch's CUDA sanitizer does not find and is found here, and what it finds that is none.
+"""Tests races that dpsim finds and PyTorch's CUDA sanitizer misses, and false alarms of the sanitizer.
 
-It forgets freed memory, so memory that is reused in flight is new to it. It knows memory by where a tensor begins, so
-views which overlap otherwise have nothing to do with one another. And it does not learn of queries. Each is shown of it
-where torch is installed.
+The sanitizer forgets freed memory, so it takes memory that is reused in flight for new memory. It identifies memory by
+a tensor's first address, so it does not see that two views overlap otherwise. And it does not see queries of events.
+Where torch is installed, the tests show each of these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from tests.sim.programs import everywhere, see, told
 
 
 def heard(*kernels: tuple[int, str, str]) -> list[Any]:
-    """The errors of torch's sanitizer for kernels (stream, data pointers read, written); nothing orders them."""
+    """Returns the errors of torch's sanitizer for kernels (stream, pointers read, pointers written) that nothing
+    orders.
+    """
     handler = pytest.importorskip("torch.cuda._sanitizer").EventHandler()
     errors = []
     for stream, reads, writes in kernels:
@@ -29,7 +31,7 @@ def heard(*kernels: tuple[int, str, str]) -> list[Any]:
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_memory_that_is_reused_in_flight_is_found(keeps: bool) -> None:
-    """A side stream reads a buffer that is freed and whose memory a later one gets."""
+    """A side stream reads a buffer, which the program frees; a later buffer gets the memory."""
 
     async def script(rank: Rank) -> None:
         main, side = rank.stream("main"), rank.stream("side")
@@ -60,7 +62,7 @@ def test_the_sanitizer_forgets_what_was_freed() -> None:
     handler._handle_event_wait(0, 2)
     assert not handler._handle_kernel_launch(2, {"p"}, set(), set(), "use", names)
     handler._handle_memory_deallocation("p")
-    handler._handle_memory_allocation("p")  # the same block again
+    handler._handle_memory_allocation("p")  # the allocator returns the same block
     assert not handler._handle_kernel_launch(1, set(), {"p"}, set(), "rewrite", names)
 
 
@@ -84,7 +86,7 @@ def test_the_sanitizer_sees_views_by_where_they_begin(pointer: str, found: int) 
 
 
 def test_a_query_that_says_yes_orders_and_the_sanitizer_does_not_know() -> None:
-    """It calls this a race; it is none."""
+    """A query that returned True orders the kernels, so there is no race. The sanitizer reports one."""
 
     async def script(rank: Rank) -> None:
         main, side = rank.stream("main"), rank.stream("side")

@@ -1,4 +1,4 @@
-"""Services: actors behind the ranks, with mailboxes, stores, and host communicators that name them."""
+"""Tests services: actors with numbers after the ranks, with mailboxes, stores and host communicators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = "broker", "engine.1"
 
 
 class Served(Program[Any]):
-    """Ranks ask the broker for a number each; it gives them in the order in which they ask."""
+    """Each rank asks the broker for a number; the broker answers in the order of the requests."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0
@@ -40,7 +40,7 @@ class Served(Program[Any]):
             await self.last(rank)
 
     async def last(self, rank: Rank) -> None:
-        """What the broker does then."""
+        """What the broker does after all answers; nothing here."""
 
 
 class Waits(Served):
@@ -61,7 +61,7 @@ class WaitsForAKey(Served):
 
 
 class Meets(Served):
-    """The services meet among themselves, and those of `meets` with the ranks."""
+    """The services meet in a communicator, and the services in `meets` also meet the ranks."""
 
     meets: tuple[str, ...] = NAMES
 

@@ -1,4 +1,6 @@
-"""A program promises that flags order what its threads share: ten that keep the promise, and ten that do not."""
+"""Tests programs that declare `ordered_by_flags`: that flags order all data that threads share in Python. Programs that
+keep the promise are proven; for those that break it, the explorer reports RACE:THREADS.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ async def side_by_side(rank: Rank, first: Part, second: Part) -> None:
 
 
 async def in_turn(rank: Rank, first: Part, second: Part) -> None:
-    """The same, and a flag orders the two."""
+    """Runs both parts in two threads, and a flag orders them."""
     done = rank.flag("done")
 
     async def one(rank: Rank) -> None:
@@ -199,7 +201,7 @@ def test_what_a_flag_orders_is_proven(made: Any) -> None:
 
 
 async def own_slots(rank: Rank) -> None:
-    """Each thread has its own item, and main looks when all have ended."""
+    """Each thread writes its own item, and the main thread reads the items after both have ended."""
     results, slots = [0, 0], {"one": 0, "two": 0}
 
     def worker(number: int) -> Script:
@@ -241,7 +243,7 @@ async def reads_only(rank: Rank) -> None:
 
 
 async def hands_on(rank: Rank) -> None:
-    """Main hands a list to both threads, and uses it no more."""
+    """The main thread passes a list to both threads, which flags order, and reads it only after both have ended."""
     order: list[int] = []
 
     def worker(items: list[int], number: int, before: str, after: str) -> Script:
@@ -297,7 +299,9 @@ async def own_variables(rank: Rank) -> None:
 
 
 def drawing(first: str, second: str, before: bool = False) -> Script:
-    """Two threads draw a number; each says so by a call on a flag."""
+    """Two threads draw a number from a shared counter. Each then, or first, with `before`, sets a flag; if both set the
+    same flag, its calls order them.
+    """
 
     async def script(rank: Rank) -> None:
         counter = Counter()
@@ -349,7 +353,7 @@ async def one_variable(rank: Rank) -> None:
 
 
 async def main_looks(rank: Rank) -> None:
-    """Main looks before it joins."""
+    """The main thread reads the list before it joins the other thread."""
     order: list[int] = []
 
     async def works(rank: Rank) -> None:
@@ -385,14 +389,14 @@ async def the_worlds_of_the_issue(rank: Rank) -> None:
         main_looks,
         the_worlds_of_the_issue,
         drawing("tickets", "others"),
-        drawing("tickets", "tickets", before=True),  # the use comes before the call, and no call orders it
+        drawing("tickets", "tickets", before=True),  # each use comes before the call, so no call orders the uses
     ],
 )
 def test_more_that_is_found(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     explored = found(script)
     assert explored.exploration.failures, explored.summary()
     assert explored.findings[0].klass == "RACE:THREADS"
-    monkeypatch.setattr("dpsim.campaign.searches.WATCHED", 0)  # the twin: no run is watched
+    monkeypatch.setattr("dpsim.campaign.searches.WATCHED", 0)  # the faulty twin: dpsim watches no run
     assert found(script).verdict == "proven"
 
 
@@ -406,7 +410,9 @@ def test_a_run_that_is_traced_is_left_alone() -> None:
 
 
 def test_no_thread_runs_without_a_trace_function_once_it_was_traced() -> None:
-    """CPython 3.12 crashes if such a thread resumes within a frame: after a race, and at the end of a run."""
+    """dpsim traces threads to find shared data. CPython 3.12 crashes if a traced thread resumes within a frame without
+    a trace function. So the function stays set after a race, and until the end of a run.
+    """
     traced: list[tuple[str, bool]] = []
 
     async def script(rank: Rank) -> None:
@@ -434,7 +440,7 @@ def test_no_thread_runs_without_a_trace_function_once_it_was_traced() -> None:
     assert traced == [("after the race", True), ("after the race", True), ("at the end", True)]
 
 
-# ---- uses, by the code
+# ---- uses of variables, read from the bytecode
 
 
 def several(order: Any, table: Any, key: int) -> Any:

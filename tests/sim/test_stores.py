@@ -1,6 +1,7 @@
-"""Stores: a rank that joins a port gets its listener, the last value counts, and a time-out passes last.
+"""Tests stores. A rank that joins a port connects to its listener, and a get returns the last value. A time-out passes
+only when nothing else can happen.
 
-Small worlds are held against all of their schedules, one by one: DPOR finds every outcome and every class, each once.
+The tests compare small worlds with all their schedules. DPOR finds each outcome, and each class of schedules once.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ async def joined(rank: Rank, port: int = 5, timeout_ns: int = SECOND) -> Store |
 
 @twins("CRASH:ASSERTIONERROR", learned=["here", "here"])
 async def a_value_that_is_set_is_learned(rank: Rank, right: bool) -> Any:
-    """Wrong: another key."""
+    """A get returns the value that a rank set. In the faulty twin the rank sets another key."""
     store = await rank.open_store(5, "open") if rank.rank == 0 else await joined(rank)
     assert store is not None
     if rank.rank == 0:
@@ -46,7 +47,7 @@ async def a_value_that_is_set_is_learned(rank: Rank, right: bool) -> Any:
 
 @twins("CRASH:ASSERTIONERROR", learned=[5, 6])
 async def one_port_has_one_listener(rank: Rank, right: bool) -> Any:
-    """Wrong: both want the same."""
+    """Two ranks of a node listen at two ports. In the faulty twin both want the same port."""
     store = await rank.open_store(5 + rank.rank * right, "open")
     assert store is not None
     return store.port
@@ -54,7 +55,7 @@ async def one_port_has_one_listener(rank: Rank, right: bool) -> Any:
 
 @twins("CRASH:ASSERTIONERROR", learned=[True, True])
 async def any_port_is_a_free_one(rank: Rank, right: bool) -> Any:
-    """Wrong: the port that the other was given."""
+    """Port 0 requests any free port. In the faulty twin the rank asks for the port that it already has."""
     first = await rank.open_store(0, "open")
     assert first is not None
     again = await rank.open_store(0 if right else first.port, "again")
@@ -76,7 +77,9 @@ async def a_store_that_was_left_is_of_no_use(rank: Rank, right: bool) -> Any:
 
 @twins("CRASH:ASSERTIONERROR", learned=[None, 2])
 async def values_of_one_rank_arrive_in_order(rank: Rank, right: bool) -> Any:
-    """Wrong: the flag before what it is for."""
+    """A rank sets a value, and then a key that tells the other rank to read it. In the faulty twin it sets the value
+    too late.
+    """
     if rank.rank == 0:
         store = await rank.open_store(5, "open")
         assert store is not None
@@ -94,7 +97,9 @@ async def values_of_one_rank_arrive_in_order(rank: Rank, right: bool) -> Any:
 
 @twins("CRASH:ASSERTIONERROR", learned=["gone", "gone"])
 async def who_listens_takes_the_values_with_it(rank: Rank, right: bool) -> Any:
-    """A get without a time-out ends when the listener leaves. Wrong: the joiner leaves instead, which ends nothing."""
+    """A get without a time-out returns when the listener closes. In the faulty twin no rank closes the store, so only
+    the time-out of the get passes.
+    """
     if rank.rank == 0:
         store = await rank.open_store(5, "open")
         assert store is not None
@@ -126,7 +131,7 @@ def test_a_stranger_is_joined_and_knows_no_keys() -> None:
 
 
 def test_a_time_out_passes_only_when_nothing_else_can_happen() -> None:
-    """The shorter one first; what comes within it comes in time, however short it is."""
+    """The get of a key that arrives returns the value; only the get of a missing key waits for its time-out."""
 
     async def script(rank: Rank) -> Any:
         if rank.rank == 0:
@@ -171,7 +176,7 @@ def test_a_late_rank_is_waited_for_until_the_time_is_up() -> None:
 
 
 class Table(Program[Any]):
-    """Each rank does a list of things; what it learns is in its journal."""
+    """Each rank does a list of actions. Its journal contains what it learned."""
 
     def __init__(self, *scripts: Sequence[tuple[Any, ...]]) -> None:
         self.scripts = scripts
@@ -242,7 +247,7 @@ ACTS: list[tuple[Any, ...]] = [
 
 
 def drawn(seed: int) -> Case:
-    """Two or three ranks that do a few things each; perhaps a stranger, or a rank that may die."""
+    """Draws two or three ranks with a few actions each; perhaps a stranger at the port, or a rank that may die."""
     pick = random.Random(seed)
     ranks = pick.choice((2, 2, 3))
     scripts = [[pick.choice(ACTS) for _ in range(pick.randint(1, 6 - ranks))] for _ in range(ranks)]
@@ -260,12 +265,15 @@ def test_dpor_sees_what_all_schedules_of_random_programs_show(first: int) -> Non
         one = drawn(seed)
         if enumerate_schedules(one, 1_500).complete:
             outcomes, classes, twice = missed(one)
-            # A death that takes away a time-out comes before the next to pass, which it need not: no other outcomes.
+            # A kill may remove a time-out. DPOR then orders the death before the next time-out, which need not be. So
+            # it may miss classes, but no outcome.
             assert (outcomes, classes * (not one.world.kills), twice) == (0, 0, 0), one
 
 
 def test_who_looks_and_does_not_wait_may_be_too_early() -> None:
-    """Untimed both are seen, as of a poll; in a run with time, who asks again and again is answered."""
+    """Calls with time-out 0 may return None or the value, like a poll. In a timed run, a rank that repeats them gets
+    its value.
+    """
 
     class Looks(Program[Any]):
         async def run(self, rank: Rank, prepared: Any) -> None:
@@ -300,7 +308,9 @@ def test_who_looks_and_does_not_wait_may_be_too_early() -> None:
 
 
 def test_what_does_not_conflict_is_one_class() -> None:
-    """A value that is set once, and asked for, early or late, is one order; a second value makes it two."""
+    """A value set once is one class of schedules, whether the get comes early or late. A second value makes two
+    classes.
+    """
 
     def classes(one: Case) -> int:
         return len(enumerate_schedules(one).classes)
@@ -310,7 +320,9 @@ def test_what_does_not_conflict_is_one_class() -> None:
 
 
 def test_a_rank_that_leaves_gives_its_ports_back() -> None:
-    """When it raises or dies, not when it has ended: its process may go on listening."""
+    """A rank that raises or dies frees its ports. A rank that has finished does not, because its process may still
+    listen.
+    """
 
     class Leaves(Program[Any]):
         async def run(self, rank: Rank, prepared: Any) -> None:

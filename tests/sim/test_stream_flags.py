@@ -1,4 +1,4 @@
-"""Streams that wait for flags: what lets them go on, what that orders, and what is found where nothing does."""
+"""Tests streams that wait for flags: when a stream continues, which order that makes, and which finding a hang has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CALLS: dict[str, Callable[[Rank], None]] = {
 
 
 def behind(rank: Rank, value: int = 9) -> Buffer:
-    """A buffer that a stream writes when it finds the flag set."""
+    """Returns a buffer that a stream writes after it finds the flag set."""
     main = rank.stream("main")
     x = filled(main, 5)
     main.wait_flag(rank.flag("f"), "hold")
@@ -50,7 +50,9 @@ def test_a_flag_that_was_set_before_holds_nobody() -> None:
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_what_a_host_did_before_it_set_the_flag_lies_before(waits: bool) -> None:
-    """Its twin does not wait, and reads beside what another stream writes."""
+    """What a host did before it set the flag comes before the stream's later work. The faulty twin does not wait for
+    the flag, so its read races with the write of another stream.
+    """
 
     async def script(rank: Rank) -> None:
         main, side, flag = rank.stream("main"), rank.stream("side"), rank.flag("f")
@@ -79,7 +81,9 @@ HUNG = {
 
 @pytest.mark.parametrize("calls", HUNG)
 def test_a_flag_that_nobody_sets_is_a_hang(calls: tuple[str, ...]) -> None:
-    """Also where all members have joined what is behind it on the stream."""
+    """A flag that stays unset is a hang, also if a collective follows it on the stream and all members have
+    called it.
+    """
 
     async def script(rank: Rank) -> None:
         x = behind(rank)
@@ -94,7 +98,7 @@ def test_a_flag_that_nobody_sets_is_a_hang(calls: tuple[str, ...]) -> None:
 
 
 def hang(script: Script) -> Finding:
-    """What is found of a world of two ranks first."""
+    """Returns the first finding of a world of two ranks."""
     return judged(told(2), script)[0]
 
 
@@ -123,7 +127,7 @@ def test_ranks_that_hang_alike_share_a_finding() -> None:
 
 
 def test_a_host_that_would_set_it_and_stands_elsewhere_is_told_instead() -> None:
-    """Rank 1 leaves out a barrier; behind it rank 0 would set the flag."""
+    """Rank 0 would set the flag after a barrier that rank 1 omits. So the finding names the barrier."""
 
     async def script(rank: Rank) -> None:
         x = behind(rank)
@@ -149,7 +153,9 @@ def test_a_rank_that_others_wait_for_stands_at_its_flag() -> None:
 
 
 def of_thread(right: bool) -> Script:
-    """A thread puts something there, and lets a stream of main's have it; or lets it have it too early."""
+    """A thread writes a buffer, and sets the flag for which a stream of the main thread waits. In the faulty twin it
+    also sets the flag too early.
+    """
 
     async def script(rank: Rank) -> None:
         side, main, flag = rank.stream("side"), rank.stream("main"), rank.flag("f")
@@ -180,7 +186,9 @@ def test_a_message_needs_a_thread_and_a_flag_alone(right: bool) -> None:
 
 
 def cleared(hears: bool) -> Script:
-    """Two threads set the flag by turns, and what is behind it is read before it is cleared; or is not."""
+    """Two threads set the flag in turn. With `hears`, the main thread reads what follows the wait before it clears the
+    flag.
+    """
 
     async def script(rank: Rank) -> None:
         side, flag = rank.stream("side"), rank.flag("f")
@@ -206,7 +214,9 @@ def cleared(hears: bool) -> Script:
 
 @pytest.mark.parametrize("hears", [True, False])
 def test_which_set_let_a_stream_go_is_known_where_a_host_has_heard_of_it(hears: bool) -> None:
-    """Else nothing is known for certain of what lies before, since the stream may have come late."""
+    """With the read, the first set let the stream continue. Without it, the second set may have done so, so there is a
+    race.
+    """
     assert [klass for klass, _ in found(cleared(hears))] == ([] if hears else ["RACE:BUFFER"])
 
 
@@ -244,7 +254,7 @@ def more(buffer: Any) -> None:
     buffer[...] = buffer + 1
 
 
-# ---- misuse, and what a scenario does
+# ---- misuse, and delays that a scenario plants
 
 
 def test_the_flag_of_another_rank_is_refused() -> None:

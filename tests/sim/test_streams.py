@@ -1,4 +1,4 @@
-"""Streams and events: what orders device work, what does not, and what a host waits for."""
+"""Tests streams and events: what orders device work, what does not, and for what a host waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ twins = Twins()
 
 @twins("RACE:BUFFER", learned=[(3, 3)])
 async def a_stream_runs_in_order(rank: Rank, right: bool) -> Any:
-    """The slowest kernel comes first and is overwritten all the same."""
+    """The slowest kernel comes first, and later kernels of the stream overwrite its result. In the faulty twin the last
+    kernel is on another stream.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     x = filled(main, 1, cost=90_000)
     main.launch("second", set_to, writes=[x], args=(2,), cost=10)
@@ -36,7 +38,7 @@ async def an_event_orders_two_streams(rank: Rank, right: bool) -> Any:
 
 @twins("RACE:BUFFER", learned=[(7, 7)])
 async def an_event_is_the_point_at_which_it_was_recorded(rank: Rank, right: bool) -> Any:
-    """To wait for it after more work was put on its stream does not wait for that work."""
+    """A wait for an event does not wait for work that was launched after its record. The faulty twin relies on that."""
     main, side = rank.stream("main"), rank.stream("side")
     x, y = filled(main, 3), side.alloc(2, "int32", "y")
     event = main.record()
@@ -64,8 +66,9 @@ async def a_wait_holds_only_later_work(rank: Rank, right: bool) -> Any:
 
 @twins("RACE:BUFFER", learned=[(True, 7, 7)])
 async def an_event_before_all_work_has_passed_and_holds_nothing(rank: Rank, right: bool) -> Any:
-    """CUDA calls a wait for an event that was never recorded a success. In the contract an event exists by being
-    recorded, so the nearest to it is one that was recorded on an empty stream."""
+    """CUDA accepts a wait for an event that was never recorded. In the contract each event is recorded; an event of an
+    empty stream has the same effect. The faulty twin waits for it instead of a new one.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     event = main.record()
     await event.synchronize("synchronize")
@@ -91,7 +94,9 @@ async def an_event_may_be_waited_for_by_many(rank: Rank, right: bool) -> Any:
 
 @twins("RACE:BUFFER", learned=[(7, 7)])
 async def an_order_is_passed_on(rank: Rank, right: bool) -> Any:
-    """Who waits for a stream that has waited comes after what that one waited for."""
+    """A stream that waits for a second stream comes after all for which the second stream waited. In the faulty twin
+    the second stream does not wait.
+    """
     main, middle, end = rank.stream("main"), rank.stream("middle"), rank.stream("end")
     x, y = filled(main, 7, cost=90_000), end.alloc(2, "int32", "y")
     if right:
@@ -116,7 +121,9 @@ async def wait_stream_waits_for_what_is_there_so_far(rank: Rank, right: bool) ->
 
 @twins("RACE:BUFFER", learned=[(6, 6)])
 async def work_that_was_forked_has_to_be_joined(rank: Rank, right: bool) -> Any:
-    """Two side streams work on parts of a sum; the main stream waits for both before it uses them."""
+    """Two side streams compute parts of a sum, and the main stream waits for both. In the faulty twin it waits
+    for one.
+    """
     main, one, two = rank.stream("main"), rank.stream("one"), rank.stream("two")
     x = filled(main, 1)
     parts = []
@@ -134,7 +141,9 @@ async def work_that_was_forked_has_to_be_joined(rank: Rank, right: bool) -> Any:
 
 @twins("RACE:BUFFER", learned=[(7, 7)])
 async def a_host_that_synchronised_has_waited_for_all_streams(rank: Rank, right: bool) -> Any:
-    """What it launches then needs no event, on whatever stream."""
+    """After the host synchronized an event, its later launches need no event, on any stream. The faulty twin
+    synchronizes an event before the kernel.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     early = main.record()
     x, y = filled(main, 7, cost=90_000), side.alloc(2, "int32", "y")
@@ -145,7 +154,9 @@ async def a_host_that_synchronised_has_waited_for_all_streams(rank: Rank, right:
 
 @twins("RACE:BUFFER", learned=[(7, 7)], modes=["timed"])
 async def a_query_that_says_yes_is_an_order(rank: Rank, right: bool) -> Any:
-    """One that says no is none. Wrong, and by luck right where the kernel was fast: hence not found in every mode."""
+    """A query that returns True is an order, and one that returns False is none. The faulty twin ignores the answer. It
+    is right if the kernel was fast, so only the timed mode finds it for certain.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     x, y = filled(main, 7, cost=90_000), side.alloc(2, "int32", "y")
     event = main.record()
@@ -158,7 +169,7 @@ async def a_query_that_says_yes_is_an_order(rank: Rank, right: bool) -> Any:
 
 @twins("RACE:BUFFER", learned=[(7, 7)])
 async def a_read_waits_for_its_own_stream(rank: Rank, right: bool) -> Any:
-    """Here for the stream that wrote, or for another one, which may copy the memory before it was written."""
+    """A read waits for the stream that it names. In the faulty twin this is not the stream that wrote."""
     main, side = rank.stream("main"), rank.stream("side")
     x = filled(main, 7, cost=90_000)
     return numbers(await x.read("read", main if right else side))
@@ -166,7 +177,9 @@ async def a_read_waits_for_its_own_stream(rank: Rank, right: bool) -> Any:
 
 @twins("RACE:BUFFER", learned=[(7, 7, 8, 8)])
 async def a_read_copies_at_its_place_in_the_stream(rank: Rank, right: bool) -> Any:
-    """Not when it is awaited: later work of the stream does not show in it."""
+    """A read copies at its position in the stream, not at its await. In the faulty twin another stream overwrites the
+    buffer.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     x = filled(main, 7)
     copied = x.read("early")
@@ -176,7 +189,7 @@ async def a_read_copies_at_its_place_in_the_stream(rank: Rank, right: bool) -> A
 
 @twins("RACE:BUFFER", learned=[(1, 1, 2, 2)])
 async def views_share_memory(rank: Rank, right: bool) -> Any:
-    """Disjoint rows may be written side by side."""
+    """Two streams may write disjoint rows at the same time. In the faulty twin the rows overlap."""
     main, side = rank.stream("main"), rank.stream("side")
     x = main.alloc((4, 1), "int32", "x")
     main.launch("low", set_to, writes=[x.view(0, 2)], args=(1,))
@@ -187,7 +200,7 @@ async def views_share_memory(rank: Rank, right: bool) -> Any:
 
 @twins("CRASH:TYPEERROR", learned=[(5, 5)])
 async def args_are_bound_at_the_launch(rank: Rank, right: bool) -> Any:
-    """A closure would read its variables when it runs, perhaps after they changed, and is refused."""
+    """A launch binds its `args` at once. It refuses a closure, which would read its variables when the kernel runs."""
     main = rank.stream("main")
     x, value = main.alloc(2, "int32", "x"), 5
     if right:
@@ -218,7 +231,7 @@ async def what_alloc_gives_has_to_be_written_first(rank: Rank, right: bool) -> A
 test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
-# ---- what only time or the numbers show
+# ---- facts that only the elapsed time or the numbers show
 
 
 def elapsed(script: Any) -> int:
@@ -236,7 +249,9 @@ def test_streams_run_side_by_side_and_one_stream_one_after_the_other(names: tupl
 
 @pytest.mark.parametrize(("waits", "takes"), [(False, 400_000), (True, 700_000)])
 def test_the_host_runs_ahead_of_its_device(waits: bool, takes: int) -> None:
-    """A launch does not wait: the host's pause of 300 us lies within the kernel's 400 us, unless it waited first."""
+    """A launch does not wait. So the host's sleep of 300 us overlaps with the kernel of 400 us, unless the host
+    synchronized before.
+    """
 
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
@@ -273,7 +288,7 @@ def test_a_read_waits_for_its_stream_and_for_no_other() -> None:
 
 
 def test_a_missing_wait_gives_a_wrong_number() -> None:
-    """The reader of the unordered twin sees what was there before, or what came then, as it does on a device."""
+    """Without a wait, the reader gets the old or the new value, as on a device."""
 
     async def script(rank: Rank) -> Any:
         main, side = rank.stream("main"), rank.stream("side")

@@ -1,5 +1,5 @@
-"""The example of peers that live with a death: every peer ends, and says who is gone, wherever the other dies or
-raises. The twins hang.
+"""Tests the example protocol `Survivors`, whose peers survive a death. If a rank dies or raises at any point, each peer
+ends with an error that names it. The faulty twins `Blind` and `Forgetful` hang.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_the_twins_hang(program: Program[Any]) -> None:
 
 
 def test_who_watches_one_that_hangs_hangs_with_it() -> None:
-    """A rank that stands there without end is not gone."""
+    """A rank that hangs without end is not gone, so its watchers hang too."""
     done = run(world(3, faults=(Fault("hang", 1, At("agree", 1)),)), Survivors())
     assert done.ends == ["blocked"] * 3
 

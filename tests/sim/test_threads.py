@@ -1,4 +1,4 @@
-"""Host threads in the simulation: how each ends, what they share, what a scenario does to them, and what is left."""
+"""Tests host threads in the simulation: how each ends, what threads share, and what faults and delays do to them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.worlds.brute import outcome_of
 from tests.worlds.random_threads import threaded_case
 
 FIRST = [None, lambda label, options: 0]
-"""Timed, and untimed."""
+"""Functions that choose the schedule: None for a timed run, and one that always picks the first event."""
 
 
 class Threaded(Program[Any]):
@@ -48,7 +48,7 @@ def done(script: Script, world: World | None = None, **settings: Any) -> Run:
 
 
 def found(script: Script, world: World | None = None, **settings: Any) -> list[tuple[str, str]]:
-    """The class and the thread of each finding."""
+    """Returns the class and the thread of each finding."""
     world = world or world_of(1, hosts=["h"])
     findings = judge(world, done(script, world, **settings))
     return [(finding.klass, finding.culprit.thread if finding.culprit else "") for finding in findings]
@@ -126,7 +126,7 @@ def test_an_interrupt_in_a_thread_ends_the_run() -> None:
     async def script(rank: Rank) -> None:
         rank.start("u1", interrupted)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores SIGINT
     try:
         with pytest.raises(KeyboardInterrupt):
             done(script)
@@ -176,7 +176,7 @@ def test_two_threads_that_poll_for_ever_are_a_livelock() -> None:
 
 @pytest.mark.parametrize("choose", FIRST, ids=["timed", "untimed"])
 def test_a_look_that_is_answered_later_ends(choose: Any) -> None:
-    """To look at a flag takes no time, and yet time goes on."""
+    """A query of a flag takes no time, but a loop of queries does not stop the clock. So the flag is set later."""
 
     async def script(rank: Rank) -> None:
         rank.start("u1", spins)
@@ -199,7 +199,9 @@ def test_a_name_is_used_again(choose: Any) -> None:
 
 
 def test_two_threads_do_not_start_one_of_the_same_name() -> None:
-    """Each looked before its turn, and saw none."""
+    """Two threads start a thread of the same name. The second call raises, though neither name existed when both
+    threads began.
+    """
 
     async def starts(rank: Rank) -> None:
         rank.start("v", naps)
@@ -249,12 +251,12 @@ def test_each_get_has_a_message_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def noted(target: Any) -> None:
-    """The machine has its label in the order of the run."""
+    """A kernel whose label shows when it runs."""
 
 
 @pytest.mark.runs_once
 def same_order(seed: int) -> bool:
-    """Whether kernels ran in the order of their records, where a launch queue holds threads up."""
+    """Whether the kernels of two threads ran in the order of their records, with a launch queue of one slot."""
     rng = random.Random(seed)
 
     async def script(rank: Rank) -> None:
@@ -277,15 +279,15 @@ def same_order(seed: int) -> bool:
     return issued[: len(ran)] == ran
 
 
-@pytest.mark.runs_once  # the chooser draws on
+@pytest.mark.runs_once  # the function that chooses has state
 def test_threads_that_a_full_queue_holds_up_go_on_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(same_order(seed) for seed in range(40))
-    monkeypatch.setattr(TurningHost, "turns", False)  # the twin: the first to come
+    monkeypatch.setattr(TurningHost, "turns", False)  # the faulty twin: the first thread continues
     assert not all(same_order(seed) for seed in range(40))
 
 
 def test_a_thread_stands_in_an_allocation() -> None:
-    """The record of it is there, though the memory is not."""
+    """A thread blocks in an allocation. The journal contains its record, though the thread has no memory yet."""
 
     async def script(rank: Rank) -> None:
         async def fills(rank: Rank) -> None:
@@ -311,7 +313,7 @@ def test_a_thread_stands_in_an_allocation() -> None:
         assert (first.klass, first.culprit and first.culprit.thread) == ("HANG:HOST:ALLOC", "u1")
 
 
-# ---- what a scenario does
+# ---- faults and delays that a scenario plants
 
 
 async def meets_beside(rank: Rank) -> None:
@@ -346,11 +348,11 @@ def test_a_thread_that_is_not_there_is_told() -> None:
     assert "rank 1 has no host thread 'u2'; it has main, u1" in line
 
 
-# ---- what is left, and what comes again
+# ---- repeated runs, and garbage of a run
 
 
 class Follow(Strategy):
-    """Fires what a timed run fired, in its order."""
+    """A strategy that fires the ops of a timed run in their order."""
 
     def __init__(self, order: Sequence[str]) -> None:
         self.order = [*order]
@@ -379,7 +381,9 @@ def repeats_untimed(seeds: Sequence[int]) -> bool:
 
 @pytest.mark.runs_once
 def test_what_a_timed_run_did_the_untimed_machine_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: a thread that goes on past those of whom it is noted that they went on before."""
+    """A run without time can follow a timed run. In the faulty twin a thread does not give way to threads that
+    continued before it in the timed run.
+    """
     assert repeats_untimed(range(25))
     monkeypatch.setattr(TurningHost, "_give_way", lambda self: None)
     assert not repeats_untimed(range(25))
@@ -390,7 +394,7 @@ def test_what_a_timed_run_did_the_untimed_machine_can_do(monkeypatch: pytest.Mon
     "choose", [pytest.param(FIRST[0], marks=pytest.mark.slow, id="timed"), pytest.param(FIRST[1], id="untimed")]
 )
 def test_a_run_leaves_no_cycles(choose: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does one in which a thread never returns. The twin leaves threads as they are."""
+    """A run leaves no cyclic garbage, even if a thread never returns. The faulty twin keeps its threads."""
 
     async def waits(rank: Rank) -> None:
         await rank.flag("f").wait("wait")

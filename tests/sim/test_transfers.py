@@ -1,7 +1,7 @@
-"""Sends and receives: which belong together, who waits for whom, and what a protocol may not rely on.
+"""Tests sends and receives: which match, which rank waits for which, and on what a protocol may not rely.
 
-A send may end before it is received (eager: small, or the machine chose so) or hold its stream or its host until then
-(rendezvous). A protocol that works only under eager hangs one day when its messages grow.
+A send may end before its receive (eager: it is small, or the schedule chose so). Or it blocks its stream or host until
+the receive (rendezvous). A protocol that works only with eager sends hangs when its messages grow.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, t
 
 twins = Twins()
 
-LARGE = 40_000  # int32: more than what is sent eagerly
+LARGE = 40_000  # int32 elements: too large for an eager send
 
 
 @twins("HANG:P2P:CROSSED_SENDS", learned=[(1, 40_000), (0, 40_000)], modes=["timed", "last"])
 async def two_ranks_do_not_both_send_first(rank: Rank, right: bool) -> Any:
-    """On the device. Wrong and large, it hangs where there is time, and where the chooser said rendezvous."""
+    """Two ranks exchange a large buffer on the device. In the faulty twin both send first, and hang in a timed run and
+    under a schedule that chose rendezvous.
+    """
     main, group, peer = rank.stream("main"), rank.device("d"), 1 - rank.rank
     out, came = filled(main, [rank.rank] * LARGE, "out"), main.alloc(LARGE, "int32", "came")
     sends = group.send, out
@@ -35,7 +37,7 @@ async def two_ranks_do_not_both_send_first(rank: Rank, right: bool) -> Any:
 
 @twins("HANG:P2P:CROSSED_SENDS", learned=[(1,) * 3, (0,) * 3], modes=["last"])
 async def two_hosts_do_not_both_send_first(rank: Rank, right: bool) -> Any:
-    """The same on hosts, with a message that is small: only a chooser finds out."""
+    """The same on hosts with a small message: the faulty twin hangs only under a schedule that chose rendezvous."""
     group, peer, mine = rank.host("h"), 1 - rank.rank, np.full(3, rank.rank, np.int32)
     if right and rank.rank:
         came = await group.recv(3, "int32", peer, site="recv")
@@ -48,7 +50,9 @@ async def two_hosts_do_not_both_send_first(rank: Rank, right: bool) -> Any:
 
 @twins("HANG:P2P:CROSSED_SENDS", learned=[(1, 40_000), (0, 40_000)], modes=["timed", "last"])
 async def within_a_group_both_may_send_first(rank: Rank, right: bool) -> Any:
-    """A coalesced group goes out as one. Two groups are two."""
+    """In one coalesced group both ranks may send first. In the faulty twin the send and the receive are in two
+    groups.
+    """
     main, group, peer = rank.stream("main"), rank.device("d"), 1 - rank.rank
     out, came = filled(main, [rank.rank] * LARGE, "out"), main.alloc(LARGE, "int32", "came")
     if right:
@@ -66,7 +70,7 @@ async def within_a_group_both_may_send_first(rank: Rank, right: bool) -> Any:
 
 @twins("RACE:BUFFER", learned=[(0, 1), (0, 1)])
 async def within_a_group_there_is_no_order(rank: Rank, right: bool) -> Any:
-    """What is sent may not lie where something is received."""
+    """The transfers of a coalesced group have no order. In the faulty twin a receive writes the memory of a send."""
     main, group, peer = rank.stream("main"), rank.device("d"), 1 - rank.rank
     x = filled(main, [rank.rank, rank.rank])
     mine, theirs = x.view(rank.rank, rank.rank + 1), x.view(peer, peer + 1)
@@ -91,7 +95,7 @@ async def a_group_holds_its_stream_until_all_of_it_is_through(rank: Rank, right:
 
 @twins("HANG:P2P:UNMATCHED_RECV", learned=[None, (1, 2, 3)])
 async def transfers_of_a_pair_arrive_in_order(rank: Rank, right: bool) -> Any:
-    """One receive more than there are sends, and the last one never returns."""
+    """Transfers of a pair arrive in order. In the faulty twin the last of three receives has no send."""
     main, group = rank.stream("main"), rank.device("d")
     if rank.rank == 0:
         for value in (1, 2, 3) if right else (1, 2):
@@ -116,7 +120,7 @@ async def transfers_of_two_hosts_arrive_in_order(rank: Rank, right: bool) -> Any
 
 @twins("HANG:P2P:UNMATCHED_SEND", learned=[None, (1,)], modes=["timed", "last"], also=["LEFTOVER:SEND"])
 async def a_large_send_has_to_be_received(rank: Rank, right: bool) -> Any:
-    """Eager, it is left over."""
+    """A large send needs its receive. In the faulty twin the send hangs, or is left over if it was eager."""
     main, group = rank.stream("main"), rank.device("d")
     x = filled(main, [1 - rank.rank] * LARGE)
     if rank.rank == 0:
@@ -130,7 +134,9 @@ async def a_large_send_has_to_be_received(rank: Rank, right: bool) -> Any:
 
 @twins("HANG:P2P", learned=[None, None, (0, 10)])
 async def pairs_do_not_wait_for_one_another(rank: Rank, right: bool) -> Any:
-    """Two senders come in any order; what each sent is received from that one."""
+    """Two senders send in any order, and the receiver names the sender of each receive. In the faulty twin it names one
+    twice.
+    """
     main, group = rank.stream("main"), rank.device("d")
     if rank.rank < 2:
         await rank.sleep(50_000 * (1 - rank.rank), "sleep")
@@ -169,7 +175,9 @@ async def a_receive_is_ordered_by_its_stream_only(rank: Rank, right: bool) -> An
 
 @twins("RACE:BUFFER", learned=[(0,), (5,)], modes=["timed", "first", "last"])
 async def what_is_being_sent_may_not_be_overwritten(rank: Rank, right: bool) -> Any:
-    """A message from the receiver does not tell that the send is through for its own stream; a read of that does."""
+    """Rank 0 waits on its stream for its send before it overwrites the buffer. In the faulty twin another stream does
+    not wait.
+    """
     main, side, group = rank.stream("main"), rank.stream("side"), rank.device("d")
     x = filled(main, [5 - 5 * rank.rank])
     if rank.rank == 1:
@@ -222,7 +230,7 @@ test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 @pytest.mark.parametrize(("count", "ends"), [(16_384, "finished"), (16_385, "blocked")])
 def test_what_is_small_is_sent_eagerly_where_there_is_time(count: int, ends: str) -> None:
-    """Up to 64 KiB by the table of costs."""
+    """In a timed run sends of up to 64 KiB are eager, by the table of costs."""
 
     async def script(rank: Rank) -> None:
         await rank.host("h").send(np.ones(count, np.int32), 1 - rank.rank)
@@ -269,7 +277,9 @@ UNEQUAL: dict[str, Any] = {
 @pytest.mark.parametrize("device", [True, False], ids=["device", "host"])
 @pytest.mark.parametrize("case", UNEQUAL)
 def test_a_transfer_whose_sides_do_not_fit_is_named_and_bytes_are_copied(case: str, device: bool, right: bool) -> None:
-    """A type is what either side makes of the bytes. On a host that receives, what does not come is zero."""
+    """The checks report unequal counts or dtypes. A transfer copies bytes, and each side reads them as its own dtype.
+    On a host that receives, missing bytes are zero.
+    """
     sent, sent_as, room, read_as, comes = UNEQUAL[case]
     room, read_as, comes = (sent, sent_as, tuple(sent)) if right else (room, read_as, comes)
 

@@ -1,7 +1,8 @@
-"""What a call looks at before it is journaled, it looks at in its turn: whether a buffer is freed, a stream captured.
+"""Tests that a call reads the state it checks in its own turn: for example, whether a buffer is freed or a stream
+captured.
 
-Each world has two threads of which one stands before a call while the other changes what that call looks at. The twin
-looks before it stands: then a buffer is freed twice, and a kernel is lost to a capture that had begun.
+In each world one thread is about to make a call while the other changes the state that the call checks. The faulty twin
+checks the state before its turn. Then both threads free a buffer, or a capture misses a kernel.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Two(Program[Any]):
 
 
 def seen(script: Script, world: World = ALONE) -> set[tuple[Any, ...]]:
-    """How the runs ended, and what they decided."""
+    """Returns how the runs ended and what they decided, over all schedules."""
     subject = Subject(world, Two(script), switched_off=("RACE:*", "STALE:*"), repeats=False)
     found = set[tuple[Any, ...]]()
 
@@ -121,7 +122,7 @@ async def grouped_and_reduced(rank: Rank) -> None:
 
 
 def test_whether_a_group_is_open_it_sees_in_its_turn() -> None:
-    """A collective of another thread is refused within the group, and else is not."""
+    """A collective of another thread raises while a coalesced group is open, and not otherwise."""
     ends = {one[1:] for one in seen(grouped_and_reduced, world_of(2, hosts=["own"], devices=["pair"]))}
     assert ends == {(), ("t",)}
 

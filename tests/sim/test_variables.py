@@ -1,4 +1,4 @@
-"""The variables of the process are after a run what they were before it, and the run names those that it changed."""
+"""Tests that a run restores the environment variables of the process, and names those that the program changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of a buffer: what an op leaves there, and what it expects to find."""
+"""Tests version tags of buffers: the tag that an op leaves there, and the tag that an op expects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ twins = Twins()
 
 @twins("STALE:VERSION", learned=[(1,)])
 async def a_staging_buffer_is_read_before_it_is_filled_again(rank: Rank, right: bool) -> Any:
-    """It is never freed, and all of its uses are in order: that of the next batch is too early."""
+    """A staging buffer is never freed, and all its uses are in order. In the faulty twin the first batch is read after
+    the second is written.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     staging, result = main.alloc(1, "int32", "staging"), side.alloc(1, "int32", "result")
     for batch in (1, 2):

@@ -1,4 +1,6 @@
-"""What has no end is ended, and called so; what would go on is not, however long it takes."""
+"""Tests how dpsim ends runs without an end: it stops a livelock and reports it. A run that makes progress continues,
+however long it takes.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ HOST = world_of(2, hosts=["h", "own"], devices=["d"])
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bound is no part of what is tested."""
+    """Lowers the bounds, so that the tests are fast."""
     monkeypatch.setattr(watch, "REPEATS", 5_000)
     monkeypatch.setattr(watch, "ASKS", 300)
 
@@ -44,7 +46,7 @@ def livelock(script: Script, world: World = HOST, timed: bool = True) -> Finding
     return finding
 
 
-# ---- without an end
+# ---- loops without an end
 
 
 async def polls(rank: Rank) -> None:
@@ -58,14 +60,14 @@ async def polls_and_naps(rank: Rank) -> None:
 
 
 async def steps(rank: Rank) -> None:
-    """To count steps is no progress."""
+    """A rank that only counts its steps makes no progress."""
     for rank.step in itertools.count():
         rank.probe("here")
         await rank.mailbox("box").poll("ask")
 
 
 async def queries(rank: Rank) -> None:
-    """For a collective that rank 1 never makes."""
+    """Rank 0 queries an event behind a collective that rank 1 never makes."""
     main = rank.stream("main")
     if rank.rank == 0:
         buffer = main.alloc(1, "int32", "x")
@@ -152,7 +154,7 @@ def test_one_rank_alone_is_blamed() -> None:
     assert (finding.culprit.rank, finding.culprit.site) == (0, "ask")
 
 
-# ---- with one
+# ---- loops that end
 
 
 def late_message(ns: int, first: Callable[[Rank], Any]) -> Script:
@@ -169,7 +171,9 @@ def late_message(ns: int, first: Callable[[Rank], Any]) -> Script:
 @pytest.mark.slow
 @pytest.mark.parametrize("waits", [polls, polls_and_naps], ids=["spins", "naps"])
 def test_a_message_that_comes_late_comes(waits: Callable[[Rank], Any]) -> None:
-    """More polls than make a livelock, all in vain; a host that spins does not keep time from going on."""
+    """The host polls more often than a livelock needs, in vain, until the message arrives. A polling host does not stop
+    the clock.
+    """
     assert found(late_message(60_000_000_000, waits)) == []
 
 
@@ -197,7 +201,7 @@ def test_a_query_of_a_long_kernel() -> None:
 
 
 async def many_steps(rank: Rank) -> None:
-    """Nothing in a step differs from the last one, but somebody does something."""
+    """Almost all steps are equal, but now and then the rank sends a message."""
     for rank.step in range(6_000):
         rank.decide("same", 0, "h")
         await rank.mailbox("box").poll("ask")
@@ -228,7 +232,7 @@ def test_one_that_gives_up_before_the_bound() -> None:
 
 
 class Starving(Fifo):
-    """Polls first: the message never comes."""
+    """A strategy that picks polls first, so no message arrives."""
 
     def select(self, candidates: Any) -> int:
         at = [index for index, one in enumerate(candidates) if "deliver" not in one.label]
@@ -236,7 +240,7 @@ class Starving(Fifo):
 
 
 def test_a_schedule_that_holds_a_message_back_is_cut_off() -> None:
-    """It is unfair, and no fault of the protocol."""
+    """A schedule that holds a message back is unfair, which is no fault of the protocol. So dpsim cuts it off."""
     strategy = Starving(longest=900)
     strategy.begin()
     with pytest.raises(CutOff):
@@ -255,7 +259,7 @@ def test_a_rank_that_may_die_and_will_not_does_not_answer() -> None:
     assert {one.klass for one in explored(world, polls, "fifo").findings} <= {"LIVELOCK:POLL", "DEATH:RANK"}
 
 
-# ---- without an end, and getting on
+# ---- runs without an end that make progress
 
 
 async def launches(rank: Rank) -> None:
@@ -266,7 +270,7 @@ async def launches(rank: Rank) -> None:
 
 
 async def names(rank: Rank) -> None:
-    """Sites without number."""
+    """The sites of this program are all different."""
     for number in itertools.count():
         rank.probe(f"here-{number}")
 
@@ -284,7 +288,7 @@ def test_a_run_has_so_many_records(script: Script, monkeypatch: pytest.MonkeyPat
 
 
 class Large:
-    """The memory of a process that takes so much a look."""
+    """Pretends that the process occupies `each` more bytes at each measurement."""
 
     def __init__(self, each: int) -> None:
         self.each, self.looks = each, 0
@@ -313,7 +317,9 @@ def test_a_run_takes_so_much_memory(script: Script, monkeypatch: pytest.MonkeyPa
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [0, 1])
 def test_no_other_schedule_is_tried_after_a_run_that_takes_too_much(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin ends in both of its schedules."""
+    """After a run with too many records, the explorer tries no other schedule. The twin ends, so the explorer tries
+    both of its schedules.
+    """
 
     async def looks(rank: Rank) -> None:
         if rank.rank:
@@ -335,7 +341,7 @@ def test_no_other_schedule_is_tried_after_a_run_that_takes_too_much(jobs: int, m
 
 
 def test_what_the_process_had_before_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run after run in one process, each of which grows it by less than the bound."""
+    """Three runs in one process each need less than the bound, so the memory of earlier runs does not count."""
     monkeypatch.setattr(watch, "occupied", large := Large(40_000_000))
     for _ in range(3):
         assert found(many_steps) == []
@@ -373,7 +379,7 @@ def clock(runs: int) -> Iterator[bool]:
 
 @pytest.mark.parametrize("script", [launches, polls, decides], ids=lambda script: script.__name__)
 def test_a_budget_holds_within_a_run(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time is up at the fourth look at the clock; the result claims nothing of the run."""
+    """The time is up at the fourth query of the clock, within a run. The result claims nothing about this run."""
     from dpsim.campaign.searches import search_subject
 
     monkeypatch.setattr(watch, "REPEATS", 10**9)

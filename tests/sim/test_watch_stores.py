@@ -1,4 +1,4 @@
-"""A loop that looks for a key of a store, which no rank sets, is a livelock as one that looks for a message is."""
+"""Tests loops that get a key of a store which no rank sets. They are livelocks, like loops that poll for a message."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ WORLD = world_of(2, nodes=[0, 0])
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bound is no part of what is tested."""
+    """Lowers the bounds, so that the tests are fast."""
     monkeypatch.setattr(watch, "REPEATS", 5_000)
     monkeypatch.setattr(watch, "ASKS", 300)
 
 
 async def looks(rank: Rank) -> None:
-    """Rank 1 looks for a key that rank 0 never sets."""
+    """Rank 1 gets a key without waiting, again and again. Rank 0 never sets it."""
     if rank.rank == 0:
         await rank.open_store(29500, "open")
         return
@@ -35,7 +35,7 @@ async def looks(rank: Rank) -> None:
 
 
 async def looks_for_another(rank: Rank) -> None:
-    """The key has a value, and stays at it."""
+    """Rank 1 waits for another value of a key, which never changes."""
     if rank.rank == 0:
         own = await rank.open_store(29500, "open")
         assert own is not None
@@ -48,7 +48,7 @@ async def looks_for_another(rank: Rank) -> None:
 
 
 async def adds(rank: Rank) -> None:
-    """The faulty twin: it changes the store in each round, as long as it has to."""
+    """The faulty twin: the rank adds to a key of the store in each round, for a limited number of rounds."""
     if rank.rank == 0:
         await rank.open_store(29500, "open")
         return
@@ -90,7 +90,9 @@ def test_what_changes_the_store_gets_on(script: Script) -> None:
 
 
 def test_a_twin_that_counts_no_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the rule, a journal of nothing but looks at a key is progress. A `set`, and a `get` that waits, are."""
+    """A journal of gets with time-out 0 is a repetition; a set, and a get that waits, are progress. The faulty twin
+    does not count calls of stores, so it takes the gets for progress.
+    """
     get = ("store", 1, "main", "look", 0, "a.py:1", 0, 29500, "get", "ready", 0)
     learned = ("learned", 1, "main", "look", 0, "a.py:1", None)
     assert repetition.repeating([[], [get, learned] * 1_000]) == (1,)

@@ -1,7 +1,8 @@
-"""Waits with a time-out for collectives and transfers of a host: they end as waits for messages do.
+"""Tests `HostWork.within`, a wait with a time-out for a collective or transfer of a host. Its time-out follows the
+rules of a get from a mailbox.
 
-A world is a list of things that each rank does. Rank 0 waits 50 ms at most for a call. In `MAY` a peer joins it
-behind sleeps that last as long, and in `MAY_NOT` it does not. For `CASES` all schedules are enumerated one by one.
+A world is a list of actions for each rank. Rank 0 waits at most 50 ms for a call. In `MAY` a peer joins it after sleeps
+that last as long, and in `MAY_NOT` it does not. For `CASES` brute force enumerates all schedules.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tests.worlds.explored import missed
 
 
 class Waits(Does):
-    """`("wait", ms, what)`: the rank starts a call, and has to see its end within that time."""
+    """`("wait", ms, what)`: the rank starts a call, which has to end within that time."""
 
     async def wait(self, rank: Rank, ms: float, what: str = "meet") -> None:
         group, one = rank.host("h"), np.ones(1, np.int32)
@@ -132,13 +133,13 @@ def test_dpor_sees_what_all_schedules_show(one: Case) -> None:
 
 
 def test_a_time_out_that_passes_at_any_time_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twin: a time-out is an op like any other."""
+    """The faulty twin: a time-out may pass at any time, like another op."""
     monkeypatch.setattr(Alarms, "set", lambda self, op, *_: self._machine.submit(op))
     assert explored(MAY_NOT["no sleep"]).verdict == "violated"
 
 
 def test_a_wait_without_its_own_draw_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twin: only a wait that never ends is tried, as for an await."""
+    """The faulty twin: the explorer tries only a wait that never ends, as for an await. It misses outcomes."""
     monkeypatch.setattr(MayWaitInTime, "met", MayWait.met)
     sends = next(one for one in CASES if one.name == "a send")
     assert missed(sends)[0]
@@ -146,7 +147,7 @@ def test_a_wait_without_its_own_draw_would_be_caught(monkeypatch: pytest.MonkeyP
 
 
 def test_a_wait_that_never_sees_the_end_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twin: it forgets the end of the call."""
+    """The faulty twin: the wait does not notice the end of the call."""
 
     def forgets(ask: Asked, timeout_ns: int) -> Callable[[], Any]:
         def outcome() -> Generator[Any, Any, bool]:
@@ -236,7 +237,7 @@ def test_a_call_that_a_fault_left_out_is_over() -> None:
 
 
 async def _raises(rank: Rank) -> None:
-    """Rank 0 gives up on rank 1, which stands between two ops."""
+    """Rank 0 raises because rank 1 does not call the barrier; rank 1 waits for a message."""
     if rank.rank == 0:
         work = rank.host("h").barrier()
         if not await work.within(50 * MS, "within"):
@@ -246,6 +247,6 @@ async def _raises(rank: Rank) -> None:
 
 
 def test_a_rank_that_gives_up_is_a_witness() -> None:
-    """The rank that it waited for stands in a get: the exception names no other culprit."""
+    """Rank 1 hangs in a get, so this get is a finding. The exception of rank 0 names no other culprit."""
     classes = [one.klass for one in judged(world_of(2, ["h"]), _raises)]
     assert "HANG:MAILBOX:NO_MESSAGE" in classes

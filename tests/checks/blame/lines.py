@@ -1,8 +1,9 @@
-"""A line of two stages: rank 0 computes and sends two tensors a step, rank 1 receives them and computes.
+"""Handmade journals of a pipeline (a line) of two stages. In each step rank 0 computes and sends two tensors, and rank
+1 receives them and computes.
 
-made = stages([4, 2, 9])                          # as many elements in the steps 0, 1 and 2
-made = stages([4, 2, 9], left_out(1, "rest.send"))
-made.findings()
+    made = stages([4, 2, 9])                          # the elements of the tensors in steps 0, 1 and 2
+    made = stages([4, 2, 9], left_out(1, "rest.send"))
+    made.findings()
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Call: TypeAlias = dict[str, Any]
 """Arguments of a transfer, or of a launch."""
 
 Fault: TypeAlias = Callable[[int, Call], list[Call]]
-"""What becomes of a call of a step."""
+"""Returns the calls that a rank makes in place of a call in a step."""
 
 
 def healthy(step: int, call: Call) -> list[Call]:
@@ -39,7 +40,7 @@ def changed(step: int, site: str, **fields: Any) -> Fault:
 
 
 def lines(*pairs: Made) -> Made:
-    """Several of these side by side: ranks 0 and 1, 2 and 3."""
+    """Joins several pipelines into one run: ranks 0 and 1, ranks 2 and 3, and so on."""
     made = Made(2 * len(pairs))
     for number, pair in enumerate(pairs):
         for hand in pair.hands:
@@ -55,7 +56,9 @@ def _moved(record: RawRecord, by: int) -> RawRecord:
 def stages(
     counts: Sequence[int], fault: Fault = healthy, alone: bool = False, until: dict[int, int] | None = None
 ) -> Made:
-    """`alone`: ranks make transfers and nothing else. `until`: the first step that a rank does not make."""
+    """Returns the journals of two stages. `alone`: the ranks make only transfers. `until`: maps a rank to the first
+    step that it does not make.
+    """
     made = Made(2)
     for step, count in enumerate(counts):
         for hand in made.hands:
@@ -85,7 +88,7 @@ def _make(hand: Hand, call: Call) -> None:
 
 
 def primary(made: Made, *ends: Any) -> tuple[Finding, Culprit]:
-    """The first finding, which has a culprit. Without `ends`, both ranks are blocked."""
+    """Returns the first finding and its culprit. Without `ends`, both ranks are blocked."""
     found = made.findings(*(ends or ("blocked", "blocked")))[0]
     assert found.culprit is not None, found
     return found, found.culprit

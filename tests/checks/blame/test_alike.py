@@ -1,4 +1,6 @@
-"""Passes that look at one of several equal ranks find what they would find of all: random journals, and all pairs."""
+"""Tests shortcuts of the checks: of several equal ranks they compare only one. On random journals the result equals
+that of a comparison of all pairs of ranks.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ RANKS = 5
 
 
 def drawn(seed: int) -> RunIndex:
-    """Ranks that mostly do the same, on one or two threads, with roots and without."""
+    """Draws ranks that mostly make the same calls, on one or two threads, with roots or without."""
     draw = random.Random(seed)
     made = Made(RANKS)
     rooted = draw.random() < 0.3
@@ -42,7 +44,7 @@ def drawn(seed: int) -> RunIndex:
 
 
 def alter(draw: random.Random, site: str) -> list[str]:
-    """The call: now and then twice, left out, or another one."""
+    """Returns the sites that a rank calls in place of `site`: now and then twice, none, or another one."""
     if draw.random() < 0.9:
         return [site]
     return draw.choice([[], [site, site], ["d"]])
@@ -55,7 +57,7 @@ def parting(index: RunIndex) -> Any:
 
 
 def of_pairs(index: RunIndex) -> Any:
-    """The same by all pairs of ranks."""
+    """Computes `parting` by comparing all pairs of ranks."""
     members = index.collectives.get("dp", {})
     steps = Members(members).steps
     for step in sorted({step for own in steps.values() for step in own}):
@@ -132,7 +134,9 @@ def test_what_is_new_in_a_row_is_new_in_all() -> None:
 
 
 def test_a_run_of_many_ranks_is_no_quadratic_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twice the ranks, with one that leaves a call out, are not four times the pairs."""
+    """Counts the comparisons of a run in which one rank leaves a call out. Twice the ranks need about twice the
+    comparisons, not four times.
+    """
 
     def looks(ranks: int) -> int:
         calls: list[int] = []

@@ -1,4 +1,6 @@
-"""A call of a collective that met another call: the member that had made one too many or left one out is blamed."""
+"""Tests a collective call that met a different call. The checks blame the member that made one call too many, or left
+one out.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from tests.programs import Script, add, copy, judged, set_to, world_of
 
 
 def model(layers: int, steps: int = 1) -> Script:
-    """Each layer dispatches one row to each rank and combines what came; what comes of all that is checked."""
+    """Each layer dispatches a row to each rank and combines the rows; the rank asserts the result."""
 
     async def script(rank: Rank) -> None:
         main, experts, size = rank.stream("main"), rank.device("ep"), rank.device("ep").size
@@ -69,7 +71,9 @@ def test_a_call_left_out(ordinal: int, layers: int) -> None:
 
 @pytest.mark.parametrize("kind", ["skip", "repeat"])
 def test_with_one_place_and_two_ranks_nothing_decides(kind: str) -> None:
-    """The twin: no other layer and no other step shows what is usual. The rank that raises may be the victim."""
+    """The twin: with one layer, one step and two ranks, no other place shows the usual order of calls. So no rank is
+    blamed; the one that raises may be the victim.
+    """
     assert not [one for one in planted(kind, 0, 0, layers=1) if one.ground and one.culprit]
     if kind == "repeat":
         [found] = planted(kind, 0, 0, layers=1)
@@ -77,7 +81,9 @@ def test_with_one_place_and_two_ranks_nothing_decides(kind: str) -> None:
 
 
 def test_one_that_does_something_new_may_be_right_to() -> None:
-    """Rank 0 goes on to a call that no step had before, and stands in it; rank 1, which should have, went to sleep."""
+    """Rank 0 blocks in a call that no earlier step had, and rank 1 sleeps. Rank 0 may be right, so the finding has no
+    ground.
+    """
     made = Made(2)
     for hand in made.hands:
         for hand.step in range(3):
@@ -89,7 +95,7 @@ def test_one_that_does_something_new_may_be_right_to() -> None:
 
 
 def threaded(odd: int | None) -> list[Finding]:
-    """Two threads of each rank call in turn, all at one site; one rank calls once more in its first thread."""
+    """Two threads of each rank call in turn, at one site. Rank `odd` calls once more in its first thread."""
     made = Made(2)
     for rank in range(2):
         for at in range(4):
@@ -109,7 +115,9 @@ def test_threads_that_call_in_turn_show_it_where_sites_do_not() -> None:
 
 
 def test_threads_that_always_meet_under_other_names_are_not_apart() -> None:
-    """Rank 1 has named its threads the other way round; what differs is a call of another step."""
+    """Rank 1 names its threads the other way round, so the names of two threads that meet always differ. The finding is
+    the different count of the last step.
+    """
     made = Made(2)
     for hand, names in zip(made.hands, (("u0", "u1"), ("u1", "u0")), strict=True):
         for hand.step in range(3):

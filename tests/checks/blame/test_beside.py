@@ -1,4 +1,4 @@
-"""A culprit that sleeps names the message that it took, and did nothing with."""
+"""Tests a culprit that sleeps: the finding names the message that it took before and ignored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from tests.programs import world_of
 
 
 def found(ops_behind: int = 0, message: object = ("START", 0)) -> Finding:
-    """Rank 0 wakes both ranks in step 1 and calls; rank 1 takes the message, does so much, and sleeps again."""
+    """Rank 0 wakes both ranks in step 1 and calls a collective. Rank 1 takes the message, makes `ops_behind` launches,
+    and sleeps again.
+    """
     made = Made(2)
     for hand in made.hands:
         hand.learned(hand.collective("cpu", None))
@@ -38,7 +40,9 @@ def test_one_that_did_something_with_it_dropped_nothing(ops_behind: int, message
 
 
 def told(heard: object = ("START", 0), behind: bool = False) -> Finding:
-    """The coordinator, rank 2, tells both; rank 0 calls, and rank 1 heard this and ended, perhaps behind a kernel."""
+    """A coordinator, rank 2, sends to both ranks, and rank 0 calls a collective. Rank 1 received `heard` and ends; with
+    `behind`, it launches a kernel before.
+    """
     made = Made(3)
     made.world = world_of(3, ["cpu"], ["dp"], among=2)
     for to in (0, 1):
@@ -62,5 +66,7 @@ def test_of_two_that_took_equal_messages_one_acted() -> None:
 
 @pytest.mark.parametrize(("heard", "behind"), [(("START", 1), False), (("START", 0), True)])
 def test_another_message_or_an_op_behind_it_is_none(heard: object, behind: bool) -> None:
-    """The twin."""
+    """The twin: rank 1 took a different message, or did something after it. So the finding does not name the
+    message.
+    """
     assert "did nothing" not in told(heard, behind).message

@@ -1,4 +1,6 @@
-"""A rank that ended since another actor closed its store left nothing out."""
+"""Tests a rank that ended because another actor closed its store. The finding names this actor, not a call that the
+rank left out.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ def store(hand: Hand, how: str, outcome: Any, key: str = "", patience: int | Non
 
 
 def found(patience: int | None = 9, answer: Any = None, behind: bool = False) -> Finding:
-    """Rank 1 waits in a call for rank 0, which stood in a get at the store of rank 2. That one gave up on rank 3."""
+    """Rank 1 waits in a call for rank 0, which was blocked in a get at the store of rank 2. Rank 2 gave up on rank 3
+    and closed its store.
+    """
     made = Made(4)
     made.world = world_of(4, ["cpu"], [], among=2)
     store(made[2], "open", 5)

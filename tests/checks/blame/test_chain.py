@@ -1,4 +1,6 @@
-"""Who stands where, and for whom each waits: journals made by hand, each with a twin that differs in one record."""
+"""Tests the op in which each actor is blocked, and the actors for which it waits. Each handmade journal has a twin that
+differs in one record.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def test_a_device_with_work_may_hold_a_host_that_is_through(joined: int, state: 
 
 @pytest.mark.parametrize(("other", "state"), [("went on", "stopped"), ("stands there", "waits"), ("differs", "waits")])
 def test_a_host_stands_in_no_op_where_others_went_on(other: str, state: str) -> None:
-    """The devices of ranks 0 and 1 wait for rank 2. So a host may be at the end of its program."""
+    """The devices of ranks 0 and 1 wait for rank 2, so a host may be blocked at the end of its program. If the other
+    rank continued after the same op, rank 0 stopped between two ops.
+    """
     made = Made(3)
     for rank in (0, 1):
         if rank and other == "differs":
@@ -75,8 +79,8 @@ def test_a_member_waits_for_those_that_did_not_join() -> None:
 @pytest.mark.parametrize(
     ("posts", "expected"),
     [
-        ([(0, 2, "box")], (0,)),  # it posted there before
-        ([(2, 1, "other")], (1,)),  # the one that waits wrote to it
+        ([(0, 2, "box")], (0,)),  # it posted to this mailbox before
+        ([(2, 1, "other")], (1,)),  # the rank that waits posted to it
         ([(0, 1, "box")], (0,)),  # it posts to an equal mailbox of another rank
         ([(0, 1, "other")], ()),
     ],

@@ -1,4 +1,6 @@
-"""Crossed groups, or a call that is missing: which of the two a circle of groups is."""
+"""Tests a circle of groups in a hang: either the ranks call two groups in opposite order (crossed), or one call is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def two_groups() -> World:
 
 @pytest.mark.parametrize(("more", "klass"), [(0, CIRCLE), (1, MISSING)], ids=["crossed", "one group is ahead"])
 def test_groups_that_met_equally_often_are_crossed(more: int, klass: str) -> None:
-    """As torch's new_group, which meets on each group. Where one group is ahead, a call may be missing."""
+    """If both groups made equally many calls before, as torch's new_group does, the ranks crossed them. If one group is
+    ahead, a call may be missing.
+    """
 
     async def crossed(rank: Rank) -> None:
         rank.step = 0

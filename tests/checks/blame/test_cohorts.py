@@ -1,4 +1,6 @@
-"""Ranks that did the same so far: the one that parts from them alone is named, and no other."""
+"""Tests cohorts: ranks with the same history of calls. If exactly one rank departs from its cohort, the finding names
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ ROUND = ["write", "agree", "combine"]
 
 
 def groups(made: Made) -> None:
-    """agree is of ranks 0 and 2, and of 1 and 3, or of all of two; combine is of all."""
+    """Makes two groups: "agree" of ranks 0 and 2, and of 1 and 3, or of both of two ranks; and "combine" of
+    all ranks.
+    """
     ranks = range(len(made.hands))
     pairs = [tuple(ranks[::2]), tuple(ranks[1::2])] if len(ranks) > 2 else [tuple(ranks)]
     specs = [CommunicatorSpec("agree", f"agree.{at}", "device", pair) for at, pair in enumerate(pairs)]
@@ -72,7 +76,7 @@ def test_too_short_a_beginning_says_nothing() -> None:
 
 
 def test_of_two_ranks_that_both_do_what_is_usual_no_rank_parts() -> None:
-    """Both combine behind a write in other rounds, and both agree behind one."""
+    """After a write, both ranks sometimes combined and sometimes agreed in earlier rounds. So neither departs."""
     usual = ["write", "combine", *ROUND, "write", "combine", *ROUND]
     found = named([[*usual, "write", "agree", "combine"], [*usual, "write", "combine"]])
     assert not found.ground

@@ -1,4 +1,6 @@
-"""Plain lists of calls: who parts from the other members of a group, or from ranks that did the same so far."""
+"""Tests plain lists of calls: which rank departs from the other members of a group, or from ranks with the same
+history.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from dpsim.checks.blame.plain_calls import in_one_group, of_two
 
 
 def words(*texts: str) -> dict[int, list[str]]:
-    """What ranks 0, 1, ... called, in words."""
+    """Returns the calls of ranks 0, 1, ... as words."""
     return {rank: text.split() for rank, text in enumerate(texts)}
 
 
@@ -41,7 +43,7 @@ def test_without_a_majority_the_ground_has_all_sides() -> None:
 
 @pytest.mark.parametrize(("odd", "call"), [(4, "b s9"), (5, "w r9")])
 def test_of_two_members_the_one_that_parts_from_its_cohort(odd: int, call: str) -> None:
-    """Three groups of two. Stages differ in what they called before."""
+    """Three groups of two ranks. One member of the last group departs from the ranks with the same earlier calls."""
     texts = ["b s8", "w r8"] * 3
     texts[odd] = call
     found = of_two(words(*texts), {4: 1, 5: 1})
@@ -52,11 +54,11 @@ def test_of_two_members_the_one_that_parts_from_its_cohort(odd: int, call: str) 
 @pytest.mark.parametrize(
     "texts",
     [
-        ["b s8", "w r8", "b s9", "w r8"],  # one other group: no cohort
-        ["b s8", "w r8", "c s8", "x r8", "b s9", "w r8"],  # others did something else before
+        ["b s8", "w r8", "b s9", "w r8"],  # one other group is no cohort
+        ["b s8", "w r8", "c s8", "x r8", "b s9", "w r8"],  # other ranks have another history
         ["b s8", "w r8", "b s9", "w r9", "b s9", "w r8"],  # the cohort is divided
-        ["b s8", "w r8", "b s8", "w r8", "b s9", "w r9"],  # both part
-        ["b", "w", "b", "w", "b s9", "w r8"],  # others are behind
+        ["b s8", "w r8", "b s8", "w r8", "b s9", "w r9"],  # both depart
+        ["b", "w", "b", "w", "b s9", "w r8"],  # the other ranks are behind
     ],
 )
 def test_where_cohorts_do_not_tell_no_rank_is_named(texts: list[str]) -> None:
@@ -67,6 +69,6 @@ def test_where_cohorts_do_not_tell_no_rank_is_named(texts: list[str]) -> None:
 
 
 def test_a_member_without_a_cohort_is_not_odd_since_the_other_is_sound() -> None:
-    """Ranks like rank 1 called what it did; nothing is known of rank 0, which may do so always."""
+    """Rank 1 called the same as its cohort. Rank 0 has no cohort, so it may always call this; no rank is named."""
     found = of_two(words("b s9", "w r8", "w r8", "w r8"), {0: 1, 1: 1})
     assert found.ranks == ()

@@ -1,4 +1,4 @@
-"""The op that an actor reached and did not make: told where the run shows it, and only there."""
+"""Tests the op that an actor reached and did not make. The finding names it only if the run shows it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def step(hand: Hand, number: int, *sites: str) -> None:
 @pytest.mark.parametrize(
     ("others", "expected"),
     [
-        (["a b c", "a b c"], (2, "c")),  # behind a and b comes c
-        (["a b c", "a b d"], (2, "b")),  # c or d: not plain
-        (["a b c", "x b d"], (2, "c")),  # b behind x is another place
-        (["a b", "a b"], (3, "a")),  # the first of the next step
+        (["a b c", "a b c"], (2, "c")),  # c follows a and b
+        (["a b c", "a b d"], (2, "b")),  # c or d follows, so the next op is unknown
+        (["a b c", "x b d"], (2, "c")),  # b after x is another place
+        (["a b", "a b"], (3, "a")),  # the first op of the next step
     ],
 )
 def test_what_comes_next_elsewhere_is_what_was_reached(others: list[str], expected: tuple[int, str]) -> None:
@@ -68,7 +68,9 @@ def test_a_step_that_the_program_did_not_set_was_not_reached(
 
 @pytest.mark.parametrize(("box", "expected"), [("spawn", (6, "spawn.#")), ("other", (5, "met.1"))])
 def test_a_message_is_owed_to_one_that_sleeps(box: str, expected: tuple[int, str]) -> None:
-    """Ranks 0 and 1 each start one; rank 1 met in another way than rank 0, and did not start rank 3."""
+    """Ranks 0 and 1 each have to wake one rank by a message. Rank 1 died before it woke rank 3, so the post is the op
+    that it reached.
+    """
     made = Made(4)
     made[0].step = made[1].step = 5
     made[0].launch("met.first", "main")

@@ -1,4 +1,6 @@
-"""An actor that died, raised or stands in no op is behind those that wait; who only waits is not to blame."""
+"""Tests the root of a hang: an actor that died, raised or stopped between two ops. The finding blames it, not the
+actors that wait for it.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,14 @@ DEAD, SILENT = "HANG:MAILBOX:DEAD_RANK", "HANG:MAILBOX:NO_MESSAGE"
 
 
 def waits_on(made: Made, rank: int, sender: int, how: str = "get") -> None:
-    """A letter came once, and `rank` waits for the next one."""
+    """`sender` posted one message, which `rank` took; `rank` waits for the next one."""
     made[sender].post(rank, "one")
     made[rank].learned(made[rank].take(how), "one")
     made[rank].take(how)
 
 
 def found(made: Made, *ends: Any) -> tuple[str, int]:
-    """The class of the first finding, and who is blamed."""
+    """Returns the class and the culprit's rank of the first finding."""
     first = made.findings(*ends)[0]
     assert first.culprit is not None
     return first.klass, first.culprit.rank
@@ -54,7 +56,7 @@ def test_a_dead_one_beats_those_that_wait_also_without_letters(end: str, expecte
 
 @pytest.mark.parametrize(("box", "expected"), [("box", 0), ("other", 1)])
 def test_of_two_dead_ones_letters_tell_which(box: str, expected: int) -> None:
-    """Letters to another mailbox say nothing."""
+    """Of two dead ranks, the one that posted to this mailbox is blamed. A message to another mailbox proves nothing."""
     made = Made(3)
     made[0].post(1, "one", box)
     made[1].take()
@@ -72,7 +74,7 @@ def test_the_way_goes_through_those_that_wait_and_no_others() -> None:
     assert first.message.endswith("behind it is rank 0, which died")
     assert first.waits == ("rank 2 -> rank 1 (box)", "rank 1 -> rank 0 (box)", "rank 0 died")
     assert first.ground == ("rank 0 died; no other actor died or stopped between two ops",)
-    made[1].learned(("idle", 1), "two")  # it was answered, and has ended since
+    made[1].learned(("idle", 1), "two")  # rank 1 got its message, and ended
     assert made.findings("died", "finished", "blocked")[0].waits == ("rank 0 died",)
 
 
@@ -86,7 +88,9 @@ def test_the_nearest_one_is_blamed() -> None:
 
 @pytest.mark.parametrize("work", ["none", "kernel", "collective"])
 def test_one_that_stands_in_no_op_is_behind_it(work: str) -> None:
-    """One with a device may stand behind its last op because of that one's work, if it did not end."""
+    """Rank 0 stopped between two ops, so it is blamed. If its last op is a collective that did not end, its device may
+    block it, so it is not.
+    """
     made = Made(3)
     if work == "kernel":
         made[0].launch("kernel", "main")
@@ -100,7 +104,7 @@ def test_one_that_stands_in_no_op_is_behind_it(work: str) -> None:
 
 @pytest.mark.parametrize(("end", "culprit"), [("died", 2), ("finished", 1)])
 def test_a_member_that_is_asleep_left_nothing_out_where_another_has_gone(end: str, culprit: int) -> None:
-    """Rank 1 is to be called for the collective, by rank 2."""
+    """Rank 1 sleeps until rank 2 wakes it for the collective. If rank 2 died, it is blamed."""
     made = Made(3)
     made[1].take("idle")
     made[0].collective("dp", "main")
@@ -127,7 +131,9 @@ def test_a_member_that_died_in_its_sleep_is_not_asleep() -> None:
 
 @pytest.mark.parametrize(("ends", "culprit"), [(("died", "finished"), 2), (("died", "died"), 1)])
 def test_beside_one_that_is_asleep_the_only_dead_one_is_blamed(ends: tuple[Any, Any], culprit: int) -> None:
-    """No letter ever came. No record shows which of two dead ones would have sent it."""
+    """Rank 1 sleeps and no message came. The only dead rank is blamed. Of two dead ranks no record shows which would
+    have sent the message.
+    """
     made = Made(4)
     made.world = replace(made.world, communicators=(CommunicatorSpec("dp", "dp", "device", (0, 1)),))
     made[1].take("idle")
@@ -137,7 +143,9 @@ def test_beside_one_that_is_asleep_the_only_dead_one_is_blamed(ends: tuple[Any, 
 
 @pytest.mark.parametrize(("box", "said"), [("box", ("rank 0 last took ('REFUSED', 'no') from box",)), ("other", ())])
 def test_what_came_last_to_the_mailbox_is_told(box: str, said: tuple[str, ...]) -> None:
-    """It may be the error after which nothing else comes. A look that learned nothing does not count."""
+    """The details name the last message that the rank took, which may be the error that ended the exchange. An empty
+    poll does not count.
+    """
     made = Made(1)
     for letter in (("ANSWERED",), ("REFUSED", "no")):
         made[0].learned(made[0].take("get", box), letter)

@@ -1,4 +1,6 @@
-"""A difference of ranks names the settings of single ranks, and no other finding does."""
+"""Tests that a finding about a difference of ranks names the settings that only single ranks have. Other findings do
+not.
+"""
 
 from __future__ import annotations
 

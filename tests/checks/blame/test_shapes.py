@@ -1,4 +1,6 @@
-"""Which of two calls that meet and differ departs from its site: by relations of its step, or by what it always has."""
+"""Tests which of two calls with different counts or dtypes is odd. The checks compare each call with other calls in its
+step, and with the same site in other steps.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ def test_a_type_that_departs_from_what_its_site_always_has(step: int, rank: int,
 
 
 def test_a_ratio_is_a_relation_too() -> None:
-    """Rank 1 receives a whole tensor for each row."""
+    """Rank 1 receives three elements for each row, so a count that breaks the ratio is odd."""
 
     def fault(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
         if "op" not in call:
@@ -69,7 +71,7 @@ def test_a_ratio_is_a_relation_too() -> None:
 
 
 def test_a_count_of_which_nothing_else_in_the_step_is_known() -> None:
-    """The sides make these transfers and nothing more, and each tensor has its own numbers."""
+    """The ranks make only these transfers, and each tensor has its own counts. So nothing shows which side is wrong."""
     sizes = {"hidden": [6, 2, 9, 4, 4], "rest": [1, 8, 3, 7, 5]}
 
     def fault(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
@@ -81,7 +83,7 @@ def test_a_count_of_which_nothing_else_in_the_step_is_known() -> None:
 
 
 def test_a_side_that_is_wrong_in_itself_is_not_told_from_the_other() -> None:
-    """Rank 1 goes on with the number that it received: each side keeps its relations."""
+    """Rank 1 computes with the count that it received, so each side keeps its relations, and no rank is blamed."""
 
     def fault(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
         mine = step == 3 and (call.get("op") == "recv" or "elements" in call)
@@ -106,7 +108,7 @@ def test_one_other_step_is_chance_if_few_sites_did_or_nothing_changed(counts: li
 
 
 def wide(made: Made) -> Made:
-    """Rank 0 does all of step 1 with two elements, and rank 1 as in step 0."""
+    """Rank 0 makes step 1 with two elements, and rank 1 repeats the counts of step 0."""
     other = stages([6, 2])
     made[0].journal = other[0].journal
     return made
@@ -117,13 +119,15 @@ def test_a_side_on_which_nothing_changed_is_as_right_as_one_on_which_all_did() -
 
 
 def test_its_call_alone_is_wrong_where_the_rest_of_its_side_changed_as_well() -> None:
-    """The twin: rank 1 does all with two elements, and receives six."""
+    """The twin: rank 1 makes all calls of the step with two elements, but receives six. So its receive is odd."""
     assert who(of(stages([6, 2], changed(1, "rest.receive", count=6)))) == (1, 1, "rest.receive")
 
 
 @pytest.mark.parametrize("fault", [left_out(0, "hidden.send"), twice(0, "hidden.send")])
 def test_calls_that_meet_since_one_is_missing_are_not_held_against_each_other(fault: Any) -> None:
-    """Counts of the two tensors differ: so the shapes do, of each pair behind the missing one."""
+    """The two tensors have different counts. If one transfer is missing or doubled, each later pair differs; the
+    finding is the missing or extra call.
+    """
 
     def both(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
         wide = call["site"].startswith("rest.")
@@ -134,7 +138,7 @@ def test_calls_that_meet_since_one_is_missing_are_not_held_against_each_other(fa
 
 
 def test_a_side_that_contradicts_itself_is_not_told_from_the_other() -> None:
-    """One kernel of rank 1 goes with its receive, and the other one with what rank 0 sent."""
+    """One kernel of rank 1 fits its receive, and the other kernel fits what rank 0 sent. So no rank is blamed."""
 
     def fault(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
         if step == 3 and call["site"] == "rest.receive":
@@ -147,7 +151,9 @@ def test_a_side_that_contradicts_itself_is_not_told_from_the_other() -> None:
 
 
 def test_a_count_that_stays_while_all_else_changes_is_odd() -> None:
-    """It is as ever, as a kernel is whose size never changes: that is what is wrong with it."""
+    """In the last step all counts change except that of a receive, and of a kernel whose size is always the same. The
+    receive is odd.
+    """
 
     def fault(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
         stale = {"norm": {"elements": 16}, "rest.receive": {"count": 8}}.get(call["site"], {})
@@ -158,7 +164,7 @@ def test_a_count_that_stays_while_all_else_changes_is_odd() -> None:
 
 
 def test_lines_have_ratios_of_their_own() -> None:
-    """Ranks 2 and 3 send three tensors in one."""
+    """Each pipeline has its own ratios: ranks 2 and 3 send three tensors in one call."""
 
     def wide(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
         return [call | {"count": 3 * call["count"]} if "op" in call else call]
@@ -169,7 +175,9 @@ def test_lines_have_ratios_of_their_own() -> None:
 
 
 def test_calls_that_meet_others_elsewhere_are_no_pair() -> None:
-    """A call is missing on each side. From another line the counts of one site are known, and of the other not."""
+    """Each side left a call out, so different calls meet. Another pipeline shows the usual count of one site, but not
+    of the other; no rank is blamed.
+    """
     made = Made(4)
     for step in range(3):
         for hand in made.hands[2:]:
@@ -183,7 +191,9 @@ def test_calls_that_meet_others_elsewhere_are_no_pair() -> None:
 
 
 def test_calls_of_which_only_one_is_known_are_a_pair_if_they_meet_elsewhere() -> None:
-    """Rank 1 receives the count twice, as every rank does once; rank 0 sends its text, of which nothing is known."""
+    """Rank 1 receives the size twice; all ranks receive it once. Rank 0 sends its text, whose count no other step
+    shows. No rank is blamed.
+    """
     made = Made(4)
     for hand, sites in zip(made.hands, (("size", "text"), ("size", "size"), ("size",), ("size",)), strict=True):
         op, peer = ("send", hand.rank + 1) if hand.rank % 2 == 0 else ("recv", hand.rank - 1)
@@ -195,7 +205,7 @@ def test_calls_of_which_only_one_is_known_are_a_pair_if_they_meet_elsewhere() ->
 
 
 def sized(step: int, made: Made, count: int, size: str) -> None:
-    """A transfer whose count the host learned before, as a digest."""
+    """Makes a transfer whose count the host learned before, as the digest `size`."""
     for hand, op in zip(made.hands, ("send", "recv"), strict=True):
         hand.step = step
         if hand.rank == 1:
@@ -208,10 +218,10 @@ def sized(step: int, made: Made, count: int, size: str) -> None:
 @pytest.mark.parametrize(
     ("sizes", "counts", "odd"),
     [
-        ("aabba", [31, 31, 33, 33, 31], 1),  # with this size it was 31 elements, three times
-        ("bbbba", [33, 33, 33, 33, 31], None),  # once
-        ("aaabb", [31, 31, 32, 33, 33], None),  # twice, and once another count
-        ("aabbb", [31, 31, 33, 33, 34], None),  # another size says nothing of counts
+        ("aabba", [31, 31, 33, 33, 31], 1),  # size "a" had 31 elements three times
+        ("bbbba", [33, 33, 33, 33, 31], None),  # size "a" occurred once
+        ("aaabb", [31, 31, 32, 33, 33], None),  # twice 31, and once another count
+        ("aabbb", [31, 31, 33, 33, 34], None),  # no other step has size "a" and this count
     ],
 )
 def test_a_count_that_goes_with_what_the_host_learned(sizes: str, counts: list[int], odd: int | None) -> None:
@@ -227,7 +237,7 @@ def test_a_count_that_goes_with_what_the_host_learned(sizes: str, counts: list[i
 
 
 def group(**odd: Any) -> Made:
-    """Ranks 0 and 1 broadcast from 1; rank 0 has other fields in step 2."""
+    """Ranks 0 and 1 broadcast from rank 1 in four steps. Rank 0 has the fields `odd` in step 2."""
     made = Made(2)
     for step in range(4):
         for hand in made.hands:
@@ -249,7 +259,7 @@ def test_a_member_of_two(odd: dict[str, Any], field: str) -> None:
 
 
 def test_a_root_is_that_of_the_other_calls_of_the_group() -> None:
-    """Each site is called once: that the group has one root is known from the calls at other sites."""
+    """Each site is called once. The calls at other sites show that the group always has the same root."""
     made = Made(2)
     for hand in made.hands:
         for site in ("tokens", "counts", "drafts"):

@@ -1,10 +1,11 @@
-"""Small programs with one planted fault, of which no record is left: who is blamed, and in which step.
+"""Tests whom the checks blame, and in which step, in small programs with one planted fault. The tests remove the record
+of the fault.
 
-ring        each rank sends to the next one, and receives from the one before
-stages      a mailbox for each stage; a get gives up after a time
-ordered     ranks get orders from rank 0, which takes part in nothing else
-starts      two calls of a start, then steps with one call
-threaded    main and a second host thread take turns by flags
+ring        each rank sends to the next rank, and receives from the one before
+stages      each stage has a mailbox; a get gives up after a time-out
+ordered     rank 0 sends an order for each step, and takes part in nothing else
+starts      a start with two calls, then steps with one call
+threaded    the main thread and a second host thread take turns by flags
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ async def ring(rank: Rank) -> None:
 @pytest.mark.parametrize("site", ["ring.send", "ring.recv"])
 @pytest.mark.parametrize("kind", ["raise", "hang", "die"])
 def test_a_rank_that_stops_within_a_step_left_nothing_out(kind: str, site: str, ordinal: int) -> None:
-    """Its calls are fewer than those of both its neighbours, and neither of these made one too many."""
+    """A rank that raises, hangs or dies within a step made fewer calls than its neighbours. It is blamed for that, not
+    a neighbour for one call too many.
+    """
     found = planted(world_of(3, hosts=["h"]), ring, kind, 1, site, ordinal)
     assert blamed(found) == (1, ordinal // 2)
     assert "nothing says" not in found.message
@@ -72,14 +75,16 @@ def test_a_rank_that_stops_within_a_step_left_nothing_out(kind: str, site: str, 
 @pytest.mark.parametrize("kind", ["skip", "repeat"])
 @pytest.mark.parametrize("site", ["ring.send", "ring.recv"])
 def test_one_own_step_and_that_of_a_rank_alike_are_enough(kind: str, site: str) -> None:
-    """Two ranks, and the second step: each has one other step, and both make the same calls."""
+    """Two ranks, with a fault in the second step. One other step of each rank is enough evidence, because both make the
+    same calls.
+    """
     found = planted(world_of(2, hosts=["h"]), ring, kind, 0, site, 1)
     assert blamed(found) == (0, 1)
 
 
 @pytest.mark.parametrize("kind", ["skip", "repeat"])
 def test_in_the_first_step_of_two_ranks_nothing_decides(kind: str) -> None:
-    """The twin: the one that raises may be a victim."""
+    """The twin: in the first step no rank is blamed, because the rank that raises may be the victim."""
     assert blamed(planted(world_of(2, hosts=["h"]), ring, kind, 0, "ring.send", 0)) is None
 
 
@@ -96,7 +101,9 @@ async def stages(rank: Rank) -> None:
 
 @pytest.mark.parametrize("ordinal", [0, 2])
 def test_an_exception_comes_before_those_of_actors_whose_time_was_up(ordinal: int) -> None:
-    """Stages 1 and 2 raise as well, in the same step or an earlier one. Before its first post nothing names rank 0."""
+    """Stages 1 and 2 raise as well, because their gets time out, in the same step or an earlier one. The finding is the
+    exception of stage 0.
+    """
     found = planted(world_of(3), stages, "raise", 0, "in.post", ordinal)
     assert found.klass == "CRASH:INJECTEDERROR"
     assert blamed(found) == (0, ordinal)
@@ -106,7 +113,7 @@ def test_an_exception_comes_before_those_of_actors_whose_time_was_up(ordinal: in
 
 
 def ordered(ranks: int, polls: bool = False) -> tuple[World, Script]:
-    """Rank 0 orders each step, and waits for all others. These are in a step from its order on, and meet twice."""
+    """Rank 0 orders each step, and waits for all others. The others start the step at its order, and meet twice."""
     world, others = world_of(ranks, hosts=["h"]), tuple(range(1, ranks))
 
     async def orders(rank: Rank) -> None:
@@ -133,7 +140,9 @@ def ordered(ranks: int, polls: bool = False) -> tuple[World, Script]:
 @pytest.mark.parametrize(("kind", "klass"), [("skip", "MISSING_RANK"), ("repeat", "EXTRA_CALL")])
 @pytest.mark.parametrize("ordinal", [1, 3])
 def test_a_member_that_waits_in_a_mailbox_is_held_against_its_other_steps(kind: str, klass: str, ordinal: int) -> None:
-    """It posted behind the call that it left out; or the others did, and it stands in the one that it made twice."""
+    """The culprit made the sum of a step never or twice, and a rank waits in a mailbox. Its other steps show the usual
+    number.
+    """
     found = planted(*ordered(4), kind, 2, "sum", ordinal)
     assert blamed(found) == (2, ordinal)
     assert found.klass == f"HANG:COLLECTIVE:{klass}"
@@ -162,18 +171,20 @@ async def starts(rank: Rank) -> None:
 @pytest.mark.parametrize("site", ["start", "sizes"])
 @pytest.mark.parametrize("rank", [0, 1])
 def test_what_no_rank_makes_in_a_step_is_not_what_one_left_out(site: str, rank: int) -> None:
-    """Two ranks: one lacks a call of the start, which has no other step like it. All other steps work once."""
+    """One of two ranks skips a call of the start, and no other step is like the start. So no rank is blamed."""
     assert blamed(planted(world_of(2, hosts=["h"]), starts, "skip", rank, site, 0)) is None
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_start_does_not_tell_how_often_a_step_works(rank: int) -> None:
-    """The start has two calls, and so has the first step in which one rank works twice."""
+    """A rank makes the call of the first step twice. The start also has two calls, but other ones, so it does not
+    excuse that.
+    """
     assert blamed(planted(world_of(2, hosts=["h"]), starts, "repeat", rank, "work", 0)) == (rank, 1)
 
 
 async def warms_up(rank: Rank) -> None:
-    """Two groups of two. Both meet in step 0, and add three times in step 1."""
+    """Two groups of two ranks. Each meets in step 0, and adds three times in step 1."""
     group = rank.host("a" if rank.rank < 2 else "b")
     rank.step = 0
     await group.barrier(site="meet")
@@ -185,7 +196,9 @@ async def warms_up(rank: Rank) -> None:
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("site", ["rows", "experts"])
 def test_the_peer_of_one_that_raised_left_out_no_call_of_another_step(rank: int, site: str) -> None:
-    """Its steps lack "meet" in step 1, which all others have in another step; but it made more calls."""
+    """A rank raises in step 1. Its peer lacks "meet" in step 1, which all have only in step 0; that is no
+    missing call.
+    """
     pairs = [CommunicatorSpec(kind, kind, "host", members) for kind, members in (("a", (0, 1)), ("b", (2, 3)))]
     found = planted(World(4, tuple(pairs)), warms_up, "raise", rank, site, 0)
     assert blamed(found) in ((rank, 1), None)
@@ -213,13 +226,13 @@ async def threaded(rank: Rank) -> None:
 
 
 def test_the_step_of_another_host_thread_is_not_that_of_the_one_that_stands() -> None:
-    """u1 waits in step 2 when main stands in step 1."""
+    """The main thread hangs in step 1, while its other thread u1 waits in step 2. The finding names step 1."""
     found = planted(world_of(3, hosts=["h"]), threaded, "hang", 1, "done.clear", 1)
     assert blamed(found) == (1, 1)
 
 
 def test_a_thread_that_stands_is_behind_those_that_wait_for_its_flag() -> None:
-    """u1 stands behind its second meeting, and main waits for its flag."""
+    """Thread u1 hangs before it sets the flag for which the main thread waits. The finding blames u1."""
     found = planted(world_of(3, hosts=["h"]), threaded, "hang", 1, "done.set", 1, thread="u1")
     assert found.culprit is not None
     assert (blamed(found), found.culprit.thread, found.culprit.site) == ((1, 1), "u1", "done.set")

@@ -1,4 +1,6 @@
-"""A call that one side leaves out or makes twice is found by the side's own other steps, however late it shows."""
+"""Tests a call that one side of a pair leaves out or makes twice. The checks find it by that side's other steps,
+however late the hang or error appears.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from tests.checks.handmade import Made
 SITES = [(0, "hidden.send"), (0, "rest.send"), (1, "hidden.receive"), (1, "rest.receive")]
 
 EQUAL = [8] * 5
-"""Counts that show nothing: each transfer fits the one that it meets."""
+"""Equal counts: each transfer fits whichever transfer it meets, so counts give no evidence."""
 
 
 @pytest.mark.parametrize(("rank", "site"), SITES)
@@ -24,7 +26,7 @@ def test_a_call_that_is_left_out(step: int, rank: int, site: str) -> None:
     found, culprit = primary(stages(EQUAL, left_out(step, site)))
     assert (culprit.rank, culprit.step, culprit.site) == (rank, step, site)
     assert found.message.startswith(f"rank {rank} left out {site} in step {step}; ")
-    assert found.ground[0] == f"rank {rank} made {site} once in 3 of 3 other steps"  # the last one is not done
+    assert found.ground[0] == f"rank {rank} made {site} once in 3 of 3 other steps"  # the last step is not complete
     assert f"step {step} of its peer, rank {1 - rank}, is as its other steps" in found.ground
 
 
@@ -63,7 +65,7 @@ def test_what_ranks_raised_before_has_not() -> None:
 
 
 def test_a_race_keeps_its_own_culprit() -> None:
-    """A missing transfer explains no access."""
+    """A missing transfer does not explain a race, so the race keeps its own culprit."""
     made = stages(EQUAL, twice(0, "rest.send"))
     made[1].step = 4
     x = made[1].alloc("main", 8)
@@ -105,7 +107,7 @@ def test_where_the_number_changes_and_nothing_goes_with_it_no_rank_is_blamed() -
 
 
 def test_a_rank_that_did_not_come_so_far_left_nothing_out() -> None:
-    """Rank 0 stands before its third step: that is where it is, and no call is odd."""
+    """Rank 0 stopped before its third step, so it left no call of that step out."""
     found = stages(EQUAL, until={0: 2}).findings("blocked", "blocked")
     assert [(one.klass, one.ground) for one in found] == [("HANG:P2P:UNMATCHED_RECV", ())]
 
@@ -116,11 +118,13 @@ def test_a_death_is_no_victim() -> None:
     assert all(one.ground == () for one in found[1:])
 
 
-# ---- a side without other steps
+# ---- a side that made only one step
 
 
 def test_a_side_without_other_steps_is_odd_where_its_peer_is_as_ever() -> None:
-    """Rank 1 waits in its first step, and made one call more than rank 0, whose step is as its other one."""
+    """Rank 1 made only one step, with one call more than rank 0. The step of rank 0 equals its other step, so rank 1 is
+    odd.
+    """
     made = stages([8, 8, 8], twice(0, "hidden.receive"), until={1: 1})
     found, culprit = primary(made)
     assert (culprit.rank, culprit.step, culprit.site) == (1, 0, "hidden.receive")
@@ -145,16 +149,18 @@ def test_what_a_victim_raises_accuses_it_no_more() -> None:
 
 
 def test_a_receive_that_only_one_side_has_is_the_other_one_s() -> None:
-    """Each call once: rank 0 did not send the second one."""
+    """In a single step, rank 1 made two receives and rank 0 one send. Rank 0 is the culprit, without a ground."""
     [found] = stages([8], left_out(0, "rest.send")).findings("finished", "blocked")
     assert (found.culprit and found.culprit.rank, found.ground) == (0, ())
 
 
-# ---- several lines
+# ---- several pipelines
 
 
 def test_a_side_without_other_steps_is_held_against_the_sides_of_other_lines() -> None:
-    """Rank 3 left out a receive that rank 1 makes in each step, and reads what it computed in its next step."""
+    """Rank 3 made one step, and left out a receive that rank 1 of another pipeline makes in each step. So rank 3 is
+    odd.
+    """
     made = lines(stages(EQUAL), stages([8, 8], left_out(0, "rest.receive"), until={0: 1}))
     made[3].step = 1
     made[3].begin_read("main", (0, 0, 8))
@@ -164,7 +170,7 @@ def test_a_side_without_other_steps_is_held_against_the_sides_of_other_lines() -
 
 
 def test_a_side_that_made_no_call_at_all_is_known_by_its_peer() -> None:
-    """Rank 2 left out its only sends, which rank 0 makes in each step."""
+    """Rank 2 left out its only sends, which rank 0 of another pipeline makes in each step."""
     made = lines(stages(EQUAL), stages([8], lambda step, call: [] if call.get("op") == "send" else [call]))
     made[2].step = 1
     made[2].launch("layers", "main")
@@ -180,11 +186,13 @@ def test_the_first_of_two_uneven_lines_is_the_cause() -> None:
     assert (culprit.rank, culprit.step) == (2, 1)
 
 
-# ---- what steps say
+# ---- evidence from steps
 
 
 def test_sides_that_made_as_many_may_miss_different_calls() -> None:
-    """Rank 0 left out the first call of step 3, and rank 1 raised behind its first one."""
+    """Rank 0 left out the first call of step 3, and rank 1 raised after its first one. Both made equally many calls;
+    rank 0 is blamed.
+    """
     made = stages(EQUAL[:4], left_out(3, "hidden.send"))
     made[1].journal = made[1].journal[:-3]
     made[1].step = 3
@@ -195,7 +203,9 @@ def test_sides_that_made_as_many_may_miss_different_calls() -> None:
 
 
 def test_a_step_that_is_not_done_breaks_nothing_by_what_is_to_come() -> None:
-    """Rank 0 stands in step 3, before its second send."""
+    """Rank 0 is blocked in step 3 before its second send, so it did not leave this send out. If it has finished, it
+    did.
+    """
     made = stages(EQUAL[:4], left_out(3, "rest.send"))
     made[0].launch("spin", "main")
     assert [one.ground for one in made.findings("blocked", "blocked")] == [()]
@@ -203,7 +213,9 @@ def test_a_step_that_is_not_done_breaks_nothing_by_what_is_to_come() -> None:
 
 
 def test_one_rule_of_several_makes_no_call_odd() -> None:
-    """Rank 0 ran a kernel twice; of rank 1, whose receive is missing, nothing is known."""
+    """Rank 0 launched a kernel twice, and rank 1's receive is missing, but rank 1 has no other step. The evidence is
+    too little to blame a rank.
+    """
 
     def fault(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
         number = {"norm": 2, "rest.receive": 0}.get(call["site"], 1) if step == 0 else 1
@@ -215,7 +227,9 @@ def test_one_rule_of_several_makes_no_call_odd() -> None:
 
 
 def test_rounds_that_change_in_number_are_one_pattern() -> None:
-    """As many layers as steps say, each with its transfer: the last one of step 2 is not sent."""
+    """Each step has another number of layers, each with a transfer. The missing transfer of one layer breaks the order
+    of ops that the other steps keep.
+    """
     made = Made(2)
     for step, rounds in enumerate([1, 3, 2, 4]):
         for hand, op in zip(made.hands, ("send", "recv"), strict=True):
@@ -231,7 +245,7 @@ def test_rounds_that_change_in_number_are_one_pattern() -> None:
 
 
 def test_a_rank_that_sleeps_left_nothing_out_of_its_last_step() -> None:
-    """Rank 0 was not woken for the second half of step 3."""
+    """Rank 0 sleeps within step 3, because no message woke it for the second half. So it left no call out."""
     made = stages(EQUAL[:4], left_out(3, "rest.send"))
     made[0].take("idle")
     found = made.findings("finished", "blocked")
@@ -251,7 +265,9 @@ def test_a_finding_that_follows_from_no_call_stays() -> None:
 
 @pytest.mark.parametrize(("steps", "blamed"), [(3, None), (2, 0)])
 def test_one_that_never_sends_is_not_to_blame_for_a_receive(steps: int, blamed: int | None) -> None:
-    """Rank 0 ends after these steps without a send. A single other step is too few, and then it left one out."""
+    """Rank 0 ends after `steps` steps without a send. Two steps are too few to show that it never sends, so it is
+    blamed; three clear it.
+    """
     made = Made(2)
     for step in range(steps):
         made[0].step = step

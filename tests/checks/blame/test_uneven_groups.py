@@ -1,4 +1,6 @@
-"""Groups of two: which member left a collective out or made it twice, by the other steps of each."""
+"""Tests groups of two members: which member left a collective out or made it twice, by the other steps of each
+member.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from tests.checks.handmade import Made
 
 
 def group(numbers: dict[int, tuple[int, int]], work: bool = True) -> Made:
-    """How often ranks 0 and 1 call their collective in a step; in the steps that are not named, once. A kernel each."""
+    """Returns five steps of two ranks. `numbers`: how often ranks 0 and 1 call their collective in a step, default
+    once. With `work`, each step also has two kernels.
+    """
     made = Made(2)
     for step in range(5):
         for hand, number in zip(made.hands, numbers.get(step, (1, 1)), strict=True):
@@ -32,14 +36,16 @@ def test_a_member_of_two(rank: int, number: int, klass: str) -> None:
 
 
 def idle(hand: Any, number: int) -> None:
-    """A step without work, with one collective or more."""
+    """Makes a step without work, with `number` collectives."""
     hand.launch("dummy", "main")
     for _ in range(number):
         hand.collective("dp", "main")
 
 
 def test_a_step_of_another_kind_is_held_against_what_all_steps_have() -> None:
-    """All other steps have kernels. Both ranks lack these here; one collective too many is what tells them apart."""
+    """Step 4 lacks the kernels of all other steps on both ranks. So its number of collectives is compared with that of
+    all steps: rank 1 made one too many.
+    """
     made = group({4: (0, 0)})
     for hand in made.hands:
         hand.journal = [raw for raw in hand.journal if raw[1] != 4]
@@ -54,7 +60,7 @@ def test_a_step_of_another_kind_is_held_against_what_all_steps_have() -> None:
 
 
 def test_what_the_peer_does_in_the_step_in_question_makes_no_rule() -> None:
-    """Rank 1 stands in step 0, so rank 0 has left out a call, or rank 1 made one too many: no other step tells."""
+    """Rank 1 is blocked in step 0. Rank 0 left out a call, or rank 1 made one too many; no other step shows which."""
     made = group({0: (1, 2)})
     made[1].journal = [raw for raw in made[1].journal if raw[1] == 0]
     made[0].journal = [raw for raw in made[0].journal if raw[1] < 2]
@@ -62,7 +68,9 @@ def test_what_the_peer_does_in_the_step_in_question_makes_no_rule() -> None:
 
 
 def test_a_step_without_work_is_not_odd_for_lack_of_it() -> None:
-    """Rank 0 has one step with work and one without, which its peer has not: nothing else is known."""
+    """Rank 0 made one step with work and one without, and rank 1 only one with work. A step without work is not odd, so
+    rank 0 is not blamed.
+    """
     made = group(dict.fromkeys(range(1, 5), (0, 0)))
     for hand in made.hands:
         hand.journal = [raw for raw in hand.journal if raw[1] == 0]

@@ -1,4 +1,6 @@
-"""Who only waits is not to blame: letters come behind calls, and a member that waits in turn left nothing out."""
+"""Tests that an actor which only waits is not blamed. A finding about a call comes before one about a mailbox, and a
+member that waits for another actor left no call out.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ LETTERS, MISSING = "HANG:MAILBOX:NO_MESSAGE", "HANG:COLLECTIVE:MISSING_RANK"
 
 
 def pairs(made: Made) -> None:
-    """cpu is of ranks 0 and 1, and pair of ranks 2 and 3."""
+    """Makes two groups: "cpu" of ranks 0 and 1, and "pair" of ranks 2 and 3."""
     specs = [("cpu", "host", (0, 1)), ("pair", "host", (2, 3))]
     made.world = replace(
         made.world,
@@ -77,7 +79,9 @@ def test_a_member_that_sleeps_left_nothing_out_where_its_caller_waits(caller: st
 
 @pytest.mark.parametrize("stands", [True, False])
 def test_of_one_whose_time_was_up_and_one_that_stands_for_it_both_are_named(stands: bool) -> None:
-    """Rank 0 gives up on a message of rank 1, which stands in a call for it; or rank 1 did nothing."""
+    """Rank 0 gives up on a message of rank 1, which waits for rank 0 in a call. The finding names both, without a
+    culprit. If rank 1 does not wait, it names no such wait.
+    """
     made = Made(2)
     take = made[0].note("take", "hear", mailbox="box", how="get", timeout_ns=5)
     made[0].learned(take, None)

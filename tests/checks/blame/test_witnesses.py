@@ -1,4 +1,6 @@
-"""Whose exception follows from what others did not do, and what comes before it."""
+"""Tests witnesses: actors whose exception follows from what others did not do. The cause comes before their exceptions
+in the report.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def test_one_that_did_not_raise_is_no_witness() -> None:
 
 @pytest.mark.parametrize(("between", "expected"), [("look", True), ("post", True), ("launch", False), ("get", False)])
 def test_what_a_witness_still_does(between: str, expected: bool) -> None:
-    """It tells others, and looks without waiting. One that does its work, or hears from another, went on."""
+    """After its time-out a witness may post messages and poll before it raises. An actor that works, or receives a
+    message, continued, so it is no witness.
+    """
     made = Made(2)
     get(made[0], None, 5)
     if between == "post":
@@ -84,7 +88,9 @@ def test_two_that_tell_each_other_explain_nothing() -> None:
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_a_witness_comes_behind_what_holds_the_others(waits: bool) -> None:
-    """Rank 0 raises in step 0, and ranks 1 and 2 wait for each other in step 1."""
+    """Rank 0 raises in step 0, and ranks 1 and 2 wait for each other in step 1. If rank 0 is a witness, the hang comes
+    first.
+    """
     made = Made(3)
     specs = [CommunicatorSpec(name, name, "host", (1, 2)) for name in ("a", "b")]
     made.world = replace(made.world, communicators=tuple(specs))

@@ -1,8 +1,9 @@
-"""Random programs, and what the contract orders in them, in the most naive way: a graph of points, and its closure.
+"""Draws random programs, and computes their order in the simplest way: a graph of points, and its transitive closure.
 
-A program is written in an order in which it could have run. A host goes on behind what it learned only if that has
-happened. A point is of a host, of a stream, or of a member's way through a collective (its arrival or its end). The
-edges are read off the docstrings of `dpsim.contract.interface`; nothing here knows how the fold does it.
+A program is drawn in an order in which it could run; a host continues after an await only if the awaited op has
+happened. A point belongs to a host, to a stream, or to a member of a collective (its arrival or its end). The edges
+follow the docstrings of `dpsim.contract.interface`. This module uses nothing of `dpsim.checks.happens_before`, which it
+tests.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ STREAMS = ("main", "side", "copy")
 
 
 class Access(NamedTuple):
-    """An op of a stream, and where it stands: the point, its rank and the place in its journal."""
+    """An op of a stream: its point, its rank, and its position in the journal."""
 
     point: int
     rank: int
@@ -26,14 +27,14 @@ class Access(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message: its content and point, of its sender or its receiver."""
+    """A message: its content, and its point at the sender or at the receiver."""
 
     content: Any
     point: int
 
 
 class Graph:
-    """Points, and which of them each comes after. A point that never happens has no edges, and is in `never`."""
+    """Points, and for each point those directly before it. A point in `never` never happens and has no edges."""
 
     def __init__(self) -> None:
         self.before: list[set[int]] = []
@@ -44,11 +45,11 @@ class Graph:
         return len(self.before) - 1
 
     def happened(self, point: int | None) -> bool:
-        """Whether it has, with all that has been added so far."""
+        """Whether a point has happened, given the points added so far."""
         return point is None or point in self.all_happened()
 
     def all_happened(self) -> set[int]:
-        """The points behind which there is nothing that never happens, and no circle."""
+        """Returns the points that happen: those that depend neither on a point in `never` nor on a cycle."""
         found: set[int] = set()
         left = [point for point in range(len(self.before)) if point not in self.never]
         while True:
@@ -63,8 +64,8 @@ class Graph:
             left = later
 
     def closure(self, more: dict[int, int]) -> list[int] | None:
-        """For each point that has happened a mask of all that come before it; None if there is a circle. `more`: edges
-        besides, to each point one.
+        """Returns for each point that has happened a bit mask of all points before it, or None if there is a cycle.
+        `more`: one further edge for each of some points.
         """
         masks = [0] * len(self.before)
         left, found = self.all_happened(), set[int]()
@@ -83,7 +84,9 @@ class Graph:
 
 
 def moved(op: str, count: int, root: int | None, rows: list[tuple[int, ...]], size: int) -> list[list[int]]:
-    """How many elements each member (first index) has for each (second). `rows`: sizes; of an all_to_all a row each."""
+    """Returns how many elements each member (first index) sends to each (second). `rows`: sizes; for an all_to_all one
+    row for each member.
+    """
     everybody = range(size)
     match op:
         case "all_reduce":
@@ -104,11 +107,13 @@ def moved(op: str, count: int, root: int | None, rows: list[tuple[int, ...]], si
 
 
 LIKE = {"broadcast": "scatter", "reduce": "gather"}
-"""Of two collectives with the same orders, a third of the first kind are of the second."""
+"""Maps a collective to another one with the same order. A third of the first kind are replaced by the second."""
 
 
 class Call(NamedTuple):
-    """A collective that some members have not reached yet: what each calls, and its points once it has arrived."""
+    """A collective that some members have not reached yet: the fields of each member's call, and the points of its
+    arrival and its end.
+    """
 
     fields: list[dict[str, Any]]
     needs: list[set[int]]
@@ -130,8 +135,8 @@ class Program:
         self.accesses: list[Access] = []
         self.host = [self.graph.add() for _ in range(self.size)]
         self.tails: list[dict[str, int | None]] = [dict.fromkeys(self.names) for _ in range(self.size)]
-        self.idle: set[tuple[int, int]] = set()  # (rank, index in its journal) of device collectives without a part
-        self.last: dict[tuple[int, str], int] = {}  # (rank, communicator) -> the end of what it put there last
+        self.idle: set[tuple[int, int]] = set()  # (rank, journal index) of device collectives in which it moves no data
+        self.last: dict[tuple[int, str], int] = {}  # (rank, communicator) -> the end of its last op there
         self.events: list[list[tuple[int, int]]] = [[] for _ in range(self.size)]
         self.calls: dict[str, list[Call]] = {"dp": [], "ep": [], "cpu": []}
         self.works: list[list[tuple[Any, int]]] = [[] for _ in range(self.size)]
@@ -144,11 +149,11 @@ class Program:
         self.groups = 0
         for _ in range(self.rng.randint(10, ops)):
             self.act()
-        if self.rng.random() < 0.7:  # else some stand in a collective without end
+        if self.rng.random() < 0.7:  # otherwise some ranks hang in a collective
             for communicator, calls in self.calls.items():
                 for rank in [rank for call in calls for rank in sorted(call.left)]:
                     self.come(communicator, rank, "host" if communicator == "cpu" else "device")
-        for rank in range(self.size):  # what is awaited shows how far the hosts came
+        for rank in range(self.size):  # an await shows how far a host has come
             self.await_(rank)
 
     def act(self) -> None:
@@ -217,7 +222,7 @@ class Program:
     # ---- collectives
 
     def call(self, domain: str) -> Call:
-        """A collective of any kind, perhaps of nothing, in whole or for somebody."""
+        """Draws a collective of any op. It may move no elements, for all members or for some."""
         size, rng = self.size, self.rng
         kinds = ["all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all"]
         op = rng.choice([*kinds, "barrier"] if domain == "host" else kinds)
@@ -237,16 +242,16 @@ class Program:
             elif op == "all_to_all":
                 field |= {"count": sum(rows[rank]), "sizes": (*rows[rank], *[row[rank] for row in rows])}
             fields.append(field)
-        gives = root if op in ("broadcast", "scatter") else None  # it has its data, and needs no member
+        gives = root if op in ("broadcast", "scatter") else None  # the root has its data and waits for no member
         needs = [{one for one in range(size) if each[one][rank] and gives != rank} for rank in range(size)]
         came = [self.graph.add() for _ in range(size)]
         through = [self.graph.add(came[rank], *[came[one] for one in needs[rank]]) for rank in range(size)]
-        self.graph.never.update(came)  # until they come
+        self.graph.never.update(came)  # until the members arrive
         idle = [not any(each[rank]) and not any(row[rank] for row in each) for rank in range(size)]
         return Call(fields, needs, came, through, idle, set(range(size)))
 
     def next_call(self, communicator: str, rank: int, domain: str) -> Call:
-        """The next one that the rank makes. Now and then all that is open is made up for first."""
+        """Returns the next call that the rank makes. Now and then all open calls are completed first."""
         if self.rng.random() < 0.3:
             for call in self.calls[communicator]:
                 for one in sorted(call.left):
@@ -279,7 +284,7 @@ class Program:
             self.graph.before[point] |= {self.issue(rank)}
             self.works[rank].append((work, call.through[rank]))
             return
-        if call.idle[rank]:  # no rank may rely on it
+        if call.idle[rank]:  # a call without data orders nothing
             self.graph.before[point].add(self.issue(rank))
             self.idle.add((rank, len(self.made[rank].journal) - 1))
             return
@@ -289,7 +294,7 @@ class Program:
         self.touches(rank, call.through[rank])
 
     def await_(self, rank: int) -> None:
-        """The host awaits what it has started, so far as that has happened."""
+        """The host awaits the works that it has started and that have ended."""
         works, self.works[rank] = self.works[rank], []
         for work, point in works:
             if self.graph.happened(point):
@@ -324,7 +329,9 @@ class Program:
             self.touches(to, point)
 
     def group(self, _: int) -> None:
-        """Two ranks exchange something, each in a group, listed in any order, perhaps with a kernel in between."""
+        """Two ranks exchange transfers, each in a coalesced group, in any order, sometimes with a kernel
+        between them.
+        """
         if self.size < 2:
             return
         pair = self.rng.sample(range(self.size), 2)
@@ -372,7 +379,7 @@ class Program:
         content = {"all": (to, rank, many), "ok": "ok", "mixed": self.rng.choice("ab")}[self.contents]
         self.made[rank].post(to, content)
         self.posts[to].setdefault(rank, []).append(Message(content, self.issue(rank)))
-        line = self.arrived[to]  # it arrives anywhere behind the sender's last
+        line = self.arrived[to]  # it arrives at any position after the sender's last message
         own = [index for index, (sender, _) in enumerate(line) if sender == rank]
         line.insert(self.rng.randint(own[-1] + 1 if own else 0, len(line)), (rank, content))
 
@@ -382,10 +389,10 @@ class Program:
             self.made[rank].learned(self.made[rank].take(), content)
             self.takes[rank].append(Message(content, self.issue(rank)))
 
-    # ---- what is so
+    # ---- the true order
 
     def explanations(self, rank: int) -> Iterator[dict[int, int]]:
-        """The post of each take of a rank, in every way that keeps the order of each sender."""
+        """Yields each assignment of a rank's takes to posts that keeps the order of each sender."""
         posts, takes = self.posts[rank], self.takes[rank]
 
         def go(index: int, at: dict[int, int]) -> Iterator[dict[int, int]]:
@@ -400,7 +407,9 @@ class Program:
         yield from go(0, dict.fromkeys(posts, 0))
 
     def orders(self, limit: int = 400) -> list[int] | None:
-        """For each point the points that come before it whatever explains the messages; None if there is too much."""
+        """Returns for each point the points that come before it in all explanations of the messages. None if there are
+        more than `limit` explanations.
+        """
         choices = [list(self.explanations(rank)) for rank in range(self.size)]
         count = 1
         for one in choices:
@@ -411,7 +420,7 @@ class Program:
         for chosen in product(*choices):
             more = {point: post for one in chosen for point, post in one.items()}
             masks = self.graph.closure(more)
-            if masks is not None:  # a circle: a message cannot come from what came after it
+            if masks is not None:  # a cycle: a message cannot come from a later post
                 common = masks if common is None else [one & other for one, other in zip(common, masks, strict=True)]
         assert common is not None
         return common

@@ -1,9 +1,7 @@
-"""Random programs whose ranks have several host threads, and what the contract orders in them, as in `naive`.
+"""Draws random programs whose ranks have several host threads, and computes their order, like `naive`.
 
-Each thread has its own point and its own awaits. One of each rank's threads is the present one, and all ops of the rank
-are
-the present thread's. It can go on, so it does not wait for a flag or a thread. Flags are read off the docstring of
-`dpsim.contract.interface.Flag`.
+Each thread has its own point and its own awaits. In each rank one thread is current, and it makes all ops of the rank.
+It is not blocked in a flag or a join. The rules of flags follow the docstring of `dpsim.contract.interface.Flag`.
 """
 
 from __future__ import annotations
@@ -17,13 +15,13 @@ from tests.checks.happens_before.naive import Program
 FLAGS = ("ready", "go")
 THREADS = ("u1", "u2", "u3")
 OWN = dict(zip((MAIN, *THREADS), ("main", "side", "copy", "more"), strict=True))
-"""The stream that a thread mostly uses, so that little is in order by streams."""
+"""The stream that a thread mostly uses, so that streams order few ops of different threads."""
 
 
 @dataclass
 class Host:
-    """A thread. `point`: its last point. `works`: what it has begun and not awaited. `stands`: the work in which it
-    stands. `let_go`: the point behind which it goes on, None while no op lets it.
+    """A thread. `point`: its last point. `works`: the works that it has started and not awaited. `stands`: the work
+    that blocks it. `let_go`: the point after which it continues, None while no op releases it.
     """
 
     point: int
@@ -69,10 +67,10 @@ class ThreadedProgram(Program):
     def stream(self) -> str:
         return self.own if self.rng.random() < 0.8 else self.rng.choice(self.names)
 
-    # ---- whose turn it is
+    # ---- switches between threads
 
     def switch(self, rank: int, away: bool = False) -> bool:
-        """Another thread goes on; `away`: the present one cannot. False if none can."""
+        """Makes another thread current. Returns False if all others are blocked."""
         own, threads = self.present[rank], self.threads[rank]
         others = [name for name, host in threads.items() if host.able and name != own]
         if not others:
@@ -91,7 +89,9 @@ class ThreadedProgram(Program):
             host.stands = host.let_go = None
 
     def stand(self, rank: int, work: Any, let_go: int | None, line: list[Host]) -> None:
-        """The present thread stands in what it awaits, if another one can go on; else it leaves that."""
+        """Blocks the current thread in its await, if another thread can continue. If the work has ended, it may return
+        instead.
+        """
         host = self.threads[rank][self.present[rank]]
         if let_go is not None and self.rng.random() < 0.5:
             self.made[rank].learned(work, None)
@@ -158,7 +158,7 @@ class ThreadedProgram(Program):
         name = self.rng.choice(FLAGS)
         work = self.made[rank].flag("wait", name)
         self.issue(rank)
-        if late:  # it is not awaited yet, and others may set the flag and clear it
+        if late:  # the thread has not awaited yet, so others may set the flag and clear it
             own = self.present[rank]
             if self.switch(rank):
                 self.set_flag(rank)

@@ -1,4 +1,6 @@
-"""What is known after messages were taken, against all explanations of them, written out."""
+"""Tests what a mailbox knows after its host took messages. The result is compared with the list of all explanations:
+the assignments of taken messages to posts.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from dpsim.checks.happens_before.mailboxes import MANY, MailboxHistory, MailOrde
 from tests.records import raw
 
 Lines = dict[int, list[Any]]
-"""What each sender posts, in order."""
+"""Maps each sender to its posts, in order."""
 
 
 def box_of(lines: Lines, lossy: Sequence[int] = ()) -> tuple[MailOrder, MailboxHistory]:
@@ -30,7 +32,7 @@ def post(mail: MailOrder, sender: int, clock: int) -> None:
 
 
 def explanations(lines: Lines, takes: Sequence[Any]) -> list[dict[int, int]]:
-    """How many posts of each sender were taken, in each way that gives these messages in this order."""
+    """Returns, for each explanation of these takes, the number of taken posts of each sender."""
     found: set[tuple[int, ...]] = {(0,) * len(lines)}
     for message in takes:
         found = {
@@ -43,7 +45,7 @@ def explanations(lines: Lines, takes: Sequence[Any]) -> list[dict[int, int]]:
 
 
 def history(rng: random.Random, contents: str) -> tuple[Lines, list[Any]]:
-    """Lines, and messages that were taken from them in some order of arrival."""
+    """Draws the posts of some senders, and messages that were taken from them in some order of arrival."""
     lines: Lines = {
         sender: [rng.choice(contents) for _ in range(rng.randint(0, 4))] for sender in range(rng.randint(1, 4))
     }
@@ -58,7 +60,9 @@ def history(rng: random.Random, contents: str) -> tuple[Lines, list[Any]]:
 
 
 def knowledge(rng: random.Random, lines: Lines) -> dict[int, list[int]]:
-    """What is known at each post: that post, all of the sender before it, and facts, of which there are eight."""
+    """Draws what each post knows, as a bit mask: the post itself, all earlier posts of its sender, and some of eight
+    facts.
+    """
     known: dict[int, list[int]] = {}
     for sender, line in lines.items():
         clock, known[sender] = 0, [0]
@@ -71,7 +75,7 @@ def knowledge(rng: random.Random, lines: Lines) -> dict[int, list[int]]:
 
 
 def in_all(known: dict[int, list[int]], lines: Lines, takes: Sequence[Any]) -> int:
-    """What is known in every explanation."""
+    """Returns the bits that are known in every explanation."""
     common = -1
     for taken in explanations(lines, takes):
         mask = 0
@@ -83,7 +87,9 @@ def in_all(known: dict[int, list[int]], lines: Lines, takes: Sequence[Any]) -> i
 
 @pytest.mark.parametrize("contents", ["a", "ab", "abcdef"])
 def test_nothing_is_known_that_some_explanation_leaves_open(contents: str) -> None:
-    """Of equal messages all is known that is in every explanation; of others nearly all."""
+    """The mailbox claims nothing that an explanation leaves open. For equal messages it claims all that is in every
+    explanation; for others nearly all.
+    """
     rng = random.Random(contents)
     counts: Counter[str] = Counter()
     for _ in range(1500):
@@ -112,8 +118,8 @@ def test_nothing_is_known_that_some_explanation_leaves_open(contents: str) -> No
 @pytest.mark.parametrize("posts", ["there", "any"])
 @pytest.mark.parametrize("contents", ["a", "ab"])
 def test_a_post_that_may_or_may_not_have_been_there(contents: str, posts: Posts) -> None:
-    """The walk has only reached the first posts of each sender. The host waits for more if they matter. Then it learns
-    that no others were there, or that any may have been.
+    """The walk over the journals has reached only the first posts of each sender. The host waits for more if they
+    matter. Then it learns that there were no others, or that any may have been there.
     """
     rng = random.Random(contents + posts)
     waited = 0
@@ -128,7 +134,7 @@ def test_a_post_that_may_or_may_not_have_been_there(contents: str, posts: Posts)
         possible, have = there if posts == "there" else lines, 0
         for number, message in enumerate(takes):
             if not explanations(possible, takes[: number + 1]):
-                break  # then no knowledge is claimed
+                break  # then the mailbox claims nothing
             more, late = box.take(message, "wait", Masks([0]))
             if late is not None:
                 waited += 1
@@ -141,7 +147,7 @@ def test_a_post_that_may_or_may_not_have_been_there(contents: str, posts: Posts)
 
 
 def taken(lines: Lines, takes: Sequence[Any], lossy: Sequence[int] = ()) -> int:
-    """What is known at the end; of each post that it was taken, three bits for each sender from 0."""
+    """Returns the bits that are known at the end: for each sender three bits, one for each post that was taken."""
     mail, box = box_of(lines, lossy)
     for sender, line in lines.items():
         for number in range(len(line)):

@@ -1,5 +1,5 @@
-"""Notices in happens-before. A notice that an actor is gone comes after all ops that the actor had reached, and after
-the beginning of the watch. A notice about another actor does not.
+"""Tests notices in happens-before. A notice that an actor has ended comes after all ops that the actor reached, and
+after the start of the watch. A notice about another actor does not.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from tests.programs import Scripted, run, set_to, touch, world_of
 
 
 def after_the_end_of(whom: int) -> list[str]:
-    """Rank 0 touches y on a stream, and on another one when it has heard of an end. What rank 1 read at its end says
-    that the first stream had come past that; rank 2 knows nothing of it.
+    """Returns the findings of a run. Rank 0 writes y on stream a, and after a notice reads it on stream b. Rank 1's
+    last read proves that a has passed the write; rank 2 has no such read.
     """
 
     async def script(rank: Rank) -> None:
@@ -43,7 +43,9 @@ def test_a_notice_says_what_the_dead_had_come_to(whom: int, classes: list[str]) 
 
 
 def test_a_notice_comes_after_its_watch() -> None:
-    """Main writes and watches; another thread hears of it and reads. The twin watches before it writes."""
+    """The main thread writes and then watches; another thread gets the notice and reads. The faulty twin watches before
+    it writes, so it has a race.
+    """
 
     def world(watches_first: bool) -> list[str]:
         async def script(rank: Rank) -> None:
@@ -76,7 +78,7 @@ def test_a_notice_comes_after_its_watch() -> None:
 
 
 def test_a_message_that_reads_like_a_notice_is_none() -> None:
-    """Where both may be what was taken, what both knew is known."""
+    """A message may equal a notice. If the take may have got either, only the order that both imply counts."""
     made = Made(2)
     made[0].add("watch", "watch", ordinal=0, where="here.py:1", actor=1, mailbox="box")
     made[1].post(0, ("gone", 1))

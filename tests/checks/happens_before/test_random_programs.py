@@ -1,4 +1,6 @@
-"""Random programs: what the fold orders is what the transitive closure of an explicit graph of points orders."""
+"""Tests happens-before on random programs: the walk over the journals orders the same accesses as the transitive
+closure of an explicit graph of points (`naive`).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from tests.checks.happens_before.naive_threads import ThreadedProgram
 
 
 class Watched(NullSink):
-    """Notes each access, in the order in which the walk tells of them."""
+    """Records each access, in the order in which the walk reports them."""
 
     def __init__(self) -> None:
         self.told: dict[tuple[int, int], tuple[StreamPoint, int, Clock]] = {}
@@ -34,7 +36,7 @@ class Watched(NullSink):
 
 
 def walked(program: Program, clocks: Any = clocks_for, rebuilt: bool = True) -> Watched:
-    """`rebuilt`: though the program may be plain."""
+    """Walks over the journals of a program. `rebuilt`: uses the full method even if a simpler one would suffice."""
     sink, size = Watched(), program.size
     happened = all(program.graph.happened(access.point) for access in program.accesses)
     walk = Walk(
@@ -46,7 +48,7 @@ def walked(program: Program, clocks: Any = clocks_for, rebuilt: bool = True) -> 
 
 
 def ordered(sink: Watched, one: Access, other: Access) -> bool:
-    """Whether the fold orders two accesses."""
+    """Whether the walk orders two accesses."""
     turns = list(sink.told)
     first, then = sorted([(one.rank, one.at), (other.rank, other.at)], key=turns.index)
     (was, position, _), (stream, _, clock) = sink.told[first], sink.told[then]
@@ -54,7 +56,9 @@ def ordered(sink: Watched, one: Access, other: Access) -> bool:
 
 
 def compare(seed: int, threads: bool = False) -> Counter[str]:
-    """Counts the pairs of accesses of a rank by what the closure says, and how often the fold says less."""
+    """Compares each pair of accesses of a rank. Counts the pairs by the order of the closure, and those that the walk
+    leaves unordered though they are ordered.
+    """
     program = ThreadedProgram(seed) if threads else Program(seed)
     truth = program.orders()
     if truth is None:
@@ -87,7 +91,7 @@ def compare(seed: int, threads: bool = False) -> Counter[str]:
 
 @pytest.mark.parametrize("part", [*range(4), *(pytest.param(part, marks=pytest.mark.slow) for part in range(4, 40))])
 def test_the_fold_agrees_with_the_closure(part: int) -> None:
-    """And says less nowhere; that it could where messages are mixed, it may."""
+    """The walk never orders more than the closure. It orders less only where the contents of messages are mixed."""
     counts = sum((compare(seed) for seed in range(part * 100, part * 100 + 100)), Counter())
     assert counts["programs"] > 95
     assert counts["several"] > 10, "programs of which several explanations of the messages are possible"
@@ -99,7 +103,7 @@ def test_the_fold_agrees_with_the_closure(part: int) -> None:
 
 @pytest.mark.parametrize("part", [*range(2), *(pytest.param(part, marks=pytest.mark.slow) for part in range(2, 30))])
 def test_the_fold_agrees_with_the_closure_where_ranks_have_threads(part: int) -> None:
-    """Nor does it say less anywhere."""
+    """The walk orders exactly what the closure orders, also where ranks have several host threads."""
     counts = sum((compare(seed, threads=True) for seed in range(part * 100, part * 100 + 100)), Counter())
     assert counts["programs"] == 100
     assert min(counts["ordered"], counts["unordered"]) > 1500
@@ -108,19 +112,19 @@ def test_the_fold_agrees_with_the_closure_where_ranks_have_threads(part: int) ->
 
 
 def one_clock(self: ThreadedHost, thread: str) -> None:
-    """What one thread knows all know."""
+    """A faulty twin: all threads of a rank share one clock."""
     self._thread = thread
 
 
 def any_set_counts(self: ThreadedHost, raw: RawRecord) -> None:
-    """A set of a flag that is set is known to who waits, too."""
+    """A faulty twin: a thread that waits for a flag comes after each set, even a set of a flag that is already set."""
     if raw[FLAG_HOW] == "set":
         self._flags.setdefault(raw[FLAG], FlagState()).clock = None
     flag_of(self, raw)
 
 
 def cleared_is_forgotten(self: ThreadedHost, raw: RawRecord) -> None:
-    """Who was let go does not know by whom once the flag is cleared."""
+    """A faulty twin: a clear of the flag removes the order of a wait that a set has already released."""
     flag_of(self, raw)
     if raw[FLAG_HOW] == "clear":
         for look in [one for looks in self._looks.values() for one in looks if one.flag is self._flags[raw[FLAG]]]:
@@ -128,13 +132,13 @@ def cleared_is_forgotten(self: ThreadedHost, raw: RawRecord) -> None:
 
 
 def nothing_at_start(self: ThreadedHost, raw: RawRecord) -> None:
-    """A thread knows nothing when it starts."""
+    """A faulty twin: the start of a thread makes no order."""
     if raw[THREAD_HOW] == "join":
         about_thread(self, raw)
 
 
 def nothing_at_join(self: ThreadedHost, _: RawRecord) -> None:
-    """Nothing is known of the end of a thread."""
+    """A faulty twin: the end of a thread makes no order."""
 
 
 flag_of, about_thread = ThreadedHost._flag, ThreadedHost._about_thread
@@ -174,14 +178,14 @@ def one_lane(raw: RawRecord, _: int) -> Lane:
 
 
 def through(self: WalkState, rank: int, raw: RawRecord, point: Point) -> Signal:
-    """That a peer is through proves that all are."""
+    """A faulty twin: the end of a collective at one member proves its end at all members."""
     return arrive(self, rank, raw, (point[0], point[1], point[2] + 1))
 
 
 def first_that_fits(
     self: MailboxHistory, message: Any, posts: Posts, clocks: Clocks
 ) -> tuple[Clock | None, Signal | None]:
-    """The first post that has the content is taken for the one."""
+    """A faulty twin: a take gets the first post with its content."""
     signals = [post[1] for letters in self.senders.values() for post in letters.posts if post[0] == message]
     if signals[0].clock is None:
         return None, signals[0] if posts == "wait" else None
@@ -224,7 +228,9 @@ def test_both_kinds_of_clock_order_the_same(part: int) -> None:
 
 
 def test_a_rank_with_one_stream_is_read_as_it_stands() -> None:
-    """The same accesses of each rank in the same order, and of the stream."""
+    """If a rank has one stream, the walk reads its journal in order. It reports the same accesses as the full
+    method.
+    """
     plain = 0
     for seed in range(200):
         program = Program(seed, streams=1)
@@ -244,7 +250,7 @@ def test_the_kind_of_clock_goes_by_the_length_of_the_run() -> None:
 
 @pytest.mark.parametrize("kind", [Masks, Vectors])
 def test_a_clock_knows_what_it_was_told_and_no_more(kind: Any) -> None:
-    """Against sets of ops: each point knows the ops up to a position, and all that those knew."""
+    """Compares clocks with sets of ops: a clock knows the ops of an actor up to a position, and all that those knew."""
     rng = random.Random(5)
     lengths = [0, 3, 9, 1, 6]
     clocks: Clocks = kind(lengths)

@@ -1,6 +1,5 @@
-"""What host threads of a rank order, by hand: each case beside the one in which the order is missing.
-
-Random programs are in `test_random_programs`.
+"""Tests the order of several host threads of a rank with handmade journals. Each case has a twin in which the order is
+missing. `test_random_programs.py` tests random programs.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from tests.checks.handmade import Hand, Made
 
 
 def written_by_main(made: Made) -> tuple[Hand, Ref]:
-    """Main has written a buffer on its stream, and knows it."""
+    """Returns a hand and a buffer that the main thread has written on its stream, and read."""
     a = made[0]
     a.about_thread("start", "u1")
     a.about_thread("start", "u2")
@@ -44,7 +43,7 @@ def test_a_thread_that_was_not_told_races(told: bool) -> None:
 
 
 def test_one_sequence_is_no_order_of_threads() -> None:
-    """The twin: the same ops, of one thread."""
+    """The journal order of two threads is no order. The twin makes the same ops in one thread."""
     for thread, classes in (("u1", ["RACE:BUFFER"]), (MAIN, [])):
         made = Made(1)
         a, x = written_by_main(made)
@@ -70,7 +69,7 @@ def test_who_joins_a_thread_comes_after_it(joins: bool) -> None:
 
 
 def test_of_equal_messages_of_two_threads_neither_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which of them came first is no more in the journal than which of them was taken."""
+    """Two threads post equal messages. The journal does not show which came first, so the take proves neither."""
 
     def classes(second: str) -> list[str]:
         made = Made(1)
@@ -85,14 +84,14 @@ def test_of_equal_messages_of_two_threads_neither_is_known(monkeypatch: pytest.M
 
     assert classes("ok") == ["RACE:BUFFER"]
     assert classes("other") == []
-    monkeypatch.setattr(MailOrder, "share", lambda *_: None)  # the twin
+    monkeypatch.setattr(MailOrder, "share", lambda *_: None)  # the faulty twin
     assert classes("ok") == []
 
 
 @pytest.mark.parametrize(("thread", "classes"), [(MAIN, []), ("u1", ["RACE:REUSED_IN_FLIGHT"])])
 def test_a_thread_that_takes_memory_is_an_actor_by_itself(thread: str, classes: list[str]) -> None:
-    """A stream that record_stream named goes on only when main has sent a message. What main took before that cannot be
-    the memory that this stream keeps. What another thread took before that, in this run, can.
+    """A stream that record_stream named continues only after the main thread's message. An allocation that main makes
+    before the message cannot get the memory that this stream keeps. An allocation of another thread can.
     """
     made = Made(2)
     a, b = made[0], made[1]

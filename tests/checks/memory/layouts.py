@@ -1,11 +1,12 @@
-"""Random programs that take and free memory, and what every layout of that memory makes of them.
+"""Draws random programs that allocate and free memory, and computes the verdict over all layouts of this memory.
 
-Nothing of the checks is used here. A program is a list of ops in the order of issue with the edges that the contract
-gives. The memory of a pool is a line of units, enough for all buffers, and an alloc may get any free place in a row.
-Freed units are free at once. If record_stream named streams, they are free when these have passed the points where they
-stood at the free. Then the alloc comes after these points, and a layout in which it comes before one of them is
-impossible. The test goes through all layouts. A program is racy if two accesses of a common unit, one of them a write,
-have no order in one of them. It is stale if an access comes after a write of a newer buffer there.
+The module uses nothing of the checks, which it tests. A program is a list of ops in issue order, with the edges of the
+contract. The memory of a pool is a line of units, enough for all buffers, and an allocation may get any free units in a
+row. Freed units are free at once. If record_stream named streams, the units are free after these streams have passed
+their positions at the free. Then the allocation comes after these positions, and other layouts are impossible.
+
+A program is racy if in some layout two accesses of a common unit have no order, and one of them is a write. It is stale
+if an access comes after a write of a newer buffer in this unit.
 
     program = Layouts(seed)
     program.verdict()         # Verdict(race=True, stale=False)
@@ -22,11 +23,13 @@ from dpsim.contract.ops import SMALL_BLOCK, Ref
 from tests.checks.handmade import Made
 
 SCALE = {False: 1, True: SMALL_BLOCK // 4}
-"""Elements of a unit, in small and in large blocks: from two units on, a large one is none of the small."""
+"""The elements of a unit, in small and in large blocks. A large buffer has at least two units, so its size is that of
+no small block.
+"""
 
 
 OFTEN = {"take": 3, "launch": 4, "order": 3, "free": 4, "name": 4, "sync": 1, "recv": 1, "ask": 2, "late": 2, "lend": 2}
-"""What a program does, and how often."""
+"""The actions of a program, and their weights."""
 
 
 class Touch(NamedTuple):
@@ -38,7 +41,7 @@ class Touch(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A buffer: who took it, in which pool, how many units it has."""
+    """A buffer: its reference, the node of its allocation, its pool, and its size in units."""
 
     ref: Ref
     node: int
@@ -52,7 +55,7 @@ class Verdict(NamedTuple):
 
 
 class Layouts:
-    """A random program of one rank, with another one that answers it or without, and all its layouts."""
+    """A random program of one rank, perhaps with a second rank that answers it, and all layouts of its memory."""
 
     def __init__(self, seed: int) -> None:
         rng = self.rng = random.Random(seed)
@@ -68,9 +71,9 @@ class Layouts:
         self.touches: list[Touch] = []
         self.taken: list[Taken] = []
         self.freed: dict[int, int] = {}  # buffer -> node of the host
-        self.marks: dict[int, list[int]] = {}  # buffer -> the points that keep it
+        self.marks: dict[int, list[int]] = {}  # buffer -> the points until which streams keep it
         self.used: dict[int, set[str]] = {}
-        self.owed: list[int] = []  # answers of the other rank that were asked for by no message yet
+        self.owed: list[int] = []  # answers of the other rank that no message has requested yet
         self.answered: int | None = None
         for _ in range(rng.randint(8, 22)):
             self.act()
@@ -140,7 +143,7 @@ class Layouts:
             for one in buffers:
                 first, end = sorted(self.rng.sample(range(one.size + 1), 2)) if not whole else (0, one.size)
                 if not kind and not any(t.buffer == one.ref[0] and t.writes for t in self.touches):
-                    continue  # nothing wrote it: that is another finding
+                    continue  # no op wrote it, which is another finding
                 scale = SCALE[one.pool[1]]
                 refs[kind].append((one.ref[0], first * scale, end * scale))
                 touches.append((one.ref[0], first, end, kind))
@@ -160,14 +163,14 @@ class Layouts:
         self.marks[buffer] = [self.put(name) for name in sorted(named)]
 
     def recv(self) -> None:
-        """A stream waits for the other rank's next answer."""
+        """A stream waits for the next answer of the other rank."""
         self.made[0].transfer("recv", 1, self.hears, communicator="ep")
-        answer = self.node()  # the other rank's send, of which we do not know yet what it comes after
+        answer = self.node()  # the other rank's send, whose predecessors are not known yet
         self.put(self.hears, answer)
         self.owed.append(answer)
 
     def ask(self) -> None:
-        """By a message of the host, or of a stream, the other rank sends its next answer."""
+        """A message of the host, or of a stream, requests the next answer of the other rank."""
         a, b, answer = self.made[0], self.made[1], self.owed.pop(0)
         if self.rng.random() < 0.5:
             letter = len(b.journal)
@@ -198,7 +201,7 @@ class Layouts:
         return self.last[stream]
 
     def closure(self, more: frozenset[tuple[int, int]]) -> list[int] | None:
-        """For each node all that come before, as bits; None if there is a circle."""
+        """Returns for each node a bit mask of all nodes before it, or None if there is a cycle."""
         into = [list(before) for before in self.edges]
         for before, after in more:
             into[after].append(before)
@@ -224,11 +227,11 @@ class Layouts:
     # ---- layouts
 
     def stuck(self) -> bool:
-        """Whether the program hangs: a stream waits for an answer that is asked for behind it."""
+        """Whether the program hangs, because a stream waits for an answer that is requested only after it."""
         return self.closure(frozenset()) is None
 
     def layouts(self, starts: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
-        """The first units of all buffers, in every way."""
+        """Yields the first units of all buffers, in each possible layout."""
         number = len(starts)
         if number == len(self.taken):
             yield starts
@@ -275,7 +278,9 @@ class Layouts:
         return a < b + other.size and b < a + one.size
 
     def _written(self, surely: list[int]) -> list[Touch]:
-        """All accesses, unit by unit, but the reads of what nothing wrote before: those are another finding."""
+        """Returns all accesses, unit by unit, without reads of a unit that no op wrote before, which are another
+        finding.
+        """
         units = [one._replace(first=unit, end=unit + 1) for one in self.touches for unit in range(one.first, one.end)]
         writes = [one for one in units if one.writes]
         return writes + [
@@ -291,7 +296,9 @@ class Layouts:
     def _conflicts(
         self, touches: list[Touch], starts: tuple[int, ...], before: list[int], surely: list[int]
     ) -> Verdict:
-        """`before`: what comes before what in this layout; `surely`: in every one."""
+        """Returns the verdict of one layout. `before`: the order in this layout; `surely`: the order in every
+        layout.
+        """
         race = stale = False
         for index, one in enumerate(touches):
             for other in touches[:index]:

@@ -1,4 +1,6 @@
-"""Outlines: ranks with the same one are in order alike, whatever else their journals say."""
+"""Tests `own_order.outline`: two ranks with the same outline have the same answer of `in_order`, whatever else their
+journals contain.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,16 @@ PROGRAMS = range(300)
 
 
 def journals() -> list[list[RawRecord]]:
-    """Of twins, healthy and faulty, and of random programs."""
+    """Returns journals of healthy and faulty twins, and of random programs."""
     made = [twin.made(wrong=wrong) for twin in TWINS.values() for wrong in (False, True)]
     made += [one for one in map(painted, PROGRAMS) if one is not None]
     return [journal for one in made for journal in one.run().journals if journal]
 
 
 def with_a_field_changed(rng: random.Random, journal: list[RawRecord], kind: str = "") -> list[RawRecord]:
-    """One field of a record, of that kind, is what another record of its kind has there; or a record is left out."""
+    """Replaces one field of a record, of kind `kind` if given, by that of another record of its kind, or drops the
+    record.
+    """
     at = rng.choice([at for at, raw in enumerate(journal) if kind in ("", raw[KIND])])
     if rng.random() < 0.1:
         return journal[:at] + journal[at + 1 :]
@@ -37,12 +41,12 @@ def with_a_field_changed(rng: random.Random, journal: list[RawRecord], kind: str
 def answer(journal: list[RawRecord]) -> Any:
     try:
         return in_order(journal)
-    except (KeyError, IndexError, ValueError) as error:  # no backend writes such a journal
+    except (KeyError, IndexError, ValueError) as error:  # no backend writes this journal
         return type(error)
 
 
 def disagreeing(kind: str = "") -> int:
-    """How many journals have the outline of another one that is in order otherwise."""
+    """Returns how many changed journals keep their outline but change their answer."""
     rng, wrong = random.Random(7), 0
     for journal in journals():
         if not any(kind in ("", raw[KIND]) for raw in journal):

@@ -1,4 +1,6 @@
-"""Reuse, against all layouts of memory of random programs; and mistakes in the rule, each of which these notice."""
+"""Compares the check of reused memory with all layouts of memory of random programs (`layouts`). Each planted mistake
+in the rule has to make the comparison fail.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,16 @@ from tests.checks.memory.layouts import Layouts, Verdict
 
 
 def judged(program: Layouts) -> Verdict:
-    """What the checks say. What nothing wrote is another matter."""
+    """Returns the verdict of the checks, without findings about memory that no op wrote."""
     classes = {klass for klass in program.made.classes() if klass != "STALE:UNWRITTEN"}
     assert classes <= {"RACE:BUFFER", "RACE:REUSED_IN_FLIGHT", "STALE:REUSED_BLOCK"}
     return Verdict(any(klass.startswith("RACE") for klass in classes), "STALE:REUSED_BLOCK" in classes)
 
 
 def agree(seed: int) -> str:
-    """How the checks and the layouts agree on a program. An access that is stale does not count as a race as well."""
+    """Compares the checks with the layouts for one program. Returns the verdict in a word. A stale access need not also
+    be reported as a race.
+    """
     program = Layouts(seed)
     if program.stuck():
         return "stuck"
@@ -43,7 +47,7 @@ def test_the_checks_say_what_all_layouts_say_of_thousands(part: int) -> None:
     assert said.total() - said["stuck"] >= 500
 
 
-# ---- mistakes in the rule
+# ---- faulty twins of the rule
 
 
 def no_marks(rule: Any) -> None:
@@ -64,7 +68,7 @@ def no_turns(rule: Any) -> None:
 
 
 def this_layout_only(rule: Any) -> None:
-    """Each buffer lies where no other one does in these journals."""
+    """Each buffer has its own pool, so no buffer reuses memory."""
     taken, number = Reuse.taken, iter(range(10**9))
     rule.setattr(
         Reuse, "taken", lambda self, life, host, home, small: taken(self, life, host, str(next(number)), small)
@@ -106,6 +110,6 @@ MISTAKES = [
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_in_the_rule_is_noticed(mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     mistake(monkeypatch)
-    monkeypatch.setattr(judge, "certified", lambda *_: frozenset())  # it would pass runs that a faulty rule refuses
+    monkeypatch.setattr(judge, "certified", lambda *_: frozenset())  # no certificate hides a finding
     with pytest.raises(AssertionError, match="the checks say"):
         Counter(map(agree, range(3_000)))

@@ -1,4 +1,9 @@
-"""A tree in branches sees what DPOR in one piece sees, and what brute force sees, in any order of the branches."""
+"""Tests that DPOR finds the same classes if its search is divided into branches, in whatever order these come back.
+
+DPOR is the search that runs one schedule of each class; schedules of one class differ only in the order of steps that
+commute. A `Tree` divides such a search into branches, which workers explore at the same time. The tests compare the
+tree with DPOR as one search, or with all schedules of a toy program.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +31,10 @@ from tests.worlds.test_machine_gaps import fails
 def in_branches(
     world: World, seed: int, width: int = 4, each: int = 2, kind: type[Tree] = Tree
 ) -> tuple[Counter[Hashable], int]:
-    """What whole runs show, and how many were cut off. At most four branches are given out at a time, each with its own
-    labels, and they come back in a random order.
+    """Explores a world in branches. Returns how often whole runs showed each result, and how many runs were cut off.
+
+    At most four branches are out at a time. Each branch has its own table of labels, as in another process, and makes
+    `each` runs. The branches come back in a random order, which `seed` fixes.
     """
     rng, tree, seen, cut = random.Random(seed), kind(width, unsplit=1), Counter[Hashable](), 0
     out: list[Any] = []
@@ -63,7 +70,7 @@ def in_one_piece(world: World) -> set[Hashable]:
 
 
 def misses(seeds: range, kind: type[Tree] = Tree) -> list[int]:
-    """Toys of which branches do not see every order."""
+    """Returns the seeds of the toy programs of which the branches do not find every class."""
     toys = {seed: at_random(seed) for seed in seeds}
     return [
         seed
@@ -74,7 +81,9 @@ def misses(seeds: range, kind: type[Tree] = Tree) -> list[int]:
 
 @pytest.mark.parametrize("seeds", [range(0, 60), pytest.param(range(60, 600), marks=pytest.mark.nightly)])
 def test_toys(seeds: range) -> None:
-    """Slots, draws and deaths among them."""
+    """The branches find every class of random toy programs, which also have slots, draws and actors that may be
+    killed.
+    """
     assert misses(seeds) == []
 
 
@@ -90,7 +99,7 @@ def test_worlds(name: str, seed: int) -> None:
 
 
 async def fails_for_mail(rank: Rank) -> None:
-    """A kernel of rank 0 raises beside a sum, if the message of rank 2 comes first."""
+    """On rank 0, a kernel raises while an all-reduce is in flight, but only if the message of rank 2 arrives first."""
     if rank.rank:
         rank.send(0, "box", rank.rank, "post")
     first = await rank.mailbox("box").poll("look") if rank.rank == 0 else None
@@ -111,7 +120,7 @@ def failing_world(strategy: Strategy) -> Hashable:
 
 
 class Deafened(Tree):
-    """Twin: that everything begins anew is not heard."""
+    """A faulty tree: it ignores a branch that reports that the search must begin again."""
 
     def _begin_anew(self, state: Any) -> None:
         pass
@@ -119,7 +128,9 @@ class Deafened(Tree):
 
 @pytest.mark.parametrize(("kind", "whole"), [(Tree, True), (Deafened, False)])
 def test_a_kernel_that_raises_late(kind: type[Tree], whole: bool) -> None:
-    """The branch that hears of it makes the whole tree begin anew."""
+    """If a kernel raises for the first time in some branch, the tree begins the whole search again. A tree that does
+    not misses results.
+    """
     expected = in_one_piece(failing_world)
     assert len(expected) > 3
     seen = {*in_branches(failing_world, 3, each=1, kind=kind)[0]}
@@ -133,18 +144,20 @@ def test_all_worlds(name: str) -> None:
     assert {*in_branches(world, 7, width=9, each=5)[0]} == in_one_piece(world)
 
 
-# ---- twins
+# ---- faulty trees and shared places
 
 
 class Deaf(Tree):
-    """What is asked for at shared places is not heard."""
+    """A faulty tree: it ignores the races that a branch asks it to reverse at shared places."""
 
     def take(self, number: int, state: Any, asked: Any, over: bool, runs: int) -> None:
         super().take(number, state, [], over, runs)
 
 
 class Hasty(SharedPlace):
-    """The choice of a branch sleeps at once in the next ones, as if its footprint touched nothing."""
+    """A faulty shared place: it makes the next branch before the footprint of the last branch's choice is known. So
+    that choice sleeps as if it touched nothing.
+    """
 
     def next(self) -> str | None:
         if self.waits:
@@ -153,7 +166,7 @@ class Hasty(SharedPlace):
 
 
 class Once(SharedPlace):
-    """Of what is left at a shared place one choice is tried."""
+    """A faulty shared place: it makes a branch of only one of the choices that are left."""
 
     def next(self) -> str | None:
         return None if len(self.claimed) > 1 else super().next()

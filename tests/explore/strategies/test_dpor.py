@@ -1,7 +1,8 @@
-"""DPOR on little programs: every class, each once, and no proof before all were seen; against all schedules, counted.
+"""Tests that DPOR runs one schedule of each class of a small program, and claims a proof only at the end.
 
-Each of its rules has a twin here. It is DPOR without that rule, with a program of a few ops on which it claims a wrong
-proof.
+DPOR is a search; schedules of one class differ only in the order of steps that commute. The programs are toys with so
+few schedules that the tests can enumerate all of them and compare. For each rule of DPOR there is a faulty variant
+without the rule. The tests contain a program of a few ops for which this variant claims a wrong proof.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from dpsim.explore.strategies.walks import RandomWalk
 from tests.explore.toy import Seen, Toy, at_random, every
 from tests.properties import nightly_but
 
-MOST = 1_500  # schedules of a program that are enumerated
+MOST = 1_500  # the tests enumerate at most this number of schedules of a program
 
 
 def explored(toy: Toy, search: Search, schedules: int = 10_000) -> tuple[Exploration, list[Seen]]:
-    """What the strategy says, and what its whole runs showed."""
+    """Returns the result of the exploration, and what each whole run showed."""
     seen: list[Seen] = []
 
     def once(strategy: Strategy) -> list[Problem]:
@@ -41,7 +42,9 @@ def explored(toy: Toy, search: Search, schedules: int = 10_000) -> tuple[Explora
 
 
 def complaints(toy: Toy) -> list[str]:
-    """What is wrong with DPOR on this program; nothing if it is too large to say."""
+    """Returns what DPOR does wrong with this program. It returns nothing for a program with too many schedules to
+    enumerate.
+    """
     every_run = list(islice(every(toy), MOST + 1))
     if len(every_run) > MOST:
         return []
@@ -68,7 +71,7 @@ def test_every_class_of_random_programs_once(first: int) -> None:
 
 
 RULES: dict[str, tuple[Toy, int, int]] = {
-    # a program, its schedules and its classes
+    # the program, and the number of its schedules and of its classes
     "acquires that stay blocked race": (Toy("as", "as"), 2, 2),
     "and in runs that are cut off": (Toy("ry as", "px wx", "px as wx"), 88, 5),
     "and those that a kill takes away": (Toy("as", "as", mortal=(1,)), 3, 2),
@@ -89,15 +92,19 @@ def test_rules(rule: str) -> None:
     assert not complaints(toy)
 
 
-# ---- each rule left out
+# ---- faulty variants of DPOR, each without one rule
 
 
 def deaf(self: Dpor, candidates: Sequence[Candidate]) -> None:
-    """The search never learns of acquires that are blocked."""
+    """A variant of `Dpor.blocked` that ignores acquires that find no free slot."""
 
 
 def deaf_until_the_end(self: Dpor, candidates: Sequence[Candidate]) -> None:
-    """They are heard of when the run is over: what the machine promises at least."""
+    """A variant of `Dpor.blocked` that only stores the blocked acquires. `heard_at_the_end` passes them on when the run
+    ends.
+
+    The machine reports blocked acquires at each step; it promises no more than those at the end.
+    """
     vars(self)["told"] = candidates
 
 
@@ -112,8 +119,8 @@ BLOCKED, END, BEFORE = Dpor.blocked, Dpor.end, Order.before
 
 
 def races(competing: bool, released: bool) -> Callable[[Order, Footprint, int], tuple[int, list[Step]]]:
-    """`Order.before`, where a release and an acquire race if `released`, and a release between two acquires hides them
-    from one another unless `competing`.
+    """Returns a variant of `Order.before`. A release and an acquire race only if `released` is true. Without
+    `competing`, a release between two acquires hides that these race.
     """
 
     def before(self: Order, footprint: Footprint, causes: int) -> tuple[int, list[Step]]:
@@ -162,7 +169,7 @@ TWINS: dict[str, list[tuple[Any, str, Any]]] = {
     "a release and an acquire race": [(Order, "before", races(competing=True, released=False))],
     "a release does not hide that acquires compete": [
         (Order, "before", races(competing=False, released=True)),
-        (Dpor, "blocked", deaf_until_the_end),  # told earlier, this rule is not needed
+        (Dpor, "blocked", deaf_until_the_end),  # if told at each step, DPOR does not need this rule
         (Dpor, "end", heard_at_the_end),
     ],
     "a kill comes last": [(dpor, "ordinary", kill_first)],
@@ -181,7 +188,7 @@ def test_without_the_rule_the_proof_is_false(rule: str, monkeypatch: pytest.Monk
     assert not [one for one in found if one.startswith("the verdict")], "and it says that it is proven"
 
 
-# ---- stopping and going on
+# ---- a search in parts, and runs that are cut off
 
 
 @pytest.mark.parametrize(
@@ -189,7 +196,9 @@ def test_without_the_rule_the_proof_is_false(rule: str, monkeypatch: pytest.Monk
 )
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_pieces_are_the_whole(toy: Toy, size: int) -> None:
-    """The state between two runs, given to another DPOR, goes on as if nothing had been."""
+    """A search stops after a few runs, and another DPOR resumes its state. All parts together make the same runs as one
+    search.
+    """
     result, whole = explored(toy, Dpor())
     pieces, runs, state = list[Seen](), 0, None
     for _ in range(1000):
@@ -207,7 +216,9 @@ def test_pieces_are_the_whole(toy: Toy, size: int) -> None:
 
 
 def test_no_proof_before_the_end() -> None:
-    """A bug in the very last class is found, and one schedule less proves nothing."""
+    """DPOR finds a bug that only the schedule of the very last class shows. With a budget of one schedule less, it
+    claims no proof.
+    """
     toy = Toy("wx rx", "wx rx", "wx")
     result, seen = explored(toy, Dpor())
     last = seen[-1].order
@@ -235,7 +246,7 @@ def test_other_strategies_see_no_class_that_dpor_does_not(kind: type[Search]) ->
 
 @pytest.mark.parametrize("kind", [Dpor, Portfolio])
 def test_cut_off_is_bounded_and_never_proven(kind: type[Search]) -> None:
-    """A run of eight steps, where the bound is six."""
+    """A run has eight steps, but the search cuts runs off after six. So the verdict is "bounded" and not "proven"."""
     toy = Toy("rx rx rx rx", "wx ry ry ry")
     assert explored(toy, kind(longest=8))[0].verdict == "proven"
     result, seen = explored(toy, kind(longest=6))
@@ -248,7 +259,7 @@ def test_cut_off_is_bounded_and_never_proven(kind: type[Search]) -> None:
 
 
 def test_cut_off_beside_others() -> None:
-    """Where only some schedules are too long, the others are judged."""
+    """If only some schedules are too long, DPOR judges the other ones. The claim states how many runs it cut off."""
     toy = Toy("wx", "px ry ry ry")
     result, seen = explored(toy, Dpor(longest=4))
     assert (result.verdict, result.runs, result.cut, len(seen)) == ("bounded", 2, 1, 1)
@@ -257,7 +268,9 @@ def test_cut_off_beside_others() -> None:
 
 @pytest.mark.parametrize("name", ["fifo", "random"])
 def test_cut_off_without_a_tree_is_sampled(name: str) -> None:
-    """These do not know whether there is more."""
+    """These strategies do not record which schedules are left. So their verdict for runs that were cut off is "sampled"
+    and not "bounded".
+    """
     from dpsim.explore import STRATEGIES
 
     search = STRATEGIES[name]()
@@ -284,7 +297,9 @@ def test_a_program_that_remembers_is_no_function_of_its_schedule() -> None:
 
 
 def test_a_run_that_ends_too_early_is_no_repetition() -> None:
-    """The second run has less to do than the part of the first that it repeats."""
+    """The second run has to repeat the first steps of the first run, but its program ends before that. DPOR refuses
+    this.
+    """
     programs = iter([["ra", "wx", "wx"], ["ra"]])
 
     class Shrinks(Toy):

@@ -1,4 +1,8 @@
-"""Under PCT a message may be late whatever its sender's priority, and one of a sender's messages later than another."""
+"""Tests that PCT delays a message whatever the priority of its sender, and independently of the sender's other
+messages.
+
+PCT is the sampling strategy that gives each actor a random priority and runs the actor of the highest one.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,9 @@ RUNS = 200
 
 
 async def overtakes(rank: Rank) -> None:
-    """Rank 0 tells rank 1, and then rank 2, which tells rank 1: that may come first. Wrong only then."""
+    """Rank 0 sends to rank 1, and then to rank 2, which sends to rank 1. An assertion fails if the message of rank 2
+    arrives first.
+    """
     if rank.rank == 0:
         rank.send(1, "box", "direct", "direct")
         rank.send(2, "box", "go", "go")
@@ -25,7 +31,9 @@ async def overtakes(rank: Rank) -> None:
 
 
 async def later(rank: Rank) -> None:
-    """Rank 0 goes on for long while its message is under way. Wrong only if it has not come by then."""
+    """Rank 0 continues for several polls while its first message is in flight. An assertion of rank 1 fails if that
+    message is still in flight when a later one has arrived.
+    """
     if rank.rank == 0:
         rank.send(1, "box", 1, "send")
         for _ in range(3):
@@ -50,7 +58,9 @@ def test_pct_finds_a_late_message(script: object) -> None:
 def test_a_message_under_the_priority_of_its_sender_is_hardly_ever_late(
     script: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The twin: what is next of two ops of one actor is what was ready first."""
+    """A faulty variant of PCT gives a message the priority of its sender. Of two steps with equal priority it takes the
+    one that was ready first, so it does not find the bug in 200 runs.
+    """
     monkeypatch.setattr(pct, "goes_on", actor)
     result = explored(world_of(3), script, "pct", schedules=RUNS)  # type: ignore[arg-type]
     assert result.verdict == "sampled"

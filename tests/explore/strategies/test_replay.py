@@ -1,4 +1,8 @@
-"""Replay, strict and fallback, and the check that every run is a function of its schedule."""
+"""Tests the replay of a schedule, both strict and fallback, on a toy program.
+
+A strict replay stops at the first word of the schedule that does not fit the run. A fallback replay skips such words,
+and reports which ones.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ TOY = Toy("wx rx", "rx wx", "?x")
 
 
 def schedules(toy: Toy, runs: int = 20) -> list[tuple[list[str], Seen]]:
-    """Random ones, with what each shows."""
+    """Returns the schedules of some random runs, each with what the run showed."""
     walk, found = RandomWalk(), []
     for _ in range(runs):
         walk.begin()
@@ -86,7 +90,9 @@ def test_strict_draws() -> None:
 
 
 def test_fallback_skips_and_says_what() -> None:
-    """Of three actors one has gone, one has more to do, and one does something else."""
+    """The schedule is one of an older program. Of its three actors one no longer exists, one now has more ops, and one
+    has a different op. The replay reports the words that it skipped, and the steps that it added.
+    """
     noted = ["rank 2 wx[0]", "rank 0 wx[0]", "rank 1 rx[0]", "rank 0 rx[1]", "rank 1 wx[1]"]
     replay, _ = follow(Toy("wx rx ry", "rx rx"), noted, strict=False)
     assert replay.schedule == ["rank 0 wx[0]", "rank 1 rx[0]", "rank 0 rx[1]", "rank 1 rx[1]", "rank 0 ry[2]"]
@@ -95,7 +101,7 @@ def test_fallback_skips_and_says_what() -> None:
 
 
 def test_fallback_finds_draws_wherever_they_stand() -> None:
-    """A normal form has the draws first; no step is lost for them, and none of them for a step."""
+    """In a normal form all draws come first. A fallback replay finds them there, and skips no step because of them."""
     toy = Toy("wx ?y", "?x wx")
     for noted, seen in schedules(toy):
         steps = [word for word in noted if "draw" not in word]

@@ -1,4 +1,8 @@
-"""The sampling strategies keep what their papers promise, counted over fixed seeds; what breaks a promise is seen."""
+"""Tests that the sampling strategies find bugs as often as their papers promise, counted over fixed seeds.
+
+The strategies are the random walk, PCT and POS. Where a strategy or a setting lacks a promise, a second test shows that
+the count is then lower.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from tests.explore.toy import Toy
 
 
 def hits(toy: Toy, kind: Sampling, bug: set[str], runs: int) -> int:
-    """In how many runs the pairs of labels (before, after) all come in that order."""
+    """Returns in how many of `runs` runs all pairs of `bug` have their order. A pair is a text "label < label"."""
     pairs = [tuple(pair.split(" < ")) for pair in bug]
     count = 0
     for _ in range(runs):
@@ -28,41 +32,50 @@ def hits(toy: Toy, kind: Sampling, bug: set[str], runs: int) -> int:
 
 
 CHAIN = Toy("wx wx wx wx wx", "ry")
-"""Depth 1: rank 1 is first. Depth 2: rank 1 comes between two given steps of rank 0."""
+"""Rank 0 makes five writes, and rank 1 one read. A bug of depth 1 needs the read first. A bug of depth 2 needs the read
+between two given writes.
+"""
 FIRST = {"rank 1 ry[0] < rank 0 wx[0]"}
 BETWEEN = {"rank 0 wx[2] < rank 1 ry[0]", "rank 1 ry[0] < rank 0 wx[3]"}
 
 
 @pytest.mark.parametrize(("depth", "bug"), [(1, FIRST), (2, BETWEEN)])
 def test_pct_finds_a_bug_as_often_as_it_promises(depth: int, bug: set[str]) -> None:
-    """A chance of at least 1 / (n k^(d-1)) a run, n actors and k steps: here 1/2 and 1/12, within three deviations."""
+    """With n actors and k steps, a run of PCT finds a bug of depth d with a probability of at least 1 / (n k^(d-1)).
+
+    Here this is 1/2 and 1/12. The number of hits may be at most three standard deviations lower.
+    """
     runs, chance = 2_000, 1 / (2 * 6 ** (depth - 1))
     spread = (runs * chance * (1 - chance)) ** 0.5
     assert hits(CHAIN, Pct(depth=depth), bug, runs) >= runs * chance - 3 * spread
 
 
 def test_pct_of_too_little_depth_does_not_find_it() -> None:
-    """The twin: without a change of priorities, rank 1 runs before all or after all."""
+    """With depth 1, PCT never changes a priority, so the read comes before all writes or after all of them."""
     assert hits(CHAIN, Pct(depth=1), BETWEEN, 500) == 0
 
 
 ELSEWHERE = Toy("ra rb rc rd re rf rg wx", "rx", *(f"r{name} r{name} r{name}" for name in "ijkl"))
-"""A read that races with a write, seven steps and four actors that race with nothing."""
+"""Only the last write of rank 0 and the read of rank 1 race. The other seven steps of rank 0, and four more actors,
+race with nothing.
+"""
 LATE = {"rank 0 wx[7] < rank 1 rx[0]"}
 
 
 def test_pos_is_not_diluted_by_unrelated_steps() -> None:
-    """The read comes after eight others: if it has the lowest of nine priorities."""
+    """POS gives each step a random priority. The read comes after the eight steps of rank 0 if it has the lowest of
+    nine priorities, so in one of nine runs.
+    """
     assert 160 < hits(ELSEWHERE, Pos(), LATE, 2_000) < 290  # 2000 / 9 is 222
 
 
 def test_a_random_walk_is() -> None:
-    """The twin: eight times the read is not the one that is taken."""
+    """For a random walk, the unrelated steps dilute the chance: at eight steps in turn it must not choose the read."""
     assert hits(ELSEWHERE, RandomWalk(), LATE, 2_000) < 20  # 2000 / 2^8 is 8
 
 
 def test_every_order_of_a_race_is_likely_under_pos(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that must wait for four others to win: 1 in 5; a twin that never draws anew would give far less."""
+    """Under POS, the read comes last in about one of five runs, although it races with all four writes."""
     runs = 2_000
     toy = Toy("wx", "wx", "wx", "wx", "rx")
     bug = {f"rank {rank} wx[0] < rank 4 rx[0]" for rank in range(4)}
@@ -131,7 +144,9 @@ def test_strategies_by_name() -> None:
 
 
 def test_no_options_are_not_asked_about() -> None:
-    """The machine's side of the seam, on the toy: never asked without candidates."""
+    """The toy machine keeps its side of the interface: it never asks a strategy to choose if there are no
+    candidates.
+    """
 
     class Asked(Fifo):
         def select(self, candidates: Sequence[Candidate]) -> int:

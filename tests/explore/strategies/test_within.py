@@ -1,4 +1,8 @@
-"""Bounds, held against brute force: every schedule of a small world, counted from the definition."""
+"""Tests the search within bounds on preemptions and late deliveries.
+
+The tests enumerate every schedule of a small world and count both numbers from their definitions. So they know which
+schedules are within the bounds, and compare these with the search.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,9 @@ from tests.worlds.cases import CASES
 
 
 class Moment(NamedTuple):
-    """A pick: what could happen, and what did. `free`: deliveries and deaths."""
+    """One choice of a schedule: the possible steps, the chosen one, and in `free` those that belong to no actor. These
+    are deliveries and deaths.
+    """
 
     possible: tuple[str, ...]
     free: frozenset[str]
@@ -28,7 +34,7 @@ class Moment(NamedTuple):
 
 
 class Watching(Strategy):
-    """Gives answers, and notes the moments of a run."""
+    """A strategy that takes its choices from a list of answers, and records every choice."""
 
     def __init__(self, answers: Answers) -> None:
         self.answers = answers
@@ -54,7 +60,7 @@ def who(label: str) -> str:
 
 
 def preemptions(moments: Sequence[Moment]) -> int:
-    """From the definition, over a whole schedule."""
+    """Returns the number of preemptions of a schedule, counted from the definition."""
     count = 0
     for at, moment in enumerate(moments):
         before = [one.chosen for one in moments[:at] if one.chosen not in one.free]
@@ -80,7 +86,7 @@ class Shown(NamedTuple):
 
 
 World = Callable[[Strategy], Hashable]
-"""Runs under a strategy; what is seen."""
+"""Runs a program under a strategy, and returns what the run showed."""
 
 
 def toy_world(toy: Toy) -> World:
@@ -88,7 +94,7 @@ def toy_world(toy: Toy) -> World:
 
 
 class Polling(Program[Any]):
-    """Two ranks look into their mailboxes twice, and the third posts to both."""
+    """Ranks 0 and 1 poll their mailboxes twice, and rank 2 sends one message to each of them."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         for to in range(2):
@@ -110,7 +116,7 @@ def real_world(name: str) -> World:
 
 
 def all_of(world: World) -> Iterator[Shown]:
-    """Every schedule, without any reduction."""
+    """Yields every schedule of a world, without any reduction."""
     answers: Answers | None = Answers()
     while answers is not None:
         strategy = Watching(answers)
@@ -121,7 +127,7 @@ def all_of(world: World) -> Iterator[Shown]:
 
 
 def search(world: World, chosen: Within) -> list[Hashable]:
-    """What each whole run shows."""
+    """Returns what each whole run of the search showed."""
     seen = []
     while chosen.begin():
         try:
@@ -134,14 +140,16 @@ def search(world: World, chosen: Within) -> list[Hashable]:
 
 
 class Uncached(Within):
-    """All schedules, one by one."""
+    """A search that never cuts a run off because of a known state, so it runs each schedule within the bounds."""
 
     def _is_met(self) -> bool:
         return False
 
 
 def disagrees(world: World, kind: type[Within], most: Sequence[BoundUse]) -> list[str]:
-    """Bounds for which a search finds other outcomes than brute force, or another number of schedules."""
+    """Returns a line for each of the bounds for which the search is wrong. It must show the same results as the
+    enumeration. Without its cache, it must make the same number of runs.
+    """
     every, wrong = [*all_of(world)], []
     for bound in most:
         inside = [one for one in every if one.used.within(bound)]
@@ -163,7 +171,9 @@ DELIVERING = ["polling", "wake_pause 2x1", "dp_wave_skip 2x1", "graph recv 2", "
 
 @pytest.mark.parametrize("seeds", [range(0, 15), pytest.param(range(15, 200), marks=pytest.mark.nightly)])
 def test_toys(seeds: range) -> None:
-    """Two or three actors, with slots, draws and deaths."""
+    """The search agrees with the enumeration for random toy programs of two or three actors, with slots, draws and
+    deaths.
+    """
     assert [
         (seed, found) for seed in seeds if (found := disagrees(toy_world(at_random(seed)), Within, PREEMPTIONS))
     ] == []
@@ -175,7 +185,9 @@ def test_worlds_with_messages(name: str) -> None:
 
 
 class NoActor(Within):
-    """Twin: two prefixes of one class count as one, for any actor at its turn."""
+    """A faulty search: its states leave out which actor's turn it is. So it skips a state that has the same steps but
+    another actor.
+    """
 
     def _is_met(self) -> bool:
         self._actor, kept = "", self._actor
@@ -186,7 +198,9 @@ class NoActor(Within):
 
 
 class NoBound(Within):
-    """Twin: a place counts as met though more of a bound was used there before. All nodes are of one layer."""
+    """A faulty search: it skips a known state even if the earlier visit had used more of a bound. It also does not run
+    the cheapest schedules first.
+    """
 
     def _pass(self, chosen: str, key: int | None, others: list[tuple[int, str]]) -> None:
         super()._pass(chosen, key, [(0, option) for _, option in others])
@@ -196,7 +210,7 @@ class NoBound(Within):
 
 
 class CountsAgain(Within):
-    """Twin: a late message counts at each step that comes before it."""
+    """A faulty search: it counts a late message at each step that comes before its delivery, not once."""
 
     def _made_late(self, one: Candidate, candidates: Sequence[Candidate]) -> set[str]:
         self._late = frozenset()
@@ -204,7 +218,9 @@ class CountsAgain(Within):
 
 
 class Forgets(Within):
-    """Twin: who had the turn is forgotten at a delivery, so that a preemption may hide behind one."""
+    """A faulty search: at a delivery it forgets whose turn it was. So a preemption directly after a delivery does not
+    count.
+    """
 
     def _take(self, one: Candidate, candidates: Sequence[Candidate]) -> None:
         super()._take(one, candidates)
