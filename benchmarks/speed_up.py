@@ -26,7 +26,7 @@ MANY = 10**7
 
 
 class Noted(NamedTuple):
-    """The result of a unit, and its CPU seconds."""
+    """What a unit returned, and its CPU seconds."""
 
     result: UnitResult
     cpu: float

@@ -1,19 +1,20 @@
-"""The tests. A folder has the name of what it tests; helpers of all are here.
+"""The tests of dpsim. Each folder has the name of the package or topic that it tests. This folder has the shared
+helpers.
 
-    programs.py     a program that is one function, a world in a line, kernels
-    properties.py   properties of drawn values, and the proof that they can fail
+    programs.py     a program that is one function, a world in one line, kernels
+    properties.py   properties of drawn values, and proofs that they can fail
     records.py      records of a journal, written by hand
-    answers.py      every answer to all that a run asks: brute force
-    documents.py    documents are followed, word for word
-
-    worlds/         small worlds, each healthy and with a bug, and all their schedules
-    soundness/      what exploring must not call proven
-    determinism/    the same again, in any process; 5 % of all simulated runs are made twice
-    house/          the tree itself: what lies where, what is written twice, odd words
+    answers.py      all answers to the questions of a run, for brute force
+    documents.py    follows the commands and files of a document word for word
+    worlds/         small programs, each healthy and with a bug, in all their schedules
+    soundness/      programs that exploring must not call proven
+    determinism/    the same run in any process; 5 % of all simulated runs are repeated
+    house/          the source tree itself: its layout, repeated lines, odd words
     plugin/         dpsim/pytest_plugin.py, in separate projects
     real/           the package real
 
-A test of something that finds or holds has a *faulty twin*: the same with one mistake, which has to be found.
+A test that expects no finding has a *faulty twin*: the same test of a program or machine with one mistake, which it
+must find.
 """
 
 from pathlib import Path

@@ -1,14 +1,14 @@
 """A protocol for tests of commands: in each step all ranks agree on a number on their hosts, and sum on their devices.
 
     site            op
-    dp.agree        all_reduce on world_cpu, which a host awaits; a world of one rank has none
+    dp.agree        all_reduce on world_cpu, which a host awaits; omitted in a world of one rank
     experts.buffer  allocation
     attention       kernel of 100 us
     experts         all_reduce on world
     experts.read    copy to the host
 
-Each step has one collective a communicator, so the number of an op there is the number of its step. Nothing in a run
-can come in another order. A run of one step takes more than 100 us.
+Each step calls one collective on each communicator, so the number of such a call is the number of its step. A run has
+only one possible order. A run of one step takes more than 100 us.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EXPECTED = "expect: {class: 'HANG:COLLECTIVE:MISSING_RANK', culprit: {rank: 1, s
 
 
 class Steps(Sized):
-    """How many ranks agree, and how often."""
+    """The number of ranks and of steps."""
 
     steps: int = Field(default=6, ge=1, le=1000)
 

@@ -1,9 +1,9 @@
-"""Documents are followed from top to bottom. The test writes their files, makes their changes and types their commands,
-and compares what these print with what the document shows.
+"""Follows a document from top to bottom: writes its files, applies its changes, runs its commands and compares the
+output.
 
-A block of Python or YAML that begins with `# NAME` is a file; any other is only read. A block of diff changes a file:
-each of its parts, which begin with `@@`, has to fit in exactly one place. In a block of console, lines that begin with
-`$ ` are typed and the others are what comes out; `...` stands for anything.
+A block of Python or YAML that begins with `# NAME` is a file; other blocks are ignored. A block of diff changes a file.
+Each of its parts, which begin with `@@`, has to fit in exactly one place. In a block of console, lines that begin with
+`$ ` are commands. The other lines are their output, in which `...` stands for any text.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from pathlib import Path
 from tests import ROOT
 
 FAILED = r"\b[1-9]\d* (?:failed|errors?)\b"
-"""What pytest counts in its last line."""
+"""Matches the count of failures in pytest's last line."""
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Language and content of what is fenced."""
+    """Yields the language and the content of each fenced block."""
     for found in re.finditer(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         yield found[1], found[2]
 
 
 def files(text: str) -> Iterator[tuple[str, str]]:
-    """Name and content of the blocks that are files."""
+    """Yields the name and the content of each block that is a file."""
     for language, block in blocks(text):
         first = block.partition("\n")[0]
         if language in ("python", "yaml") and re.fullmatch(r"# \S+\.\w+", first):
@@ -37,7 +37,7 @@ def files(text: str) -> Iterator[tuple[str, str]]:
 
 
 def changed(text: str, diff: str) -> str:
-    """With the parts of a diff applied."""
+    """Returns the text with the parts of a diff applied."""
     for part in diff.split("@@\n")[1:]:
         lines = part.splitlines(keepends=True)
         old = "".join(line[1:] for line in lines if line[0] in " -")
@@ -48,22 +48,22 @@ def changed(text: str, diff: str) -> str:
 
 
 def commands(console: str) -> Iterator[tuple[str, str]]:
-    """What is typed, and what comes out."""
+    """Yields each command with its output."""
     for part in re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]:
         typed, _, shown = part.partition("\n")
         yield typed, shown
 
 
 def fits(printed: str, shown: str) -> bool:
-    """Equal, but for what `...` stands for: anything but a failed test."""
+    """Returns whether the texts are equal, where `...` stands for any text except a failed test."""
     pattern = ".*?".join(re.escape(part) for part in shown.rstrip().split("..."))
     hidden = re.findall(FAILED, printed) != re.findall(FAILED, shown)
     return not hidden and re.fullmatch(pattern, printed.rstrip(), re.DOTALL) is not None
 
 
 def typed(command: str, folder: Path, tree: Path, programs: Path | None = None) -> str:
-    """What it prints, errors as well."""
-    ours = ("PYTEST_", "HYPOTHESIS_", "DPSIM_")  # what they ask of this run is not for that one
+    """Runs the command, and returns its output and errors."""
+    ours = ("PYTEST_", "HYPOTHESIS_", "DPSIM_")  # settings of this run, not of the command
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
     environment["PYTHONPATH"] = os.pathsep.join([str(tree), environment.get("PYTHONPATH", "")])
@@ -75,8 +75,8 @@ def typed(command: str, folder: Path, tree: Path, programs: Path | None = None) 
 
 
 def follow(text: str, folder: Path, tree: Path = ROOT, programs: Path | None = None) -> list[str]:
-    """Do in a folder as a document says, with the dpsim of that tree, or with programs of an environment that has its
-    own. The commands that were typed.
+    """Follows a document in a folder, and returns the commands. The commands use the dpsim of `tree`, or the programs
+    of an environment that has its own dpsim.
     """
     every = []
     for language, block in blocks(text):
@@ -86,7 +86,7 @@ def follow(text: str, folder: Path, tree: Path = ROOT, programs: Path | None = N
         if language == "diff":
             file = folder / block.partition("\n")[0].removeprefix("--- ")
             file.write_text(changed(file.read_text(), block))
-            os.utime(file, (time.time() + 2,) * 2)  # bytecode goes stale by size and second: too coarse here
+            os.utime(file, (time.time() + 2,) * 2)  # Python compares bytecode by size and second only
         elif language == "console":
             for command, shown in commands(block):
                 printed = typed(command, folder, tree, programs)

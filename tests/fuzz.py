@@ -1,13 +1,14 @@
-"""Bytes of a stranger for a reader, many of them: what must come out is a result or one clear error.
+"""Feeds damaged input to a reader, which must return a result or raise one clear error.
 
     fuzzed("traces", SEEDS, read_a_trace, seconds=10)
 
-Another process reads damaged copies of the seeds until the time is up. AssertionError says which bytes broke what:
+A separate process reads damaged copies of the seeds until the time is over. The test fails, and names the bytes, if the
+reader does one of these:
 
-* any exception but those that the reader allows, and `BadInput`; MemoryError, with 500 MB more than at the start;
-* an error with a control character in it, or with more than a few lines;
-* ten seconds of a core for one input;
-* a file opened for writing or outside of the folders that the reader needs, a process started, a connection made.
+* it raises an exception other than `BadInput` and the allowed ones, or runs out of 500 MB more than at the start;
+* its error has a control character, or more than a few lines;
+* it uses ten seconds of a core for one input;
+* it opens a file for writing or outside of its folders, starts a process, or opens a connection.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MEGABYTES, CORE_SECONDS, MOST_LINES = 500, 10.0, 12
 seconds = pytest.mark.parametrize(
     "seconds", [0.5, pytest.param(10, marks=pytest.mark.slow), pytest.param(600, marks=pytest.mark.nightly)]
 )
-"""For the quick tests, the slow campaigns and the night."""
+"""The durations in the quick, the slow and the nightly suite."""
 
 PIECES = [
     *(b"", b"\0", b"\n", b"\r\n", b"\t", b"\x1b[31m", b"\x7f", b"\xff", b"\xc2\x85", b"\xe2\x80\xae", b"\xed\xa0\x80"),
@@ -74,7 +75,7 @@ CHANGES = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.chmod", "os.sym
 
 
 def damaged(seeds: Sequence[bytes], draw: random.Random) -> bytes:
-    """A copy of a seed with a few changes."""
+    """Returns a copy of a seed with a few changes."""
     data = bytearray(draw.choice(seeds))
     for _ in range(draw.choice((1, 1, 2, 3, 8))):
         at = draw.randrange(len(data) + 1)
@@ -105,7 +106,9 @@ def fuzzed(
     allowed: tuple[type[BaseException], ...] = (),
     make: Callable[[Sequence[bytes], random.Random], bytes] = damaged,
 ) -> int:
-    """How many inputs were read. `read` gets them with an empty folder. Raises AssertionError."""
+    """Returns the number of inputs that were read. `read` gets each input with an empty folder. Raises AssertionError
+    if the reader breaks a rule.
+    """
     with tempfile.TemporaryDirectory() as folder:
         told, tells = os.pipe()
         child = os.fork()
@@ -133,8 +136,8 @@ def _child(
     make: Callable[[Sequence[bytes], random.Random], bytes],
     folder: Path,
 ) -> str:
-    """Read until the time is up: the number of inputs, or what broke."""
-    for seed in seeds:  # whatever is imported or cached at the first use
+    """Reads until the time is over. Returns the number of inputs, or a description of the broken rule."""
+    for seed in seeds:  # imports and caches of the first use
         with contextlib.suppress(*allowed):
             read(seed, folder)
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -164,7 +167,7 @@ def _child(
 
 
 def _watched(folder: Path) -> list[str]:
-    """What this process does from now on that no reader does."""
+    """Returns a list that from now on collects actions of this process that no reader may do."""
     touched: list[str] = []
     roots = tuple(
         {str(ROOT), str(folder), sys.prefix, sys.base_prefix, "/proc/self", "/dev/null", "/usr/share/zoneinfo"}

@@ -1,4 +1,5 @@
-"""Small programs for tests: a world in a line, a coroutine function as the program, and what comes of it.
+"""Small programs for tests: a world in one line, a coroutine function as the program, and helpers that run or explore
+it.
 
     async def sums(rank):
         x = rank.stream("main").alloc(1, "int32", "x")
@@ -7,9 +8,9 @@
 
     world = world_of(2, devices=["dp"])
     judged(world, sums)                # the findings of one run
-    explored(world, sums).verdict      # what all schedules show
+    explored(world, sums).verdict      # the verdict over all schedules
 
-A program that has more than one method, or is looked up by name, is a separate class.
+A program with more than one method, or one that dpsim finds by name, is a separate class.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from dpsim.sim.backend import SimBackend
 Script: TypeAlias = Callable[[Rank], Coroutine[Any, Any, Any]]
 
 OWN = "own"
-"""The kind of a communicator that a rank has for itself."""
+"""The kind of a communicator of one rank."""
 
 
 class Scripted(Program[Any]):
-    """Every rank runs the script, in step 0. What it returns, if anything, is a decision in its group OWN."""
+    """Every rank runs the script in step 0. If the script returns a value, the rank decides on it in its group OWN."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -46,7 +47,7 @@ class Scripted(Program[Any]):
 
 
 def world_of(size: int, hosts: Sequence[str] = (), devices: Sequence[str] = (), among: int = 0, **more: Any) -> World:
-    """A world with communicators over the first `among` ranks; all of them if it is 0."""
+    """Returns a world whose communicators have the first `among` ranks, or all ranks if `among` is 0."""
     members = tuple(range(among or size))
     specs = [CommunicatorSpec(kind, kind, "host", members) for kind in hosts]
     specs += [CommunicatorSpec(kind, kind, "device", members) for kind in devices]
@@ -54,17 +55,17 @@ def world_of(size: int, hosts: Sequence[str] = (), devices: Sequence[str] = (), 
 
 
 def run(world: World, script: Script, **settings: Any) -> Run:
-    """One run on the simulation. `settings` are the backend's; without `choose`, ops take time."""
+    """Runs the script once on the simulation. `settings` are the backend's; without `choose` the run is timed."""
     return SimBackend(**settings).run_program(world, Scripted(script), None)
 
 
 def judged(world: World, script: Script, **settings: Any) -> list[Finding]:
-    """What the checks find in one run."""
+    """Returns the findings of one run."""
     return judge(world, run(world, script, **settings))
 
 
 def explored(world: World, script: Script, strategy: str = "dpor", schedules: int = 1_000) -> Explored:
-    """Explored until every schedule is known, or `schedules` were run."""
+    """Explores all schedules, or at most `schedules` of them."""
     return explore_subject(Subject(world, Scripted(script)), strategy, schedules=schedules)
 
 
@@ -84,4 +85,4 @@ def add(source: Any, target: Any) -> None:
 
 
 def touch(*arrays: Any) -> None:
-    """Reads and writes, and what it computes does not matter."""
+    """A kernel that uses buffers, and whose result does not matter."""

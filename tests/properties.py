@@ -1,7 +1,7 @@
-"""Properties of values that Hypothesis draws, and the proof that each can fail.
+"""Checks properties of values that Hypothesis draws, and proves that each property can fail.
 
-A property that never failed proves nothing. So a test of one has a *faulty twin*, the same with one mistake, and a
-value is drawn that shows it:
+A property that never failed proves nothing. So each test has a *faulty twin*, the same test with one mistake, and
+Hypothesis has to draw a value that shows it:
 
     holds(lambda drawn: nothing_found(drawn.play()), worlds)
     breaks(lambda drawn: nothing_found(drawn.play(tokens=Faulty)), worlds, "RACE")
@@ -20,33 +20,39 @@ T = TypeVar("T")
 
 
 def examples(quick: int, slow: int, nightly: int | None = None) -> pytest.MarkDecorator:
-    """Gives a test the argument `examples`: `quick` in every run, `slow` in the slow campaigns, `nightly` at night."""
+    """Gives a test the argument `examples`: `quick` in the quick suite, `slow` in the slow one, `nightly` in the
+    nightly one.
+    """
     more = [] if nightly is None else [pytest.param(nightly, marks=pytest.mark.nightly)]
     return pytest.mark.parametrize("examples", [quick, pytest.param(slow, marks=pytest.mark.slow), *more])
 
 
 def slow_but(values: Iterable[Any], quick: Callable[[Any], bool]) -> list[Any]:
-    """Values of a parametrized test. Those that `quick` chooses are in every run, the others in the slow campaigns."""
+    """Returns the values of a parametrized test. Those that `quick` selects run in the quick suite, the others in the
+    slow one.
+    """
     return [value if quick(value) else _marked(value, pytest.mark.slow) for value in values]
 
 
 def nightly_but(values: Iterable[Any], slow: Callable[[Any], bool]) -> list[Any]:
-    """The same of a slow test: those that `slow` chooses are in the slow campaigns, the others run at night."""
+    """Returns the values of a slow test. Those that `slow` selects run in the slow suite, the others in the nightly
+    one.
+    """
     return [_marked(value, pytest.mark.slow if slow(value) else pytest.mark.nightly) for value in values]
 
 
 def _marked(value: Any, mark: pytest.MarkDecorator) -> Any:
-    """A tuple holds the values of several arguments."""
+    """Returns a marked value. If the value is a tuple, it has the values of several arguments."""
     return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=mark)
 
 
 def every(step: int, values: Iterable[T]) -> set[T]:
-    """The first of `values` and every `step`-th after it: a sample that is the same in each run."""
+    """Returns the first of `values` and every `step`-th after it: a sample that is equal in each run."""
     return set(list(values)[::step])
 
 
 def holds(property_: Callable[[T], object], values: st.SearchStrategy[T], examples: int = 100) -> None:
-    """The property holds for all drawn values, `examples` of them. A profile with more than 100 examples draws more."""
+    """Checks that the property holds for `examples` drawn values, or for more if the profile draws more than 100."""
 
     @settings(
         max_examples=examples * max(settings().max_examples, 100) // 100,
@@ -64,7 +70,9 @@ def holds(property_: Callable[[T], object], values: st.SearchStrategy[T], exampl
 def breaks(
     property_: Callable[[T], object], values: st.SearchStrategy[T], match: str = "", examples: int = 1000
 ) -> None:
-    """A value is drawn for which the property does not hold, and it says so in these words. Always the same value."""
+    """Checks that the property fails for some drawn value with a message that matches. The drawn values are always the
+    same.
+    """
 
     @settings(
         max_examples=examples,

@@ -1,10 +1,10 @@
 """Small protocols with parameters, for tests that need any protocol or any scenario.
 
-    sized("t_fails", ranks=3)                      # a scenario: parameters, and then sections
-    agreed({"tokens": [5, 0, 3]}, faults=[SKIP])
+sized("t_fails", ranks=3)                      # a scenario: parameters, and then sections
+agreed({"tokens": [5, 0, 3]}, faults=[SKIP])
 
 t_agree     ranks agree on a number of tokens, on hosts or devices, and add up hidden states, as an engine does
-t_served    a coordinator, a front end and an engine for each rank, on one node or more; they exchange a few messages
+t_served    a coordinator, a front end and an engine for each rank, on one or more nodes, exchange a few messages
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tests.programs import copy, set_to
 
 
 class Sized(BaseModel):
-    """The parameter of a protocol that needs ranks and nothing else."""
+    """Parameters with only the number of ranks."""
 
     ranks: int = Field(default=2, ge=1)
 
 
 class SizedProgram(Program[Any]):
-    """Base of a test protocol that needs ranks and nothing else."""
+    """The base class of a test protocol whose only parameter is the number of ranks."""
 
     Params = Sized
 
@@ -39,7 +39,7 @@ class SizedProgram(Program[Any]):
 
 
 def sized(protocol: str, ranks: int = 2, **sections: Any) -> Scenario:
-    """A scenario of a protocol with the parameters `Sized`."""
+    """Returns a scenario of a protocol with the parameters `Sized`."""
     chosen = {"name": protocol, "params": {"ranks": ranks}}
     return scenario_from({"name": "sized", "protocol": chosen, **sections})
 
@@ -48,7 +48,7 @@ def sized(protocol: str, ranks: int = 2, **sections: Any) -> Scenario:
 
 
 class Batches(BaseModel):
-    """What each rank has in each step: `tokens` are dealt out rank by rank, step by step, and repeat."""
+    """The tokens of each rank in each step: `tokens` are dealt to the ranks, step by step, and repeat."""
 
     ranks: int = Field(default=2, ge=2, le=4096)
     steps: int = Field(default=1, ge=1, le=100)
@@ -62,7 +62,7 @@ class Batches(BaseModel):
 
 @register_protocol("t_agree")
 class Agree(SizedProgram):
-    """In each step all ranks agree on the largest number of tokens, and a rank without any takes part."""
+    """In each step all ranks agree on the largest number of tokens. A rank without tokens takes part."""
 
     Params = Batches  # type: ignore[assignment]
 
@@ -86,7 +86,7 @@ class Agree(SizedProgram):
                 await self.experts(rank, max(1, int(table.max())))
 
     async def agree(self, rank: Rank, on_device: bool, own: int) -> Any:
-        """The tokens of each rank."""
+        """Returns the tokens of each rank."""
         table = np.zeros(rank.device("dp").size, np.int32)
         table[rank.rank] = own
         if not on_device:
@@ -100,7 +100,7 @@ class Agree(SizedProgram):
         return agreed
 
     async def experts(self, rank: Rank, tokens: int) -> None:
-        """Each rank adds its rows, and all learn the sum."""
+        """Sums the rows of all ranks on the device, so that each rank gets the sum."""
         main = rank.stream("main")
         hidden = main.alloc(tokens, "int32", "hidden")
         main.launch("attention", set_to, writes=[hidden], args=(rank.rank,))
@@ -113,17 +113,17 @@ class Agree(SizedProgram):
         hidden.free()
 
     def leaves_out(self, own: int) -> bool:
-        """Whether a rank with this number of tokens leaves out the step."""
+        """Returns whether a rank with this number of tokens skips the step."""
         return False
 
     def mode(self, own: int, most: int) -> str:
-        """How all ranks run the step."""
+        """Returns the mode in which a rank runs the step."""
         return "FULL" if most <= 8 else "NONE"
 
 
 @register_variant("T-SKIPS", protocol="t_agree", expected="HANG:COLLECTIVE:MISSING_RANK")
 class Skips(Agree):
-    """A rank without tokens leaves out the step."""
+    """The faulty variant: a rank without tokens skips the step."""
 
     def leaves_out(self, own: int) -> bool:
         return own == 0
@@ -131,7 +131,7 @@ class Skips(Agree):
 
 @register_variant("T-STRICT", protocol="t_agree", expected="CRASH:VALUEERROR")
 class Strict(Agree):
-    """A rank without tokens raises."""
+    """The faulty variant: a rank without tokens raises."""
 
     def mode(self, own: int, most: int) -> str:
         if own == 0:
@@ -140,13 +140,13 @@ class Strict(Agree):
 
 
 def fill(target: Any, values: tuple[int, ...]) -> None:
-    """A kernel."""
+    """A kernel that writes the values into a buffer."""
     for at, value in enumerate(values):
         target[at] = value
 
 
 def agreed(params: dict[str, Any] | None = None, variant: str | None = None, **sections: Any) -> Scenario:
-    """A scenario of `t_agree`."""
+    """Returns a scenario of `t_agree`."""
     chosen = {"name": "t_agree", "params": params or {}, "variant": variant}
     return scenario_from({"name": "agreed", "protocol": chosen, **sections})
 
@@ -155,7 +155,7 @@ def agreed(params: dict[str, Any] | None = None, variant: str | None = None, **s
 
 
 class Served(BaseModel):
-    """Ranks and their nodes."""
+    """The numbers of ranks and nodes."""
 
     ranks: int = Field(default=2, ge=1, le=64)
     nodes: int = Field(default=1, ge=1, le=8)
@@ -163,7 +163,9 @@ class Served(BaseModel):
 
 @register_protocol("t_served")
 class Service(SizedProgram):
-    """The front end hears that each engine is ready, and calls it twice. Each rank reports once to its engine."""
+    """Each engine reports to the front end that it is ready, and the front end calls it twice. Each rank reports once
+    to its engine.
+    """
 
     Params = Served  # type: ignore[assignment]
 
@@ -214,6 +216,6 @@ class Service(SizedProgram):
 
 
 def served(ranks: int = 2, nodes: int = 1, **sections: Any) -> Scenario:
-    """A scenario of `t_served`."""
+    """Returns a scenario of `t_served`."""
     chosen = {"name": "t_served", "params": {"ranks": ranks, "nodes": nodes}}
     return scenario_from({"name": "made", "protocol": chosen, **sections})

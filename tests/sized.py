@@ -1,4 +1,4 @@
-"""Programs of tests that need a number of ranks.
+"""Test programs whose only parameter is the number of ranks.
 
     @register_protocol("t_meets")
     class Meets(SizedProgram):
@@ -18,7 +18,7 @@ from dpsim.contract.program import Program
 
 
 class Sized(BaseModel):
-    """How many ranks a world has."""
+    """The number of ranks of a world."""
 
     ranks: int = Field(default=2, ge=1, le=4096)
 
@@ -34,5 +34,5 @@ class SizedProgram(Program[Any]):
 
 
 def sized_scenario(name: str, ranks: int = 2, more: str = "") -> str:
-    """The text of a scenario. `more` are further sections."""
+    """Returns the text of a scenario. `more` contains further sections."""
     return f"name: {name}\nprotocol: {{name: {name}, params: {{ranks: {ranks}}}}}\n{more}"

@@ -1,9 +1,9 @@
-"""The example of how peers live with a death: each rank has a host thread that gets the notice, and aborts.
+"""A program that shows how ranks survive a peer's death: a host thread of each rank gets the notice, and aborts.
 
     main        watch peers   start monitor   all_reduce ... Aborted          raises PeerGone: rank 1 is gone
     monitor     waits idle ............................ ("gone", 1)   abort dp_cpu   abort dp
 
-So every peer of a rank that is gone ends, with an error that names it. The twins are those that leave out a piece.
+So every peer of a dead rank ends, with an error that names the dead rank. Each faulty twin omits one part of this.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from dpsim.contract.registry import register_protocol
 
 
 class PeerGone(RuntimeError):
-    """Another rank is gone, and nothing can be made together any more."""
+    """A peer has died, so the ranks can call no further collective together."""
 
 
 def put(x: Any, value: int) -> None:
-    """Kernel."""
+    """A kernel that fills a buffer."""
     x[:] = value
 
 
 @register_protocol("survivors")
 class Survivors(Program[Mapping[str, Any]]):
-    """Ranks that add up numbers in each of `rounds`, on the host and on the `device` if they are to."""
+    """Ranks that sum numbers in each of `rounds`, on the host, and also on the device if `device` is set."""
 
     threaded = True
     aborts = True
@@ -72,7 +72,7 @@ class Survivors(Program[Mapping[str, Any]]):
 
 @register_protocol("survivors_blind")
 class Blind(Survivors):
-    """Twin: rank 0 watches no peer."""
+    """The faulty twin: rank 0 watches no peer."""
 
     def watches(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         if rank.rank:
@@ -81,7 +81,7 @@ class Blind(Survivors):
 
 @register_protocol("survivors_forgetful")
 class Forgetful(Survivors):
-    """Twin: rank 0 aborts one of its two communicators."""
+    """The faulty twin: rank 0 aborts only one of its two communicators."""
 
     def abort(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         if rank.rank:

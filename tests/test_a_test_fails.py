@@ -1,7 +1,8 @@
-"""docs/a-test-fails.md is run from top to bottom, in an environment that has the wheel, what it needs, and no torch.
+"""Runs docs/a-test-fails.md from top to bottom, in an environment with dpsim's wheel and its dependencies, without
+torch.
 
-That takes long, so it is one of the slow campaigns; `tests/plugin/test_replay.py` does the same in this process with a
-world that needs no drawing. What is quick is looked at here always: the files of the document, and its change.
+This takes long, so it belongs to the slow suite. `tests/plugin/test_replay.py` does the same in this process, with a
+world that needs no drawing. The quick tests here check the document's files and its change.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def test_its_files_are_python_and_its_change_fits() -> None:
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """The folder of programs of an environment: what this one has, but for torch and for dpsim, which is a wheel."""
+    """Returns the folder of programs of a new environment. It has the packages of this one, except torch, and dpsim as
+    a wheel.
+    """
     pytest.importorskip("hatchling")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(ROOT)]

@@ -1,4 +1,6 @@
-"""docs/assumptions.md is the table of assumptions, and names each option of a world; its keys exist."""
+"""Tests that docs/assumptions.md equals the table of assumptions, and that it names each existing option of a world and
+no other.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ ROWS = [line.strip("|").split("|") for line in TEXT.splitlines() if line.startsw
 
 
 def named(what: str) -> set[str]:
-    """The names that follow `what.` in the document."""
+    """Returns the names that follow `what.` in the document."""
     return set(re.findall(rf"`{what}\.(\w+)`", TEXT))
 
 
@@ -46,7 +48,7 @@ def test_every_key_of_a_kill_is_named() -> None:
 
 
 def test_the_document_is_that_of_the_table() -> None:
-    """`python -m dpsim.campaign.assumptions > docs/assumptions.md` writes it."""
+    """Compares the document with the output of `python -m dpsim.campaign.assumptions`, which writes it."""
     assert document() == TEXT
 
 

@@ -1,6 +1,8 @@
-"""The test follows the recipes of CONTRIBUTING.md word for word, in a copy of the tree, and they keep the rules of the
-house. Only the lines of the maps are missing, which a reader has to find words for. Its table of what a backend
-implements is that of the code.
+"""Follows the recipes of CONTRIBUTING.md word for word in a copy of the tree, and checks the copy by the rules of
+tests/house.
+
+Only the lines of the `__init__.py` files are missing, because a developer has to write them. A further test compares
+the page's table of what a backend implements with the code.
 """
 
 from __future__ import annotations
@@ -47,13 +49,13 @@ def test_a_failed_test_does_not_fit() -> None:
 
 
 def recipe(name: str) -> str:
-    """A chapter of the document."""
+    """Returns a section of the document."""
     _, _, rest = (ROOT / "CONTRIBUTING.md").read_text().partition(f"\n## {name}\n")
     return rest.partition("\n## ")[0]
 
 
 def changed(text: str) -> set[str]:
-    """The files of the product that a recipe adds or changes."""
+    """Returns the files outside of tests/ that a recipe adds or changes."""
     named = [name for name, _ in files(text)]
     named += [block.partition("\n")[0].removeprefix("--- ") for language, block in blocks(text) if language == "diff"]
     return {name for name in named if not name.startswith("tests/")}
@@ -71,7 +73,9 @@ def test_a_collective_is_one_file_two_signatures_and_two_native_calls() -> None:
 @pytest.mark.slow
 @pytest.mark.xdist_group("gloo")
 def test_a_collective_works_everywhere(tmp_path: Path) -> None:
-    """In both machines, explored, on gloo and to the checks: the recipe alone, in another copy."""
+    """Follows the recipe for a collective, in a separate copy. The collective works on both machines, explored and on
+    gloo.
+    """
     for name in ("dpsim", "real", "tests"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "conftest.py"):
@@ -83,7 +87,7 @@ def test_a_collective_works_everywhere(tmp_path: Path) -> None:
 
 
 def left_to_a_backend() -> dict[str, set[str]]:
-    """Of each class of dpsim.backend of which no other one there has all methods: those that are abstract."""
+    """Returns the abstract methods of each class of dpsim.backend that has no concrete subclass there."""
     names = (module.name for module in pkgutil.walk_packages(dpsim.backend.__path__, "dpsim.backend."))
     modules = [import_module(name) for name in names]
     classes = [kind for module in modules for kind in vars(module).values() if inspect.isclass(kind)]
@@ -93,7 +97,7 @@ def left_to_a_backend() -> dict[str, set[str]]:
 
 
 def listed(text: str) -> dict[str, set[str]]:
-    """The rows of the table."""
+    """Returns the rows of the table."""
     rows = re.findall(r"^\| `(\w+)` \| ([`\w ]+) \|", text, re.MULTILINE)
     return {kind: set(re.findall(r"`(\w+)`", methods)) for kind, methods in rows}
 

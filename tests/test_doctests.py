@@ -1,4 +1,4 @@
-"""Examples in docstrings are run: an example that lies is worse than none."""
+"""Runs the examples in docstrings, so that no example shows a wrong output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import dpsim
 
 ALL = sorted(module.name for module in pkgutil.walk_packages(dpsim.__path__, "dpsim."))
 WITH_VLLM = ("dpsim.campaign.museum", "dpsim.campaign.properties", "dpsim.runner")
-"""Modules whose examples run with the parameters that are installed: `tests/vllm/test_doctests.py` runs them."""
+"""Modules whose examples need vLLM's parameters. `tests/vllm/test_doctests.py` runs them."""
 
 MODULES = [name for name in ALL if name not in WITH_VLLM and not f"{name}.".startswith("dpsim.vllm.")]
 

@@ -1,4 +1,4 @@
-"""docs/from-torch.md is run from top to bottom, and each call of its table exists."""
+"""Runs docs/from-torch.md from top to bottom, and checks that each call of its table exists."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ OBJECTS: dict[str, type[Any]] = {
 
 
 def rows(text: str) -> list[tuple[str, str]]:
-    """The first two columns of the table."""
+    """Returns the first two columns of the table."""
     cells = [line.split(" | ") for line in text.splitlines() if line.startswith("| `") or line.startswith("| a kernel")]
     return [(row[0], row[1]) for row in cells]
 
 
 def missing_calls(text: str) -> list[str]:
-    """The calls of the contract that do not exist, and rows without any."""
+    """Returns the calls of the contract that do not exist, and the rows without any call."""
     missing = []
     for _, own in rows(text):
         calls = re.findall(r"\b(rank|world|device|work|s|b|event|graph|Program)\.(\w+)", own)
@@ -46,7 +46,7 @@ def missing_calls(text: str) -> list[str]:
 
 
 def missing_in_torch(text: str) -> list[str]:
-    """The names of torch that do not exist."""
+    """Returns the names of torch that do not exist."""
     torch = pytest.importorskip("torch")
     dist = pytest.importorskip("torch.distributed")
     places = {"dist": dist, "torch": torch, "torch.cuda": torch.cuda}
@@ -68,7 +68,7 @@ def test_each_call_of_torch_exists() -> None:
 
 
 def test_no_collective_is_left_out() -> None:
-    """The table has each collective that a host makes."""
+    """Checks that the table has each collective of a host communicator."""
     public = [name for name, call in vars(interface.HostCommunicator).items() if hasattr(call, "is_collective")]
     text = DOCUMENT.read_text()
     assert [name for name in public if f"world.{name}(" not in text] == []

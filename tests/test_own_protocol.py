@@ -1,4 +1,4 @@
-"""docs/your-own-protocol.md is run from top to bottom; and a document that lies is found."""
+"""Runs docs/your-own-protocol.md from top to bottom, and checks that a changed document fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_document_does_what_it_says(tmp_path: Path) -> None:
 
 
 def test_the_service_and_the_death(tmp_path: Path) -> None:
-    """The last of its examples stands alone, and is quick."""
+    """Runs the last example of the document, which needs no earlier one and is quick."""
     _, _, section = DOCUMENT.read_text().partition("## 9. ")
     assert follow(section, tmp_path) == ["dpsim run beats.yaml --module beats"]
 

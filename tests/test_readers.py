@@ -1,7 +1,7 @@
-"""Every reader of the framework on damaged input: scenarios, traces, tokens, saved failures, stores, dumps, recordings.
+"""Feeds damaged input to the readers of dpsim: scenarios, traces, tokens, saved failures, dumps and recordings.
 
-python -m pytest -m slow tests/test_readers.py          # ten seconds a reader
-python -m pytest -m nightly tests/test_readers.py       # ten minutes a reader
+python -m pytest -m slow tests/test_readers.py          # ten seconds for each reader
+python -m pytest -m nightly tests/test_readers.py       # ten minutes for each reader
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TEXTS = [dump_scenario(one).encode() for one in WORLDS]
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
-    """Runs, and one of them with a schedule."""
+    """Returns the traces of some runs, one of them with a schedule."""
     folder = tmp_path_factory.mktemp("traces")
     found = []
     for number, one in enumerate(WORLDS):
@@ -72,7 +72,7 @@ VALUES = [
 
 
 def with_value(trace: bytes, draw: random.Random) -> bytes:
-    """A trace with another value at one or two places."""
+    """Returns a trace with another value in one or two places."""
     for _ in range(draw.choice((1, 1, 2))):
         lines = trace.split(b"\n")
         at = draw.choice((0, draw.randrange(len(lines))))
@@ -85,7 +85,7 @@ def with_value(trace: bytes, draw: random.Random) -> bytes:
 
 
 def rewritten(seeds: Sequence[bytes], draw: random.Random) -> bytes:
-    """A damaged trace whose digest and length are right more often than not, so that its body is read."""
+    """Returns a damaged trace, mostly with a correct digest and length, so that the reader reads its body."""
     data = damaged(seeds, draw) if draw.random() < 0.5 else with_value(draw.choice(seeds), draw)
     head, _, rest = data.partition(b"\n")
     if draw.random() < 0.3:
@@ -101,7 +101,7 @@ def rewritten(seeds: Sequence[bytes], draw: random.Random) -> bytes:
 
 
 def expanding(seeds: Sequence[bytes], draw: random.Random) -> bytes:
-    """A damaged scenario; or one whose aliases make much of little, flat or level by level; or a word in quotes."""
+    """Returns a damaged scenario, one with aliases that expand to a large value, or one with a quoted word."""
     chance = draw.random()
     if chance < 0.8:
         return damaged(seeds, draw)
@@ -130,7 +130,7 @@ def test_scenarios(seconds: float) -> None:
 
 @seconds
 def test_traces(traces: list[bytes], seconds: float) -> None:
-    """They are read, compared with a good one, and replayed."""
+    """Reads the traces, compares them with a good one, and replays them."""
 
     def read(data: bytes, folder: Path) -> None:
         (folder / "x.jsonl").write_bytes(data)
@@ -149,7 +149,7 @@ def test_tokens(seconds: float) -> None:
     plain = [zlib.decompress(base64.urlsafe_b64decode(word[len(PREFIX) :] + b"==")[CHECKED:]) for word in words]
 
     def token(seeds: Sequence[bytes], draw: random.Random) -> bytes:
-        """A damaged word, or a good one of damaged content."""
+        """Returns a damaged token, or a valid token with damaged content."""
         if draw.random() < 0.3:
             return damaged(words, draw)
         content = damaged(seeds, draw)
@@ -174,7 +174,9 @@ def test_saved_failures(seconds: float) -> None:
 
 
 def test_a_saved_command_that_goes_on_in_the_next_line_is_passed_over(tmp_path: Path) -> None:
-    """A backslash at its end would put a line break into the word."""
+    """Reads a saved command that ends in a backslash. The token would contain a line break, so the reader ignores the
+    file.
+    """
     line = "# replay: pytest tests/x.py::test --dpsim-replay=dpsim1.ab"
     (tmp_path / "whole.yaml").write_text(f"{line}\nname: x\n")
     (tmp_path / "broken.yaml").write_text(f"{line}\\\nname: x\n")
@@ -183,7 +185,7 @@ def test_a_saved_command_that_goes_on_in_the_next_line_is_passed_over(tmp_path: 
 
 @seconds
 def test_dumps(seconds: float) -> None:
-    """Of flight recorders, as pickles of two protocols and as JSON: read, judged, and told."""
+    """Reads dumps of flight recorders, as pickles of two protocols and as JSON, judges them and prints the result."""
     job = MadeJob(3)
     for _ in range(2):
         job.call([0, 1, 2], "all_gather")
@@ -205,7 +207,7 @@ def test_dumps(seconds: float) -> None:
 
 @seconds
 def test_recordings(tmp_path_factory: pytest.TempPathFactory, seconds: float) -> None:
-    """Of the recorder: the damaged one, and a whole one of another rank."""
+    """Reads a damaged recording, together with a good one of another rank."""
     job = MadeRecordings(tmp_path_factory.mktemp("recordings"), 2, slots=16)
     for step in range(9):
         for rank in range(2):
@@ -232,7 +234,9 @@ def test_recordings(tmp_path_factory: pytest.TempPathFactory, seconds: float) ->
 
 
 def small(data: bytes) -> bytes:
-    """A recording whose table has no more room than its texts need, so that damage meets something."""
+    """Returns a recording with the smallest table that its texts fit into, so that damage is likely to change a
+    text.
+    """
     magic, version, table, *rest = HEAD.unpack_from(data)
     used = int.from_bytes(data[TABLE_AT : TABLE_AT + 8], "little")
     head = HEAD.pack(magic, version, used, *rest) + data[HEAD.size : HEADER_BYTES + used]
@@ -240,7 +244,7 @@ def small(data: bytes) -> bytes:
 
 
 def faulty(broken: Callable[[bytes, Path], object]) -> Callable[[bytes, Path], object]:
-    """Called now and then."""
+    """Returns a reader that does wrong for some inputs."""
     return lambda data, folder: broken(data, folder) if b"[" in data else None
 
 
@@ -256,7 +260,9 @@ TWINS = {
 
 @pytest.mark.parametrize("what", TWINS)
 def test_a_reader_that_does_wrong_is_found(what: str) -> None:
-    """The twins; the last one shows that errors of the package are always clean."""
+    """The faulty twins: `fuzzed` finds each reader that does wrong. The last one passes, because dpsim removes control
+    characters from its errors.
+    """
     broken, said = TWINS[what]
     if not said:
         assert fuzzed(what, [b"["], faulty(broken), 0.1)

@@ -1,10 +1,9 @@
-"""Each repair of a reader of the framework, taken back: its fuzzer has to find that.
+"""Removes one check of a reader at a time. The fuzzer of that reader must find this within a minute.
 
     python -m pytest -m nightly tests/test_readers_reverted.py tests/vllm/test_readers_reverted.py
 
-A fuzzer that finds nothing in ten minutes says little, unless it also finds what it is there for. Each row takes one
-check of a reader out, and runs the reader's own fuzzer for at most a minute. The depth of a trace and the digits of its
-numbers have no row: without these checks Python's own limits end in the same error.
+A fuzzer that finds nothing in ten minutes proves little, unless it finds a planted mistake. Two checks have no row: the
+depth of a trace, and the digits of its numbers. Without them, Python's own limits end in the same error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The documentation builds as a site: each page has a place in it, and each link leads to a page and a heading."""
+"""Tests that the documentation builds as a site: each page is in the navigation, and each link leads to a page and a
+heading.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def built(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The pages, in a folder where a test may change them."""
+    """Copies the pages into a folder in which the test may change them."""
     ignored = shutil.ignore_patterns("from_vllm", "__pycache__")
     shutil.copytree(ROOT / "docs", tmp_path / "copy" / "docs", ignore=ignored)
     for name in OUTSIDE:

@@ -1,4 +1,4 @@
-"""Trouble of the machine, made by hand, and what it leaves behind.
+"""Causes trouble of the machine for tests, and lists what a process has left open.
 
 with later(0.3, lambda: os.kill(worker, signal.SIGKILL)):
     ...
@@ -22,7 +22,9 @@ from typing import NamedTuple
 
 @contextmanager
 def later(seconds: float, act: Callable[[], object]) -> Iterator[None]:
-    """Do something after so long, in this thread, whatever it does then. No thread: processes are forked here."""
+    """Calls `act` after some seconds, in this thread and in the middle of its work. It uses a signal rather than a
+    thread, because the tests fork processes.
+    """
 
     def handler(number: int, frame: object) -> None:
         act()
@@ -37,12 +39,12 @@ def later(seconds: float, act: Callable[[], object]) -> Iterator[None]:
 
 
 def from_outside(number: int) -> None:
-    """Have another process send this one a signal, as the out-of-memory killer does."""
+    """Lets another process send a signal to this one, as the out-of-memory killer does."""
     subprocess.run(["kill", f"-{int(number)}", str(os.getpid())], check=False)
 
 
 def children(process: int) -> list[int]:
-    """The processes that one has started and that have not been waited for."""
+    """Returns the child processes that a process has not waited for."""
     found = []
     for task in Path(f"/proc/{process}/task").iterdir():
         found += [int(child) for child in (task / "children").read_text().split()]
@@ -50,8 +52,8 @@ def children(process: int) -> list[int]:
 
 
 class Left(NamedTuple):
-    """What a process holds: descriptors, processes, shared memory of torch, and files in the folder where its temporary
-    ones are. Other tests that run now have other folders.
+    """What a process has open: descriptors, child processes, shared memory of torch, and files in its folder for
+    temporary files. Other tests that run at the same time have other folders.
     """
 
     descriptors: int
@@ -61,7 +63,7 @@ class Left(NamedTuple):
 
     @staticmethod
     def now(folder: Path) -> Left:
-        gc.collect()  # connections of processes that are gone, in cycles
+        gc.collect()  # connections of ended processes, in reference cycles
         return Left(
             len(os.listdir("/proc/self/fd")),
             len(children(os.getpid())),

@@ -1,11 +1,11 @@
-"""How long a death goes unnoticed: what each peer still did until its notice, counted in its ops.
+"""Counts how many ops each peer of a dead actor (a rank or service) makes before it gets the notice of the death.
 
     ops_until_told(run.journals, 1)                     # {0: 4, 2: 7}
     told_text(run, 1)           # "rank 1 is gone: told were rank 0 within 4 ops, rank 2 within 7 ops; K = 7"
 
-Journals have no common clock, so this is what may have been after the end at most. The dead actor had awaited host
-collectives; a peer's ops behind the last of them count. Sleeps, what was learned and what others do not see (decisions,
-probes) are no ops. Prior art: the detection time of failure detectors (Chandra and Toueg, JACM 43, 1996), in steps.
+Journals have no common clock, so the count is an upper bound. A peer's ops count after the last host collective that
+the dead actor had awaited. Sleeps, results of calls, decisions and probes do not count. Prior art: the detection time
+of failure detectors (Chandra and Toueg, JACM 43, 1996), in steps.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dpsim.contract.world import SILENT, Run
 
 
 def ops_until_told(journals: Sequence[Sequence[RawRecord]], gone: int) -> dict[int, int]:
-    """For each rank or service that took the notice of an actor's end: how many ops it made until then at most. An
-    actor without a notice is left out.
+    """Returns for each rank or service with a notice of an actor's end the largest number of ops that it made before.
+    Actors without a notice are omitted.
     """
     heard = _heard(journals[gone])
     found = {}
@@ -37,7 +37,7 @@ def ops_until_told(journals: Sequence[Sequence[RawRecord]], gone: int) -> dict[i
 
 
 def told_text(run: Run, gone: int) -> str:
-    """The same in a line, with the largest, K."""
+    """Returns these numbers as one line, with the largest one, K."""
 
     def name(actor: int) -> str:
         return f"rank {actor}" if actor < run.size else run.services[actor - run.size]
@@ -50,7 +50,7 @@ def told_text(run: Run, gone: int) -> str:
 
 
 def _heard(journal: Sequence[RawRecord]) -> set[tuple[str, int]]:
-    """The collectives on the host of which an actor had heard that they ended, as (communicator, seq)."""
+    """Returns the host collectives whose end an actor had observed, as (communicator, seq)."""
     begun, heard = {}, set()
     for raw in journal:
         if raw[KIND] == "collective" and raw[STREAM] is None:

@@ -1,1 +1,3 @@
-"""Ranks that run alone in a process: `dpsim.alone`, and what `dpsim.campaign.lone_ranks` makes of it."""
+"""Tests of `dpsim.alone`, which runs a rank again alone in its own process, and of `dpsim.campaign.lone_ranks`, which
+uses it.
+"""

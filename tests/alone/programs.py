@@ -1,4 +1,8 @@
-"""Programs whose ranks share something in Python, each in another way, and healthy ones that only seem to."""
+"""Programs of two ranks for the tests of `dpsim.alone`.
+
+In some programs rank 1 reads a Python object that rank 0 changed, each program by another kind of object. In the
+healthy programs the ranks share no object, though it may look as if they did.
+"""
 
 from __future__ import annotations
 
@@ -80,10 +84,12 @@ SHARED: dict[str, tuple[Callable[[int], Any], Callable[[], int | None]]] = {
     "default": (default, default),
     "generator": (GENERATOR.send, lambda: next(GENERATOR)),
 }
-"""How rank 0 leaves a number, and how another one finds it."""
+"""For each kind of shared object, two functions: rank 0 writes a number with the first, and another rank reads it with
+the second. The second returns None if it finds no number.
+"""
 
 OWN: dict[str, Callable[[], Any]] = {"pid": os.getpid, "hash": lambda: hash("plan"), "id": lambda: id(SHARED)}
-"""What is the same for all ranks of one process, and of no two."""
+"""Values that are equal for all ranks of one process, but differ between two processes."""
 
 HEALTHY: dict[str, Callable[[], Any]] = {
     "constant": lambda: TABLE[0] + LIMIT,
@@ -107,7 +113,7 @@ class Ways(Program[Arguments[Way]]):
 
 @register_protocol("alone_through")
 class Through(Ways):
-    """Rank 0 leaves a number where rank 1 finds it, in one process."""
+    """Rank 0 writes a number into a shared object, and rank 1 reads it there. This works only in one process."""
 
     async def run(self, rank: Rank, args: Arguments[Way]) -> None:
         rank.step = 0
@@ -120,7 +126,7 @@ class Through(Ways):
 
 @register_protocol("alone_leaves")
 class Leaves(Ways):
-    """Rank 1 raises GeneratorExit: `always`, or where it finds no number of rank 0."""
+    """Rank 1 raises GeneratorExit: in each run (`always`), or only if it does not find the number of rank 0."""
 
     async def run(self, rank: Rank, args: Arguments[Way]) -> None:
         rank.step = 0
@@ -133,7 +139,7 @@ class Leaves(Ways):
 
 @register_protocol("alone_decides")
 class Decides(Ways):
-    """All ranks decide alike, in one process."""
+    """Both ranks decide on the same value if they run in one process."""
 
     async def run(self, rank: Rank, args: Arguments[Way]) -> None:
         rank.step = 0
@@ -143,7 +149,9 @@ class Decides(Ways):
 
 @register_protocol("alone_started")
 class Started(Ways):
-    """Threads of rank 0 and rank 1 append to lists: to a list of the rank, or to one of the module."""
+    """Two threads of each rank append to a list: to one list of the module (`module`), or to one list for each rank
+    (`own`).
+    """
 
     threaded = True
 
@@ -167,7 +175,7 @@ class Started(Ways):
 
 @register_protocol("alone_branches")
 class Branches(Ways):
-    """Rank 0 leaves a number. Rank 1 looks at it in one of the two orders in which messages come."""
+    """Rank 0 writes a number. Rank 1 reads it only if two messages arrive in one of their two orders."""
 
     async def run(self, rank: Rank, args: Arguments[Way]) -> None:
         rank.step = 0

@@ -1,4 +1,7 @@
-"""A rank that shares nothing does the same alone, whatever it awaits: each call of the contract, in every part."""
+"""Tests that a rank that shares no Python object makes the same calls when it runs alone.
+
+Each test runs a program that uses one part of the contract, and then runs its ranks again alone.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +49,6 @@ def test_communicators_that_are_made_at_their_first_use() -> None:
 def test_what_is_planted_happens_alone_as_well() -> None:
     delays = (Delay(1, At(site="check.sum", ordinal=2), 1_000),)
     faults = (Fault("skip", 0, At(site="check.none")),)
-    assert steps.STEPS > 2  # so that the delay is met
+    assert steps.STEPS > 2  # so that some rank reaches the delay
     found = looked("testing_steps", {"parts": ["host", "device"]}, replace(WORLD, delays=delays, faults=faults))
     assert (found.finding, found.why, found.runs) == (None, "", 1)

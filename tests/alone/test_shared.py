@@ -1,4 +1,7 @@
-"""What ranks share in Python is found, however they do it; what they may share is not."""
+"""Tests that dpsim finds Python objects that ranks share, for each kind of object.
+
+The tests also check that dpsim reports no finding about objects that ranks may share, such as constants.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ NAMES = {
     "default": "default of programs.py",
     "generator": "GENERATOR of programs.py",
 }
-"""What the finding calls it. A closure has none but that of the table that holds it."""
+"""How the finding names the shared object. A closure has no name, so the finding names the table that contains it."""
 
 
 @pytest.mark.parametrize("way", programs.SHARED)
@@ -55,7 +58,9 @@ def test_what_a_rank_leaves_for_another_is_found(way: str) -> None:
 
 
 def test_what_a_rank_raises_is_held_against_what_it_raises_alone() -> None:
-    """Also where that is no `Exception`."""
+    """Runs a program whose rank 1 raises GeneratorExit only if it runs alone. dpsim reports that the two runs of rank 1
+    differ. The class of the exception, which is no `Exception`, makes no difference.
+    """
     (alike,) = explored("alone_leaves", "always").findings
     assert alike.klass == "CRASH:GENERATOREXIT"
     found = explored("alone_leaves", "without a number")
@@ -84,7 +89,10 @@ def test_threads_go_on_in_their_order() -> None:
 
 
 def test_schedules_that_differ_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is shared shows in one of two. In the twin ranks run alone along the first that came."""
+    """Runs a program whose rank 1 reads a shared object in one of its two schedules. dpsim runs the ranks alone along
+    both schedules and finds the object. In the faulty twin, dpsim runs them alone along the first schedule only and
+    misses it.
+    """
     found = explored("alone_branches", "module")
     assert [one.klass for one in found.findings] == ["NONDETERMINISM:SHARED_STATE"]
     monkeypatch.setattr(lone_ranks, "EACH", 1)
@@ -102,7 +110,7 @@ def test_holds_raises_for_what_is_shared() -> None:
 def test_of_many_worlds_the_first_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     account = lone_ranks.Account()
     monkeypatch.setattr(lone_ranks, "ACCOUNT", account)
-    account.alone = 1.0  # more than a tenth of the time
+    account.alone = 1.0  # more than a tenth of the exploring time
     worlds = [scenario("alone_decides", "constant")] * 3
     assert explore_whole(worlds, 3, Options()).alone == 1
     account.explored = 1_000.0
@@ -113,7 +121,11 @@ def test_of_many_worlds_the_first_is_looked_at(monkeypatch: pytest.MonkeyPatch) 
 def test_a_run_leaves_no_variable_for_the_processes_of_a_later_one(
     repaired: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a session of pytest a scenario runs before it is explored, and before a swarm is drawn from it."""
+    """Runs a scenario that sets an environment variable, and then explores it.
+
+    A session of pytest does the same. The run must remove the variable. Otherwise the processes that run ranks alone
+    inherit it, and dpsim does not find that the ranks share it. In the faulty twin, the run leaves the variable.
+    """
     monkeypatch.setenv(PLAN, "")
     monkeypatch.delenv(PLAN)
     if not repaired:

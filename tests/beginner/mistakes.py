@@ -1,4 +1,7 @@
-"""The mistakes of a first protocol. Each one is a few lines of the program in `HEAD`, which is otherwise right."""
+"""The mistakes of users who write their first protocol.
+
+Each mistake is a few lines, which `page.py` inserts into the program in `HEAD`. The rest of that program is correct.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class Mistake(Program):
         main, side, inbox = rank.stream("main"), rank.stream("side"), rank.mailbox("inbox")
         ones = np.ones(1, np.int32)
 """
-"""The program around the lines of a mistake. `NAME` is the name of its protocol."""
+"""The program that surrounds the lines of a mistake. `NAME` is replaced by the name of the protocol."""
 
 FOOT = """
 
@@ -36,17 +39,18 @@ def fill(x):
 def double(x, y):
     y[:] = 2 * x
 """
-"""Two kernels."""
+"""Two kernels for the lines of the mistakes, and the end of each program."""
 
 
 LOOP = "for rank.step in range(args.params.steps):"
 
 
 class Mistake(NamedTuple):
-    """`what`: the title of the section. `lines`: what the user wrote in the loop. `cure`: lines that hold.
+    """One mistake and its cure.
 
-    `why`: a sentence on the reason, if the report does not give it. `gloo`: why gloo prints something else; empty if it
-    prints the same. `command`: the command that shows the mistake on the simulation.
+    `what`: the title of its section. `lines`: what the user wrote in the loop. `cure`: the corrected lines. `why`: one
+    sentence with the reason, if the report does not give it. `gloo`: why gloo prints a different report; empty if gloo
+    prints the same one. `command`: the command that shows the mistake on the simulation.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Runs the mistakes of a first protocol and writes docs/mistakes.md.
+"""Runs the mistakes of users' first protocols and writes docs/mistakes.md.
 
-python -m tests.beginner.page > docs/mistakes.md     # runs each mistake on the simulation and on gloo
-python -m tests.beginner.page --sections             # the parts that need no gloo, as JSON
+python -m tests.beginner.page docs/mistakes.md      # runs each mistake on the simulation and on gloo
+python -m tests.beginner.page parts.json --sections # writes the parts that need no gloo, as JSON
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ IMPORTED = ("asyncio", "random", "time")
 
 
 def program(mistake: Mistake, name: str, right: bool) -> str:
-    """The text of a module: a program with these lines in its loop."""
+    """Returns the text of a module whose loop contains the lines of the mistake, or those of its cure (`right`)."""
     lines = mistake.cure if right else mistake.lines
     imports = "".join(f"import {module}\n" for module in IMPORTED if f"{module}." in lines)
     loop = LOOP if right else mistake.loop
@@ -40,12 +40,12 @@ def program(mistake: Mistake, name: str, right: bool) -> str:
 
 
 def body(loop: str, lines: str) -> str:
-    """A loop with its lines."""
+    """Returns a loop whose body is `lines`."""
     return f"{loop}\n{indent(lines.lstrip(), '    ')}"
 
 
 def written(mistake: Mistake, right: bool) -> str:
-    """Writes the program and its scenario to the working folder. The name of both."""
+    """Writes the program and its scenario to the working folder, and returns the name of both."""
     name = f"{mistake.name}_mended" if right else mistake.name
     Path(f"{name}.py").write_text(program(mistake, name, right))
     params = f"params: {{ranks: {mistake.ranks}}}"
@@ -55,15 +55,17 @@ def written(mistake: Mistake, right: bool) -> str:
 
 
 def on_sim(mistake: Mistake, right: bool) -> str:
-    """What the command prints for the mistake, or for its cure."""
+    """Returns what dpsim's command prints on the simulation for the mistake, or for its cure (`right`)."""
     name = written(mistake, right)
     words = [mistake.command, f"{name}.yaml", "--module", f"{name}.py"]
     return CliRunner(env={"COLUMNS": "100"}).invoke(app, words, prog_name="dpsim").output
 
 
 def on_gloo(mistake: Mistake) -> str:
-    """What `dpsim run --backend gloo` prints for the mistake. The workers stay for the next run, unlike those of a
-    command.
+    """Returns what `dpsim run --backend gloo` prints for the mistake.
+
+    The function runs the scenario in this process, so that the next run can use the same gloo workers. A command would
+    stop its workers.
     """
     name = written(mistake, right=False)
     import_modules([f"{name}.py"])
@@ -76,7 +78,7 @@ def on_gloo(mistake: Mistake) -> str:
 
 @contextmanager
 def folder() -> Iterator[None]:
-    """A new working folder, until the end of the block."""
+    """Makes a new working folder that exists until the end of the `with` block."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as made:
         os.chdir(made)
@@ -87,20 +89,21 @@ def folder() -> Iterator[None]:
 
 
 LEFT_OUT = ("run ", "next ", "observed ", "expected: ", "explored ", "schedule ", "results: ")
-"""How lines begin that the page leaves out: they have times, or say the same for each mistake."""
+"""The page leaves out lines that begin with these words, because they contain times or are equal for all mistakes."""
 
 GOOD = re.compile(r"^(?:HELD|PROVEN|VACUOUS).*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
-"""A good verdict with its notes. The output of the program itself comes before it, and the figures come after it."""
+"""Matches a good verdict with its notes. The output of the program precedes it, and the figures of the run follow it.
+"""
 
 BACKEND = re.compile(r" \((sim|gloo)\)$")
-"""The end of a good verdict."""
+"""Matches the name of the backend at the end of a good verdict."""
 
 DRAWN = re.compile(r"(chosen = |decided )\d+")
-"""Random numbers of the report."""
+"""Matches random numbers in a report."""
 
 
 def shown(output: str) -> str:
-    """The lines of an output that the page has. Random numbers become N."""
+    """Returns the lines of an output that the page shows, with N for random numbers."""
     good = GOOD.search(output)
     lines = (good[0] if good else output).splitlines()
     kept = [BACKEND.sub("", line) for line in lines if line and not line.startswith(LEFT_OUT)]
@@ -108,21 +111,27 @@ def shown(output: str) -> str:
 
 
 def section(number: int, mistake: Mistake, sim: str) -> str:
-    """What the user wrote, and what the simulation prints."""
+    """Returns a section's begin: what the user wrote, and what the simulation prints."""
     command = f"`dpsim {mistake.command}` on {mistake.ranks} ranks"
     wrong = fence("python", body(mistake.loop, mistake.lines))
     return f"## {number}. {mistake.what}\n\n{wrong}\n{command} prints:\n\n{fence('text', shown(sim))}\n"
 
 
 def cure(mistake: Mistake, right: str) -> str:
-    """The reason, and the lines that hold. AssertionError if they do not: `right` is what they print."""
+    """Returns the reason for the mistake, and the corrected lines. `right` is what dpsim prints for the corrected
+    lines.
+
+    Raises AssertionError if dpsim reports a finding for the corrected lines.
+    """
     assert re.search("^(HELD|PROVEN)", right, re.MULTILINE), f"the cure of {mistake.name} does not hold:\n{right}"
     lines = fence("python", body(LOOP, mistake.cure))
     return f"{mistake.why} Corrected lines:".lstrip() + f"\n\n{lines}\n"
 
 
 def compared(mistake: Mistake, sim: str, gloo: str) -> str:
-    """What gloo prints, beside the simulation."""
+    """Returns what gloo prints for the mistake. Raises AssertionError if the outputs of gloo and the simulation differ,
+    and the mistake states no reason.
+    """
     if mistake.gloo:
         return f"On gloo: {mistake.gloo}\n\n{fence('text', shown(gloo))}\n"
     assert shown(gloo) == shown(sim), f"{mistake.name} on gloo:\n{gloo}\non sim:\n{sim}"
@@ -150,16 +159,16 @@ runs each program in the simulation and on gloo, and writes this page. A test co
 
 
 def sections() -> list[str]:
-    """The parts of the page that need the simulation alone."""
+    """Returns the parts of the page that need only the simulation."""
     with folder(), warm_backends():
         return [section(number, mistake, on_sim(mistake, right=False)) for number, mistake in enumerate(MISTAKES, 1)]
 
 
 def page() -> str:
-    """docs/mistakes.md, from runs on both backends."""
+    """Returns the text of docs/mistakes.md, after runs on the simulation and on gloo."""
     text = INTRODUCTION
     with folder(), warm_backends():
-        gloo = [on_gloo(mistake) for mistake in MISTAKES]  # first, for a command on the simulation ends the workers
+        gloo = [on_gloo(mistake) for mistake in MISTAKES]  # a command on the simulation stops the gloo workers
         for number, mistake in enumerate(MISTAKES, 1):
             sim = on_sim(mistake, right=False)
             text += section(number, mistake, sim) + compared(mistake, sim, gloo[number - 1])

@@ -1,4 +1,6 @@
-"""docs/mistakes.md is fresh, each report on it has a cause and a place, and each cure holds."""
+"""Tests that docs/mistakes.md is up to date, that each report names a cause and a line, and that dpsim accepts each
+cure.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,13 @@ from tests.beginner.page import compared, cure, shown
 PAGE = ROOT / "docs" / "mistakes.md"
 CURE = "python -m tests.beginner.page docs/mistakes.md"
 HOLDS = ("print_only", "never_set_step", "float_sum", "time_sleep")
-"""Mistakes that no order of events turns into a finding. A note or an assumption names them."""
+"""Mistakes that no schedule turns into a finding. dpsim names them in a note or in an assumption of its verdict."""
 
 
 def written(file: Path, *options: str) -> str:
-    """What the module writes, in its own process: it registers the protocols of the mistakes."""
+    """Runs the generator in a separate process, because it registers the protocols of the mistakes. Returns the file
+    that it writes.
+    """
     command = [sys.executable, "-m", "tests.beginner.page", str(file), *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -28,7 +32,7 @@ def written(file: Path, *options: str) -> str:
 
 
 def stale(text: str, parts: list[str]) -> list[str]:
-    """The parts that the page does not have, or not behind the part before."""
+    """Returns the parts that the page does not contain, or that it contains before the preceding part."""
     missing, at = [], 0
     for part in parts:
         found = text.find(part.rstrip(), at)
@@ -52,7 +56,9 @@ def test_gloo_prints_it_and_each_cure_holds(tmp_path: Path) -> None:
 
 
 def test_each_mistake_has_a_place_or_a_warning() -> None:
-    """The first report of each section names a line of the program, or it holds with a note or an assumption."""
+    """Checks the first report of each section of the page. It names a line of the program. For a mistake in `HOLDS` it
+    is a good verdict with a note or an assumption.
+    """
     sections = PAGE.read_text().split("\n## ")[1:]
     assert len(sections) == len(MISTAKES) >= 20
     for mistake, section in zip(MISTAKES, sections, strict=True):

@@ -1,16 +1,16 @@
-"""What the simulation, the protocols and the checks may not use, since it is not the same in every process.
+"""Finds uses of Python in the simulation, protocols and checks that could differ between processes, and so are banned.
 
     found = violations(source, "dpsim/sim/lane.py")
     str(found[0])       # "dpsim/sim/lane.py:12: iterates over a set, whose order is not that of any other process"
 
-Banned are `id` and `hash`, iteration over a set or frozenset in whatever form, clocks and dates. So are the
-environment, uuid and secrets, and random numbers, except of a generator with a seed. Allowed are uses of a set in which
-order cannot be seen: `in`, `len`, `sorted`, `min`, `max`, `sum`, `any`, `all`, another set. `sorted`, `min` and `max`
-with a key are banned, since what is equal under the key keeps the order of the set.
+The ban list contains `id` and `hash`, iteration over a set or frozenset in any form, clocks and dates. It also contains
+the environment, uuid, secrets, and random numbers except from a generator with a seed. A use of a set that cannot show
+its order is allowed: `in`, `len`, `sorted`, `min`, `max`, `sum`, `any`, `all`, another set. `sorted`, `min` and `max`
+with a key are banned, because items that are equal under the key keep the order of the set.
 
-A set is recognised where it is written: a literal, a comprehension, a call of `set` or `frozenset`, an operation on one
-of these. It is also recognised by a name or attribute that is bound to one, or annotated as one, in the same file. A
-set that comes out of a function of another file is not seen; for what slips through there is `repeat`.
+The function recognises a set in three forms: a literal or comprehension, a call of `set` or `frozenset`, and an
+operation on one of these. It also recognises a name or attribute that the same file binds to a set or annotates as one.
+It does not recognise a set that a function of another file returns. `tests.determinism.repeat` may find such uses.
 
 Prior art: the determinism lints of madsim (Rust) and of Temporal's workflow sandbox (Python).
 """
@@ -31,14 +31,14 @@ MODULES = {
 }
 OS = {"environ", "environb", "getenv", "getenvb", "urandom", "getpid"}
 SEEDED = {"Random", "default_rng", "Generator", "PCG64", "Philox", "SeedSequence"}
-"""Generators of random numbers that may be made, with a seed."""
+"""Generators of random numbers that are allowed with a seed."""
 
 SET_METHODS = {"union", "intersection", "difference", "symmetric_difference", "copy"}
 SET_OPERATORS = (ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor)
 ORDERLESS = {"sorted", "min", "max"}
-"""These do not show the order of what they are given, unless they have a key."""
+"""These functions do not show the order of their argument, unless they have a key."""
 BLIND = {"len", "sum", "any", "all", "set", "frozenset", "bool", "isinstance"}
-"""Nor do these."""
+"""These functions never show the order of their argument."""
 TAKING = {"list", "tuple", "iter", "next", "enumerate", "zip", "map", "filter", "deque", "dict", "str", "repr"}
 TAKING_METHODS = {"join", "extend", "fromkeys", "from_iterable", "chain", "array", "asarray", "fromiter", "writelines"}
 
@@ -46,7 +46,7 @@ SET_ORDER = "iterates over a set, whose order is not that of any other process"
 
 
 class Violation(NamedTuple):
-    """A banned use."""
+    """A banned use in a file."""
 
     file: str
     line: int
@@ -57,7 +57,7 @@ class Violation(NamedTuple):
 
 
 def violations(source: str, file: str = "source") -> list[Violation]:
-    """All banned uses in a file, in order of lines."""
+    """Returns all banned uses in a file, in the order of lines."""
     tree = ast.parse(source)
     found = {(node.lineno, message) for node, message in [*_banned_names(tree), *_set_orders(tree)]}
     return [Violation(file, line, message) for line, message in sorted(found)]
@@ -101,7 +101,7 @@ def _imported(node: ast.ImportFrom) -> Iterator[tuple[ast.stmt, str]]:
 def _is_seeded(node: ast.Attribute, call: ast.Call | None) -> bool:
     if node.attr not in SEEDED:
         return False
-    return call is None or bool(call.args or call.keywords)  # not called: a type
+    return call is None or bool(call.args or call.keywords)  # not called, so it is a type
 
 
 # ---- sets
@@ -113,7 +113,7 @@ def _set_orders(tree: ast.Module) -> Iterator[tuple[ast.expr, str]]:
 
 
 def _in_scope(scope: Scope, outer: set[str], attributes: set[str]) -> Iterator[tuple[ast.expr, str]]:
-    """Orders of sets that are seen in a function or module, and in the functions that it holds."""
+    """Yields uses that show the order of a set, in a function or module and in the functions inside it."""
     own = {node.id for node in _walk(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     parameters = [] if isinstance(scope, ast.Module) else _parameters(scope)
     names = outer - own - {parameter.arg for parameter in parameters}
@@ -129,7 +129,7 @@ def _in_scope(scope: Scope, outer: set[str], attributes: set[str]) -> Iterator[t
 
 
 def _walk(scope: Scope) -> Iterator[ast.AST]:
-    """The nodes of a scope, inner functions as one node each."""
+    """Yields the nodes of a scope. An inner function is one node."""
     waiting: list[ast.AST] = list(ast.iter_child_nodes(scope))
     while waiting:
         node = waiting.pop()
@@ -143,7 +143,9 @@ def _parameters(scope: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
 
 
 def _bound_sets(scope: Scope, names: set[str], attributes: set[str]) -> Iterator[tuple[ast.expr, ast.AST]]:
-    """Names and attributes that are bound to a set or annotated as one; of a module, attributes of all its classes."""
+    """Yields the names and attributes that a scope binds to a set or annotates as one. For a module, these include the
+    attributes of all its classes.
+    """
     for node in ast.walk(scope) if isinstance(scope, ast.Module) and not names else _walk(scope):
         if isinstance(node, ast.AnnAssign) and _says_set(node.annotation):
             yield node.target, node
@@ -183,19 +185,19 @@ def _is_set(node: ast.expr, names: set[str], attributes: set[str]) -> bool:
 
 
 def _is_keys(node: ast.expr) -> bool:
-    """Whether it is `x.keys()`, of which an operation makes a set."""
+    """Returns whether the node is `x.keys()`; an operation on it returns a set."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "keys"
 
 
 def _without_order(node: ast.AST) -> list[ast.expr]:
-    """What a node goes through without showing in which order."""
+    """Returns the expressions that a node iterates without showing their order."""
     if isinstance(node, ast.Call) and _hides_order(node):
         return node.args
     return node.elts if isinstance(node, ast.Set) else []
 
 
 def _hides_order(call: ast.Call) -> bool:
-    """Whether a call does not show in which order it got its items."""
+    """Returns whether a call hides the order of its items."""
     if not isinstance(call.func, ast.Name):
         return False
     keyed = any(keyword.arg == "key" for keyword in call.keywords)
@@ -203,7 +205,7 @@ def _hides_order(call: ast.Call) -> bool:
 
 
 def _iterated(node: ast.AST, harmless: set[int]) -> Iterator[ast.expr]:
-    """What a node goes through in order."""
+    """Yields the expressions that a node iterates in order."""
     match node:
         case ast.For(iter=source) | ast.AsyncFor(iter=source) | ast.YieldFrom(value=source):
             yield source

@@ -1,9 +1,9 @@
-"""The trace digests of some scenarios, as JSON on stdout. Other processes and interpreters must compute the same.
+"""Prints the trace digests of some scenarios as JSON. Other processes and interpreters must print the same digests.
 
     python -m tests.determinism.digests        # in the root of the repository
 
-Needs dpsim's dependencies, but not dpsim to be installed. Python finds dpsim in the current folder, and this module
-calls the simulation directly, not by its entry point.
+The command needs dpsim's dependencies, but dpsim need not be installed. Python finds dpsim in the current folder, and
+this module calls the simulation directly rather than by its entry point.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ LATE = [{"rank": 1, "by": "3ms", "at": {"site": "dp.agree"}}]
 
 
 def scenarios() -> Iterator[Scenario]:
-    """Protocols of the tests: healthy, late, with a death or a skipped op, a variant, on devices, with services."""
+    """Yields scenarios of the tests' protocols: healthy, with delays, with a death or a skipped op, with a variant, on
+    devices, and with services.
+    """
     work = {"ranks": 4, "steps": 8, "tokens": [3, 0, 5, 7, 1]}
     yield agreed(work, name="healthy")
     yield agreed({**work, "on_device": True, "experts": 2}, name="device")
@@ -38,7 +40,7 @@ def scenarios() -> Iterator[Scenario]:
 
 
 def digests(of: Iterable[Scenario] | None = None) -> Mapping[str, str]:
-    """By scenario: the digest of the trace and, after a slash, ends, times and findings."""
+    """Returns for each scenario the digest of its trace and, after a slash, its ends, times and findings."""
     found = {}
     for scenario in scenarios() if of is None else of:
         program, args, prepared = prepare(scenario, ROOT / "scenarios")

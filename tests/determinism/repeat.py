@@ -1,22 +1,22 @@
-"""A sample of everything that the test suite runs on the simulation runs twice, and must come out the same.
+"""Repeats a sample of the test suite's simulated runs, and fails a test whose second run differs from the first.
 
-`tests/conftest.py` puts a `Repeats` around `SimBackend.run_program` for the whole session. A checksum of the test, the
-world, the program's name, and how often the test ran these before decides which runs are repeated. So the choice is the
-same on every machine and with any number of workers. The share is 5 %. A difference fails the test that made the run
-and names the first record that differs:
+For the whole session, `tests/conftest.py` wraps `SimBackend.run_program` into a `Repeats`. It repeats 5 % of the runs.
+A checksum selects them, of the test, the world, the program's name, and the number of earlier equal runs in the test.
+So the choice is the same on every machine and with any number of workers. If the runs differ, the test fails, and the
+message names the first record that differs:
 
-    the simulation is not deterministic: program "waves" on 4 ranks (5 % of runs are repeated)
-      rank 2, record 17
-      first:  ('decision', 3, 'plan', 3, 'waves.py:120', 'dp_cpu', 8)
-      second: ('decision', 3, 'plan', 3, 'waves.py:120', 'dp_cpu', 9)
+  the simulation is not deterministic: program "waves" on 4 ranks (5 % of runs are repeated)
+   rank 2, record 17
+   first:  ('decision', 3, 'plan', 3, 'waves.py:120', 'dp_cpu', 8)
+   second: ('decision', 3, 'plan', 3, 'waves.py:120', 'dp_cpu', 9)
 
-A run under a strategy of exploration is repeated by replaying the schedule that it took, strictly: the strategy itself
-has gone on. It, and the backend that was asked, notice nothing of the second run.
+A run under a strategy of exploration is repeated by a strict replay of its schedule, because the strategy itself has
+moved on. The strategy and the test's backend do not observe the second run.
 
-To repeat all runs, or none: DPSIM_REPEAT=100 pytest, DPSIM_REPEAT=0 pytest. A test whose program or function of choice
-cannot be run twice (it takes from an iterator, say) has the marker `runs_once`. A program may write into the test, as
-to a list that the test reads afterwards. `Repeats` recognises it and leaves it alone: a second run would change what
-the test sees.
+`DPSIM_REPEAT=100 pytest` repeats all runs, and `DPSIM_REPEAT=0 pytest` none. The marker `runs_once` is for a test whose
+program or strategy cannot run twice, for example because it consumes an iterator. A program may write into an object of
+the test, such as a list that the test reads later. `Repeats` does not repeat such a program, because a second run would
+change what the test sees.
 
 Prior art: TigerBeetle's and FoundationDB's simulators replay seeds in CI to find what is not controlled by the seed.
 """
@@ -41,16 +41,18 @@ from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
 
 Runner = Callable[..., Run]
 MANY_RECORDS = 200_000
-"""Longer runs are not repeated: few of them would take more time than all others. `test_digests` has long ones."""
+"""Longer runs are not repeated, because a few of them would take more time than all others. `test_digests` repeats
+some.
+"""
 
 
 class NotDeterministic(AssertionError):
-    """The same program on the same world came out differently."""
+    """The same program on the same world gave another run."""
 
 
 @dataclass
 class Repeats:
-    """Repeats a share of runs. `active`: whether the running test, `test`, allows it."""
+    """Repeats a share of the runs. `active`: whether the running test, `test`, allows this."""
 
     percent: float = 5.0
     active: bool = True
@@ -58,15 +60,15 @@ class Repeats:
     runs: int = 0
     repeated: int = 0
     left_alone: list[str] = field(default_factory=list)
-    _seen: Counter[int] = field(default_factory=Counter)  # checksums that came in this test
+    _seen: Counter[int] = field(default_factory=Counter)  # checksums of this test's runs
 
     def begin(self, test: str, active: bool) -> None:
-        """A test begins."""
+        """Starts a test."""
         self.test, self.active = test, active
         self._seen.clear()
 
     def around(self, run_program: Runner) -> Runner:
-        """`run_program`, checked."""
+        """Returns `run_program` with the check."""
 
         @functools.wraps(run_program)
         def checked(backend: Any, world: World, program: Any, prepared: Any, progress: Progress | None = None) -> Run:
@@ -85,7 +87,7 @@ class Repeats:
                 second = run_program(again, world, program, prepared)
                 if isinstance(again.strategy, ScheduleReplay):
                     again.strategy.end(whole=True)
-                found = None if second.lost else difference(first, second)  # without memory, say: trouble is no verdict
+                found = None if second.lost else difference(first, second)  # a run that lost its machine is no verdict
             except Mismatch as mismatch:
                 found = f"  {mismatch}"
             self.repeated += 1
@@ -97,20 +99,20 @@ class Repeats:
         return checked
 
     def chosen(self, world: World, program: Any) -> bool:
-        """Whether the next run of this program on this world belongs to the sample."""
+        """Returns whether the sample contains the next run of this program on this world."""
         base = zlib.crc32(f"{self.test} {name(program)} {world}".encode())
         self._seen[base] += 1
         return zlib.crc32(f"{base} {self._seen[base]}".encode()) % 10_000 < 100 * self.percent
 
 
 def taken(strategy: Any) -> list[str]:
-    """The schedule of the run that a strategy is in, or was in last; empty for one that notes none."""
+    """Returns the schedule of the strategy's current or last run; empty if the strategy records none."""
     return strategy.schedule if isinstance(strategy, Picker) else []
 
 
 def another(backend: Any, asked: int) -> Any:
-    """A backend like this one that makes its last run again; None if there is no way. `asked`: the number of words of
-    the schedule before that run.
+    """Returns a copy of the backend that repeats its last run, or None if this is impossible. `asked`: the length of
+    the strategy's schedule before that run.
     """
     strategy, again = backend.strategy, copy.copy(backend)
     if isinstance(strategy, Picker):
@@ -122,15 +124,14 @@ def another(backend: Any, asked: int) -> Any:
 
 
 def name(program: Any) -> str:
-    """A program's name; of one that is given as a coroutine function, that function's."""
+    """Returns a program's name. If the program wraps functions, the name contains the functions' names."""
     functions = [value for value in vars(program).values() if inspect.isfunction(value)]
     return " ".join([type(program).__qualname__, *(function.__qualname__ for function in functions)])
 
 
 def captured(value: Any, depth: int = 6) -> str:
-    """What a program could write into: the text of its attributes, and of what its functions have from around them.
-
-    Of classes, only those that a function made are looked into: others belong to no test.
+    """Returns the text of all objects that a program could write into: its attributes, and what its functions close
+    over. Of classes, it contains only those that a function created, because others belong to no test.
     """
     if inspect.isfunction(value):
         cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
@@ -149,12 +150,12 @@ def captured(value: Any, depth: int = 6) -> str:
 def _is_filled(cell: Any) -> bool:
     try:
         return cell.cell_contents is not cell
-    except ValueError:  # a name that is bound later
+    except ValueError:  # a name that the function binds later
         return False
 
 
 def difference(first: Run, second: Run) -> str | None:
-    """The first thing in which two runs differ: a record with its rank and index, an end, a time. None if none."""
+    """Returns the first difference of two runs: a record with its rank and index, an end, or a time. None if equal."""
     nothing: list[RawRecord] = []
     for rank, (a, b) in enumerate(zip_longest(first.journals, second.journals, fillvalue=nothing)):
         if a == b:

@@ -1,4 +1,4 @@
-"""The ban list holds in the simulation and the checks; and each rule catches its twin."""
+"""Tests that the simulation and the checks contain no banned use, and that each rule finds its faulty twin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ACCEPTED = {
     "dpsim/sim/hosts/variables.py": {"os.environ": "puts back what a run changed; a run sees nothing of it"},
     "dpsim/sim/hosts/shared.py": {"id": "tells objects of one run apart; no order and no text shows it"},
 }
-"""By file: banned uses that no result depends on, each with its reason."""
+"""Banned uses that do not affect any result, by file, with the reason."""
 
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 

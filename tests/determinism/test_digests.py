@@ -1,7 +1,7 @@
-"""The same scenario gives the same trace in any process, under any hash seed, and on any supported Python.
+"""Tests that a scenario gives the same trace in any process, under any hash seed, and on any supported Python.
 
-Interpreters are looked for as python3.11 to python3.14 on the path, and in the list of paths that the
-environment variable DPSIM_PYTHONS holds. They need dpsim's dependencies, not dpsim.
+The tests look for python3.11 to python3.14 on the path, and in the environment variable DPSIM_PYTHONS, a list of paths.
+The interpreters need dpsim's dependencies, but not dpsim.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_twice_in_one_process() -> None:
 
 
 def test_scenarios_differ() -> None:
-    """Else equal digests would say little."""
+    """Checks that the digests of different scenarios differ. Otherwise equal digests would prove little."""
     names = [scenario.name for scenario in scenarios()]
     assert list(here()) == names
     assert len({said.partition("/")[0] for said in here().values()}) == len(names)
@@ -63,7 +63,7 @@ def test_in_another_process_with_another_hash_seed(seed: str) -> None:
 
 @pytest.mark.slow
 def test_a_program_that_follows_the_order_of_a_set_is_caught() -> None:
-    """The faulty twin: it decides in the order of a set of words, so its trace is that of its hash seed."""
+    """The faulty twin: a program decides in the order of a set of words, so its trace depends on the hash seed."""
     assert digest_of_a_set("1") == digest_of_a_set("1") != digest_of_a_set("2")
 
 
@@ -98,7 +98,7 @@ def test_on_another_python(version: str) -> None:
 
 
 def interpreter(version: str) -> str:
-    """An interpreter of that version that has the dependencies. Skips the test, with the reason, if there is none."""
+    """Returns an interpreter of that version with the dependencies. Skips the test with the reason if there is none."""
     if version == "{}.{}".format(*sys.version_info):
         return sys.executable
     given = [path for path in os.environ.get("DPSIM_PYTHONS", "").split(os.pathsep) if path]

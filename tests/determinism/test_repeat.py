@@ -1,4 +1,6 @@
-"""The repetition of runs: installed, a fair and stable sample, and programs that are not deterministic are caught."""
+"""Tests of the repetition of runs: it is installed, its sample is fair and stable, and it finds programs that are not
+deterministic.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,11 @@ from tests.programs import Scripted, world_of
 
 WORLD = world_of(2, ["dp_cpu"])
 PLAIN = getattr(SimBackend.run_program, "__wrapped__", SimBackend.run_program)
-"""What the backend itself does, without the repetition that this session puts around it."""
+"""`run_program` of the backend without the wrapper of this session."""
 
 
 class Decides(Program[Any]):
-    """Decides three times; the subclasses say what. Rank 0 decides nothing but zeros."""
+    """A program that makes three decisions. Rank 0 decides on zeros; subclasses define the other ranks' values."""
 
     def value(self, rank: Rank) -> Any:
         return rank.rank
@@ -41,14 +43,14 @@ class Decides(Program[Any]):
 
 
 class Random(Decides):
-    """Faulty: numbers from a generator without a seed."""
+    """Faulty: decides on numbers of a generator without a seed."""
 
     def value(self, rank: Rank) -> Any:
         return random.random()
 
 
 class Identity(Decides):
-    """Faulty: the address of an object."""
+    """Faulty: decides on the address of an object."""
 
     kept: list[Any] = []  # noqa: RUF012  # so that no two objects have the same address
 
@@ -72,7 +74,7 @@ def run(program: Program[Any], repeats: Repeats | None = None, prepared: Any = N
     return checked(SimBackend(), WORLD, program, prepared)
 
 
-# ---- what it catches
+# ---- what it finds
 
 
 @pytest.mark.parametrize("faulty", [Random, Identity])
@@ -93,7 +95,7 @@ def test_a_journal_that_ends_earlier_is_caught() -> None:
 
 
 class NoMemory(Program[Any]):
-    """The second run gets no memory for its last step."""
+    """A program whose second run gets no memory for its last step."""
 
     turns = itertools.count()
 
@@ -105,7 +107,7 @@ class NoMemory(Program[Any]):
 
 
 def test_a_repetition_without_memory_is_no_difference() -> None:
-    """Trouble of the machine is no verdict."""
+    """Repeats a run that lacks memory. This is no difference, because trouble of the machine is no verdict."""
     assert not run(NoMemory()).lost
     assert run(NoMemory()).lost, "the program gets none from now on"
 
@@ -129,7 +131,7 @@ def test_ends_and_times_are_compared_too() -> None:
 
 
 class Polls(Program[Any]):
-    """Rank 0 polls for what rank 1 sends, and goes on by what came."""
+    """Rank 0 polls for a message of rank 1, and its next calls depend on the result."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         if rank.rank:
@@ -152,7 +154,7 @@ class Forgets(Polls):
 
 
 class Draws(Polls):
-    """Faulty: the schedule fits, and what is decided differs."""
+    """Faulty: the schedule fits, but the decision differs."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         await super().run(rank, prepared)
@@ -160,7 +162,7 @@ class Draws(Polls):
 
 
 def searched(program: Program[Any], repeats: Repeats) -> list[tuple[list[str], Run]]:
-    """All runs of an exploration, with their schedules."""
+    """Returns all runs of an exploration with their schedules."""
     search, found = Dpor(), []
     while search.begin():
         backend = SimBackend(choose=search)
@@ -197,7 +199,7 @@ def test_a_strategy_that_runs_on_without_a_beginning_is_repeated_from_where_the_
 
 
 class Unknown(Strategy):
-    """A strategy that notes nothing."""
+    """A strategy that records no schedule."""
 
     def pick(self, candidates: Sequence[Candidate]) -> int:
         return 0
@@ -213,7 +215,7 @@ def test_a_strategy_that_notes_nothing_is_left_alone_unless_it_is_a_function(cho
     assert (repeats.repeated, len(repeats.left_alone)) == (repeated, 1 - repeated)
 
 
-# ---- what it leaves alone
+# ---- what it does not repeat
 
 
 def test_a_program_that_writes_into_its_test_runs_once() -> None:

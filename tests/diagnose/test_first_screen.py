@@ -1,4 +1,4 @@
-"""The first screen: ten lines of 120 columns whatever is found, in the same words on every backend."""
+"""Tests of a report's first screen: at most ten lines of 120 columns, with the same words on every backend."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_long_texts_are_cut_and_commands_are_not(finding: Finding) -> None:
 
 
 def test_without_the_cut_it_is_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin of the test above."""
+    """The faulty twin of the test above: without the limit the screen has more than ten lines."""
     monkeypatch.setattr(first_screen, "LINES", 99)
     assert len(report(run(), [LONGEST[0], *LONGEST], EXTRAS).splitlines()) > 10
 
@@ -114,7 +114,9 @@ def test_both_sides_stand_within_six_lines() -> None:
 
 
 def test_the_sentence_without_a_culprit_is_whole() -> None:
-    """Its end may be the cure. Beside three sides it has one line, and its middle is cut."""
+    """Checks that the sentence of a finding without a culprit is complete, because its end may be the cure. Beside
+    three sides it has only one line, and its middle is cut.
+    """
     cure = "every member has to decide it, or mark it local"
     said = f"rank 1 of world_cpu did not decide 'tokens' in step 0, and rank 0 decided 3 at app/program.py:22; {cure}"
     two = Finding("agreement", "DISAGREEMENT:TOKENS", said, None, (0, 0), ("rank 0 decided it", "rank 1 did not"))
@@ -124,7 +126,7 @@ def test_the_sentence_without_a_culprit_is_whole() -> None:
 
 
 def test_the_whole_report_has_an_end() -> None:
-    """64 ranks, no two alike, and many findings."""
+    """Checks that a full report has an end, with 64 different ranks and many findings."""
     own = [[raw("probe", f"at.{rank}.{n}", step=2, where="p.py:1") for n in range(5)] for rank in range(64)]
     journals = [[all_reduce(f"agree.{rank}", "dp", n, step=2, ordinal=n) for n in range(5)] for rank in range(64)]
     many = replace(run(), journals=[[*one, *other] for one, other in zip(own, journals, strict=True)])
@@ -139,7 +141,7 @@ def test_the_whole_report_has_an_end() -> None:
 
 
 def test_one_backend_reads_like_another() -> None:
-    """What is observed may differ, and nothing else."""
+    """Checks that the reports of two backends differ only in the line about the observation."""
     simulated, real = (
         report(run(), [HANG], EXTRAS),
         report(replace(run(backend="gloo"), observed="5 s"), [HANG], EXTRAS),

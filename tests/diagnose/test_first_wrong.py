@@ -1,4 +1,4 @@
-"""The first screen says which value was wrong first, and who raised first; and the exception's own name."""
+"""Tests that the first screen names the first wrong value, the rank that raised first, and the exception's own name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from tests.checks.handmade import Made
 
 
 def shifted(left_out: int | None = 1, lag: int = 0) -> Made:
-    """Rank 0 sends to rank 1 in each step, but for one. `lag`: steps from a send to its receive. Rank 1 raises."""
+    """Returns journals: rank 0 sends to rank 1 in each step except one, and then rank 1 raises. `lag`: steps from a
+    send to its receive.
+    """
     made = Made(2)
     for step in range(4):
         for hand in made.hands:
@@ -35,7 +37,9 @@ def test_the_value_and_who_raised() -> None:
 
 @pytest.mark.parametrize("made", [shifted(None), shifted(None, lag=1), shifted(0)])
 def test_values_of_the_right_step_or_never_of_it_say_nothing(made: Made) -> None:
-    """The twin: no send is missing, receives are always of an earlier step, or no pair before was equal."""
+    """The twin: no send is missing, receives always take an earlier step's send, or no earlier pair of values was
+    equal.
+    """
     assert first_wrong(made.run("finished", "raised")) == []
 
 

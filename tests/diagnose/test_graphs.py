@@ -1,6 +1,6 @@
-"""What reports say of graphs: which replay, where it was called and where it was captured, and what to do.
+"""Tests of reports about graphs: which replay, where the program called it, where it captured the op, and the cure.
 
-Two ranks capture a layer of kernels and collectives and replay it in three steps. Each script makes one mistake.
+Two ranks capture a layer of kernels and collectives, and replay it in three steps. Each script makes one mistake.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def layers(rank: Rank, main: Stream, y: Buffer) -> None:
 
 
 async def steps(rank: Rank, eager: tuple[int, ...] = (), left_out: tuple[int, ...] = ()) -> None:
-    """`eager`, `left_out`: steps in which rank 1 does not replay."""
+    """Runs three steps. In the steps `eager`, rank 1 runs the layer without the graph; in `left_out` it does
+    nothing.
+    """
     main, graph = rank.stream("main"), rank.graph("decode")
     y = main.alloc(4, "int32", "y")
     async with graph.capture(main):
@@ -49,7 +51,7 @@ def told(script: Script, world: World = WORLD) -> tuple[Run, str]:
 
 
 def line(text: str, *words: str) -> str:
-    """The line in which all of these words are: one that is not cut, else one of the first screen."""
+    """Returns the line with all of these words, preferably from the full report below the first screen."""
     screen, _, whole = text.partition("\n\n")
     lines = [*whole.splitlines(), *screen.replace(f"\n{' ' * LABEL}", " ").splitlines()]
     found = [one for one in lines if all(word in one for word in words)]
@@ -104,7 +106,7 @@ def test_a_capture_that_is_not_over_shows_the_call_that_it_kept_last() -> None:
     column = text.split("last 5 ops")[1]
     assert line(column, "rank 1", "begin capture of graph decode on stream main", "decode.capture")
     assert line(column, "rank 1", "kept in graph decode: launch on stream main", "mlp")
-    assert "abandon" not in text  # the dead do nothing
+    assert "abandon" not in text  # a dead rank does nothing
     assert line(text, "missing rank 1: died; last op mlp: kept in graph decode")
     assert "end capture of graph decode on stream main (40 calls)" in column
 
@@ -120,7 +122,7 @@ def test_eager_against_captured() -> None:
     assert "rank 1 calls it eagerly at " in said
     sides = [one for one in text.splitlines()[:9] if one.startswith(" " * 10 + "rank ")]
     assert len(sides) == 2, "the first screen has a line for each side"
-    assert "captured on ep, in order" not in text  # they captured the same
+    assert "captured on ep, in order" not in text  # both ranks captured the same
 
 
 def test_who_gave_up_a_capture_is_told_so() -> None:
@@ -165,7 +167,7 @@ def test_a_capture_that_waits_for_its_streams_is_where_the_rank_stands() -> None
     column = text.split("last 5 ops")[1]
     assert line(column, "rank 0", "begin capture of graph decode: waits for stream main (event 1)  <- did not return")
     assert column.count("did not return") == 1
-    assert "known" not in column  # it returned
+    assert "known" not in column  # the rank returned
 
 
 def test_a_host_that_synchronizes_an_event_is_shown_standing_there() -> None:
@@ -198,7 +200,7 @@ def test_a_change_of_a_replay_belongs_in_the_capture(kind: Any, at: At) -> None:
 
 @pytest.mark.parametrize("kind", ["skip", "repeat", "alter", "die"])
 def test_what_is_said_to_be_possible_is(kind: Any) -> None:
-    """At a call in the capture, and of a replay its delay and the death of its rank."""
+    """Checks which faults are possible: all at a call in the capture; at a replay only a delay and the rank's death."""
     there = Fault(kind, 1, REPLAY if kind == "die" else At("experts", 3), {"count": 3} if kind == "alter" else {})
     world = world_of(2, devices=["ep"], faults=(there,), delays=(Delay(0, REPLAY, 1000),))
     assert not never_applied(world, run(world, steps))
@@ -225,7 +227,7 @@ def test_the_site_of_a_replay_may_have_been_meant() -> None:
 
 
 def test_graphs_that_need_more_slots_than_there_are() -> None:
-    """Two ranks replay two graphs on two streams in opposite order, and have a slot each."""
+    """Two ranks replay two graphs on two streams in opposite order, with one slot each."""
 
     async def script(rank: Rank) -> None:
         graphs = []
@@ -244,7 +246,9 @@ def test_graphs_that_need_more_slots_than_there_are() -> None:
 
 
 async def branch(rank: Rank, *, joined: bool, ordered: bool) -> None:
-    """A branch that copies, while the captured stream writes (not `ordered`), or the program's own stream does."""
+    """Captures a branch that copies. If not `ordered`, the captured stream writes the copy's target meanwhile. After
+    the replay, the program's side stream writes it.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     x, y = main.alloc(4, "int32", "x"), main.alloc(4, "int32", "y")
     main.launch("begin", set_to, writes=[x], args=(1,))

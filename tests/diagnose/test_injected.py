@@ -1,4 +1,4 @@
-"""Messages on faults and delays that never happened have the name of a rank or service, and its sites."""
+"""Tests of messages about faults and delays that never happened: they name a rank or service and its sites."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_of_many_sites_the_first_are_told() -> None:
 
 
 async def exchange(rank: Rank) -> None:
-    """With sizes, and without."""
+    """Calls an all_to_all with sizes, and one without."""
     group = rank.host("h")
     await group.all_to_all(np.ones(2, np.int32), source_sizes=(1, 1), output_sizes=(1, 1), site="sized")
     await group.all_to_all(np.ones(2, np.int32), site="equal")
@@ -87,7 +87,9 @@ def test_a_count_changes_nothing_where_sizes_rule(count: int, at: At) -> None:
 
 
 def test_a_count_rules_where_there_are_no_sizes() -> None:
-    """The twin, and the dtype of a call with sizes."""
+    """The twin: a changed count at a call without sizes, and a changed dtype at a call with sizes, do have an
+    effect.
+    """
     for at, change in ((At("equal", 0), {"count": 4}), (At("sized", 0), {"dtype": "int64"})):
         world = world_of(2, ["h"], faults=(Fault("alter", 1, at, change),))
         done = run(world, exchange)

@@ -1,4 +1,6 @@
-"""What reports say of memory of a graph's pool that has nothing in it: who destroyed it, if anybody did."""
+"""Tests of reports about reads of unwritten memory in a graph's pool: they name the replay that overwrote it, if one
+did.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from tests.programs import set_to
 
 
 def test_which_replay_overwrote_what_is_read() -> None:
-    """It was not the last one: that graph has another pool."""
+    """The culprit is not the last replay, because that graph has another pool."""
 
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
@@ -28,7 +30,7 @@ def test_which_replay_overwrote_what_is_read() -> None:
 
 
 def test_what_a_capture_took_no_replay_has_overwritten() -> None:
-    """A graph that was captured and never replayed left nothing, whatever other graphs did before."""
+    """Reads memory of a graph that was captured and never replayed. No replay overwrote it."""
 
     async def script(rank: Rank) -> None:
         main = rank.stream("main")

@@ -1,4 +1,6 @@
-"""The report: what a reader needs comes first, many ranks fit a screen, injected faults are not used as evidence."""
+"""Tests of the report: it begins with the most important facts, shows many ranks on one screen, and uses no injected
+fault as evidence.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def finished(step: int) -> RawRecord:
 
 
 def steps(*tags: int) -> list[RawRecord]:
-    """A journal that agrees once in each of these steps and hears the result."""
+    """Returns a journal with an agreement, and its result, in each of these steps."""
     return [record for seq, step in enumerate(tags) for record in (agree(step, seq), learned(step, seq))]
 
 
@@ -79,7 +81,9 @@ def test_ranks_that_wait_in_opposite_order_form_a_cycle_and_nobody_is_blamed() -
 
 
 def test_the_first_of_several_findings_is_the_cause() -> None:
-    """A different decision in step 1 makes different calls in step 1, and a hang in step 2."""
+    """Judges a different decision in step 1, which causes other calls in step 1 and a hang in step 2. The decision is
+    the first finding.
+    """
 
     def decided(step: int, value: int) -> RawRecord:
         return raw("decision", "plan", step=step, ordinal=step, where="p.py:2", communicator="dp", value=value)
@@ -93,7 +97,9 @@ def test_the_first_of_several_findings_is_the_cause() -> None:
 
 
 def test_a_stop_without_evidence_is_undecided() -> None:
-    """A rank that stands in no op is evidence, and one that put work on its device last may stand behind that."""
+    """Judges a rank that stopped in no op, which is evidence. If its last op put work on its device, it may be stuck
+    behind that work, and the hang is undecided.
+    """
     for last, klass in (
         ([], "HANG:HOST:NO_OP"),
         ([raw("launch", "kernel", stream="main", reads=(), writes=())], "HANG:UNDECIDED"),
@@ -129,7 +135,7 @@ def test_a_rank_that_raises_or_dies(ends: list[End], klass: str) -> None:
 
 
 def test_names_of_services_do_not_shift_columns() -> None:
-    """Checks and records know numbers; "rank 2" is shorter than "coordinator"."""
+    """Checks that columns align, though "coordinator" is longer than "rank 2", the name that checks and records use."""
     result = run_scenario(served(faults=[{"kind": "die", "rank": 0, "at": {"site": "say.report", "ordinal": 0}}]))
     text = report(result.run, result.findings, full=True)
     assert "to ready of coordinator" in text

@@ -1,32 +1,33 @@
-"""An interpreter of the contract that shares nothing with the machine, and random programs to compare the two on.
+"""An interpreter of dpsim's contract that shares no code with the machine, and random programs to compare the two.
 
-Who wrote it read `dpsim/contract/interface.py` and `dpsim/contract/world.py`, and neither the machine nor the checks
-nor the explorer: a misreading of theirs is none of its. It is slow and has no cleverness: all states that the contract
-allows, one by one.
+The contract defines what each call of a program may do. The interpreter's author read only its two files,
+`dpsim/contract/interface.py` and `dpsim/contract/world.py`, and not the machine, the checks or the explorer. So if
+those misread the contract, the interpreter does not repeat the mistake. It visits all states that the contract allows,
+one by one. This is slow but simple.
 
-    language.py     scripts: what each rank does, as plain data
-    meeting.py      collectives: whose elements a member gets, and what comes of it
-    state.py        where an execution stands
-    moves.py        how every instruction ends
-    device.py       what streams do
-    graphs.py       captured graphs, and content that each replay needs anew
-    host.py         what hosts do, instruction by instruction
+    language.py     scripts: the instructions of each rank, as plain data
+    meeting.py      collectives: the members whose elements a member gets, and the result
+    state.py        the state of an execution
+    moves.py        the end of every instruction
+    device.py       the steps of streams
+    graphs.py       captured graphs, and buffers that each replay must find newly written
+    host.py         the steps of hosts, instruction by instruction
     threads.py      the host threads of a rank, and the list that they share
     clock.py        sleeps, delays and time-outs
-    sharing.py      what ranks have in a module, each for itself
+    sharing.py      Python objects that ranks share through a module, or have in their own process
     memory.py       races and unwritten reads
-    interpreter.py  all executions of a script: their outcomes, and is there a race in any
-    modules.py      state of a module, and kernels that touch it
-    follower.py     what a script says, done on dpsim
-    machine.py      the same script on dpsim, in all schedules
-    steps.py        what one rank does by itself, drawn at random
+    interpreter.py  all executions of a script: their outcomes and races
+    modules.py      objects of a module, and kernels that read or write them
+    follower.py     one rank that runs a script on dpsim
+    machine.py      a script on dpsim, in all schedules
+    steps.py        random instructions of one rank that involve no other rank
     generator.py    random scripts from a seed
-    rows.py         random scripts of which each kind is about one way to prove what does not hold
-    shrink.py       the smallest script on which the two still differ
-    comparison.py   where the two differ
-    verdicts.py     the same of a verdict: findings, and what a proof assumes
-    campaign.py     many scripts, and what was among them
+    rows.py         random scripts in rows; each row tests one way to claim a false proof
+    shrink.py       the smallest script that still shows a difference
+    comparison.py   compares the outcomes of the interpreter and of dpsim
+    verdicts.py     compares dpsim's verdict with the contract: findings, and assumptions of a proof
+    campaign.py     compares many scripts and counts their features
     on_gloo.py      scripts that end on every machine, and a run of one on gloo
-    reverted.py     repairs taken back, for the rows to notice
-    faults.py       planted faults of the machine, for the comparison to notice
+    reverted.py     repairs of dpsim that a test reverts; a row must notice each
+    faults.py       planted faults of the machine; the comparison must notice each
 """

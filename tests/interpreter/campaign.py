@@ -1,9 +1,10 @@
-"""Many scripts, and what was among them.
+"""Compares dpsim with the interpreter on many random scripts, and counts the features of the scripts.
 
 tally = campaign(range(2_000))
-tally.differences       # {} : nothing missed, nothing invented
+tally.differences       # {}: dpsim missed and invented no outcome
 print(tally)            # "2000 scripts: 612 with more than one outcome, ..."
-python -m tests.interpreter.campaign 0 500      # the same, and each difference as the smallest script that shows it
+
+python -m tests.interpreter.campaign 0 500      # also shrinks each script that shows a difference
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from tests.interpreter.shrink import shrunk
 
 @dataclass
 class Tally:
-    """`had`: in how many scripts there was this. `differences`: by seed. `unknown`: scripts too large to compare."""
+    """The result of a campaign. `had`: the number of scripts with each feature. `differences`: by seed. `unknown`: the
+    number of scripts that were too large to compare.
+    """
 
     scripts: int = 0
     had: Counter[str] = field(default_factory=Counter)
@@ -69,7 +72,7 @@ def campaign(seeds: Iterable[int], states: int = STATES, schedules: int = SCHEDU
 
 
 def smallest(script: Script) -> Script:
-    """The smallest script of the same difference."""
+    """Shrinks a script to the smallest one with the same difference."""
     difference = compare(script).difference
     return shrunk(script, lambda small: compare(small).difference == difference)
 

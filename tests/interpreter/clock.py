@@ -1,12 +1,12 @@
-"""Time: sleeps, planted delays and time-outs, in three readings of the contract.
+"""Time in the interpreter: sleeps, planted delays and time-outs, in three readings (modes) of the contract.
 
-    timed       what takes time takes its time exactly, and all else takes none: a machine may do so
-    patient     a sleep is over at any time, and a time-out passes when nothing else can happen
-    early       a time-out passes at any time
+    timed       a sleep, delay or time-out takes exactly its time, and all other steps take none
+    patient     a sleep may end at any time, and a time-out passes when no other step is possible
+    early       a time-out may pass at any time
 
-dpsim has to show what the first two allow, and may show what the third allows. A time that is still to be waited for is
-relative to now, so that equal states are equal. Of time-outs and sleeps that end in one instant any may be the first;
-`tied` says that the outcome may hang on it.
+dpsim must show the outcomes of `timed` and `patient`, and may also show those of `early`. States store remaining times
+rather than instants, so that equal states compare as equal. If several time-outs and sleeps end at the same instant,
+any of them may be first. Then the state gets the mark `tied`, because the outcome may depend on their order.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ TIMED, PATIENT, EARLY = "timed", "patient", "early"
 
 
 def waits(state: State, rank: int, host: Host, ms: int, mode: str) -> State | None:
-    """The thread at hand sleeps, or is held up before its instruction: None until the time is over."""
+    """Makes the current thread sleep for `ms`. Returns None until the time is over."""
     if mode != TIMED or host.until == 0:
         return goes_on(state, rank, host)
     return state.with_host(rank, host._replace(until=ms)) if host.until is None else None
 
 
 def held_up(state: State, rank: int, host: Host, ms: int, mode: str) -> State | None:
-    """The same of a delay, after which the thread is still before its instruction."""
+    """Delays the current thread before its instruction for `ms`. Returns None until the time is over."""
     if mode != TIMED or host.until == 0:
         return state.with_host(rank, host._replace(until=None, held=True))
     return state.with_host(rank, host._replace(until=ms)) if host.until is None else None
@@ -44,14 +44,14 @@ def within(state: State, rank: int, host: Host, box: str, ms: int, mode: str) ->
 
 
 def delay(script: Script, rank: int, host: Host) -> int | None:
-    """For how long the thread at hand is held up before its instruction."""
+    """Returns the delay in ms before the current thread's next instruction, or None."""
     if host.held or host.end or host.pc >= len(script.ranks[rank]):
         return None
     return next((ms for one, place, ms in script.delays if (one, place) == (rank, host.pc)), None)
 
 
 def later(script: Script, state: State) -> State | None:
-    """The next instant at which a time is over; None if no time is waited for."""
+    """Returns the state at the next instant at which a time ends, or None if no thread waits for a time."""
     waiting = [
         (view.until, delay(script, rank, view) is None and unwrapped(script.ranks[rank][view.pc])[0] == "within")
         for rank, host in enumerate(state.hosts)

@@ -1,9 +1,10 @@
-"""Where the interpreter and dpsim differ on a script.
+"""Compares the interpreter with dpsim on one script.
 
     compare(script).difference      # "" or one of: missed, invented, race missed, race invented
 
-Outcomes of a script with a race depend on what it reads, so of such a script only the verdict is compared. dpsim judges
-accesses when they are issued. Where a stream never reaches one, it may call that a race, and need not.
+If a script has a race, its outcomes depend on the values that the race reads. So for such a script the comparison
+covers only the verdict. dpsim judges an access when the host issues it. If a stream never reaches the access, dpsim may
+report a race, but does not have to.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ SCHEDULES = 600
 
 @dataclass(frozen=True)
 class Compared:
-    """`least`: what dpsim has to show; `most`: what it may show; `seen`: what it shows, None of a script too large."""
+    """The two sides of a comparison. `least`: what dpsim must show. `most`: what dpsim may show. `seen`: what dpsim
+    shows, or None if the script is too large.
+    """
 
     least: Allowed
     most: Allowed
@@ -31,7 +34,7 @@ class Compared:
 
     @property
     def known(self) -> bool:
-        """Whether the script was small enough for the two to be compared whole."""
+        """Returns whether the script was small enough to be compared completely."""
         return self.seen is not None and self.seen.complete
 
     @property
@@ -53,13 +56,13 @@ class Compared:
 
 
 def interpreted(script: Script, states: int = STATES) -> Compared:
-    """What the contract says, with nothing to compare it with."""
+    """Returns what the contract requires and allows, without a run of dpsim."""
     least = interpret(script, states)
     most = interpret(script, states, generous=True) if script.mortal and least.complete else least
     return Compared(least, most)
 
 
 def compare(script: Script, states: int = STATES, schedules: int = SCHEDULES) -> Compared:
-    """Both on one script."""
+    """Runs the interpreter and dpsim on one script."""
     compared = interpreted(script, states)
     return compared.against(explore_script(script, schedules)) if compared.most.complete else compared

@@ -1,9 +1,9 @@
-"""What streams do: items in order, each when it pleases.
+"""The steps of streams: each stream runs its items in order, and each item may start at any time.
 
-A kernel is one step. A part that meets others has two: its arrival, which others can see, and its end. It ends at the
-latest when all have come for whom it may wait. A step that need not be taken is *free*: an eager send, or a member that
-does not wait for those who bring it nothing. A rank or stream that has only free steps left may stand there without
-end.
+A kernel is one step. A part of a collective or transfer has two steps: its arrival, which its peers can observe, and
+its end. The part ends at the latest when all members have arrived for which it may wait. A step is *free* if the stream
+does not have to take it. Examples are the start of an eager send, and the end of a member that waits for peers whose
+elements it does not get. If a rank or a stream has only free steps left, the execution may end there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from tests.interpreter.state import Call, Host, Item, Map, Part, State, Thread, 
 
 
 def reached(host: Host) -> Iterator[tuple[int, Item]]:
-    """Items at the head of their stream whose communicator has done what came before, with their stream."""
+    """Yields each item at the head of its stream, with the stream, unless an earlier item of its communicator is still
+    open.
+    """
     open_calls = [item for queue in host.queues for item in queue if item.kind is not None]
     for stream, queue in enumerate(host.queues):
         if queue and queue[0].parts:
@@ -28,7 +30,7 @@ def reached(host: Host) -> Iterator[tuple[int, Item]]:
 
 
 def steps(script: Script, state: State, rank: int) -> Iterator[tuple[bool, State]]:
-    """What the streams of a rank can do next, and whether that is free."""
+    """Yields the possible next steps of the streams of a rank, each with whether it is free."""
     host = state.hosts[rank]
     for stream, item in reached(host):
         for number, part in enumerate(item.parts):
@@ -50,7 +52,7 @@ def steps(script: Script, state: State, rank: int) -> Iterator[tuple[bool, State
 
 
 def outcome(script: Script, rank: int, call: Call, came: Mapping[Token, Any]) -> Values:
-    """What a call gives to a member for whom enough have come."""
+    """Returns the result of a call for a member once all required peers have arrived."""
     match call.op:
         case "send":
             return ()
@@ -67,7 +69,7 @@ def outcome(script: Script, rank: int, call: Call, came: Mapping[Token, Any]) ->
 
 
 def done(host: Host, stream: int) -> Host:
-    """The stream's first item is done, and what waited for it waits for less."""
+    """Removes the first item of the stream, and removes it from all sets of items that others wait for."""
     place = {host.queues[stream][0].place}
     queues = []
     for number, queue in enumerate(host.queues):
@@ -89,7 +91,7 @@ def _done(thread: Thread, place: set[float]) -> Thread:
 
 
 def waited(host: Host) -> Host:
-    """Streams go on behind waits that have nothing left to wait for."""
+    """Removes waits at the heads of streams that have no pending item left to wait for."""
     going = True
     while going:
         going = False
@@ -113,7 +115,7 @@ def _over(
 
 
 def brings(host: Host, part: Part) -> Values:
-    """What a part reads, flat."""
+    """Returns the elements that a part reads, as a flat tuple."""
     return tuple(value for view in part.reads for value in elements(host.memory, view))
 
 

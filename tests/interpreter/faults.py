@@ -1,8 +1,8 @@
-"""Planted faults: the machine, or a check, with one thing in it that the contract does not say.
+"""Planted faults: each makes the machine, or a check, break one rule of the contract.
 
-    FAULTS["joint broadcast"](monkeypatch)      # from now on
+    FAULTS["joint broadcast"](monkeypatch)      # active until the test ends
 
-A comparison that does not notice one of them proves nothing.
+The comparison with the interpreter must notice each fault.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Joins: TypeAlias = Callable[[Issue, frozenset[int]], bool]
 
 
 def _waits_for_all(joins: Joins) -> Fault:
-    """Members wait for all in some collectives, in which they need not."""
+    """Returns a fault: members of some collectives wait for all members, though they do not have to."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         real = parts._wanted
@@ -52,7 +52,7 @@ def _waits_for_all(joins: Joins) -> Fault:
 
 
 def _all_get_what_is_reduced(patch: pytest.MonkeyPatch) -> None:
-    """A reduce is an all_reduce: all wait for all, and get the result."""
+    """Makes reduce behave like all_reduce: all members wait for all members, and get the result."""
     patch.setattr(Reduce, "gets", lambda *_: True)
     _waits_for_all(lambda issue, _: issue.op == "reduce")(patch)
     patch.setattr(results, "role", role.__wrapped__)
@@ -60,7 +60,7 @@ def _all_get_what_is_reduced(patch: pytest.MonkeyPatch) -> None:
 
 
 def _pieces_are_mixed_up(patch: pytest.MonkeyPatch) -> None:
-    """Of a scatter each member gets the piece of the member behind it."""
+    """Makes each member of a scatter get the piece of the next member."""
     real = Scatter.result
     patch.setattr(Scatter, "result", lambda self, call, at, sent: real(self, call, (at + 1) % len(sent.wires), sent))
 
@@ -70,7 +70,7 @@ def _sends_are_eager(patch: pytest.MonkeyPatch) -> None:
 
 
 def _groups_are_in_order(patch: pytest.MonkeyPatch) -> None:
-    """What is in a group comes after what was listed before it."""
+    """Makes the transfers of a group wait for those listed before them."""
     real = SimDeviceCommunicator._move
 
     def move(self: SimDeviceCommunicator, *how: Any) -> None:
@@ -136,7 +136,7 @@ def _queries_are_false(patch: pytest.MonkeyPatch) -> None:
 
 
 def _ends_prove_ends(patch: pytest.MonkeyPatch) -> None:
-    """To the check, that a member is through says that its peers are."""
+    """Makes the check treat the end of one member's part as an end of its peers' parts."""
     real = WalkState.arrive
 
     def arrive(self: WalkState, rank: int, raw: RawRecord, point: Point) -> Signal:
@@ -147,12 +147,12 @@ def _ends_prove_ends(patch: pytest.MonkeyPatch) -> None:
 
 
 def _communicators_without_order(patch: pytest.MonkeyPatch) -> None:
-    """To the check, what a rank puts on one communicator from two streams is in no order."""
+    """Makes the check ignore the order of one rank's calls on one communicator from two streams."""
     patch.setattr(HostState, "_turn", lambda *_: [])
 
 
 def _reuse_is_no_matter(patch: pytest.MonkeyPatch) -> None:
-    """Memory that was given back is never judged as that of a later buffer."""
+    """Makes the check ignore that the memory of a freed buffer may belong to a later buffer."""
     patch.setattr(Reuse, "wrote", lambda *_: None)
 
 

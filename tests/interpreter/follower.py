@@ -1,4 +1,4 @@
-"""A rank, or a thread of one, that does on dpsim what a script says, instruction by instruction."""
+"""Runs the instructions of a script on dpsim, one after the other, as a rank or as a thread of a rank."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ EACH: dict[str, Any] = {"per_replay": True}
 
 
 class Told(Exception):
-    """What a script raises."""
+    """The exception that the instruction `raise` of a script raises."""
 
 
 class Follower:
-    """`shared`: the list of the rank's threads, which all of them hold."""
+    """Runs the instructions of one thread. `shared`: the list that all threads of the rank share."""
 
     def __init__(self, rank: Rank, script: Script, number: int, shared: list[int], first: int = 0) -> None:
         self.rank = rank
@@ -113,7 +113,7 @@ class Follower:
     async def do_sleep(self, ms: int) -> None:
         await self.rank.sleep(ms * 1_000_000, self.site)
 
-    # ---- threads
+    # ---- instructions about threads
 
     async def do_spawn(self, name: str) -> None:
         first = self.script.ranks[self.rank.rank].index(("thread", name)) + 1
@@ -145,7 +145,7 @@ class Follower:
     async def do_show(self) -> None:
         self.note(tuple(self.shared))
 
-    # ---- modules
+    # ---- instructions about objects of modules
 
     async def do_put(self, way: str) -> None:
         modules.WAYS[way][0](self.number)
@@ -160,7 +160,7 @@ class Follower:
     async def do_kernel(self, name: str, stream: str, view: View) -> None:
         self.stream(stream).launch(self.site, modules.KERNELS[name], writes=[self.view(view)], args=(self.number,))
 
-    # ---- collectives
+    # ---- collectives and all other instructions
 
     async def do_start(self, handle: str, kind: str, op: str, shape: Shape) -> None:
         if op == "make":

@@ -1,13 +1,19 @@
-"""Random scripts from a seed: small, of every kind of instruction, and mostly but not always without a race.
+"""Generates small random scripts from a seed. They use every kind of instruction, and most have no race.
 
-Actions come one after the other: of one rank, or of several that meet. A rank's own calls then change places at random,
-so that ranks reach different communicators in different orders; some lists are cut off. What a communicator is asked
-for stays in order on each rank, for all members have to make the same calls.
+The generator adds one action after the other, of one rank or of several ranks that communicate. Then it swaps
+independent neighbouring instructions of each rank at random. So ranks reach different communicators in different
+orders. The calls on one communicator keep their order on each rank, because all members have to make the same calls.
+Finally the generator cuts some lists off.
 
-The scripts leave out what the contract leaves open. That is groups, and calls that move nothing, where slots are few.
-It is also two transfers to one peer in a group, and device work of a rank that raises. dpsim kills no rank between two
-plain calls, of which others notice the second. Nor does it kill one between the start of a host collective and its
-await. So ranks that may die make none of these (`test_comparison` shows what is missed otherwise).
+The scripts avoid cases that the contract leaves open:
+
+* groups, and calls that move no element, if slots for collectives are few
+* two transfers to one peer in a group
+* device work of a rank that raises
+
+dpsim kills no rank between two plain calls of which other ranks observe the second. It also kills no rank between the
+start of a host collective and its await. So ranks that may die use neither. `test_comparison` shows the outcomes that
+dpsim would miss.
 """
 
 from __future__ import annotations
@@ -102,7 +108,7 @@ class Drawn:
         else:
             one.said.append(("odd", ("poll", box)))
 
-    # ---- what several ranks do
+    # ---- actions of several ranks
 
     def shape(self, members: tuple[int, ...]) -> tuple[str, Shape]:
         op = self.rng.choice(OPS)
@@ -168,7 +174,7 @@ class Drawn:
             yield member, (stream, (way, self.lists[member].view(1, stream), peer))
 
     def group(self) -> None:
-        """All members send to some others, and receive from them, in groups or one by one."""
+        """Adds transfers between pairs of members: in groups or one by one, and in different orders."""
         kind = self.rng.choice(tuple(self.devices))
         members = self.devices[kind]
         pairs = [(one, other) for one in members for other in members if one != other and self.rng.random() < 0.7]
@@ -191,7 +197,7 @@ class Drawn:
             else:
                 one.said += [("transfer", kind, stream, transfer) for transfer in transfers]
 
-    # ---- the whole
+    # ---- the whole script
 
     def script(self) -> Script:
         if any(unwrapped(how) == ("raise",) for one in self.lists for how in one.said):
@@ -219,7 +225,9 @@ HOST_ONLY = ("post", "poll", "get", "idle", "start", "await", "stop", "raise")
 
 
 def rested(said: list[Instruction]) -> Iterator[Instruction]:
-    """With an awaited call before each call that others notice at once, and each host collective awaited at once."""
+    """Yields the instructions, and adds an awaited call before each call that other ranks observe at once. Each host
+    collective is awaited directly after its start.
+    """
     before = ""
     for instruction in said:
         what = unwrapped(instruction)[0]
@@ -234,7 +242,7 @@ def rested(said: list[Instruction]) -> Iterator[Instruction]:
 
 
 def _swap(said: list[Instruction], rng: random.Random) -> None:
-    """Two neighbours change places if they have nothing to do with each other."""
+    """Swaps two random neighbouring instructions if they use no common name."""
     if len(said) < 2:
         return
     place = rng.randrange(len(said) - 1)
@@ -244,7 +252,9 @@ def _swap(said: list[Instruction], rng: random.Random) -> None:
 
 
 def _things(instruction: Instruction) -> Iterator[str]:
-    """Names that an instruction has to do with: buffers, events, handles and communicators; streams where it orders."""
+    """Yields the names that an instruction uses: buffers, events, handles and communicators, and streams if it orders
+    them.
+    """
     what, *how = unwrapped(instruction)
     match what:
         case "start":

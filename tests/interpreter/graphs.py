@@ -1,8 +1,8 @@
-"""Captured graphs of kernels, and content that each replay needs anew.
+"""Captured graphs of kernels in the interpreter, and buffers that each replay must find newly written.
 
-A graph keeps the kernels of one stream, with the numbers that they were given in the capture. A replay puts them on its
-stream one after the other, behind the last replay of the graph. A buffer with the mark "each" says that every replay
-reads fresh contents. A replay that reads what no rank wrote since another replay read it is *stale*.
+A graph stores the kernels of one stream, with the number that the rank had at the capture. A replay puts the kernels
+onto its stream in order, after the last replay of the same graph. If a buffer has the mark "each", every replay has to
+read newly written contents. A replay is *stale* if it reads contents that another replay has already read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tests.interpreter.language import Instruction, Script
 from tests.interpreter.state import NOTHING, Host, Item, Part
 
 MOST = 1_000
-"""More calls than a graph has: call n of the replay at place p is work p + n / MOST."""
+"""Larger than the number of calls of any graph: call n of the replay at place p has the place p + n / MOST."""
 
 
 def part(host: Host, instruction: Instruction) -> Part:
@@ -29,7 +29,7 @@ def captured(host: Host, name: str, instructions: tuple[Instruction, ...]) -> Ho
 
 
 def replayed(host: Host, name: str) -> tuple[Item, ...]:
-    """The work of a replay: at first the wait for the last one."""
+    """Returns the items of a replay. The first one waits for the graph's last replay, if that is not done."""
     pending = NOTHING.union(*(host.pending(stream) for stream in range(len(host.queues))))
     last = pending & host.replays.get(name, NOTHING)
     waits = (Item(host.pc, (), last),) if last else ()
@@ -38,7 +38,9 @@ def replayed(host: Host, name: str) -> tuple[Item, ...]:
 
 
 def freshness(script: Script, rank: int, host: Host, item: Item, number: int) -> tuple[tuple[str, ...], Host]:
-    """What it means for buffers with the mark that a part is over: "stale", or nothing."""
+    """Records which replay has read a buffer with the mark "each". Returns ("stale",) if another replay read the
+    contents.
+    """
     one, replay = item.parts[number], int(item.place) if item.place != int(item.place) else None
     used, stale = host.used, False
     if replay is not None:
@@ -51,5 +53,5 @@ def freshness(script: Script, rank: int, host: Host, item: Item, number: int) ->
 
 
 def each(script: Script, rank: int) -> frozenset[str]:
-    """Buffers of the rank that each replay needs anew."""
+    """Returns the buffers of the rank that every replay has to find newly written."""
     return frozenset(how[1] for how in script.ranks[rank] if how[0] == "alloc" and how[4:] == ("each",))

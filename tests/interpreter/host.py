@@ -1,8 +1,8 @@
-"""What hosts do, instruction by instruction.
+"""The steps of hosts, instruction by instruction.
 
-A plain call that comes late is the same as one that comes at once and does its work late. So hosts are not made to wait
-before such a call, nor before one that has what it waits for; `prompt` says which. All others take their time: polls,
-queries, reads, and every call of a rank that may die before it.
+If a host delays a plain call, the result equals that of a call at once whose work runs late. So the interpreter runs
+plain calls at once. The same holds for an awaited call whose result is ready. `prompt` selects both kinds. All other
+calls may take place at any time: polls, queries, reads, and every call of a rank that may die before it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from tests.interpreter.state import NOTHING, Call, Host, Item, Map, Part, Places
 
 RETURN = ("stop",)
 NEVER: frozenset[Token] = frozenset({("never",)})
-"""For what a receive from any source waits that has taken no message."""
+"""The token of a receive from any source that has not taken a message yet. It never arrives."""
 
 
 def current(script: Script, host: Host, rank: int) -> Instruction | None:
-    """What the host does next; None if its program has ended. To return is a step: a rank may die before it."""
+    """Returns the host's next instruction, or None if its program has ended. The return of a program is an instruction
+    too, because a rank may die before it.
+    """
     instructions = script.ranks[rank]
     if host.end:
         return None
@@ -30,7 +32,9 @@ def current(script: Script, host: Host, rank: int) -> Instruction | None:
 
 
 def final(script: Script, state: State, rank: int) -> str:
-    """How a rank ends if nothing happens any more. To stand idle is no hang."""
+    """Returns how a rank ends if no further step happens. A rank that waits in `idle` has finished and does not
+    hang.
+    """
     host = state.hosts[rank]
     views = [threads.turn(host, name) for name in threads.names(host)]
     ends = [view.end for view in views]
@@ -41,13 +45,13 @@ def final(script: Script, state: State, rank: int) -> str:
 
 
 def gone(state: State, rank: int) -> bool:
-    """Whether a rank has ended, whatever that was; one that returned when its streams are empty."""
+    """Returns whether a rank has ended in any way. A rank that returned has ended once its streams are empty."""
     host = state.hosts[rank]
     return host.end in ("raised", "died") or (threads.over(host) and not any(host.queues))
 
 
 def prompt(script: Script, state: State, rank: int) -> bool:
-    """Whether the host's next step can be taken at once, and nothing is lost by it."""
+    """Returns whether the interpreter may take the host's next step at once without losing an outcome."""
     host = state.hosts[rank]
     instruction = current(script, host, rank)
     if instruction is None or rank in script.mortal or host.parked or clock.delay(script, rank, host) is not None:
@@ -72,7 +76,7 @@ def prompt(script: Script, state: State, rank: int) -> bool:
 
 
 def step(script: Script, state: State, rank: int, mode: str = clock.EARLY) -> tuple[bool, State] | None:
-    """The next step of the thread at hand, and whether it is free; None if it cannot take one now."""
+    """Returns the next step of the current thread and whether it is free, or None if the thread cannot take one now."""
     host = state.hosts[rank]
     instruction = current(script, host, rank)
     if instruction is None:
@@ -132,7 +136,9 @@ def step(script: Script, state: State, rank: int, mode: str = clock.EARLY) -> tu
 
 
 def _pass(script: Script, state: State, rank: int, host: Host, how: list[Any]) -> State:
-    """A device collective in which the rank has no part: nothing happens on its stream, and no rank waits for it."""
+    """Steps over a device collective in which the rank has no elements: its stream does no work, and no rank waits for
+    it.
+    """
     kind, _, op, shape, _ = how
     host, call = _call(script, host, rank, kind, op, shape)
     return goes_on(state._replace(came=state.came.plus(call.token, ())), rank, host)
@@ -166,7 +172,7 @@ def _read(script: Script, state: State, rank: int, view: View, stream: str | Non
     return False, learns(state.marked(*["unwritten"] * (None in values)), rank, host._replace(asked=None), known)
 
 
-# ---- plain calls that others see
+# ---- plain calls that other ranks observe
 
 
 def _post(state: State, rank: int, to: int, box: str) -> State:
@@ -188,7 +194,7 @@ def _start(script: Script, state: State, rank: int, handle: str, kind: str, op: 
 
 
 def finds_over(script: Script, state: State, rank: int) -> Iterator[State]:
-    """Who asks for a call that may be over finds that it is, or that it is not (`step`)."""
+    """Yields the state in which a query of a call returns True. `step` returns the state in which it returns False."""
     host = state.hosts[rank]
     instruction = current(script, host, rank)
     if instruction is None or instruction[0] != "asks" or instruction[1] not in host.works:
@@ -204,8 +210,8 @@ def host_place(state: State, rank: int) -> int:
 
 
 def takes(script: Script, state: State, rank: int) -> Iterator[State]:
-    """Receives from any source take messages in the order of their calls, each that of any member whose next one has
-    been sent.
+    """Yields the states in which a receive from any source takes a message. The receives take messages in the order of
+    their calls, and each may take the next sent message of any member.
     """
     host = state.hosts[rank]
     for kind in {call.kind for call in host.works.values() if call.sure == NEVER}:
@@ -224,7 +230,7 @@ def takes(script: Script, state: State, rank: int) -> Iterator[State]:
 
 
 def _call(script: Script, host: Host, rank: int, kind: str, op: str, shape: Shape) -> tuple[Host, Call]:
-    """The next call of its sort on a communicator, and the host that has made it."""
+    """Returns the next call on a communicator, and the host after that call."""
     if op in ("send", "recv"):
         ends = (rank, shape[1]) if op == "send" else (shape[1], rank)
         line: tuple[Any, ...] = (kind, *ends)
@@ -241,11 +247,11 @@ def _call(script: Script, host: Host, rank: int, kind: str, op: str, shape: Shap
     return host._replace(calls=host.calls.plus(kind, number + 1)), call
 
 
-# ---- plain calls that put something on streams
+# ---- plain calls that put work onto streams
 
 
 def pool(script: Script, rank: int, buffer: str) -> str:
-    """The stream that a buffer is of."""
+    """Returns the stream on which the script allocates the buffer."""
     (stream,) = (how[2] for how in script.ranks[rank] if how[:2] == ("alloc", buffer))
     return str(stream)
 
@@ -288,7 +294,9 @@ def _put(script: Script, host: Host, rank: int, what: str, how: list[Any]) -> Ho
 
 
 def _record(script: Script, host: Host, rank: int, event: str, stream: str) -> Host:
-    """An event is work of its stream, which is done some time after what came before. Only a query can tell."""
+    """Records an event. If the script queries the event, the event is an item of its stream. So a query may still
+    return False when the work before the record is done.
+    """
     if any(unwrapped(how) == ("query", event) for how in script.ranks[rank]):
         host = _queue(host, stream, (Part("record", (), ()),))
     return host._replace(events=host.events.plus(event, host.pending(STREAMS.index(stream))))
@@ -330,5 +338,5 @@ def _transfers(script: Script, host: Host, rank: int, kind: str, stream: str, tr
 
 
 def born(rank: int) -> Host:
-    """A rank before its first step."""
+    """Returns a rank before its first step."""
     return Host(number=rank + 1, queues=((),) * len(STREAMS), memory=Map())

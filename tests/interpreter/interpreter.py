@@ -1,17 +1,17 @@
-"""All executions of a script that the contract allows: their outcomes, and is there a race in any.
+"""Visits all executions of a script that the contract allows, and collects their outcomes and races.
 
     allowed = interpret(script)
     allowed.outcomes        # for each rank how it ended, and what each awaited call returned
-    allowed.bad             # some execution has a race, or reads unwritten memory: then outcomes mean nothing
+    allowed.bad             # some execution has a race or reads unwritten memory, so outcomes have no meaning
 
-Hosts run, streams work, messages arrive and ranks die one step at a time, in every order. Steps that need not be taken
-are free (see `device`): where no other is left the execution may end. Nothing else is left out, and each state is
-looked at once.
+Hosts run, streams work, messages arrive and ranks die, one step at a time and in every order. A free step is one that
+the machine does not have to take (see `device`). If only free steps are left, the execution may end. Otherwise the
+interpreter omits no step, and it visits each state once.
 
-A rank that dies takes the work of its streams with it, as far as they had not reached it. What it had posted arrives.
-If it had reached a collective that no member has left, it takes all its peers with it or none. The contract leaves open
-what becomes of a transfer, of a collective that some members have left, or of peers that get nothing from it.
-`generous` lets these be lost, too.
+When a rank dies, the work on its streams that has not started is lost. Its messages still arrive. If it has arrived at
+a collective that no member has left, then either all its peers are stuck or none is. The contract leaves three cases
+open: a transfer, a collective that some members have left, and peers that get nothing from the dead rank. With
+`generous` the dead rank's arrival may be lost in these cases too.
 """
 
 from __future__ import annotations
@@ -33,9 +33,12 @@ Outcome: TypeAlias = tuple[tuple[str, Noted], ...]
 
 @dataclass
 class Allowed:
-    """`races`: in some execution both accesses are made; `doubtful`: one is not, as its stream stands without end.
-    `some` and `always`: marks (`State`) of some executions, and of all. `standing`: in some execution a stream stands
-    without end before work on memory. `complete`: the limit was not met.
+    """What the contract allows for a script.
+
+    `races`: pairs of accesses that race, both made in some execution. `doubtful`: races of which one access is not
+    made, because its stream waits without end. `some` and `always`: marks (see `State`) of some executions, and of all.
+    `standing`: in some execution a stream with work on memory waits without end. `complete`: the search ended before
+    its limit.
     """
 
     outcomes: set[Outcome] = field(default_factory=set)
@@ -56,7 +59,7 @@ class Allowed:
         return bool(self.races) or bool(self.some & {"unwritten", "stale"})
 
     def joined(self, other: Allowed) -> Allowed:
-        """What one or the other allows."""
+        """Returns what either of two results allows."""
         both = Allowed(
             self.outcomes | other.outcomes,
             self.races | other.races,
@@ -71,7 +74,7 @@ class Allowed:
 
 
 def interpret(script: Script, limit: int = 20_000, generous: bool = False, mode: str = clock.PATIENT) -> Allowed:
-    """Everything that may happen, or what the first `limit` states show. `mode`: a reading of time (`clock`)."""
+    """Returns all outcomes, or those of the first `limit` states. `mode`: a reading of time (see `clock`)."""
     allowed = Allowed()
     first = _settled(script, State(tuple(host.born(rank) for rank in range(script.size))))
     known, todo = {first}, [first]
@@ -92,7 +95,7 @@ def interpret(script: Script, limit: int = 20_000, generous: bool = False, mode:
 
 
 def _note(script: Script, state: State, allowed: Allowed, last: bool, deaths: bool) -> None:
-    """What a state shows. `last`: nothing has to happen any more."""
+    """Adds what a state shows to `allowed`. `last`: the execution may end in this state."""
     allowed.some |= state.marks
     allowed.doubtful |= {*memory.races(script, state)} - allowed.races
     if last:
@@ -100,13 +103,15 @@ def _note(script: Script, state: State, allowed: Allowed, last: bool, deaths: bo
         allowed.races |= {race for race in allowed.doubtful if memory.took_place(state, race)}
         allowed.doubtful -= allowed.races
         allowed.always = state.marks if allowed.always is None else allowed.always & state.marks
-        if not deaths or state.watched:  # who stands still need not die, and who watches it knows
+        if not deaths or state.watched:  # a stuck rank need not die, and a watcher observes a death
             ends = [host.final(script, state, rank) for rank in range(script.size)]
             allowed.outcomes.add(told([(end, one.learned) for end, one in zip(ends, state.hosts, strict=True)], script))
 
 
 def told(ranks: Sequence[tuple[str, Noted]], script: Script) -> Outcome:
-    """An outcome. Of a rank that may die it says only that: no other rank knows what it learned last."""
+    """Returns an outcome. It reports a mortal rank only as died, because no other rank knows the last result of its
+    calls.
+    """
     return tuple(
         ("died", ()) if rank in script.mortal and end != "raised" else (end, noted)
         for rank, (end, noted) in enumerate(ranks)
@@ -114,7 +119,7 @@ def told(ranks: Sequence[tuple[str, Noted]], script: Script) -> Outcome:
 
 
 def _settled(script: Script, state: State) -> State:
-    """Prompt steps are taken at once, and messages for which no rank will look are gone."""
+    """Takes all prompt steps (see `host.prompt`), and drops messages that no rank can receive any more."""
     going = True
     while going:
         going = False
@@ -129,7 +134,7 @@ def _settled(script: Script, state: State) -> State:
 
 
 def _looks(script: Script, state: State, rank: int, box: str) -> bool:
-    """Whether a rank may take something out of a mailbox later."""
+    """Returns whether a rank may later take a message out of a mailbox."""
     one = state.hosts[rank]
     threaded = ("thread",) in (how[:1] for how in script.ranks[rank])
     rest = () if one.end and not threaded else script.ranks[rank][0 if threaded else one.pc :]
@@ -137,7 +142,7 @@ def _looks(script: Script, state: State, rank: int, box: str) -> bool:
 
 
 def _steps(script: Script, state: State, mode: str) -> Iterator[tuple[bool, State]]:
-    """Every step that can be taken, and whether it is free."""
+    """Yields every possible step, each with whether it is free."""
     for rank, one in enumerate(state.hosts):
         if one.end != "died":
             yield from device.steps(script, state, rank)
@@ -157,7 +162,7 @@ def _steps(script: Script, state: State, mode: str) -> Iterator[tuple[bool, Stat
 
 
 def _host_steps(script: Script, state: State, rank: int, mode: str) -> Iterator[tuple[bool, State]]:
-    """Those of each thread of a rank."""
+    """Returns the possible steps of all threads of a rank, each with whether it is free."""
     one = state.hosts[rank]
     if not one.parked:
         taken = host.step(script, state, rank, mode)
@@ -172,12 +177,12 @@ def _host_steps(script: Script, state: State, rank: int, mode: str) -> Iterator[
 
 
 def _in_python(script: Script, state: State, rank: int, place: int) -> State:
-    """A call that starts a thread is one step with the Python behind it."""
+    """Adds to a step that starts a thread the Python code that follows the call."""
     return threads.rested(script, state, rank, place) if state.hosts[rank].parked else state
 
 
 def _deaths(script: Script, state: State, generous: bool) -> Iterator[State]:
-    """The same with one rank less, and without what may be lost with it."""
+    """Yields the states after the death of one mortal rank, with all combinations of what may be lost with it."""
     for rank in script.mortal:
         one = state.hosts[rank]
         if one.end in ("raised", "died") or (threads.over(one) and not any(one.queues)):
@@ -199,7 +204,7 @@ def _deaths(script: Script, state: State, generous: bool) -> Iterator[State]:
 
 
 def _losses(script: Script, rank: int, state: State, generous: bool) -> Iterator[Token]:
-    """Tokens that may be lost with a rank."""
+    """Yields the tokens (arrivals at calls) of a rank that may be lost when it dies."""
     mine, waiting = {call.token: call for call in state.hosts[rank].open_calls()}, _waiting(state)
     for token in state.came:
         if token[0] == "member" and token[-1] == rank:
@@ -212,7 +217,7 @@ def _losses(script: Script, rank: int, state: State, generous: bool) -> Iterator
 
 
 def _needed_by_all(script: Script, call: Call, rank: int) -> bool:
-    """Whether all others get elements from a member of this collective, so that they wait for it for sure."""
+    """Returns whether all other members get elements from this member, so that they are sure to wait for it."""
     members = script.members(call.kind) if call.token[0] == "member" else ()
     return all(rank in meeting.sources(call.op, call.shape, members, other) for other in members if other != rank)
 
@@ -222,14 +227,14 @@ def _waiting(state: State) -> set[Token]:
 
 
 def _peers(token: Token, state: State) -> set[Token]:
-    """Tokens of the others that have reached the same."""
+    """Returns the tokens of the peers that have arrived at the same collective or transfer."""
     if token[0] == "member":
         return {other for other in state.came if other[:3] == token[:3] and other != token}
     return {("recv" if token[0] == "send" else "send", *token[1:])} & state.came.keys()
 
 
 def _matters(script: Script, token: Token, state: State) -> bool:
-    """Whether anybody may still need a token: who has not come yet, or is not through."""
+    """Returns whether a peer may still need a token: because it has not arrived, or has not ended its call."""
     peers = _peers(token, state)
     everybody = len(script.members(str(token[1]))) - 1 if token[0] == "member" else 1
     return len(peers) < everybody or bool(peers & _waiting(state))

@@ -1,7 +1,7 @@
-"""The same script on dpsim, in all schedules.
+"""Runs a script on dpsim in all schedules.
 
 seen = explore_script(script, schedules=500)
-seen.outcomes       # as the interpreter writes them
+seen.outcomes       # in the interpreter's form
 seen.bad            # classes of findings about races and memory, in any schedule
 """
 
@@ -27,7 +27,9 @@ from tests.programs import OWN
 
 @dataclass
 class Seen:
-    """`found`: classes of all findings. `timed`: the outcome of a run with time. `complete`: all schedules were run."""
+    """What dpsim shows. `found`: the classes of all findings. `timed`: the outcome of a timed run. `complete`: DPOR
+    ended within the limit of schedules.
+    """
 
     outcomes: set[Outcome] = field(default_factory=set)
     bad: set[str] = field(default_factory=set)
@@ -38,7 +40,7 @@ class Seen:
 
 
 def explore_script(script: Script, schedules: int = 1_000) -> Seen:
-    """What all schedules show, or the first ones."""
+    """Returns what DPOR shows of the script, or what its first `schedules` runs show."""
     seen, strategy, world = Seen(), Dpor(), world_of_script(script)
     while seen.runs < schedules:
         if not strategy.begin():
@@ -84,7 +86,7 @@ def outcome_of(run: Run, script: Script) -> Outcome:
 
 @register_protocol("interpreted")
 class Interpreted(Program[Script]):
-    """Does what a script says."""
+    """The program that runs a script."""
 
     async def run(self, rank: Rank, prepared: Script) -> None:
         rank.step = 0

@@ -1,7 +1,7 @@
-"""Collectives: whose elements a member gets, and what comes of it.
+"""Collectives in the interpreter: the members from which a member gets elements, and the result.
 
-"It waits for those whose elements it gets, and surely for no others": `sources` are these. Whether it waits for the
-others too is open; the step decides.
+The contract says of a member: "It waits for those whose elements it gets, and surely for no others". `sources` returns
+these members. Whether the member also waits for others is open, so the interpreter tries both.
 
     sources("broadcast", (1, 0), members=(0, 1, 2), me=2)      # {0}
     sources("broadcast", (1, 0), members=(0, 1, 2), me=0)      # none: the root has its elements
@@ -19,11 +19,11 @@ import numpy as np
 from tests.interpreter.language import Shape
 
 Values: TypeAlias = tuple[int | None, ...]
-"""None: unwritten."""
+"""The values of elements; None is an unwritten element."""
 
 
 def sources(op: str, shape: Shape, members: tuple[int, ...], me: int) -> frozenset[int]:
-    """Members, other than this one, for whom it waits for sure."""
+    """Returns the other members for which this member is sure to wait."""
     mine = members.index(me)
     match op:
         case "barrier" | "make":
@@ -48,7 +48,7 @@ def sources(op: str, shape: Shape, members: tuple[int, ...], me: int) -> frozens
 
 
 def result(op: str, shape: Shape, members: tuple[int, ...], me: int, brought: Mapping[int, Values]) -> Values:
-    """What a member gets. `brought` has an entry for each of its sources and for itself."""
+    """Returns the elements that a member gets. `brought` has an entry for each of its sources and for itself."""
     mine = members.index(me)
     match op:
         case "all_reduce":
@@ -79,7 +79,7 @@ def result(op: str, shape: Shape, members: tuple[int, ...], me: int, brought: Ma
 
 
 def brings(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
-    """How many elements a member brings."""
+    """Returns the number of elements that a member brings."""
     mine = members.index(me)
     match op:
         case "all_gather":
@@ -88,7 +88,7 @@ def brings(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
             return int(sum(shape))
         case "all_to_all":
             return int(sum(shape[mine]))
-        case "scatter":  # of what the others bring nothing is read
+        case "scatter":  # the other members' buffers are not read
             return int(len(members) * shape[0])
         case "barrier" | "make" | "recv" | "any":
             return 0
@@ -99,7 +99,7 @@ def brings(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
 
 
 def gets(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
-    """How many elements a member has in the end."""
+    """Returns the number of elements that a member has at the end."""
     mine = members.index(me)
     match op:
         case "all_gather":
@@ -119,12 +119,14 @@ def gets(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
 
 
 def is_idle(op: str, shape: Shape, members: tuple[int, ...], me: int) -> bool:
-    """Whether a member neither brings nor gets anything."""
+    """Returns whether a member neither brings nor gets any element."""
     return op != "barrier" and not brings(op, shape, members, me) and not gets(op, shape, members, me)
 
 
 def marks(op: str, shape: Shape) -> list[str]:
-    """What shows when a member is through: of ("float", (reduction, value of each member))."""
+    """Returns the marks of `State` that the end of a member's call causes. Only ("float", (reduction, value of each
+    member)) causes any.
+    """
     if op != "float":
         return []
     reduction, values = shape
@@ -135,7 +137,7 @@ def marks(op: str, shape: Shape) -> list[str]:
 
 
 def _differ(values: tuple[float, ...]) -> bool:
-    """Whether floats of 32 bits have another sum backwards."""
+    """Returns whether the sum of the values as 32-bit floats differs between the two directions."""
     there, back = np.float32(0), np.float32(0)
     for one, other in zip(values, reversed(values), strict=True):
         there, back = there + np.float32(one), back + np.float32(other)
@@ -143,7 +145,7 @@ def _differ(values: tuple[float, ...]) -> bool:
 
 
 def _products_differ(values: tuple[float, ...]) -> bool:
-    """Whether floats of 32 bits have another product in another order."""
+    """Returns whether the product of the values as 32-bit floats depends on their order."""
     products = set()
     for order in permutations(values):
         product = np.float32(1)

@@ -1,14 +1,16 @@
-"""Races, without any order worked out: two accesses are unordered if they can be at work at the same time.
+"""Races in the interpreter: two accesses race if both can be active in the same state. It computes no order of
+accesses.
 
-The interpreter collects in each state the accesses that could be at work now. These are the reached part of a stream
-that is not over, and a read of the host that has nothing to wait for. Two on the same elements, of which one writes,
-are a race. Slots do not count: no program may rely on which rank gets one first.
+In each state the interpreter collects the accesses that can be active. These are the reached and unfinished parts of
+streams, and reads of the host that wait for no further work. Two active accesses of the same elements are a race if one
+of them writes. Limits on slots do not prevent a race, because no program may rely on which rank gets a slot first.
 
-A transfer's memory is not in use as long as nothing was sent, nor when the peer is through. The interface does not say
-so, but how else could it be? A race that is none for this reason is doubtful: whether dpsim sees one is its affair.
+A transfer does not use its memory before its peer has sent, or after its peer has ended. The interface does not state
+this, but no other reading is plausible. A race that is excluded only for this reason is doubtful, and dpsim may report
+it or not.
 
-Memory that was given back may be in any later buffer of its stream. When a write of such a buffer could be at work, all
-uses of the old one have to be over. That includes those that its stream has not reached.
+The memory of a freed buffer may belong to any later buffer of its stream. When a write of such a buffer can be active,
+all uses of the old buffer must be over. This includes uses that their stream has not reached.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from tests.interpreter.state import Host, Item, Part, State
 
 
 class Access(NamedTuple):
-    """`place`: of the instruction in the rank's list. `sure`: nothing speaks against it."""
+    """An access to device memory. `place`: of its instruction in the rank's list. `sure`: it is active in this state
+    without any of the doubts above.
+    """
 
     rank: int
     place: float
@@ -36,7 +40,7 @@ Race: TypeAlias = tuple[Access, Access]
 
 
 def races(script: Script, state: State) -> Iterator[Race]:
-    """Pairs of accesses that could be at work in this state, or are in the wrong order."""
+    """Yields pairs of accesses that can both be active in this state, or that a reuse of memory orders wrongly."""
     for rank, host in enumerate(state.hosts):
         working = [*_at_work(script, state, rank)]
         yield from (pair for pair in combinations(working, 2) if _conflict(*pair))
@@ -48,14 +52,14 @@ def races(script: Script, state: State) -> Iterator[Race]:
 
 
 def took_place(state: State, race: Race) -> bool:
-    """Whether both accesses of a race are over, and it was one for sure."""
+    """Returns whether both accesses of a race are over and neither is doubtful."""
     host = state.hosts[race[0].rank]
     waiting = {item.place for queue in host.queues for item in queue}
     return host.end != "died" and all(one.sure and one.place < host.pc and one.place not in waiting for one in race)
 
 
 def standing(host: Host) -> bool:
-    """Whether a stream has work on memory that it has not done."""
+    """Returns whether a stream has unfinished work on memory."""
     return any(part.reads or part.writes for queue in host.queues for item in queue for part in item.parts)
 
 
@@ -83,7 +87,9 @@ def _open(state: State, item: Item, rank: int, working: bool) -> Iterator[Access
 
 
 def _sure(state: State, part: Part, working: bool) -> bool:
-    """A member receives only what was sent; and what was received is read."""
+    """Returns whether an access of a transfer is certain. A receive writes only once its peer has sent. A send no
+    longer reads once its peer has received.
+    """
     if part.what == "recv" and part.call is not None:
         return not working or part.call.sure <= state.came.keys()
     if part.what == "send" and part.call is not None:

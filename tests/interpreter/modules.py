@@ -1,4 +1,6 @@
-"""State of a module, and kernels that touch it or do not: what `put`, `look` and `kernel` of a script are on dpsim."""
+"""The functions that `put`, `look` and `kernel` of a script call on dpsim: objects of a module, and kernels that may
+use them.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ WAYS: Mapping[str, tuple[Callable[[int], Any], Callable[[], int]]] = {
 
 
 def forget() -> None:
-    """As in a new process."""
+    """Resets all objects to their state in a new process."""
     BOARD.clear()
     LOG.clear()
     notes.cache_clear()
@@ -58,7 +60,7 @@ def forget() -> None:
     kept(0)
 
 
-# ---- kernels: all fill their target with the number
+# ---- kernels, all of which fill their target with the number
 
 
 def plain(target: Any, number: int) -> None:

@@ -1,4 +1,4 @@
-"""What every instruction ends with: the thread at hand goes on to its next one, and may have learned something."""
+"""The end of every instruction: the current thread continues at its next instruction, and may have learned a value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ def goes_on(state: State, rank: int, host: Host) -> State:
 
 
 def notes(state: State, rank: int, host: Host, value: Any) -> State:
-    """The value is noted, and the number stays. Threads note in any order; the outcome does not tell of it."""
+    """Notes the value and keeps the number. The noted values are sorted by place, so the outcome does not show the
+    order in which threads noted them.
+    """
     return goes_on(state, rank, host._replace(learned=tuple(sorted((*host.learned, (host.pc, value)), key=_place))))
 
 

@@ -1,10 +1,12 @@
-"""Random scripts for gloo: small, without a hang and without a race, so that each run ends and means something.
+"""Selects random scripts for gloo: small, without a hang and without a race, so that each run ends with a defined
+outcome.
 
-    script = suitable("events", 7)          # None if the script drawn is none
+    script = suitable("events", 7)          # None if the drawn script does not qualify
     on_gloo(backend, script) in explored_outcomes
 
-Times lie far apart, since a real host is late by some milliseconds. Threads share their list in order, since a real
-thread stops anywhere, and in dpsim between two calls. A device collective that has no element for a member is left out.
+The scripts' times differ by many milliseconds, because a real host is late by a few. Flags order all uses of the
+threads' list, because a real thread can pause anywhere, but a thread of dpsim only between two calls. The scripts also
+avoid device collectives in which some member has no element.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from tests.interpreter.verdicts import expected
 KINDS = ("events", "time-outs", "threads", "replays", "mixed")
 
 TIMES = (30, 140, 500)
-"""In ms: sums of two of them lie apart as well."""
+"""Sleeps and time-outs in ms, far apart from each other. Sums of two of them are far apart as well."""
 
 
 def suitable(kind: str, seed: int) -> tuple[Script, Seen] | None:
-    """A script that ends on every machine, and what exploring it shows."""
+    """Returns a script that ends on every machine, with what its exploration shows, or None."""
     script = _coarse(replace(drawn(kind, seed), mortal=(), residency=None))
     if not any(script.ranks) or _moves_nothing(script):
         return None
@@ -43,7 +45,9 @@ def suitable(kind: str, seed: int) -> tuple[Script, Seen] | None:
 
 
 def _moves_nothing(script: Script) -> bool:
-    """Whether a device collective has no element for a member: in the contract it has no part, on gloo it waits."""
+    """Returns whether some member has no element in a device collective. In the contract such a member has no part in
+    the call, but on gloo it waits.
+    """
     calls = [
         (rank, how) for rank, said in enumerate(script.ranks) for how in map(unwrapped, said) if how[0] == "device"
     ]
@@ -51,7 +55,7 @@ def _moves_nothing(script: Script) -> bool:
 
 
 def _coarse(script: Script) -> Script:
-    """With times that lie far apart."""
+    """Returns the script with times that are far apart."""
     ranks = tuple(tuple(map(_coarser, said)) for said in script.ranks)
     return replace(script, ranks=ranks, delays=tuple((rank, at, _far(ms)) for rank, at, ms in script.delays))
 

@@ -1,8 +1,8 @@
-"""Each repair of the machine or the checks, taken back: the random scripts of a row have to notice that at once.
+"""Reverts repairs of the machine or of the checks, one at a time. The random scripts of a row must notice each soon.
 
     python -m tests.interpreter.reverted        # a table: how many scripts until the first difference
 
-A row of `tests.interpreter.rows` is worth something only if it shows the mistake that it is about.
+A row (see `tests.interpreter.rows`) tests one kind of mistake. The reverted repair shows that the row can find it.
 """
 
 from __future__ import annotations
@@ -37,20 +37,22 @@ MOST = 500
 
 
 def _records_take_no_time(patch: pytest.MonkeyPatch) -> None:
-    """An event has passed as soon as the work before it has."""
+    """Lets an event pass as soon as the work before its record is done."""
     record, known = SimStream._record, SimEvent._known
     patch.setattr(SimStream, "_record", lambda self, number, joins=False: record(self, number, True))
     patch.setattr(SimEvent, "_known", lambda self: self.op is None or known(self))
 
 
 def _sleeps_order_nothing(patch: pytest.MonkeyPatch) -> None:
-    """A time-out passes when nothing else can happen, and a sleep always can."""
+    """Ignores how long sleeps last: a time-out passes only after all sleeps have ended, even after those that last
+    longer.
+    """
     patch.setattr(Alarms, "sleep", lambda *_: None)
 
 
 def _kernels_may_use_globals(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(kernel_call, "check_globals", lambda _: None)
-    known: set[object] = set()  # what is checked here is not checked for others
+    known: set[object] = set()  # dpsim caches checked kernels, so a kernel checked here must not count as checked later
     for module in (kernel_call, streams):
         patch.setattr(module, "KNOWN", known)
     patch.setattr(kernel_call, "_READ", set())
@@ -58,7 +60,7 @@ def _kernels_may_use_globals(patch: pytest.MonkeyPatch) -> None:
 
 
 def _groups_are_made_alone(patch: pytest.MonkeyPatch) -> None:
-    """A rank that makes a group waits for no other member."""
+    """Lets a rank create a group without waiting for the other members."""
     real = SimRank._make
 
     def make(self: SimRank, specs: GroupSpecs, issues: list[Issue]) -> Any:
@@ -69,12 +71,14 @@ def _groups_are_made_alone(patch: pytest.MonkeyPatch) -> None:
 
 
 def _looks_are_exact(patch: pytest.MonkeyPatch) -> None:
-    """A host sees at once that what it started is over."""
+    """Lets a host observe the end of its call as soon as the call has ended."""
     patch.setattr(Asked, "_is_seen", lambda self: self._end.at >= 0)
 
 
 def _offers_that_come_late_are_nothing(patch: pytest.MonkeyPatch) -> None:
-    """A receive from any source takes what has come first in the first schedule, and no message that comes later."""
+    """Makes a receive from any source take the message that is first in the first schedule, and ignore messages that
+    arrive later.
+    """
     real = AnySource._offer
 
     def offer(self: AnySource, one: AnyReceive, sender: int, offer: Op) -> None:
@@ -122,7 +126,9 @@ REVERTED: Mapping[str, Revert] = {
 
 
 def first_difference(row: str, most: int = MOST) -> tuple[int, str]:
-    """How many scripts of a row it takes, and what differs; more than `most`, and "", if none does."""
+    """Returns the number of scripts of a row up to the first difference, and the difference. If no script differs,
+    returns `most` + 1 and "".
+    """
     for seed in range(most):
         difference = judged(drawn(row, seed)).difference
         if difference:

@@ -1,17 +1,20 @@
-"""Random scripts from a seed, of which each kind is about one way to prove what does not hold.
+"""Random scripts from a seed, in rows. Each row aims at one way in which dpsim could claim a proof that does not hold.
 
 script = ROWS["time-outs"](random.Random(7))
 
-events      queries of events behind all sorts of waits; what follows depends on the answer
-time-outs   gets with a time-out, of messages that are sent behind sleeps and delays, through other ranks
-kernels     kernels that touch state of their module, and kernels that do not
-modules     numbers that go into a module and are looked up there, by the same rank or another one
-floats      a NaN under max, min and sum, and sums whose order counts
-promise     threads that append to one list, in an order that flags make or nothing makes
-replays     replays of what reads a buffer, with and without a write between them
-nothing     ranks that sleep, stand idle and are silent, or nearly
+events      queries of events after all kinds of waits; later instructions depend on the result
+time-outs   gets with a time-out, of messages that ranks send after sleeps and delays, through other ranks
+kernels     kernels that use objects of their module, and kernels that do not
+modules     numbers that a rank writes into a module, and that it or another rank reads there
+floats      a NaN under max, min and sum, and sums that depend on the order of their terms
+promise     threads that append to one list, in an order that flags define or that is undefined
+groups      groups that the ranks make themselves, and use
+looks       queries of calls that a rank has started
+any source  receives from any source
+replays     replays that read a buffer, with and without a write between them
+nothing     ranks that sleep, wait in `idle` or make almost no call
 threads     threads with messages, flags, collectives and kernels
-mixed       a script of `generator`, with time-outs and sleeps in it
+mixed       a script of `generator`, with time-outs and sleeps
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from tests.interpreter.sharing import CLEAN, DIRTY, MODULES, OWN
 Said = list[Instruction]
 
 SUMS: tuple[list[object], ...] = ([1, 1e8, -1e8], [-1e8, 1e8, 3], [1e30, 1e30, 1e-30])
-"""Terms of which the sum is another one backwards, and those of which the product is."""
+"""Terms whose sum depends on their direction, and terms whose product depends on their order."""
 
 
 def _script(lists: list[Said], **more: object) -> Script:
@@ -79,7 +82,9 @@ def timeouts(rng: random.Random) -> Script:
 
 
 def _chain(rng: random.Random, lists: list[Said], box: str, asleep: int, until: int) -> None:
-    """A message that all ranks pass on; the first sleeps before, and the last does not wait for long."""
+    """Adds a message that all ranks pass on. The first rank sleeps before it sends, and the last one waits with a
+    time-out.
+    """
     order = rng.sample(range(len(lists)), len(lists))
     lists[order[0]] += [("sleep", asleep), ("post", order[1], box)]
     for rank, following in pairwise(order[1:]):
@@ -180,7 +185,7 @@ def replays(rng: random.Random) -> Script:
 
 
 def groups(rng: random.Random) -> Script:
-    """Ranks make one or two groups, mostly in one order, and use them."""
+    """Returns a script whose ranks make one or two groups, mostly in the same order, and use them."""
     lists: list[Said] = [[] for _ in range(_size(rng))]
     everybody = range(len(lists))
     members = {f"g{number}": tuple(sorted(rng.sample(everybody, 2))) for number in range(rng.randint(1, 2))}
@@ -201,7 +206,7 @@ def groups(rng: random.Random) -> Script:
 
 
 def looks(rng: random.Random) -> Script:
-    """Ranks ask whether what they started is over, and let others know."""
+    """Returns a script whose ranks query whether their calls are over, and send messages about the results."""
     lists: list[Said] = [[] for _ in range(_size(rng))]
     for number in range(rng.randint(1, 2)):
         handle, op = f"w{number}", rng.choice(("barrier", "broadcast", "send", "send", "any"))
@@ -228,7 +233,7 @@ def looks(rng: random.Random) -> Script:
 
 
 def any_source(rng: random.Random) -> Script:
-    """One or two ranks receive what the others send, from any source."""
+    """Returns a script in which one or two ranks receive the others' messages from any source."""
     lists: list[Said] = [[] for _ in range(rng.choice((2, 3, 3)))]
     for number in range(rng.randint(1, 2)):
         receiver, *others = rng.sample(range(len(lists)), len(lists))
@@ -252,7 +257,7 @@ def any_source(rng: random.Random) -> Script:
 
 
 def _who_may_die(rng: random.Random, lists: list[Said]) -> tuple[int, ...]:
-    """Of some scripts one rank, which awaits each of its calls at once."""
+    """Returns one mortal rank in some scripts, and makes it await each of its calls at once."""
     mortal = (rng.randrange(len(lists)),) if rng.random() < 0.2 else ()
     for rank in mortal:
         lists[rank] = [*rested(lists[rank])]
@@ -328,7 +333,7 @@ def _chat(rng: random.Random, said: Said, size: int) -> None:
 
 
 def _meet(rng: random.Random, lists: list[Said], handle: str) -> None:
-    """All ranks, in a barrier or a broadcast of the number."""
+    """Adds a barrier, or a broadcast of the number, on all ranks."""
     op, shape = rng.choice((("barrier", ()), ("broadcast", (1, rng.randrange(len(lists))))))
     for said in lists:
         said += [("start", handle, "h", op, shape), ("await", handle)]

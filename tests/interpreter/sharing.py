@@ -1,9 +1,9 @@
-"""What ranks share in Python, or do not: to the contract each rank has its own interpreter.
+"""Python objects of modules in the interpreter. By the contract each rank has its own process, and so its own modules.
 
-A rank that looks into a module finds what it has put there itself. `leaked` says that it would find something else if
-the module were the same for all. A process number and the hash of a string differ from process to process as well.
-No outcome has them: a rank that notes one leaks in any case. A module may also have what a rank left there in a run
-before (`left`).
+A rank that reads a module object finds the value that it has written itself. The mark `leaked` says that it would find
+another value if all ranks shared the module. Process ids and string hashes also differ between processes. An outcome
+cannot contain them, so a rank that notes one always gets the mark `leaked`. The mark `left` says that a module may
+contain a value of an earlier run.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from tests.interpreter.moves import goes_on, notes
 from tests.interpreter.state import State
 
 MODULES = ("dict", "list", "cache", "context", "array", "environ", "attribute", "default")
-"""Ways through a module, by which the number of a rank gets to another rank of the process."""
+"""Kinds of module objects through which a rank can pass its number to another rank of the process."""
 
 OWN = ("pid", "hash")
-"""What each process has for itself."""
+"""Values that differ between processes."""
 
 CLEAN = ("plain", "helper", "constant", "cached", "local function")
-"""Kernels that fill a view, and touch nothing else that changes."""
+"""Kernels that fill a view and use no object that changes."""
 
 DIRTY = ("reads a dict", "reads a list", "sets a global", "a helper reads a dict", "keeps what it saw")
-"""Kernels that fill a view and read or write what their module holds: they are refused where they are launched."""
+"""Kernels that fill a view and read or write objects of their module. dpsim refuses to launch them."""
 
 
 def step(script: Script, state: State, rank: int, what: str, how: list[Any]) -> State:

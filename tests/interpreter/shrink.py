@@ -1,4 +1,4 @@
-"""The smallest script that still shows something: instructions are dropped one by one, for as long as it does.
+"""Shrinks a script: drops instructions one by one as long as the script still shows the difference.
 
 shrunk(script, lambda small: compare(small).difference == "missed")
 """
@@ -46,7 +46,7 @@ def _smaller(script: Script) -> Iterator[Script]:
 
 
 def _moved(script: Script, rank: int, first: int, end: int) -> Script:
-    """With the delays where they are when the instructions between these places are gone."""
+    """Returns the script with its delays moved, after the instructions from `first` to `end` of a rank were removed."""
     delays = [
         (one, place - (end - first) * (one == rank and place >= end), ms)
         for one, place, ms in script.delays
@@ -56,7 +56,7 @@ def _moved(script: Script, rank: int, first: int, end: int) -> Script:
 
 
 def _without_first(script: Script, kind: str) -> Script:
-    """All members leave out their first call on a communicator."""
+    """Returns the script in which all members omit their first call on a device communicator."""
     for rank, instructions in enumerate(script.ranks):
         for place, how in enumerate(instructions):
             if how[:2] == ("device", kind):
@@ -83,8 +83,8 @@ def _with(script: Script, rank: int, instructions: tuple[Instruction, ...]) -> S
 
 
 def sound(script: Script) -> bool:
-    """Whether each name is used after it was given, no buffer after it was freed, and each call is awaited. The members
-    of a communicator also make the same calls, as far as they come.
+    """Returns whether a script is valid. It uses each name only after its definition, uses no buffer after its free,
+    and awaits each call. The members of a communicator make the same calls, up to the end of the shorter list.
     """
     calls: dict[str, list[tuple[object, ...]]] = {}
     for instructions in script.ranks:

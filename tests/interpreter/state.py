@@ -1,11 +1,13 @@
-"""Where an execution stands. All of it is immutable and can be compared, so that a state is looked at once.
+"""The state of an execution in the interpreter. All its parts are immutable and comparable, so that the interpreter
+visits each state once.
 
-Work on a stream is an `Item`, named by the place of its instruction in the rank's list. It has one `Part`, or several
-if it is a group of transfers, or none if it makes the stream wait. When a part comes it brings a *token* to the others,
-who wait for tokens. `sure`: those that it waits for in any case; `perhaps`: those and the ones that it may wait for.
+Work on a stream is an `Item`, which is named by the place of its instruction in the rank's list. An item has one
+`Part`, several parts for a group of transfers, or none if it makes the stream wait. When a part of a collective or
+transfer arrives, it adds a *token* to the state, for which its peers wait. `sure`: tokens for which a part always
+waits; `perhaps`: these, and the tokens for which it may wait.
 
-    ("member", "dp", 3, 1)      rank 1 has reached collective 3 on dp
-    ("send", "dp", 0, 1, 2)     rank 0 has reached its send 2 to rank 1
+    ("member", "dp", 3, 1)      rank 1 has arrived at collective 3 on dp
+    ("send", "dp", 0, 1, 2)     rank 0 has arrived at its send 2 to rank 1
 """
 
 from __future__ import annotations
@@ -17,13 +19,13 @@ from tests.interpreter.language import Shape, View
 
 Token: TypeAlias = tuple[Hashable, ...]
 Places: TypeAlias = frozenset[float]
-"""Items that are not done, by place; those that become done are taken out."""
+"""Unfinished items, by place. When an item is done, `device.done` removes it."""
 
 NOTHING: Places = frozenset()
 
 
 class Map(dict[Any, Any]):
-    """A mapping that is not changed, but copied."""
+    """An immutable mapping; `plus` and `minus` return copies."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
@@ -44,11 +46,11 @@ class Call(NamedTuple):
     token: Token
     sure: frozenset[Token]
     perhaps: frozenset[Token]
-    over: bool = False  # its host has found it over
+    over: bool = False  # a query of its host returned True
 
 
 class Part(NamedTuple):
-    """A kernel (`what` is its name and `number` is bound) or a call."""
+    """A kernel (`what` is its name, `number` its argument) or a part of a collective or transfer."""
 
     what: str
     reads: tuple[View, ...]
@@ -58,16 +60,16 @@ class Part(NamedTuple):
 
 
 class Item(NamedTuple):
-    """`after`: of a wait, what it waits for."""
+    """An entry of a stream's queue. `after`: if the item is a wait, the items for which it waits."""
 
     place: float
     parts: tuple[Part, ...] = ()
     after: Places = NOTHING
-    kind: str | None = None  # the communicator's
+    kind: str | None = None  # the kind of the communicator
 
 
 class Thread(NamedTuple):
-    """A host thread that is not at hand. `until`: the time that it still waits, in ms. `held`: its delay is over."""
+    """A host thread other than the current one. `until`: the rest of its sleep in ms. `held`: its delay is over."""
 
     pc: int = 0
     number: int = 0
@@ -78,11 +80,11 @@ class Thread(NamedTuple):
 
 
 class Host(NamedTuple):
-    """A rank. The first seven fields are those of the thread at hand, `parked` has the others. `asked`: of a read that
-    was issued, the work that it waits for. `begun` and `over`: parts of items that are not done, as (place, number of
-    the part). `freed`: buffers with the work that their memory is kept for. `alias`: which freed buffers a buffer's
-    memory may be of. `shared`: the list of its threads. `kept`: what the rank put into modules. `graphs`: parts by
-    name. `replays`: the work of each graph's last replay. `used`: which replay read a buffer's content last.
+    """A rank. The first seven fields belong to the current thread; `parked` has the other threads. `asked`: the work
+    for which an issued read waits. `begun` and `over`: parts of unfinished items, as (place, number of the part).
+    `freed`: buffers with the work that keeps their memory. `alias`: the freed buffers whose memory a buffer may have.
+    `shared`: the list of its threads. `kept`: what the rank wrote into modules. `graphs`: parts by name. `replays`: the
+    items of each graph's last replay. `used`: which replay last read a buffer's contents.
     """
 
     pc: int = 0
@@ -112,11 +114,11 @@ class Host(NamedTuple):
     used: Map = Map()
 
     def pending(self, stream: int) -> Places:
-        """What a stream has to do."""
+        """Returns the places of the unfinished items of a stream."""
         return frozenset(item.place for item in self.queues[stream])
 
     def open_calls(self) -> list[Call]:
-        """Calls that the rank has made and is not through with."""
+        """Returns the calls that the rank has made and that have not ended."""
         calls = [
             part.call
             for queue in self.queues
@@ -128,16 +130,16 @@ class Host(NamedTuple):
 
 
 class State(NamedTuple):
-    """`came`: tokens, with the elements that came with them. `flying`: messages by (sender, receiver, mailbox);
-    `boxes`: those that arrived, by (rank, mailbox). `watched`: the notices that are due, (rank, peer, mailbox, place).
-    `modules`: what modules would have if ranks shared them. `marks`: what has happened that a verdict must tell:
+    """The state of all ranks. `came`: tokens that arrived, with their elements. `flying`: messages by (sender,
+    receiver, mailbox); `boxes`: those that arrived, by (rank, mailbox). `watched`: notices that are due, (rank, peer,
+    mailbox, place). `modules`: the objects of modules if ranks shared them. `marks`: events that a verdict must report:
 
         unwritten   a read found memory that was never written
-        leaked      a rank found in a module what another rank has put there
-        left        the same, of what a run before has put there
-        unordered   two threads use one list, one of them changes it, and nothing orders the two
-        stale       a replay read what was not written since another replay read it
-        lost        a NaN went into a maximum or minimum
+        leaked      a rank found in a module a value that another rank has written
+        left        a rank found in a module a value that an earlier run has written
+        unordered   two threads use one list, one of them changes it, and no flag orders the two
+        stale       a replay read contents that another replay has already read
+        lost        a NaN was an input of a maximum or minimum
         rounded     a floating-point sum depends on the order of its terms
         tied        a time-out and something else were due at the same time
     """

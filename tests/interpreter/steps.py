@@ -1,7 +1,7 @@
-"""What one rank does by itself, drawn at random: kernels, reads, events, and memory that is taken and given back.
+"""Draws random instructions of one rank that involve no other rank: kernels, reads, events, allocs and frees.
 
-A buffer is mostly used in order with earlier uses: a stream waits for the one that had it last, or the host does. Where
-neither does, the script has a race, and that is on purpose, too.
+Mostly a buffer's next use is ordered after its earlier uses: the stream or the host waits for the stream of the last
+use. If neither waits, the script has a race, which is intended in some scripts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Buffer:
 
 @dataclass
 class Steps:
-    """What one rank does: `said`, so far."""
+    """The instructions of one rank. `said`: those drawn so far."""
 
     rng: random.Random
     rank: int
@@ -47,7 +47,7 @@ class Steps:
         return name, 0, size
 
     def view(self, size: int, stream: str, written: bool = True) -> View:
-        """`size` elements to use on a stream, mostly in order with what used them before."""
+        """Returns a view of `size` elements to use on a stream, mostly ordered after the buffer's earlier uses."""
         known = [name for name, buffer in self.buffers.items() if buffer.size >= size and not buffer.freed]
         if not known or not size or self.rng.random() < 0.3:
             return self.fresh(size, stream, written)
@@ -57,7 +57,7 @@ class Steps:
         return name, first, first + size
 
     def order(self, name: str, stream: str) -> None:
-        """The stream waits for the one that used the buffer last, or does not."""
+        """Adds a wait of the stream for the one that used the buffer last, or with some probability none."""
         buffer = self.buffers[name]
         if buffer.last == stream:
             return
@@ -106,7 +106,7 @@ class Steps:
             self.said.append(("join", *self.rng.sample(STREAMS, 2)))
 
     def reuse(self) -> None:
-        """A buffer is used, perhaps on another stream, and given back; and perhaps another is taken."""
+        """Uses a buffer, perhaps on another stream, and frees it, and perhaps allocates another one."""
         known = [name for name, buffer in self.buffers.items() if not buffer.freed]
         name = self.rng.choice(known) if known else self.fresh(self.rng.randint(1, 2), self.stream())[0]
         buffer = self.buffers[name]

@@ -1,7 +1,7 @@
-"""Nothing missed, nothing invented: dpsim and the interpreter on random scripts.
+"""Compares dpsim with the interpreter on random scripts: dpsim must miss no outcome and invent none.
 
-A difference is shown as the smallest script that has it. Who looks into one reads the contract first: it says who is
-right.
+If the two differ, the test prints the smallest script that shows the difference. Read the contract
+(`dpsim/contract/interface.py`) to decide which of the two is wrong.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ START, AWAIT = ("start", "w", "h", "all_reduce", (1,)), ("await", "w")
 
 
 def assumed(reason: str) -> pytest.MarkDecorator:
-    """The contract allows more than is explored, and each verdict says so (`dpsim.campaign.explored`)."""
+    """Marks a test that has to fail: the contract allows more than dpsim explores. Each verdict states this as an
+    assumption (`dpsim.campaign.explored`).
+    """
     return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
 
 
@@ -49,7 +51,9 @@ def test_a_rank_that_dies_in_a_host_collective_may_take_all_with_it() -> None:
 
 
 def test_what_a_member_brings_is_read_when_it_comes() -> None:
-    """On rank 1, c may start on t before x is written on s, though it cannot end before."""
+    """Runs a script in which the collective c of rank 1 can start on stream t before stream s has written its input x.
+    c cannot end before that, but the read of x is a race. Without the race, stream t joins s first.
+    """
     x, y = ("x", 0, 1), ("y", 0, 1)
 
     def script(*between: Instruction) -> Script:
@@ -72,7 +76,7 @@ def test_the_two_agree_on_random_scripts() -> None:
 
 @pytest.mark.parametrize("first", nightly_but(range(0, MANY, BLOCK), lambda first: first == 0))
 def test_the_two_agree_on_many_random_scripts(first: int) -> None:
-    """With those of the night at least 2,000 are compared whole."""
+    """Compares blocks of scripts. With the nightly blocks, at least 2,000 scripts are compared completely."""
     tally = campaign(range(first, first + BLOCK))
     check(tally, known=0.95)
     for what in ("of more than one outcome", "that may hang", "with kills", "with slots", "with a race", "with group"):

@@ -1,4 +1,4 @@
-"""Each planted fault is noticed, and soon."""
+"""Tests that the comparison notices each planted fault within SCRIPTS scripts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.interpreter.language import Script
 from tests.interpreter.machine import explore_script
 
 SCRIPTS = 1_000
-"""The rarest fault shows in one script of some 800."""
+"""The rarest fault shows in one script of about 800."""
 
 SCHEDULES = 200
 
@@ -27,7 +27,9 @@ def expected(seed: int) -> tuple[Script, Compared]:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_can_be_planted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it replaces is still there: only the slow tests ask whether it is noticed."""
+    """Plants the fault only, to check that the patched code still exists. The slow tests check that the comparison
+    notices it.
+    """
     FAULTS[name](monkeypatch)
 
 
@@ -36,7 +38,7 @@ def test_a_fault_can_be_planted(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     FAULTS[name](monkeypatch)
-    monkeypatch.setattr(judge, "certified", lambda *_: frozenset())  # it would pass runs that a faulty check refuses
+    monkeypatch.setattr(judge, "certified", lambda *_: frozenset())  # it would accept runs that a faulty check rejects
     for seed in range(SCRIPTS):
         script, compared = expected(seed)
         if compared.most.complete and compared.against(explore_script(script, SCHEDULES)).difference:

@@ -1,4 +1,4 @@
-"""What random scripts show on gloo is among the outcomes of their exploration."""
+"""Tests that the outcome of a random script on gloo is among the outcomes of its exploration."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
 
 QUICK, SLOW, NIGHTLY = 2, 8, 40
-"""Scripts of each kind: with five kinds the night has 200."""
+"""The ends of the ranges of scripts of each kind, in the quick, the slow and the nightly suite. With five kinds, these
+are 200 scripts.
+"""
 
 
 def check(backend: Backend, kind: str, first: int, end: int) -> None:
-    """Scripts from `first` to `end` of those that are suitable."""
+    """Runs the suitable scripts of a kind from number `first` to number `end`."""
     seed = number = 0
     while number < end:
         chosen = suitable(kind, seed)

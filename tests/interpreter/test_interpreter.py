@@ -1,4 +1,4 @@
-"""The interpreter itself, on scripts whose outcomes a reader of the contract can list by hand."""
+"""Tests of the interpreter, on scripts whose outcomes a reader of the contract can list by hand."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ DEVICES = (("d", (0, 1)),)
 
 
 def call(handle: str, op: str, shape: tuple[Any, ...]) -> tuple[Instruction, Instruction]:
-    """A host collective or transfer, awaited at once."""
+    """Returns the instructions of a host collective or transfer that is awaited at once."""
     return ("start", handle, "h", op, shape), ("await", handle)
 
 
 def written(buffer: str, stream: str) -> tuple[Instruction, Instruction]:
-    """A buffer of one element, with the number in it."""
+    """Returns the instructions that allocate a buffer of one element and write the number into it."""
     return ("alloc", buffer, stream, 1), ("fill", stream, (buffer, 0, 1))
 
 
 def learned(script: Script) -> set[tuple[Any, ...]]:
-    """What ranks learned in executions in which all finished."""
+    """Returns the results of all ranks' calls in the executions in which all ranks finished."""
     return {tuple(tuple(value for _, value in noted) for _, noted in one) for one in finished(script)}
 
 
@@ -49,7 +49,9 @@ def test_messages_of_one_sender_stay_in_order_and_those_of_two_do_not() -> None:
 
 
 def test_a_receiver_hears_of_the_root_and_the_root_of_nobody() -> None:
-    """The member that is through tells the other, which looks before it arrives."""
+    """Runs a broadcast in which the member that ends first sends a message to the other, which polls before it arrives.
+    Only the root can end before the other member has arrived.
+    """
     comes, tells, looks = call("w", "broadcast", (1, 0)), ("post", 1, "p"), ("poll", "p")
     root_first = Script(((*comes, tells), (looks, *comes)), HOSTS)
     assert {told for _, (told, _) in learned(root_first)} == {None, 7}
@@ -172,7 +174,7 @@ def test_a_rank_may_die_between_two_messages() -> None:
 
 
 def test_in_a_collective_a_rank_may_take_its_peers_with_it_or_none() -> None:
-    """It says that it comes, and dies before it is through."""
+    """Runs a rank that sends a message after it has started its collective, and then dies before its await returns."""
     comes = (("start", "w", "h", "all_reduce", (1,)), ("post", 0, "p"), ("await", "w"))
     script = Script(((("get", "p"), *call("w", "all_reduce", (1,))), comes), HOSTS, mortal=(1,))
     heard = {(end, len(noted)) for (end, noted), _ in interpret(script).outcomes}

@@ -1,8 +1,8 @@
-"""Notices of the end of ranks: dpsim and the interpreter on random scripts with added watches.
+"""Compares dpsim with the interpreter on random scripts with watches, which notify a rank of the end of another rank.
 
-They agree that a notice comes after the messages of who is gone that were sent at all, and whatever ended it. The
-scripts are those of `generator` as they are, so that its seeds go on to mean what they mean. Aborts are left out: what
-they do to peers is open in the contract, and `tests/sim/test_aborts.py` holds exploring against brute force there.
+A notice arrives after all messages that the ended rank has sent, and for every kind of end. The scripts are those of
+`generator`; the watches are added later, so that a seed of `generator` keeps its meaning. Aborts are omitted, because
+the contract leaves their effect on peers open. `tests/sim/test_aborts.py` compares exploring with brute force there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ FEW, MANY = 25, 600
 
 
 def watching(seed: int) -> Script:
-    """A random script of which one rank watches one or two others, sometimes late, and looks for the notices."""
+    """Returns a random script in which one rank watches one or two others, sometimes late, and receives or polls the
+    notices.
+    """
     rng, script = random.Random(seed), random_script(seed)
     if script.size == 1:
         script = Script((*script.ranks, ()), script.hosts, script.devices, script.mortal, script.residency)
@@ -38,14 +40,15 @@ def watching(seed: int) -> Script:
 
 
 def allowed(script: Script, difference: str) -> bool:
-    """The contract leaves open whether device work that a rank had begun before its death still goes on for a peer that
-    comes later. In dpsim it does not. Only a rank with a notice of the death can tell that a peer comes later.
+    """Returns whether the contract leaves the difference open. A rank starts device work and dies, and later a peer
+    arrives. The contract leaves open whether the work continues for the peer; in dpsim it does not. Only a rank with a
+    notice of the death can observe that the peer arrives later.
     """
     return difference == "missed" and bool(script.mortal and script.devices)
 
 
 def differences(seeds: range) -> tuple[list[str], int]:
-    """Where the two differ, and how many scripts were small enough to be compared whole."""
+    """Returns the differences, and the number of scripts that were small enough to be compared completely."""
     found, known = [], 0
     for seed in seeds:
         compared = compare(watching(seed), 3_000, 300)

@@ -1,7 +1,7 @@
-"""Nothing missed, nothing invented, no verdict that says more than it knows, on scripts of each row.
+"""Tests on the scripts of each row that dpsim misses and invents no outcome, and that no verdict claims too much.
 
-A difference is shown as the smallest script that has it. Who looks into one reads the contract first: it says who is
-right.
+If a script differs, the test prints the smallest script that shows the difference. Read the contract
+(`dpsim/contract/interface.py`) to decide which side is wrong.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from tests.interpreter.shrink import shrunk
 from tests.interpreter.verdicts import judged
 
 QUICK, SLOW, NIGHTLY = 6, 60, 250
-"""Scripts of each row: with ten rows the night has 2,500."""
+"""The ends of the ranges of scripts of each row, in the quick, the slow and the nightly suite."""
 
 EACH = [pytest.param(row, marks=pytest.mark.runs_once) if row == "modules" else row for row in ROWS]
-"""What a script leaves in a module is there in the next run, so that is not repeated for the suite's own sake."""
+"""The rows, of which `modules` runs only once: a script leaves values in a module, so the suite's repeated run would
+differ.
+"""
 
 LARGE = ("threads", "mixed")
-"""Rows of which some scripts have more schedules than are run. What those show is compared all the same."""
+"""Rows in which some scripts have more schedules than the limit. The test still compares those that ran."""
 
 
 def check(row: str, seeds: range) -> None:

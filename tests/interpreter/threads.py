@@ -1,8 +1,8 @@
-"""Host threads of a rank: one is at hand, the others are parked.
+"""Host threads of a rank in the interpreter: one thread is current, and the others are parked.
 
-All instructions of a rank are one list. The program of a thread begins behind `("thread", name)` and ends before the
-next of these, so each instruction has a place. A step of a thread is a call, with the Python up to the next call. What
-that does to the list of the threads is in the step. To note what an awaited call gave is a call as well.
+All instructions of a rank are one list. The instructions of a thread begin after `("thread", name)` and end before the
+next such entry, so each instruction has a place. A step of a thread is a call with the Python code up to the next call.
+This code includes accesses to the list that the threads share. Noting the result of an awaited call is a call as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def names(host: Host) -> tuple[str, ...]:
 
 
 def turn(host: Host, name: str) -> Host:
-    """The rank with this thread at hand."""
+    """Returns the rank with this thread as the current one."""
     if name == host.thread:
         return host
     mine = Thread(host.pc, host.number, host.end, host.asked, host.until, host.held)
@@ -33,12 +33,12 @@ def turn(host: Host, name: str) -> Host:
 
 
 def over(host: Host) -> bool:
-    """Whether all threads have ended."""
+    """Returns whether all threads have ended."""
     return bool(host.end) and all(one.end for one in host.parked.values())
 
 
 def section(script: Script, rank: int, name: str) -> int:
-    """The place of a thread's first instruction."""
+    """Returns the place of a thread's first instruction."""
     return script.ranks[rank].index(("thread", name)) + 1
 
 
@@ -62,8 +62,8 @@ def step(script: Script, state: State, rank: int, what: str, how: list[Any]) -> 
 
 
 def rested(script: Script, state: State, rank: int, place: int) -> State:
-    """The thread at hand has done the instruction of that place. It goes on in Python to its next call, and then the
-    first thread is at hand.
+    """Continues the current thread after the instruction at `place`, in Python up to its next call. Then makes the main
+    thread current.
     """
     said, does = script.ranks[rank], unwrapped(script.ranks[rank][place])[0] if place < len(script.ranks[rank]) else ""
     while (
@@ -82,13 +82,13 @@ def rested(script: Script, state: State, rank: int, place: int) -> State:
 
 
 def _ends_in_a_call(what: str) -> bool:
-    """To note what was learned is a call, and a thread may be held up there."""
+    """Returns whether the instruction ends in a call, where the thread may pause: noting a result is a call."""
     return what in NOTING or what == "show"
 
 
 def unordered(script: Script, state: State, rank: int, ready: list[str]) -> bool:
-    """Whether two threads that can go on now use their list next, and one of them changes it. To ask this of a script
-    with a promise, Python is a step apart from the call before. That a call comes first does not order what follows it.
+    """Returns whether two ready threads use their list next and one of them changes it. For a script with a promise,
+    the Python code after a call is a separate step. That step may run after steps of other threads.
     """
     said = script.ranks[rank]
     places = [turn(state.hosts[rank], name).pc for name in ready]

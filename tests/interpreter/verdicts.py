@@ -1,11 +1,11 @@
-"""Where dpsim's verdict on a script differs from what the contract says: outcomes, findings, and what a proof assumes.
+"""Compares dpsim's verdict on a script with the contract: outcomes, findings, and what a proof assumes.
 
     compared = judged(script)
     compared.difference         # "" or what is wrong, in a few words
 
-What dpsim has to show: outcomes where times are exact, and where time-outs are patient. What it may show: outcomes in
-which time-outs pass at any time. A script in which ranks share a module, or threads a list without an order, has no
-outcomes to compare. It has to be found, and others of its kind have to stay proven.
+dpsim must show the outcomes with exact times, and those with patient time-outs (see `clock`). It may show outcomes in
+which time-outs pass at any time. If ranks share a module, or threads share a list without an order, outcomes are not
+comparable. Then dpsim must report a finding, and it must still prove similar scripts that share nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SILENT = ("sleep", "idle", "append", "show", "put", "look", "odd", "stop", "rais
 
 @dataclass(frozen=True)
 class Judged:
-    """`known`: whether the script was small enough to be compared whole."""
+    """The result. `known`: the script was small enough to be compared completely."""
 
     script: Script
     difference: str = ""
@@ -36,7 +36,7 @@ class Judged:
 
 
 def expected(script: Script, states: int = STATES) -> Compared:
-    """What the contract says."""
+    """Returns what the contract requires and allows."""
     least = interpret(script, states)
     if uses(script, "within"):
         least = least.joined(interpret(script, states, mode=clock.TIMED))
@@ -84,7 +84,7 @@ def _outcomes(script: Script, compared: Compared, schedules: int) -> Judged:
 
 
 def explored(script: Script, schedules: int) -> Explored:
-    """As `dpsim explore` does with a file: its ranks run alone, too."""
+    """Explores a script as `dpsim explore` explores a file, including runs of each rank alone."""
     modules.forget()
     program = program_of(script)
     origin = Origin(PROTOCOLS[program], script, dict(os.environ))
@@ -105,7 +105,9 @@ def _rounded(script: Script, least: Allowed, schedules: int) -> str:
 
 
 def _shared(script: Script, least: Allowed, schedules: int) -> str:
-    """The finding is of the class NONDETERMINISM; a hang of the script is another matter."""
+    """Judges a script whose ranks may share a module. Only findings of the class NONDETERMINISM count, because the
+    script may also hang.
+    """
     found = explored(script, schedules)
     shown = any(one.failure.problem.klass.startswith("NONDETERMINISM") for one in found.shown)
     if least.always and "leaked" in least.always and found.verdict == "proven":
@@ -115,7 +117,9 @@ def _shared(script: Script, least: Allowed, schedules: int) -> str:
 
 
 def _promised(script: Script, least: Allowed, schedules: int) -> str:
-    """Threads whose list nothing orders have to be found; of others all outcomes have to be seen."""
+    """Judges a script whose threads share a list. If nothing orders two accesses, dpsim must report it; otherwise dpsim
+    must show all outcomes.
+    """
     found = explored(script, schedules)
     hangs = any("blocked" in (end for end, _ in outcome) for outcome in least.outcomes)
     if least.always and "unordered" in least.always and found.verdict == "proven":

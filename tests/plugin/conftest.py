@@ -1,4 +1,4 @@
-"""Fixtures for the tests of the pytest plugin: small scenarios, and projects with them."""
+"""Fixtures for the tests of the pytest plugin: small scenarios, and projects that contain them."""
 
 import importlib
 import textwrap
@@ -10,8 +10,8 @@ from dpsim import runner
 from dpsim.contract import registry
 from tests import agreeing
 
-# A pytest session in this process unloads at its end what it imported. Modules that both sessions share are loaded
-# here.
+# An inner pytest session, which runs in this process, removes at its end the modules that it imported. So modules that
+# both sessions use are imported here first.
 registry.protocols()
 for module in ("dpsim.diagnose.report", "dpsim.sim.backend", "dpsim.campaign.properties", "real.backend"):
     importlib.import_module(module)
@@ -23,7 +23,7 @@ SKIP, EXPECTED = agreeing.SKIP, agreeing.EXPECTED
 
 @pytest.fixture(autouse=True)
 def _own_backends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gives a pytest session in this process its own backends, which it closes at its end."""
+    """Gives an inner pytest session its own backends, which it closes at its end."""
     monkeypatch.setattr(runner, "_backends", {})
 
 
@@ -41,17 +41,17 @@ def scenario(pytester: pytest.Pytester) -> Callable[..., None]:
 
 @pytest.fixture
 def healthy() -> str:
-    """A scenario that holds."""
+    """Returns a scenario whose run has no finding."""
     return HEALTHY
 
 
 @pytest.fixture
 def broken() -> str:
-    """A scenario with a violation, which expects that it holds."""
+    """Returns a scenario with a violation that it does not expect."""
     return HEALTHY + SKIP
 
 
 @pytest.fixture
 def planted() -> str:
-    """A scenario with a violation, which it expects."""
+    """Returns a scenario with a violation that it expects."""
     return HEALTHY + SKIP + EXPECTED

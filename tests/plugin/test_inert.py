@@ -1,4 +1,4 @@
-"""What the plugin costs those who do not use it, and that it works on several workers."""
+"""Tests that the plugin costs projects without scenarios almost nothing, and that it works with several workers."""
 
 import importlib.util
 import subprocess
@@ -46,8 +46,9 @@ def test_several_workers(
     broken: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Gloo stays on one worker, and what failed on a worker is shown as if there were none. Where its items run is
-    asked, not how, so in its place is the simulation, which starts at once.
+    """Runs scenarios on two workers of pytest-xdist. All gloo items run on one worker, and a failure on a worker prints
+    the usual report. The simulation replaces gloo here, because it starts faster and the test is only about the
+    workers.
     """
     pytester.makeconftest("""
         from dpsim.sim.backend import SimBackend

@@ -1,4 +1,4 @@
-"""The fixture `dpsim_backend`, the marker `gpu` on tests that use it, and the marker on all others."""
+"""Tests of the fixture `dpsim_backend`, and of the marker `gpu` on tests that use it or do not."""
 
 import pytest
 
@@ -69,7 +69,9 @@ STRANGERS = """
 
 
 def test_the_marker_of_others_is_theirs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same outcomes with the plugin and without; the twin is a test that uses our fixture."""
+    """Runs tests of another project that has its own marker `gpu`. The outcomes with and without the plugin are equal.
+    In the twin, a test uses dpsim's fixture, and the plugin skips it.
+    """
     monkeypatch.setattr("dpsim.pytest_plugin.gpus_found", lambda: (0, ""))
     pytester.makeini("[pytest]\nmarkers = gpu(kind): theirs\n")
     pytester.makepyfile(STRANGERS)
@@ -85,7 +87,9 @@ def test_the_marker_of_others_is_theirs(pytester: pytest.Pytester, monkeypatch: 
 def test_a_count_that_is_none_is_left_to_others(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, arguments: str
 ) -> None:
-    """On our tests, too; there `dpsim_backend(name, size)` says what is lacking."""
+    """Runs a test of the fixture whose marker `gpu` has no valid count. The plugin does not skip it. If GPUs are
+    missing, `dpsim_backend(name, size)` reports this.
+    """
     monkeypatch.setattr("dpsim.pytest_plugin.gpus_found", lambda: (0, ""))
     pytester.makepyfile(f"import pytest\n@pytest.mark.gpu({arguments})\ndef test_it(dpsim_backend): pass\n")
     pytester.runpytest().assert_outcomes(passed=1)

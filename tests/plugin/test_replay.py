@@ -1,4 +1,4 @@
-"""Failures of `holds` in projects of others: how long they are, and that they come again, here and elsewhere."""
+"""Tests of failures of `holds` in users' projects: the length of the report, and replays in this and other folders."""
 
 from __future__ import annotations
 
@@ -66,20 +66,20 @@ def test_ranks_agree(tokens):
     holds(scenario_from({**WORLD, "protocol": {**WORLD["protocol"], "params": params}}))
 """
 BROKEN, MENDED = VARIANT.replace("MODE", "max"), VARIANT.replace("MODE", "min") + "# mended\n"
-"""Of two sizes: Python keeps bytecode of a file with the same size and second of change."""
+"""The two texts differ in length, because Python reuses bytecode of a file with equal size and second of change."""
 TEST = "tests/test_agreement.py"
 SAVED = "dpsim: failures that were saved and are tried first: 1"
 
 
 @pytest.fixture(autouse=True)
 def _variants(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Registered in an inner session, and forgotten with it."""
+    """Registers variants in an inner session only, and removes them afterwards."""
     from dpsim.contract import registry
 
     registry.variants()
     monkeypatch.setattr(registry, "_protocols", dict(registry._protocols))
     monkeypatch.setattr(registry, "_variants", dict(registry._variants))
-    monkeypatch.setenv("CI", "true")  # where summaries are not cut
+    monkeypatch.setenv("CI", "true")  # pytest does not shorten summaries then
 
 
 def write(pytester: pytest.Pytester, text: str) -> None:
@@ -98,18 +98,18 @@ def run(pytester: pytest.Pytester, *words: str) -> pytest.RunResult:
 
 
 def replay_line(result: pytest.RunResult) -> list[str]:
-    """The words of the line, as a shell has them; there is one."""
+    """Returns the words of the one line with the replay command."""
     [line] = [line for line in result.outlines if line.startswith("replay: ")]
     assert re.fullmatch(rf"replay: pytest {TEST}::test_ranks_agree --dpsim-replay=dpsim1\.[\w-]+", line)
     return line.split()[2:]
 
 
-# ---- what is shown
+# ---- the report
 
 
 @pytest.mark.parametrize("test", [PROPERTY, DRAWN], ids=["written", "drawn"])
 def test_a_failure_is_told_once_and_shortly(pytester: pytest.Pytester, test: str) -> None:
-    """It was 133 lines."""
+    """Checks that the report of a failure has at most 46 lines and names the finding once. It once had 133 lines."""
     write(pytester, BROKEN + test)
     result = run(pytester)
     result.assert_outcomes(failed=1)
@@ -152,7 +152,7 @@ def test_what_nothing_can_replay_keeps_what_hypothesis_says(pytester: pytest.Pyt
     result.stdout.no_fnmatch_line("*--dpsim-replay*")
 
 
-# ---- again
+# ---- replays
 
 
 def test_the_line_alone_shows_it_in_another_folder(
@@ -178,7 +178,9 @@ def test_the_line_alone_shows_it_in_another_folder(
 
 
 def test_a_saved_failure_is_tried_first(pytester: pytest.Pytester) -> None:
-    """Without the rest of the test, until it is mended."""
+    """Checks that a later session first replays the saved failure, before the rest of the test, until the user has
+    fixed the mistake.
+    """
     write(pytester, BROKEN + DRAWN)
     run(pytester)
     [file] = (pytester.path / ".dpsim").iterdir()
@@ -207,7 +209,9 @@ def test_another_test_is_not_touched(pytester: pytest.Pytester) -> None:
 
 
 def test_a_failure_that_a_test_wants_is_not_tried(pytester: pytest.Pytester) -> None:
-    """The twin of the one that fails with it: it would fail the next time."""
+    """Runs a test that expects its failure. Later sessions do not replay the saved failure, because the replay would
+    fail the test.
+    """
     wanted = PROPERTY.replace("    holds", "    import pytest\n    with pytest.raises(AssertionError):\n        holds")
     write(pytester, BROKEN + wanted)
     for _ in range(2):
@@ -218,7 +222,9 @@ def test_a_failure_that_a_test_wants_is_not_tried(pytester: pytest.Pytester) -> 
 
 
 def test_saved_files_that_cannot_be_used(pytester: pytest.Pytester) -> None:
-    """They take nothing from the tests; one of a protocol of yesterday is named."""
+    """Checks that unreadable saved files do not affect tests. If a saved file names a protocol that no longer exists,
+    the output names the file.
+    """
     write(pytester, BROKEN + PROPERTY)
     run(pytester)
     folder = pytester.path / ".dpsim"
@@ -239,7 +245,7 @@ def test_saved_files_that_cannot_be_used(pytester: pytest.Pytester) -> None:
     )
 
 
-# ---- words that cannot be replayed
+# ---- tokens that cannot be replayed
 
 
 @pytest.mark.parametrize("word", ["", "nonsense", "dpsim1.", "dpsim1.AAAA", "dpsim9.AAAA", "dpsim1." + "A" * 20_000])
@@ -269,7 +275,9 @@ def test_a_token_is_for_one_test(pytester: pytest.Pytester) -> None:
     ],
 )
 def test_on_workers_a_token_that_cannot_be_replayed_fails_each_test(pytester: pytest.Pytester, file: str) -> None:
-    """With the line that is a usage error elsewhere: two tests, and a variant that is not registered."""
+    """Checks tokens that select two tests, or name an unknown variant. With workers, each test fails with the line that
+    is a usage error without workers.
+    """
     pytest.importorskip("xdist")
     write(pytester, BROKEN + PROPERTY)
     [_, option] = replay_line(run(pytester))
@@ -281,7 +289,7 @@ def test_on_workers_a_token_that_cannot_be_replayed_fails_each_test(pytester: py
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2", TEST, option)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(errors=file.count("def test_"))
-    said = re.split(r"; did you mean| \(there are", line.removeprefix("ERROR: "))[0]  # this process knows of more names
+    said = re.split(r"; did you mean| \(there are", line.removeprefix("ERROR: "))[0]  # this process knows further names
     result.stdout.fnmatch_lines([f"*{said.replace('[', '[[]')}*"])
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 
@@ -297,7 +305,7 @@ def test_on_workers_a_token_is_replayed(pytester: pytest.Pytester) -> None:
 
 
 def test_what_pytest_cannot_collect_is_told_first(pytester: pytest.Pytester) -> None:
-    """It is why nothing is registered, or not one test is selected."""
+    """Checks that pytest's errors about missing files, tests and modules come first, because they explain the rest."""
     write(pytester, BROKEN + PROPERTY)
     [_, option] = replay_line(run(pytester))
     missing = run(pytester, "tests/test_agreemnt.py", option)
@@ -350,7 +358,9 @@ def test_of_its_own():
 
 
 def test_an_assertion_shows_the_element_that_differs(pytester: pytest.Pytester) -> None:
-    """In a program alone: pytest's own text of a test stays as it is, and has no such line."""
+    """Checks that an assertion of a program names the element that differs. In a test, pytest's own text of an
+    assertion stays unchanged.
+    """
     pytester.makepyfile(LONG_VALUES)
     lines = pytester.runpytest_inprocess("-p", "no:xdist").stdout.str()
     assert "AssertionError: assert left == right, where left[30] = 130 and right[30] = 7\n" in lines

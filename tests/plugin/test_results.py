@@ -1,4 +1,4 @@
-"""Failing tests name the folder of their failure, in one process and in several."""
+"""Tests that failing tests name the folder of their failure, in one process and with several workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_it(number):
 def test_tests_that_fail_alike(
     workers: tuple[str, ...], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each names the folder, and its files are whole."""
+    """Runs eight tests with the same failure. Each names the one folder, and its files are complete."""
     monkeypatch.setenv("DPSIM_RESULTS", "1")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     if workers:

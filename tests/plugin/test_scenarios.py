@@ -1,4 +1,4 @@
-"""Scenario files become tests: which files, which tests, when they pass, what a failure shows."""
+"""Tests that scenario files become tests: which files, which tests, when they pass, and what a failure prints."""
 
 import os
 import sys
@@ -20,12 +20,12 @@ def _no_ini(pytester: pytest.Pytester) -> None:
 
 
 def ids(pytester: pytest.Pytester, *args: str) -> list[str]:
-    """The node ids that are collected."""
+    """Returns the node ids of the collected tests."""
     result = pytester.runpytest("--collect-only", "-q", *args)
     return [line for line in result.outlines if "::" in line]
 
 
-# ---- which files, which tests
+# ---- which files become tests
 
 
 def test_an_item_for_each_backend(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
@@ -62,7 +62,9 @@ def test_folders_of_scenarios_may_lie_anywhere(pytester: pytest.Pytester, scenar
 
 
 def test_what_is_left_alone_is_named_and_not_read(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
-    """In one line; what is too large, or no file, is not even opened."""
+    """Checks that one line names the files that are no scenarios. The plugin does not open a file that is too large or
+    is no regular file.
+    """
     scenario("scenarios/two.yaml", healthy)
     scenario("scenarios/a_playbook.yaml", "hosts: all\n")
     scenario("scenarios/b_huge.yaml", healthy)
@@ -108,7 +110,9 @@ def test_a_misspelt_scenario_is_no_foreign_file(pytester: pytest.Pytester, scena
 
 
 def test_a_load_test_of_another_tool_is_left_alone(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
-    """One key that a scenario has as well is not enough, and the file is named; on the command line it is an error."""
+    """Checks a file of another tool that has one key in common with a scenario. The plugin ignores the file and names
+    it. If the user names the file on the command line, it is an error.
+    """
     scenario("scenarios/load.yaml", "name: load\nworkload: {requests: 100, rps: 3}\ndefault: x\n")
     scenario("scenarios/least.yaml", "name: x\nworkload: {requests: [{prompt_tokens: 1, output_tokens: 1}]}\n")
     assert {line.partition("::")[0] for line in ids(pytester)} == {"scenarios/least.yaml"}
@@ -118,7 +122,7 @@ def test_a_load_test_of_another_tool_is_left_alone(pytester: pytest.Pytester, sc
 
 
 def test_a_protocol_with_parameters_is_a_scenario(pytester: pytest.Pytester, scenario: Write) -> None:
-    """The twin is a file of another tool, which has parameters and no protocol."""
+    """Checks that a file with a protocol and parameters is a scenario. The twin has parameters but no protocol."""
     scenario("scenarios/mine.yaml", "name: mine\nprotocol: {name: t_agrees, params: {ranks: 2}}\n")
     scenario("scenarios/load.yaml", "name: load\nworkload: {rps: 3, params: {ranks: 2}}\n")
     assert {line.partition("::")[0] for line in ids(pytester)} == {"scenarios/mine.yaml"}
@@ -321,7 +325,9 @@ def test_a_backend_whose_module_is_missing(
 def test_what_a_backend_cannot_show_is_skipped(
     pytester: pytest.Pytester, scenario: Write, healthy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The journals of this one are held by tests/runner/test_not_claimed.py."""
+    """Checks that pytest skips a scenario whose expected finding the backend cannot show.
+    tests/runner/test_not_claimed.py tests the journals of such a backend.
+    """
     from dpsim.runner import Result
 
     scenario("scenarios/reuse.yaml", healthy, "expect: {class: 'RACE:REUSED_IN_FLIGHT'}\n")
@@ -382,7 +388,9 @@ def test_a_number_of_schedules_that_is_none(
 def test_the_replay_names_the_module_that_registers(
     pytester: pytest.Pytester, scenario: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That of a conftest, which the command line would not import."""
+    """Checks that the replay command names the module that registers the protocol. Here it is a conftest, which the
+    command line does not import by itself.
+    """
     from dpsim.contract import registry
 
     monkeypatch.setattr(registry, "_protocols", dict(registry._protocols))
@@ -419,7 +427,7 @@ def test_the_replay_names_the_module_that_registers(
     done.stdout.fnmatch_lines(["VIOLATED  CRASH:VALUEERROR*"])
 
 
-# ---- the machine takes something away
+# ---- losses of the machine
 
 
 @pytest.mark.slow
@@ -459,10 +467,10 @@ SimBackend.run_program = loses
 def test_a_link_in_a_circle_is_not_followed(
     pytester: pytest.Pytester, scenario: Callable[..., None], healthy: str, link: str, found: int, below: int
 ) -> None:
-    """One to another folder is."""
+    """Checks that the plugin does not follow a link that leads into a circle, but follows one to another folder."""
     scenario("scenarios/one.yaml", healthy)
     scenario("elsewhere/two.yaml", healthy)
     (pytester.path / "scenarios" / "link").symlink_to(link)
-    for named, count in (("scenarios", found), ("scenarios/link", below)):  # what is named is looked at
+    for named, count in (("scenarios", found), ("scenarios/link", below)):  # pytest follows a link that the user names
         result = pytester.runpytest(named, "--collect-only", "-q", "-k", "sim or gloo")
         assert len([line for line in result.outlines if line.endswith(("::sim", "::gloo"))]) == count

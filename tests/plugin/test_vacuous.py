@@ -1,4 +1,4 @@
-"""A test of Hypothesis fails if nothing was coordinated in any world that it drew."""
+"""Tests that a Hypothesis test fails if ranks coordinated in none of its drawn worlds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_ranks_agree(steps):
 
 @pytest.fixture
 def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The inner session counts apart from this one."""
+    """Gives the inner session its own counters."""
     monkeypatch.setattr(importlib.import_module(DRAWN), "_counted", {})
 
 
@@ -53,7 +53,9 @@ def test_only_if_all_worlds_are_vacuous_the_test_fails(pytester: pytest.Pytester
 def test_a_module_that_an_earlier_session_left_in_its_package_counts_nothing(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    """A session in this process removes what it imported from `sys.modules`; the attribute of the package stays."""
+    """Runs a session after an earlier one in this process. The earlier session removed its modules from `sys.modules`,
+    but the package still has them as attributes.
+    """
     stale = ModuleType(DRAWN)
     vars(stale).update(count=lambda *_: None, running_test=str, only_vacuous=lambda _: 0)
     monkeypatch.setattr(dpsim.campaign, "drawn", stale, raising=False)

@@ -1,1 +1,1 @@
-"""Calls of jobs as programs of the contract."""
+"""Tests of programs that repeat the calls of a recorded job on the simulation."""

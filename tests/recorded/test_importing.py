@@ -1,4 +1,4 @@
-"""A job that hung, as a scenario: the simulation shows what the job shows."""
+"""Tests that dpsim turns the dumps of a hung job into a scenario whose simulation has the same finding as the dumps."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_another_operation(tmp_path: Path) -> None:
     job.call((0, 1, 3))
     job.call((2,), "broadcast", line=11)
     klass, rank = found(simulated(job, tmp_path)) or ("", -1)
-    assert (klass.startswith("MISMATCH:COLLECTIVE:"), rank) == (True, 2)  # rank 2 also begins no third round
+    assert (klass.startswith("MISMATCH:COLLECTIVE:"), rank) == (True, 2)  # rank 2 also starts no third round
 
 
 def test_another_size_and_type(tmp_path: Path) -> None:
@@ -133,7 +133,9 @@ DATA = os.environ.get("DPSIM_DATA")
 @pytest.mark.skipif(not DATA, reason="DPSIM_DATA names no folder with real dumps (flight_recorder)")
 @pytest.mark.parametrize("case", ["missing", "size", "type", "died", "healthy"])
 def test_real_dumps(case: str) -> None:
-    """Of four H200: class and rank are those of the dumps."""
+    """Imports real dumps of a job on four H200 GPUs. The simulation reports the class and the rank that `judge_job`
+    reads from the dumps.
+    """
     from dpsim.diagnose.dumps.judgement import judge_job
 
     job = job_of(read_dumps(Path(DATA or "") / "flight_recorder" / case))

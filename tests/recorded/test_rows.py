@@ -1,4 +1,8 @@
-"""Rows: what is written is read, and what is no call is one clear error."""
+"""Tests of the rows of a recorded scenario, each of which is one call.
+
+The parser reads back each call that the writer wrote. If a row contains no valid call, the parser raises one error that
+explains it.
+"""
 
 from __future__ import annotations
 

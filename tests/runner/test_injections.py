@@ -1,4 +1,4 @@
-"""If no rank reaches a planted fault's address, the run reports it and fails."""
+"""Tests that a run fails with a report if no rank reaches the call at which a scenario plants a fault or a delay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A backend that does not tell where memory lies claims nothing of its reuse, and is not blamed for it."""
+"""Tests of expected findings about the reuse of memory, on a backend that does not record addresses of buffers.
+
+Such a backend cannot show the expected finding. So the run reports that dpsim cannot check the expectation, and does
+not count it as failed.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ def of(variant: str) -> str:
 
 @register_protocol("t_lends")
 class Lends(SizedProgram):
-    """A rank lends a buffer to another stream, and takes it back when that has read it."""
+    """A rank lends a buffer to a second stream, and takes it back after that stream has read it."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0
@@ -53,7 +57,9 @@ class Lends(SizedProgram):
 
 @register_variant("T-REUSES", protocol="t_lends", expected=REUSE)
 class Reuses(Lends):
-    """The next buffer lies where the other stream still reads."""
+    """The faulty variant: the rank frees the buffer while the second stream may still read it. So the allocator can
+    place the next buffer at the same address.
+    """
 
     def take_back(self, main: Stream, side: Stream, lent: Buffer) -> None:
         lent.free()
@@ -62,7 +68,7 @@ class Reuses(Lends):
 
 @register_variant("T-RACES", protocol="t_lends", expected="RACE:BUFFER")
 class Races(Lends):
-    """The buffer is filled again while the other stream reads."""
+    """The faulty variant: the rank writes the buffer again while the second stream may still read it."""
 
     def take_back(self, main: Stream, side: Stream, lent: Buffer) -> None:
         main.launch("fills", set_to, writes=[lent], args=(2,))
@@ -77,7 +83,7 @@ def without_place(raw: RawRecord) -> RawRecord:
 
 
 class Placeless(SimBackend):
-    """The simulation, but it keeps to itself where memory lies, as gloo does."""
+    """The simulation without the addresses of buffers in its journals, as gloo records none."""
 
     name = "placeless"
 

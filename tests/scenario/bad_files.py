@@ -1,7 +1,8 @@
-"""Scenario files that are wrong, and what the reader says of them.
+"""Scenario files with mistakes, and the error messages that dpsim prints for them.
 
-Each entry of `BAD_FILES` is a file's text, marked where it is wrong, with the fragments of the message. The program is
-`t_served` of `tests/protocols.py`. `tests/vllm/params/bad_files.py` has the files with the sections of vLLM.
+Each entry of `BAD_FILES` has a file's text, in which a mark shows the mistake, and fragments of the message. The files
+use the protocol `t_served` of `tests/protocols.py`. `tests/vllm/params/bad_files.py` has files with the sections of
+vLLM.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from dpsim.scenario import ScenarioError, parse_scenario
 from tests import protocols  # noqa: F401  # registers t_served
 
 START = "name: bad\nprotocol:\n  name: t_served\n  params: {ranks: 4}\n"
-"""The first four lines: the mistake begins in line 5."""
+"""The first four lines of a file. The mistake begins in line 5."""
 
 
 class Bad(NamedTuple):
-    """A wrong file. In `marked`, a § stands before the first problem, which must be named there; `place` is for files
-    without a mark. `says`: what the first message holds, in this order. `problems`: how many lines the message has.
+    """A file with a mistake. In `marked`, a § precedes the first mistake, whose line and column the message must name.
+    `place` is for files without a mark. `says`: fragments of the first message, in order. `problems`: the number of
+    lines of the message.
     """
 
     what: str
@@ -32,7 +34,7 @@ class Bad(NamedTuple):
 
     @property
     def begins(self) -> str:
-        """How the message begins."""
+        """Returns the begin of the message: the file, the line and the column."""
         place = self.place
         if isinstance(self.marked, str) and "§" in self.marked:
             lines = self.marked.partition("§")[0].split("\n")
@@ -40,7 +42,7 @@ class Bad(NamedTuple):
         return f"bad.yaml:{place}: " if place else "bad.yaml: "
 
     def message(self) -> str:
-        """What the reader says. AssertionError if it accepts the file."""
+        """Returns the reader's message. Raises AssertionError if the reader accepts the file."""
         try:
             scenario = parse_scenario(self.text, "bad.yaml")
         except ScenarioError as error:
@@ -49,12 +51,12 @@ class Bad(NamedTuple):
 
 
 def after(lines: str) -> str:
-    """A file that is right up to its fifth line."""
+    """Returns a file that is correct up to its fifth line."""
     return f"{START}{lines}\n"
 
 
 def fault(fields: str) -> str:
-    """A file with a fault, in its seventh line."""
+    """Returns a file with a fault in its sixth line."""
     return f"{START}faults:\n  - {{{fields}}}\n"
 
 
@@ -279,7 +281,6 @@ BAD_FILES = [
     Bad("a class that nothing has", after("expect: {class: §HANGS}"), ("no finding has", "did you mean 'HANG'")),
     Bad("a class although it holds", after("expect: {verdict: held, class: §HANG}"), ("held leaves no class to find",)),
     Bad("a stall after the deadline", after("limits: {stall: §1h}"), ("never be seen before the deadline of 10m",)),
-    # ---- what a release has against its configuration
     # ---- settings of single ranks
     # ---- messages
     Bad(

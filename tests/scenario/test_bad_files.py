@@ -1,4 +1,4 @@
-"""What the reader says of wrong files: the right place, the right words. The files are in bad_files.py."""
+"""Tests that the reader's messages about the files of bad_files.py name the right place and contain the right words."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def test_says_where_and_what(bad: Bad) -> None:
 
 @pytest.mark.parametrize("bad", BAD_FILES, ids=IDS)
 def test_pure_python_parser_says_it_too(bad: Bad, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyYAML may be installed without libyaml: then its own parser reads, with its own words for what is no YAML."""
+    """Reads the files with PyYAML's own parser, which PyYAML uses if libyaml is missing. Only for texts that are no
+    YAML, its messages may differ.
+    """
     monkeypatch.setattr(yaml_nodes, "_LOADER", yaml.SafeLoader)
     first = bad.message().split("\n")[0]
     if "not YAML" in bad.says:

@@ -1,4 +1,4 @@
-"""Fields are described by the docstrings below them, as the schema shows."""
+"""Tests that the schema describes each field by the docstring below the field."""
 
 from pydantic import BaseModel
 
@@ -17,7 +17,7 @@ class Sizes(StrictModel):
 
 
 class Larger(Sizes):
-    """No field is described by this."""
+    """This docstring describes the class, and so no field."""
 
     spoken: int = 1
     more: int = 1

@@ -1,4 +1,4 @@
-"""Durations: exact both ways, and a message that says how to write one."""
+"""Tests of durations: exact parsing and writing, and a message that explains how to write one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A run that is too large is refused before anything is made of it; a large one is announced."""
+"""Tests of estimates: dpsim refuses a run that needs too much memory before it prepares it, and announces a large
+one.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class Sizes(BaseModel):
 
 @register_protocol("t_large")
 class Large(Program[Arguments[Sizes]]):
-    """As large as it says, and prepared only where that is allowed."""
+    """A program whose estimate is its parameter, in megabytes. Its `prepare` records the sizes that dpsim has
+    accepted.
+    """
 
     Params = Sizes
     asked: set[int] = set()  # noqa: RUF012  # of the class

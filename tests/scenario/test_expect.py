@@ -1,6 +1,6 @@
-"""What a scenario expects: the class of a violation is that of its variant, where the file names none.
+"""Tests of expectations: if a scenario expects a violation without a class, the registered class of its variant counts.
 
-Three variants of one program: registered with the class that they show, with another one, and as harmless.
+The program has three variants: registered with the class that it shows, with another class, and as harmless.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RIGHT, WRONG = "CRASH:VALUEERROR", "HANG:COLLECTIVE:*"
 
 @register_protocol("t_counts")
 class Counts(Program[Arguments]):
-    """One rank counts to one."""
+    """A program whose one rank counts to one, and then may raise."""
 
     error: type[Exception] | None = None
 
@@ -42,24 +42,24 @@ class Counts(Program[Arguments]):
 
 @register_variant("T-RIGHT", protocol="t_counts", expected=RIGHT)
 class Right(Counts):
-    """Registered with what it shows."""
+    """A variant that is registered with the class that it shows."""
 
     error = ValueError
 
 
 @register_variant("T-WRONG", protocol="t_counts", expected=WRONG)
 class Wrong(Right):
-    """Registered with another class than it shows."""
+    """A variant that is registered with another class than it shows."""
 
 
 @register_variant("T-HARMLESS", protocol="t_counts", expected=None, reason="it only counts")
 class Harmless(Counts):
-    """Registered as harmless."""
+    """A variant that is registered as harmless."""
 
 
 @register_variant("T-MISSPELT", protocol="t_counts", expected="HANGS:COLLECTIVE")
 class Misspelt(Right):
-    """Registered with a class that no finding has."""
+    """A variant that is registered with a class that no finding has."""
 
 
 def scenario(variant: str | None, expect: dict[str, Any], **more: Any) -> Scenario:
@@ -111,7 +111,7 @@ def test_a_run_and_all_schedules_are_judged_by_the_registered_class() -> None:
 
 
 def test_a_variant_that_is_registered_with_another_class_is_not_met() -> None:
-    """The faulty twin: the file is the same, and the registration is wrong."""
+    """The faulty twin: the file is the same, but the registered class is wrong, so the expectation is not met."""
     why = f"expected a finding of class {WRONG}, got {RIGHT}"
     made = scenario("T-WRONG", {"verdict": "violated"})
     assert expectation_line(run_scenario(made)) == f"expected: violated, {WRONG}; NOT met: {why}"

@@ -1,4 +1,4 @@
-"""Where scenarios are looked for: by path, then by name in the clone or in the installed package."""
+"""Tests of where dpsim looks for a scenario: first by path, then by name in the clone or in the installed package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpsim.scenario import locate
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A clone with two scenarios and one file of measured costs; the working folder is elsewhere."""
+    """Returns a clone with two scenarios and one file of measured costs. The working folder is another one."""
     package = tmp_path / "clone" / "dpsim"
     package.mkdir(parents=True)
     (tmp_path / "clone" / "pyproject.toml").touch()

@@ -1,5 +1,6 @@
-"""The machine of a scenario reaches the world: nodes, services, other programs, communicators made at their first
-use."""
+"""Tests that the machine section of a scenario reaches the world: nodes, services, ports, and communicators that ranks
+create at their first use.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def told(scenario: Scenario) -> World:
 
 @pytest.mark.parametrize(("nodes", "of_each"), [(1, (0,) * 10), (2, (0, 0, 1, 1, 0, 0, 0, 0, 1, 1))])
 def test_nodes_are_those_of_the_program(nodes: int, of_each: tuple[int, ...]) -> None:
-    """Four ranks, the front end, the coordinator, four engines."""
+    """Checks the nodes of a program: four ranks, the front end, the coordinator, and four engines."""
     assert told(made(nodes)).nodes == of_each
 
 
@@ -62,7 +63,9 @@ def test_a_node_that_is_none_is_refused() -> None:
 
 
 def test_a_file_is_read_where_nobody_knows_its_program_s_services() -> None:
-    """The run reports what the program has against it."""
+    """Reads a file that names an unknown service and a wrong number of nodes. The reader accepts it, because it does
+    not know the program's services; making the world raises the error.
+    """
     scenario = parse_scenario(
         "name: odd\nprotocol: {name: t_served, params: {ranks: 3, nodes: 2}}\nfaults: [{kind: kill, rank: no_such}]\n"
     )

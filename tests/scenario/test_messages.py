@@ -1,4 +1,4 @@
-"""Messages from outside in a scenario: what a backend receives, and that files keep them."""
+"""Tests of messages from outside in a scenario: what the backend receives, and that files store them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def test_a_message_that_nobody_looks_for_is_not_met() -> None:
 
 
 def test_a_message_that_is_never_sent_is_not_proven_away() -> None:
-    """Of all schedules as of one: the result names what no rank received."""
+    """Explores a scenario with a message that no rank ever sends. No schedule applies it, so `holds` raises an error
+    that names the message.
+    """
     assert holds(agreed()).verdict == "proven"
     lost = {"to": 0, "mailbox": "in", "content": 1, "after": {"rank": 1, "site": "dp.agre", "ordinal": 0}}
     with pytest.raises(

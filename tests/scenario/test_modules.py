@@ -1,4 +1,4 @@
-"""Modules as they are named to a command, by name or by the path of a file."""
+"""Tests of modules that the user names on the command line, by module name or by the path of a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpsim.scenario.modules import import_named, names_to_import
 
 
 def layout(folder: Path, *names: str) -> None:
-    """Files, each with its own name in it."""
+    """Writes files that each contain their own name."""
     for name in names:
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -22,7 +22,7 @@ def layout(folder: Path, *names: str) -> None:
 
 @pytest.fixture
 def imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """A folder to be in; what is imported from it is forgotten."""
+    """Changes into a temporary folder. Afterwards removes the modules that the test imported."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     before = set(sys.modules)

@@ -1,4 +1,6 @@
-"""Parameters of a stranger's program: sections of a scenario file, and what the framework asks of them."""
+"""Tests of parameters that a user's package adds to scenarios: their sections in a file, and what dpsim reads from
+them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from dpsim.scenario.parameters import Parameters
 
 
 class Sizes(Parameters):
-    """How many ranks, and nothing else."""
+    """Parameters with the number of ranks only."""
 
     ranks: int = 2
 
@@ -38,7 +40,7 @@ class SizedScenario(Scenario, Sizes):
 
 @register_protocol("sized", forms=("plain", "loud"))
 class Sized(Program[Arguments]):
-    """Ranks meet once."""
+    """A program whose ranks call one barrier."""
 
     async def run(self, rank: Rank, prepared: Arguments) -> None:
         await rank.host("all").barrier(site="meet")
@@ -47,7 +49,7 @@ class Sized(Program[Arguments]):
 
 @register_protocol("alone")
 class Alone(Program[Arguments]):
-    """One rank is the whole group."""
+    """A program whose group has one rank."""
 
     def groups(self, prepared: Arguments) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
         return [("all", "host", [(0,)])]
@@ -58,7 +60,7 @@ class Alone(Program[Arguments]):
 
 @pytest.fixture
 def sized(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As if an entry point named the class."""
+    """Makes dpsim find the class of scenarios as if an entry point named it."""
     point = EntryPoint("default", f"{__name__}:SizedScenario", kinds.PARAMETERS)
     monkeypatch.setattr(kinds, "entry_points", lambda group, name: [point] if group == kinds.PARAMETERS else [])
     kinds.default_type.cache_clear()

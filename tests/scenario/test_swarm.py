@@ -1,4 +1,4 @@
-"""What a swarm draws: some kinds of fault for each world, one or two faults of these, and the same for a seed."""
+"""Tests of swarms: each drawn world has one or two faults of some kinds, and a seed always gives the same worlds."""
 
 from __future__ import annotations
 

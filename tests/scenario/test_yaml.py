@@ -1,4 +1,4 @@
-"""Reading and writing files: what is about the file rather than about its content, and that writing is exact."""
+"""Tests of reading and writing scenario files: the file itself rather than its content, and exact writing."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_file_without_end_is_not_read() -> None:
     assert error_of("/dev/zero") == "/dev/zero: not a regular file; expected a scenario file"
 
 
-# ---- values as people write them
+# ---- values as users write them
 
 
 def test_numbers_are_text_where_text_is_wanted() -> None:
@@ -158,7 +158,9 @@ def test_any_text_survives(name: str, description: str, site: str) -> None:
 
 @pytest.mark.parametrize("text", ["\x85", "a\x85b", "a\n\x85b"])
 def test_a_line_break_that_only_yaml_1_1_knows_survives(text: str) -> None:
-    """PyYAML indents what follows it, and reads that as spaces."""
+    """Writes and reads a text with a line break that only YAML 1.1 defines. PyYAML indents the next line, and would
+    read the indent as spaces.
+    """
     scenario = agreed(description=text)
     assert parse_scenario(dump_scenario(scenario)) == scenario
 

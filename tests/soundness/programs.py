@@ -1,4 +1,4 @@
-"""Programs that run on gloo and under exploration alike. The workers import this module by its name."""
+"""Programs that tests run on gloo and also explore. gloo's workers import this module by its name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LATE_NS = 400_000_000
 
 
 async def one_call(host: HostCommunicator, what: str) -> HostArray:
-    """The collective of that name. Each piece has 4 bytes or none."""
+    """Calls the host collective of that name. Each piece has one element of 4 bytes or none."""
     match what:
         case "broadcast":
             return await host.broadcast(np.ones(1, np.int32), 0)
@@ -46,8 +46,8 @@ async def one_call(host: HostCommunicator, what: str) -> HostArray:
 
 @register_protocol("sound_late")
 class Late(Program[Mapping[str, Any]]):
-    """Rank `late` comes late to the collective `what`. A rank that is through says so to it. The late rank fails at the
-    end if a message came before it arrived.
+    """Rank `late` polls for a message, and then joins the collective `what`. A rank that ends the collective sends it a
+    message. At its end the late rank raises if the message arrived before it joined.
     """
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
@@ -66,7 +66,9 @@ class Late(Program[Mapping[str, Any]]):
 
 @register_protocol("sound_chain")
 class Chain(Program[Mapping[str, Any]]):
-    """The last rank sleeps, then each tells the one before it; rank 0 gives up after a while."""
+    """The last rank sleeps. Then each rank sends a message to the rank before it. Rank 0 waits with a time-out, and
+    raises if the time-out passes.
+    """
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         rank.step = 0

@@ -1,4 +1,4 @@
-"""Collectives: who waits for whom in them, what they order, and what they occupy."""
+"""Tests of collectives: which members wait for which, which accesses they order, and which slots they occupy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.soundness.worlds import filled, shows
 
 TOLD_EARLY = "CRASH:ASSERTIONERROR"
 
-# ---- who waits for whom
+# ---- which members wait for which
 
 
 async def host_broadcast(host: HostCommunicator) -> HostArray:
@@ -21,7 +21,7 @@ async def host_broadcast(host: HostCommunicator) -> HostArray:
 
 
 async def host_all_to_all(host: HostCommunicator) -> HostArray:
-    """Rank 1 has nothing for rank 0."""
+    """Calls an all_to_all in which rank 1 has no element for rank 0."""
     if host.index == 0:
         return await host.all_to_all(np.ones(2, np.int32), source_sizes=[1, 1], output_sizes=[1, 0])
     return await host.all_to_all(np.ones(1, np.int32), source_sizes=[0, 1], output_sizes=[1, 1])
@@ -64,7 +64,7 @@ async def host_scatter_of_the_other(host: HostCommunicator) -> HostArray:
 
 
 def device_reduce(device: DeviceCommunicator, stream: Stream) -> Buffer:
-    """Rank 1 is the root."""
+    """Calls a reduce whose root is rank 1."""
     buffer = filled(stream, "x")
     device.reduce(buffer, 1, stream)
     return buffer
@@ -88,12 +88,12 @@ def device_all_reduce(device: DeviceCommunicator, stream: Stream) -> Buffer:
 
 
 async def _heard(rank: Rank, late: int) -> bool:
-    """Whether this rank is the late one and has a message already."""
+    """Returns whether this rank is the late one and already has a message."""
     return rank.rank == late and await rank.mailbox("told").poll("poll") is not None
 
 
 def through_on_the_host(call: Callable[[HostCommunicator], Awaitable[HostArray]]) -> Script:
-    """Rank 0 tells rank 1 when it is through; rank 1 looks before it comes."""
+    """Returns a script: rank 0 sends to rank 1 after the call has ended; rank 1 polls before it makes the call."""
 
     async def script(rank: Rank) -> None:
         assert not await _heard(rank, 1), "rank 0 was through before rank 1 came"
@@ -105,7 +105,9 @@ def through_on_the_host(call: Callable[[HostCommunicator], Awaitable[HostArray]]
 
 
 def through_on_the_device(call: Callable[[DeviceCommunicator, Stream], Buffer], first: int, late: int) -> Script:
-    """Rank `first` tells rank `late` when its stream is through; `late` looks before it comes."""
+    """Returns a script: rank `first` sends to rank `late` after its stream has ended the call; `late` polls before it
+    makes the call.
+    """
 
     async def script(rank: Rank) -> None:
         assert not await _heard(rank, late), f"rank {first} was through before rank {late} came"
@@ -117,35 +119,39 @@ def through_on_the_device(call: Callable[[DeviceCommunicator, Stream], Buffer], 
 
 
 def test_the_root_of_a_host_broadcast_waits_for_nobody() -> None:
-    """A root has its data already. A library that buffers lets it go on; gloo lets it go on before the members arrive
-    that get the data from others.
+    """Explores a broadcast. Its root can end before the other member arrives, because the root has its data already.
+    gloo behaves so for members that get the data from another member.
     """
     assert shows(explored(world_of(2, hosts=["h"]), through_on_the_host(host_broadcast)), TOLD_EARLY)
 
 
 def test_a_host_all_to_all_waits_for_no_empty_piece() -> None:
-    """Nothing comes from rank 1, so the contract gives rank 0 nothing to wait for."""
+    """Explores an all_to_all in which rank 1 has no element for rank 0. So rank 0 can end before rank 1 arrives."""
     assert shows(explored(world_of(2, hosts=["h"]), through_on_the_host(host_all_to_all)), TOLD_EARLY)
 
 
 def test_receivers_of_a_device_broadcast_do_not_wait_for_each_other() -> None:
-    """A receiver is through when it has the root's data; the chain may pass a late one last."""
+    """Explores a broadcast of three ranks. Rank 1 can end before rank 2 arrives, as the last rank of NCCL's chain."""
     assert shows(explored(world_of(3, devices=["d"]), through_on_the_device(device_broadcast, 1, 2)), TOLD_EARLY)
 
 
 def test_a_device_collective_of_nothing_is_no_meeting() -> None:
-    """NCCL discards a collective without elements when it is issued."""
+    """Explores an all_reduce without elements. No rank waits, because NCCL discards such a call when the host issues
+    it.
+    """
     world = world_of(2, devices=["d"])
     assert shows(explored(world, through_on_the_device(device_all_reduce_of_nothing, 0, 1)), TOLD_EARLY)
 
 
 def test_a_host_collective_of_nothing_is_no_meeting() -> None:
-    """An all_reduce of gloo returns at once if there is nothing to reduce."""
+    """Explores an all_reduce without elements on the host. No rank waits, because gloo returns at once."""
     assert shows(explored(world_of(2, hosts=["h"]), through_on_the_host(host_all_reduce_of_nothing)), TOLD_EARLY)
 
 
 def test_who_gives_to_a_reduce_waits_for_no_member() -> None:
-    """Its elements are on their way, or the library has copied them; what the root does with them is the root's."""
+    """Explores a reduce. A member that is not the root can end before the others arrive, because the library has sent
+    or copied its elements.
+    """
     assert shows(explored(world_of(2, hosts=["h"]), through_on_the_host(host_reduce)), TOLD_EARLY)
     world = world_of(3, devices=["d"])
     for late in (1, 2):
@@ -183,13 +189,12 @@ def test_nobody_is_through_a_device_broadcast_before_its_root_comes() -> None:
     assert explored(world, through_on_the_device(device_broadcast, 1, 0)).verdict == "proven"
 
 
-# ---- what they order
+# ---- which accesses they order
 
 
 def uses_after_a_peer(waits: bool) -> Script:
-    """Rank 1 is through with a collective and sends; rank 0 receives, and uses its own result on that stream.
-
-    `waits`: the stream of that use waits for the collective too.
+    """Returns a script: rank 1 ends a collective and sends. Rank 0 receives on the side stream, and uses its own result
+    there. `waits`: the side stream also waits for the collective.
     """
 
     async def script(rank: Rank) -> None:
@@ -210,7 +215,9 @@ def uses_after_a_peer(waits: bool) -> Script:
 
 
 def test_that_a_peer_is_through_does_not_say_that_i_am() -> None:
-    """That rank 1 has its sum says that rank 0 came, and not that rank 0 has written its own."""
+    """Explores the script without the wait. The receive shows that rank 0 has joined the collective, but not that rank
+    0's own result is written. So the use of the result is a race.
+    """
     assert shows(explored(world_of(2, devices=["d", "e"]), uses_after_a_peer(waits=False)), "RACE")
 
 
@@ -219,7 +226,9 @@ def test_a_stream_that_waits_for_its_own_collective_may_use_it() -> None:
 
 
 def one_communicator_on_two_streams(waits: bool) -> Script:
-    """Two collectives of one communicator on the same memory. `waits`: the second stream waits for the first one."""
+    """Returns a script with two collectives of one communicator on the same memory. `waits`: the second stream waits
+    for the first one.
+    """
 
     async def script(rank: Rank) -> None:
         device, main, side = rank.device("d"), rank.stream("main"), rank.stream("side")
@@ -235,11 +244,13 @@ def one_communicator_on_two_streams(waits: bool) -> Script:
 
 @pytest.mark.parametrize("waits", [pytest.param(False, id="order of issue"), pytest.param(True, id="an event")])
 def test_a_communicator_orders_its_collectives_across_streams(waits: bool) -> None:
-    """The contract of a device communicator promises that order, without an event."""
+    """Explores both variants. A device communicator orders its collectives even without an event, so neither has a
+    race.
+    """
     assert explored(world_of(2, devices=["d"]), one_communicator_on_two_streams(waits)).verdict == "proven"
 
 
-# ---- what they occupy
+# ---- which slots they occupy
 
 
 async def two_streams_one_slot(rank: Rank) -> None:
@@ -251,22 +262,22 @@ async def two_streams_one_slot(rank: Rank) -> None:
 
 @pytest.mark.parametrize("slots", [1, 2])
 def test_a_collective_takes_no_slot_before_its_turn(slots: int) -> None:
-    """The second collective has to follow the first one, so its kernel does not start before that one has left the
-    slot.
+    """Explores two collectives on two streams. The second one follows the first in the order of the communicator. So it
+    takes no slot before the first has left it, and one slot suffices.
     """
     assert explored(world_of(2, devices=["d"], residency=slots), two_streams_one_slot).verdict == "proven"
 
 
 async def crossed(rank: Rank) -> None:
-    """The ranks make the collectives of two communicators in opposite order, each on a separate stream."""
+    """Calls the collectives of two communicators, each on its own stream; the two ranks do so in opposite order."""
     calls = [(rank.device(kind), filled(rank.stream(kind), kind), rank.stream(kind)) for kind in ("a", "b")]
     for device, buffer, stream in calls if rank.rank == 0 else reversed(calls):
         device.all_reduce(buffer, stream)
 
 
 def test_a_verdict_names_the_residency_that_it_assumes() -> None:
-    """A GPU has room for a limited number of waiting kernels, and then this world hangs. So the verdict has to say
-    "assumes: no rank dies; unlimited residency".
+    """Explores crossed collectives with unlimited slots. They hang on a GPU, which runs a limited number of waiting
+    kernels. So the verdict must state the assumption "unlimited residency".
     """
     assert "unlimited residency" in explored(world_of(2, devices=["a", "b"]), crossed).summary()
 

@@ -1,6 +1,6 @@
-"""What a proof once left out about ranks that may die, and about hosts that are held up or told of an error.
+"""Tests of former mistakes of proofs: outcomes of ranks that may die, and of hosts that a limit or an error delays.
 
-Each test has its faulty twin beside it: the same exploration without the rule misses what brute force sees.
+Each test contains a faulty twin: without the rule, the exploration misses outcomes that brute force sees.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.worlds.test_machine_gaps import case_of, fails
 ONE = np.ones(1, np.int32)
 NONE_MISSED = (0, 0, 0)
 
-# ---- a rank that may be killed from some op on may also stand before it without end
+# ---- a rank that may be killed from some op on may also wait before this op without end
 
 
 async def sends_and_serves(rank: Rank) -> None:
@@ -52,8 +52,9 @@ def all_of_them(deaths: Sequence[Op], strategy: Strategy) -> list[Op]:
 def test_a_rank_may_stand_for_ever_before_the_op_from_which_it_may_die(
     script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a send that no rank receives. The twin: a rank that reaches that op dies, so no run says that the send may
-    last.
+    """Explores a rank that may be killed from one op on, and that sends before it. No rank receives the send, so the
+    rank may wait in it without end. In the faulty twin, a rank that reaches the op always dies, so DPOR misses an
+    outcome.
     """
     case = case_of(world_of(2, ["h"], kills=(Kill(0, at=At("serve", 0)),)), script)
     assert missed(case) == NONE_MISSED
@@ -72,7 +73,7 @@ def test_every_visit_is_from_the_first_on(at: At) -> None:
     assert enumerate_schedules(case).broken == [], "a second death has the label of the first"
 
 
-# ---- a rank that may die need not
+# ---- a rank that may die need not die
 
 
 async def waits_for_nobody(rank: Rank) -> None:
@@ -87,11 +88,13 @@ def test_a_rank_that_may_die_may_stand_still_instead(monkeypatch: pytest.MonkeyP
     assert all_ends(world, waits_for_nobody) == {("died", "finished")}
 
 
-# ---- what a host hears of
+# ---- what a host observes
 
 
 async def hears_of_a_sender_by_an_error(rank: Rank) -> None:
-    """Rank 0's kernel comes after rank 2's transfer, so who hears of its error knows that rank 2 was there."""
+    """Rank 0's kernel fails after it has received from rank 2. So a rank that learns of the error from rank 0 comes
+    after rank 2's send.
+    """
     main = rank.stream("main")
     if rank.rank == 2:
         await rank.host("h").send(ONE, 1)
@@ -123,11 +126,13 @@ def test_who_hears_of_an_error_comes_after_what_failed(monkeypatch: pytest.Monke
     assert explored(case)[1] < outcomes
 
 
-# ---- what a limit of the world holds up
+# ---- how a limit of the world delays a host
 
 
 async def asks_behind_an_allocation(rank: Rank) -> None:
-    """The allocation waits until the stream has reached its end, so the event there has passed."""
+    """In a world whose allocations synchronize, the allocation waits for the left stream. So the event has passed, and
+    the query must return True.
+    """
     left, right = rank.stream("left"), rank.stream("right")
     filled(left, "x", size=1)
     event = left.record()
@@ -158,7 +163,9 @@ def test_who_comes_past_a_gate_knows_what_held_it_up(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(("size", "end"), [(0, "finished"), (1, "blocked")])
 def test_an_allocation_of_nothing_waits_for_nobody(size: int, end: str) -> None:
-    """The second stream has no memory yet, and the first stands in a collective that no peer joins."""
+    """Allocates on a second stream while the first waits in a collective that no peer joins. An allocation without
+    elements does not wait for the first stream. An allocation with elements does, so rank 1 never gets its message.
+    """
 
     async def script(rank: Rank) -> None:
         if rank.rank == 1:
@@ -172,11 +179,11 @@ def test_an_allocation_of_nothing_waits_for_nobody(size: int, end: str) -> None:
     assert {ends[1] for ends in all_ends(world_of(2, devices=["d"], alloc_synchronises=True), script)} == {end}
 
 
-# ---- who has no part in a collective
+# ---- a member without elements in a collective
 
 
 async def adds_nothing(rank: Rank) -> None:
-    """Rank 1 never comes."""
+    """Rank 0 calls an all_reduce without elements, which rank 1 never joins."""
     main = rank.stream("main")
     if rank.rank == 0:
         rank.device("d").all_reduce(main.alloc(0, "int32", "nothing"), main)
@@ -190,13 +197,15 @@ def test_a_collective_of_nothing_holds_no_stream(monkeypatch: pytest.MonkeyPatch
     assert ("blocked", "finished") in all_ends(world, adds_nothing)
 
 
-# ---- whom a death may take along
+# ---- the peers that a death may affect
 
 
 @pytest.mark.parametrize("partial", [True, False])
 @pytest.mark.parametrize(("op", "victim"), [("transfer", 0), ("broadcast", 0), ("broadcast", 1)])
 def test_a_sender_a_root_or_a_relay_may_die_before_it_has_served_all(op: str, victim: int, partial: bool) -> None:
-    """Rank 2 gets something from rank 0. The victim is through and says so; on a host the rest goes on without it."""
+    """Explores a victim that has ended its call and then dies; rank 2 gets its data from rank 0. On a host, the
+    transfer continues without the victim.
+    """
 
     async def script(rank: Rank) -> None:
         group = rank.host("h")

@@ -1,4 +1,4 @@
-"""What runs on gloo and what exploring says agree: a rank that is through before another one came, there and here."""
+"""Tests that gloo and exploring agree on whether a rank can end a collective before another rank has joined it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ pytestmark = pytest.mark.xdist_group("gloo")
 
 @pytest.fixture
 def gloo(dpsim_backend: Callable[..., Backend]) -> Backend:
-    """The one that other tests have warmed up."""
+    """Returns the gloo backend that other tests have started."""
     return dpsim_backend("gloo", size=4)
 
 
 def on_gloo(backend: Backend, ranks: int, args: dict[str, Any]) -> set[str]:
-    """The classes of the findings."""
+    """Runs the program on gloo, and returns the classes of the findings."""
     world = world_of(ranks, hosts=["h"], stall_ns=10_000_000_000)
     return {finding.klass for finding in judge(world, backend.run(world, "sound_late", args))}
 
 
 def explored(ranks: int, args: dict[str, Any]) -> set[str]:
-    """The classes of the findings of the first failure; empty if the world is proven."""
+    """Explores the program, and returns the classes of the first failure's findings; empty if dpsim proves the
+    world.
+    """
     found = explore_subject(Subject(world_of(ranks, hosts=["h"]), programs.Late(), args), "dpor")
     assert found.verdict in ("proven", "violated")
     return {finding.klass for finding in found.findings}
@@ -51,13 +53,13 @@ EARLY = [
 
 @pytest.mark.parametrize(("what", "late"), EARLY)
 def test_exploring_finds_what_gloo_shows(gloo: Backend, what: str, late: int) -> None:
-    """On gloo some rank is through before the late rank comes. Only the members that pass data on to one another wait,
-    and where a member has nothing to bring no rank waits for it.
+    """Runs collectives that some rank on gloo ends before the late rank joins. Exploring must find this. Only members
+    that pass data on to another wait for it, and no rank waits for a member without elements.
     """
     args = {"what": what, "late": late}
     shown = on_gloo(gloo, 4, args)
     if shown != {"CRASH:ASSERTIONERROR"}:
-        pytest.fail(f"on gloo: {shown or 'nothing'}")  # no assertion, so not the failure that is expected
+        pytest.fail(f"on gloo: {shown or 'nothing'}")  # pytest.fail, because the test may expect an AssertionError
     assert explored(4, args) == shown
 
 
@@ -71,7 +73,7 @@ MEETINGS = [
 
 @pytest.mark.parametrize(("what", "late"), slow_but(MEETINGS, every(3, MEETINGS).__contains__))
 def test_exploring_proves_what_gloo_holds(gloo: Backend, what: str, late: int) -> None:
-    """No rank gets through without data of the late rank."""
+    """Runs collectives that no rank can end without data of the late rank. gloo and exploring report no finding."""
     args = {"what": what, "late": late}
     assert on_gloo(gloo, 4, args) == explored(4, args) == set()
 
@@ -86,7 +88,9 @@ def test_exploring_proves_what_gloo_holds(gloo: Backend, what: str, late: int) -
     ],
 )
 def test_gloo_waits_where_the_contract_does_not_promise_it(gloo: Backend, ranks: int, what: str, late: int) -> None:
-    """Exploring may find more here than gloo shows: a send of gloo ends when its peer receives, of no bytes too."""
+    """Runs collectives in which gloo waits longer than the contract promises, so exploring may find more. A send of
+    gloo ends only when its peer receives, even without elements.
+    """
     assert on_gloo(gloo, ranks, {"what": what, "late": late}) == set()
 
 
@@ -95,7 +99,9 @@ def test_gloo_waits_where_the_contract_does_not_promise_it(gloo: Backend, ranks:
 def test_a_time_out_passes_on_gloo_where_exploring_finds_it(
     gloo: Backend, ranks: int, sleep_ns: int, timeout_ns: int, passes: bool
 ) -> None:
-    """What rank 0 waits for lies behind a sleep, through up to two other ranks."""
+    """Runs a chain of messages behind a sleep, to which rank 0 listens with a time-out, through up to two other
+    ranks.
+    """
     args = {"ranks": ranks, "sleep_ns": sleep_ns * 1_000_000, "timeout_ns": timeout_ns * 1_000_000}
     world = world_of(ranks, hosts=["h"], stall_ns=10_000_000_000)
     run = gloo.run(world, "sound_chain", args)

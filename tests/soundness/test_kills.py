@@ -1,4 +1,6 @@
-"""What a rank takes with it when it dies: what hardware may lose has to be asked for, by options of the kill."""
+"""Tests of the deaths of ranks: which peers a dying rank leaves stuck. Options of a kill select what hardware may
+lose.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from tests.worlds.test_machine_gaps import fails
 
 
 async def tells_when_it_is_through(rank: Rank) -> None:
-    """All meet in a collective, from which rank 0 tells rank 1 that it is through."""
+    """All ranks call a collective. Afterwards rank 0 sends rank 1 a message, for which rank 1 waits."""
     await rank.host("h").all_reduce(np.ones(1, np.int32))
     if rank.rank == 0:
         rank.send(1, "told", True, "tell")
@@ -32,8 +34,8 @@ async def tells_when_it_is_through(rank: Rank) -> None:
 
 @pytest.mark.parametrize("partial", [True, False])
 def test_a_death_in_a_collective_may_take_any_peers_with_it(partial: bool) -> None:
-    """On hardware a rank that dies may have served some peers already. Who does not ask for it sees ranks 0 and 1 both
-    end, or neither.
+    """Explores rank 2's death in a collective. On hardware it may have served only some peers. dpsim shows this only
+    with the option `partial`. Otherwise either both peers end the collective, or neither does.
     """
     ends = all_ends(world_of(3, hosts=["h"], kills=(Kill(2, partial=partial),)), tells_when_it_is_through)
     assert (("finished", "blocked", "died") in ends) == partial
@@ -66,7 +68,9 @@ async def broadcasts_on_the_device(rank: Rank) -> None:
 
 
 def test_parts_that_end_early_end_for_some_peers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No option of the kill is needed. In the twin each receiver waits for all, so they end together or not at all."""
+    """Explores rank 0's death in a broadcast on the device. Without any option, one receiver may end alone. In the
+    faulty twin each receiver waits for all members, so the receivers end together or not at all.
+    """
     world = world_of(3, devices=["d"], kills=(Kill(0),))
     one: set[tuple[End, ...]] = {("died", "finished", "blocked"), ("died", "blocked", "finished")}
     both: set[tuple[End, ...]] = {("died", "blocked", "blocked"), ("died", "finished", "finished")}
@@ -75,7 +79,7 @@ def test_parts_that_end_early_end_for_some_peers_alone(monkeypatch: pytest.Monke
     assert all_ends(world, broadcasts_on_the_device) == both | {("finished",) * 3}
 
 
-# ---- whom of several the dead left unserved
+# ---- which peers the dead ranks left unserved
 
 
 async def serves_after_a_sum(rank: Rank) -> None:
@@ -95,7 +99,9 @@ async def serves_after_a_sum_on_the_device(rank: Rank) -> None:
 def test_of_two_that_may_be_killed_either_may_leave_a_peer_unserved(
     script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who lives stands in the sum only if another died. In the twin rank 1 serves all or none."""
+    """Explores two ranks that may be killed in a collective. A rank that lives is stuck only if the other one died. In
+    the faulty twin rank 1 serves either all its peers or none.
+    """
     world = world_of(3, ["h"], ["d"], kills=(Kill(0, partial=True), Kill(1, partial=True)))
     dead: Sequence[tuple[End, End]] = [
         ("died", "died"),
@@ -127,7 +133,9 @@ async def fails_before_a_barrier(rank: Rank) -> None:
 
 
 def test_a_host_serves_its_peers_though_its_device_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the kill leaves the peer unserved. In the twin the lost device does so as well."""
+    """Explores a kill of rank 0, whose device may also fail. Only the kill can leave its peer unserved in the host
+    collective. In the faulty twin the failure of the device does so as well.
+    """
     world = world_of(2, ["h"], kills=(Kill(0, partial=True),))
     ends: set[tuple[End, ...]] = {("died", "blocked"), ("died", "finished"), ("raised", "finished")}
     assert all_ends(world, fails_before_a_barrier) == ends

@@ -1,4 +1,6 @@
-"""Which block an allocation gets depends on time and on the allocator, and no program may rely on it."""
+"""Tests of reused memory: time and the allocator decide which block an allocation gets, and no program may rely on
+it.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,13 @@ from tests.soundness.worlds import filled, shows
 RACE = "RACE:REUSED_IN_FLIGHT"
 LONG_NS = 1_000_000
 
-# ---- what the host does not hear of
+# ---- what the host does not observe
 
 
 async def one_of_two_streams_is_recorded(rank: Rank) -> None:
-    """Two streams use a block. The allocator waits for one of them only, and is asked again when that one has ended."""
+    """Two streams use a block, and the rank records only one of them in the allocator. A later allocation takes place
+    after the recorded stream has ended its use.
+    """
     main, recorded, other = (rank.stream(name) for name in ("main", "recorded", "other"))
     block, result = filled(main, "block", value=7), main.alloc(4, "int32", "result")
     recorded.wait_stream(main)
@@ -29,7 +33,9 @@ async def one_of_two_streams_is_recorded(rank: Rank) -> None:
 
 
 def test_a_recorded_block_may_be_reused_though_the_host_heard_nothing() -> None:
-    """The allocator asks the device, whatever the host knows."""
+    """Explores this program, which has a race. The allocator queries the recorded stream itself, so it can reuse the
+    block though the host has not observed the stream's end.
+    """
     assert shows(explored(world_of(1), one_of_two_streams_is_recorded), RACE)
 
 
@@ -41,7 +47,9 @@ def test_the_timed_run_reuses_the_block() -> None:
 
 
 async def a_draw_decides_which_block_is_free(rank: Rank) -> None:
-    """If the first send is known to have ended, x is given out again; if not, y, which an unrecorded stream reads."""
+    """If the host has observed the end of the first send, it gets the block of x. If not, it gets the block of y, which
+    an unrecorded stream still reads.
+    """
     a, b = rank.device("a"), rank.device("b")
     main, side, third, unrecorded = (rank.stream(name) for name in ("main", "side", "third", "unrecorded"))
     if rank.rank == 1:
@@ -64,7 +72,7 @@ async def a_draw_decides_which_block_is_free(rank: Rank) -> None:
 
 @pytest.mark.parametrize("strategy", ["dpor", "portfolio", "random"])
 def test_a_draw_decides_which_block_is_given_out(strategy: str) -> None:
-    """Which sends end early decides what the host knows, and so which block it gets."""
+    """Explores this program. Draws decide which sends end early, and so which block the host gets."""
     assert shows(explored(world_of(2, devices=["a", "b"]), a_draw_decides_which_block_is_free, strategy), RACE)
 
 
@@ -76,7 +84,9 @@ def test_the_timed_run_gives_the_block_out() -> None:
 
 
 async def fits_into_a_segment_that_grew(rank: Rank) -> None:
-    """A stream reads a freed block of 1 MiB. The next block fits into it, or into a segment that has room before it."""
+    """A stream reads a freed block of 1 MiB. The next allocation gets memory of this block, or free memory of an
+    earlier segment. This depends on the layout.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     filled(main, "kept", 1 << 18)
     filled(main, "small", 1 << 16)
@@ -88,7 +98,7 @@ async def fits_into_a_segment_that_grew(rank: Rank) -> None:
 
 
 def test_exploring_knows_expandable_segments() -> None:
-    """With expandable segments the new block takes the memory that the side stream still reads."""
+    """Explores this program. With expandable segments, the new block overlaps the memory that the side stream reads."""
     assert shows(explored(world_of(1), fits_into_a_segment_that_grew), RACE)
 
 

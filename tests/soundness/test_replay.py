@@ -1,4 +1,6 @@
-"""A schedule that does not fit stops the run that follows it; a program that is no function of it is a finding."""
+"""Tests of strict replay: a schedule that does not fit stops the run. If a program behaves differently under the same
+schedule, dpsim reports a finding.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from dpsim.contract.interface import Rank
 from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
 from tests.programs import Script, explored, run, world_of
 
-pytestmark = pytest.mark.runs_once  # what is repeated here does not repeat
+pytestmark = pytest.mark.runs_once  # the suite's repeated runs would differ
 
 
 def raised(call: Callable[[], object]) -> type[Exception] | None:
-    """The class of what the call raises; None if it returns."""
+    """Returns the class of the exception that the call raises, or None."""
     try:
         call()
     except Exception as error:
@@ -35,7 +37,7 @@ async def sends(rank: Rank) -> None:
 
 
 async def writes_or_polls(rank: Rank) -> None:
-    """What rank 1 learns depends on the schedule, so there are steps."""
+    """The result of rank 1's poll depends on the schedule, so the schedule has steps."""
     if rank.rank == 0:
         rank.send(1, "box", 1, "send")
     else:
@@ -43,19 +45,21 @@ async def writes_or_polls(rank: Rank) -> None:
 
 
 def replayed(script: Script) -> None:
-    """A replay of a schedule without steps."""
+    """Replays a schedule without steps."""
     replay = ScheduleReplay([])
     replay.begin()
     run(world_of(2, hosts=["h"]), script, choose=replay, memory=False)
 
 
 def test_a_draw_that_does_not_fit_stops_the_replay() -> None:
-    """It is no CRASH of the protocol: the schedule does not fit, and the user who replays it has to know that."""
+    """Replays an empty schedule with a program that needs a draw. The replay raises Mismatch instead of reporting a
+    CRASH of the protocol, so that the user learns that the schedule does not fit.
+    """
     assert raised(lambda: replayed(sends)) is Mismatch
 
 
 async def swallows(rank: Rank) -> None:
-    """Whatever its send raises, it goes on."""
+    """Rank 0 catches every exception of its send and continues."""
     if rank.rank == 0:
         with contextlib.suppress(Exception):
             await rank.host("h").send(np.ones(4, np.int32), 1)
@@ -81,7 +85,7 @@ async def asks_elsewhere(rank: Rank) -> None:
 
 
 def in_turn(first: Script, second: Script) -> Script:
-    """A program that is one script in every other run, and the other script in those between."""
+    """Returns a program that runs one script in odd runs, and the other in even runs."""
     runs = 0
 
     async def script(rank: Rank) -> None:
@@ -94,7 +98,9 @@ def in_turn(first: Script, second: Script) -> Script:
 
 @pytest.mark.parametrize("second", [pytest.param(asks_elsewhere, id="in a step"), pytest.param(sends, id="in a draw")])
 def test_a_run_that_does_not_repeat_is_a_finding(second: Script) -> None:
-    """It is no crash of the protocol, and no error of the explorer. The verdict on such a world says nothing else."""
+    """Explores a program that does not repeat. The only finding is NONDETERMINISM:REPEAT: no crash of the protocol, and
+    no error of the explorer.
+    """
     found = explored(world_of(2, hosts=["h"]), in_turn(writes_or_polls, second))
     assert found.verdict == "violated"
     assert [finding.klass for finding in found.findings] == ["NONDETERMINISM:REPEAT"]

@@ -1,4 +1,6 @@
-"""Sends and receives: when a send ends, what a transfer occupies, what it orders, and what is left of it."""
+"""Tests of sends and receives: when a send ends, which slot a transfer occupies, what it orders, and what is left
+over.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from tests.soundness.worlds import filled, shows
 
 
 async def second_host_send_waits(rank: Rank) -> None:
-    """Rank 1 receives late if it hears that the first send has ended before any receive."""
+    """Rank 0 sends a message after each of two sends. If rank 1 learns that the first send has ended before any
+    receive, it waits for the second message before it receives.
+    """
     host, box = rank.host("h"), rank.mailbox("told")
     if rank.rank == 0:
         for number in (1, 2):
@@ -29,7 +33,7 @@ async def second_host_send_waits(rank: Rank) -> None:
 
 
 async def second_device_send_waits(rank: Rank) -> None:
-    """The same, on the device."""
+    """Like `second_host_send_waits`, but the transfers are on the device."""
     device, main, box = rank.device("d"), rank.stream("main"), rank.mailbox("told")
     x = filled(main, "x")
     if rank.rank == 0:
@@ -45,20 +49,22 @@ async def second_device_send_waits(rank: Rank) -> None:
 
 
 def test_a_host_send_may_end_early_and_the_next_one_not() -> None:
-    """A buffer that has room for one message and not for two makes rank 1 wait without end."""
+    """Explores this program, which can hang: a buffer that holds one send but not two makes rank 1 wait without end."""
     assert shows(explored(world_of(2, hosts=["h"]), second_host_send_waits), "HANG")
 
 
 def test_a_device_send_may_end_early_and_the_next_one_not() -> None:
-    """NCCL lets a send end that fits into the FIFO of its connection; the next may find it full."""
+    """Explores this program, which can hang. NCCL ends a send early if its data fits into the connection's FIFO, and
+    the next send may find the FIFO full.
+    """
     assert shows(explored(world_of(2, devices=["d"]), second_device_send_waits), "HANG")
 
 
-# ---- what a transfer occupies
+# ---- which slot a transfer occupies
 
 
 async def receive_before_a_collective(rank: Rank) -> None:
-    """Rank 0 waits on a side stream for what rank 1 sends after the collective."""
+    """Rank 0 waits on a side stream for data that rank 1 sends only after the collective."""
     device, peer = rank.device("d"), rank.device("p")
     main, side = rank.stream("main"), rank.stream("side")
     x, y = filled(main, "x"), filled(side, "y")
@@ -72,7 +78,9 @@ async def receive_before_a_collective(rank: Rank) -> None:
 
 
 def test_a_transfer_takes_a_slot() -> None:
-    """The kernel of a receive spins on the GPU like that of a collective, here in the only slot."""
+    """Explores this program with one slot, so that it can hang. The kernel of a receive waits on the GPU like the
+    kernel of a collective, and occupies a slot.
+    """
     assert shows(explored(world_of(2, devices=["d", "p"], residency=1), receive_before_a_collective), "HANG")
 
 
@@ -92,7 +100,7 @@ def test_who_holds_the_slots_is_told() -> None:
 
 
 async def receive_of_a_send_that_is_left_out(rank: Rank) -> None:
-    """It hangs with slots to spare."""
+    """Rank 0 receives what no rank sends, so it hangs. Enough slots are free."""
     if rank.rank == 0:
         rank.device("p").recv(filled(rank.stream("side"), "y"), 1, rank.stream("side"))
 
@@ -113,9 +121,8 @@ def test_a_transfer_and_a_collective_fit_into_two_slots() -> None:
 
 
 def answers_within_a_group(receive_first: bool, waits: bool) -> Script:
-    """Rank 0 sends x, which another stream writes, in one group with a receive that comes after that write.
-
-    `waits`: the stream of the group waits for the write.
+    """Rank 0 sends x in one group with a receive that follows another stream's write of x. `waits`: the stream of the
+    group waits for the write.
     """
 
     async def script(rank: Rank) -> None:
@@ -146,8 +153,8 @@ def answers_within_a_group(receive_first: bool, waits: bool) -> Script:
     "receive_first", [pytest.param(False, id="send first"), pytest.param(True, id="receive first")]
 )
 def test_transfers_of_a_group_do_not_order_one_another(receive_first: bool) -> None:
-    """They run in no order among themselves, whichever is listed first, so the send may read x while the other stream
-    writes it.
+    """Explores the group without the wait. Transfers of a group have no order, in whichever order they are listed. So
+    the send may read x while the other stream writes it.
     """
     assert shows(explored(world_of(2, devices=["a", "b"]), answers_within_a_group(receive_first, False)), "RACE")
 
@@ -158,8 +165,8 @@ def test_a_group_comes_after_what_its_stream_waits_for(receive_first: bool) -> N
 
 
 def overwrites_what_was_received(grouped: bool, told: bool) -> Script:
-    """Rank 0 sends x, beside a receive if `grouped`, and overwrites it on another stream when it is `told` that rank 1
-    has received it.
+    """Rank 0 sends x, together with a receive if `grouped`, and overwrites x on another stream. `told`: it first waits
+    for a message that rank 1 has received x.
     """
 
     async def script(rank: Rank) -> None:
@@ -194,7 +201,9 @@ def test_what_was_received_has_been_read(grouped: bool) -> None:
 
 
 def overwrites_what_was_acknowledged(named: bool) -> Script:
-    """Rank 0 sends to two peers and overwrites its memory after two acknowledgements. `named`: these say from whom."""
+    """Rank 0 sends to two peers, and overwrites the memory after two acknowledgements. `named`: an acknowledgement
+    contains the sender.
+    """
 
     async def script(rank: Rank) -> None:
         device, main, side = rank.device("d"), rank.stream("main"), rank.stream("side")
@@ -217,7 +226,9 @@ def overwrites_what_was_acknowledged(named: bool) -> Script:
 
 @pytest.mark.parametrize("named", [pytest.param(False, id="equal"), pytest.param(True, id="named")])
 def test_counted_acknowledgements_order_an_overwrite(named: bool) -> None:
-    """A rank that has counted both knows that both peers have its data, if the acknowledgements are equal too."""
+    """Explores this program. A rank that has counted both acknowledgements knows that both peers have the data, even if
+    the messages are equal.
+    """
     assert explored(world_of(3, devices=["d"]), overwrites_what_was_acknowledged(named)).verdict == "proven"
 
 
@@ -242,7 +253,7 @@ async def forgets_a_send(rank: Rank) -> None:
 
 
 async def forgets_a_receive(rank: Rank) -> None:
-    """Rank 0 does not await a receive, for which no rank sends."""
+    """Rank 0 does not await a receive for which no rank sends."""
     if rank.rank == 0:
         rank.host("h").recv(1, "int32", 1)
 
@@ -259,13 +270,15 @@ LEFT_OVER = [sends_once_too_often, forgets_a_send, forgets_a_receive]
 
 @pytest.mark.parametrize("script", LEFT_OVER)
 def test_a_timed_run_reports_what_is_left_over(script: Script) -> None:
-    """A transfer without a partner shifts all later ones, and an operation that is never awaited may fail unheard."""
+    """Checks that a timed run reports left-over transfers. A transfer without a partner shifts all later ones, and an
+    operation that no rank awaits may fail unnoticed.
+    """
     assert judged(world_of(2, hosts=["h"]), script)
 
 
 @pytest.mark.parametrize("script", LEFT_OVER)
 def test_exploring_reports_what_is_left_over(script: Script) -> None:
-    """Also where no rank awaits the transfer: it is left over in every schedule."""
+    """Checks that exploring reports the same transfers. They are left over in every schedule."""
     assert explored(world_of(2, hosts=["h"]), script).verdict == "violated"
 
 

@@ -1,6 +1,6 @@
-"""What the tests in this folder share: they write a script, run or explore it, and ask what was found.
+"""Helpers for the tests of this folder, which write a script, run or explore it, and check the findings.
 
-Each test asserts what has to hold, and once did not: a proof that was false, an alarm without a cause.
+Each test checks a rule that dpsim once broke, with a false proof or with a finding that had no cause.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.programs import Script, run, set_to
 
 
 def all_ends(world: World, script: Script) -> set[tuple[End, ...]]:
-    """How the ranks end, in each schedule."""
+    """Returns the ends of all ranks, for each schedule."""
     strategy, ends = Dpor(), set()
     while strategy.begin():
         try:
@@ -30,13 +30,13 @@ def all_ends(world: World, script: Script) -> set[tuple[End, ...]]:
 
 
 def shows(findings: Sequence[Finding] | Explored, pattern: str) -> bool:
-    """Whether a finding has a class of that pattern; of what was explored, in the run that shows the failure."""
+    """Returns whether a finding has a class of that pattern. For an exploration, only the shown failing run counts."""
     listed = findings.findings if isinstance(findings, Explored) else findings
     return any(matches(finding.klass, pattern) for finding in listed)
 
 
 def filled(stream: Stream, site: str, size: int = 4, value: int = 1) -> Buffer:
-    """A buffer of numbers, which a kernel on the stream writes."""
+    """Returns a buffer that a kernel on the stream fills with `value`."""
     buffer = stream.alloc(size, "int32", site)
     stream.launch(f"fill.{site}", set_to, writes=[buffer], args=(value,))
     return buffer

@@ -1,7 +1,7 @@
-"""The backends keep the contract, and the suite that says so catches backends that do not.
+"""Tests that the backends keep the contract, and that the conformance suite finds backends that do not.
 
-A *faulty twin* is the simulation with one thing broken, in a few lines. Each has the case that must catch it, and every
-case has a twin: a case that never caught anything proves nothing.
+A *faulty twin* is the simulation with one rule broken, in a few lines of code. Each twin names the case of the suite
+that must fail on it. Every case has a twin, because a case that never failed proves nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from dpsim.testing import CONFORMANCE, check_backend
 from tests.properties import slow_but
 from tests.records import changed
 
-# ---- backends that are right
+# ---- backends that keep the contract
 
 
 @pytest.mark.parametrize("size", slow_but([2, 3, 5], lambda size: size < 3))
@@ -70,7 +70,9 @@ LONG_ON_GLOO = (
     *("altered_count", "raises", "dies", "dies_last", "closed", "aborts", "gates", "lines", "mail"),
     *("services", "threads"),
 )
-"""They wait until a hang is known as one, start processes, or make thousands of calls. Others like them stay quick."""
+"""Slow cases: they wait until dpsim detects a hang, start processes, or make thousands of calls. Similar cases stay
+quick.
+"""
 
 
 @pytest.mark.xdist_group("gloo")
@@ -86,11 +88,13 @@ def test_nccl(case: str, dpsim_backend: Callable[..., Backend]) -> None:
     check_backend(dpsim_backend("nccl", size=2), size=2, only=case)
 
 
-# ---- backends that are wrong
+# ---- backends that break the contract
 
 
 class Twin(SimBackend):
-    """The simulation, for a twin to break: what it gets, what it returns, or (by `broken`) how its machine works."""
+    """The simulation, which a subclass breaks: the world that it gets (`told`), the run that it returns (`said`), or
+    the machine (`broken`).
+    """
 
     name = "twin"
     patch: pytest.MonkeyPatch
@@ -101,7 +105,7 @@ class Twin(SimBackend):
             return self.said(super().run(self.told(world), program, args, progress))
 
     def broken(self) -> None:
-        """Break the machine for this run."""
+        """Breaks the machine for this run."""
 
     def told(self, world: World) -> World:
         return world
@@ -111,7 +115,7 @@ class Twin(SimBackend):
 
 
 def edited(run: Run, edit: Callable[[RawRecord], RawRecord]) -> Run:
-    """With every record of the last rank edited."""
+    """Returns the run with every record of the last rank edited."""
     return replace(run, journals=[*run.journals[:-1], [edit(raw) for raw in run.journals[-1]]])
 
 
@@ -123,7 +127,7 @@ class DropsADecision(Twin):
 
 
 class ReordersACommunicator(Twin):
-    """The second collective of the last rank is journaled before its first."""
+    """The journal of the last rank has its second collective before its first."""
 
     def said(self, run: Run) -> Run:
         journal = list(run.journals[-1])
@@ -133,7 +137,7 @@ class ReordersACommunicator(Twin):
 
 
 class ChangesAResult(Twin):
-    """The sum that ranks get is one too large."""
+    """A sum is one too large on the ranks that receive it."""
 
     def broken(self) -> None:
         receive = Contribution.receive
@@ -141,7 +145,7 @@ class ChangesAResult(Twin):
 
 
 class Generous(Results):
-    """All members get what is reduced."""
+    """All members get the result of a reduction."""
 
     def all(self) -> list[HostArray | None]:
         return [self.of(rank) for rank in self.brought]
@@ -153,7 +157,7 @@ class Generous(Results):
 
 
 class ReducesForAllWithoutTime(Twin):
-    """The machine with time keeps to the contract, the one without has other receivers."""
+    """Only the untimed machine breaks the contract: all members get the result of a reduce."""
 
     def broken(self) -> None:
         self.patch.setattr(parts, "Results", Generous)
@@ -161,7 +165,7 @@ class ReducesForAllWithoutTime(Twin):
 
 
 class ReducesTooEarlyWithoutTime(Twin):
-    """The same of the wait set: the root of a reduce waits for no member."""
+    """Only the untimed machine breaks the contract: the root of a reduce waits for no member."""
 
     def broken(self) -> None:
         wanted = parts._wanted
@@ -190,7 +194,7 @@ class AddsWhereItMultiplies(Twin):
 
 
 class RunsAStreamOutOfOrder(Twin):
-    """An op does not wait for the one before it on its stream."""
+    """An op does not wait for its predecessor on the stream."""
 
     def broken(self) -> None:
         def append(chain: Chain, op: Op) -> None:
@@ -201,14 +205,14 @@ class RunsAStreamOutOfOrder(Twin):
 
 
 class SendsLate(Twin):
-    """A host collective sends what the array has when it is complete, not when it is started."""
+    """A host collective sends the array's contents at its end rather than at its start."""
 
     def broken(self) -> None:
         self.patch.setattr(sim_communicators, "np", _NoCopy(np))
 
 
 class _NoCopy:
-    """numpy, but `array` does not copy."""
+    """numpy whose `array` does not copy."""
 
     def __init__(self, numpy: Any) -> None:
         self._numpy = numpy
@@ -223,7 +227,7 @@ class ForgetsRecordStream(Twin):
 
 
 class HasOneStream(Twin):
-    """Whatever streams a program asks for, they are one queue."""
+    """All streams of a rank are one queue."""
 
     def broken(self) -> None:
         chain = Device.chain
@@ -231,14 +235,14 @@ class HasOneStream(Twin):
 
 
 class NeverSeesAnEvent(Twin):
-    """A query finds that the event has not passed, whatever the host has waited for."""
+    """A query of an event always returns False, even if the host has waited for the event."""
 
     def broken(self) -> None:
         self.patch.setattr(sim_streams.SimEvent, "_passed", lambda _: False)
 
 
 class ForgetsAnEvent(Twin):
-    """A query finds that the event has not passed, if the query before found that it has."""
+    """A query of an event returns False after a query that returned True."""
 
     def broken(self) -> None:
         answers = cycle([True, False])
@@ -246,14 +250,14 @@ class ForgetsAnEvent(Twin):
 
 
 class NamesNoSender(Twin):
-    """A receive from any source says that rank 0 sent."""
+    """A receive from any source always names rank 0 as the sender."""
 
     def broken(self) -> None:
         self.patch.setattr(sim_any_source, "_same", lambda source: 0)
 
 
 class ForgetsAnEnd(Twin):
-    """A look finds that a call is not over, if the look before found that it is."""
+    """A query of a call returns False after a query that returned True."""
 
     def broken(self) -> None:
         answers = cycle([True, False])
@@ -266,7 +270,7 @@ class ForgetsAnEnd(Twin):
 
 
 class LooksAhead(Twin):
-    """A look says that a call is over as soon as the rank has made it."""
+    """A query of a call returns True as soon as the rank has made the call."""
 
     def broken(self) -> None:
         self.patch.setattr(sim_asked.Asked, "_is_seen", lambda _: True)
@@ -287,7 +291,7 @@ class MakesOneGroup(Twin):
 
 
 class HoldsAllStreams(Twin):
-    """Where one stream waits for a flag, all do."""
+    """If one stream waits for a flag, all streams do."""
 
     def broken(self) -> None:
         def hold(stream: sim_streams.SimStream, flag: Any) -> None:
@@ -298,14 +302,14 @@ class HoldsAllStreams(Twin):
 
 
 class CoalescesNothing(Twin):
-    """The transfers of a group go out one after the other."""
+    """The transfers of a coalesced group start one after the other."""
 
     def broken(self) -> None:
         self.patch.setattr(sim_communicators.SimDeviceCommunicator, "coalesced", lambda group, stream: nullcontext())
 
 
 class RunsWhatItCaptures(Twin):
-    """A capture keeps its calls, and runs them at once as well."""
+    """A capture records its calls, and also runs them at once."""
 
     def broken(self) -> None:
         launch = capture.GraphCapture.launch
@@ -318,7 +322,7 @@ class RunsWhatItCaptures(Twin):
 
 
 class ReplaysOnlyJournals(Twin):
-    """The records of a replay are there, and nothing has run."""
+    """A replay writes its records, but runs nothing."""
 
     def broken(self) -> None:
         self.patch.setattr(
@@ -327,14 +331,14 @@ class ReplaysOnlyJournals(Twin):
 
 
 class ForgetsThatStreamsJoin(Twin):
-    """The branches of a replay go out without their events."""
+    """The branches of a replay ignore their events."""
 
     def broken(self) -> None:
         self.patch.setattr(kept.KeptWait, "again", forgetful(kept.KeptWait.again))
 
 
 def forgetful(again: Any) -> Any:
-    """What makes a wait again, and waits for nothing."""
+    """Returns a function that repeats a wait of a graph without its event, so that the wait has no effect."""
 
     def journals(own: Any, replay: Any) -> None:
         issues, replay.marks[own.mark] = replay.marks[own.mark], (replay.marks[own.mark][0], None)
@@ -345,7 +349,7 @@ def forgetful(again: Any) -> Any:
 
 
 class GivesGraphsTheMemoryOfStreams(Twin):
-    """A graph has no separate pool."""
+    """A graph allocates from the pool of the streams instead of a separate pool."""
 
     def broken(self) -> None:
         alloc = CachingAllocator.alloc
@@ -353,7 +357,7 @@ class GivesGraphsTheMemoryOfStreams(Twin):
 
 
 class HangsInAnIdleGet(Twin):
-    """A rank that stands in an idle get ends as blocked."""
+    """A rank that waits in an idle get ends as blocked."""
 
     def said(self, run: Run) -> Run:
         idle = [journal[-1][KIND] == "take" for journal in run.journals]
@@ -362,7 +366,7 @@ class HangsInAnIdleGet(Twin):
 
 
 class LeavesLetters(Twin):
-    """The next program finds a message that was not taken."""
+    """The next program receives a message that the last one has not taken."""
 
     letters: tuple[Any, ...] = ()
 
@@ -407,7 +411,7 @@ class TakesCallsOnWhatWasAborted(Twin):
 
 
 class LetsFlagsGo(Twin):
-    """No wait for a flag waits."""
+    """A wait for a flag returns at once."""
 
     def broken(self) -> None:
         def passes() -> Any:
@@ -437,7 +441,7 @@ class NamesNoLine(Twin):
 
 
 class MixesGroups(Twin):
-    """All groups of a kind are one."""
+    """All groups of a kind are one group."""
 
     def told(self, world: World) -> World:
         kinds: dict[str, CommunicatorSpec] = {}
@@ -453,7 +457,7 @@ class ForgetsDelays(Twin):
 
 
 class DelaysBySkipping(Twin):
-    """A rank that is late does not come at all."""
+    """A rank with a delay makes none of its calls."""
 
     def said(self, run: Run) -> Run:
         late = any(raw[KIND] == "injected" for raw in run.journals[-1])
@@ -473,7 +477,7 @@ class AwaitsTwice(Twin):
 
 
 class EndsWithItsProcesses(Twin):
-    """After `close` it has no processes any more, and says nothing of most ranks."""
+    """After `close` the backend has no processes, and returns no journals of most ranks."""
 
     over = False
 
@@ -495,7 +499,7 @@ class CallsAHangFinished(Twin):
 
 
 class DoesNotRecover(Twin):
-    """After a run that did not finish, the next one is stuck."""
+    """After a run that did not finish, the next run hangs."""
 
     stuck = False
 
@@ -506,7 +510,7 @@ class DoesNotRecover(Twin):
 
 
 class JournalsWhatWasMeant(Twin):
-    """The collective is altered, but its record is that of the program."""
+    """A fault alters the collective, but its record is that of the program."""
 
     def said(self, run: Run) -> Run:
         meant = {raw[SITE]: raw for raw in run.journals[0] if raw[KIND] == "collective"}
@@ -514,7 +518,7 @@ class JournalsWhatWasMeant(Twin):
 
 
 class DeathIsContagious(Twin):
-    """Peers of a rank that died are torn down with it."""
+    """The peers of a rank that died are killed too."""
 
     def said(self, run: Run) -> Run:
         return replace(run, ends=["died" for _ in run.ends]) if "died" in run.ends else run
@@ -576,7 +580,7 @@ class SwallowsExceptions(Twin):
 
 
 class ForgetsTags(Twin):
-    """What a tagged buffer is, is journaled as the buffer."""
+    """The journal has the buffer in place of its tagged content."""
 
     def said(self, run: Run) -> Run:
         return edited(run, lambda raw: tuple(untagged(field) if is_refs(field) else field for field in raw))
@@ -605,14 +609,14 @@ class KeepsNoEnd(Twin):
 
 
 class KeepsPorts(Twin):
-    """Who leaves a store keeps its port."""
+    """The port of a store stays in use after its owner has left."""
 
     def broken(self) -> None:
         self.patch.setattr(sim_stores.SimStore, "_close", lambda store: None)
 
 
 class ForgetsWhatWasThere(Twin):
-    """A comparison that fails keeps the value, and teaches the caller its own."""
+    """A compare that fails keeps the value, but returns the caller's own."""
 
     def broken(self) -> None:
         def change(how: str, value: Any, operands: Sequence[Any]) -> store_changes.Changed:
@@ -738,7 +742,7 @@ def test_the_twin_passes_some_cases_in_which_nothing_is_broken(case: str) -> Non
 
 
 def test_every_case_has_a_faulty_twin() -> None:
-    """Those of a package have theirs elsewhere."""
+    """Checks that each case of `dpsim.testing` has a faulty twin. Cases of other packages have theirs elsewhere."""
     own = {name for name, check in CONFORMANCE.items() if check.__module__.startswith("dpsim.testing.")}
     assert {case for _, case, _ in TWINS} == own
 
@@ -748,7 +752,7 @@ def test_the_twin_in_which_nothing_is_broken_passes() -> None:
     check_backend(Twin(), size=3)
 
 
-# ---- how the suite is called
+# ---- calls of the suite
 
 
 def test_an_error_quotes_the_rule() -> None:

@@ -1,6 +1,6 @@
-"""The conformance program passes on the simulation for any size, and says what of the contract a machine breaks.
+"""Tests of the conformance program: it passes on the simulation with any number of ranks, and names a broken rule.
 
-The wrong machines are the simulation with one call of the contract replaced.
+Each machine that breaks a rule is the simulation with one call of the contract replaced.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_groups_of_any_size(size: int) -> None:
 
 
 def odd_and_even() -> World:
-    """Two groups of data-parallel peers, one expert group over all."""
+    """Returns a world with two groups of data-parallel peers, and one expert group of all ranks."""
     pairs = [(0, 2), (1, 3)]
     hosts = [CommunicatorSpec("dp_cpu", f"dp_cpu.{place}", "host", ranks) for place, ranks in enumerate(pairs)]
     devices = [CommunicatorSpec("dp", f"dp.{place}", "device", ranks) for place, ranks in enumerate(pairs)]
@@ -87,15 +87,17 @@ def odd_and_even() -> World:
 
 
 def test_ranks_that_do_not_start_at_zero() -> None:
-    """Roots are global ranks, not places in the group."""
+    """Runs the program on groups that do not begin with rank 0. Roots are global ranks, not indices in the group."""
     assert run(odd_and_even()).ends == ["finished"] * 4
 
 
 def test_it_makes_every_call() -> None:
-    """Every kind of record, every collective in both domains for every type, kernels that write and that read."""
+    """Checks that the program makes every kind of record, and every collective of each type in both domains. Its
+    kernels read and write.
+    """
     journals = run(world_of(2, ["dp_cpu"], ["dp", "ep"]), ROUNDS, parts=(*PARTS, *THREADED)).journals
     journal = journals[0]
-    elsewhere = {"abort", "watch"}  # of separate programs
+    elsewhere = {"abort", "watch"}  # separate programs make these
     assert {record[KIND] for record in journal} == set(RECORDS) - {"raised", "injected"} - elsewhere
     collectives = {
         (record[STREAM] is None, record[OP], record[DTYPE]) for record in journal if record[KIND] == "collective"
@@ -122,7 +124,7 @@ def test_it_makes_every_call() -> None:
         for record in journal
         if record[KIND] == "transfer"
     }
-    assert len(transfers) == 6  # there are no groups on the host
+    assert len(transfers) == 6  # the host has no groups of transfers
     assert {record[ASK_HOW] for record in journal if record[KIND] == "ask"} == {"query", "synchronize"}
     assert {record[TAKE_HOW] for journal in journals for record in journal if record[KIND] == "take"} == {
         "poll",
@@ -137,7 +139,7 @@ def test_it_makes_every_call() -> None:
 
 
 def test_kernels_run_on_torch() -> None:
-    """The array API standard only: the same numbers as on numpy."""
+    """Runs the kernels on numpy and on torch with equal results. They use only the array API standard."""
     torch = pytest.importorskip("torch")
     for dtype in ground.WIDE:
         results = []
@@ -154,13 +156,13 @@ def test_kernels_run_on_torch() -> None:
         assert results[0][1] == [[17, 16, 15], [20, 19, 18]]
 
 
-# ---- machines that are wrong
+# ---- machines that break a rule
 
 Patch = pytest.MonkeyPatch
 
 
 class Then:
-    """What an awaited call gives, changed."""
+    """An awaited call whose result is changed."""
 
     def __init__(self, work: Awaitable[HostArray], change: Callable[[HostArray], HostArray]) -> None:
         self.work = work
@@ -213,7 +215,7 @@ def takes_the_first_as_root(patch: Patch) -> None:
 
 
 def takes_root_as_a_place(patch: Patch) -> None:
-    """On the device: in the group (1, 3) root 1 is the second member."""
+    """Takes a root on the device as an index in the group: in the group (1, 3) root 1 becomes the second member."""
     call = SimDeviceCommunicator.broadcast
 
     def broadcast(self: SimDeviceCommunicator, buffer: Buffer, root: int, stream: Stream, **kwargs: Any) -> None:
@@ -223,7 +225,7 @@ def takes_root_as_a_place(patch: Patch) -> None:
 
 
 def puts_a_collective_too_late(patch: Patch) -> None:
-    """Behind the next kernel on its stream."""
+    """Runs an all_reduce after the next kernel on its stream."""
     all_reduce, launch = SimDeviceCommunicator.all_reduce, SimStream.launch
     held: dict[Stream, Callable[[], None]] = {}
 
@@ -249,7 +251,7 @@ def runs_kernels_twice(patch: Patch) -> None:
 
 
 def gives_memory_twice(patch: Patch) -> None:
-    """A buffer that is in use is given again where one of the same size is asked for."""
+    """Returns a buffer that is still in use to the next alloc of the same size."""
     alloc, given = SimStream.alloc, dict[Any, Buffer]()
 
     def again(self: SimStream, shape: Any, dtype: Any, site: str) -> Buffer:
@@ -264,7 +266,7 @@ def reads_upside_down(patch: Patch) -> None:
 
 
 def accepts(remembers: Callable[[Any], Any]) -> Callable[[Patch], None]:
-    """A launch of some kernels that read tomorrow's state."""
+    """Returns a patch that accepts kernels that the contract forbids because they remember state."""
 
     def accept(patch: Patch) -> None:
         launch = SimStream.launch
@@ -339,7 +341,7 @@ def mixes_streams_in_a_group(patch: Patch) -> None:
 
 
 def changed_issues(patch: Patch, owner: Any, method: str, change: Callable[[Issue], Issue]) -> None:
-    """Before they are issued, and after they were journaled."""
+    """Changes the calls after they are journaled, but before the machine runs them."""
     start = getattr(owner, method)
     patch.setattr(owner, method, lambda self, issues, *rest: start(self, [change(issue) for issue in issues], *rest))
 
@@ -401,7 +403,7 @@ def scatters_the_first_piece(patch: Patch) -> None:
 
 
 def travels_as(dtype: str, owner: Any, method: str) -> Callable[[Patch], None]:
-    """Elements of one type are converted to another one on their way, where the type is that of the memory."""
+    """Returns a patch that converts elements to another type during a collective or transfer."""
 
     def wrong(patch: Patch) -> None:
         def other(issue: Issue) -> Issue:
@@ -456,7 +458,7 @@ def reads_from_any_stream(patch: Patch) -> None:
 
 
 def waits_for_all_events_but(number: int) -> Callable[[Patch], None]:
-    """The part makes seven a round; this one orders nothing."""
+    """Returns a patch that ignores one of the seven waits for events that the program makes in each round."""
 
     def wrong(patch: Patch) -> None:
         wait = SimStream._wait
@@ -474,12 +476,12 @@ def never_passes_events(patch: Patch) -> None:
 
 
 def answers_waits(over: bool) -> Callable[[Patch], None]:
-    """A wait with a time-out for a call learns this at once."""
+    """Returns a patch: a wait with a time-out for a call returns `over` at once."""
     return lambda patch: patch.setattr(Asked, "within", lambda self, timeout_ns: lambda: answer(over))
 
 
 def forgets_what_passed(patch: Patch) -> None:
-    """Every other query finds that the event has not passed."""
+    """Makes every other query of an event return False."""
     answers = cycle([True, False])
     patch.setattr(SimEvent, "_query", lambda self: lambda: answer(next(answers)))
 
@@ -609,7 +611,7 @@ def has_values_for_all_keys(patch: Patch) -> None:
 
 
 def adds_to_what_it_read_before(patch: Patch) -> None:
-    """The last to add learns the whole, and the key keeps the sum of the others."""
+    """The rank that adds last gets the whole sum, but the key keeps the sum of the others."""
     whole = sum(range(1, 3))
 
     def change(how: str, value: Any, operands: Sequence[Any]) -> Changed:
@@ -754,12 +756,14 @@ def test_a_wrong_machine_is_found(wrong: Callable[[Patch], None], part: str, say
     assert any(re.search(says, record[RAISED_MESSAGE]) for record in raised), raised
 
 
-# ---- what it costs
+# ---- imports
 
 
 @pytest.mark.parametrize("module", ["dpsim.testing.conformance.program", "dpsim.testing.programs"])
 def test_a_worker_imports_little(module: str) -> None:
-    """Worker processes import the programs, and need neither scenarios, nor Hypothesis, nor what judges a run."""
+    """Checks that gloo's worker processes can import the programs without scenarios, Hypothesis, checks and the
+    simulation.
+    """
     program = f"""
 import sys, {module}
 heavy = {{"pydantic", "hypothesis", "yaml", "dpsim.scenario", "dpsim.runner", "dpsim.checks", "dpsim.sim"}}

@@ -1,5 +1,6 @@
-"""The parts of the conformance program that are about ends: notices of services that are gone, and communicators that
-are aborted. They pass on the simulation, and say what a machine breaks that is the simulation with one call replaced.
+"""Tests of the conformance programs about ends: notices of services that have ended, and aborted communicators.
+
+The programs pass on the simulation, and name the broken rule on a simulation with one call replaced.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ WRONG: dict[Callable[[Patch], None], tuple[str, str]] = {
     tells_nobody: ("conformance_services", ""),
     tells_once: ("conformance_services", ""),
 }
-"""What the program says; nothing where it never ends."""
+"""The message of the program, or "" if the program never ends."""
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)

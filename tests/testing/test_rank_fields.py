@@ -1,4 +1,6 @@
-"""Worlds of a protocol whose parameters bound no number of ranks have at least one rank, and at most four."""
+"""Tests that drawn worlds of a protocol have one to four ranks if its parameters have no bounds for the number of
+ranks.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from tests.scenario.params.test_models import protocol
 
 
 class Open(BaseModel):
-    """No bounds at all, beside a number that has nothing to do with ranks."""
+    """Parameters without any bounds: the number of ranks and an unrelated number."""
 
     ranks: int = 2
     steps: int = 3
@@ -80,7 +82,7 @@ def test_worlds_have_ranks(name: str, most: int) -> None:
 
 
 def test_the_smallest_world_holds() -> None:
-    """No example is refused: 0 ranks were an error of the strategy before."""
+    """Explores drawn worlds. No example is rejected; once the strategy raised an error for 0 ranks."""
 
     @settings(max_examples=10, database=None)
     @given(scenarios(protocol=OPEN, max_faults=0))
@@ -91,7 +93,7 @@ def test_the_smallest_world_holds() -> None:
 
 
 def test_the_faulty_twin_draws_no_rank() -> None:
-    """The model's own strategy, without the bounds."""
+    """The faulty twin: the model's own strategy, without the bounds, draws 0 ranks and more than 4."""
     drawn = set()
 
     @settings(max_examples=60, database=None)

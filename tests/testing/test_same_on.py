@@ -1,4 +1,6 @@
-"""`same_on`: a scenario whose messages race does on gloo what it does in the simulation, in several schedules."""
+"""Tests of `same_on`: it runs several schedules of a scenario with racing messages on gloo, with the simulation's
+results.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def scenario(**sections: Any) -> Scenario:
 
 @pytest.mark.parametrize("backend", ["sim", pytest.param("gloo", marks=pytest.mark.slow)])
 def test_a_scenario_with_racing_messages(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also on the simulation itself, in time. The twin takes no notice of gates."""
+    """Runs the scenario on a backend, also on the timed simulation. The runs show more than two different orders. The
+    faulty twin ignores the gates, which delay racing calls, so that its results differ.
+    """
     done = same_on(scenario(), backend, schedules=4, seed=3)
     bodies = [one.simulated.journals for one in done]
     assert len(done) == 4
@@ -47,7 +51,9 @@ def test_a_scenario_with_racing_messages(backend: str, monkeypatch: pytest.Monke
 
 @register_protocol("t_tickets")
 class Tickets(SizedProgram):
-    """Three threads take tickets in Python, each after a call on one flag: the order of these calls is that of all."""
+    """Three threads take numbered tickets from a Python list, each after a call on one flag. So the order of these
+    calls decides the tickets.
+    """
 
     threaded = True
 
@@ -65,7 +71,9 @@ class Tickets(SizedProgram):
 
 @pytest.mark.slow
 def test_threads_that_race_for_flags(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Real threads call flags in the order of the simulation. The twin takes no notice of that."""
+    """Runs this program on gloo. Real threads call the flag in the simulation's order. The faulty twin ignores the
+    gates, and its tickets differ.
+    """
     tickets = sized("t_tickets", name="tickets")
     done = same_on(tickets, "gloo", schedules=6, seed=3)
     bodies = [one.simulated.journals for one in done]

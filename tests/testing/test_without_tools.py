@@ -1,4 +1,6 @@
-"""Without Hypothesis the names of `dpsim.testing` that need it say how to install it, and the others work."""
+"""Tests `dpsim.testing` without Hypothesis. The names that need it raise an error that says how to install it, and the
+other names work.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ ABSENT = "import sys; sys.modules['hypothesis'] = sys.modules['pytest'] = None\n
 
 
 def said(code: str) -> str:
-    """The last line on stderr of a Python in which neither can be imported."""
+    """Returns the last line of stderr of a Python process that can import neither Hypothesis nor pytest."""
     ran = subprocess.run([sys.executable, "-c", ABSENT + code], capture_output=True, text=True, check=False, cwd=ROOT)
     return (ran.stderr.strip().splitlines() or [""])[-1]
 

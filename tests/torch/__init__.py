@@ -1,4 +1,4 @@
-"""Programs of torch.distributed under the explorer.
+"""Tests of exploring programs of torch.distributed.
 
 `programs/` has the programs. Only the processes of ranks import them.
 """

@@ -1,4 +1,4 @@
-"""What tests ask of a program: its verdict, and the first finding."""
+"""Helpers that explore a program and return its verdict and first finding."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PROGRAMS = Path(__file__).parent / "programs"
 def explored(
     target: str, ranks: int, *, order: str = "gloo", args: Sequence[str] = (), silence: float = 120
 ) -> Explored:
-    """A program of the folder under DPOR."""
+    """Explores a program of `programs/` with DPOR."""
     params = {"target": str(PROGRAMS / target), "ranks": ranks, "order": order, "args": list(args), "silence": silence}
     scenario = scenario_from({"name": "tested", "torch": params})
     return explore_subject(Subject.of(scenario), "dpor", schedules=200)
 
 
 def blamed(found: Explored) -> tuple[str, Any, str]:
-    """Class, culprits and place of the first finding."""
+    """Returns the class, the culprits and the place of the first finding."""
     finding = found.findings[0]
     culprit = finding.culprit
     if culprit is None:

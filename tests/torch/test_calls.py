@@ -1,7 +1,8 @@
-"""Four ranks make each covered call of torch.distributed, in the order of gloo and of NCCL: each world ends in a proof.
+"""Explores each supported call of torch.distributed on four ranks, in the order of gloo and of NCCL. dpsim proves each
+program.
 
-What multiplies: changes of one key in a store by four ranks come in 4! orders. All other calls have one
-schedule, or two where a rank may end before another one looks.
+If four ranks change one key of a store, there are 4! orders. All other calls have one schedule, or two if a rank may
+end before another polls.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ pytest.importorskip("torch")
 DEFINED = [one.name for one in ast.parse((PROGRAMS / "calls.py").read_text()).body if isinstance(one, ast.FunctionDef)]
 CALLS = [name for name in DEFINED if not name.startswith("_")]
 MANY = {"store_add": 24, "store_compare_set": 24}
-"""Schedules of a proof, where there are more than two."""
+"""The numbers of schedules of programs with more than two."""
 WITHOUT = ("tags",)
-"""NCCL knows no tags."""
+"""NCCL has no tags."""
 NEITHER = {
     *("get_backend", "get_backend_config", "get_default_backend_for_device", "get_global_rank", "get_group_rank"),
     *("get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size"),
@@ -29,7 +30,7 @@ NEITHER = {
     *("is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "supports_complex"),
     *("init_process_group", "record_comm"),
 }
-"""Functions that communicate nothing, and the one that each script calls."""
+"""Functions without communication, and the function that each script calls."""
 REFUSED = {"shrink_group", "get_backend_impl"}
 WITHIN = {
     **{"recv": "send", "irecv": "isend", "recv_object_list": "send_object_list"},
@@ -37,7 +38,7 @@ WITHIN = {
     **{"all_gather_single": "single", "reduce_scatter_single": "single", "gather_into_tensor": "gather_single"},
     "set_timeout": "in_time, of timeouts.py",
 }
-"""Calls that the program of another one makes."""
+"""Calls that the program of another call covers."""
 
 
 @pytest.mark.parametrize("name", slow_but(CALLS, lambda name: name == "all_reduce"))

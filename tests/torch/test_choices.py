@@ -1,4 +1,6 @@
-"""What the schedule chooses in programs of torch: who sends first, whether a Work is over; and groups of a run."""
+"""Tests of programs of torch whose result depends on the schedule: which rank sends first, whether a Work is over,
+which groups exist.
+"""
 
 from __future__ import annotations
 

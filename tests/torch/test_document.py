@@ -1,4 +1,4 @@
-"""docs/your-torch-program.md is run from top to bottom."""
+"""Runs docs/your-torch-program.md from top to bottom."""
 
 from __future__ import annotations
 

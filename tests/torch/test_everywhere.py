@@ -1,4 +1,4 @@
-"""Scenarios with the key `torch` wherever a scenario goes: Hypothesis, the plugin of pytest, replays, swarms, kills."""
+"""Tests of scenarios with the key `torch` in Hypothesis, the pytest plugin, replays, swarms and kills."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def main(rank, size):
     if rank == 0 or not store.check(["stop"]):
         dist.all_reduce(torch.ones(4))
 """
-"""Whether rank 1 takes part is a race."""
+"""A race decides whether rank 1 takes part."""
 TESTS = """
 from dpsim.testing import holds, scenarios, torch_holds
 from hypothesis import given, settings, strategies as st
@@ -79,7 +79,7 @@ expect: {verdict: violated, class: "*RANK"}
 
 
 def written(folder: Path) -> Path:
-    """A script, a function, scenarios and tests in a folder."""
+    """Writes a script, a function, scenarios and tests into a folder."""
     train, late = folder / "train.py", folder / "late.py"
     texts = {"train.py": TRAIN, "late.py": LATE, "test_programs.py": TESTS.format(train=train, late=late)}
     files = {"held": HELD, "dies": DIES + EXPECTED, "wrong": DIES.replace("name: dies", "name: wrong"), "kill": KILL}
@@ -91,13 +91,13 @@ def written(folder: Path) -> Path:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """Such a folder, in which pytest runs."""
+    """Returns a project with these files."""
     written(pytester.path)
     return pytester
 
 
 def said(pytester: pytest.Pytester, *words: str) -> tuple[dict[str, int], str]:
-    """Outcomes and output of pytest in the project."""
+    """Runs pytest in the project, and returns the outcomes and the output."""
     result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", "-n", "0", *words)
     return result.parseoutcomes(), result.stdout.str()
 
@@ -106,7 +106,7 @@ def test_scenario_files_are_tests(project: pytest.Pytester) -> None:
     outcomes, text = said(project, "scenarios", "--dpsim-explore=50", "-k", "sim or explored")
     assert "left alone" not in text
     assert "wrong.yaml::sim" in text
-    assert outcomes["failed"] == 2  # wrong.yaml expects nothing bad, in one run and explored
+    assert outcomes["failed"] == 2  # wrong.yaml expects no violation, in one run and explored
     assert outcomes["passed"] >= 4
 
 

@@ -1,4 +1,6 @@
-"""Libraries of torch on top of torch.distributed: each holds, and a mistake of its user is found at the user's line."""
+"""Tests of libraries on top of torch.distributed. Each program holds, and dpsim reports a mistake of its user at the
+user's line.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ FURTHER = {
     "saved_later": "CRASH:CHECKPOINTEXCEPTION",
     "saved_by_a_thread": "HANG:COLLECTIVE:MISSING_RANK",
 }
-"""Of `further.py`, and the class of its twin."""
+"""The programs of `further.py`, with the class of each twin's finding."""
 FOUR = ("hsdp",)
 
 

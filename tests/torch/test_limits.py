@@ -1,4 +1,4 @@
-"""Time-outs that pass, groups that a rank aborts or destroys, and tags in NCCL's order."""
+"""Tests of time-outs that pass, of groups that a rank aborts or destroys, and of tags in NCCL's order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TWINS = {
     "aborted_for_a_thread": ("HANG:", "all_reduce"),
     "destroyed": ("LEFTOVER:NEVER_AWAITED", "all_reduce"),
 }
-"""Programs; the class of each one's twin, and what the report says."""
+"""The programs, with the class of the finding of each twin, and a text of its report."""
 ALONE = ("monitored_all", "no_store_in_time")
 ON_GLOO = {"monitored": "ended", "monitored_twin": "raised", "monitored_all": "ended"}
 

@@ -1,4 +1,4 @@
-"""Calls of torch as calls of the contract: each is the one of its name, with the elements that the rank brought."""
+"""Tests that each call of torch becomes the contract's call of the same name, with the elements of the rank."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ def test_a_block_of_half_an_element_is_refused() -> None:
 
 
 def test_both_sides_agree_on_what_is_reduced() -> None:
-    """The process of a rank refuses what torch refuses; of the rest the contract takes all."""
+    """Compares the reductions of both sides. The rank's process rejects the types that torch rejects, and the contract
+    accepts all others.
+    """
     torch = pytest.importorskip("torch")
     from dpsim.torch.child.reductions import NAMES, name_of
 

@@ -1,4 +1,4 @@
-"""Marks: nothing outside, and no import of anything."""
+"""Tests of `dpsim.mark`: outside of dpsim a mark has no effect, and the module imports nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The plain programs of test_targets.py on the real gloo: what hangs in the simulation hangs, and the rest ends."""
+"""Runs the plain programs of test_targets.py on the real gloo. Those that hang in the simulation also hang on gloo, and
+the others end.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from tests.torch.test_targets import HOLD, WRONG
 pytest.importorskip("torch")
 
 ENDING = ("reductions", "bits", "pieces", "refused")
-"""Of `typed.py`, what ends."""
+"""The programs of `typed.py` that end."""
 
 ON_GLOO = [
     pytest.param(HOLD[:2], [*WRONG][:2], id="some", marks=pytest.mark.slow),

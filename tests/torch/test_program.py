@@ -1,4 +1,6 @@
-"""A script and a function: proven where they hold, and blamed at the user's line where one rank leaves out a call."""
+"""Tests of a script and a function. dpsim proves the correct ones. If one rank omits a call, dpsim names the user's
+line.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What is not covered, and targets that cannot be run: one clear error, with the user's line, and exit code 2."""
+"""Tests of calls that dpsim does not support, and of targets that it cannot run. The command prints one error with the
+user's line, and its exit code is 2.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ REFUSED = {
     "from_a_thread": "a call of torch.distributed from a thread that Python did not start",
     "sparse": "a tensor of layout torch.sparse_coo",
 }
-"""Of `refused.py`: what the message names."""
+"""For each program of `refused.py`, a text of the error."""
 WRONG = {
     "nothing.py": ("", "there is no file"),
     "nothing.py:main": ("", "there is no file"),
@@ -33,11 +35,11 @@ WRONG = {
     "words.py": ("not Python at all", "words.py is not Python: invalid syntax (words.py, line 1)"),
     "words.py:main": ("not Python at all", "words.py is not Python: invalid syntax (words.py, line 1)"),
 }
-"""Targets, what their file has, and what the command says of it."""
+"""Targets, the content of their file, and the command's error."""
 
 
 def explored(target: str, *more: str) -> tuple[int, str]:
-    """Exit code and output."""
+    """Explores the target, and returns the exit code and the output."""
     result = CliRunner().invoke(app, ["explore", "--torch", target, *more])
     return result.exit_code, result.output
 
@@ -67,7 +69,9 @@ def test_a_target_that_cannot_be_run(target: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_script_that_raises_is_a_finding(tmp_path: Path) -> None:
-    """Running it is the program."""
+    """Explores a script that raises when Python runs it. The exception is a finding, because running the script is the
+    program.
+    """
     (tmp_path / "raises.py").write_text("raise ValueError('why')")
     code, said = explored(str(tmp_path / "raises.py"))
     assert code == 1

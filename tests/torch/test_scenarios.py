@@ -1,4 +1,4 @@
-"""Scenario files with the key `torch`, and tokens that name a target."""
+"""Tests of scenario files with the key `torch`, and of tokens that name a target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Programs of torch.distributed, by tables. All of it is slow: a process of torch costs CPU seconds."""
+"""Tests of programs of torch.distributed, in tables. All of them are slow, because each process of torch costs CPU
+seconds.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ WRONG = {
     "other_shape": ("MISMATCH:COLLECTIVE:COUNT", (1,)),
     "other_root": ("MISMATCH:COLLECTIVE:ROOT", (1,)),
 }
-"""Of `plain.py`: class and culprits. A circle of two ranks has no majority. A receive in vain names its sender."""
+"""For each program of `plain.py` with a mistake, the class and the culprits. A cycle of two ranks has no majority. For
+a receive without a send, the culprit is the sender.
+"""
 
 PLANTED = {
     "skip": ("HANG:COLLECTIVE:MISSING_RANK", (1,)),
@@ -43,7 +47,7 @@ PLANTED = {
     "object_src": ("MISMATCH:COLLECTIVE:ROOT", (1,)),
     "async_race": ("HANG:COLLECTIVE:MISSING_RANK", (1, 2)),
 }
-"""Of `planted.py`. Any of the two followers of `async_race` may be the one that is late."""
+"""Like above, for `planted.py`. Either of the two other ranks may be late in `async_race`."""
 
 TYPED: dict[str, tuple[str, tuple[int, ...]]] = {
     "gather_left_out": ("HANG:COLLECTIVE:MISSING_RANK", (1,)),
@@ -51,7 +55,7 @@ TYPED: dict[str, tuple[str, tuple[int, ...]]] = {
     "another_reduction": ("MISMATCH:COLLECTIVE:REDUCE", (1,)),
     "gather_of_another_type": ("MISMATCH:COLLECTIVE:DTYPE", (2,)),
 }
-"""Of `typed.py`."""
+"""Like above, for `typed.py`."""
 
 LIBRARIES = (
     *("ddp", "join", "fsdp2", "dtensor", "tensor_parallel"),

@@ -1,4 +1,6 @@
-"""Threads of ranks against an oracle: each outcome that some order of their calls has is seen, and no other one."""
+"""Compares dpsim with an oracle of threads: dpsim sees each outcome that some order of their calls has, and no other
+one.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,11 @@ CROSSED: Spec = (
     ((("sum", 0, 1), ("sum", 1, 2)), (("get",), ("put", 5))),
     ((("sum", 1, 3), ("sum", 0, 4)), (("set",), ("await",))),
 )
-"""Main threads that cross two groups, beside a thread that waits in vain."""
+"""Main threads that call on two groups in opposite order, beside a thread that waits without end."""
 
 
 def seen(spec: Spec) -> set[Outcome]:
-    """What the explorer sees."""
+    """Returns the outcomes that the explorer sees."""
     params = {"target": str(PROGRAMS / "drawn_threads.py:main"), "ranks": 2, "args": [json.dumps(spec)], "silence": 120}
     subject = Subject.of(scenario_from({"name": "tested", "torch": params}))
     strategy, found = Dpor(), set[Outcome]()
@@ -77,7 +79,7 @@ def test_all_that_may_come_out_of_drawn_threads_is_seen(seed: int) -> None:
 
 @pytest.mark.slow
 def test_a_lock_that_is_no_choice_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twin: the thread that comes first takes it, in each schedule."""
+    """The faulty twin: the thread that requests a lock first gets it in each schedule, so outcomes are missing."""
 
     async def answers(self: ThreadMessages, name: str, changes: bool, site: str) -> None:
         self._answer(True)

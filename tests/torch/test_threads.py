@@ -1,4 +1,6 @@
-"""Calls from a second thread of a rank: its order against those of the main thread is a choice of the schedule."""
+"""Tests of calls from a second thread of a rank. The schedule decides their order against the calls of the main
+thread.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ TWINS = {
     "receives": "HANG:P2P:UNMATCHED_RECV",
     "waits_elsewhere": "LEFTOVER:NEVER_AWAITED",
 }
-"""Programs, and the class of each one's twin."""
+"""The programs, with the class of each twin's finding."""
 
 
 def test_a_thread_with_its_own_group_is_proven() -> None:

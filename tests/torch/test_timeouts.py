@@ -1,4 +1,4 @@
-"""Time-outs that programs of torch give to groups and to waits: what they raise, and what the report says of them."""
+"""Tests of time-outs that programs of torch give to groups and to waits: what the calls raise, and what reports say."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ WRONG = {
     "closes_twin": ("CRASH:RUNTIMEERROR", (1, 2), "Timed out waiting 1000ms for recv operation to complete"),
     "sleeps_too_long": ("CRASH:RUNTIMEERROR", (0, 2), "waited 1000 ms for all_reduce #0 on world"),
 }
-"""Class, culprits, and what the report says."""
+"""For each program, the class, the culprits, and a text of the report."""
 
 
 def sooner(names: Iterable[str], *some: str) -> list[Any]:
-    """Some are slow tests, and the others are nightly ones."""
+    """Marks the tests of the programs in `some` as slow, and the others as nightly."""
     return [pytest.param(one, marks=pytest.mark.slow if one in some else pytest.mark.nightly) for one in names]
 
 
@@ -49,7 +49,9 @@ def test_its_twin_is_found(name: str) -> None:
 
 @pytest.mark.slow
 def test_one_may_pass_early() -> None:
-    """All ranks come, and the world lets one time-out pass before they do."""
+    """Explores a program whose ranks all call in time. The scenario lets one time-out pass early, so some call
+    raises.
+    """
     params = {"target": str(PROGRAMS / "timeouts.py:in_time"), "ranks": 2}
     early = scenario_from({"name": "early", "torch": params, "limits": {"early_timeouts": 1}})
     found = explore_subject(Subject.of(early), "dpor", schedules=200)

@@ -1,4 +1,4 @@
-"""Messages on a pipe: what comes out is what went in, and anything else is refused."""
+"""Tests of messages on a pipe: the receiver gets what the sender wrote, and rejects anything else."""
 
 from __future__ import annotations
 

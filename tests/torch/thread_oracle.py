@@ -1,10 +1,11 @@
-"""What two ranks of two threads each may come out as, found by trying every order of their calls, without dpsim.
+"""Computes all outcomes of two ranks with two threads each. It tries every order of their calls and does not use dpsim.
 
     outcomes(spec)          # {(((3,), (4,), (3,), (4,)), True), ...}: the logs of all threads, and whether all ended
 
-A spec has for each rank what its main thread does, and its other one, for example ("sum", group, value). The program
-`tests/torch/programs/drawn_threads.py` does it. One call is one step. A call on a group takes the next place there. It
-is over when the other rank has taken the same place. A send is over at once, or when it is received: both are tried.
+A spec lists for each rank the actions of its main thread and of its second thread, for example ("sum", group, value).
+The program `tests/torch/programs/drawn_threads.py` runs them. One call is one step. A call on a group gets the next
+place there. It is over when the other rank has got the same place. A send is over at once or when it is received; the
+oracle tries both.
 """
 
 from __future__ import annotations
@@ -17,32 +18,34 @@ Thing = tuple[Any, ...]
 Spec = tuple[tuple[tuple[Thing, ...], tuple[Thing, ...]], ...]
 Outcome = tuple[tuple[tuple[int, ...], ...], bool]
 THREADS = ((0, 0), (0, 1), (1, 0), (1, 1))
-"""Rank and thread."""
+"""The pairs of rank and thread."""
 
 
 class State(NamedTuple):
-    """`at`: how many things each thread has begun. `waits`: what it waits for. `logs`: what each has learned."""
+    """The state of all threads. `at`: the number of actions that each thread has begun. `waits`: what each thread waits
+    for. `logs`: what each thread has logged.
+    """
 
     at: tuple[int, ...] = (0, 0, 0, 0)
     waits: tuple[Any, ...] = (None, None, None, None)
     logs: tuple[tuple[Any, ...], ...] = ((), (), (), ())
     begun: tuple[tuple[Any, ...], ...] = ((), (), (), ())
-    """Of each thread: the places of its calls that it has not waited for."""
+    """For each thread, the places of its calls that it has not awaited."""
     lines: tuple[tuple[Any, ...], ...] = ((), (), (), ())
-    """Values on group g by rank r, at 2 * g + r."""
+    """The values of rank r on group g, at 2 * g + r."""
     sent: tuple[tuple[int, ...], ...] = ((), ())
-    """By each rank."""
+    """The values that each rank has sent."""
     taken: tuple[int, int] = (0, 0)
-    """How many receives each rank has called."""
+    """The number of receives that each rank has called."""
     locks: tuple[int, ...] = (-1, -1, -1, -1)
-    """Which thread holds lock n of rank r, at 2 * r + n."""
+    """The thread that holds lock n of rank r, at 2 * r + n."""
     counts: tuple[int, ...] = (0, 0, 0, 0)
     queues: tuple[tuple[int, ...], ...] = ((), ())
     events: tuple[bool, bool] = (False, False)
 
 
 def outcomes(spec: Spec) -> set[Outcome]:
-    """All of them."""
+    """Returns all outcomes of a spec."""
     found, seen, left = set[Outcome](), {State()}, [State()]
     while left:
         state = left.pop()
@@ -66,7 +69,7 @@ def outcome(spec: Spec, state: State) -> Outcome:
 
 
 def over(state: State, rank: int, waits: Any) -> bool:
-    """Whether a thread that waits for this goes on."""
+    """Returns whether a thread that waits for this can continue."""
     if waits is None:
         return True
     if waits[0] == "group":
@@ -77,7 +80,7 @@ def over(state: State, rank: int, waits: Any) -> bool:
 
 
 def learned(state: State, rank: int, place: Any) -> int | None:
-    """What a thread has logged, a value or where one will be; None where it is not there."""
+    """Returns the value of an entry in a thread's log, or None if the value is not there yet."""
     if isinstance(place, int):
         return place
     if not over(state, rank, place):
@@ -88,7 +91,7 @@ def learned(state: State, rank: int, place: Any) -> int | None:
 
 
 def steps(spec: Spec, state: State) -> Iterator[State]:
-    """What may happen next."""
+    """Yields all next states."""
     for number, (rank, which) in enumerate(THREADS):
         if state.at[number] < len(spec[rank][which]) and over(state, rank, state.waits[number]):
             for one in after(state, number, rank, spec[rank][which][state.at[number]]):
@@ -100,7 +103,7 @@ def put(row: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
 
 
 def after(state: State, number: int, rank: int, thing: Thing) -> Iterator[State]:
-    """The states behind one thing."""
+    """Yields the states after one action of a thread."""
     what, *more = thing
     own = state._replace(waits=put(state.waits, number, None))
     logs = state.logs[number]
@@ -131,7 +134,7 @@ def after(state: State, number: int, rank: int, thing: Thing) -> Iterator[State]
 
 
 def within_rank(own: State, number: int, rank: int, what: str, more: list[Any]) -> Iterator[State]:
-    """Locks, queues and events: none where the thread has to wait."""
+    """Yields the states after an action on a lock, queue or event; none if the thread has to wait."""
     logs = own.logs[number]
     if what == "lock":
         lock = 2 * rank + more[0]
@@ -159,7 +162,7 @@ def within_rank(own: State, number: int, rank: int, what: str, more: list[Any]) 
 
 
 def drawn(rng: random.Random, most: int = 3) -> Spec:
-    """A spec: each thread does up to `most` things, and gives back its locks in the end."""
+    """Returns a random spec. Each thread has at most `most` actions, and releases its locks in the end."""
     kinds = rng.sample(["sum", "begin", "transfer", "lock", "queue", "event"], rng.randint(1, 3))
     rows = [[_thread(rng, kinds, rank, which, most) for which in (0, 1)] for rank in (0, 1)]
     return tuple((first, second) for first, second in rows)

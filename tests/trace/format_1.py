@@ -1,10 +1,10 @@
-"""What the digest of a trace was in format 1, whose records did not name their host thread.
+"""Computes the digest that a trace had in format 1, whose records did not name their host thread.
 
     python -m tests.trace.format_1 OLD.jsonl NEW.jsonl [OLD NEW ...]
 
-Each pair is a trace of format 1 and one of format 2 of the same run. The script takes `thread` out of every record of
-the new one, and compares the digest of what is left with the old one's. It ends with 1 if one of them differs: then
-more has changed than that records name their thread.
+Each pair is a trace of format 1 and one of format 2, both of the same run. The script removes `thread` from all records
+of the new trace, and compares the digest of the result with the digest of the old one. If a pair differs, the exit code
+is 1, because the formats then differ in more than the threads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from dpsim.contract.ops import MAIN
 
 
 def digest_in_format_1(path: Path) -> str:
-    """The SHA-256 of the body of a trace of format 2 without threads. ValueError for a thread that is not main."""
+    """Returns the SHA-256 of the body of a trace of format 2 without threads. Raises ValueError for a thread other than
+    main.
+    """
     total = hashlib.sha256()
     with path.open("rb") as file:
         records = json.loads(file.readline())["records"]
@@ -34,7 +36,7 @@ def digest_in_format_1(path: Path) -> str:
 
 
 def digest_in_header(path: Path) -> str:
-    """The digest that a trace of whatever format has of its body."""
+    """Returns the digest of its body that a trace of any format contains."""
     with path.open("rb") as file:
         return str(json.loads(file.readline())["digest"])
 

@@ -1,4 +1,4 @@
-"""Runs of a small world, healthy or with something planted, and random records: what the tests of traces share."""
+"""Runs of a small world, healthy or with planted faults, and random records, for the tests of traces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RANKS = 3
 
 
 def given(tokens: tuple[int, ...], variant: str | None = None) -> Scenario:
-    """Six steps, in which these numbers of tokens are dealt out."""
+    """Returns a scenario of six steps with these numbers of tokens."""
     return agreed({"ranks": RANKS, "steps": 6, "tokens": list(tokens)}, variant)
 
 
@@ -32,13 +32,13 @@ def simulate(
     tokens: tuple[int, ...] = (5, 6, 7, 8),
     variant: str | None = None,
 ) -> Run:
-    """The run with these faults: (kind, rank, site, ordinal). Must not be changed."""
+    """Returns the run with these faults: (kind, rank, site, ordinal). Callers must not change the run."""
     planted = (Fault(kind, rank, At(site, ordinal)) for kind, rank, site, ordinal in faults)
     return SimBackend().run(make_world(*planted), "t_agree", given(tokens, variant).arguments())
 
 
 def find(journal: list[RawRecord], kind: str, step: int, site: str) -> int:
-    """Where a record is: the first of that kind, step and site."""
+    """Returns the index of the first record of that kind, step and site."""
     return next(at for at, raw in enumerate(journal) if (raw[KIND], raw[STEP], raw[SITE]) == (kind, step, site))
 
 
@@ -67,7 +67,7 @@ WRITTEN = sorted(RECORDS.keys() - {"injected"})
 
 @st.composite
 def records(draw: st.DrawFn) -> RawRecord:
-    """A record of any kind, with any content that its types allow."""
+    """Draws a record of any kind, with any content that its types allow."""
     kind = draw(st.sampled_from(WRITTEN))
     hints = get_type_hints(RECORDS[kind])
     return tuple(kind if name == "kind" else draw(FIELDS[hints[name]]) for name in RECORDS[kind]._fields)

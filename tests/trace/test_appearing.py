@@ -1,4 +1,4 @@
-"""A file appears whole or not at all, and nothing else is written to."""
+"""Tests that `appearing` writes a file completely or not at all, and changes no other file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from dpsim.trace.appearing import appearing, temporary
 
 
 def test_a_link_is_replaced_and_what_it_leads_to_is_not(tmp_path: Path) -> None:
-    """That of the name, and that of the temporary file."""
+    """Writes to a path that is a link, and with a temporary path that is a link. `appearing` replaces both links, and
+    does not change the files to which they lead.
+    """
     (tmp_path / "mine").write_text("mine")
     target = tmp_path / "new"
     for link in (target, temporary(target)):

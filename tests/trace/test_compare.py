@@ -1,4 +1,4 @@
-"""Comparing: equal is equal, and every kind of difference is named, at its first place and in words."""
+"""Tests of comparing runs: equal runs have no difference, and the message names the first difference of each kind."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def test_time_places_backend_and_injections_make_no_difference(healthy: Run) -> 
 
 @given(st.lists(st.lists(records(), max_size=3), min_size=2, max_size=2))
 def test_equal_exactly_if_the_digests_are(journals: list[list[RawRecord]]) -> None:
-    """Of one thread: what several threads write may be in any order."""
+    """Compares random journals in all orders. Two runs are equal exactly if their digests are. The journals have one
+    thread, because records of several threads may be in any order.
+    """
     alone = [[changed(one, thread="main") for one in journal] for journal in journals]
     runs = [Run("any", [journal], ["finished"], [0], 0) for journal in alone]
     equal = digest(runs[0].journals) == digest(runs[1].journals)

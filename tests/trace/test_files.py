@@ -1,4 +1,4 @@
-"""Files: what is written can be read, and what was not written so is refused with its place."""
+"""Tests of trace files: the reader reads what the writer writes, and rejects other content with its place."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def written_form(run: Run) -> list[list[RawRecord]]:
     return [[canonical(one) for one in journal if one[KIND] != "injected"] for journal in run.journals]
 
 
-# ---- what is written
+# ---- what the writer writes
 
 
 def test_a_trace_can_be_read(write: Write, hung: Run) -> None:
@@ -175,7 +175,7 @@ def test_check_writable(tmp_path: Path) -> None:
         assert raised.value.filename
 
 
-# ---- what is refused
+# ---- what the reader rejects
 
 
 def edit_header(lines: list[bytes], **changes: Any) -> list[bytes]:

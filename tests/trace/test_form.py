@@ -1,4 +1,4 @@
-"""The canonical form: exact, one way to write each record, the same in every process."""
+"""Tests of the canonical form of records: exact, with one way to write each record, and equal in every process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_line_is_canonical_json_of_the_fields(record: RawRecord) -> None:
     row = as_record(record)._asdict() | {"rank": 3}
     row = {name: value for name, value in row.items() if name not in LEFT_OUT}
     if "infinity" in json.dumps(row).lower():
-        return  # what JSON does not know has a special form
+        return  # values that JSON does not have use a special form
     assert encode(3, record) == (json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n").encode()
 
 

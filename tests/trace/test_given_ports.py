@@ -1,4 +1,6 @@
-"""Ports that a system gave have names where runs are compared, and all else is compared as it is."""
+"""Tests of ports that the operating system chose. The comparison of runs replaces them by names, and compares all other
+values as they are.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def store(how: str, port: int, site: str = "", key: str = "", value: object = No
 
 
 def journals(port: int, other: int = 7) -> list[list[RawRecord]]:
-    """Rank 1 opens a store on any port and tells it by message and by key; rank 0 joins, and opens port 80."""
+    """Returns journals: rank 1 opens a store on any port, and sends the port by message and by key. Rank 0 joins it,
+    and opens port 80.
+    """
     return [
         [
             raw("take", "where", mailbox="where", how="get"),
@@ -80,7 +84,7 @@ def test_what_is_no_given_port_is_a_difference(change: Callable[[list[list[RawRe
 
 
 def test_a_decision_for_a_port_is_a_difference() -> None:
-    """It hangs on what the system gave."""
+    """Checks that a decision on the port is a difference, because it depends on what the system chose."""
     runs = [
         run([*journals(port), [raw("decision", "port", communicator="dp", value=port)]]) for port in (40_001, 49_152)
     ]

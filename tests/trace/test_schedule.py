@@ -1,4 +1,4 @@
-"""The schedule in a trace: written, read, and not taken if it was changed."""
+"""Tests of the schedule in a trace: writing, reading, and that the reader rejects a changed one."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def test_other_steps_have_another_digest(one: list[str], other: list[str]) -> No
 
 
 def test_where_a_word_ends_is_part_of_the_digest() -> None:
-    """The twin: words that are the same text when they are put one below the other."""
+    """The twin: two lists of steps that are equal when they are joined by line breaks have different digests."""
     assert Schedule("", ("a\nb",)).digest != Schedule("", ("a", "b")).digest
 
 
 def test_a_digest_stays() -> None:
-    """Traces of yesterday are read tomorrow."""
+    """Checks that a digest never changes, so that later versions read today's traces."""
     schedule = Schedule("dpor", ("rank 0 poll[0]", "rank 1 delivers wake[0]"))
     assert schedule.digest[:16] == Schedule("other", schedule.steps).digest[:16] == "b9acfbdf1a00a61d"
 

@@ -1,4 +1,6 @@
-"""The steps that programs have set last stand in a trace: a rank before the first op of a step has no record of it."""
+"""Tests of the section of a trace with the step that each rank last set. A rank that hangs before the first op of a
+step has no record of the step.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,14 @@ WORLD = world_of(3, hosts=["h"])
 
 
 async def rounds(rank: Rank) -> None:
-    """Each step of each rank has its own site, so no other step and no other rank shows what comes next."""
+    """Gives each step of each rank its own site, so that no other record shows the next op."""
     for rank.step in range(4):
         await rank.host("h").barrier(site=SITES[rank.rank][rank.step])
 
 
 @pytest.fixture
 def hung() -> Run:
-    """Rank 1 stands between its second step and the first op of its third one."""
+    """Returns a run in which rank 1 hangs between its second step and the first op of its third one."""
     made = run(replace(WORLD, faults=(Fault("hang", 1, At("serve", 0)),)), rounds)
     return replace(made, journals=[[raw for raw in own if raw[KIND] != "injected"] for own in made.journals])
 
@@ -52,7 +54,9 @@ def test_a_trace_is_judged_as_its_run(tmp_path: Path, hung: Run) -> None:
 
 
 def test_without_them_it_is_the_step_of_the_last_record(tmp_path: Path, hung: Run) -> None:
-    """The twin, and a trace of a dpsim that did not write them."""
+    """The faulty twin: without the section, as in a trace of an older dpsim, the finding names the step of the last
+    record.
+    """
     again = read_trace(written(tmp_path / "x", replace(hung, steps_set=()))).run()
     assert again.steps_set == ()
     assert stands(judge(WORLD, again)) == (1, 1)

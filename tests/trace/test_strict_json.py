@@ -1,4 +1,4 @@
-"""JSON of a stranger: what Python's reader takes, and this one does not."""
+"""Tests of the strict JSON reader, which rejects content that Python's reader accepts."""
 
 from __future__ import annotations
 

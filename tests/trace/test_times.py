@@ -1,4 +1,4 @@
-"""When ops began and ended stands in a trace, and its digest does not cover that."""
+"""Tests of the begin and end times of ops in a trace. The digest does not cover them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from dpsim.trace import TraceError, digest, read_trace, write_trace
 from tests.programs import run, world_of
 
 WORLD = world_of(2, hosts=["h"], times=True, delays=(Delay(1, At("agree", 0), 5_000),))
-"""A delay has a record that no trace has."""
+"""The delay has a record that traces omit."""
 
 
 def kernel() -> None:
-    """A kernel."""
+    """A kernel that does nothing."""
 
 
 async def script(rank: Rank) -> None:
@@ -41,7 +41,7 @@ def written(path: Path, made: Run) -> Path:
 
 
 def shown(made: Run) -> list[list[tuple[str, int, int | None]]]:
-    """Kind, time and end of each record of each rank, but for those that no trace has."""
+    """Returns the kind, the begin and the end of each record of each rank, except records that traces omit."""
     return [
         [(raw[KIND], own.written[at], own.over.get(at)) for at, raw in enumerate(journal) if raw[KIND] != "injected"]
         for journal, own in zip(made.journals, made.times, strict=True)
@@ -53,14 +53,14 @@ def test_a_trace_has_the_times_of_its_run(tmp_path: Path, done: Run) -> None:
     later = [
         ActorTimes([at + 7 for at in one.written], {at: ns + 7 for at, ns in one.over.items()}) for one in done.times
     ]
-    for made in (done, replace(done, times=later)):  # of another begin of the clock
+    for made in (done, replace(done, times=later)):  # the same times from another start of the clock
         again = read_trace(written(tmp_path / "x", made))
         assert shown(again.run()) == shown(done)
         assert again.header.digest == digest(done.journals)
 
 
 def test_a_run_without_them_has_no_section(tmp_path: Path, done: Run) -> None:
-    """Nor has one whose times are those of other journals: the twin."""
+    """Checks that a run without times has no section. The faulty twins have times of other journals."""
     for times in ((), done.times[:1], [replaced(done.times[0]), done.times[1]]):
         path = written(tmp_path / "x", replace(done, times=times))
         assert b'"times"' not in path.read_bytes()

@@ -1,6 +1,7 @@
-"""Data parallel agreement with expert collectives, on host or device: no rank polls, so there is one class.
+"""A program in which data-parallel ranks agree on a number of tokens, and then call the collective of their experts.
 
-The bug, an idle rank that leaves its step out, shows in every schedule.
+The agreement is a collective on the host or on the device. No rank polls, so all schedules are equivalent. In the
+faulty variant a rank without tokens skips the step, and this shows in every schedule.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ def mine(table: Any, index: int, value: int) -> None:
 
 
 class Agreement(Program[Any]):
-    """`prepared`: (domain, tokens of each rank in each step)."""
+    """`prepared` is the domain of the agreement ("host" or "device") and, for each step, the number of tokens of each
+    rank.
+    """
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         domain, tokens = prepared
@@ -53,7 +56,7 @@ class Agreement(Program[Any]):
         return agreed
 
     def skips(self, tokens: int) -> bool:
-        """Whether a rank with this number of tokens leaves out the step."""
+        """Returns whether a rank with this number of tokens skips the step."""
         return False
 
 

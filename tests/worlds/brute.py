@@ -1,20 +1,21 @@
-"""All schedules of a world, one by one: what an explorer's answers are held against.
+"""Enumerates all schedules of a world (a program with fixed parameters and faults). Tests compare explorers with it.
 
-Depth first over every answer to `pick` and `draw`, by running the world again for each schedule, with no reduction
-at all. It is slow, and there is little in it that could be wrong.
+The enumeration is depth first over all answers to `pick` and `draw`. It runs the world again for each schedule and
+skips none. It is slow, but so simple that it hardly contains a mistake.
 
     found = enumerate_schedules(case, limit=20_000)
     found.schedules, len(found.classes), len(found.outcomes), found.failing
 
-Two schedules are of one *class* if they fire the same ops and order the same way all pairs of them that matter. A pair
-matters if one precedes the other by an edge, or if they conflict. A class is written down as exactly that, a set of
-labels and pairs of labels. Nothing is inferred, no clocks, no races, no transitive closure, so nothing is shared with
-how a partial
-order reduction finds classes. An *outcome* is what all ranks wrote into their journals and how they ended. It does not
-depend on what footprints say: an explorer that misses an outcome misses a bug, whatever the classes are.
+Two schedules are in one *class* if they fire the same ops and order each relevant pair of ops in the same way. A pair
+is relevant if one op precedes the other by an edge of the machine's graph, or if their footprints conflict. The
+footprint of an op lists the resources that it uses. `Recorder.order` writes a class as a set of labels and pairs of
+labels. It uses no clocks, no race detection and no transitive closure. So it shares no code with the way in which a
+partial order reduction finds classes.
 
-If footprints say the truth, schedules of one class have one outcome. `Found.torn` has the classes of which that does
-not hold.
+An *outcome* consists of the journals of all ranks and of how each rank ended. It does not depend on footprints. So an
+explorer that misses an outcome can miss a bug, whatever the footprints say.
+
+If footprints are correct, all schedules of one class have one outcome. `Found.torn` has the classes with more.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ Outcome: TypeAlias = Hashable
 
 
 class Fired(NamedTuple):
-    """An op when it was picked. `causes`: bits of the ops that precede it by edges; bit i is the i-th op of the run."""
+    """An op at the time when the machine fired it. `causes` is a bit set of the ops that precede it by edges: bit i
+    stands for the i-th op of the run.
+    """
 
     label: str
     touches: Footprint
@@ -41,16 +44,16 @@ class Fired(NamedTuple):
 
 
 class Recorder(Strategy):
-    """Notes a run and checks what the seam promises. What is chosen is up to those that inherit.
+    """Records the ops of a run, and checks what the machine promises to a strategy. Subclasses choose the ops.
 
-    Promised: no two ops that could be picked have the same label, nor have any two of a run, and none is empty. What
-    was not there before the last op fired is there because of it: that op is in its causes, or they conflict.
+    The machine promises that no label is empty, and that the labels of a run and of all offered ops differ. If the
+    machine newly offers an op, the last fired op caused it: it is in the op's causes, or the two conflict.
     """
 
     def __init__(self) -> None:
         self.fired: list[Fired] = []
         self.draws: list[tuple[str, int]] = []
-        self.left: tuple[str, ...] = ()  # acquires that stayed blocked
+        self.left: tuple[str, ...] = ()  # acquires of collective slots that stay blocked until the end
         self.broken: list[str] = []
         self.known_to_fail: set[int] = set()
         self.heard_to_fail: set[int] = set()
@@ -100,7 +103,7 @@ class Recorder(Strategy):
                 self.broken.append(f"{candidate.label!r} came after {last.label!r} fired and has no edge from it")
 
     def order(self) -> Order:
-        """The class of the run."""
+        """Returns the class of the run, as `enumerate_schedules` compares it."""
         pairs: list[Hashable] = [op.label for op in self.fired]
         for late, op in enumerate(self.fired):
             for early, before in enumerate(self.fired[:late]):
@@ -111,17 +114,17 @@ class Recorder(Strategy):
 
 
 def conflicts(one: Footprint, other: Footprint) -> list[Hashable]:
-    """Resources on which two footprints conflict."""
+    """Returns the resources on which two footprints conflict."""
     return [mine for mine, how in one for theirs, way in other if mine == theirs and conflict(how, way)]
 
 
 def outcome_of(run: Run) -> Outcome:
-    """What each rank saw, and how it ended."""
+    """Returns the journals of all ranks, and how each rank ended."""
     return tuple(tuple(journal) for journal in run.journals), tuple(run.ends)
 
 
 class Answering(Recorder):
-    """Gives the answers, then always the first option."""
+    """A strategy that returns the given answers, and the first option after them."""
 
     def __init__(self, answers: Answers) -> None:
         super().__init__()
@@ -136,13 +139,13 @@ class Answering(Recorder):
 
 @dataclass
 class Found:
-    """What all schedules of a case show. `complete`: the limit was not met."""
+    """What the schedules of a case show. `complete`: the enumeration ended before its limit."""
 
     schedules: int = 0
     failing: int = 0
     complete: bool = False
     classes: dict[Order, Outcome] = field(default_factory=dict)
-    outcomes: dict[Outcome, list[str]] = field(default_factory=dict)  # with the classes of their findings
+    outcomes: dict[Outcome, list[str]] = field(default_factory=dict)  # outcome -> the classes of its findings
     torn: list[tuple[Outcome, Outcome]] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
 
@@ -158,12 +161,14 @@ class Found:
 
     @property
     def row(self) -> tuple[int, int, int, int]:
-        """Schedules, classes, outcomes, failing schedules."""
+        """Returns the numbers of schedules, classes, outcomes and failing schedules."""
         return self.schedules, len(self.classes), len(self.outcomes), self.failing
 
 
 def schedules(case: Case) -> Iterator[tuple[Answering, Run]]:
-    """Every schedule of a case, once; those of a case in which kernels raise, once it is known of which ranks."""
+    """Yields each schedule of a case once. If a kernel of a rank raises, the generator records the rank and starts
+    again, because the machine then offers other choices.
+    """
     answers: Answers | None = Answers()
     failing: set[int] = set()
     while answers is not None:
@@ -178,7 +183,7 @@ def schedules(case: Case) -> Iterator[tuple[Answering, Run]]:
 
 
 def enumerate_schedules(case: Case, limit: int = 20_000) -> Found:
-    """All schedules, or the first `limit`."""
+    """Enumerates all schedules of a case, or the first `limit`."""
     found = Found()
     for strategy, run in schedules(case):
         if found.schedules == limit:

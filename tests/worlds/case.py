@@ -1,15 +1,16 @@
-"""A world to explore: a small protocol, the machine it runs on, and what is wrong with it.
+"""The class of a case: a small program, the machine on which it runs, and the finding that its planted bug causes.
 
-Each family of worlds has its own file with a healthy program and a variant in which one small method is another. A
-`Case` puts one of them on a `World`; `cases.CASES` lists all by name. What a schedule of it shows is read by
-`dpsim.checks.judge`, as everywhere: `faults` are the classes of the findings that the case does not tolerate.
+Each family of programs has its own file, with a healthy program and a variant that changes one small method. A `Case`
+combines one of them with a `World` (its size, communicators, faults). `cases.CASES` lists all cases by name.
+`dpsim.checks.judge` judges the run of each schedule; `faults` returns the classes of findings that the case does not
+tolerate.
 
     case = dp_wave.case(ranks=2, steps=2, bug=True)
     run = execute(case, strategy)
     faults(case, run)              # ["HANG:COLLECTIVE:MISSING_RANK"], under some schedules
 
-`unrelated` puts ranks beside a case that send each other messages and poll and have nothing to do with it. No two of
-their ops conflict, so the case has as many classes as before, and far more schedules.
+`unrelated` adds ranks to a case that send each other messages and poll. Their ops do not conflict with those of the
+case or with each other. So the new case has as many classes of schedules as before, and far more schedules.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from dpsim.sim.backend import SimBackend
 class Case:
     """A program on a world.
 
-    `bug`: class pattern of a finding that some schedules show, or all of them where `always`; None: no schedule has a
-    finding. `tolerated`: findings that are no fault here, as that a rank died which may be killed. `memory`: accesses
-    of device memory are choices too.
+    `bug` is the class pattern of the finding that some schedules have; with `always`, all schedules have it. If `bug`
+    is None, no schedule has a finding. `tolerated` are patterns of findings that are no bug here, such as the death of
+    a rank that the world may kill. With `memory` the strategy also chooses the order of accesses to device memory.
     """
 
     name: str
@@ -46,25 +47,25 @@ class Case:
 
 
 def execute(case: Case, strategy: Strategy) -> Run:
-    """One run under the strategy."""
+    """Runs the case once under the strategy."""
     return SimBackend(choose=strategy, memory=case.memory).run_program(case.world, case.program, case.args)
 
 
 def faults(case: Case, run: Run) -> list[str]:
-    """Classes of what does not hold, the primary one first."""
+    """Returns the classes of the findings that the case does not tolerate, the primary finding first."""
     classes = [finding.klass for finding in judge(case.world, run)]
     return [klass for klass in classes if not any(matches(klass, pattern) for pattern in case.tolerated)]
 
 
 def unrelated(case: Case, ranks: int = 4, rounds: int = 1) -> Case:
-    """The case, and `ranks` more that have nothing to do with it."""
+    """Returns the case with `ranks` additional ranks that do not communicate with the others."""
     size = case.world.size
     world = replace(case.world, size=size + ranks)
     return replace(case, name=f"{case.name} +{ranks}", world=world, program=_Beside(case.program, size, ranks, rounds))
 
 
 class _Beside(Program[Any]):
-    """A program on the first ranks. The others pass messages round, each of them `rounds` times."""
+    """Runs a program on the first ranks. Each of the other ranks sends `rounds` messages round their ring."""
 
     def __init__(self, program: Program[Any], first: int, ranks: int, rounds: int) -> None:
         self.program = program

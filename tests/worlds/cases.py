@@ -1,8 +1,8 @@
-"""All worlds to explore, by name, and how many schedules those have that can be counted.
+"""Lists the cases that tests explore, by name, and the numbers of their schedules where brute force can count them.
 
-`COUNTED` maps a name to (schedules, classes, outcomes, failing schedules), as counted one by one by `brute`. An optimal
-partial order reduction needs one run a class. An explorer must have seen all outcomes before it says that a world is
-proven.
+`COUNTED` maps a name to its numbers of schedules, classes, outcomes and failing schedules, which `brute` counted one by
+one. An optimal partial order reduction runs one schedule of each class. An explorer must see all outcomes before it
+calls a world proven.
 """
 
 from __future__ import annotations
@@ -166,7 +166,11 @@ COUNTED: dict[str, tuple[int, int, int, int]] = {
     "last_class 2 polls target (2, 1)": (30, 9, 9, 5),
     "last_class 2 polls target (2, 2)": (30, 9, 9, 3),
 }
-"""Those not named here have more than 20,000 schedules. In pipelines it is drawn when the roots of broadcasts wait."""
+"""Counts of cases with at most 20,000 schedules. In pipelines the machine draws whether the root of a broadcast waits,
+at the time when the root may have to.
+"""
 
 DRAWN = [name for name in CASES if "pipeline" in name or "recv" in name]
-"""Where there are draws. DPOR sees few of the classes in which an op waits for no good reason."""
+"""Cases with draws. A draw decides that an op waits though it need not. DPOR runs only few of the classes in which an
+op waits.
+"""

@@ -1,13 +1,14 @@
-"""Do footprints say the truth? Two ops that do not conflict must commute.
+"""Tests footprints: two ops whose footprints do not conflict must commute.
 
-From a state that a random walk reaches, two ops that could happen next and do not conflict there happen in both orders.
-Nothing may tell the two runs apart. Right afterwards the same ops with the same footprints could happen. When both runs
-go on in the same way they fire the same ops and end with the same journals, in the same class.
+A footprint lists the resources that an op uses. A random walk reaches some state. `complaints` takes two ops that the
+machine offers in this state and that do not conflict, and runs them in both orders. Afterwards the machine must offer
+the same ops with the same footprints. If both runs then continue with equal choices, they must fire the same ops. They
+must also end with equal journals, in the same class of schedules.
 
-    complaints(case, seed=3)       # [] if that holds for all such pairs along the walk
+    complaints(case, seed=3)       # [] if this holds for all such pairs along the walk
 
-It finds a footprint that leaves something out, and says nothing of one that has too much. Two ops that conflict
-wherever both could happen, and yet not as they fired, are not compared; that is for `brute.Found.torn`.
+The test finds a footprint that omits a resource, but not one that lists too many. It does not compare two ops that
+conflict in the state, but not with the footprints that they fire with. `brute.Found.torn` covers those.
 
 Prior art: Mc SimGrid and SPIN, whose reductions rest on a declared independence relation, too.
 """
@@ -25,15 +26,15 @@ from tests.worlds.case import Case, execute
 
 
 class Walk(Recorder):
-    """Fires the ops of a list of labels, then goes on at random, or always with the least label. Draws are a function
-    of their labels and the seed, so that they do not depend on the order.
+    """Fires the ops of a list of labels, and then continues at random, or always with the least label. The result of a
+    draw depends only on its label and the seed, not on the order of draws.
     """
 
     def __init__(self, seed: int, start: Sequence[str] = (), at_random: bool = False) -> None:
         super().__init__()
         self.start = start
         self.seed = seed
-        self.choices: list[dict[str, Footprint]] = []  # for each pick, what could happen
+        self.choices: list[dict[str, Footprint]] = []  # for each pick, the ops that the machine offered
         self._random = random.Random(seed) if at_random else None
 
     def pick(self, candidates: Sequence[Candidate]) -> int:
@@ -53,7 +54,7 @@ class Walk(Recorder):
 
 
 def complaints(case: Case, seed: int, pairs: int = 6) -> list[str]:
-    """What is wrong with at most `pairs` pairs of ops along one random walk."""
+    """Returns descriptions of mistakes in the footprints of at most `pairs` pairs of ops along one random walk."""
     walk = Walk(seed, at_random=True)
     execute(case, walk)
     labels = [op.label for op in walk.fired]
@@ -69,7 +70,7 @@ def complaints(case: Case, seed: int, pairs: int = 6) -> list[str]:
 
 
 def _differ(case: Case, seed: int, start: list[str], one: str, other: str) -> str:
-    """In what the two orders differ; empty if in nothing."""
+    """Returns how the runs of the two orders differ, or an empty string if they do not."""
     about = f"{one!r} and {other!r} after {start}"
     after: list[dict[str, Footprint] | None] = []
     ends: list[tuple[set[str], Order, Outcome]] = []

@@ -1,7 +1,7 @@
-"""Two communicators over the same ranks, and an order of their collectives that ranks may see differently.
+"""A program with two communicators over the same ranks, and one collective on each.
 
-The bug, known from torchrec and vLLM: each rank chooses from what it finds in its mailbox which of two groups comes
-first. If ranks find differently they wait for each other in different groups.
+In the faulty variant, a rank polls its mailbox to choose which of the two collectives it calls first. If the ranks get
+different results, they wait for each other in different communicators. torchrec and vLLM had this bug.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.worlds.case import Case
 
 
 class CrossGroups(Program[Any]):
-    """`prepared`: (ranks, domain). The rank after the last sends the flags."""
+    """`prepared` is the number of ranks and the domain of the collectives. One further rank sends the flags."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         ranks, domain = prepared
@@ -37,7 +37,7 @@ class CrossGroups(Program[Any]):
                 rank.device(kind).all_reduce(buffer, main)
 
     def order(self, flag: bool) -> tuple[str, str]:
-        """Which group comes first."""
+        """Returns the names of the communicators in the order of their collectives."""
         return "a", "b"
 
 

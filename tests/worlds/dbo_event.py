@@ -1,8 +1,10 @@
-"""Two microbatches on two streams: one computes and records an event, the other waits for it and sends.
+"""A program with two microbatches on two streams. The first computes and records an event; the second waits for the
+event and sends.
 
-Waiting for an event that was not recorded yet does nothing, as on CUDA. Here a rank has one host thread, so a message
-that it may find or not decides which microbatch goes first in each layer. The bug: the second microbatch does not look
-whether the first has recorded. Then its stream reads unwritten memory, or memory that is just being written.
+If a stream waits for an event that no stream has recorded, the wait has no effect, as on CUDA. A rank has one host
+thread here. In each layer a poll decides which microbatch runs first. In the faulty variant the second microbatch does
+not check whether the first has recorded the event. Then its stream reads memory that is unwritten, or that another
+stream is writing.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from tests.worlds.case import Case
 
 
 class Overlap(Program[Any]):
-    """`prepared`: (ranks, layers). The rank after the last hands out turns."""
+    """`prepared` is the number of ranks and of layers. One further rank sends the turns."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         ranks, layers = prepared
@@ -41,7 +43,7 @@ class Overlap(Program[Any]):
             assert int((await sent.read("read")).sum()) == 4 * (layer + 1)
 
     def yields(self) -> bool:
-        """Whether the second microbatch lets the first compute where that has not recorded its event."""
+        """Returns whether the second microbatch lets the first compute if the first has not recorded its event."""
         return True
 
 

@@ -1,8 +1,9 @@
-"""A bug of depth three under decoys: something published in two boxes, seen half.
+"""A program whose bug needs three ordering constraints, beside ranks whose choices have no effect on the bug.
 
-The reader must look into the first box before the message is there, and look again after it came. Then it must look
-into the second box before that message is there. Other ranks make choices that have nothing to do with it; a strategy
-that spends its few preemptions on them misses the bug.
+A writer sends to a first and then to a second mailbox. The bug shows if the reader polls the first mailbox before its
+message arrives, and polls it again after the arrival. In addition, the reader must poll the second mailbox before the
+second message arrives. Other ranks, the decoys, also make choices. A strategy that spends its few preemptions on them
+misses the bug.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ WRITER, READER = range(2)
 
 
 class Bracket(Program[Any]):
-    """`prepared`: (local ops between the probes, length of a decoy). Ranks from 2 are decoys."""
+    """`prepared` is the number of local ops between two polls, and the number of polls of a decoy. Ranks from 2 are
+    decoys.
+    """
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         gap, length = prepared
@@ -37,12 +40,12 @@ class Bracket(Program[Any]):
             await self.stand(rank, length)
 
     async def stand(self, rank: Rank, times: int) -> None:
-        """Choices of this rank alone."""
+        """Polls an empty mailbox, so that the rank has choices that affect no other rank."""
         for _ in range(times):
             await rank.mailbox("nothing").poll("nothing")
 
     def seen(self, before: bool, after: bool, second: bool) -> None:
-        """What the reader makes of its probes: nothing, whatever they are."""
+        """Receives the results of the reader's polls. The healthy program accepts all of them."""
 
 
 class Torn(Bracket):

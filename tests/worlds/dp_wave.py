@@ -1,7 +1,7 @@
-"""Data parallel ranks that look for work in a mailbox, then take part in a collective of every step.
+"""A program whose data-parallel ranks poll a mailbox for work, and then call a collective in every step.
 
-The bug is one of vLLM's: a rank with nothing to do leaves the collective out. Its peers pair up with a later one of
-it, or never return. It shows unless all ranks see their work in the same step.
+The faulty variant has a bug of vLLM: a rank without work skips the collective. Its peers then match a later collective
+of this rank, or never return. The bug shows unless all ranks find their work in the same step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from tests.worlds.case import Case
 
 
 class Wave(Program[Any]):
-    """`prepared`: (ranks, steps). The rank after the last is the front end, which sends each one piece of work."""
+    """`prepared` is the number of ranks and of steps. One further rank, the front end, sends one piece of work to each
+    rank.
+    """
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         ranks, steps = prepared
@@ -35,7 +37,7 @@ class Wave(Program[Any]):
                 left = max(0, left - 1)
 
     def skips(self, left: int) -> bool:
-        """Whether a rank with so much work leaves out the step."""
+        """Returns whether a rank with this amount of work left skips the step."""
         return False
 
 

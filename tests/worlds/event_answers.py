@@ -1,8 +1,8 @@
-"""What a query of an event may answer: worlds in which it may be no, and worlds in which it cannot.
+"""Scripts that query a CUDA event: in some the query may return False, in others it can only return True.
 
-A script asks at the site "query" and returns the answer; it returns None on a rank that does not ask. In those of MAYBE
-the host knows of the work before the record and of nothing behind it. In those of CERTAIN it knows of something behind
-the record. All run on gloo as well.
+Each script calls the query at the site "query" and returns its result, or None on a rank that calls no query. In the
+scripts of MAYBE, the host has only observed work before the record. So the query may return False. In the scripts of
+CERTAIN, the host has observed that work after the record is done. All scripts run on gloo as well.
 
     answers(run)        # [False, True]: of rank 0, and of rank 1
 """
@@ -43,7 +43,7 @@ async def asks(event: Event) -> bool:
 
 
 def answers(run: Run) -> list[bool]:
-    """Of all ranks, in the order of ranks."""
+    """Returns the results of all queries of a run, in the order of the ranks."""
     asked = [raw for journal in run.journals for raw in journal if raw[KIND] == "learned" and raw[SITE] == "query"]
     return [raw[LEARNED_OUTCOME] for raw in asked]
 
@@ -52,7 +52,7 @@ def queries(run: Run) -> int:
     return sum(raw[KIND] == "ask" and raw[ASK_HOW] == "query" for journal in run.journals for raw in journal)
 
 
-# ---- no is possible
+# ---- the query may return False
 
 
 @maybe
@@ -97,7 +97,7 @@ async def on_a_stream_that_joined(rank: Rank) -> bool | None:
 
 @maybe
 async def another_stream_that_joined_before(rank: Rank) -> bool | None:
-    """It waited for the work before the record, and not for the record."""
+    """The host has observed that the other stream waited for the work before the record, but not for the record."""
     main, side = rank.stream("main"), rank.stream("side")
     written(main)
     side.wait_stream(main)
@@ -144,7 +144,9 @@ async def a_read_of_another_stream(rank: Rank) -> bool | None:
 
 @maybe
 async def a_peer_that_was_told_of_the_work(rank: Rank) -> bool | None:
-    """Rank 0 has sent what it read before the record. That it comes back says nothing."""
+    """Rank 0 has sent what it read before the record, and receives it back. The message shows nothing about the event,
+    because the value was read before the record.
+    """
     main = rank.stream("main")
     if rank.rank:
         rank.send(0, "back", await rank.mailbox("there").get("get"), "send")
@@ -156,7 +158,7 @@ async def a_peer_that_was_told_of_the_work(rank: Rank) -> bool | None:
     return await asks(event)
 
 
-# ---- no is not possible
+# ---- the query cannot return False
 
 
 @certain
@@ -231,7 +233,7 @@ async def in_front_of_a_collective(rank: Rank) -> bool | None:
 
 @certain
 async def a_peer_is_through_with_a_collective_behind(rank: Rank) -> bool | None:
-    """Rank 0 waits for no work on its device: rank 1 tells that it has read the sum."""
+    """Rank 0 does not wait for its device. Rank 1 sends a message after it has read the sum of a later collective."""
     main = rank.stream("main")
     x = written(main)
     event = main.record()
@@ -276,7 +278,7 @@ SCRIPTS = MAYBE | CERTAIN
 
 @register_protocol("event_answers")
 class EventAnswers(Program[Any]):
-    """Arguments: the script's name, or the script; `demands`: an answer of no is an error."""
+    """Runs a script. Arguments: the script or its name; with `demands`, the program raises if a query returns False."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0
@@ -285,11 +287,13 @@ class EventAnswers(Program[Any]):
         assert answer is not False or not prepared.get("demands"), "the event has not passed"
 
 
-# ---- with host threads, which only a program that says so may start
+# ---- programs with host threads, which declare `threaded`
 
 
 def handed_over(tells: bool) -> Script:
-    """A thread waits for an event. Main, which asks for it, waits for the flag of that thread, or for none."""
+    """Returns a script in which a thread waits for an event, and the main thread queries it. With `tells`, the main
+    thread first waits for a flag that the thread sets.
+    """
 
     async def script(rank: Rank) -> bool | None:
         main, flag = rank.stream("main"), rank.flag("flag")

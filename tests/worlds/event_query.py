@@ -1,7 +1,7 @@
-"""A host that asks whether its device has come so far, and does not wait.
+"""A program whose host queries an event `queries` times without waiting for it.
 
-It asks `queries` times. Whether an answer is yes or no depends on how fast the device is. The bug: it takes for granted
-that a kernel which was not done when it first asked is not done when it last asks either.
+The result of each query depends on the speed of the device. The faulty variant assumes that a kernel that was not done
+at the first query is not done at the last one either.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.worlds.case import Case
 
 
 class Asks(Program[Any]):
-    """`prepared`: queries."""
+    """`prepared` is the number of queries."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         main = rank.stream("main")
@@ -25,7 +25,7 @@ class Asks(Program[Any]):
         self.seen([await done.query("query") for _ in range(prepared)])
 
     def seen(self, answers: list[bool]) -> None:
-        """What the host makes of the answers: nothing, whatever they are."""
+        """Receives the results of the queries. The healthy program accepts all of them."""
 
 
 class Hasty(Asks):

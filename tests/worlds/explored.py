@@ -1,9 +1,10 @@
-"""What DPOR sees of a case, against what brute force does.
+"""Compares what DPOR sees of a case with what brute force sees.
 
-missed(case)       # (0, 0, 0): outcomes and classes that it missed, runs that it made twice
+    missed(case)       # (0, 0, 0): outcomes and classes that DPOR missed, and runs that repeat a class
 
-An op may wait that need not (a rendezvous). Of such classes DPOR sees those in which the wait lasts, and some in which
-it ends; those are no separate outcomes. So only classes are compared in which no op did.
+An op may wait though it need not, as a sender may wait for its receiver. The strategy draws whether the op waits. DPOR
+runs all such classes in which the wait lasts to the end, and some in which it ends. The others have no further
+outcomes. So `missed` compares only classes in which no op waits without need.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tests.worlds.case import Case, execute
 
 
 class Follow(Recorder):
-    """Repeats a schedule, to write its class down in brute force's way."""
+    """Repeats a schedule, to compute its class as brute force does."""
 
     def __init__(self, schedule: list[str]) -> None:
         super().__init__()
@@ -33,7 +34,7 @@ class Follow(Recorder):
 
 
 def explored(case: Case, limit: int = 3_000) -> tuple[list[Order], set[Outcome]]:
-    """Classes of the whole runs, and their outcomes."""
+    """Returns the classes of all complete runs of DPOR, and their outcomes."""
     strategy = Dpor()
     classes, outcomes = [], set()
     for _ in range(limit):
@@ -54,7 +55,7 @@ def explored(case: Case, limit: int = 3_000) -> tuple[list[Order], set[Outcome]]
 
 
 def missed(case: Case, limit: int = 20_000) -> tuple[int, int, int]:
-    """Outcomes and classes that DPOR misses, and runs too many."""
+    """Returns the numbers of outcomes and of classes that DPOR misses, and the number of runs that repeat a class."""
     found = enumerate_schedules(case, limit)
     assert found.complete
     assert not found.torn
@@ -66,5 +67,5 @@ def missed(case: Case, limit: int = 20_000) -> tuple[int, int, int]:
 
 
 def waits(order: Order) -> bool:
-    """Whether some op waited that need not: the second option of a draw, by its number."""
+    """Returns whether some op waits without need: the second option of a draw, by its number, says that it waits."""
     return any(isinstance(one, tuple) and one[1] == 1 and not str(one[0]).startswith("in the end") for one in order)

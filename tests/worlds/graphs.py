@@ -1,13 +1,14 @@
-"""Captured graphs where schedules differ: replays on two streams, a receive inside of a graph, a rank that may die.
+"""Programs whose captured graphs run differently under different schedules.
 
-*turns*: a graph that writes and a graph that reads, each on a separate stream. A message that a rank may find or not
-says which it replays first. The bug: the reader's stream does not wait for the writer's replay.
+*turns*: one graph writes a buffer and another graph reads it, each on its own stream. A poll decides which graph the
+rank replays first. In the faulty variant the reader's stream does not wait for the writer's replay.
 
-*recv*: two stages have their transfer in a graph and replay it for each batch that the first one announces. The bug: it
-looks by itself whether to stop, as the first does, and they may decide differently.
+*recv*: two pipeline stages have their transfer in a graph, and replay it for each batch that the first stage announces.
+In the faulty variant the second stage polls for the message to stop, as the first stage does. So the stages may decide
+differently.
 
-*kill*: an all_reduce in a graph, replayed in each step by two ranks, of which one may die. It may die before its
-capture or behind any of its replays. The bug is that of `kills`: a handshake after a step.
+*kill*: two ranks replay a graph with an all_reduce in each step, and one of them may die, before its capture or after
+any replay. The bug is the handshake after a step, as in `kills`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tests.worlds.kills import TOLERATED, VICTIM
 
 
 class Turns(Program[Any]):
-    """`prepared`: (ranks, steps). The rank after the last hands out turns."""
+    """`prepared` is the number of ranks and of steps. One further rank sends the turns."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         ranks, steps = prepared
@@ -51,7 +52,7 @@ class Turns(Program[Any]):
             await y.read("out")
 
     def waits(self) -> bool:
-        """Whether the stream of a replay waits for the other one."""
+        """Returns whether the stream of a replay waits for the other stream."""
         return True
 
 
@@ -61,7 +62,9 @@ class NoWait(Turns):
 
 
 class Stages(Program[Any]):
-    """`prepared`: batches. Ranks: the first stage, the second stage, and one that tells them to stop."""
+    """`prepared` is the number of batches. The ranks are the first stage, the second stage, and one that sends both a
+    stop.
+    """
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         if rank.rank == 2:
@@ -88,7 +91,9 @@ class Stages(Program[Any]):
                 assert (await y.read("out")).tolist() == [batch, batch]
 
     async def stops(self, rank: Rank) -> bool:
-        """Whether to stop before this batch. The first stage looks, and tells the second."""
+        """Returns whether to stop before this batch. The first stage polls for the stop message and sends its result to
+        the second.
+        """
         if rank.rank == 1:
             return bool(await rank.mailbox("plan").get("plan"))
         stop = await rank.mailbox("stop").poll("look") is not None
@@ -102,7 +107,7 @@ class OwnLook(Stages):
 
 
 class Replays(Program[Any]):
-    """`prepared`: steps."""
+    """`prepared` is the number of steps."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         main, graph = rank.stream("main"), rank.graph("step")
@@ -118,7 +123,7 @@ class Replays(Program[Any]):
             await self.after(rank, step)
 
     async def after(self, rank: Rank, step: int) -> None:
-        """What is between two steps."""
+        """Runs between two steps. The healthy program does nothing here."""
 
 
 class Handshake(Replays):

@@ -1,8 +1,8 @@
-"""Worlds of which one rank may die anywhere.
+"""Programs of which one rank may die at any op.
 
-Peers that wait for it in a collective are no fault of the protocol, nor is the death. The bug is planted between two
-collectives: after one step the rank that may die has to send a message, for which its peer waits. It is there to be
-seen only if the death falls after that collective and before its host goes on.
+The death of the rank is no bug, and neither are peers that then hang in a collective. The planted bug is a handshake
+between two collectives: after one step the mortal rank must send a message for which its peer waits. The bug shows only
+if the rank dies after that collective, and before its host continues.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TOLERATED = ("DEATH", "HANG:COLLECTIVE:DEAD_RANK")
 
 
 class Steps(Program[Any]):
-    """`prepared`: (steps, domain). A collective in every step."""
+    """`prepared` is the number of steps and the domain of the collective that all ranks call in every step."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         steps, domain = prepared
@@ -42,7 +42,7 @@ class Steps(Program[Any]):
             await self.after(rank, step)
 
     async def after(self, rank: Rank, step: int) -> None:
-        """What is between two steps."""
+        """Runs between two steps. The healthy program does nothing here."""
 
 
 class Handshake(Steps):
@@ -71,7 +71,7 @@ def case(ranks: int = 2, steps: int = 4, domain: str = "host", bug: bool = False
 
 
 def pipeline(scope: Scope) -> Case:
-    """A pipeline of which the last stage may die."""
+    """Returns a case with a pipeline whose last stage may die."""
     return Case(
         name=f"kill pipeline {scope.stages}x{scope.steps}",
         world=_mortal(pipeline_world(scope.stages)),

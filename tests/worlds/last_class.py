@@ -1,8 +1,8 @@
-"""A bug in exactly one of many classes, whichever one likes.
+"""A program that raises in exactly one class of schedules, which the test chooses.
 
-A rank looks into two boxes in turn, `polls` times into each; to each box comes one message. What it found, and when,
-tells the classes apart: (polls + 1) squared of them. It raises if it found exactly `target`. An explorer that has
-searched the whole world must have found the bug for every target, so also for the one that it reaches last.
+A rank polls two mailboxes, each `polls` times, and each mailbox receives one message. The polls that find the messages
+define the class. So there are (polls + 1) squared classes. The rank raises if the polls are exactly `target`. An
+explorer that calls its search complete must find the bug for every target, including the class that it reaches last.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from tests.worlds.case import Case
 
 
 class OneTarget(Program[Any]):
-    """`prepared`: (polls, target): for each box the number of the poll that finds the message; `polls` for never."""
+    """`prepared` is (polls, target). `target` has for each mailbox the number of the poll that finds the message, or
+    `polls` for none.
+    """
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         polls, target = prepared
@@ -33,7 +35,7 @@ class OneTarget(Program[Any]):
 
 
 def targets(polls: int = 2) -> list[tuple[int, int]]:
-    """One for each class."""
+    """Returns one target for each class."""
     return list(itertools.product(range(polls + 1), range(polls + 1)))
 
 

@@ -1,15 +1,17 @@
-"""A pipeline whose last stage samples tokens and sends them back on a side stream, while the next steps are under way.
+"""A pipeline whose last stage samples tokens and broadcasts them on a side stream while the next steps run.
 
-Every rank computes the same schedule from the requests: which slots are freed, which request gets one, which rows run.
-Hidden states go from stage to stage on the main stream. The last stage samples and broadcasts the tokens on the side
-stream. The others take them from a queue of as many entries as there are stages, and write them into the state of their
-slots. So they know the token from which the row's next step starts. A slot may meanwhile belong to another request. So
-the entry has the slot's generation, counted up when it is freed, and compared when the entry is taken.
+Every rank computes the same schedule from the requests: freed slots, requests that get a slot, and rows that run. The
+stages send hidden states to the next stage on the main stream. The last stage samples the tokens and broadcasts them on
+the side stream. The other stages keep the tokens in a queue with one entry for each stage, and later write them into
+the state of the slots. A row's next step starts from this token.
 
-The first bug leaves that comparison out: the new request goes on from a token of the old one. The second does not tell
-the allocator that the other stream uses the tokens' memory. The oracle is exact: what a request must get is a function
-of its prompt. No rank polls, so there is one class; what has to be found is the scope (`small_scopes`), not the
-schedule.
+Meanwhile the slot may belong to another request. So a queue entry also contains the slot's generation, a number that
+grows each time the slot is freed. A stage compares the generation when it takes the entry.
+
+The first faulty variant omits this comparison, so a new request continues from a token of the old one. The second
+variant does not call `record_stream` for the tokens' memory. The expected tokens of a request are a function of its
+prompt, so the last stage checks them exactly. No rank polls, so there is one class of schedules. Whether a bug shows
+depends on the parameters (`small_scopes`).
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ from dpsim.contract.world import CommunicatorSpec, World
 from tests.programs import set_to
 from tests.worlds.case import Case
 
-ROWS = 4  # rows of a step at most
-TOKENS = 8  # of a request at most
+ROWS = 4  # the largest number of rows of a step
+TOKENS = 8  # the largest number of tokens of a request
 NEVER = 99
 
 
 class Request(NamedTuple):
-    """Arrives in a step, gets `tokens` tokens unless it is aborted in a step before."""
+    """A request. It arrives in step `arrive`, and gets `tokens` tokens unless the user aborts it in an earlier step."""
 
     arrive: int
     prompt: int
@@ -40,7 +42,7 @@ class Request(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """What a pipeline is given."""
+    """The parameters of a pipeline."""
 
     requests: tuple[Request, ...]
     stages: int
@@ -57,7 +59,7 @@ class Row(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What is scheduled: slots that are given back, then (request, slot) pairs, then rows."""
+    """The schedule of a step: the freed slots, the admitted (request, slot) pairs, and the rows."""
 
     freed: list[int]
     admitted: list[tuple[int, int]]
@@ -65,7 +67,9 @@ class Step(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Tokens on their way back, and the generations of their rows' slots when they were asked for."""
+    """Tokens that the last stage broadcasts, and the generations of their rows' slots when the stage posted the
+    receive.
+    """
 
     tokens: Buffer
     arrived: Event
@@ -74,10 +78,12 @@ class Entry(NamedTuple):
 
 
 def schedule(scope: Scope) -> list[Step]:
-    """One request is admitted a step; it runs every `stages` steps, since its token is so long on its way."""
+    """Returns the schedule of all steps. It admits at most one request in a step. A request runs every `stages` steps,
+    because its token takes this number of steps to return.
+    """
     requests, free = scope.requests, list(range(scope.slots))
     waiting = deque(sorted(range(len(requests)), key=lambda number: requests[number].arrive))
-    running: dict[int, list[int]] = {}  # request -> [slot, next step, tokens so far]
+    running: dict[int, list[int]] = {}  # request -> [slot, next step, number of tokens]
     steps = []
     for now in range(scope.steps):
         freed, admitted, rows = [], [], []
@@ -112,7 +118,7 @@ def embed(last: Any, length: Any, hidden: Any, slots: tuple[int, ...]) -> None:
 
 
 def mixed(token: int, length: int) -> int:
-    """The stand-in for a model."""
+    """Computes the next token. It stands in for a model."""
     return token * 31 + length * 7 + 5
 
 
@@ -129,7 +135,7 @@ def update(tokens: Any, last: Any, length: Any, rows: tuple[tuple[int, int], ...
 
 
 def oracle(request: Request, count: int) -> list[int]:
-    """The first `count` tokens of a request."""
+    """Returns the first `count` tokens of a request."""
     tokens = [request.prompt]
     for length in range(count):
         tokens.append(mixed(tokens[-1], length) % 997)
@@ -152,7 +158,7 @@ class Stage:
         self.counts = [0] * len(scope.requests)
 
     def consume(self) -> None:
-        """Take over the tokens that were sampled `stages` steps ago."""
+        """Writes the tokens that were sampled `stages` steps ago into the slots' state."""
         entry = self.queue.popleft()
         self.queue.append(None)
         if entry is None:
@@ -175,7 +181,7 @@ class Stage:
             self.main.launch("begin", begin, writes=[self.last, self.length], args=(slot, prompt))
 
     def forward(self, rows: list[Row]) -> None:
-        """The rows' hidden states, from the stage before and to the one after."""
+        """Receives the rows' hidden states from the preceding stage, and sends them to the next one or samples."""
         me, hidden = self.rank.rank, self.main.alloc(ROWS, "int32", "hidden")
         if me == 0:
             slots = tuple(row.slot for row in rows)
@@ -212,7 +218,7 @@ class Stage:
         tokens.free()
 
     async def check(self) -> None:
-        """On the last stage: every request got its tokens."""
+        """Checks on the last stage that each request got its expected tokens."""
         log = await self.log.read("log.read")
         for number, request in enumerate(self.scope.requests):
             count = self.counts[number]
@@ -221,7 +227,7 @@ class Stage:
 
 
 class Pipeline(Program[Any]):
-    """`prepared`: a Scope."""
+    """`prepared` is a Scope."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         scope: Scope = prepared
@@ -240,11 +246,11 @@ class Pipeline(Program[Any]):
             await stage.length.read("state.read")
 
     def stale(self, asked: int, now: int) -> bool:
-        """Whether a slot has another generation than when its token was asked for."""
+        """Returns whether the slot's generation differs from the one when the rank posted the receive of its token."""
         return asked != now
 
     def keep(self, tokens: Buffer, stream: Stream) -> None:
-        """Tell the allocator that a stream uses the tokens."""
+        """Records in the allocator that a second stream uses the tokens' memory."""
         tokens.record_stream(stream)
 
 
@@ -265,7 +271,7 @@ BUGS: dict[str | None, tuple[type[Pipeline], str | None]] = {
 }
 
 REUSE = Scope((Request(0, 3, 3, abort=1), Request(0, 11, 2), Request(2, 17, 2)), stages=2, slots=1, steps=6)
-"""A slot is given on while a token of its former request is on its way."""
+"""A request gets a slot while a token of the slot's former request is still in flight."""
 
 
 def pipeline_world(stages: int) -> World:
@@ -289,11 +295,11 @@ def case(scope: Scope = REUSE, bug: str | None = None, memory: bool = False) -> 
 
 
 def small_scopes() -> Iterator[Scope]:
-    """All small scopes on two stages and one slot: 1 to 3 requests, 3 to 5 steps.
+    """Yields all small scopes with two stages and one slot: 1 to 3 requests, 3 to 5 steps.
 
-    They arrive in step 0 or 1, in order of their numbers. Each wants 1 or 2 tokens and is aborted in step 1, 2 or 3 or
-    never: 8 ways. There are 2, 3 and 4 non-decreasing lists of arrivals for 1, 2 and 3 requests. That makes (2 * 8 + 3
-    * 8 ** 2 + 4 * 8 ** 3) * 3 = 6,768.
+    Requests arrive in step 0 or 1, in the order of their numbers. Each wants 1 or 2 tokens, and the user aborts it in
+    step 1, 2 or 3 or never: 8 ways. There are 2, 3 and 4 non-decreasing lists of arrivals for 1, 2 and 3 requests. That
+    makes (2 * 8 + 3 * 8 ** 2 + 4 * 8 ** 3) * 3 = 6,768.
     """
     ways = list(itertools.product((1, 2), (NEVER, 1, 2, 3)))
     for steps in (3, 4, 5):

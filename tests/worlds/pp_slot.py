@@ -1,8 +1,9 @@
-"""A scheduler that runs one batch ahead of two pipeline stages, and binds a slot anew.
+"""A program whose scheduler runs one batch ahead of two pipeline stages, and assigns a slot to a new request.
 
-The stages are joined by mailboxes. The first looks for updates of its slot with a poll before each batch. The
-scheduler has two batches of request A in flight when it hears that the first has ended. The bug: it gives A's slot to
-request B at once; if the update comes early, A's second batch reads B's slot. The fix: it drains the pipeline first.
+The stages communicate by mailboxes. The first stage polls for updates of its slot before each batch. The scheduler has
+two batches of request A in flight when it learns that the first one ended. In the faulty variant it then assigns A's
+slot to request B at once. If the update arrives early, A's second batch reads B's slot. The healthy scheduler first
+waits for all batches in flight.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ BATCHES = 3
 
 
 class SlotFree(Program[Any]):
-    """Ranks: scheduler, first stage, last stage."""
+    """The ranks are the scheduler, the first stage and the last stage."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         await (self.schedule, self.first_stage, self.last_stage)[rank.rank](rank)
@@ -38,7 +39,7 @@ class SlotFree(Program[Any]):
             await done.get("done")
 
     def drained(self) -> int:
-        """How many batches have to be done before the slot is bound anew."""
+        """Returns the number of batches that must be done before the scheduler assigns the slot to B."""
         return 2
 
     async def first_stage(self, rank: Rank) -> None:

@@ -1,7 +1,7 @@
-"""Small random worlds whose ranks have several host threads, as in `random_world`.
+"""Small random programs whose ranks have several host threads, like those of `random_world`.
 
-The threads of a rank share a number and its streams, buffers and mailboxes. What one of them learns goes into the
-number, so the order in which they go on shows in some journal.
+The threads of a rank share a number, its streams, its buffers and its mailboxes. A thread adds the result of each call
+to the number. So the order of the threads shows in some journal.
 
     case = threaded_case(seed=7)
 """
@@ -25,7 +25,9 @@ FLAGS = ("f", "g")
 
 
 class Threaded(Program[Any]):
-    """`prepared`: for each rank what each of its threads does; the first is main, which starts the others."""
+    """`prepared` has for each rank the actions of each of its threads. The first thread is main, which starts the
+    others.
+    """
 
     threaded = True
 
@@ -141,7 +143,7 @@ class _Shared:
 
 
 def threaded_case(seed: int) -> Case:
-    """Of one rank with two or three threads, or of two ranks of which at least one has two."""
+    """Returns a case of one rank with two or three threads, or of two ranks of which at least one has two threads."""
     rng = random.Random(seed)
     ranks = rng.choice((1, 1, 2))
     kind = rng.choice(("flags", "mail", "device", "all"))

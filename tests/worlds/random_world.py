@@ -1,8 +1,8 @@
-"""Small random worlds: few ops of every kind the machine has, on two or three ranks.
+"""Small random programs with a few ops of every kind of the machine, on two or three ranks.
 
-A rank has a number, and a list of things to do. What it learns goes into the number, the number goes into what it
-sends, and some things it does only if the number is odd. So an order that the machine has and an explorer does not see
-shows in some journal.
+A rank has a number and a list of actions. It adds the result of each call to the number and sends the number to other
+ranks. It does some actions only if the number is odd. So if the machine has an order that an explorer does not see,
+this order shows in some journal.
 
     case = random_case(seed=7)
     enumerate_schedules(case, limit=5_000).outcomes      # what an explorer has to see
@@ -38,7 +38,7 @@ def raises(target: Any) -> None:
 
 
 class Random(Program[Any]):
-    """`prepared`: for each rank what it does."""
+    """`prepared` has the actions of each rank."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0
@@ -60,7 +60,7 @@ class _Host:
         self.number = (5 * self.number + int(value or 0)) % 97
 
     def buffer(self, name: str) -> Buffer:
-        """Shared by the streams; what races on it makes another outcome."""
+        """Returns a buffer that all streams use. If two streams race on it, the outcomes differ."""
         if name not in self.buffers:
             main = self.rank.stream("left")
             self.buffers[name] = main.alloc(1, "int32", name)
@@ -79,7 +79,9 @@ class _Host:
         self.rank.send(to, box, self.number + 1, f"send.{box}")
 
     async def asked(self, op: str, looks: tuple[int, ...], between: tuple[Action, ...]) -> None:
-        """A host collective of all ranks: each asks some times whether it is over, does something, and awaits it."""
+        """Runs a host collective on all ranks. Each rank queries it `looks` times, runs the actions `between`, and
+        awaits it.
+        """
         group, mine = self.rank.host("h"), np.array([self.number], np.int32)
         work = group.broadcast(mine, 0) if op == "broadcast" else group.all_reduce(mine)
         for _ in range(looks[self.rank.rank]):
@@ -88,7 +90,7 @@ class _Host:
         self.learn((await work)[0])
 
     async def asked_move(self, sender: int, receiver: int, looks: tuple[int, ...], from_any: bool) -> None:
-        """The same of a transfer."""
+        """Runs a transfer that each of its two ranks queries `looks` times before it awaits the transfer."""
         group, me = self.rank.host("h"), self.rank.rank
         if me == sender:
             work: Any = group.send(np.array([self.number], np.int32), receiver)
@@ -105,7 +107,7 @@ class _Host:
         self.learn((await self.rank.host("h").all_reduce(np.array([self.number], np.int32)))[0])
 
     async def transfer(self, kind: str, pair: tuple[int, int]) -> None:
-        """The same action on two ranks: one sends, the other receives."""
+        """Runs the same action on two ranks: one sends, and the other receives."""
         if self.rank.rank not in pair:
             return
         peer = pair[1 - pair.index(self.rank.rank)]
@@ -121,8 +123,8 @@ class _Host:
             self.rank.device(kind).recv(self.buffer("x"), peer, self.rank.stream("right"))
 
     async def collect(self, receiver: int, senders: tuple[int, ...], ahead: bool, waits: bool) -> None:
-        """The same action on all ranks: one receives from any source what the senders send. `ahead`: it calls all
-        receives before it awaits one. `waits`: senders await their sends at once.
+        """Runs the same action on all ranks: one rank receives from any source what the senders send. `ahead`: it posts
+        all receives before it awaits one. `waits`: the senders await each send at once.
         """
         group, me = self.rank.host("h"), self.rank.rank
         if me == receiver:
@@ -147,7 +149,9 @@ class _Host:
         self.rank.device(kind).broadcast(self.buffer(buffer), root, self.rank.stream(stream))
 
     async def pieces(self, kind: str, stream: str, sizes: tuple[tuple[int, ...], ...]) -> None:
-        """An all_to_all of at most one element a piece. `sizes`: from each rank, to each."""
+        """Runs an all_to_all with at most one element from each rank to each rank. `sizes[i][j]` counts those from i to
+        j.
+        """
         go, come = sizes[self.rank.rank], tuple(row[self.rank.rank] for row in sizes)
         if kind == "h":
             array = np.full(sum(go), self.number, np.int32)
@@ -162,7 +166,7 @@ class _Host:
         self.learn((await output.read("pieces.read")).sum())
 
     async def rooted(self, op: str, kind: str, stream: str, root: int) -> None:
-        """A gather or scatter of one element for each rank."""
+        """Runs a gather or scatter with one element for each rank."""
         size, mine = len(self.rank.host("h").ranks), self.rank.rank == root
         if kind == "h":
             array = np.full(1 if op == "gather" else size, self.number, np.int32)
@@ -228,7 +232,9 @@ class _Host:
 
 
 def random_case(seed: int, queries: bool = False, waits: bool = False) -> Case:
-    """`queries`: hosts ask for events, too. `waits`: most of what ranks do together need not wait for all."""
+    """Returns a random case. `queries`: hosts also query events. `waits`: most collective actions may end on some ranks
+    before all ranks have called them.
+    """
     rng = random.Random(seed)
     ranks = rng.choice((2, 2, 3))
     kinds = rng.choice(("mail", "host", "device", "all"))
@@ -253,7 +259,7 @@ def random_case(seed: int, queries: bool = False, waits: bool = False) -> Case:
 
 
 def asking_case(seed: int) -> Case:
-    """A random world in which hosts ask whether their collectives and transfers are over."""
+    """Returns a random case in which hosts query their collectives and transfers."""
     rng = random.Random(f"asks {seed}")
     ranks = rng.choice((2, 2, 3))
     common = [_asked(rng, ranks) for _ in range(rng.choice((1, 1, 1, 2)))]
@@ -278,7 +284,9 @@ def _asked(rng: random.Random, ranks: int) -> Action:
 
 
 def any_source_case(seed: int) -> Case:
-    """A random world in which ranks receive from any source, on a host communicator with other transfers."""
+    """Returns a random case in which ranks receive from any source, on a host communicator that has other transfers
+    too.
+    """
     rng = random.Random(f"any source {seed}")
     ranks = rng.choice((2, 3, 3, 3))
     common: list[Action] = [_collect(rng, ranks)]
@@ -301,8 +309,8 @@ def _collect(rng: random.Random, ranks: int) -> Action:
 
 
 def losing_case(seed: int) -> Case:
-    """A random world in which devices stop. They are of a rank that dies at an op, of one whose kernel raises, of one
-    or two that may be killed.
+    """Returns a random case in which devices stop. One rank dies at an op, one rank's kernel raises, or the world may
+    kill one or two ranks.
     """
     case, rng = random_case(seed, waits=True), random.Random(f"losing {seed}")
     lists, size = [[*actions] for actions in case.args], case.world.size
@@ -324,7 +332,7 @@ def losing_case(seed: int) -> Case:
 
 
 def _together(rng: random.Random, kinds: str, ranks: int) -> Action:
-    """What all ranks do, in the same order."""
+    """Returns an action that all ranks do, in the same order."""
     device = ("collective", rng.choice(DEVICES), rng.choice(STREAMS), rng.choice("xy"))
     move = ("transfer", rng.choice(("h", "a")), tuple(rng.sample(range(ranks), 2)))
     apart: dict[str, list[Action]] = {"mail": [("host",)], "host": [("host",), ("transfer", "h", (0, 1))]}
@@ -332,7 +340,7 @@ def _together(rng: random.Random, kinds: str, ranks: int) -> Action:
 
 
 def _apart(rng: random.Random, kinds: str, ranks: int) -> Action:
-    """The same, where some may be through before others come."""
+    """Returns an action that all ranks do, and that some may end before others call it."""
     kind = "h" if kinds in ("mail", "host") or (kinds == "all" and rng.random() < 0.5) else rng.choice(DEVICES)
     sizes = tuple(tuple(rng.choice((0, 0, 1)) for _ in range(ranks)) for _ in range(ranks))
     root = rng.randrange(ranks)
@@ -344,7 +352,7 @@ def _apart(rng: random.Random, kinds: str, ranks: int) -> Action:
 
 
 def _alone(rng: random.Random, kinds: str, ranks: int, rank: int, queries: bool) -> Action:
-    """What one rank does."""
+    """Returns an action of one rank."""
     box = rng.choice("pq")
     mail: list[Action] = [("poll", box), ("send", rng.randrange(ranks), box), ("send", 0, "p"), ("poll", "p")]
     if rng.random() < 0.2:

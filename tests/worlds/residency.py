@@ -1,10 +1,10 @@
-"""Two device communicators on two streams, and few slots in which a rank's collectives can stand.
+"""A program with two device communicators on two streams, and a limited number of device slots for running collectives.
 
-All ranks issue both in the same order. With one slot a rank it is open which of them gets it; if ranks give it to
-different ones they deadlock. With two slots, or on one stream, they never do.
+All ranks issue both collectives in the same order. With one slot on each rank, either collective may get it. If two
+ranks give the slot to different collectives, they deadlock. With two slots, or on one stream, they never do.
 
-Where odd ranks issue them in the *opposite* order the plain run hangs. What comes after it in another order is never
-seen to happen there.
+If odd ranks issue the collectives in the *opposite* order, the plain run hangs. An order with a later result does not
+occur.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.worlds.case import Case
 
 
 class TwoGroups(Program[Any]):
-    """`prepared`: names of the two streams, and whether odd ranks issue in the opposite order."""
+    """`prepared` is the names of the two streams, and whether odd ranks issue the collectives in the opposite order."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         names, opposite = prepared
@@ -45,7 +45,9 @@ def case(ranks: int = 2, slots: int = 1, streams: tuple[str, str] = ("left", "ri
 
 
 def mortal(slots: int) -> Case:
-    """Rank 1 may be killed meanwhile: an acquire that stands blocked when its rank dies competed all the same."""
+    """Returns a case in which rank 1 may be killed. An acquire that is blocked when its rank dies has still competed
+    for the slot.
+    """
     whole = case(2, slots)
     name, world = f"{whole.name} kill", replace(whole.world, kills=(Kill(1, 0),))
     return replace(whole, name=name, world=world, bug=None, tolerated=("DEATH", "HANG"))

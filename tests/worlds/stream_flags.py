@@ -1,8 +1,8 @@
-"""Small random worlds whose streams wait for a flag, which one or two host threads set and clear.
+"""Small random programs whose streams wait for a flag that one or two host threads set and clear.
 
-Threads make a few calls, in any order. They make a stream wait for the flag, and launch a kernel on it; they ask for
-its end; they set or clear the flag. In the end main waits for all streams, so a rank hangs if one of its streams never
-ends.
+Each thread makes a few calls in any order. It makes a stream wait for the flag, and launches a kernel behind the wait.
+It queries the end of the kernel, or sets or clears the flag. In the end the main thread waits for all streams. So the
+rank hangs if a stream never ends.
 
     one_host(seed=7)       two_threads(seed=7)
 """
@@ -21,7 +21,7 @@ CALLS = ("hold", "hold", "set", "set", "clear", "ask")
 
 
 class OneHost(Program[Any]):
-    """`prepared`: its calls, each with a stream."""
+    """`prepared` has the calls of the main thread, each with a stream."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0
@@ -29,7 +29,7 @@ class OneHost(Program[Any]):
 
 
 class TwoThreads(Program[Any]):
-    """`prepared`: the calls of main, and those of the other thread, each with a stream."""
+    """`prepared` has the calls of the main thread and those of a second thread, each with a stream."""
 
     threaded = True
 

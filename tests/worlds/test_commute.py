@@ -1,4 +1,6 @@
-"""Ops that do not conflict commute, in all worlds; and where a footprint leaves something out, that is found."""
+"""Tests that ops whose footprints do not conflict commute, in all cases, and that `complaints` finds a missing
+resource.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,10 @@ def test_a_footprint_that_leaves_something_out_is_found(
 def test_where_schedules_of_one_class_differ_that_is_found(
     resource: tuple[Any, ...], name: str, classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same for what brute force sees. Without the second resource, deliveries of two senders do not conflict as
-    they fire, though they do where both could happen: commuting them shows nothing.
+    """Removes one resource from all footprints. Brute force then finds classes with two outcomes.
+
+    The second resource is that of deliveries of two senders. Without it, two deliveries do not conflict as they fire,
+    though they conflict in each state that offers both. So commuting two offered ops does not show the mistake.
     """
     monkeypatch.setattr(Op, "touches", _without(resource, Op.touches))
     found = enumerate_schedules(CASES[name])
@@ -56,5 +60,5 @@ def test_where_schedules_of_one_class_differ_that_is_found(
 
 
 def _without(dropped: Any, touches: Callable[[Op], Footprint]) -> Callable[[Op], Footprint]:
-    """Footprints without a resource, or a kind of resource."""
+    """Returns footprints without one resource or one kind of resource."""
     return lambda op: tuple(use for use in touches(op) if dropped not in (use[0], use[0][0]))

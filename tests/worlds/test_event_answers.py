@@ -1,4 +1,7 @@
-"""Exploring chooses no where a query may answer it, and nowhere else; brute force finds the same outcomes."""
+"""Tests of exploring a query of an event: it returns False in some schedule exactly if that is possible.
+
+Brute force over all schedules must find the same outcomes as DPOR.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from tests.worlds.explored import missed
 
 WORLD = world_of(2, ["dp_cpu"], ["dp"])
 LONG = 1_000_000_000
-"""Longer than all that goes on where there is time."""
+"""A time-out in ns, longer than any op of a timed run."""
 
 
 def case_of(script: Script | str, world: World = WORLD, program: type[EventAnswers] = EventAnswers) -> Case:
@@ -31,12 +34,12 @@ def case_of(script: Script | str, world: World = WORLD, program: type[EventAnswe
 
 
 def possible(case: Case) -> set[bool]:
-    """All answers of all schedules."""
+    """Returns all results of queries in all schedules."""
     return {answer for _, one in schedules(case) for answer in answers(one)}
 
 
 def demanded(script: Script | str, world: World = WORLD, program: type[EventAnswers] = EventAnswers) -> Explored:
-    """Explored, where the program raises if an answer is no."""
+    """Explores the script with DPOR. The program raises if a query returns False."""
     return explore_subject(Subject(world, program(), {"script": script, "demands": True}), "dpor", schedules=1_000)
 
 
@@ -64,19 +67,23 @@ def test_the_run_in_time_is_one_of_those_explored(name: str) -> None:
 
 
 def test_a_machine_whose_records_are_no_ops_misses_no(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twin: an event passes with the work before it."""
+    """The faulty twin: the machine lets an event pass together with the work before it, so the query never returns
+    False.
+    """
     record = SimStream._record
     monkeypatch.setattr(SimStream, "_record", lambda stream, number, joins=False: record(stream, number, True))
     kept = [name for name in MAYBE if possible(case_of(name)) == {True}]
     assert set(kept) >= {"behind_a_read", "behind_another_event", "recorded_again", "behind_a_replay"}
 
 
-# ---- who knows
+# ---- observations by other threads and ranks
 
 
 @pytest.mark.parametrize("tells", [True, False])
 def test_a_thread_knows_what_it_was_told(tells: bool) -> None:
-    """What another thread of the rank has waited for is nothing to one that no flag tells."""
+    """Runs a thread that waits for an event. The main thread's query can return False unless it has first waited for a
+    flag of that thread.
+    """
     case = case_of(handed_over(tells), world_of(1), Threaded)
     assert possible(case) == ({True} if tells else {True, False})
     assert missed(case) == (0, 0, 0)
@@ -91,7 +98,9 @@ def test_of_a_rank_that_may_be_killed_no_class_is_missed(name: str) -> None:
 
 
 async def asks_for_each_record(rank: Rank) -> bool | None:
-    """An event is asked for, recorded again, and asked for again: two points, each of which passes by itself."""
+    """Queries an event, records it again, and queries it again. The machine has two points for the two records, and
+    each passes separately.
+    """
     main = rank.stream("main")
     event = main.record()
     await asks(event)
@@ -106,7 +115,7 @@ def test_each_record_of_an_event_passes_by_itself() -> None:
     assert missed(case) == (0, 0, 0)
 
 
-# ---- time-outs, which pass when nothing else can happen
+# ---- time-outs, which pass when no other op is possible
 
 
 async def asks_after_a_time_out(rank: Rank) -> bool | None:
@@ -118,7 +127,9 @@ async def asks_after_a_time_out(rank: Rank) -> bool | None:
 
 
 def sends_and_asks(comes: str) -> Script:
-    """Rank 0 sends, gives up on a message, and asks. Its peer receives at once, after that, or not at all."""
+    """Returns a script: rank 0 sends, times out on a get, and queries an event. `comes` states whether its peer
+    receives at once, after the time-out (`late`), or never.
+    """
 
     async def script(rank: Rank) -> bool | None:
         main, group = rank.stream("main"), rank.device("dp")
@@ -155,7 +166,9 @@ def test_a_send_that_waits_for_its_receiver_may_outlast_a_time_out(comes: str, r
 
 
 def test_a_time_out_that_does_not_come_after_events_misses_such_a_send(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twin: the search does not hear that the end of the send was seen, and tries no send that waits."""
+    """The faulty twin: the machine does not report that the rank has observed the end of the send. So the search tries
+    no send that waits for its receiver, and misses an outcome.
+    """
 
     def marks_alone(alarms: Alarms, event: Op) -> None:
         alarms._events |= event.own_mark
@@ -165,7 +178,7 @@ def test_a_time_out_that_does_not_come_after_events_misses_such_a_send(monkeypat
 
 
 def test_a_machine_whose_time_outs_tell_nothing_says_no(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twin: it answers no, of a kernel that a time-out has waited for."""
+    """The faulty twin: the query may return False about a kernel though a time-out has waited for it."""
     monkeypatch.setattr(Alarms, "passed", lambda alarms, event: None)
     assert possible(case_of(asks_after_a_time_out)) == {True, False}
 

@@ -1,8 +1,10 @@
-"""The explorer on all worlds: DPOR's classes are those that were counted one by one, and every planted bug is found.
+"""Tests of the explorer on all cases: DPOR's classes equal those that brute force counted, and it finds every planted
+bug.
 
-The tests show four things. DPOR visits each class once and says "proven" after the last and not before. Actors that
-have nothing to do with a world add no runs. What thousands of random schedules see, DPOR has seen. DPOR and the
-portfolio find the bugs of all worlds within a few schedules, and `-s` prints what single strategies need.
+* DPOR visits each class once, and claims a proof after the last class and not before.
+* Ranks that do not communicate with a case add no runs.
+* DPOR has seen all outcomes of thousands of random schedules.
+* DPOR and the portfolio find the bugs of all cases within a few schedules. `-s` prints what each strategy needs.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from tests.worlds.case import Case, execute, faults
 from tests.worlds.cases import CASES, COUNTED, DRAWN
 
 SLOTS_FOR_ALL = [name for name in CASES if "2 slots" in name]
-"""Whether a slot is taken before or after another is given back is an order, but no race. Classes that differ in
-nothing else are one to DPOR.
+"""Cases with a slot for each collective. An acquire of a slot before or after a release is a different order, but no
+race. DPOR treats classes that differ only in this as one.
 """
 BUGS = [name for name, case in CASES.items() if case.bug is not None]
 HEALTHY = [name for name, case in CASES.items() if case.bug is None]
@@ -103,7 +105,9 @@ def test_a_proof_is_not_claimed_before_the_last_schedule() -> None:
 
 @pytest.mark.slow
 def test_every_planted_bug_is_found_soon() -> None:
-    """By DPOR and by the portfolio. The hang in which a slot is missing is found within 6 schedules."""
+    """Checks how many schedules DPOR and the portfolio need to find each planted bug. DPOR needs at most 6 for the
+    hangs in which a slot is missing (`residency`).
+    """
     needed: dict[str, dict[str, int]] = {}
     for name in BUGS:
         for by in ("dpor", "portfolio", "random", "pct", "pos", "fifo"):
@@ -121,7 +125,7 @@ def test_every_planted_bug_is_found_soon() -> None:
 
 
 def test_without_racing_blocked_acquires_classes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rule has to be there."""
+    """The faulty twin: without the rule for blocked acquires, DPOR misses classes of `residency`."""
     monkeypatch.setattr(Dpor, "blocked", lambda self, candidates: None)
     seen = {name: explored(CASES[name], Dpor()) for name in BUGS if name.startswith("residency")}
     assert any(len(found.classes) < COUNTED[name][1] for name, found in seen.items())

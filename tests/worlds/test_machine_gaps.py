@@ -1,6 +1,6 @@
-"""What the untimed machine once did not offer, or did not say: each a program of a few lines.
+"""Tests of former bugs of the untimed machine: it omitted an op, or a conflict, that an explorer needs.
 
-What they share: an explorer that trusted the machine called a world proven, or a verdict healthy, that was not.
+Each test is a program of a few lines. With the bug, an explorer called a faulty program proven, or a verdict healthy.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ async def asks_later(rank: Rank) -> None:
 
 
 def test_a_query_conflicts_with_its_point_whichever_comes_first() -> None:
-    """The kernel and the poll do not conflict; yet only if the poll comes first is there a race with the query."""
+    """Runs a program whose kernel and poll do not conflict. Still, the query of the event has a race only if the poll
+    comes first. So both orders must show the same footprints.
+    """
     assert complaints(case_of(world_of(1), asks_later, memory=True), seed=0) == []
 
 
@@ -149,8 +151,9 @@ async def one_device_fails(rank: Rank) -> None:
 
 
 def test_a_kernel_that_fails_is_found_in_every_schedule() -> None:
-    """It stops what its device has under way, and does not conflict with that. It need not. What fails in one schedule
-    fails in all, for what it computes does not depend on the schedule unless there is a race.
+    """Runs a program whose kernel raises, on a device that has other work in flight. The kernel stops that work, but
+    its footprint does not conflict with it. This is correct: without a race, a kernel's result does not depend on the
+    schedule, so it raises in all schedules.
     """
     found = every(world_of(2, devices=["dp"]), one_device_fails, memory=True)
     assert found.complete

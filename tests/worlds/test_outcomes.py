@@ -1,6 +1,6 @@
-"""DPOR sees every outcome that any schedule has: of the worlds of `cases`, and of random ones.
+"""Tests that DPOR sees every outcome that any schedule has, in the cases of `cases` and in random ones.
 
-Here it is held against brute force run by run, class by class. The two share the machine and nothing else.
+The tests compare DPOR with brute force run by run and class by class. The two share only the machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.worlds.explored import missed
 from tests.worlds.random_threads import threaded_case
 from tests.worlds.random_world import any_source_case, asking_case, losing_case, random_case
 
-FAST = 150  # schedules
+FAST = 150  # the largest number of schedules of a quick case
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,9 @@ FAST = 150  # schedules
     [pytest.param(name, marks=[pytest.mark.slow] * (row[0] > FAST), id=name) for name, row in COUNTED.items()],
 )
 def test_dpor_sees_every_outcome_and_no_class_twice(name: str) -> None:
-    """Nor does it miss a class: that with slots to spare no op needs some of them is seen only after the fact."""
+    """Compares DPOR with brute force on one case. With slots to spare, DPOR learns only after a run that no op waited
+    for a slot, but it misses no class.
+    """
     assert missed(CASES[name]) == (0, 0, 0)
 
 
@@ -49,7 +51,7 @@ def test_dpor_sees_every_outcome_of_random_worlds() -> None:
 
 @pytest.mark.slow
 def test_dpor_sees_every_outcome_where_some_may_be_through_before_others_come() -> None:
-    """Broadcasts, pieces of no elements, collectives of nothing, sends: each may wait or not, one by one."""
+    """Runs broadcasts, all_to_alls without elements and sends. Each may wait for its peers or not, independently."""
     cases = small_random_worlds(0, 25, limit=50, waits=True)
     assert len(cases) > 5
     for case in cases:
@@ -69,7 +71,7 @@ def test_dpor_sees_every_outcome_where_ranks_receive_from_any_source() -> None:
 
 
 def test_where_offers_that_come_late_are_no_race_outcomes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin."""
+    """The faulty twin: DPOR ignores races with sends that arrive after a receive from any source has matched."""
     monkeypatch.setattr(Dpor, "lost", lambda *_: None)
     assert any(missed(case)[0] for case in small_any_source_worlds(0, 12, limit=40))
 
@@ -93,7 +95,7 @@ def test_dpor_sees_every_outcome_where_hosts_ask_for_their_calls() -> None:
 
 
 def test_where_the_end_of_a_call_is_no_race_outcomes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin."""
+    """The faulty twin: DPOR ignores races with the op that ends a queried call."""
     turn_round = Dpor._turn_round
 
     def others(self: Dpor, label: str, races: list[Any], causes: int, end: int, footprint: Footprint) -> None:
@@ -116,7 +118,7 @@ def small_losing_worlds(first: int, last: int, limit: int) -> list[Case]:
 
 @pytest.mark.slow
 def test_dpor_sees_every_outcome_where_devices_stop() -> None:
-    """Twins are in tests/sim/test_lost_devices.py."""
+    """Compares DPOR with brute force where devices stop. The faulty twins are in tests/sim/test_lost_devices.py."""
     cases = small_losing_worlds(0, 20, limit=30)
     assert len(cases) > 2
     for case in cases:
@@ -145,7 +147,7 @@ def test_dpor_sees_every_outcome_where_ranks_have_threads() -> None:
 
 
 def test_where_turns_are_no_choice_outcomes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: two turns of a rank commute."""
+    """The faulty twin: DPOR treats turns of two threads of a rank as independent."""
     turn_round = Dpor._turn_round
 
     def others(self: Dpor, label: str, races: list[Any], causes: int, end: int, footprint: Footprint) -> None:
@@ -164,7 +166,9 @@ def test_dpor_sees_every_outcome_of_many_worlds_with_threads(first: int) -> None
 
 @pytest.mark.slow
 def test_where_no_wait_is_tried_outcomes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin. tests/explore/test_draws.py has worlds for what decides which waits are tried."""
+    """The faulty twin: DPOR tries no wait that lasts to the end. tests/explore/test_draws.py has cases for the rule
+    that selects the waits to try.
+    """
     monkeypatch.setattr(dpor_module, "lasting", lambda waits: [])
     assert any(missed(case)[0] for case in small_random_worlds(0, 70, limit=50, waits=True))
 

@@ -1,4 +1,4 @@
-"""Of streams that wait for flags DPOR sees all that brute force sees."""
+"""Tests that DPOR sees all outcomes that brute force sees of programs whose streams wait for flags."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.worlds.explored import explored, missed
 from tests.worlds.stream_flags import one_host, two_threads
 
 MISSES = 0
-"""A seed of `one_host`: a stream may look when the flag was cleared for good."""
+"""A seed of `one_host` whose stream may poll the flag only after the last clear, so that it misses the set."""
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -31,7 +31,7 @@ def test_a_stream_that_comes_late_may_miss_a_set() -> None:
 
 
 def test_a_look_conflicts_with_a_clear(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: where it does not, DPOR does not see that."""
+    """The faulty twin: a stream's poll of a flag does not conflict with a clear, so DPOR misses outcomes."""
     holds = FlagWord.hold
 
     def alone(self: FlagWord, chain: Chain) -> None:

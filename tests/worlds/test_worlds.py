@@ -1,7 +1,8 @@
-"""Every schedule of every small world: the healthy are healthy in all of them, a bug shows in some and not in all.
+"""Tests of every schedule of each small case: a healthy program has no finding in any, a bug shows in some but not in
+all.
 
-Explorers are held against these counts, so the counts are in the tests: they change only if the machine offers other
-choices.
+Other tests compare explorers with these counts, so the counts are part of the tests. They change only if the machine
+offers other choices.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tests.worlds.case import execute, faults, unrelated
 from tests.worlds.cases import CASES, COUNTED
 from tests.worlds.commute import Walk
 
-FAST = 500  # schedules
+FAST = 500  # the largest number of schedules of a quick case
 
 
 def counted() -> Sequence[object]:
@@ -45,7 +46,9 @@ def test_all_schedules(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in COUNTED])
 def test_large_worlds_sampled(name: str) -> None:
-    """Of those with too many schedules, some at random: a healthy one is healthy in all of them."""
+    """Runs random schedules of the cases that have too many to count. A healthy program has no finding in any
+    schedule.
+    """
     case, bad = CASES[name], 0
     for seed in range(20):
         walk = Walk(seed, at_random=True)
@@ -89,7 +92,9 @@ def test_unrelated_ranks_add_schedules_and_no_classes() -> None:
 
 
 def test_a_stale_wake_needs_two_steps() -> None:
-    """With one step no rank looks into the box while it runs, so no wake is ever late."""
+    """Checks that with one step the stale wake never shows: no rank polls its mailbox while it runs, so no wake is
+    late.
+    """
     assert enumerate_schedules(wake_pause.case(2, 1, bug=True)).failing == 0
 
 
@@ -98,8 +103,8 @@ def test_the_count_of_small_pipelines() -> None:
 
 
 def bad_scopes(bug: str | None, every: int) -> tuple[int, int]:
-    """Runs of every so-maniest small pipeline, and how many of them fail; none has a choice but whether roots wait, and
-    that changes nothing.
+    """Runs every `every`-th small pipeline. Returns their number, and how many of them fail. The only choice is whether
+    the roots of broadcasts wait, and this changes no outcome.
     """
     scopes = list(pipeline.small_scopes())[::every]
     bad = 0
@@ -122,11 +127,13 @@ def test_some_small_pipelines(bug: str | None, bad: int) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize(("bug", "bad"), [(None, 0), ("generation", 82)])
 def test_all_small_pipelines(bug: str | None, bad: int) -> None:
-    """The bug shows in 82 of 6,768 worlds, so it is the world that has to be found."""
+    """Runs all 6,768 small pipelines. The bug shows in only 82 of them, so a search must find the parameters, not the
+    schedule.
+    """
     assert bad_scopes(bug, 1) == (6_768, bad)
 
 
 def test_a_wrong_count_would_be_seen() -> None:
-    """The twin: a program in which a rank looks once more has other counts."""
+    """The faulty twin: a program whose rank polls once more has other counts."""
     case = CASES["dp_wave_skip 2x1"]
     assert enumerate_schedules(replace(case, args=(2, 2))).row != enumerate_schedules(case).row

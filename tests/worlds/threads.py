@@ -1,10 +1,10 @@
-"""Host threads of one rank: a baton that they hand to each other, and a wake-up that may be lost.
+"""Programs with host threads in one rank: threads that hand over a baton, and a wake-up that may be lost.
 
-`baton`: a worker launches a kernel behind main's, when main has set its flag. The bug: it does not wait for the flag,
-so its kernel may come first on the stream.
+`baton`: a worker launches a kernel after main's kernel, once main has set the worker's flag. In the faulty variant the
+worker does not wait for the flag, so its kernel may come first on the stream.
 
-`wake`: a worker looks whether there is work, and waits for a flag if there is none; main gives it work and sets the
-flag. The bug: the worker clears the flag after it has looked, so a wake-up in between is lost.
+`wake`: a worker checks for work, and waits for a flag if there is none. Main gives it work and sets the flag. In the
+faulty variant the worker clears the flag after the check, so it loses a wake-up between the two.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.worlds.case import Case
 
 
 class Baton(Program[Any]):
-    """`prepared`: how often the baton goes round."""
+    """`prepared` is the number of rounds of the baton."""
 
     threaded = True
     waits = True
@@ -93,6 +93,6 @@ def wake(bug: bool = False) -> Case:
 
 
 def mortal() -> Case:
-    """The rank may be killed at any time."""
+    """Returns a case of `wake` whose rank may be killed at any op."""
     world = world_of(1, kills=(Kill(0),))
     return Case("threads wake kill", world, Wake(), tolerated=("DEATH:RANK",))

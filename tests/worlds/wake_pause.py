@@ -1,7 +1,8 @@
-"""Engines that sleep until a front end wakes them, agree in each step whether to go on, and may be paused.
+"""Engines that sleep until a front end wakes them, agree in each step whether to continue, and may be paused.
 
-A wave begins with a wake and ends for all in the same step. A wake names its wave; one of a wave that is over must be
-dropped. The bug: it is not, so it wakes one engine alone, which then waits for the others in a collective.
+A wave begins with a wake message, and ends in the same step on all engines. Each wake message names its wave. An engine
+must drop the message of a finished wave. In the faulty variant it does not. So the message wakes one engine only, which
+then waits for the others in a collective.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tests.worlds.case import Case
 
 
 class Engines(Program[Any]):
-    """`prepared`: (ranks, steps, duplicates). After the engines come the front end and the admin."""
+    """`prepared` is (ranks, steps, duplicates). The ranks after the engines are the front end and the admin."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         ranks, steps, duplicates = prepared
@@ -50,7 +51,7 @@ class Engines(Program[Any]):
                     wave, step, running, pause = wave + 1, 0, False, 0
 
     def wakes(self, named: Any, wave: int) -> bool:
-        """Whether a wake that names a wave wakes an engine whose next wave is `wave`."""
+        """Returns whether a wake message for wave `named` wakes an engine whose next wave is `wave`."""
         return bool(named == wave)
 
 

@@ -1,6 +1,6 @@
-"""Dumps of flight recorders: read, judged, and explained.
+"""Tests of dumps of flight recorders, which list the calls of each rank: reading, judging and explaining them.
 
 made.py        dumps made by hand
-from_runs.py   dumps made of simulated runs
-gloo_hangs.py  a program of torch whose ranks hang in eight ways, and dump
+from_runs.py   dumps made from simulated runs
+gloo_hangs.py  a torch program whose ranks hang in eight ways and write dumps
 """

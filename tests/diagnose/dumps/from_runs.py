@@ -1,9 +1,9 @@
-"""Flight recorder dumps made of a simulated run: what NCCL's recorder would have kept, and no more.
+"""Writes flight recorder dumps of a simulated run. They contain what NCCL's recorder would record, and no more.
 
     write(world, run, folder)       # nccl_rank_0.json, nccl_rank_1.json, ... of ranks that did not die
 
-A dump has no steps, no roots and no reductions. A call has a place, its line. It is over if all members called it, and
-if what lies before it on the same stream is over. The reader under test has no part in this file.
+A dump contains no steps, roots or reductions. A call has a place, its line. A call is over if all members have called
+it, and if all earlier calls on its stream are over. This module does not use the reader that the tests check.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CALLS = ("collective", "transfer")
 
 
 def write(world: World, run: Run, folder: Path) -> None:
-    """A JSON file for each rank that did not die."""
+    """Writes a JSON file for each rank that did not die."""
     calls = {rank: [raw for raw in run.journals[rank] if raw[KIND] in CALLS] for rank in range(world.size)}
     over = _over(world, calls)
     for rank, own in calls.items():
@@ -42,7 +42,7 @@ def write(world: World, run: Run, folder: Path) -> None:
 
 
 def anything_unfinished(world: World, run: Run) -> bool:
-    """Whether the dumps show a call that is not over, or lack a rank."""
+    """Returns whether the dumps show a call that is not over, or lack a rank."""
     calls = {rank: [raw for raw in run.journals[rank] if raw[KIND] in CALLS] for rank in range(world.size)}
     over, died = _over(world, calls), {rank for rank in calls if run.ends[rank] == "died"}
     return any((rank, at) not in over for rank, own in calls.items() if rank not in died for at in range(len(own)))
@@ -92,7 +92,7 @@ def _dump(world: World, rank: int, own: list[RawRecord], over: set[tuple[int, in
 
 
 def _over(world: World, calls: dict[int, list[RawRecord]]) -> set[tuple[int, int]]:
-    """The calls that are over, as (rank, index)."""
+    """Returns the calls that are over, as (rank, index)."""
     size = {spec.name: len(spec.ranks) for spec in world.communicators}
     queues: dict[tuple[int, Any], list[int]] = defaultdict(list)
     for rank, own in calls.items():
@@ -116,7 +116,7 @@ def _over(world: World, calls: dict[int, list[RawRecord]]) -> set[tuple[int, int
 
 
 def _heads(own: list[RawRecord], queue: list[int]) -> Iterable[int]:
-    """The first call of a stream that is not over, and those that went out with it."""
+    """Yields the first call of a stream that is not over, and the calls of its coalesced group."""
     for at in queue:
         first, raw = own[queue[0]], own[at]
         together = raw[KIND] == first[KIND] == "transfer" and raw[TRANSFER_GROUP] == first[TRANSFER_GROUP] is not None
@@ -126,7 +126,7 @@ def _heads(own: list[RawRecord], queue: list[int]) -> Iterable[int]:
 
 
 def _meeting(rank: int, raw: RawRecord) -> tuple[Any, ...]:
-    """What calls that meet have in common."""
+    """Returns a key that is equal for the calls of one collective or transfer."""
     if raw[KIND] == "collective":
         return raw[COMMUNICATOR], raw[SEQ]
     sender, receiver = (rank, raw[TRANSFER_PEER]) if raw[OP] == "send" else (raw[TRANSFER_PEER], rank)

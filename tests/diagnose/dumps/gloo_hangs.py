@@ -1,6 +1,6 @@
 """Four gloo processes, one of which makes a mistake in step 3: python gloo_hangs.py KIND RANK FOLDER
 
-A thread of each rank writes the recorder's dump when no rank has moved for a while. It ends the process when all others
+If no rank has moved for a while, a thread of each rank writes the recorder's dump. It ends the process when all others
 have written theirs.
 """
 
@@ -20,7 +20,7 @@ recorder: Any = _distributed_c10d
 
 
 def beat() -> None:
-    """Say how far this rank is, by the size of a file."""
+    """Records the rank's progress in the size of a file."""
 
     with open(f"{FOLDER}/beat.{RANK}", "ab") as file:
         file.write(b".")

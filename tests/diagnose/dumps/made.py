@@ -1,12 +1,12 @@
-"""Dumps made by hand: each rank makes calls, and they are over as far as members meet.
+"""Dumps made by hand. The test lists the calls of each rank, and a call is over once all members have made it.
 
     made = MadeJob(4)
     made.call([0, 1, 2, 3], "all_reduce", 16)             # all four
-    made.call([0, 1, 3], "all_reduce", 16)                # rank 2 leaves it out
+    made.call([0, 1, 3], "all_reduce", 16)                # rank 2 omits the call
     made.explained().culprit.ranks                        # (2,)
 
-The members of a group are known by its name. A call that fewer make than the group has members is not over. Nothing
-here is of the reader under test.
+The name of a group determines its members. A call that fewer ranks make is not over. The dumps are made without the
+reader that the tests check.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ Entries = list[dict[str, Any]]
 
 
 class MadeJob:
-    """A job of some ranks. `library`: "gloo" lists no ranks and knows no state but scheduled."""
+    """A job of some ranks. `library`: dumps of "gloo" list no ranks, and their calls have no state other than
+    `scheduled`.
+    """
 
     def __init__(self, ranks: int, library: str = "nccl", groups: Mapping[str, Iterable[int]] = {}) -> None:
         self.library = library
@@ -49,7 +51,7 @@ class MadeJob:
         line: int = 10,
         dtype: str = "Float",
     ) -> None:
-        """These ranks make the next collective of theirs on the group."""
+        """Adds the next collective of these ranks on the group."""
         for rank in ranks:
             self._seqs[rank, group] += 1
             seq = self._seqs[rank, group]
@@ -61,7 +63,7 @@ class MadeJob:
                     self.over(one)
 
     def transfer(self, sender: int, receiver: int, size: int = 16, sides: str = "both", line: int = 20) -> None:
-        """A transfer on the default group, or one side of it."""
+        """Adds a transfer on the default group, or only one side of it."""
         sent = f"send {sender}->{receiver}", f"recv {receiver}<-{sender}"
         made = []
         for rank, op, side in ((sender, sent[0], "send"), (receiver, sent[1], "recv")):
@@ -111,7 +113,7 @@ class MadeJob:
         return entry
 
     def dump(self, rank: int) -> dict[str, Any]:
-        """What the recorder of a rank has."""
+        """Returns the content of a rank's recorder."""
         config = {
             str(at): {"name": str(at), "desc": name, "ranks": json.dumps(members)}
             for at, (name, members) in enumerate(self.groups.items())
@@ -122,7 +124,7 @@ class MadeJob:
         return {"version": self.version, "pg_config": config, "pg_status": {}, "entries": self.entries[rank]}
 
     def write(self, folder: Path, without: Iterable[int] = (), as_json: bool = False) -> Path:
-        """A file for each rank, without those that left none."""
+        """Writes a file for each rank, except for the ranks in `without`."""
         for rank in self.entries:
             if rank not in without:
                 name = f"{self.library}_rank_{rank}"

@@ -1,4 +1,6 @@
-"""Stacks, logs and answers of RAS beside the dumps: what they decide, and what stays open without them."""
+"""Tests of evidence beside the dumps: stacks, logs, and answers of NCCL's RAS service. Without it, some hangs are
+undecided.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ OF_TWO = """  Rank 0 has launched up to operation 2 -- GPU 0 managed by process 
 
 
 def explained(folder: Path) -> Explanation:
-    """Of two ranks: rank 0 stands in a second call, rank 1 made one."""
+    """Explains dumps of two ranks: rank 0 is in its second call, and rank 1 has made only one."""
     job = MadeJob(2)
     job.call([0, 1])
     job.call([0])

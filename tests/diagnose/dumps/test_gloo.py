@@ -1,6 +1,6 @@
-"""Real hangs of four gloo processes, explained from the dumps of their recorders: the rank, and the user's line.
+"""Tests of real hangs of four gloo processes. From the recorders' dumps, dpsim names the rank and the user's line.
 
-Gloo's recorder shows no send and no receive. So a wrong peer has no culprit, and the two ranks that stand there.
+Gloo's recorder lists no send and no receive. So for a wrong peer dpsim names no culprit, but the two stuck ranks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LINES = {
     "early_return": "def agree() -> None:",
     "stuck_host": "def agree() -> None:",
 }
-"""By kind, what stands at the culprit's line, or before it."""
+"""For each kind of mistake, a text of the program at the culprit's line, or on the line before."""
 
 
 def hang(kind: str, folder: Path) -> Explanation:
@@ -56,7 +56,7 @@ def hang(kind: str, folder: Path) -> Explanation:
 
 
 def line_of(text: str) -> int:
-    """The number of the line where a text of the program begins."""
+    """Returns the line number at which a text of the program begins."""
     source = PROGRAM.read_text()
     return source[: source.index(text)].count("\n") + 1
 
@@ -80,6 +80,6 @@ def test_a_wrong_peer_is_not_decided(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 def test_a_healthy_job_accuses_no_rank(tmp_path: Path) -> None:
-    """The twin."""
+    """The twin: a healthy job has no culprit."""
     found = hang("none", tmp_path)
     assert (found.outcome, found.culprit) == ("finished", None)

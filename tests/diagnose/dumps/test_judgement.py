@@ -1,4 +1,6 @@
-"""What the dumps of a job show: the outcome, and the rank that is the cause. Each hang has a healthy twin."""
+"""Tests of what dpsim reads from the dumps of a job: the outcome, and the rank that caused it. Each hang has a healthy
+twin.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ PAIRS = {"a": [0, 1], "b": [2, 3]}
 
 
 def steps(job: MadeJob, number: int, fault: Callable[[MadeJob], object] | None = None) -> MadeJob:
-    """Steps of three calls on lines 10, 11 and 12; the fault replaces the last step."""
+    """Adds steps of three calls on lines 10, 11 and 12 to the job. The fault adds the last calls."""
     for _ in range(number):
         job.call(ALL, "all_reduce", 16, line=10)
         job.call(ALL, "all_gather", 4, line=11)
@@ -34,7 +36,7 @@ def absent(job: MadeJob) -> None:
 
 
 def skipped(job: MadeJob) -> None:
-    """Rank 2 goes on to the next call."""
+    """Rank 2 continues with the next call."""
     job.call([0, 1, 3], "all_reduce", 16, line=10)
     job.call([2], "all_gather", 4, line=11)
 
@@ -69,7 +71,7 @@ def of_another_type(job: MadeJob) -> None:
 
 
 def ended_wrongly(job: MadeJob) -> None:
-    """A broadcast among all_reduces ends, and the next call hangs."""
+    """Rank 2 calls a broadcast instead of an all_reduce. The call ends, and the next one hangs."""
     job.call([0, 1, 3], "all_reduce", 16, line=10)
     job.call([2], "broadcast", 16, line=13)
     for own in job.entries.values():
@@ -105,7 +107,7 @@ def test_a_hang(what: str, library: str, as_json: bool) -> None:
 
 @pytest.mark.parametrize("library", ["nccl", "gloo"])
 def test_a_job_that_ended_accuses_no_rank(library: str) -> None:
-    """The twin of each hang."""
+    """The twin of each hang: a job that ended has no culprit."""
     found = steps(MadeJob(4, library), 3).explained()
     assert (found.outcome, found.culprit, found.undecided_ranks) == ("finished", None, ())
 
@@ -132,7 +134,7 @@ def test_a_difference_explains_a_later_death() -> None:
 
 
 def test_ranks_in_different_groups() -> None:
-    """Rank 2 stands in a call of another group, for which the others wait."""
+    """Rank 2 waits in a call of another group, for which the others wait."""
     job = MadeJob(4, groups={"other": ALL})
     steps(job, 2)
     job.call([0, 1, 3], "all_reduce", 16, line=10)
@@ -169,7 +171,7 @@ def test_two_ranks_have_no_majority() -> None:
 
 
 def pipeline(number: int, fault: str = "") -> MadeJob:
-    """Two stages: two transfers of a step, and a broadcast back."""
+    """Returns a pipeline of two stages, with two transfers and a broadcast in each step."""
     job = MadeJob(2)
     for step in range(number):
         for part in range(2):
@@ -211,7 +213,7 @@ def test_a_wrapped_ring_is_compared_where_both_have_calls() -> None:
 
 
 def test_uneven_works_are_no_difference() -> None:
-    """Members of an all_to_all and of a gathering of different sizes bring what they like."""
+    """Checks that sizes of an all_to_all or gather may differ between members."""
     job = steps(MadeJob(4), 2)
     for rank in ALL:
         job.call([rank], "all_to_all", 4 + rank)
@@ -229,7 +231,9 @@ def test_a_work_that_all_made_and_that_does_not_end() -> None:
 
 
 def test_dumps_of_different_times_show_a_job_that_moves() -> None:
-    """Rank 3 dumped first: what is over at rank 0 cannot be over without it."""
+    """Rank 3 wrote its dump first. A call that is over on rank 0 needs rank 3, so the job was still running between the
+    dumps.
+    """
     job = steps(MadeJob(4), 3)
     for rank in (1, 2, 3):
         job.entries[rank] = job.entries[rank][:-rank]
@@ -240,7 +244,7 @@ def test_dumps_of_different_times_show_a_job_that_moves() -> None:
 
 @pytest.mark.parametrize(("age_s", "outcome"), [(0.0, "moving"), (30.0, "hang"), (-5.0, "hang")])
 def test_the_age_of_a_dump_tells(age_s: float, outcome: str, tmp_path: Path) -> None:
-    """A newest call as young as the pauses before it: the job moved."""
+    """The newest call is not older than the pauses between the calls before, so the job was still running."""
     job = MadeJob(4)
     job.now = time.time_ns() - 10**9
     steps(job, 3, absent).write(tmp_path)
@@ -252,7 +256,9 @@ def test_the_age_of_a_dump_tells(age_s: float, outcome: str, tmp_path: Path) -> 
 
 
 def test_a_call_that_reads_completed_and_is_not_retired_is_not_over() -> None:
-    """The host stands in the library's call, and asks an event that was never recorded."""
+    """Checks calls with the state `completed` that are not retired. The host is still in the library's call, and the
+    library queried an event that it had never recorded.
+    """
     job = steps(MadeJob(4), 2, absent)
     for rank in (0, 1, 3):
         job.entries[rank][-1]["state"] = "completed"

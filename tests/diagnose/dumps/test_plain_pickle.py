@@ -1,4 +1,4 @@
-"""A pickle of plain data is read, and any other one ends with an error before it runs."""
+"""Tests of the reader of pickles: it reads plain data, and raises an error before it runs code of any other pickle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run(what: str) -> str:
 
 
 class Hostile:
-    """What pickles of strangers do: call a function when they are read."""
+    """An object whose pickle calls a function when Python reads it, as a hostile pickle may."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return run, ("hostile",)

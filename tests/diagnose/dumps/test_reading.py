@@ -1,4 +1,4 @@
-"""Folders of dumps: what is merged, what is evidence, and which error names what is wrong."""
+"""Tests of reading folders of dumps: which files are merged, which are other evidence, and which errors are raised."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_pickle_and_json_say_the_same(tmp_path: Path) -> None:
 
 
 def test_files_of_a_rank_are_merged(tmp_path: Path) -> None:
-    """Both formats of one recorder, the JSON without stacks, and another recorder."""
+    """Reads both formats of one recorder, of which the JSON has no stacks, and another recorder's dump."""
     job = made()
     job.write(tmp_path)
     plain = job.dump(0)
@@ -60,7 +60,9 @@ def test_a_ring_that_has_wrapped_is_known(tmp_path: Path) -> None:
 
 
 def test_calls_of_a_coalesced_group_end_with_it(tmp_path: Path) -> None:
-    """Its calls have no own state. The twin: without the entry that closes it they are not over."""
+    """Reads a coalesced group. Its calls have no state and end with the group. In the twin the entry that ends the
+    group is missing, and the calls are not over.
+    """
     for closed in (True, False):
         job = MadeJob(2)
         job.transfer(0, 1, sides="send")
@@ -75,7 +77,7 @@ def test_calls_of_a_coalesced_group_end_with_it(tmp_path: Path) -> None:
 
 
 def test_an_older_dump_is_read(tmp_path: Path) -> None:
-    """2.1 counts by `seq_id` and `id`, and knows no `retired`."""
+    """Reads format 2.1, which counts by `seq_id` and `id`, and has no `retired`."""
     job = made()
     job.version = "2.1"
     renamed = {"collective_seq_id": "seq_id", "record_id": "id"}
@@ -88,7 +90,7 @@ def test_an_older_dump_is_read(tmp_path: Path) -> None:
 
 
 def test_gloo_lists_no_ranks(tmp_path: Path) -> None:
-    """Then the default group has all ranks, as many as a gathering shows."""
+    """Reads dumps of gloo without lists of ranks. The output sizes of an all_gather show the number of ranks."""
     job = MadeJob(4, "gloo")
     job.call([0, 1, 2, 3], "all_gather", 4)
     for own in job.entries.values():
@@ -166,7 +168,7 @@ def test_a_dump_is_known_by_its_beginning() -> None:
 
 
 def test_two_dumps_that_differ_show_a_job_that_moves(tmp_path: Path) -> None:
-    """And two that are equal do not."""
+    """Compares two dumps of each rank. If they differ, the job was running; if they are equal, it hung."""
     for later in (False, True):
         job = made()
         folders = [tmp_path / f"{later}{at}" for at in (1, 2)]

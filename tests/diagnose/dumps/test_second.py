@@ -1,4 +1,6 @@
-"""Waits of pairs, decided by a second pair with the same roles, or by a second group of the kind."""
+"""Tests of stuck pairs of ranks. A second pair with the same roles, or a second group of the kind, decides which rank
+is the culprit.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ PAIRS = {"tp.0": (0, 1), "tp.1": (2, 3)}
 
 
 def job(first: list[int], second: list[int], calls: int = 5) -> MadeJob:
-    """Two pairs that make five calls each, or the second one others; and then these ranks one more."""
+    """Returns a job of two pairs that make five calls each, or `calls` on the second pair. Then these ranks make one
+    more.
+    """
     made = MadeJob(4, groups=PAIRS)
     for _ in range(5):
         made.call([0, 1], group="tp.0")
@@ -36,14 +40,16 @@ def test_a_group_that_is_elsewhere_says_nothing() -> None:
 
 
 def test_a_job_that_stands_elsewhere_too_says_nothing() -> None:
-    """The other group may have stopped for the same reason."""
+    """Checks that the other group decides nothing if it is stuck in another call, perhaps for the same reason."""
     made = job([0], [])
     made.call([2], line=30)
     assert not [line for line in made.explained().ground if "the same calls before" in line]
 
 
 def sends(last: bool) -> MadeJob:
-    """Rank 0 sends to 1, and 2 to 3; rank 0 once more without rank 1, and 2 to 3 only if `last`."""
+    """Rank 0 sends to 1, and 2 to 3. Then rank 0 sends once more, but rank 1 does not receive; 2 sends again if
+    `last`.
+    """
     made = MadeJob(4)
     for _ in range(3):
         made.transfer(0, 1)

@@ -1,4 +1,4 @@
-"""Where a program stands, by the lines of its threads."""
+"""Tests of reading where a program is, from the stacks of its threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An explanation in words and as JSON; of a run of dpsim too."""
+"""Tests of explanations of dumps as text and as JSON, also for a run of dpsim."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_ten_lines_say_who_and_where(what: str) -> None:
 
 
 def long(number: int) -> Explanation:
-    """Much of everything, and what a terminal would obey."""
+    """Returns an explanation with `number` entries of everything, including control characters of a terminal."""
     text = tuple(f"rank {at} waits \x1b[31m for rank {at + 1} in a group with a long name" for at in range(number))
     chain = tuple((f"function_{at}", f"/a/long/path/to/a/file_{at}.py:{at}") for at in range(number))
     suspect = Suspect(tuple(range(0, 3 * number, 3)), "group " * 20, 6, "all_reduce", CallPlace("/a/b.py:1", chain))

@@ -1,1 +1,1 @@
-"""Pictures of runs and jobs: times, marks, rows, and the files that show them."""
+"""Tests of pictures of runs and jobs: times, marks, rows, and the files that contain them."""

@@ -1,6 +1,6 @@
-"""One program has one picture: of the simulation, of gloo and NCCL, of a recording and of dumps, in logical time.
+"""Tests that one program has one picture in logical time: from the simulation, gloo, NCCL, a recording and dumps.
 
-The drawn model is compared: what is where, what waits for whom, which call is missing and what is marked.
+The tests compare the drawn model: the place of each op, the waits, missing calls and marks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def of_folder(folder: Path) -> Picture:
 
 
 def dumps(folder: Path, absent: int = LEFT_OUT) -> Path:
-    """Three steps, and a rank that leaves out the first call of the fourth."""
+    """Writes dumps of three steps, and of a fourth whose first call one rank omits."""
     folder.mkdir()
     job = steps(MadeJob(RANKS, "gloo"), 3)
     job.call([rank for rank in range(RANKS) if rank != absent], "all_reduce", 16, line=10)
@@ -47,7 +47,7 @@ def dumps(folder: Path, absent: int = LEFT_OUT) -> Path:
 
 
 def recording(folder: Path) -> Path:
-    """The same job as its recorder saw it."""
+    """Writes the recording of the same job."""
     folder.mkdir()
     job = MadeRecording(folder, RANKS)
     for rank in range(RANKS):
@@ -64,8 +64,8 @@ def imported_scenario(folder: Path) -> Scenario:
 
 
 def model(picture: Picture, first: int = 0) -> dict[str, Any]:
-    """What is drawn of the calls. `first`: the number of the first call of a group. Names of groups and of sites differ
-    between a job and its program.
+    """Returns what the picture shows of the calls. `first`: the number of a group's first call. Names of groups and
+    sites are omitted, because they differ between a job and its program.
     """
 
     def call(op: DrawnOp) -> tuple[Any, ...]:

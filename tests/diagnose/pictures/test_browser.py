@@ -1,6 +1,7 @@
-"""Pictures in a browser: Chromium without a window loads the file, draws it, and finds what a reader points at.
+"""Tests of pictures in a browser: Chromium without a window loads the file, draws it, and finds the op under the
+pointer.
 
-Skipped where no Chromium is installed.
+The tests are skipped if no Chromium is installed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no 
 
 
 def asked(picture: Picture, folder: Path, script: str) -> Any:
-    """What an expression of the page's script gives in a browser."""
+    """Returns the value of an expression of the page's script in the browser."""
     asks = f"<script>document.body.dataset.answer = encodeURIComponent(JSON.stringify({script}))</script></body>"
     file = folder / "page.html"
     file.write_text(page(picture).replace("</body>", asks))
@@ -59,7 +60,9 @@ def test_a_reader_finds_who_waits_for_whom(tmp_path: Path) -> None:
 
 
 def test_in_time_each_wait_has_the_arrow_that_it_has_in_ticks(tmp_path: Path) -> None:
-    """Calls that return at once begin together there, and the last of them stands."""
+    """Compares the arrows of waits with durations and in ticks. With durations, calls that return at once begin
+    together; the last of them is the op in which the rank waits.
+    """
     arrows = "waits.map(wait => [wait.from.lane.row.name, wait.from.lane.name]).sort()"
     found = [asked(pictured(tmp_path, HEALTHY + SKIP, in_ticks=ticks), tmp_path, arrows) for ticks in (True, False)]
     assert found[0] == found[1]
@@ -67,7 +70,7 @@ def test_in_time_each_wait_has_the_arrow_that_it_has_in_ticks(tmp_path: Path) ->
 
 
 def baton() -> Picture:
-    """A thread sets its own flag twice and ends, and the main thread waits for the flag of another name."""
+    """A thread sets its own flag twice and ends. The main thread waits for a flag with another name."""
     made = Made(1)
     rank = made[0]
     rank.about_thread("start", "ubatch.0")

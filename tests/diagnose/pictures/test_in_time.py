@@ -1,4 +1,4 @@
-"""Pictures in the time of a run: durations where it has them, and the same ops as in ticks."""
+"""Tests of pictures with the durations of a run: they show the same ops as in ticks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pictured(result: Result, in_ticks: bool = False) -> Picture:
 
 
 def named(picture: Picture) -> list[tuple[int, str, str, bool, bool, str]]:
-    """Each op, whether it begins and ends, and its words. A read that did not wait has no length in ticks."""
+    """Returns each op, whether it begins and ends, and its label. A read that did not wait has no length in ticks."""
     return [
         (op.rank, op.lane, op.address, op.begin is None, op.end is None, op.label)
         for op in picture.ops
@@ -81,6 +81,6 @@ def test_gloo_has_the_times_at_which_its_hosts_called_and_returned(dpsim_backend
         if op.kind == "collective" and op.lane == "host":
             parts.setdefault(op.key, []).append(op)
     assert parts
-    for members in parts.values():  # one clock: no rank leaves a collective before the last one came
+    for members in parts.values():  # one clock: no rank leaves a collective before the last joins
         last = max(op.begin or 0 for op in members)
         assert all(op.came == last and (op.end or 0) > last for op in members)

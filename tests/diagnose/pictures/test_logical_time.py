@@ -1,4 +1,4 @@
-"""Logical time: ops in ticks, by hand."""
+"""Tests of logical time, with the ticks of ops computed by hand."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_ops_of_one_coalesced_group_begin_together() -> None:
 
 
 def test_where_the_journal_says_that_an_op_returned_it_did() -> None:
-    """Of two, the earlier one goes on first: the later one may return because of it."""
+    """Of two possible ops the earlier one proceeds first, because the later one may return because of it."""
     lost, after, other = op(0), op(0), op(1)
     lost.after.append(NEVER)
     other.after.append(after.over)

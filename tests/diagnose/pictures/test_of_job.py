@@ -1,4 +1,4 @@
-"""Pictures of jobs: where the call is missing, and the same times as in the simulation of the same calls."""
+"""Tests of pictures of jobs: they show the missing call, and the same times as the simulation of the same calls."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_job_that_ended_has_neither(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["absent", "surplus"])
 def test_the_simulation_of_a_job_has_its_picture(name: str, tmp_path: Path) -> None:
-    """The same calls at the same ticks, the same waits and the same holes."""
+    """Compares the calls, ticks, waits and missing calls of a job's picture with those of its simulation."""
     made = steps(MadeJob(4, "gloo"), 3, HANGS[name][0])
     job = pictured(made, tmp_path)
     result = run_scenario(scenario_from(imported(job_of_folder(tmp_path)[0], "job")))

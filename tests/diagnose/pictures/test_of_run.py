@@ -1,4 +1,4 @@
-"""Pictures of runs: what a finding marks, and the same picture whatever the run came from."""
+"""Tests of pictures of runs: the marks of findings, and that a trace and gloo give the picture of the simulation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def of_hand(made: Made) -> Picture:
 
 
 def pictured_of(made: Made, *ends: Any) -> Picture:
-    """The picture of journals by hand, with how the ranks end."""
+    """Returns the picture of journals made by hand, with the given ends of the ranks."""
     return picture_of_run(made.world, made.run(*ends), judge(made.world, made.run(*ends)), "by hand")
 
 
@@ -44,7 +44,9 @@ def test_a_call_that_was_left_out_is_a_hole(tmp_path: Path) -> None:
 
 
 def test_a_finding_without_a_culprit_is_in_the_first_view() -> None:
-    """Ranks decide differently in step 2 of 8: the last steps show nothing of that."""
+    """Draws a run whose ranks decide differently in step 2 of 8. The first view of the picture shows that step rather
+    than the last ones.
+    """
     made = Made(2)
     for rank in (0, 1):
         for made[rank].step in range(8):

@@ -1,4 +1,4 @@
-"""The HTML file: it holds all that it needs, and no text of a trace becomes part of it."""
+"""Tests of the HTML file of a picture: it needs no other file, and no text of a trace becomes markup or script."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOSTILE = {
 
 
 def hostile(text: str) -> Picture:
-    """A picture that has the text in each place."""
+    """Returns a picture that contains the text in each place."""
     op = DrawnOp(0, text, "collective", text, text, text, 0, text, (text, 0))
     op.begin, op.label = 0, text
     return Picture(text, [text], [text, "rank 1"], [text, text], [op], (1,), [Hole(1, op, True)])

@@ -1,4 +1,6 @@
-"""Trace events: each op is one, its waiting another, and parts that meet have a flow."""
+"""Tests of trace events for Perfetto: one for each op, one for its wait, and a flow between the parts of a
+collective.
+"""
 
 from __future__ import annotations
 

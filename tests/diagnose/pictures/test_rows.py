@@ -1,4 +1,6 @@
-"""Rows: equal ranks share one, calls that overlap do not share a lane, and each text is there once."""
+"""Tests of the rows of a picture: equal ranks share one, overlapping ops have different lanes, and each text is stored
+once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waits of hosts and streams in a picture: for what, in words, and an arrow to what would release them."""
+"""Tests of the waits of hosts and streams in a picture: a label, and an arrow to the op that would end the wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def arrows(picture: Picture) -> list[tuple[str, str]]:
 
 
 def baton(*, helper_ends: bool, helper_sets: str = "") -> Made:
-    """The main thread waits for a flag, and another thread ends or waits for the main thread's flag."""
+    """Returns journals: the main thread waits for a flag. A second thread ends, or waits for the main thread's flag."""
     made = Made(1)
     rank = made[0]
     rank.about_thread("start", "u1")

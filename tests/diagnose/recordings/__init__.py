@@ -1,1 +1,1 @@
-"""Jobs explained from the files of the recorder."""
+"""Tests of explaining jobs from the files of dpsim's recorder."""

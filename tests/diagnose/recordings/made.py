@@ -1,8 +1,8 @@
-"""Recordings as the recorder writes them, of jobs that never ran.
+"""Recordings of jobs that never ran, in the recorder's format.
 
 job = MadeJob(folder, 4)
-job.call(0, "all_reduce"); ...          # an ended call
-job.call(1, "all_reduce", over=False)   # the rank stands in it
+job.call(0, "all_reduce"); ...          # a call that ended
+job.call(1, "all_reduce", over=False)   # the rank waits in it
 job.end(0)                              # its program ended
 job.explained()
 """
@@ -24,8 +24,8 @@ QUIET_NS = 60_000_000_000
 
 
 class MadeJob:
-    """Ranks of one group. `library`: of the group; `name`: of the job. All processes live, and called nothing for a
-    minute.
+    """The ranks of one group. `library`: of the group; `name`: of the job. All processes live, and have made no call
+    for a minute.
     """
 
     def __init__(self, folder: Path, size: int, library: str = "gloo", slots: int = 64, name: str = "") -> None:
@@ -86,7 +86,7 @@ class MadeJob:
         return number
 
     def raises(self, rank: int, op: str) -> None:
-        """A call that raises, and the program goes on."""
+        """Adds a call that raises, after which the program continues."""
         self.files[rank].failed(self.call(rank, op))
 
     def all(self, op: str, *, over: bool = True, **more: object) -> None:
@@ -106,11 +106,11 @@ class MadeJob:
         self.files[rank].ended(how, error)
 
     def dies(self, rank: int) -> None:
-        """It says no more that it lives, from now on."""
+        """Makes the rank stop its signs of life."""
         self.quiet(self.files[rank], 1_000_000)
 
     def stands(self, rank: int, line: str) -> None:
-        """The fault handler of the process wrote this line of its main thread."""
+        """Writes this line of the rank's main thread, as the fault handler of the process does."""
         main = layout.HEAD.unpack_from(self.files[rank].memory)[8]
         file, number = line.rsplit(":", 1)
         text = f'Thread 0x{main:016x} (most recent call first):\n  File "{file}", line {number} in busy\n'
@@ -124,7 +124,7 @@ class MadeJob:
         self.files[rank].counted(self.groups[rank], calls)
 
     def gathered(self) -> Path:
-        """The folder with the files of all ranks."""
+        """Returns a folder with the files of all ranks."""
         together = self.folder / "job"
         together.mkdir()
         for file in self.files:

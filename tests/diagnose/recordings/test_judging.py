@@ -1,4 +1,4 @@
-"""What recordings show: each mistake of one rank, and its twin without."""
+"""Tests of what recordings show: each test has a mistake of one rank, or is a twin without it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_of_two_ranks_the_one_that_stands_in_no_call(tmp_path: Path) -> None:
 
 
 def test_of_two_ranks_none_without_a_line(tmp_path: Path) -> None:
-    """The twin: one call too many looks the same."""
+    """The twin: without the line of the rank, the hang looks like one call too many, so dpsim names no culprit."""
     job = MadeJob(tmp_path, 2)
     job.all("all_reduce")
     job.call(0, "all_reduce", over=False)
@@ -107,7 +107,7 @@ def test_a_rank_that_died(job: MadeJob) -> None:
 
 
 def test_a_rank_that_holds_pythons_lock_lives(job: MadeJob) -> None:
-    """It says nothing, but its fault handler wrote lines."""
+    """Judges a rank that shows no signs of life, though its fault handler wrote lines. So it lives."""
     job.all("all_reduce")
     for rank in (0, 1, 3):
         job.call(rank, "all_reduce", over=False)
@@ -133,7 +133,9 @@ def test_an_exception_that_ended_all(job: MadeJob) -> None:
     ("error", "culprit"), [("RuntimeError: Connection closed by peer", 2), ("ValueError: odd batch", 0)]
 )
 def test_a_rank_that_ends_without_a_word(job: MadeJob, error: str, culprit: int) -> None:
-    """Its peers notice at once. Where they raise for another reason, it was ended after them."""
+    """Judges a rank that ends without a message. Peers notice its death at once. If they raise for another reason, they
+    are the cause, and the rank was ended after them.
+    """
     job.all("all_reduce")
     for rank in (0, 1, 3):
         job.call(rank, "all_reduce")
@@ -145,7 +147,9 @@ def test_a_rank_that_ends_without_a_word(job: MadeJob, error: str, culprit: int)
 
 
 def test_a_call_that_raised_is_not_over(job: MadeJob) -> None:
-    """The program goes on after the exception, as an engine may."""
+    """Judges a call that raised an exception, after which the program continued, as an engine may. The call is not
+    over.
+    """
     job.all("all_reduce")
     for rank in (0, 1, 3):
         job.raises(rank, "all_reduce")
@@ -212,7 +216,7 @@ def test_a_wrong_peer(job: MadeJob) -> None:
 
 
 def test_calls_that_torch_makes_in_cpp(job: MadeJob) -> None:
-    """The library counts them: rank 2 lacks one."""
+    """Judges calls that torch makes in C++. Only the library counts them, and rank 2 lacks one."""
     job.all("all_reduce")
     for rank in (0, 1, 3):
         job.count(rank, 2)
@@ -225,7 +229,9 @@ def test_calls_that_torch_makes_in_cpp(job: MadeJob) -> None:
 
 @pytest.mark.parametrize("beyond", [True, False])
 def test_of_two_ranks_the_one_that_stands_behind_a_call_of_cpp(tmp_path: Path, beyond: bool) -> None:
-    """Both made the first two. A peer that made a third is beyond them; without one, a rank may stand in the second."""
+    """Judges two ranks that have each made two calls in C++. If one has made a third, it has left the second. If not,
+    it may still be in it.
+    """
     job = MadeJob(tmp_path, 2)
     job.count(0, 3 if beyond else 2)
     job.count(1, 2)
@@ -238,7 +244,7 @@ def test_of_two_ranks_the_one_that_stands_behind_a_call_of_cpp(tmp_path: Path, b
 
 
 def test_nccl_calls_return_at_once(tmp_path: Path) -> None:
-    """They are over when all members have made them, and not when the host goes on."""
+    """Judges calls of NCCL, which return at once. They are over once all members have made them."""
     job = MadeJob(tmp_path, 4, "nccl")
     job.all("all_reduce")
     for rank in (0, 1, 3):
@@ -266,7 +272,7 @@ def test_what_the_recorder_missed_is_said(job: MadeJob) -> None:
 
 
 def test_each_thread_stands_in_a_call_of_its_own(job: MadeJob) -> None:
-    """The main thread's later call does not end that of another thread."""
+    """Judges a call of a background thread. A later call of the main thread does not end it."""
     job.all("all_reduce")
     for rank in (0, 1, 3):
         job.call(rank, "all_reduce", over=False, thread="background")
@@ -275,7 +281,7 @@ def test_each_thread_stands_in_a_call_of_its_own(job: MadeJob) -> None:
 
 
 def test_one_thread_stands_in_one_call(job: MadeJob) -> None:
-    """The twin: a later call of the same thread says that the earlier one is over."""
+    """The twin: a later call of the same thread shows that the earlier one is over."""
     job.all("all_reduce", over=False)
     for rank in range(4):
         job.call(rank, "all_reduce")
@@ -284,7 +290,7 @@ def test_one_thread_stands_in_one_call(job: MadeJob) -> None:
 
 
 def test_calls_that_are_over_do_not_end_a_program(job: MadeJob) -> None:
-    """Its ranks run, and stand outside of calls."""
+    """Judges a job whose calls are all over, and whose ranks still run outside of calls."""
     job.all("all_reduce")
     found = job.explained()
     assert (found.outcome, found.culprit) == ("undecided", None)
@@ -301,7 +307,9 @@ def test_groups_made_in_another_order(job: MadeJob) -> None:
 
 
 def test_calls_of_cpp_move_a_job(job: MadeJob) -> None:
-    """They have no record: the counts of the library differ, for the ranks say them at different times."""
+    """Judges calls in C++, which have no record. The library's counts differ because the ranks reported them at
+    different times, so the job was running.
+    """
     for rank, file in enumerate(job.files):
         job.count(rank, 7 + rank)
         job.quiet(file, 1_000_000_000)
@@ -312,7 +320,9 @@ def test_calls_of_cpp_move_a_job(job: MadeJob) -> None:
 
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_silent_process_that_exists_has_not_died(job: MadeJob, monkeypatch: pytest.MonkeyPatch, exists: bool) -> None:
-    """It may hold Python's lock. One whose number another process has by now has died."""
+    """Judges a silent process that exists. It may hold Python's lock, so it has not died. A process whose number
+    belongs to another process by now has died.
+    """
     job.all("all_reduce")
     for rank in (0, 1, 3):
         job.call(rank, "all_reduce", over=False)
@@ -330,7 +340,9 @@ def test_a_silent_process_that_exists_has_not_died(job: MadeJob, monkeypatch: py
 def test_a_process_that_ended_earlier_than_the_rest(
     job: MadeJob, monkeypatch: pytest.MonkeyPatch, silent: bool
 ) -> None:
-    """No process exists any more. The one that fell silent earlier died while the others waited for it."""
+    """Judges a job whose processes no longer exist. A process that became silent before the others died while they
+    waited for it.
+    """
     job.all("all_reduce")
     for rank in (0, 1, 3):
         job.call(rank, "all_reduce", over=False)
@@ -345,7 +357,9 @@ def test_a_process_that_ended_earlier_than_the_rest(
 
 @pytest.mark.parametrize("odd", [True, False])
 def test_processes_that_ended_while_the_job_moved(job: MadeJob, monkeypatch: pytest.MonkeyPatch, odd: bool) -> None:
-    """Calls that met and differ are the cause. Without, no rank is: who was late then may be healthy."""
+    """Judges processes that all ended while the job was running. If matched calls differ, they are the cause. Otherwise
+    no rank is, because a late rank may be healthy.
+    """
     for rank in range(4):
         if rank != 2 or odd:
             job.call(rank, "all_reduce", elements=5 if rank == 2 else 8, over=False)
@@ -358,7 +372,9 @@ def test_processes_that_ended_while_the_job_moved(job: MadeJob, monkeypatch: pyt
 
 @pytest.mark.parametrize("named", [True, False])
 def test_two_jobs_in_a_folder(tmp_path: Path, named: bool) -> None:
-    """The first job had more ranks, and hung. Without names, its last rank would be one of the second job."""
+    """Explains a folder with the files of two jobs, of which the first had more ranks and hung. Without the jobs'
+    names, the last rank of the first job would count as a rank of the second.
+    """
     first = MadeJob(tmp_path / "first", 3, name="29500" if named else "")
     first.all("all_reduce")
     first.call(1, "all_reduce", over=False)

@@ -1,4 +1,4 @@
-"""Files of the recorder: whole, still written, half-written, and of a stranger."""
+"""Tests of reading the recorder's files: complete ones, ones in use, half-written and damaged ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_newest_records_are_kept_in_order(folder: Path) -> None:
 
 
 def test_a_slot_half_written_by_a_kill_is_left_out(folder: Path) -> None:
-    """Its number is that of the round before."""
+    """Reads a slot whose write a kill interrupted. The slot still has the number of its previous record."""
     path = a_file(folder)
     first = layout.HEADER_BYTES + layout.TABLE_BYTES
     at = first + 21 % 16 * layout.SLOT.size + layout.SLOT.size - 8

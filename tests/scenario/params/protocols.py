@@ -1,4 +1,4 @@
-"""Protocols with parameters: one whose steps are numbers, and one with a field of every kind."""
+"""Protocols with parameters: one with numbers, and one with a field of every kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Sizes(BaseModel):
 
 @register_protocol("t_largest", forms=("plain", "loud"))
 class Largest(Program[Arguments[Sizes]]):
-    """All ranks agree on the largest number that one of them has seen."""
+    """All ranks agree on the largest number that any rank has seen."""
 
     Params = Sizes
 
@@ -40,39 +40,39 @@ class Largest(Program[Arguments[Sizes]]):
             rank.decide("device", int((await buffer.read("look"))[0]), "world")
 
     def largest(self, own: np.ndarray[tuple[int, ...], np.dtype[np.int32]], of_all: object) -> int:
-        """What a rank decides."""
+        """Returns the number on which a rank decides."""
         return int(np.asarray(of_all)[0])
 
 
 @register_variant("T-OWN", protocol="t_largest", expected="DISAGREEMENT:LARGEST")
 class Own(Largest):
-    """A rank decides for the number that it has seen itself."""
+    """The faulty variant: a rank decides on the number that it has seen itself."""
 
     def largest(self, own: np.ndarray[tuple[int, ...], np.dtype[np.int32]], of_all: object) -> int:
         return int(own[0])
 
 
 def fill(buffer: np.ndarray[tuple[int, ...], np.dtype[np.int32]], number: int) -> None:
-    """A kernel."""
+    """A kernel that fills a buffer with a number."""
     buffer[:] = number
 
 
 class Mode(Enum):
-    """Two words."""
+    """An enum with two values."""
 
     EAGER = "eager"
     GRAPH = "graph"
 
 
 class Request(BaseModel):
-    """An item of a list."""
+    """An item of a list of parameters."""
 
     tokens: int = Field(default=1, ge=1)
     mode: Mode = Mode.EAGER
 
 
 class Everything(BaseModel):
-    """A field of every kind."""
+    """A model with a field of every kind."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -99,7 +99,7 @@ class Everything(BaseModel):
 
 @register_protocol("t_everything")
 class All(Program[Arguments[Everything]]):
-    """Looks at all its parameters."""
+    """A program that reads all its parameters."""
 
     Params = Everything
 
@@ -114,14 +114,14 @@ class All(Program[Arguments[Everything]]):
 
 
 class Few(BaseModel):
-    """One number."""
+    """A model with one number."""
 
     ranks: int = 1
 
 
 @register_protocol("t_none")
 class NoRanks(Program[Arguments[Few]]):
-    """Says any number of ranks, and raises at 13."""
+    """A program with any number of ranks. Its method `ranks` raises for 13."""
 
     Params = Few
 
@@ -137,7 +137,7 @@ class NoRanks(Program[Arguments[Few]]):
 
 @register_protocol("t_grouped")
 class Grouped(NoRanks):
-    """Makes its group itself."""
+    """A program that declares its group itself."""
 
     def groups(self, args: Arguments[Few]) -> list[tuple[str, Domain, list[tuple[int, ...]]]]:
         return [("pair", "host", [tuple(range(args.params.ranks))])]

@@ -1,4 +1,6 @@
-"""Models that users write: aliases, unions, wrong defaults, validators that raise, values that no file can keep."""
+"""Tests of models as users write them: aliases, unions, wrong defaults, validators that raise, and values that no file
+can store.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,11 @@ from dpsim.testing import scenarios
 
 
 def protocol(model: type[BaseModel], ranks: Callable[[Any], int] = lambda params: 1) -> str:
-    """The name of a new protocol with such parameters."""
+    """Registers a new protocol with these parameters, and returns its name."""
     name = f"t_{model.__qualname__.rpartition('.')[2].lower()}"
 
     class Meets(Program):
-        """One barrier."""
+        """A program with one barrier."""
 
         async def run(self, rank: Any, args: Any) -> None:
             await rank.host("world").barrier(site="meet")
@@ -45,14 +47,14 @@ def refused(name: str, params: Any) -> str:
 
 
 class Inner(BaseModel):
-    """Within other parameters."""
+    """A model that is a field of other parameters."""
 
     a: int = 0
     pair: tuple[int, int] = (0, 0)
 
 
 class Spread(BaseModel):
-    """Values of each rank, of every kind."""
+    """A model with values for each rank, of every kind."""
 
     model: PerRank[Inner] = PerRank(Inner())
     pair: PerRank[tuple[int, int]] = PerRank((1, 2))
@@ -104,7 +106,9 @@ def test_ranks_that_a_small_world_lacks() -> None:
 
 
 def test_a_model_that_looks_at_values_of_ranks_loses_no_world() -> None:
-    """The value of the scenario is refused where the number of ranks is smaller; other values are not."""
+    """Enumerates the small worlds of a model whose validator reads the values of ranks. For smaller worlds the
+    validator rejects the scenario's own value, but the enumeration still contains the other values.
+    """
 
     class Seen(BaseModel):
         n: int = Field(default=3, ge=1, le=3)
@@ -144,7 +148,7 @@ def test_lists_in_lists_and_negative_numbers() -> None:
 
 
 class Mixed(BaseModel):
-    """Unions, patterns and multiples."""
+    """A model with unions, patterns and multiples."""
 
     word: int | str = 0
     often: int | Literal["auto"] = "auto"
@@ -259,11 +263,11 @@ class Anything(BaseModel):
 
 
 class Root(RootModel[int]):
-    """A number by another name."""
+    """A root model of a number."""
 
 
 class Odd(BaseModel):
-    """What is no number, choice or list."""
+    """A model with fields that are no number, choice or list."""
 
     root: Root = Root(1)
     pairs: tuple[Inner, int] = (Inner(), 1)

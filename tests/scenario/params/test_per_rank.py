@@ -1,4 +1,4 @@
-"""A value for each rank: read, written, and compared with a dictionary."""
+"""Tests of `PerRank`, a value for each rank: reading, writing, and the comparison with a dictionary."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dpsim.scenario.params.per_rank import PerRank
 
 
 class Inner(BaseModel):
-    """A model for each rank."""
+    """A model of which each rank has a value."""
 
     depth: int = 0
 
 
 class Model(BaseModel):
-    """Two parameters that may differ."""
+    """A model with two parameters that may differ between ranks."""
 
     number: PerRank[int]
     inner: PerRank[Inner] = PerRank(Inner())

@@ -1,4 +1,4 @@
-"""A scenario with parameters: read and refused with the place of each value, written, and run."""
+"""Tests of scenarios with parameters: reading, error messages with the place of each value, writing, and running."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_it_runs() -> None:
 
 @pytest.mark.xdist_group("gloo")
 def test_on_real_processes() -> None:
-    """Workers get plain data: they import the module of the model after it."""
+    """Runs a scenario on gloo. The workers receive plain data, and then import the module of the model."""
     assert run_scenario(parse_scenario(TEXT), "gloo").verdict == "held"
 
 
@@ -130,7 +130,7 @@ def test_at_every_depth(params: str, said: str) -> None:
 
 
 def test_a_name_for_text_takes_a_number() -> None:
-    """As in every field of a scenario that wants text."""
+    """Checks that a text parameter accepts a number in a file, like every text field of a scenario."""
     scenario = parse_scenario("{name: x, protocol: {name: t_everything, params: {text: 0.1}}}")
     assert scenario.protocol.params == Everything(text="0.1")
 
@@ -157,7 +157,7 @@ def test_beside_the_parameters(text: str, said: str) -> None:
 
 
 def test_a_misspelt_key_beside_others() -> None:
-    """One error names all that is wrong."""
+    """Checks that one error names all mistakes of the parameters."""
     with pytest.raises(ScenarioError) as caught:
         parse_scenario("name: x\nprotocol:\n  name: t_largest\n  params: {stepz: 2, ranks: 9}\n", "bad")
     assert str(caught.value).splitlines() == [
@@ -168,7 +168,9 @@ def test_a_misspelt_key_beside_others() -> None:
 
 
 def test_an_unknown_protocol_is_the_only_problem() -> None:
-    """Which sections another protocol needs, the reader cannot know."""
+    """Checks that an unknown protocol is the only reported mistake. Without the protocol, the reader cannot check the
+    parameters.
+    """
     with pytest.raises(ScenarioError) as caught:
         parse_scenario("name: x\nprotocol: {name: t_largets}\n")
     assert "\n" not in str(caught.value)
@@ -189,7 +191,9 @@ def test_what_the_program_says_of_its_ranks(ranks: int, said: str) -> None:
 
 
 def test_a_fault_at_a_group_of_the_program() -> None:
-    """The twin names the communicator that a program without groups has."""
+    """Plants a fault at a communicator of the program's own groups. The faulty twin names the default communicator,
+    which this program does not have, and the reader rejects it.
+    """
     choice = {"name": "t_grouped", "params": {"ranks": 2}}
     fault: dict[str, Any] = {"kind": "die", "rank": 1, "at": {"communicator": "pair", "seq": 0}}
     result = run_scenario(scenario_from({"name": "x", "protocol": choice, "faults": [fault]}))
@@ -244,14 +248,18 @@ def test_a_caller_of_a_backend_may_bring_either() -> None:
 
 
 def test_two_protocols_of_one_model() -> None:
-    """They share a class of scenarios, and each says its own ranks."""
+    """Checks two protocols with one model. They share the class of their scenarios, and each has its own number of
+    ranks.
+    """
     assert type(made(steps=1)) is type(made(steps=2))
     assert issubclass(protocols.Sizes, BaseModel)
 
 
 @pytest.mark.slow
 def test_a_schema_asks_for_the_protocol_first() -> None:
-    """Two protocols of one model share a definition. The twin: without them the schema has none of it."""
+    """Checks the JSON schema of several protocols, two of which share a definition of their parameters. The faulty twin
+    is a schema without these protocols, which does not contain the definition.
+    """
     entries = [registry.protocol(name) for name in ("t_none", "t_grouped", "t_everything")]
     found = schema(entries)
     named = []

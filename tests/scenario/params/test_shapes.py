@@ -1,4 +1,4 @@
-"""What values a field can have: each shape, in words, and drawn values that the model accepts."""
+"""Tests of the shapes of field values: their descriptions, and that the model accepts the drawn values."""
 
 from __future__ import annotations
 

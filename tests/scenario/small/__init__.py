@@ -1,4 +1,4 @@
-"""Every small world like a scenario.
+"""Tests of the enumeration of small worlds of a scenario.
 
-test_worlds.py    the worlds of a model of parameters, compared with a count by hand
+test_worlds.py    the small worlds of a model of parameters, compared with a count by hand
 """

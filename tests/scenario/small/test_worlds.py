@@ -1,4 +1,4 @@
-"""Every small world of a model of parameters, compared with all that a nested loop finds."""
+"""Compares the small worlds of a model of parameters with those that a nested loop finds."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ EVERYTHING = {
     "work=1,work.tokens=2,work.mode": 5,
     "first.tokens=3": 3,
     "most=2": 3,
-    "even=4,most=2": 6,  # even is 0, 2 or 4, most 0 to 2: the model refuses what is larger than most
+    "even=4,most=2": 6,  # even is 0, 2 or 4, most 0 to 2; the model rejects even > most
 }
 
 

@@ -1,1 +1,1 @@
-"""Programs of torch.distributed that tests run as targets: `FILE.py:function`, with rank and size."""
+"""Programs of torch.distributed. Tests run them as targets `FILE.py:function`, with arguments rank and size."""

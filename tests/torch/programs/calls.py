@@ -1,4 +1,6 @@
-"""Every call of torch.distributed that is covered, by name: sync, async, coalesced, object, batched, functional."""
+"""Calls every function of torch.distributed that dpsim supports, one program for each: synchronous, asynchronous,
+coalesced, for objects, batched and functional.
+"""
 
 import datetime
 
@@ -11,7 +13,7 @@ SECONDS = datetime.timedelta(seconds=30)
 
 
 def _both(call):
-    """The call, and the same with `async_op`."""
+    """Makes the call twice, the second time with `async_op`."""
     call(async_op=False)
     call(async_op=True).wait()
 
@@ -72,7 +74,7 @@ def all_gather_into_tensor(rank, size):
 
 
 def single(rank, size):
-    """The names that torch 2.13 has for the calls on single tensors."""
+    """Uses the names that torch 2.13 gives to the calls on single tensors."""
     gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
     scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
     whole, mine = torch.zeros(2 * size), torch.zeros(2)
@@ -88,7 +90,7 @@ def gather(rank, size):
 
 
 def gather_single(rank, size):
-    """torch 2.14 has it. Before, the same is a gather into views."""
+    """Uses `gather_single` of torch 2.14. Older versions gather into views."""
     found = torch.zeros(2 * size) if rank == 1 else None
 
     def before(mine, whole, **how):

@@ -1,4 +1,6 @@
-"""Programs in which the schedule chooses: who sends first, whether a Work is over; and groups that ranks make."""
+"""Programs whose result depends on the schedule: which rank sends first, whether a Work is over. Also groups that ranks
+create.
+"""
 
 import time
 
@@ -7,7 +9,7 @@ import torch.distributed as dist
 
 
 def collects(rank, size):
-    """Rank 0 takes what comes, from any rank."""
+    """Rank 0 receives from any rank."""
     if rank:
         dist.send(torch.tensor([float(rank)]), 0)
         return
@@ -21,7 +23,7 @@ def collects(rank, size):
 
 
 def takes_rank_1_first(rank, size):
-    """The bug: rank 0 takes the first message to be that of rank 1."""
+    """The bug: rank 0 assumes that the first message comes from rank 1."""
     if rank:
         dist.send(torch.tensor([float(rank)]), 0)
         return
@@ -33,7 +35,7 @@ def takes_rank_1_first(rank, size):
 
 
 def collects_in_a_group(rank, size):
-    """The same in a group of the last ranks, with tags: sources are global ranks."""
+    """Receives from any rank in a group of the last ranks, with a tag. The returned sources are global ranks."""
     group = dist.new_group(list(range(1, size)))
     if rank == 1:
         tensor = torch.zeros(1)
@@ -51,7 +53,7 @@ def looks_once(rank, size):
 
 
 def polls(rank, size):
-    """Until it is over, and the tensor has the sum."""
+    """Polls an all_reduce until it is over; then the tensor has the sum."""
     tensor = torch.ones(2)
     work = dist.all_reduce(tensor, async_op=True)
     while not work.is_completed():
@@ -60,7 +62,7 @@ def polls(rank, size):
 
 
 def polls_while_it_works(rank, size):
-    """What a rank does between two looks may be what another one waits for."""
+    """Sends between two polls of a receive. The peer may wait for this send."""
     tensor = torch.zeros(1)
     work = dist.irecv(tensor, 1 - rank)
     sent = None
@@ -72,14 +74,14 @@ def polls_while_it_works(rank, size):
 
 
 def counts_on_it(rank, size):
-    """The bug: it takes an all-reduce to be over at once."""
+    """The bug: it assumes that an all_reduce is over at once."""
     work = dist.all_reduce(torch.ones(2), async_op=True)
     assert work.is_completed()
     work.wait()
 
 
 def makes_what_came_first(rank, size):
-    """Which group there is hangs on the schedule: rank 0 says whom it heard first."""
+    """The schedule decides which group exists: rank 0 publishes the rank whose message it received first."""
     store = dist.distributed_c10d._get_default_store()
     if rank == 0:
         tensor = torch.zeros(1)
@@ -94,7 +96,7 @@ def makes_what_came_first(rank, size):
 
 
 def names_other_ranks(rank, size):
-    """The bug: rank 2 means another group of the same name."""
+    """The bug: rank 2 creates a group of other ranks under the same name."""
     ranks = [0, 1, 2] if rank < 2 else [1, 2]
     group = dist.new_group(ranks)
     dist.all_reduce(torch.ones(1), group=group)

@@ -1,4 +1,6 @@
-"""A program that an argument describes: what the threads of each rank do, in order (tests/torch/thread_oracle.py)."""
+"""A program whose argument lists what the threads of each rank do, in order. `tests/torch/thread_oracle.py` explains
+the format.
+"""
 
 import json
 import queue
@@ -12,7 +14,7 @@ from dpsim import mark
 
 
 class Shared:
-    """What the threads of one rank share."""
+    """The objects that the threads of one rank share."""
 
     def __init__(self, size):
         self.groups = [dist.new_group(list(range(size))) for _ in range(2)]

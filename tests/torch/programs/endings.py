@@ -1,4 +1,4 @@
-"""Ranks that end in other ways than by the end of their program, and what the system would give anew in each run."""
+"""Programs whose ranks do not end by returning, and programs that read values that a system gives anew in each run."""
 
 import datetime
 import os

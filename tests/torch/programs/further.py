@@ -1,4 +1,6 @@
-"""More libraries of torch, unmodified; and each with one mistake of its user. `hsdp` takes four ranks, the rest two."""
+"""Programs that use further libraries of torch without changes. Each has a twin with one mistake of its user. `hsdp`
+needs four ranks, the others two.
+"""
 
 import os
 import tempfile
@@ -72,7 +74,7 @@ def differentiable(rank, size):
 
 
 def differentiable_twin(rank, size):
-    """Rank 1 does not go backward, where all reduce again."""
+    """Rank 1 does not run backward, in which all ranks reduce again."""
     from torch.distributed.nn import functional
 
     loss = functional.all_reduce(torch.ones(4, requires_grad=True)).sum()
@@ -99,7 +101,7 @@ def hooks(rank, size):
 
 
 def hooks_twin(rank, size):
-    """Rank 1 begins to compress two batches later."""
+    """Rank 1 starts to compress two batches later."""
     from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 
     begin = 2 + 2 * (rank == 1)
@@ -128,7 +130,7 @@ def whole_state(rank, size):
 
 
 def whole_state_twin(rank, size):
-    """Rank 0 alone asks for the whole state."""
+    """Only rank 0 calls for the full state."""
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
 
     model, optimizer = _trained()
@@ -153,7 +155,7 @@ def local_sgd(rank, size):
 
 
 def local_sgd_twin(rank, size):
-    """Rank 1 averages after another period."""
+    """Rank 1 averages with another period."""
     _local(2 + 2 * (rank == 1))
 
 
@@ -172,7 +174,7 @@ def hierarchical(rank, size):
 
 
 def hierarchical_twin(rank, size):
-    """Rank 1 averages after another period."""
+    """Rank 1 averages with another period."""
     _hierarchical([(2 + 2 * (rank == 1), size)])
 
 
@@ -193,14 +195,14 @@ def rendezvous(rank, size):
 
 
 def rendezvous_twin(rank, size):
-    """Rank 0 leaves, and with it the store, before rank 1 has looked."""
+    """Rank 0 ends, and with it the store, before rank 1 has read a key."""
     found = _met(rank, size)
     if rank:
         found.store.get("0")
 
 
 def saved_later(rank, size):
-    """Without coordination: each rank writes its own."""
+    """Saves without coordination: each rank writes its own files."""
     from torch.distributed import checkpoint
 
     folder = os.path.join(tempfile.gettempdir(), f"saved_by_{rank}")
@@ -212,7 +214,7 @@ def saved_later(rank, size):
 
 
 def saved_later_twin(rank, size):
-    """Rank 1 loads what it has not waited for: nothing is there."""
+    """Rank 1 loads before its save has written anything."""
     from torch.distributed import checkpoint
 
     folder = os.path.join(tempfile.gettempdir(), f"saved_by_{rank}")
@@ -223,7 +225,7 @@ def saved_later_twin(rank, size):
 
 
 def saved_by_a_thread(rank, size):
-    """A thread of the rank makes the calls of the plan."""
+    """A thread of the rank makes the collective calls of the save."""
     from torch.distributed import checkpoint
 
     folder = os.path.join(tempfile.gettempdir(), "saved")

@@ -1,4 +1,4 @@
-"""Libraries of torch on top of torch.distributed, unmodified; and each with one mistake of its user. Two ranks."""
+"""Programs of two ranks that use libraries of torch without changes. Each has a twin with one mistake of its user."""
 
 import os
 import tempfile
@@ -28,7 +28,7 @@ def ddp(rank, size):
 
 
 def ddp_twin(rank, size):
-    """A parameter that rank 1 does not use."""
+    """Rank 1 does not use one of the parameters."""
 
     class Part(nn.Module):
         def __init__(self):
@@ -108,7 +108,7 @@ def dtensor(rank, size):
 
 
 def dtensor_twin(rank, size):
-    """Rank 1 keeps its rows to itself."""
+    """Rank 1 does not redistribute its rows."""
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
     mesh = _mesh(size)
@@ -150,7 +150,7 @@ def checkpoint(rank, size):
 
 
 def checkpoint_twin(rank, size):
-    """Rank 0 alone saves."""
+    """Only rank 0 saves."""
     from torch.distributed import checkpoint as dcp
 
     if rank == 0:
@@ -170,7 +170,7 @@ def zero(rank, size):
 
 
 def zero_twin(rank, size):
-    """Rank 0 alone asks for the state, which all have to give."""
+    """Only rank 0 consolidates the state, to which all ranks have to contribute."""
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
     model = _wrapped(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)))
@@ -192,7 +192,7 @@ def averaging(rank, size):
 
 
 def averaging_twin(rank, size):
-    """Rank 1 averages after another period."""
+    """Rank 1 averages with another period."""
     from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 
     model = nn.Linear(2, 2)
@@ -203,7 +203,7 @@ def averaging_twin(rank, size):
 
 
 def elastic(rank, size):
-    """On the launcher's store, which outlives every rank."""
+    """Uses the launcher's store, which outlives every rank."""
     from torch.distributed.distributed_c10d import _get_default_store
     from torch.distributed.elastic.utils.store import barrier, synchronize
 
@@ -214,7 +214,7 @@ def elastic(rank, size):
 
 
 def elastic_twin(rank, size):
-    """On a store of rank 0, which may end before rank 1 has looked."""
+    """Uses a store of rank 0, which may end before rank 1 has read its key."""
     from torch.distributed.elastic.utils.store import barrier
 
     barrier(dist.TCPStore("localhost", 29513, size, rank == 0), size, "b")

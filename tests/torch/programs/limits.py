@@ -1,4 +1,6 @@
-"""Time-outs, groups that a rank aborts or destroys, and tags; each with one mistake."""
+"""Programs with time-outs, with groups that a rank aborts or destroys, and with tags. Most have a twin with one
+mistake.
+"""
 
 import datetime
 import threading
@@ -16,14 +18,14 @@ def monitored(rank, size):
 
 
 def monitored_twin(rank, size):
-    """Rank 1 comes once."""
+    """Rank 1 calls only the first of two barriers."""
     dist.monitored_barrier(timeout=SOON)
     if rank != 1:
         dist.monitored_barrier(timeout=SOON)
 
 
 def monitored_all(rank, size):
-    """Rank 0 comes alone, and learns of all who do not."""
+    """Only rank 0 calls the barrier, and its error names all missing ranks."""
     said = ""
     if rank == 0:
         try:
@@ -51,7 +53,7 @@ def key_in_time_twin(rank, size):
 
 
 def no_store_in_time(rank, size):
-    """No rank listens there."""
+    """Rank 1 connects to a store that no rank opened."""
     said = ""
     if rank == 1:
         try:
@@ -62,7 +64,7 @@ def no_store_in_time(rank, size):
 
 
 def aborted(rank, size):
-    """Rank 0 gives the group up, in which it waits alone."""
+    """Rank 0 aborts the group in which it waits alone."""
     if rank == 0:
         work = dist.all_reduce(torch.ones(1), async_op=True)
         _abort_process_group()
@@ -74,7 +76,7 @@ def aborted(rank, size):
 
 
 def aborted_twin(rank, size):
-    """Its peers wait in that group too, and abort nothing."""
+    """The peers wait in that group too, and do not abort it."""
     work = dist.all_reduce(torch.ones(1), async_op=True)
     if rank == 0:
         _abort_process_group()
@@ -83,7 +85,9 @@ def aborted_twin(rank, size):
 
 
 def aborted_for_a_thread(rank, size):
-    """A thread of rank 0 waits in the group that the main thread gives up, and goes on. All have made it before."""
+    """A thread of rank 0 waits in a group, and its call raises when the main thread aborts the group. All ranks have
+    created the group before.
+    """
     own = dist.new_group(list(range(size)))
     dist.barrier()
 
@@ -101,7 +105,7 @@ def aborted_for_a_thread(rank, size):
 
 
 def aborted_for_a_thread_twin(rank, size):
-    """The main thread gives up another group."""
+    """The main thread aborts another group."""
     own, other = dist.new_group(list(range(size))), dist.new_group(list(range(size)))
     dist.barrier()
     thread = threading.Thread(target=dist.all_reduce, args=(torch.ones(1),), kwargs={"group": own})
@@ -112,7 +116,7 @@ def aborted_for_a_thread_twin(rank, size):
 
 
 def destroyed(rank, size):
-    """A call is under way when the group is destroyed, and awaited behind that."""
+    """The rank destroys the group during a call, and awaits the call afterwards."""
     tensor = torch.ones(1)
     work = dist.all_reduce(tensor, async_op=True)
     dist.destroy_process_group()
@@ -121,13 +125,13 @@ def destroyed(rank, size):
 
 
 def destroyed_twin(rank, size):
-    """It is not awaited."""
+    """The rank does not await the call."""
     dist.all_reduce(torch.ones(1), async_op=True)
     dist.destroy_process_group()
 
 
 def tagged(rank, size):
-    """Rank 1 takes the second message first, by its tag. NCCL knows no tags: it takes the first."""
+    """Rank 1 receives the second message first, by its tag. NCCL ignores tags, so there it receives the first one."""
     if rank == 0:
         works = [dist.isend(torch.full((1,), float(tag)), 1, tag=tag) for tag in (1, 2)]
     else:
@@ -140,7 +144,7 @@ def tagged(rank, size):
 
 
 def tagged_in_order(rank, size):
-    """Both in one order: so NCCL gives each to its receive."""
+    """Both ranks use the same order, so NCCL also matches each send to its receive."""
     for tag in (1, 2):
         if rank == 0:
             dist.send(torch.full((1,), float(tag)), 1, tag=tag)

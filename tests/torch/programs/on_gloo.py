@@ -1,8 +1,9 @@
-"""Runs functions of programs here on the real gloo, each rank a process, and prints how each came out.
+"""Runs program functions on the real gloo, each rank in a process, and prints how each run ended.
 
     python on_gloo.py 3 averages skips          {"averages": "ended", "skips": "hangs"}
 
-A rank that is done stays until all are: gloo tells peers of a process that leaves, and the hang would be an error.
+A rank that is done waits until all are. Otherwise gloo would tell its peers that the process ended, and a hang would
+turn into an error.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Two ranks that send to each other, with a batch and without. gloo does both; NCCL hangs without."""
+"""Two ranks send to each other, with and without a batch. Both end on gloo. On NCCL the one without hangs."""
 
 import torch
 import torch.distributed as dist

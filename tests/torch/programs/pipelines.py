@@ -1,4 +1,6 @@
-"""The schedules of torch.distributed.pipelining, unmodified; and each with a last stage that expects less."""
+"""Programs that use the schedules of torch.distributed.pipelining without changes. In each twin, the last stage expects
+other microbatches.
+"""
 
 import torch
 from torch.distributed import pipelining
@@ -48,7 +50,7 @@ def _holds(name):
 
 
 def _twin(name):
-    """The last rank expects microbatches of another number."""
+    """Returns a program whose last rank expects another number of microbatches."""
     run, kind, more = KINDS[name]
     return lambda rank, size: run(rank, size, kind, 2 * size * (1 + (rank == size - 1)), **more)
 

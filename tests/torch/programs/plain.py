@@ -1,9 +1,9 @@
-"""Twenty plain programs: ten that hold, and ten with a mistake. Each runs with three ranks."""
+"""Twenty programs of three ranks: ten correct ones, and ten with a mistake."""
 
 import torch
 import torch.distributed as dist
 
-# ---- ten that hold
+# ---- ten correct programs
 
 
 def averages(rank, size):
@@ -114,7 +114,7 @@ def leaves_early(rank, size):
 def wrong_peer(rank, size):
     number = torch.ones(2)
     if rank == 0:
-        dist.send(number, 2)  # for rank 1
+        dist.send(number, 2)  # should send to rank 1
     elif rank == 1:
         dist.recv(number, 0)
     dist.barrier()

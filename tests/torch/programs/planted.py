@@ -1,4 +1,4 @@
-"""Fourteen planted hangs. Each runs with three ranks."""
+"""Fourteen programs of three ranks with a planted hang."""
 
 import torch
 import torch.distributed as dist
@@ -21,7 +21,7 @@ def skip(rank, size):
 def wrong_peer(rank, size):
     number = torch.ones(2)
     if rank == 0:
-        send(number, 2)  # meant 1
+        send(number, 2)  # should send to rank 1
     elif rank == 1:
         recv(number, 0)
     dist.barrier()
@@ -85,7 +85,7 @@ def new_group_order(rank, size):
 
 
 def new_group_some(rank, size):
-    if rank < 2:  # rank 2 does not call it: its counter of groups lags
+    if rank < 2:  # rank 2 does not call it, so its counter of groups is behind
         dist.new_group([0, 1])
     every = dist.new_group(list(range(size)))
     all_reduce(torch.ones(1), group=every)
@@ -104,7 +104,7 @@ def object_src(rank, size):
 
 
 def async_race(rank, size):
-    """A late flag in a store decides whether a rank takes part: some schedules hang."""
+    """A late flag in a store decides whether a rank takes part, so some schedules hang."""
     store = dist.TCPStore("localhost", 29500, size, rank == 0)
     if rank == 0:
         store.set("stop", "1")

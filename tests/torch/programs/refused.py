@@ -1,4 +1,4 @@
-"""Calls that are not covered: each ends the command with its name and this file's line."""
+"""Calls that dpsim does not support. For each, the command ends with an error that names the call and its line here."""
 
 import torch
 import torch.distributed as dist
@@ -38,7 +38,7 @@ def queues(rank, size):
 
 
 def from_a_thread(rank, size):
-    """One that Python did not start."""
+    """Calls from a thread that Python did not start."""
     import ctypes
 
     kind = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)

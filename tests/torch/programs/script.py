@@ -1,4 +1,6 @@
-"""A script, as torchrun starts it: arguments, a backend by name, a `__main__` guard, steps said by `dpsim.mark`."""
+"""A script as torchrun starts it: with arguments, a backend by name, a `__main__` guard, and steps from
+`dpsim.mark`.
+"""
 
 import argparse
 import os

@@ -1,5 +1,5 @@
-"""Twelve ways in which ranks of one Python process share state. `isolated` holds if none of them is shared; each
-`relies_on_N` counts on one of them, and has to fail as it does on a cluster.
+"""Twelve ways in which ranks of one Python process would share state. `isolated` holds if they share none. Each
+`relies_on_N` relies on one way, and has to fail as it fails on a cluster.
 """
 
 import functools
@@ -31,7 +31,7 @@ GENERATOR = iter(range(9))
 
 
 def ways(rank):
-    """Leave a mark in each way, and say what was there before."""
+    """Writes a mark in each way, and returns the marks that were there before."""
     global COUNT
     found = [len(TABLE), len(LIST), COUNT, Kind.seen, len(Kind.table), len(default(rank)) - 1]
     TABLE[rank] = 1

@@ -1,4 +1,4 @@
-"""Programs in which a second thread of a rank makes calls; and each with one mistake."""
+"""Programs in which a second thread of a rank makes calls. Most have a twin with one mistake."""
 
 import queue
 import tempfile
@@ -23,7 +23,7 @@ def _summed(value, size, group=None):
 
 
 def two_groups(rank, size):
-    """The thread has its own group."""
+    """The thread uses its own group."""
     own = dist.new_group(list(range(size)))
     thread = _beside(_summed, 10, size, own)
     _summed(1, size)
@@ -31,7 +31,7 @@ def two_groups(rank, size):
 
 
 def one_group(rank, size):
-    """The bug: which of the two calls is the first is a race, on each rank another one."""
+    """The bug: both threads call on one group, and a race on each rank decides which call is first."""
     failed = []
 
     def work():
@@ -47,7 +47,7 @@ def one_group(rank, size):
 
 
 def one_group_in_two_orders(rank, size):
-    """A schedule of `one_group` that nothing forbids: on rank 1 the thread is the first."""
+    """Forces one schedule of `one_group`, in which the thread's call is first on rank 1."""
     first = threading.Event()
 
     def work():
@@ -85,7 +85,7 @@ def _prefetched(size, batches, group):
 
 
 def prefetch(rank, size):
-    """A thread receives the batches on its own group, up to two ahead."""
+    """A thread receives the batches on its own group, up to two batches ahead."""
     _prefetched(size, 3, dist.new_group(list(range(size))))
 
 
@@ -95,7 +95,7 @@ def prefetch_twin(rank, size):
 
 
 def two_workers(rank, size):
-    """Each worker has its group, and a lock lets one of them print at a time."""
+    """Each worker has its own group, and a lock protects their output."""
     groups, lock = [dist.new_group(list(range(size))) for _ in range(2)], threading.Lock()
 
     def work(number):
@@ -109,7 +109,7 @@ def two_workers(rank, size):
 
 
 def two_workers_twin(rank, size):
-    """They make their calls on one group, and the lock orders them otherwise on each rank."""
+    """Both workers call on one group, and the lock may order their calls differently on each rank."""
     lock = threading.Lock()
 
     def work(number):
@@ -122,7 +122,7 @@ def two_workers_twin(rank, size):
 
 
 def two_locks(rank, size, both=True):
-    """Both threads take them in one order."""
+    """Both threads acquire the locks in the same order."""
     first, second = threading.Lock(), threading.Lock()
     own = dist.new_group(list(range(size)))
 
@@ -139,7 +139,7 @@ def two_locks(rank, size, both=True):
 
 
 def two_locks_twin(rank, size):
-    """The main thread takes them in the other order."""
+    """The main thread acquires the locks in the opposite order."""
     two_locks(rank, size, both=False)
 
 
@@ -153,7 +153,7 @@ def pool(rank, size):
 
 
 def pool_twin(rank, size):
-    """Two workers take the calls of one group."""
+    """Two workers call on one group."""
     own = dist.new_group(list(range(size)))
     with ThreadPoolExecutor(2) as executor:
         for one in [executor.submit(_summed, value, size, own) for value in (1, 2)]:
@@ -175,17 +175,17 @@ def _daemon(size, wants):
 
 
 def daemon(rank, size):
-    """A daemon thread waits for more when the rank ends."""
+    """A daemon thread waits for another item when the rank ends."""
     _daemon(size, True)
 
 
 def daemon_twin(rank, size):
-    """Rank 1 wants nothing."""
+    """Rank 1 calls for no item."""
     _daemon(size, rank != 1)
 
 
 def beats(rank, size):
-    """A thread wakes each second until it is stopped."""
+    """A thread wakes every second until an event stops it."""
     own, stop = dist.new_group(list(range(size))), threading.Event()
 
     def work():
@@ -200,7 +200,7 @@ def beats(rank, size):
 
 
 def beats_twin(rank, size):
-    """Rank 1 does not stop it."""
+    """Rank 1 does not set the event."""
     own, stop = dist.new_group(list(range(size))), threading.Event()
 
     def work():
@@ -215,7 +215,7 @@ def beats_twin(rank, size):
 
 
 def notified(rank, size, looks=True):
-    """A thread waits for a notification, if it is not there already."""
+    """A thread waits for a notification, unless it has already arrived."""
     own, ready, came = dist.new_group(list(range(size))), threading.Condition(), []
 
     def work():
@@ -233,12 +233,12 @@ def notified(rank, size, looks=True):
 
 
 def notified_twin(rank, size):
-    """It looks for none, so one may be lost."""
+    """The thread waits even if the notification has arrived, so it may lose the notification."""
     notified(rank, size, looks=False)
 
 
 def receives(rank, size, daemon=True):
-    """A thread receives as long as its rank lives."""
+    """A thread receives until its rank ends."""
     own, heard = dist.new_group(list(range(size))), threading.Event()
 
     def work():
@@ -252,12 +252,12 @@ def receives(rank, size, daemon=True):
 
 
 def receives_twin(rank, size):
-    """Python waits for a thread that is no daemon."""
+    """The thread is no daemon, so Python waits for it."""
     receives(rank, size, daemon=False)
 
 
 def waits_elsewhere(rank, size, waits=True):
-    """Both threads wait for one call, which main made."""
+    """Both threads wait for one call of the main thread."""
     _beside(_summed, 1, size, dist.new_group(list(range(size)))).join()
     tensor = torch.ones(1)
     work = dist.all_reduce(tensor, async_op=True)
@@ -273,7 +273,7 @@ def waits_elsewhere_twin(rank, size):
 
 
 def quiet(rank, size):
-    """A thread that makes no call: two ranks have one schedule, as without it."""
+    """A thread that makes no call: two ranks have one schedule, as without the thread."""
     loaded = queue.Queue()
     thread = _beside(lambda: [loaded.put(number) for number in range(3)])
     for _ in range(3):
@@ -291,10 +291,10 @@ def _saved(size, group):
 
 
 def saved(rank, size):
-    """A thread saves, on its own group."""
+    """A thread saves on its own group."""
     _saved(size, dist.new_group(list(range(size)), backend="gloo"))
 
 
 def saved_twin(rank, size):
-    """On the group that trains."""
+    """A thread saves on the group that the training uses."""
     _saved(size, None)

@@ -1,4 +1,4 @@
-"""Time-outs of calls, which the program gives to groups and to waits; some with a twin that has one mistake."""
+"""Programs that give time-outs to groups and to waits. Some have a twin with one mistake."""
 
 import datetime
 import time
@@ -19,7 +19,7 @@ def _said(call):
 
 
 def in_time(rank, size):
-    """The group has a time-out, and all ranks come."""
+    """The group has a time-out, and all ranks call in time."""
     _set_pg_timeout(SOON)
     for _ in range(2):
         dist.all_reduce(torch.ones(2))
@@ -28,7 +28,7 @@ def in_time(rank, size):
 
 
 def in_time_twin(rank, size):
-    """Rank 1 comes once: the others raise."""
+    """Rank 1 makes one of two calls, so the others raise."""
     _set_pg_timeout(SOON)
     dist.all_reduce(torch.ones(2))
     if rank != 1:
@@ -36,14 +36,14 @@ def in_time_twin(rank, size):
 
 
 def never(rank, size):
-    """The same without a time-out: a hang."""
+    """Rank 1 makes one of two calls. Without a time-out, the others hang."""
     dist.all_reduce(torch.ones(2))
     if rank != 1:
         dist.all_reduce(torch.ones(2))
 
 
 def waits_again(rank, size):
-    """A wait for a collective has a time-out. The call goes on behind it."""
+    """A wait for a collective times out. The call continues, and a second wait succeeds."""
     tensor = torch.ones(1)
     if rank == 0:
         work = dist.all_reduce(tensor, async_op=True)
@@ -59,7 +59,7 @@ def waits_again(rank, size):
 
 
 def waits_again_twin(rank, size):
-    """It takes the time-out for the end of the call."""
+    """The rank treats the time-out as the end of the call."""
     tensor = torch.ones(1)
     if rank == 0:
         work = dist.all_reduce(tensor, async_op=True)
@@ -75,7 +75,7 @@ def waits_again_twin(rank, size):
 
 
 def closes(rank, size):
-    """The time-out of a group closes it for this rank, and another group goes on."""
+    """The time-out of a group closes the group for this rank. Another group still works."""
     other = dist.new_group(list(range(size)), timeout=SOON)
     if rank == 0:
         said = _said(lambda: dist.all_reduce(torch.ones(1), group=other))
@@ -86,7 +86,7 @@ def closes(rank, size):
 
 
 def closes_twin(rank, size):
-    """The others call on the group when rank 0 has given it up."""
+    """The other ranks call on the group after rank 0's time-out has closed it."""
     other = dist.new_group(list(range(size)), timeout=SOON)
     if rank == 0:
         _said(lambda: dist.all_reduce(torch.ones(1), group=other))
@@ -104,7 +104,7 @@ def hears_nothing(rank, size):
 
 
 def sleeps_too_long(rank, size):
-    """Rank 1 is slower than the time-out allows, and rank 0 counts on it."""
+    """Rank 1 sleeps longer than the time-out, so the calls of the other ranks raise."""
     _set_pg_timeout(SOON)
     if rank == 1:
         time.sleep(2)
@@ -112,14 +112,14 @@ def sleeps_too_long(rank, size):
 
 
 def given_at_the_beginning(rank, size):
-    """The time-out of `init_process_group`, as a script gives it."""
+    """Passes the time-out to `init_process_group`, as a script does."""
     dist.init_process_group("gloo", timeout=SOON)
     if rank == 0:
         assert "Timed out waiting 1000ms" in _said(lambda: dist.all_reduce(torch.ones(1)))
 
 
 def asks_whether_it_is_over(rank, size):
-    """A call whose time is up is over, and its wait raises."""
+    """A call whose time-out has passed is completed, and its wait raises."""
     _set_pg_timeout(SOON)
     if rank == 0:
         work = dist.all_reduce(torch.ones(1), async_op=True)

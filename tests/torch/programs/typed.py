@@ -1,4 +1,4 @@
-"""Reductions, gathering and scattering of many element types: what holds, and what has a mistake. Three ranks."""
+"""Programs of three ranks that reduce, gather and scatter many element types: correct ones, and ones with a mistake."""
 
 import torch
 import torch.distributed as dist
@@ -7,11 +7,11 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 WHOLE = (torch.bool, torch.int8, torch.uint8, torch.int32, torch.int64)
 R = dist.ReduceOp
 
-# ---- what holds
+# ---- correct programs
 
 
 def reductions(rank, size):
-    """Rank r brings r + 1; of two types each."""
+    """Rank r contributes r + 1. Each reduction runs with two types."""
     wanted = {R.SUM: 6, R.PRODUCT: 6, R.MAX: 3, R.MIN: 1, R.AVG: 2}
     for op, result in wanted.items():
         for dtype in (torch.bfloat16, torch.float16) if op == R.AVG else (torch.int8, torch.int64):
@@ -34,7 +34,7 @@ def bits(rank, size):
 
 
 def pieces(rank, size):
-    """To rank 1 and from it, of every type that gloo has."""
+    """Gathers to rank 1 and scatters from it, with every type that gloo supports."""
     for dtype in FLOATS + WHOLE:
         parts = [torch.zeros(2, dtype=dtype) for _ in range(size)] if rank == 1 else None
         dist.gather(torch.tensor([0, rank]).to(dtype), parts, dst=1)
@@ -56,7 +56,7 @@ def refused(rank, size):
     dist.barrier()
 
 
-# ---- with a mistake
+# ---- programs with a mistake
 
 
 def gather_left_out(rank, size):
