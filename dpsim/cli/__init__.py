@@ -37,6 +37,7 @@
     list.py       list_text.py       lists scenarios, protocols, variants and backends; prints the schema
     show.py       show_text.py       explains a name
     hooks.py                         the classes of a program that a variant may replace
+    named_types.py                   the types that the methods of these classes name
     new.py        new_files.py       writes a new protocol
 
 The modules of this package import only typer at their top, so that `dpsim --help` starts fast. A command imports other

@@ -49,16 +49,27 @@ def hooks(protocol: str) -> list[Hook]:
 
 
 def of_name(name: str) -> list[Hook]:
-    """Returns the hooks with a method `name` or `Class.method`. `protocols`: the programs that have this hook."""
+    """Returns the hooks with a method `name` or `Class.method`, or of a class `name`, with all its methods.
+
+    `protocols`: the programs that have this hook. A class may also have its import path.
+    """
     kind, _, method = name.rpartition(".")
     found: dict[str, Hook] = {}
+    for protocol, hook in all_hooks():
+        classes = [called for path in hook["classes"] for called in (path, path.rpartition(".")[2])]
+        named = [one for one in hook["methods"] if one["name"] == method and kind in ("", *classes)]
+        named = hook["methods"] if name in classes else named
+        if named:
+            same = found.setdefault(hook["classes"][0], {**hook, "methods": named, "protocols": []})
+            same["protocols"].append(protocol)
+    return list(found.values())
+
+
+def all_hooks() -> Iterator[tuple[str, Hook]]:
+    """Yields the hooks of every program, each with the program's name. Programs with the most variants are first."""
     for entry in sorted(registry.protocols(), key=lambda one: -len(registry.variants(one.name))):
         for hook in _hooks_if_usable(entry.name):
-            methods = [one for one in hook["methods"] if one["name"] == method]
-            if methods and kind in ("", *(path.rpartition(".")[2] for path in hook["classes"])):
-                same = found.setdefault(hook["classes"][0], {**hook, "methods": methods, "protocols": []})
-                same["protocols"].append(entry.name)
-    return list(found.values())
+            yield entry.name, hook
 
 
 def _hooks_if_usable(protocol: str) -> list[Hook]:
@@ -86,7 +97,7 @@ def _hook(base: type[Any], made: list[type[Any]]) -> Hook:
         "name": base.__qualname__,
         "classes": [f"{one.__module__}.{one.__qualname__}" for one in classes],
         "rule": _first_sentence(base),
-        "methods": [*_methods(classes[0])],
+        "methods": [*methods(classes[0])],
     }
 
 
@@ -99,7 +110,7 @@ def _first_sentence(method_or_class: Any) -> str:
     return words[: words.index(". ") + 1] if ". " in words else words
 
 
-def _methods(piece: type[Any]) -> Iterator[dict[str, str]]:
+def methods(piece: type[Any]) -> Iterator[dict[str, str]]:
     """Yields the public methods of a class in the order of the source, those of its base class first."""
     package = piece.__module__.partition(".")[0]
     names = [name for base in reversed(piece.__mro__) if base.__module__.startswith(package) for name in vars(base)]

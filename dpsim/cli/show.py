@@ -7,7 +7,10 @@
     dpsim show gloo                                  # a backend
     dpsim show I-DP-6                                # a key that a message names
     dpsim show 3                                     # an exit code
+    dpsim show 2.12                                  # a section of the specification of these keys
+    dpsim show 0.33                                  # a form of protocols
     dpsim show agreed_mode                           # a method that a variant may override
+    dpsim show LocalBatch                            # a type in the signature of such a method
 
 A name may have several meanings, for example a scenario and a protocol. The command then shows each of them.
 """
@@ -24,12 +27,13 @@ from dpsim.cli.options import AsJson, Modules, import_modules
 
 def show(
     name: Annotated[
-        str, typer.Argument(help="A scenario, protocol, variant, class of findings, backend, key, exit code or hook.")
+        str, typer.Argument(help="A scenario, protocol, form, variant, class, backend, key, exit code, hook or type.")
     ],
     module: Modules = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a name means: a scenario, protocol, variant, class of findings, backend, key, exit code or hook."""
+    """Show what a name means: a scenario, protocol, form, variant, class of findings, backend, key, exit code, hook or
+    type."""
     with one_line_errors():
         from dpsim.cli import show_text as text
         from dpsim.contract.words import nearest, question
@@ -39,7 +43,8 @@ def show(
         if not found:
             hint = question(nearest(name, text.names(), 3))
             expected = (
-                "expected a scenario, protocol, variant, class of findings, backend or key of `dpsim list`, or a hook"
+                "expected a scenario, protocol, form, variant or backend of `dpsim list`, a class of findings, a key, "
+                "or a hook or type that `dpsim show PROTOCOL` prints"
             )
             if name.isdecimal():
                 expected += "; docs/exit-codes.md has all exit codes"

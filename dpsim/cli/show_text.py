@@ -16,8 +16,9 @@ from dpsim.checks.finding import CLASSES
 from dpsim.cli import list_text
 from dpsim.cli.console import columns
 from dpsim.cli.exit_codes import CODES
+from dpsim.cli.hooks import all_hooks, how_to_replace, lines_of, of_name
 from dpsim.cli.hooks import hooks as hooks_of
-from dpsim.cli.hooks import how_to_replace, lines_of, of_name
+from dpsim.cli.named_types import meaning, types_of
 from dpsim.contract import registry
 from dpsim.contract.keys import keys
 from dpsim.diagnose.class_cures import class_cure
@@ -29,19 +30,24 @@ Meaning = dict[str, Any]
 def names() -> list[str]:
     """Returns all names that `dpsim show` accepts."""
     entries = [*list_text.scenarios(), *list_text.protocols(), *list_text.variants(), *list_text.backends()]
-    return [*dict.fromkeys(entry["name"] for entry in entries), *CLASSES, *keys()]
+    forms = [form for entry in list_text.protocols() for form in entry["forms"]]
+    hooks = [hook for _, hook in all_hooks()]
+    paths = [*(path for hook in hooks for path in hook["classes"]), *types_of(hooks)]
+    classes = [path.rpartition(".")[2] for path in paths]
+    methods = [method["name"] for hook in hooks for method in hook["methods"]]
+    return [*dict.fromkeys([*(entry["name"] for entry in entries), *forms, *CLASSES, *keys(), *classes, *methods])]
 
 
 def meanings(name: str) -> list[Meaning]:
     """Returns the meanings of `name`. Each has `kind` and `name`, and the keys of `dpsim list --json` for its kind.
 
     A scenario adds `text`, the content of its file. A protocol adds `doc`, `file`, the names of its `variants`, and its
-    `hooks`: the classes that a variant may replace. Only a name without another meaning is looked up as a method of a
-    hook.
+    `hooks`: the classes that a variant may replace. Only a name without another meaning is looked up as a hook, as a
+    method of one, or as a type that a signature names.
     """
-    found = [*_scenario(name), *_protocol(name), *_variant(name), *_class(name), *_backend(name), *_key(name)]
-    found += _exit_code(name)
-    return found or [{"kind": "hook", **hook} for hook in of_name(name)]
+    found = [*_scenario(name), *_protocol(name), *_form(name), *_variant(name), *_class(name), *_backend(name)]
+    found += [*_key(name), *_exit_code(name)]
+    return found or [*({"kind": "hook", **hook} for hook in of_name(name)), *_types(name)]
 
 
 def _scenario(name: str) -> Iterator[Meaning]:
@@ -61,9 +67,17 @@ def _protocol(name: str) -> Iterator[Meaning]:
             yield {"kind": "protocol", **entry, **more}
 
 
+def _form(name: str) -> Iterator[Meaning]:
+    of_protocols = [entry["name"] for entry in list_text.protocols() if name in entry["forms"]]
+    if of_protocols and name != "default":
+        yield {"kind": "form", "name": name, "protocols": of_protocols}
+
+
 def _variant(name: str) -> Iterator[Meaning]:
+    """Yields the variant with this name, or those whose class has this name: a finding prints both."""
+    classes = {entry.name: entry.make.__qualname__ for entry in registry.variants()}
     for entry in list_text.variants():
-        if entry["name"] == name:
+        if name in (entry["name"], classes[entry["name"]]):
             yield {"kind": "variant", **entry}
 
 
@@ -98,6 +112,13 @@ def _exit_code(name: str) -> Iterator[Meaning]:
         yield {"kind": "exit code", "name": name, "outcome": list(code.outcome), "output": code.output}
 
 
+def _types(name: str) -> Iterator[Meaning]:
+    """Yields the types with this name, or with this import path; a signature may also print `module.Name`."""
+    for path, one in types_of([hook for _, hook in all_hooks()]).items():
+        if f".{path}".endswith(f".{name}"):
+            yield meaning(one)
+
+
 # ---- text
 
 
@@ -123,6 +144,18 @@ def _protocol_lines(one: Meaning) -> list[str]:
 
 def _hook_lines(one: Meaning) -> list[str]:
     return [*columns([("hook of", ", ".join(one["protocols"]))]), *lines_of(one), "", *how_to_replace(one)]
+
+
+def _form_lines(one: Meaning) -> list[str]:
+    rows = [("form", one["name"]), ("of", ", ".join(one["protocols"]))]
+    first = one["protocols"][0]
+    return columns([*rows, ("scenario", f'protocol: {{name: {first}, form: "{one["name"]}"}}')])
+
+
+def _type_lines(one: Meaning) -> list[str]:
+    rows = [("type", one["name"]), ("file", one["file"])]
+    doc = ["", *one["doc"].split("\n")] if one["doc"] else []
+    return [*columns(rows), *doc, "", *one["text"].split("\n")]
 
 
 def _variant_lines(one: Meaning) -> list[str]:
@@ -161,5 +194,7 @@ _LINES = {
     "variant": _variant_lines,
     "class": _class_lines,
     "backend": _backend_lines,
+    "form": _form_lines,
     "hook": _hook_lines,
+    "type": _type_lines,
 }

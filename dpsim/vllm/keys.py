@@ -10,6 +10,8 @@ Docstrings, messages and pages name its invariants (I-EL-7), its examples (A-15)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dpsim.contract.keys import register_keys
 
 AREAS = {
@@ -53,10 +55,10 @@ SECTIONS = {
     9: ("actors; order; invariants; versions; mutants"),
     10: ("iteration (V2); runner (V1); further agreements; no deadlock; streams; record; invariants; mutants"),
 }
-"""By chapter, the subjects of its sections, from section 1 on: section 2.12 lists the mutants of chapter 2.
+"""By chapter, the subjects of its sections, from section 1 on: section 2.12 lists the mutants of chapter 2."""
 
-Section 8.0 is about the fields of the configuration, and section 10.0 about named combinations of releases (stacks).
-"""
+FIRST_SECTIONS = {8: "fields", 10: "named combinations of releases (stacks)"}
+"""The subjects of sections 8.0 and 10.0. The other chapters begin with section 1."""
 
 INVARIANTS = {
     "I-BT-1": "At most one microbatch thread of a rank has the baton (the right to run).",
@@ -194,6 +196,37 @@ EXAMPLES = {
 }
 """The worked examples that pages and docstrings name, each with its subject."""
 
+SOURCES = {
+    "source-000": ("v1/worker/dp_utils.py", "data-parallel ranks agree on a batch"),
+    "source-001": ("v1/worker/gpu_ubatch_wrapper.py", "microbatches in threads"),
+    "source-002": ("v1/worker/gpu/pp_utils.py", "sampled tokens in a pipeline"),
+    "source-003": ("config/parallel.py", "the parallel configuration"),
+    "source-004": ("v1/worker/gpu/cudagraph_utils.py", "sizes, choices and captures of graphs"),
+}
+"""The published files of vLLM that forms follow, each with its subject."""
+
+
+def section_keys() -> Mapping[str, str]:
+    """Returns the meaning of each section, such as 2.12, and of each "chapter 2"."""
+    found = {}
+    for number, area in AREAS.values():
+        subjects = dict(enumerate(SECTIONS[number].split("; "), 1))
+        subjects |= {0: FIRST_SECTIONS[number]} if number in FIRST_SECTIONS else {}
+        found[f"chapter {number}"] = f"Chapter {number} of the specification of vLLM's behaviour: {area}. {LISTED}"
+        for at, subject in subjects.items():
+            key = f"{number}.{at}"
+            found[key] = f"Section {key} of the specification of vLLM's behaviour, on {area}: {subject}. {LISTED}"
+    return found
+
+
+LISTED = "docs/keys.md lists all chapters."
+
 register_keys(
-    {**INVARIANTS, **{key: f"An example of the specification: {subject}." for key, subject in EXAMPLES.items()}}
+    {
+        **INVARIANTS,
+        **{key: f"An example of the specification: {subject}." for key, subject in EXAMPLES.items()},
+        **{key: f"The published file {file} of vLLM: {subject}." for key, (file, subject) in SOURCES.items()},
+        **section_keys(),
+        "M-UB-2": "Another name of M-DP-5.",
+    }
 )

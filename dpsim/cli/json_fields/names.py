@@ -32,12 +32,15 @@ LIST = (
 SHOW = (
     JsonField("meanings", "list of objects", "each meaning of the name"),
     JsonField(
-        "meanings[].kind", "text", "`scenario`, `protocol`, `variant`, `class`, `backend`, `key`, `exit code` or `hook`"
+        "meanings[].kind",
+        "text",
+        "`scenario`, `protocol`, `form`, `variant`, `class`, `backend`, `key`, `exit code`, `hook` or `type`",
     ),
     JsonField("meanings[].name", "text", "the name; further keys of an entry are those of `list`"),
-    JsonField("meanings[].text", "text, of a scenario", "the content of its file"),
-    JsonField("meanings[].doc", "text, of a protocol", "its docstring"),
-    JsonField("meanings[].file", "text, of a protocol or scenario", "its file"),
+    JsonField("meanings[].text", "text, of a scenario or type", "the content of its file, or its fields"),
+    JsonField("meanings[].doc", "text, of a protocol or type", "its docstring"),
+    JsonField("meanings[].file", "text, of a protocol, scenario or type", "its file"),
+    JsonField("meanings[].protocols", "list of text, of a form or hook", "the protocols that have it"),
     JsonField("meanings[].variants", "list of text, of a protocol or class", "the variants of it"),
     JsonField("meanings[].family", "text, of a class", "the kind of trouble"),
     JsonField("meanings[].meaning", "text, of a class or key", "the event or the rule"),

@@ -12,7 +12,7 @@ from enum import IntEnum, StrEnum
 
 
 class RuntimeMode(IntEnum):
-    """The mode in which a batch runs. Ranks send this integer to each other (specification chapter 0).
+    """The mode in which a batch runs. Ranks send this integer to each other.
 
     NONE: eagerly. PIECEWISE: one graph for each piece of the model between attention ops. FULL: one graph for the whole
     forward.

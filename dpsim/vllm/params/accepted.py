@@ -1,7 +1,8 @@
 """What the strategy `scenarios` may draw for a program: the parts of scenarios that the program accepts.
 
-A program refuses topologies that it does not model, and fields of requests that it does not read (`Program.heeds`). So
-this module passes each topology to the program's `prepare`, and reads `heeds`.
+A program refuses topologies that it does not model, configurations that do not fit a topology, and fields of requests
+that it does not read (`Program.heeds`). So this module passes topologies and configurations to the program's `prepare`,
+and reads `heeds`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.to_world import prepare
-from dpsim.vllm.config import Topology
+from dpsim.vllm.config import EngineConfig, Topology
 
 SMALLEST = {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}
 """The smallest workload of a scenario file."""
@@ -52,9 +53,31 @@ def accepted(
     return tuple(one for one in topologies if _accepts(choice, one)) or tuple(topologies)
 
 
-def _accepts(choice: dict[str, str | None], topology: Topology) -> bool:
-    parts = {"topology": topology, "workload": SMALLEST}
+def _accepts(choice: dict[str, str | None], topology: Topology, config: EngineConfig | None = None) -> bool:
+    parts = {"topology": topology, "workload": SMALLEST, **({} if config is None else {"config": config})}
     return is_accepted(scenario_from({"name": "drawn", "protocol": choice, **parts}))
+
+
+OPTIONAL: tuple[dict[str, bool], ...] = (
+    {},
+    {"async_scheduling": False},
+    {"enable_lora": False},
+    {"async_scheduling": False, "enable_lora": False},
+)
+"""Fields that some programs refuse, alone or with some topologies. A stage of a pipeline cannot schedule ahead with the
+V1 runner; `whole_engine_dp` without this runner does not read adapters."""
+
+
+def accepted_config(
+    protocol: str, form: str | None, variant: str | None, topology: Topology, config: EngineConfig
+) -> EngineConfig:
+    """Returns `config`, or the first simpler configuration that the program accepts with this topology.
+
+    If the program accepts none of them, returns `config`, and the caller discards the scenario.
+    """
+    choice = {"name": protocol, "form": form, "variant": variant}
+    simpler = (config.model_copy(update=fields) for fields in OPTIONAL)
+    return next((one for one in simpler if _accepts(choice, topology, one)), config)
 
 
 def is_accepted(scenario: Scenario) -> bool:

@@ -35,7 +35,7 @@ from dpsim.scenario.duration import format_duration
 from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.model import Scenario
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, Topology
-from dpsim.vllm.params.accepted import accepted, is_accepted, reads, validated
+from dpsim.vllm.params.accepted import accepted, accepted_config, is_accepted, reads, validated
 from dpsim.vllm.params.fault_strategies import SITES, delays, faults
 from dpsim.vllm.params.workload.model import Workload
 
@@ -213,6 +213,8 @@ def _scenarios(
         topology = st.sampled_from(accepted(protocol, form, variant, _all_topologies()))
     ranks = draw(topology)
     engine = draw(configs(captures=_captures(protocol, form, variant)) if config is None else config)
+    if config is None:
+        engine = accepted_config(protocol, form, variant, ranks, engine)
     if workload is None:
         adapters = ("first", "second") if engine.enable_lora and reads(protocol, "lora") else ()
         aborts, eager = reads(protocol, "abort_ns"), reads(protocol, "force_eager")

@@ -1,6 +1,6 @@
 """A program that measures how long two microbatches' streams are busy on a GPU, and how long both are busy at once.
 
-Each attention, expert and all-to-all occupies its stream for about a millisecond. The host's work in between is short
+Each attention, expert and all-to-all occupies its stream for about 10 ms. The host's work in between is short
 in comparison. Torch's profiler records on the device's clock when the kernels of each stream ran.
 """
 

@@ -247,6 +247,15 @@ def test_only_what_the_program_accepts_is_drawn(protocol: str, monkeypatch: pyte
     assert any("does not use; remove it" in one for one in refused(protocol))
 
 
+@pytest.mark.parametrize("protocol", ["whole_engine", "whole_engine_dp"])
+def test_nothing_that_is_drawn_is_discarded(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The faulty twin draws configurations apart from the topology."""
+    monkeypatch.setattr(strategies, "is_accepted", lambda _: True)
+    assert refused(protocol) == []
+    monkeypatch.setattr(strategies, "accepted_config", lambda *given: given[-1])
+    assert refused(protocol) != []
+
+
 def test_a_strategy_may_draw_mappings_of_a_scenario_file(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = st.fixed_dictionaries({"data_parallel_size": st.just(2)})
     request = {"prompt_tokens": 1, "output_tokens": 1, "lora": "a"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from dpsim.contract import registry
-from dpsim.vllm.keys import AREAS, EXAMPLES, INVARIANTS, SECTIONS
+from dpsim.vllm.keys import AREAS, EXAMPLES, INVARIANTS, SECTIONS, SOURCES
 from tests import ROOT
 from tests.vllm.reference.tables import code, table
 
@@ -30,7 +30,7 @@ vLLM follows this specification, which is not part of the repository.
 * `source-000` to `source-004`, or "page 000" to "page 004", are five published files of vLLM. If a scenario selects the
   form `source-000` of a program, the program follows that file.
 * 2.12 is a section of the specification, and "chapter 2" a chapter. Each chapter describes one area, such as EL, the
-  engine loop.
+  engine loop. `dpsim show 2.12` prints the subject of the section.
 * I-EL-7 is an invariant: rule 7 of the area EL. A test or an assertion checks it. `dpsim show I-EL-7` prints it.
 * M-EL-7 is a mutant: a mistake that breaks a rule of the area EL, without relation to I-EL-7. `dpsim museum M-EL-7`
   describes it.
@@ -42,18 +42,10 @@ vLLM follows this specification, which is not part of the repository.
 check it. `python -m tests.vllm.reference` writes this page from the code.
 """
 
-SOURCES = (
-    ("000", "v1/worker/dp_utils.py", "data-parallel ranks agree on a batch"),
-    ("001", "v1/worker/gpu_ubatch_wrapper.py", "microbatches in threads"),
-    ("002", "v1/worker/gpu/pp_utils.py", "sampled tokens in a pipeline"),
-    ("003", "config/parallel.py", "the parallel configuration"),
-    ("004", "v1/worker/gpu/cudagraph_utils.py", "sizes, choices and captures of graphs"),
-)
-
 
 def page() -> str:
     """Returns the text of docs/keys.md."""
-    sources = [(code(f"source-{number}"), code(file), subject) for number, file, subject in SOURCES]
+    sources = [(code(name), code(file), subject) for name, (file, subject) in SOURCES.items()]
     chapters = [(str(number), name, subject, *sections(number)) for name, (number, subject) in AREAS.items()]
     invariants = [(anchored(key), rule, places(key)) for key, rule in INVARIANTS.items()]
     examples = [(key, subject, places(key)) for key, subject in EXAMPLES.items()]
