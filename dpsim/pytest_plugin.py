@@ -207,8 +207,8 @@ class ScenarioItem(pytest.Item):
             primary = result.primary
             culprit = primary.culprit if primary else None
             klass = "lost" if result.run.lost else primary.klass if primary else "held"
-            text = _text(self, result)
-            raise ScenarioFailed(_with_results(text, results_of(result, text)), klass, str(culprit or ""))
+            text, whole = _text(self, result), _text(self, result, full=True)
+            raise ScenarioFailed(_with_results(text, results_of(result, whole)), klass, str(culprit or ""))
         if result.unclaimed is not None:
             pytest.skip(result.unclaimed)
         switched_off = switched_off_text(result.switched_off)
@@ -275,7 +275,7 @@ def _with_results(text: str, *folders: Path | None) -> str:
     return "\n".join([text, *(f"results: {folder}" for folder in folders if folder is not None)])
 
 
-def _text(item: ScenarioItem, result: Result) -> str:
+def _text(item: ScenarioItem, result: Result, full: bool = False) -> str:
     from dpsim.campaign.calls import with_calls
     from dpsim.checks.judge import switched_off_text
     from dpsim.diagnose.report import report
@@ -284,7 +284,7 @@ def _text(item: ScenarioItem, result: Result) -> str:
     with_calls(result, item.path.parent)
     head = f"{result.scenario.name} on {item.name}: {result.unmet}"
     body = [
-        report(result.run, result.findings, item.extras),
+        report(result.run, result.findings, item.extras, full),
         switched_off_text(result.switched_off),
         excerpt(result.scenario),
     ]

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from dpsim.campaign.replay import Replayed
     from dpsim.campaign.subject import Subject
     from dpsim.campaign.token import Token
+    from dpsim.diagnose.evidence import Extras
     from dpsim.scenario import Scenario
 
 FOLDER = ".dpsim"
@@ -180,7 +181,7 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
             if unmet is not None:
                 if again.schedule is not None and (again.skipped or not again.same):
                     now = token._replace(steps=tuple(again.schedule.steps), klass=again.findings[0].klass)
-                results = _results_again(again, told)
+                results = _results_again(again, extras)
     if unmet is None:
         scenario, explored = _explored(scenario, Subject.of(scenario), token.strategy, token.schedules, None)
         unmet = explored.unmet_where(explored.never_applied(delays=False))
@@ -278,11 +279,11 @@ def _results(scenario: Scenario, explored: Explored, save: Path) -> list[Path]:
     return results_of_explored(scenario, explored, save / "results")
 
 
-def _results_again(again: Replayed, report: str) -> list[Path]:
+def _results_again(again: Replayed, extras: Extras) -> list[Path]:
     from dpsim.campaign.results import results_of_replayed
     from dpsim.campaign.subject import Subject
 
-    kept = results_of_replayed(again, Subject.of(again.scenario).world, report, Path(FOLDER, "results"))
+    kept = results_of_replayed(again, Subject.of(again.scenario).world, extras, Path(FOLDER, "results"))
     return [kept] if kept is not None else []
 
 

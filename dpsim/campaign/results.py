@@ -29,9 +29,13 @@ from dpsim.campaign.pruning import begin, publish
 from dpsim.campaign.replay import Replayed
 from dpsim.campaign.traces import write_judged
 from dpsim.checks.finding import Finding
+from dpsim.contract.words import counted
 from dpsim.contract.world import Run, World
+from dpsim.diagnose.evidence import Extras
 from dpsim.diagnose.pictures.of_run import picture_of_run
 from dpsim.diagnose.pictures.page import page
+from dpsim.diagnose.report import report
+from dpsim.explore.normal_form import folded, switches
 from dpsim.runner import Result
 from dpsim.scenario import Scenario, dump_scenario
 from dpsim.trace import Schedule, TraceError
@@ -111,23 +115,24 @@ def results_of_explored(scenario: Scenario, explored: Explored, folder: Path = F
         if shown.run is None:
             continue
         schedule = None if failure.in_time else Schedule(failure.by, tuple(shown.schedule))
-        report, world = shown.report(full=True), explored.subject.world
-        failed = Failed(scenario, world, shown.run, shown.findings, report, failure.fingerprint, schedule)
+        told, world = shown.report(full=True), explored.subject.world
+        failed = Failed(scenario, world, shown.run, shown.findings, told, failure.fingerprint, schedule)
         kept.append(keep_results(failed, folder))
     return [one for one in kept if one is not None]
 
 
-def results_of(result: Result, report: str, folder: Path = FOLDER) -> Path | None:
+def results_of(result: Result, told: str, folder: Path = FOLDER) -> Path | None:
     """Writes the results of a single run that is not as its scenario expects; None for any other."""
     if result.unmet is None or result.run.lost:
         return None
-    failed = Failed(result.scenario, result.world, result.run, result.findings, report, fingerprint_of(result))
+    failed = Failed(result.scenario, result.world, result.run, result.findings, told, fingerprint_of(result))
     return keep_results(failed, folder)
 
 
-def results_of_replayed(replayed: Replayed, world: World, report: str, folder: Path = FOLDER) -> Path | None:
+def results_of_replayed(replayed: Replayed, world: World, extras: Extras, folder: Path = FOLDER) -> Path | None:
     """Writes the results of a replayed run that is not as its scenario expects; None for any other.
 
+    The report is the whole one, because the folder may be that of the run that failed first, with a report as long.
     Also None for a trace in a folder of results, because the replay would overwrite it.
     """
     findings, run = replayed.findings, replayed.run
@@ -137,7 +142,17 @@ def results_of_replayed(replayed: Replayed, world: World, report: str, folder: P
     if Path(replayed.name).resolve().is_relative_to(folder.resolve()):
         return None
     fingerprint = replayed.fingerprint or _hashed(replayed.scenario, run, findings[0], unmet)
-    return keep_results(Failed(replayed.scenario, world, run, findings, report, fingerprint, replayed.schedule), folder)
+    told = f"{whole_report(replayed, extras)}\n\n{replayed.summary()}"
+    return keep_results(Failed(replayed.scenario, world, run, findings, told, fingerprint, replayed.schedule), folder)
+
+
+def whole_report(replayed: Replayed, extras: Extras) -> str:
+    """Returns the whole report of a replayed run with findings, with the choices of its schedule."""
+    if replayed.schedule is not None:
+        words = replayed.schedule.steps
+        head = f"{counted(len(words), 'choice')} with {counted(switches(words), 'switch', 'switches')}"
+        extras = extras._replace(schedule=(head, *folded(words)))
+    return report(replayed.run, replayed.findings, extras, full=True)
 
 
 def _write(path: Path, text: str) -> None:

@@ -137,7 +137,8 @@ class Finding:
     `position` is (step, index of the op in its journal). Findings are sorted by it, so that the first is the cause: the
     primary finding. `message` is one line, and `details` are further lines for the report. `ground` is the evidence
     against the culprit, in parts of a line ("step tags differ in 7 of 7 later pairs"). `waits` is the chain of waits
-    from the blocked rank to the culprit, in parts of a line.
+    from the blocked rank to the culprit, in parts of a line. `ops` are the ops in no order, each as its rank and its
+    index in the journal.
     """
 
     check: str
@@ -148,6 +149,7 @@ class Finding:
     details: tuple[str, ...] = ()
     ground: tuple[str, ...] = ()
     waits: tuple[str, ...] = ()
+    ops: tuple[tuple[int, int], ...] = ()
 
 
 def matches(klass: str, pattern: str) -> bool:

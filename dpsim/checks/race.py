@@ -23,6 +23,9 @@ Prior art: `torch.cuda._sanitizer` also names both accesses. It covers neither r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from dpsim.checks.finding import Finding
 from dpsim.checks.happens_before.hosts import WRITES
 from dpsim.checks.memory.cells import Access
@@ -68,8 +71,17 @@ def races(run_index: RunIndex, memory: Memory) -> list[Finding]:
         ]
         rank, first, second = pair
         last = latest[rank, second.at, first.stream.name, first.buffer]
-        found.append(_finding(run_index, lives[rank], key[0], pair, last, position, lack))
+        finding = _finding(run_index, lives[rank], key[0], pair, last, position, lack)
+        found.append(replace(finding, ops=_ops(pair, alike[key])))
     return found
+
+
+def _ops(pair: Pair, alike: Sequence[Pair]) -> tuple[tuple[int, int], ...]:
+    """Returns both ops of a pair, and of the first pair like it on each other rank."""
+    first: dict[int, Pair] = {pair.rank: pair}
+    for one in sorted(alike, key=lambda one: (one.rank, one.second.at, one.first.at)):
+        first.setdefault(one.rank, one)
+    return tuple((rank, access.at) for rank, *both in first.values() for access in both)
 
 
 class Lifetimes:

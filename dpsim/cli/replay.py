@@ -132,10 +132,8 @@ def _results(looks: Stepping, replayed: Replayed, extras: Extras) -> Path | None
     if not replayed.findings or looks.world is None:
         return None
     from dpsim.campaign.results import results_of_replayed
-    from dpsim.diagnose.report import report
 
-    lines = [report(replayed.run, replayed.findings, extras, full=True), replayed.summary()]
-    return results_of_replayed(replayed, looks.world, "\n\n".join(lines))
+    return results_of_replayed(replayed, looks.world, extras)
 
 
 def _missed(looks: Stepping, replayed: Replayed) -> None:

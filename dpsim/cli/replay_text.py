@@ -5,15 +5,15 @@ replayed along 3 steps: the same run again
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpsim.campaign.results import whole_report
 from dpsim.cli.console import painted
-from dpsim.contract.words import counted, printable
+from dpsim.contract.words import printable
 from dpsim.diagnose.evidence import NOTHING, Extras, evidence
 from dpsim.diagnose.report import report
-from dpsim.explore.normal_form import folded, switches
+from dpsim.explore.normal_form import folded
 
 if TYPE_CHECKING:
     from dpsim.campaign.replay import Replayed
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False, folder: Path | None = None) -> str:
     """Returns the text of a replay. `full`: with all details and the schedule. `folder`: the folder of its results."""
-    if full and replayed.schedule is not None:
-        extras = extras._replace(schedule=_schedule(replayed.schedule.steps))
-    lines = [report(replayed.run, replayed.findings, extras, full), ""] if replayed.findings else []
+    lines = []
+    if replayed.findings:
+        told = whole_report(replayed, extras) if full else report(replayed.run, replayed.findings, extras)
+        lines = [told, ""]
     for what, words in (("skipped", replayed.skipped), ("added", replayed.added)):
         lines += [f"{what}: {printable(line)}" for line in folded(words)]
     lines += [printable(line) for line in replayed.stalled]
@@ -32,11 +33,6 @@ def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False, fo
         lines.append(str(replayed.difference))
     lines += [f"results: {folder}"] * (folder is not None)
     return "\n".join(lines)
-
-
-def _schedule(words: Sequence[str]) -> tuple[str, ...]:
-    """Returns the choices of the run, as `dpsim explore --full` prints them."""
-    return (f"{counted(len(words), 'choice')} with {counted(switches(words), 'switch', 'switches')}", *folded(words))
 
 
 def as_json(replayed: Replayed, extras: Extras = NOTHING, folder: Path | None = None) -> dict[str, Any]:

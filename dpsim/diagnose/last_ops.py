@@ -2,13 +2,17 @@
 
     ranks 0, 2, 3  step 5  all_reduce int32[16] on dp_cpu #5  <- did not return  dp.agree  app/step.py:134
 
+Ops that race stand above the last ops of their rank, however early they are:
+
+    rank 0  step 1  kernel write.h on s reading 0 writing [1]  <- in no order  write.h  app/step.py:20
+
 The columns leave out records that never block a host, such as allocations and results. A replay of a graph is one op,
 and so is a capture.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from dpsim.contract.ops import (
     ADDRESS,
@@ -47,11 +51,14 @@ STOPPED = {"die": "dies here", "hang": "hangs here"}
 """Faults that stop a rank, in words. An exception has its own record."""
 
 
-def last_ops(run: Run, until: int | None, first: Collection[int] = ()) -> list[str]:
+def last_ops(
+    run: Run, until: int | None, first: Collection[int] = (), racing: Sequence[tuple[int, int]] = ()
+) -> list[str]:
     """Returns columns: ranks, step, op, site, place.
 
     `until`: only ops up to this step, for a run that continued. Each host thread has its own lines, unless it ended
-    without an exception. The ranks in `first` come before the others.
+    without an exception. The ranks in `first` come before the others. `racing`: ops that have lines in any case, each
+    as its rank and its index in the journal. An op of a replay has its own line below that of the replay.
     """
 
     def named(cell: str) -> str:
@@ -60,8 +67,13 @@ def last_ops(run: Run, until: int | None, first: Collection[int] = ()) -> list[s
 
     blocks: dict[tuple[str, tuple[tuple[str, ...], ...]], list[int]] = {}
     for rank, journal in sorted(enumerate(run.journals), key=lambda one: one[0] not in first):
-        for thread in _threads(journal):
-            rows = [_row(journal, at) for at in _recent(journal, until, thread)]
+        own = [at for of, at in racing if of == rank]
+        stand = _threads(journal)
+        ended = [name for name in dict.fromkeys(journal[at][THREAD] for at in own) if stand != [None]]
+        for thread in dict.fromkeys([*stand, *ended]):
+            shown = {at for at in own if thread in (None, journal[at][THREAD])}
+            shown |= {*_recent(journal, until, thread)} if thread in stand else set()
+            rows = [_row(journal, at, at in own) for at in sorted(shown)]
             blocks.setdefault((thread or "", tuple(rows) or (("", "did nothing", "", ""),)), []).append(rank)
     lines = [
         (f"{actors_text(ranks, run.size, run.services)} {name}".rstrip(), *[named(step_words(cell)) for cell in row])
@@ -116,7 +128,7 @@ def _recent(journal: list[RawRecord], until: int | None, thread: str | None) -> 
     return recent[::-1]
 
 
-def _row(journal: list[RawRecord], at: int) -> tuple[str, ...]:
+def _row(journal: list[RawRecord], at: int, races: bool = False) -> tuple[str, ...]:
     raw = journal[at]
     record = as_record(raw)
     if isinstance(record, Injected):
@@ -124,6 +136,8 @@ def _row(journal: list[RawRecord], at: int) -> tuple[str, ...]:
     op = short(_wait_text(journal, at) if raw[KIND] == "ask" else record.describe(), 80)
     if _stands_in(journal, at):
         op += "  <- did not return"
+    if races:
+        op += "  <- in no order"
     return f"step {record.step}", op, record.site, record.where
 
 

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 from dpsim.checks.finding import Finding
 from dpsim.contract.ops import INJECTED_WHAT, KIND, ORDINAL, SITE, STEP, THREAD, WHERE, Injected
+from dpsim.contract.words import counted
 from dpsim.contract.world import At, Run
 from dpsim.diagnose.evidence import NOTHING, Extras, in_words
 from dpsim.diagnose.first_screen import TO_ORDER, first_screen, remedy_of
@@ -50,7 +51,9 @@ def _report(run: Run, findings: Sequence[Finding], extras: Extras, full: bool) -
     lines += _section("all waits", list(dict.fromkeys(shows)), 16)
     lines += _section("found as well", [f"{one.klass}: {_without_remedy(one)}" for one in also], 10)
     place = "of each rank" if until is None else f"up to step {until}"
-    lines += _section(f"last {LAST_OPS} ops {place}", last_ops(run, until, _first_shown(findings)), 36)
+    races = f", and {counted(len(primary.ops), 'op')} in no order" * bool(primary.ops)
+    shown = last_ops(run, until, _first_shown(findings), primary.ops)
+    lines += _section(f"last {LAST_OPS} ops {place}{races}", shown, 36)
     lines += _section("schedule", extras.schedule[1:], 20)
     lines += _section("time-outs that passed", passed_timeouts(run), 6)
     lines += _section("injected by the scenario", _injected(run), 6)

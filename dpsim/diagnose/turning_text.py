@@ -1,8 +1,8 @@
 """Turning text: describes steps of a schedule in words, above all the step after which the run can only fail.
 
     point of no return: rank 1 reads mailbox input (engine.input[0]); 16 random schedules from there fail, too
-    in this run, rank 1 reads mailbox input (engine.input[0]) before rank 0 receives 'WAKE' from rank 2; otherwise, the
-    run finishes
+    in this run, rank 1 reads mailbox input (engine.input[0]) before rank 0 receives message 'WAKE' of rank 2
+    (tell.wake[1]); otherwise, the run finishes
 
 The explorer identifies a step of a schedule by a label, such as "rank 0 engine.input[0]" (`dpsim.contract.schedule`).
 This module looks up the op in the journals of the failing run, and adds the contents of messages.
@@ -47,7 +47,7 @@ def step_text(run: Run, label: str) -> str:
     >>> step_text(run, "rank 0 engine.input[0]")
     'rank 0 reads mailbox input (engine.input[0])'
     >>> step_text(run, "rank 1 delivers start[1]")
-    "rank 0 receives ('START', 1) from rank 1"
+    "rank 0 receives message ('START', 1) of rank 1 (start[1])"
     >>> step_text(run, "dp #4"), step_text(run, "rank 0 pp 0>1 #0: rendezvous")
     ('dp #4', 'rank 0 pp 0>1 #0 waits for its receive')
     """
@@ -64,7 +64,7 @@ def step_text(run: Run, label: str) -> str:
         if raw is None or raw[KIND] != "post":
             return f"the message of {who} from {site}[{ordinal}] arrives"
         content = short(repr(raw[POST_CONTENT]), LONGEST)
-        return f"rank {raw[POST_TO]} receives {content} from {who}"
+        return f"rank {raw[POST_TO]} receives message {content} of {who} ({site}[{ordinal}])"
     if raw is not None and raw[KIND] == "take":
         return f"{who} reads mailbox {raw[TAKE_MAILBOX]} ({site}[{ordinal}])"
     return f"{who} calls {site}[{ordinal}]"

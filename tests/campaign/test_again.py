@@ -38,6 +38,21 @@ def test_the_same_failure_keeps_its_token(token: Token) -> None:
     assert (failure.results / "report.txt").is_file()
 
 
+def test_the_results_keep_the_whole_report(token: Token) -> None:
+    """The replay writes into the folder of the first failure, so its report has the same sections."""
+    [first] = [one for one in Path(".dpsim/results").iterdir() if not one.is_symlink()]
+    before = headings(first / "report.txt")
+    (first / "report.txt").unlink()
+    assert again(token).results == first
+    assert headings(first / "report.txt") == before
+    assert before == ["the whole finding:", "all waits:", "last 5 ops of each rank:"]
+
+
+def headings(report: Path) -> list[str]:
+    """Returns the titles of the sections below the first screen."""
+    return [line for line in report.read_text().splitlines() if line.endswith(":") and not line.startswith(" ")]
+
+
 def test_another_schedule_gets_its_own_token(token: Token) -> None:
     """The schedule of the token contains a step that the program no longer makes. So the failure has a new token."""
     failure = again(token._replace(steps=("rank 1 gone[0]", *token.steps)))

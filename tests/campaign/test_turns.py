@@ -112,7 +112,7 @@ def test_in_words() -> None:
     follow = ScheduleReplay(failing)
     follow.begin()
     run = subject.run(follow)[0]
-    said = "rank 2 receives 1 from rank 1"
+    said = "rank 2 receives message 1 of rank 1 (tell[0])"
     assert no_return(run, found.point, found.after) == f"{said}; 16 random schedules from there fail, too"
-    assert to_swap(run, found.swaps) == f"{said} before rank 2 receives 0 from rank 0"
+    assert to_swap(run, found.swaps) == f"{said} before rank 2 receives message 0 of rank 0 (tell[0])"
     assert no_return(run, "", 0) == ""

@@ -308,7 +308,7 @@ def test_json_has_every_key() -> None:
         "waits": [],
         "ground": [],
         "no_return": row["no_return"],
-        "swap": "rank 0 reads mailbox box (second[0]) before rank 0 receives 1 from rank 1",
+        "swap": "rank 0 reads mailbox box (second[0]) before rank 0 receives message 1 of rank 1 (wake[0])",
         "one_more": None,
         "variant": None,
         "unprotected": [],

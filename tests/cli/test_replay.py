@@ -63,7 +63,7 @@ def test_the_same_run(trace: str) -> None:
         "waits": [],
         "ground": [],
         "no_return": "rank 0 reads mailbox box (second[0]); 16 random schedules from there fail, too",
-        "swap": "rank 0 reads mailbox box (second[0]) before rank 0 receives 1 from rank 1",
+        "swap": "rank 0 reads mailbox box (second[0]) before rank 0 receives message 1 of rank 1 (wake[0])",
         "one_more": None,
         "variant": None,
         "unprotected": [],

@@ -7,7 +7,7 @@ import pytest
 from dpsim.campaign.pruning import LATEST
 from dpsim.campaign.results import FOLDER
 from tests import ROOT
-from tests.agreeing import HEALTHY
+from tests.agreeing import HEALTHY, SKIP
 
 pytest_plugins = ["pytester"]
 
@@ -51,9 +51,11 @@ def test_a_scenario_file_that_fails(pytester: pytest.Pytester, monkeypatch: pyte
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     pytester.mkdir("scenarios")
     pytester.makeconftest("import tests.agreeing")
-    (pytester.path / "scenarios" / "mine.yaml").write_text(f"{HEALTHY}expect: {{verdict: violated}}\n")
+    (pytester.path / "scenarios" / "mine.yaml").write_text(f"{HEALTHY}{SKIP}")
     for known in (True, False):
         done = pytester.runpytest_subprocess("--dpsim-explore", "3", "-p", "no:cacheprovider", "-k", "sim")
         done.assert_outcomes(failed=1)
         assert ("results: .dpsim/results/three-" in done.stdout.str()) == known
+        assert "last 5 ops" not in done.stdout.str(), "the terminal has the first screen"
         monkeypatch.setenv("DPSIM_RESULTS", "0")
+    assert "last 5 ops" in (pytester.path / FOLDER / LATEST / "report.txt").read_text()
