@@ -51,10 +51,12 @@ def _named(name: str, only: str | None) -> bool:
     return only is None or only.lower() in name.lower() or fnmatch(name.lower(), only.lower())
 
 
-def scenarios() -> Entries:
-    """Returns the scenarios that come with dpsim: name, description, file."""
+def scenarios(only: str | None = None) -> Entries:
+    """Returns the scenarios that come with dpsim, or the one with the name `only`: name, description, file."""
     found = []
     for name, path in bundled_files().items():
+        if only not in (None, name):
+            continue
         try:
             description = load_scenario(path).description
         except ScenarioError as error:

@@ -23,19 +23,21 @@ from dpsim.contract import registry
 from dpsim.contract.keys import keys
 from dpsim.diagnose.class_cures import class_cure
 from dpsim.diagnose.class_words import class_words, kind_words
+from dpsim.scenario.locate import bundled_files
 
 Meaning = dict[str, Any]
 
 
 def names() -> list[str]:
     """Returns all names that `dpsim show` accepts."""
-    entries = [*list_text.scenarios(), *list_text.protocols(), *list_text.variants(), *list_text.backends()]
+    entries = [*list_text.protocols(), *list_text.variants(), *list_text.backends()]
     forms = [form for entry in list_text.protocols() for form in entry["forms"]]
     hooks = [hook for _, hook in all_hooks()]
     paths = [*(path for hook in hooks for path in hook["classes"]), *types_of(hooks)]
     classes = [path.rpartition(".")[2] for path in paths]
     methods = [method["name"] for hook in hooks for method in hook["methods"]]
-    return [*dict.fromkeys([*(entry["name"] for entry in entries), *forms, *CLASSES, *keys(), *classes, *methods])]
+    found = [*bundled_files(), *(entry["name"] for entry in entries), *forms, *CLASSES, *keys()]
+    return [*dict.fromkeys([*found, *classes, *methods])]
 
 
 def meanings(name: str) -> list[Meaning]:
@@ -51,9 +53,8 @@ def meanings(name: str) -> list[Meaning]:
 
 
 def _scenario(name: str) -> Iterator[Meaning]:
-    for entry in list_text.scenarios():
-        if entry["name"] == name.removesuffix(".yaml"):
-            yield {"kind": "scenario", **entry, "text": Path(entry["file"]).read_text()}
+    for entry in list_text.scenarios(name.removesuffix(".yaml")):
+        yield {"kind": "scenario", **entry, "text": Path(entry["file"]).read_text()}
 
 
 def _protocol(name: str) -> Iterator[Meaning]:
