@@ -66,7 +66,7 @@ def test_of_two_that_took_equal_messages_one_acted() -> None:
 
 @pytest.mark.parametrize(("heard", "behind"), [(("START", 1), False), (("START", 0), True)])
 def test_another_message_or_an_op_behind_it_is_none(heard: object, behind: bool) -> None:
-    """The twin: rank 1 took a different message, or did something after it. So the finding does not name the
+    """If rank 1 took a different message, or did something after it took the message, the finding does not name the
     message.
     """
     assert "did nothing" not in told(heard, behind).message
