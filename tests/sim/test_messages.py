@@ -1,5 +1,5 @@
-"""Tests messages from outside. A world sends such a message when a rank reaches an op. Mailboxes deliver it like any
-other message, in every order.
+"""Tests messages from outside: messages that no rank sends, such as a request of a client. A world declares them, and
+sends each one when a rank reaches a given op. Mailboxes deliver them like any other message, in every order.
 """
 
 from __future__ import annotations

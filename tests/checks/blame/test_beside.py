@@ -40,8 +40,8 @@ def test_one_that_did_something_with_it_dropped_nothing(ops_behind: int, message
 
 
 def told(heard: object = ("START", 0), behind: bool = False) -> Finding:
-    """A coordinator, rank 2, sends to both ranks, and rank 0 calls a collective. Rank 1 received `heard` and ends; with
-    `behind`, it launches a kernel before.
+    """A coordinator, rank 2, sends a message to both ranks, and rank 0 calls a collective. Rank 1 received the content
+    `heard` and ends; with `behind`, it launches a kernel before.
     """
     made = Made(3)
     made.world = world_of(3, ["cpu"], ["dp"], among=2)
