@@ -1,5 +1,5 @@
-"""Protocols that hold within bounds and break beyond them. Each raises, or hangs, after one late message or death too
-many.
+"""Protocols that hold while few messages are late, or few ranks die. With one late message or one death more, each of
+them raises or hangs. So the verdict depends on the bounds of the search.
 """
 
 from __future__ import annotations

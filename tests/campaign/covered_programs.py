@@ -1,5 +1,7 @@
-"""A protocol that declares probes, modes, rows and pieces for the coverage report, and variants that reach less of
-them.
+"""A protocol with everything that the coverage report counts, and variants that reach less of it.
+
+It declares probes (labels that a rank reports when it reaches a point), modes (decisions), rows of a table, and pieces
+(replaceable parts).
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ class Covered(Program[Arguments[Loads]]):
             self.after_late()
 
     async def look(self, rank: Rank) -> Any:
-        """Returns a message without waiting, or None."""
+        """Polls the mailbox. Returns a message, or None if the mailbox is empty."""
         return await rank.mailbox("box").poll("first")
 
     def after_late(self) -> None:

@@ -1,5 +1,5 @@
-"""Tests `holds_again`, which replays the token of a failed test after the program changed; and what the result of
-`holds` prints.
+"""Tests `holds_again` and the printed result of `holds`. `holds_again` takes the token of a failed test, a word that
+encodes a scenario and a schedule. It replays them after the program changed.
 """
 
 from pathlib import Path

@@ -98,7 +98,9 @@ def test_an_op_has_its_own_calls(kind: str, step: int, caller: str) -> None:
 
 
 def test_without_a_second_run_it_is_the_first_caller_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: without a second run, the report shows the first caller of this line in the process."""
+    """dpsim runs the program again to find the calls of the culprit's step. Without this second run, the report shows
+    the first caller of the line in this process.
+    """
     judged("skip", 0)
     assert functions(judged("die", 3))[:2] == ["agree", "warm"]
     monkeypatch.setattr(calls, "LONGEST", 3)

@@ -78,8 +78,8 @@ def test_what_is_refused(words: tuple[str, ...], message: str) -> None:
 
 
 def test_holds_keeps_to_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The world breaks if two messages are late. With the scenario's bound of one, `holds` returns bounded, here and on
-    a cluster. The twin has no bound and fails.
+    """The world breaks if two messages are late. With the scenario's bound of one late message, `holds` returns
+    "bounded", here and on a cluster. Without a bound it fails.
     """
     bounded, late = load_scenario(Path("bounded.yaml")), load_scenario(Path("late.yaml"))
     assert holds(bounded).verdict == "bounded"

@@ -1,5 +1,5 @@
-"""Tests coverage: how many worlds reached each declared probe, mode, row and order of sites. A variant that reaches
-less counts less.
+"""Tests coverage: how many worlds reached each probe, mode and table row that a protocol declares, and each order of
+two racing sites. A variant that reaches less counts less.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def test_what_one_world_reaches() -> None:
 
 
 def test_its_twin_reaches_less() -> None:
-    """In the twin, rank 0 waits for its message. So the probe "late" is never reached, and no two sites occur in both
-    orders.
+    """In this variant, rank 0 waits for its message. So the probe "late" is never reached, and no two sites occur in
+    both orders.
     """
     coverage = coverage_of(explored("T-COVERED-WAITS"))
     assert coverage.never("probes") == ["t_covered: late"]

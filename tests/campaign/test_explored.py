@@ -82,8 +82,8 @@ def test_a_schedule_that_was_not_run_may_have_had_it() -> None:
 
 
 def test_holds_takes_what_never_happens_for_a_mistake() -> None:
-    """`holds` fails for a fault or a delay that never applies. tests/testing/test_properties.py has the twin, in which
-    Hypothesis draws the delay.
+    """`holds` fails for a fault or a delay that never applies, if it is in the scenario. For delays that Hypothesis
+    draws, see tests/campaign/test_properties.py.
     """
     assert holds(replace(looks(SKIPS), expected=HELD)).verdict == "proven"
     with pytest.raises(AssertionError) as raised:

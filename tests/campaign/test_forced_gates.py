@@ -24,7 +24,9 @@ from tests.real.test_forced import failing
 
 
 def test_each_world_has_the_gate_of_its_race() -> None:
-    """Each world has a gate for its race. The twin is the same run without the records that the gate needs."""
+    """From the failing run of each world, dpsim makes the gate that forces its race. From the same run without its
+    records it makes no such gate.
+    """
     expected: dict[str, Any] = {
         "get_before_set": lambda gate: isinstance(gate, Gate) and gate.learns == (None,),
         "tickets": lambda gate: isinstance(gate, Turn) and gate.of == "store",

@@ -1,5 +1,8 @@
-"""Tests reports of nightly campaigns with two small nights. A failure that occurs only in the second night is new. A
-world that the second leaves out shows as a probe that is never reached.
+"""Tests reports of nightly campaigns with two small nights.
+
+A failure that occurs only in the second night is new. A world that the second night leaves out shows as a probe that is
+never reached. A night also visits the museum: the registered variants with a known bug, and for each an exhibit, a
+scenario that shows the bug.
 """
 
 from __future__ import annotations
@@ -215,8 +218,8 @@ def test_the_faulty_twin_has_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_variants_of_the_protocols_of_named_scenarios(tmp_path: Path) -> None:
-    """A night visits the variants of the named scenarios' protocols, here without exhibits. The twin names no scenario;
-    a pattern then selects the variants.
+    """A night visits the variants of the named scenarios' protocols, here without exhibits. If no scenario is named, it
+    visits only the variants that a pattern selects.
     """
     rows = a_night(tmp_path, FIRST, LOOKS, parts=("museum",))
     assert [(row.name, row.left_out) for row in rows] == [
@@ -301,7 +304,9 @@ def test_each_part_is_of_a_night() -> None:
 
 
 def test_a_part_that_ran_nothing_says_why(tmp_path: Path) -> None:
-    """A part of the night that ran nothing gives the reason. In the twin the small worlds have sizes, so they ran."""
+    """If a part of the night ran nothing, the report gives the reason. If the small worlds have sizes, they run and are
+    not in this list.
+    """
     parts = ("scenarios", "small", "tests")
     a_night(tmp_path, FIRST, LOOKS, parts=parts, up_to="load=2")
     assert report_of(tmp_path).ran_nothing == {"tests": WITHOUT_ROWS["tests"]}
@@ -328,7 +333,7 @@ def test_a_part_with_one_row_that_ran_is_not_named() -> None:
 
 
 def test_commands_have_the_modules_of_the_night(tmp_path: Path) -> None:
-    """The commands in a report contain `--module` for each module of the night. The twin has none."""
+    """The commands in a report contain `--module` for each module that the night was started with."""
     [row] = a_night(tmp_path, FIRST, BREAKS, modules=("my programs.py",))
     assert row.failures[0].show.endswith(".jsonl --module 'my programs.py'")
     [twin] = a_night(tmp_path, SECOND, BREAKS)

@@ -280,8 +280,8 @@ LATE = {"rank": 1, "by": "1ms", "at": {"site": "dp.agre"}}
 
 
 def test_a_delay_that_never_happens_is_no_success_where_somebody_wrote_it() -> None:
-    """`holds` fails if a written delay never applies. In the twin Hypothesis draws the delay, which a small world may
-    not reach.
+    """`holds` fails if a delay in the scenario never applies. It does not fail for a delay that Hypothesis drew,
+    because a small world may not reach it.
     """
     with pytest.raises(DoesNotHold, match=r"never applied: delay: rank 1 never reached dp\.agre; did you mean"):
         holds(smallest(delays=[LATE]))

@@ -1,5 +1,5 @@
-"""Tests a swarm, worlds with random faults. It finds a rank that repeats a call without end after a fault, and reports
-which kinds of faults were possible. The healthy twin always holds.
+"""Tests a swarm: many worlds with random faults. It finds a rank that repeats a call without end after a fault, and
+reports which kinds of faults were possible. The healthy program holds in all these worlds.
 """
 
 from __future__ import annotations

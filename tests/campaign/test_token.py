@@ -30,13 +30,13 @@ PRINTABLE = st.text(max_size=20).filter(str.isprintable)
 
 
 def packed(content: bytes) -> str:
-    """Returns a token with this content."""
+    """Returns a token that encodes this content, even if dpsim would never write such a token."""
     whole = hashlib.sha256(content).digest()[:4] + zlib.compress(content, 9)
     return PREFIX + base64.urlsafe_b64encode(whole).decode().rstrip("=")
 
 
 def of(**changes: Any) -> str:
-    """Returns a token with these fields, without those that are None."""
+    """Returns a token with these fields of a scenario and schedule, without those that are None."""
     fields = {key: value for key, value in {**FIELDS, **changes}.items() if value is not None}
     return packed(json.dumps(fields).encode())
 

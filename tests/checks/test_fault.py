@@ -14,7 +14,7 @@ from tests.checks.handmade import Made
 
 
 def raised(made: Made, *ranks: int, where: str = "p.py:9") -> list[str]:
-    """These ranks raise. Returns the ends of all ranks."""
+    """Lets these ranks raise, and returns the ends of all ranks."""
     for rank in ranks:
         made[rank].add("raised", "ValueError", where=where, message=f"no {rank}")
     return ["raised" if rank in ranks else "finished" for rank in range(len(made.hands))]

@@ -12,7 +12,7 @@ from tests.checks.handmade import Made
 
 
 def ended(made: Made) -> Made:
-    """All programs finish."""
+    """Lets all programs finish."""
     for hand in made.hands:
         hand.add("finished", "end")
     return made

@@ -55,8 +55,8 @@ CASES: list[tuple[Callable[[Made], None], End, str, str]] = [
 def test_who_stands_is_named_where_peers_wait_for_it(
     script: Callable[[Made], None], end: End, stands: str, runs_on: str
 ) -> None:
-    """The finding names the blocked launch if peers wait for the host. The twin has the same journals, but no host is
-    blocked in a launch.
+    """The finding names the blocked launch if peers wait for the host. With the same journals, but no host blocked in a
+    launch, it names no launch.
     """
     for standing, klass in (((0,), stands), ((), runs_on)):
         made = Made(2)

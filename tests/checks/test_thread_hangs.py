@@ -126,8 +126,8 @@ def test_who_waits_and_why_nobody_lets_it_go(script: Script, klass: str, thread:
 
 @pytest.mark.parametrize("script", [nobody_sets, hand_round, wakes_too_early])
 def test_no_other_flag_is_named_that_a_thread_awaits_or_set_for_itself(script: Script) -> None:
-    """The finding names another flag as set by mistake only if no thread waits for that flag. The twins set no such
-    flag.
+    """The finding names no other flag as set by mistake if a thread waits for that flag, or if the thread set it for
+    itself.
     """
     [finding], _ = found(script)
     assert "instead" not in finding.message

@@ -52,7 +52,7 @@ class Look(SizedProgram):
 
 @register_protocol("t_lost")
 class Lost(Look):
-    """If both polls find nothing, rank 0 waits for a message that no rank sends."""
+    """If both polls find nothing, rank 0 waits for a message that no rank sends, so it hangs."""
 
     async def after(self, rank: Rank, seen: list[Any]) -> None:
         if seen == [None, None]:
@@ -130,7 +130,9 @@ class Work(Sized):
 
 @register_protocol("t_nothing")
 class Nothing(SizedProgram):
-    """Each rank decides and sleeps, and makes no call that others can observe. With a second request, it does."""
+    """Each rank decides and sleeps, but makes no call that involves another rank. With a second request, the ranks also
+    meet in a barrier.
+    """
 
     Params = Work
 
@@ -156,7 +158,7 @@ class Shares(Look):
 
 @register_protocol("t_small")
 class Small(Look):
-    """Hangs if the second request has two tokens."""
+    """Rank 0 hangs if there is a second request with more than one token. Otherwise the protocol holds."""
 
     Params = Work
 

@@ -69,7 +69,9 @@ def test_a_probe_that_only_an_earlier_night_reached_comes_first() -> None:
 
 
 def test_a_night_that_ran_nothing_is_not_green() -> None:
-    """A night whose part ran nothing exits with 1. In the twin the small worlds have sizes, so they run."""
+    """If a part of the night ran nothing, the command exits with 1. With sizes for the small worlds, they run, and it
+    exits with 0.
+    """
     words = ("campaign", "nightly", write(Path("wake.yaml"), FILE.replace("VARIANT", "null")), *MODULE, "--out", "n")
     answer = dpsim_(*words, "--night", FIRST, "--size", "minute", "--part", "small")
     why = "small ran nothing: no sizes: the parameters have none; give --all-up-to ranks=2,load=1"

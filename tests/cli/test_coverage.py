@@ -34,7 +34,9 @@ def test_the_command_as_json(variant: str) -> None:
 
 
 def test_small_worlds_together() -> None:
-    """With the worlds of both loads, each mode and each row of a load is reached. The twin above has one load."""
+    """With the worlds of both loads, each mode and each row of a load is reached. One world, as in the test above, has
+    one load.
+    """
     write_file("null")
     found = dpsim_("explore", "covered.yaml", *MODULE, "--coverage", "--all-up-to", "load=2", "--json").json["coverage"]
     assert (found["worlds"], found["modes"]["never"]) == (2, [])
@@ -42,8 +44,8 @@ def test_small_worlds_together() -> None:
 
 
 def test_a_search_that_stopped_says_so_first() -> None:
-    """If the search stopped at a failure, the coverage says so first. The twins continue after the failure, or have
-    none.
+    """If the search stopped at a failure, the coverage says so first. It does not if the search continued after the
+    failure, or found none.
     """
     stopped = "\n\nthe search stopped at the first failure; --keep-going continues it\nnever reached by 1 world:\n"
     write_file("T-COVERED-BREAKS")

@@ -1,5 +1,5 @@
-"""Tests that all commands agree about a time-out that a planted delay outlasts: none proves a world that another
-refutes.
+"""Tests that all commands agree about a time-out that a planted delay outlasts. If one command finds a violation in a
+world, no other command proves this world.
 """
 
 from __future__ import annotations

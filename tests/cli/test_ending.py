@@ -1,6 +1,6 @@
 """Tests that no protocol and no library ends a command with an exit code that looks like a verdict.
 
-They also test that a command with `--json` prints one object to stdout and nothing else.
+With `--json`, a command prints one object to stdout and nothing else, however it ends.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Tests `dpsim explain` with folders of dumps, with traces, and with other files. Other commands name `explain` if they
-get a dump.
+"""Tests `dpsim explain` with folders of dumps of torch's flight recorder, with traces, and with other files. Other
+commands advise `explain` if a user passes them a dump.
 """
 
 from __future__ import annotations

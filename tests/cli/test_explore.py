@@ -550,7 +550,7 @@ def test_small_worlds_in_which_all_is_well(healthy: Path, expect: str, line: str
 
 
 def test_a_proof_can_be_expected() -> None:
-    """A scenario may expect a proof. In the twin the budget ends first."""
+    """A scenario may expect a proof. If the budget ends before the proof, the expectation is not met."""
     file = write(Path("p.yaml"), scenario("t_look", 3) + "expect: {explored: proven}\n")
     words = ("explore", file, "--module", "tests.cli.protocols")
     answer = dpsim_(*words)

@@ -53,7 +53,9 @@ def test_an_error(words: tuple[str, ...], code: int, says: str, first: bool) -> 
 
 
 def test_without_the_option_stdout_is_empty() -> None:
-    """The twin without the option, after a command with it in the same process."""
+    """Without `--json`, a command that fails prints nothing to stdout, even after a command with `--json` in the same
+    process.
+    """
     assert dpsim_("run", "no-such-scenario", "--json").out != ""
     answer = dpsim_("run", "no-such-scenario")
     assert (answer.code, answer.out) == (2, "")

@@ -64,7 +64,7 @@ def test_the_replay_repeats_what_was_asked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("replays", [0, 2])
 def test_graphs_are_counted(replays: int, tmp_path: Path) -> None:
-    """The report counts captured graphs and replays. The twin has no graphs and no such line."""
+    """The report counts captured graphs and replays. For a run without graphs it has no such line."""
     text = f"name: x\nprotocol: {{name: t_captures, params: {{ranks: 3, replays: {replays}}}}}\n"
     scenario = write(tmp_path / "x.yaml", text)
     said = f"^graphs +3 captured, {3 * replays} replays$"

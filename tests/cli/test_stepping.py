@@ -63,7 +63,7 @@ def test_the_debugger_stands_in_the_program_and_knows_every_rank(trace: str) -> 
 
 
 def test_the_run_is_another_one_if_the_user_changes_something(trace: str) -> None:
-    """The twin: the user changes a step in the debugger, so the run differs."""
+    """If the user changes a step in the debugger, the run differs from the recorded one."""
     answer = typed("!rank.step = 5\nc\n", "replay", trace, "--break", "rank 0 dp.agree[1]")
     assert answer.code == 1
     assert "NOT the same run" in answer.out
@@ -117,7 +117,9 @@ def test_each_choice_is_told_and_who_waits_after_it() -> None:
 
 
 def test_a_look_never_waits_and_says_what_it_took() -> None:
-    """A poll does not wait, and the output prints its result. The twin is a get after the polls, which waits."""
+    """A rank at a poll is never shown as waiting, and the output prints the poll's result. A rank in a get after the
+    polls is shown as waiting.
+    """
     write(Path("t_lost.yaml"), scenario("t_lost", 2))
     dpsim_("explore", "t_lost.yaml", *MODULE)
     (path,) = Path(".dpsim").glob("*.jsonl")

@@ -8,7 +8,7 @@ skips lines that occur in every file: blank lines, comments, docstrings, imports
 *pair* is two places, in two files or in one, where at least six like lines follow each other; it includes all of them.
 So code that is in three places counts as three pairs, and a copy with renamed variables does not count.
 
-The number is a hint and no limit, because six like lines may be one call of the same helper.
+The number of pairs is only a hint. No test limits it, because six like lines may be one call of the same helper.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
 * In a scenario these are the comments and the `description`. In TOML and in a Makefile, comments and messages.
 
 The module skips code: fenced blocks, indented blocks and doctests. Inline code counts as one word. A gap of two spaces
-separates two texts. So an entry of a map, a table of file names with their purposes, is a sentence. A comment within an
-indented block is one too.
+separates two texts. So in a table of file names and their purposes, each cell is a separate sentence. A comment within
+an indented block is a sentence too.
 """
 
 from __future__ import annotations

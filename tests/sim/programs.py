@@ -11,10 +11,10 @@ program with a switch: with `right=True` it is healthy, with `right=False` it co
         if right:
             side.wait_stream(main)
 
-Each twin runs in all `MODES`. One mode has time. In the six others a function chooses the schedule: always the first
-event, always the last, and four that pick by a checksum. In every mode the healthy program finishes, returns the given
-values and has no finding. In every mode, or in those that `modes` names, the faulty program has a finding of the named
-class. All its findings have this class, or one that `also` allows.
+The tests run both sides of each twin in all `MODES`. One mode simulates time. In the six others a function chooses the
+schedule: always the first event, always the last, and four that pick by a checksum. In every mode the healthy program
+finishes, returns the given values and has no finding. In every mode, or in those that `modes` names, the faulty program
+has a finding of the named class. All its findings have this class, or one that `also` allows.
 
 The journal records what a rank learned as a decision in a group of one rank. So comparisons of journals include it.
 """
@@ -194,7 +194,9 @@ class Twins(list[Twin]):
         modes: Sequence[str] = tuple(MODES),
         **options: Any,
     ) -> Callable[[Switched], Switched]:
-        """Adds a twin. Without `world`, the world has a rank for each value of `learned`, or two ranks."""
+        """Adds a program with a switch. Without `world`, the world has a rank for each value of `learned`, or two
+        ranks.
+        """
 
         def take(script: Switched) -> Switched:
             ranks = 2 if learned is None else len(learned)

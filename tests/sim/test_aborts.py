@@ -31,7 +31,7 @@ class Aborting(Scripted):
 
 
 class Threaded(Aborting):
-    """A program that also starts host threads."""
+    """Such a program whose ranks also start host threads."""
 
     threaded = True
 
@@ -49,8 +49,8 @@ def every(world: World, script: Script, kind: type[Scripted] = Aborting) -> list
 
 
 async def alone(rank: Rank) -> Any:
-    """Rank 0 starts a collective and aborts, twice. Then both the await of the collective and a new call raise
-    Aborted.
+    """Rank 0 starts a collective and calls abort on its communicator twice. Then both the await of the collective and a
+    new call raise Aborted.
     """
     group, heard = rank.host("h"), list[str]()
     if rank.rank:
@@ -88,7 +88,7 @@ def test_a_program_that_does_not_say_that_it_aborts_may_not() -> None:
 
 
 async def leaves_a_peer(rank: Rank) -> None:
-    """Rank 0 starts a sum with rank 1 and aborts. Rank 1 receives the sum, or hangs."""
+    """Rank 0 starts an all-reduce with rank 1, and aborts the communicator. Rank 1 then gets the sum, or hangs."""
     work = rank.host("h").all_reduce(np.ones(1, np.int32), site="agree")
     if rank.rank == 0:
         rank.host("h").abort(site="give_up")
@@ -119,7 +119,9 @@ def test_a_peer_stands_where_nobody_came() -> None:
 
 
 async def from_a_thread(rank: Rank) -> Any:
-    """The main thread of rank 0 waits in a barrier that rank 1 joins, and another thread of rank 0 aborts."""
+    """The main thread of rank 0 waits in a barrier that rank 1 joins, and another thread of rank 0 aborts the
+    communicator.
+    """
     group = rank.host("h")
     if rank.rank:
         await group.barrier(site="agree")
@@ -151,8 +153,8 @@ def test_a_blocked_call_hears_of_an_abort_or_is_through_before() -> None:
 
 
 async def on_a_device(rank: Rank) -> Any:
-    """Rank 0 aborts a device sum that its peer never joins. Then it frees the buffer, and takes the same memory
-    again.
+    """Rank 0 aborts a device all-reduce that its peer never joins. Then it frees the buffer, and allocates the same
+    memory again.
     """
     main, heard = rank.stream("s"), ""
     if rank.rank:
@@ -248,16 +250,16 @@ async def nothing_under_way(rank: Rank) -> Any:
 
 
 def test_what_has_ended_is_not_broken_off() -> None:
-    """An abort does not break off work that has ended: here the host has read its result, and reads it again. The twin
-    is `on_a_device`, where the work is under way.
+    """An abort does not break off work that has ended: here the host has read its result, and reads it again. In
+    `on_a_device` the work is still in flight, so the abort breaks it off.
     """
     done = run(world_of(2, ["own"], ["d"]), nothing_under_way)
     assert [raw[DECISION_VALUE] for raw in done.journals[0] if raw[0] == "decision"] == [(1, 1)]
 
 
 async def gives_a_sum_up_late(rank: Rank) -> Any:
-    """Rank 0 aborts a sum that rank 1 may complete. The result of the aborted sum must not reach rank 0's memory, which
-    may belong to another buffer by then.
+    """Rank 0 aborts an all-reduce that rank 1 may complete. The result of this all-reduce must not be written to rank
+    0's memory, which may belong to another buffer by then.
     """
     main = rank.stream("s")
     x = main.alloc(4, "int32", "x")

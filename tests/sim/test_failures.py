@@ -1,4 +1,5 @@
-"""Tests failures of a device or a rank: kernels that raise, ranks that die, GPUs without a free slot.
+"""Tests failures of a device or a rank: kernels that raise, ranks that die, and GPUs without a free slot. A slot is
+room for one collective that runs on the GPU.
 
 The simulation shows them as hardware does. A kernel's error appears where its host next waits for the device. The
 pending work of a dead rank never happens, so its peers wait. A collective that waits for its peers occupies its GPU.

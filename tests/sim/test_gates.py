@@ -57,8 +57,8 @@ class Threads(Program[Any]):
     ("world", "program"), [(WORLD, GatesConformance()), (world_of(3), Threads())], ids=["services", "threads"]
 )
 def test_a_run_at_gates_is_the_run_whose_gates_they_are(world: World, program: Program[Any]) -> None:
-    """A run with the gates of an earlier run has the journals of that run, in any schedule. The twin without gates
-    differs.
+    """A run with the gates of an earlier run has the journals of that run, in any schedule. Without gates, at least one
+    schedule has other journals.
     """
     simulated = runs(world, program)
     different = [one for at, one in enumerate(simulated) if all(one.journals != old.journals for old in simulated[:at])]

@@ -199,7 +199,7 @@ async def grouped(rank: Rank) -> None:
 @pytest.mark.parametrize("script", [crosswise, ring(turned=False), chain(right=False), grouped])
 def test_the_journals_alone_tell_where_hosts_stand(script: Script) -> None:
     """A real backend does not report which hosts are blocked in a first use. The checks find the same from the journals
-    alone. The twin has its communicators from the start, so it has no such finding.
+    alone. If the communicators exist from the start, they report no blocked first use.
     """
     stopped = done(lazy(3), script)
     assert stopped.standing

@@ -1,5 +1,5 @@
-"""Tests runs that find no memory on dpsim's machine: the run is lost, and the checks report nothing. The program or a
-kernel may raise the MemoryError.
+"""Tests runs for which the computer that runs dpsim has no memory. Such a run is lost, and the checks report nothing.
+The program or a kernel may raise the MemoryError.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ async def never_waits(rank: Rank, kernel: Any) -> None:
 @pytest.mark.parametrize("how", [hears_of_it, never_waits])
 @pytest.mark.parametrize("kernel", [exhaust, refuse])
 def test_a_kernel_finds_no_memory(how: Any, kernel: Any) -> None:
-    """A kernel that raises MemoryError loses the run. The twin raises another error, which is a finding."""
+    """If a kernel raises MemoryError, the run is lost. If it raises another error, this is a finding."""
 
     async def script(rank: Rank) -> None:
         await how(rank, kernel)

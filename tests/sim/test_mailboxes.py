@@ -1,5 +1,5 @@
-"""Tests mailboxes. Messages of one sender arrive in order, and those of several senders in any order. Only an idle get
-may wait without end.
+"""Tests mailboxes. Messages of one sender arrive in order, and those of several senders in any order. Only a get that
+the program declares as idle may wait without end.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Tests messages from outside. A world sends such a message when a rank reaches an op. Mailboxes deliver it like any
-other message, in every order.
+"""Tests messages from outside: messages that no rank sends, such as a request of a client. A world declares them, and
+sends each one when a rank reaches a given op. Mailboxes deliver them like any other message, in every order.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def test_messages_come_to_who_waits_for_them() -> None:
 
 
 def test_a_message_is_sent_when_the_rank_is_there_and_not_before() -> None:
-    """A message from outside is sent when its rank reaches the op, so an earlier poll of rank 0 does not find it. The
-    twin sends it at the start, where the poll may find it.
+    """A message from outside is sent when its rank reaches the op, so an earlier poll of rank 0 does not find it. If
+    the message is sent at the start, the poll may find it.
     """
 
     async def script(rank: Rank) -> Any:
@@ -194,7 +194,7 @@ def test_a_rank_that_dies_before_it_comes_there_sends_nothing() -> None:
 
 
 def test_a_message_that_is_left_in_its_box_is_told() -> None:
-    """Rank 0 takes one of two messages, so the report names the other. The twin takes both."""
+    """If rank 0 takes one of two messages, the report names the other one. If it takes both, the report names none."""
 
     def hears_so_many(count: int) -> Any:
         async def script(rank: Rank) -> None:

@@ -49,7 +49,9 @@ async def last_words(rank: Rank) -> None:
 
 
 async def words_elsewhere(rank: Rank) -> None:
-    """The twin: a message to another mailbox arrives before or after the notice."""
+    """Rank 1 sends its last message to another mailbox than that of the notice. So the message may arrive after the
+    notice.
+    """
     if rank.rank == 0:
         rank.watch(1, "deaths", "watch")
         await rank.mailbox("deaths").get("told")
@@ -187,8 +189,8 @@ async def posts_twice(rank: Rank) -> None:
 
 
 def test_what_the_dead_never_came_to_send_holds_no_notice_up() -> None:
-    """A killed rank had run ahead to sends that it never made. These do not delay the notice. The interpreter of the
-    contract found this bug (tests/interpreter/test_notices.py).
+    """A killed rank had run ahead to sends that it never made. These do not delay the notice of its end. The
+    interpreter of the contract found this bug (tests/interpreter/test_notices.py).
     """
     world = world_of(2, kills=(Kill(1),))
     assert told(world, posts_twice) == {(*range(sent), ("gone", 1)) for sent in range(3)}

@@ -1,5 +1,5 @@
-"""Tests collectives in runs without time, in which each member completes on its own. The tests check which member may
-complete before which, and what its completion proves.
+"""Tests collectives in runs without time, in which each member may complete before the others do. The tests check which
+member may complete before which, and what its completion proves.
 
 A protocol that uses a broadcast as a barrier works as long as the root waits, and fails if the root does not.
 """
@@ -164,7 +164,9 @@ def test_a_twin_that_gives_nothing_before_the_end_sends_what_came_later(monkeypa
 
 
 async def broadcasts_beside_a_sum(rank: Rank) -> None:
-    """Two collectives on two streams, on a GPU with one slot."""
+    """Makes a broadcast and an all-reduce on two streams, on a GPU with one slot, so that one of them waits for the
+    other.
+    """
     main, side = rank.stream("main"), rank.stream("side")
     x, y = filled(main, [rank.rank]), filled(side, [rank.rank], "y")
     rank.device("d").broadcast(x, 0, main)

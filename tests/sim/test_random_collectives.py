@@ -173,7 +173,7 @@ def test_every_collective_is_drawn_on_both_sides() -> None:
 
 
 class Wrong(Results):
-    """The faulty twin: a machine that reverses its results."""
+    """A faulty machine, which reverses the results of its collectives. The comparison has to find it."""
 
     def of(self, rank: int) -> HostArray | None:
         result = super().of(rank)

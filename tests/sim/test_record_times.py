@@ -16,7 +16,7 @@ from tests.programs import run, world_of
 
 
 def kernel(*_: object) -> None:
-    """A kernel."""
+    """A kernel that does nothing."""
 
 
 async def script(rank: Rank) -> None:

@@ -1,5 +1,7 @@
-"""Tests an event that is recorded again behind a stream's wait for a flag. A host that waits for the event before it
-sets the flag hangs. The twin of each hang records another event there, and holds.
+"""Tests an event that is recorded again behind a stream's wait for a flag.
+
+If a host waits for the event before it sets the flag, it hangs. Each hang has a healthy twin, a program that records
+another event there, so that the host continues.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tests races that dpsim finds and PyTorch's CUDA sanitizer misses, and false alarms of the sanitizer.
 
 The sanitizer forgets freed memory, so it takes memory that is reused in flight for new memory. It identifies memory by
-a tensor's first address, so it does not see that two views overlap otherwise. And it does not see queries of events.
-Where torch is installed, the tests show each of these.
+the first address of a tensor, so it misses that two views with different first addresses overlap. And it ignores
+queries of events. Where torch is installed, the tests show each of these.
 """
 
 from __future__ import annotations

@@ -127,7 +127,9 @@ def test_ranks_that_hang_alike_share_a_finding() -> None:
 
 
 def test_a_host_that_would_set_it_and_stands_elsewhere_is_told_instead() -> None:
-    """Rank 0 would set the flag after a barrier that rank 1 omits. So the finding names the barrier."""
+    """Rank 0 would set the flag after a barrier, but rank 1 omits the barrier. So the finding names the barrier and not
+    the flag.
+    """
 
     async def script(rank: Rank) -> None:
         x = behind(rank)

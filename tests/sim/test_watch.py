@@ -317,8 +317,8 @@ def test_a_run_takes_so_much_memory(script: Script, monkeypatch: pytest.MonkeyPa
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [0, 1])
 def test_no_other_schedule_is_tried_after_a_run_that_takes_too_much(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a run with too many records, the explorer tries no other schedule. The twin ends, so the explorer tries
-    both of its schedules.
+    """After a run with too many records, the explorer tries no other schedule. The same program without the endless
+    launches ends, so the explorer tries both of its schedules.
     """
 
     async def looks(rank: Rank) -> None:

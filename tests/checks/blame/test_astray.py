@@ -71,8 +71,8 @@ def test_a_call_left_out(ordinal: int, layers: int) -> None:
 
 @pytest.mark.parametrize("kind", ["skip", "repeat"])
 def test_with_one_place_and_two_ranks_nothing_decides(kind: str) -> None:
-    """The twin: with one layer, one step and two ranks, no other place shows the usual order of calls. So no rank is
-    blamed; the one that raises may be the victim.
+    """With one layer, one step and two ranks, no other place shows the usual order of calls. So no rank is blamed; the
+    one that raises may be the victim.
     """
     assert not [one for one in planted(kind, 0, 0, layers=1) if one.ground and one.culprit]
     if kind == "repeat":
@@ -81,8 +81,8 @@ def test_with_one_place_and_two_ranks_nothing_decides(kind: str) -> None:
 
 
 def test_one_that_does_something_new_may_be_right_to() -> None:
-    """Rank 0 blocks in a call that no earlier step had, and rank 1 sleeps. Rank 0 may be right, so the finding has no
-    ground.
+    """Rank 0 blocks in a call that no earlier step had, and rank 1 sleeps. Rank 0 may be right, so the finding gives no
+    evidence (ground) against a rank.
     """
     made = Made(2)
     for hand in made.hands:

@@ -40,8 +40,8 @@ def test_one_that_did_something_with_it_dropped_nothing(ops_behind: int, message
 
 
 def told(heard: object = ("START", 0), behind: bool = False) -> Finding:
-    """A coordinator, rank 2, sends to both ranks, and rank 0 calls a collective. Rank 1 received `heard` and ends; with
-    `behind`, it launches a kernel before.
+    """A coordinator, rank 2, sends a message to both ranks, and rank 0 calls a collective. Rank 1 received the content
+    `heard` and ends; with `behind`, it launches a kernel before.
     """
     made = Made(3)
     made.world = world_of(3, ["cpu"], ["dp"], among=2)
@@ -66,7 +66,7 @@ def test_of_two_that_took_equal_messages_one_acted() -> None:
 
 @pytest.mark.parametrize(("heard", "behind"), [(("START", 1), False), (("START", 0), True)])
 def test_another_message_or_an_op_behind_it_is_none(heard: object, behind: bool) -> None:
-    """The twin: rank 1 took a different message, or did something after it. So the finding does not name the
+    """If rank 1 took a different message, or did something after it took the message, the finding does not name the
     message.
     """
     assert "did nothing" not in told(heard, behind).message

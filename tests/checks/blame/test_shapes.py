@@ -119,7 +119,7 @@ def test_a_side_on_which_nothing_changed_is_as_right_as_one_on_which_all_did() -
 
 
 def test_its_call_alone_is_wrong_where_the_rest_of_its_side_changed_as_well() -> None:
-    """The twin: rank 1 makes all calls of the step with two elements, but receives six. So its receive is odd."""
+    """Rank 1 makes all calls of a step with two elements, but receives six. So its receive is the odd call."""
     assert who(of(stages([6, 2], changed(1, "rest.receive", count=6)))) == (1, 1, "rest.receive")
 
 

@@ -84,7 +84,9 @@ def test_one_own_step_and_that_of_a_rank_alike_are_enough(kind: str, site: str) 
 
 @pytest.mark.parametrize("kind", ["skip", "repeat"])
 def test_in_the_first_step_of_two_ranks_nothing_decides(kind: str) -> None:
-    """The twin: in the first step no rank is blamed, because the rank that raises may be the victim."""
+    """In the first step of two ranks no other step shows what is usual. So no rank is blamed, because the rank that
+    raises may be the victim.
+    """
     assert blamed(planted(world_of(2, hosts=["h"]), ring, kind, 0, "ring.send", 0)) is None
 
 

@@ -149,7 +149,9 @@ def test_what_a_victim_raises_accuses_it_no_more() -> None:
 
 
 def test_a_receive_that_only_one_side_has_is_the_other_one_s() -> None:
-    """In a single step, rank 1 made two receives and rank 0 one send. Rank 0 is the culprit, without a ground."""
+    """In a single step, rank 1 made two receives and rank 0 one send. The finding names rank 0 as the culprit, but
+    gives no evidence (ground).
+    """
     [found] = stages([8], left_out(0, "rest.send")).findings("finished", "blocked")
     assert (found.culprit and found.culprit.rank, found.ground) == (0, ())
 

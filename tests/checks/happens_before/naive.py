@@ -329,8 +329,8 @@ class Program:
             self.touches(to, point)
 
     def group(self, _: int) -> None:
-        """Two ranks exchange transfers, each in a coalesced group, in any order, sometimes with a kernel
-        between them.
+        """Two ranks exchange transfers, each rank within one coalesced group. The transfers are in any order, sometimes
+        with a kernel between them.
         """
         if self.size < 2:
             return

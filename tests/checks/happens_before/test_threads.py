@@ -43,7 +43,9 @@ def test_a_thread_that_was_not_told_races(told: bool) -> None:
 
 
 def test_one_sequence_is_no_order_of_threads() -> None:
-    """The journal order of two threads is no order. The twin makes the same ops in one thread."""
+    """The order of records in a journal does not order two threads, so their accesses race. The same ops in one thread
+    are in order.
+    """
     for thread, classes in (("u1", ["RACE:BUFFER"]), (MAIN, [])):
         made = Made(1)
         a, x = written_by_main(made)

@@ -70,7 +70,9 @@ def test_pos_is_not_diluted_by_unrelated_steps() -> None:
 
 
 def test_a_random_walk_is() -> None:
-    """For a random walk, the unrelated steps dilute the chance: at eight steps in turn it must not choose the read."""
+    """A random walk finds the bug far less often than POS. At each of the eight steps of rank 0, it must not choose the
+    read.
+    """
     assert hits(ELSEWHERE, RandomWalk(), LATE, 2_000) < 20  # 2000 / 2^8 is 8
 
 
