@@ -1,6 +1,6 @@
-"""What one job leaves on its communicators does not reach the next one.
+"""Tests that data that one job leaves on its communicators does not reach the next job.
 
-NCCL takes broadcast data before a receiver asks for it; over gloo the root waits, so that such a run is a hang.
+NCCL sends broadcast data before a receiver calls. On gloo the root waits, so such a run hangs.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def test_without_looking_it_would(backend: TorchBackend, monkeypatch: pytest.Mon
     run = backend.run(world, "real_surplus", {})
     assert not run.finished or told(run) != RIGHT
     monkeypatch.undo()
-    backend.run(world, "real_surplus", {"surplus": True})  # whose communicators are not used again
+    backend.run(world, "real_surplus", {"surplus": True})  # its communicators are not used again
     assert told(backend.run(world, "real_surplus", {})) == RIGHT
 
 
-# ---- by hand
+# ---- journals by hand
 
 
 def collective(op: str = "broadcast", count: int = 4, root: int | None = 1, name: str = "dp") -> RawRecord:
