@@ -1,9 +1,9 @@
 """Repeats a sample of the test suite's simulated runs, and fails a test whose second run differs from the first.
 
-For the whole session, `tests/conftest.py` wraps `SimBackend.run_program` into a `Repeats`. It repeats 5 % of the runs.
-A checksum selects them, of the test, the world, the program's name, and the number of earlier equal runs in the test.
-So the choice is the same on every machine and with any number of workers. If the runs differ, the test fails, and the
-message names the first record that differs:
+For the whole session, `tests/conftest.py` wraps `SimBackend.run_program` into a `Repeats`, which repeats 5 % of the
+runs. A checksum selects these runs. It covers the test, the world, the program's name, and the number of earlier equal
+runs in the test. So the choice is the same on every machine and with any number of workers. If the runs differ, the
+test fails, and the message names the first record that differs:
 
   the simulation is not deterministic: program "waves" on 4 ranks (5 % of runs are repeated)
    rank 2, record 17

@@ -1,7 +1,7 @@
-"""Forces the order of a simulated run on real processes: ten failures that are rare there, each forced by gates.
+"""Forces the order of a simulated run on real processes, by gates that delay racing calls.
 
-The faulty twin runs the same world without gates. `python -m tests.real.test_forced` writes the table of
-docs/stepping.md.
+Ten failures that are rare on real processes show in each run with gates. The faulty twin runs the same world without
+gates. `python -m tests.real.test_forced` writes the table of docs/stepping.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kills ranks at random moments. The reader returns each journal up to its last complete record.
 
-Two checks show this. The journal is a prefix of what the same rank writes in a healthy run. And it has every op that a
-peer has observed: a peer that has ended a sum knows that this rank had joined it.
+The tests check two properties of a killed rank's journal. It is a prefix of what the same rank writes in a healthy run.
+And it has every op that a peer has observed: a peer that has ended a sum knows that this rank had joined it.
 """
 
 from __future__ import annotations

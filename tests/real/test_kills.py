@@ -1,12 +1,12 @@
 """Kills or stops processes of commands at random moments, many times. Measures how commands end, how long they take,
 and what they leave behind.
 
-Each campaign prints a row of a table (`pytest -m slow -s tests/real/test_kills.py`):
+Each campaign of kills prints a row of a table (`pytest -m slow -s tests/real/test_kills.py`):
 
     what                                           times  exit codes       longest  left behind
 
-A kill has no effect, because it came too late, or the run is lost. A kill never changes a verdict, and a command never
-exceeds its deadlines.
+A kill that comes too late has no effect. Any other kill makes the run lost. A kill never changes a verdict, and a
+command never exceeds its deadlines.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Tests that data that one job leaves on its communicators does not reach the next job.
 
-NCCL sends broadcast data before a receiver calls. On gloo the root waits, so such a run hangs.
+In these tests a root calls one broadcast more than its peer. NCCL sends the data before the receiver calls, so the run
+finishes and leaves the data behind. On gloo the root waits for the receiver, so the run hangs.
 """
 
 from __future__ import annotations

@@ -3,13 +3,16 @@
 A library does not compare the calls of a group's members. If they differ, NCCL and gloo may complete with undefined
 numbers, hang at that call or a later one, or end the process. The result depends on version, size and transport.
 
-The journals do not depend on it. Each rank records its call before it makes the call, and the check compares the calls
-step by step. So the same program gets the same class and the same culprit on every backend.
+dpsim's journals do not depend on what the library does with mismatched calls. Each rank records its call before it
+makes the call, and the check compares the calls step by step. So the same program gets the same class and the same
+culprit on every backend.
 
-The table `CERTAIN` lists what real machines did if it is certain. A stream or host that waits for a call that no rank
-makes never returns. A broadcast against an all_reduce hangs, on NCCL 2.28 perhaps one call later. Other results vary:
-with 64 bytes NCCL 2.28 hung on another count and on another root among 4 H200 GPUs, but completes them elsewhere. There
-a broadcast's root does not wait for its receivers. So a root that broadcasts too early continues, and so do all others.
+The table `CERTAIN` lists what real machines do in the certain cases. A stream or host that waits for a call that no
+rank makes never returns. A broadcast against an all_reduce hangs, on NCCL 2.28 perhaps one call later.
+
+Other cases vary between machines. With 64 bytes, NCCL 2.28 hung on another count and on another root among 4 H200 GPUs,
+but completes them on other machines. There a broadcast's root does not wait for its receivers. So a root that
+broadcasts too early continues, and so do all others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Tests that trouble of the machine causes no verdict: the run is lost, nothing is left behind, and the next run
 finishes.
 
-If a process harms itself, that stays a finding. The slow tests start torch anew, or resemble a quick one.
+If a process of a rank exits or kills itself, dpsim still reports a finding. The slow tests start torch anew, or
+resemble a quick one.
 """
 
 from __future__ import annotations

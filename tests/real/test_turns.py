@@ -1,7 +1,7 @@
 """Tests of turns of threads, and of calls on a store. They pass in the order of the gates, even if they arrive in
 another order.
 
-The faulty twins let them pass as they arrive.
+In the faulty twins, threads and calls pass in the order in which they arrive.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Tests of the conformance program: it passes on the simulation with any number of ranks, and names a broken rule.
 
-Each machine that breaks a rule is the simulation with one call of the contract replaced.
+The conformance program checks the calls of a backend against the contract. Each faulty machine in these tests is the
+simulation with one call of the contract replaced.
 """
 
 from __future__ import annotations
