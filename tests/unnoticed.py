@@ -37,7 +37,7 @@ def ops_until_told(journals: Sequence[Sequence[RawRecord]], gone: int) -> dict[i
 
 
 def told_text(run: Run, gone: int) -> str:
-    """Returns these numbers as one line, with the largest one, K."""
+    """Returns the counts of `ops_until_told` as one line, with the largest one, K."""
 
     def name(actor: int) -> str:
         return f"rank {actor}" if actor < run.size else run.services[actor - run.size]

@@ -87,7 +87,7 @@ class Repeats:
                 second = run_program(again, world, program, prepared)
                 if isinstance(again.strategy, ScheduleReplay):
                     again.strategy.end(whole=True)
-                found = None if second.lost else difference(first, second)  # a run that lost its machine is no verdict
+                found = None if second.lost else difference(first, second)  # trouble of the machine is no verdict
             except Mismatch as mismatch:
                 found = f"  {mismatch}"
             self.repeated += 1

@@ -128,8 +128,8 @@ def test_a_hang_in_a_replay_is_reported(backend: TorchBackend, world: World, cau
 
 
 def lost_bytes(backend: TorchBackend, world: World, run: Callable[[], object]) -> float:
-    """Returns how many bytes less a GPU has after such a run than before. It is a median, because other workers that
-    start or leave can change the number once.
+    """Returns how many bytes a GPU loses by `run`. It is a median of several runs, because other workers that start or
+    leave can change the number once.
     """
     free = []
     for _ in range(6):
@@ -184,5 +184,5 @@ def test_a_program_goes_on_after_a_capture_that_cuda_refused(backend: TorchBacke
 
 
 def test_elsewhere_such_a_kernel_is_a_kernel(world: World) -> None:
-    """Runs such a kernel on the simulation, which runs it at the replay."""
+    """Runs a kernel that waits for the device on the simulation, which runs the kernel at the replay."""
     assert SimBackend().run(world, "real_peeks", {"goes_on": False}).finished

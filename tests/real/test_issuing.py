@@ -172,8 +172,8 @@ def test_what_a_guarded_object_gives_is_guarded() -> None:
 
 
 def test_the_journal_of_calls_that_are_not_one_step_has_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twin of a test that runs on workers. A thread pauses between its record and its call on the stream,
-    and another thread's call comes first.
+    """The faulty twin of `test_the_journal_has_the_order_of_issue`, which runs on workers. A thread pauses between its
+    record and its call on the stream, and another thread's call comes first.
     """
     records: list[RawRecord] = []
     inside, done = threading.Event(), threading.Event()

@@ -280,7 +280,7 @@ def test_a_timed_run_reports_what_is_left_over(script: Script) -> None:
 
 @pytest.mark.parametrize("script", LEFT_OVER)
 def test_exploring_reports_what_is_left_over(script: Script) -> None:
-    """Checks that exploring reports the same transfers. They are left over in every schedule."""
+    """Checks that exploring reports left-over transfers, which are left over in every schedule."""
     assert explored(world_of(2, hosts=["h"]), script).verdict == "violated"
 
 

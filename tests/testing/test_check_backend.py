@@ -580,7 +580,7 @@ class SwallowsExceptions(Twin):
 
 
 class ForgetsTags(Twin):
-    """The journal has the buffer in place of its tagged content."""
+    """The journal omits the tags of tagged buffers."""
 
     def said(self, run: Run) -> Run:
         return edited(run, lambda raw: tuple(untagged(field) if is_refs(field) else field for field in raw))

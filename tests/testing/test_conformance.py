@@ -612,7 +612,7 @@ def has_values_for_all_keys(patch: Patch) -> None:
 
 
 def adds_to_what_it_read_before(patch: Patch) -> None:
-    """The rank that adds last gets the whole sum, but the key keeps the sum of the others."""
+    """The rank that adds last gets the whole sum, but the key keeps the sum of the other ranks."""
     whole = sum(range(1, 3))
 
     def change(how: str, value: Any, operands: Sequence[Any]) -> Changed:

@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu(2), pytest.mark.xdist_group("recorded on GPUs")]
 
 PROGRAM = ROOT / "tests" / "real" / "nccl_hangs.py"
-"""It is outside of real/record, because the recorder leaves out the lines of files in such folders."""
+"""The program is outside of real/record, because dpsim skips lines in such a folder as the recorder's own."""
 
 KINDS = ("none", "absent_call", "absent_agreement", "surplus", "dead", "stuck_host")
 
