@@ -139,7 +139,7 @@ def table(results: Results) -> str:
 
 
 def write(results: Results, folder: Path) -> None:
-    """Writes both files."""
+    """Writes RESULTS_GPU.md and results_gpu.json into the folder."""
     (folder / "RESULTS_GPU.md").write_text(table(results))
     figures = {
         name: [{key: value._asdict() for key, value in one._asdict().items()} for one in found]

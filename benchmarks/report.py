@@ -64,7 +64,7 @@ def machine() -> dict[str, str]:
 
 
 def write(results: Results, folder: Path) -> str:
-    """Writes both files, and returns the table."""
+    """Writes RESULTS.md and results.json into the folder, and returns the table of RESULTS.md."""
     text = table(results)
     markdown = folder / "RESULTS.md"
     below = markdown.read_text().partition(LINE)[2] if markdown.exists() else ""

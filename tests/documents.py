@@ -1,9 +1,9 @@
 """Follows a document from top to bottom: writes its files, applies its changes, runs its commands and compares the
 output.
 
-A block of Python or YAML that begins with `# NAME` is a file; other blocks are ignored. A block of diff changes a file.
-Each of its parts, which begin with `@@`, has to fit in exactly one place. In a block of console, lines that begin with
-`$ ` are commands. The other lines are their output, in which `...` stands for any text.
+A Markdown block of Python or YAML that begins with `# NAME` is a file; other such blocks are ignored. A block of diff
+changes a file. Each part of the diff, which begins with `@@`, has to fit in exactly one place. In a block of console,
+lines that begin with `$ ` are commands. The other lines are their output, in which `...` stands for any text.
 """
 
 from __future__ import annotations

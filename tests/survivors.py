@@ -3,7 +3,8 @@
     main        watch peers   start monitor   all_reduce ... Aborted          raises PeerGone: rank 1 is gone
     monitor     waits idle ............................ ("gone", 1)   abort dp_cpu   abort dp
 
-So every peer of a dead rank ends, with an error that names the dead rank. Each faulty twin omits one part of this.
+After the abort, every peer of the dead rank ends with an error that names the dead rank. In each faulty twin, a rank
+omits its watch or one of its aborts.
 """
 
 from __future__ import annotations

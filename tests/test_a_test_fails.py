@@ -1,8 +1,8 @@
 """Runs docs/a-test-fails.md from top to bottom, in an environment with dpsim's wheel and its dependencies, without
 torch.
 
-This takes long, so it belongs to the slow suite. `tests/plugin/test_replay.py` does the same in this process, with a
-world that needs no drawing. The quick tests here check the document's files and its change.
+Building this environment takes long, so the test belongs to the slow suite. `tests/plugin/test_replay.py` does the same
+in this process, with a world that needs no drawing. The quick tests here check the document's files and its change.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     ops_until_told(run.journals, 1)                     # {0: 4, 2: 7}
     told_text(run, 1)           # "rank 1 is gone: told were rank 0 within 4 ops, rank 2 within 7 ops; K = 7"
 
-Journals have no common clock, so the count is an upper bound. A peer's ops count after the last host collective that
-the dead actor had awaited. Sleeps, results of calls, decisions and probes do not count. Prior art: the detection time
-of failure detectors (Chandra and Toueg, JACM 43, 1996), in steps.
+The journals of two ranks have no common clock, so the count is an upper bound. A peer's ops count after the last host
+collective that the dead actor had awaited. Sleeps, results of calls, decisions and probes do not count. Prior art: the
+detection time of failure detectors (Chandra and Toueg, JACM 43, 1996), in steps.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def ops_until_told(journals: Sequence[Sequence[RawRecord]], gone: int) -> dict[i
 
 
 def told_text(run: Run, gone: int) -> str:
-    """Returns these numbers as one line, with the largest one, K."""
+    """Returns the counts of `ops_until_told` as one line, with the largest one, K."""
 
     def name(actor: int) -> str:
         return f"rank {actor}" if actor < run.size else run.services[actor - run.size]

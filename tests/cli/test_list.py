@@ -17,7 +17,7 @@ def test_list() -> None:
     assert answer.code == 0
     assert re.search(r"^  t_largest +plain, loud$", answer.out, re.MULTILINE)
     assert re.search(
-        r"^  T-OWN +t_largest +A rank decides for the number that it has seen itself", answer.out, re.MULTILINE
+        r"^  T-OWN +t_largest +A rank decides on the number that it has seen itself", answer.out, re.MULTILINE
     )
     assert re.search(r"^  sim +runs here$", answer.out, re.MULTILINE)
     found = dpsim_("list", "--json").json

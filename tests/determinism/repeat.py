@@ -1,9 +1,9 @@
 """Repeats a sample of the test suite's simulated runs, and fails a test whose second run differs from the first.
 
-For the whole session, `tests/conftest.py` wraps `SimBackend.run_program` into a `Repeats`. It repeats 5 % of the runs.
-A checksum selects them, of the test, the world, the program's name, and the number of earlier equal runs in the test.
-So the choice is the same on every machine and with any number of workers. If the runs differ, the test fails, and the
-message names the first record that differs:
+For the whole session, `tests/conftest.py` wraps `SimBackend.run_program` into a `Repeats`, which repeats 5 % of the
+runs. A checksum selects these runs. It covers the test, the world, the program's name, and the number of earlier equal
+runs in the test. So the choice is the same on every machine and with any number of workers. If the runs differ, the
+test fails, and the message names the first record that differs:
 
   the simulation is not deterministic: program "waves" on 4 ranks (5 % of runs are repeated)
    rank 2, record 17
@@ -87,7 +87,7 @@ class Repeats:
                 second = run_program(again, world, program, prepared)
                 if isinstance(again.strategy, ScheduleReplay):
                     again.strategy.end(whole=True)
-                found = None if second.lost else difference(first, second)  # a run that lost its machine is no verdict
+                found = None if second.lost else difference(first, second)  # trouble of the machine is no verdict
             except Mismatch as mismatch:
                 found = f"  {mismatch}"
             self.repeated += 1

@@ -99,7 +99,9 @@ def test_long_texts_are_cut_and_commands_are_not(finding: Finding) -> None:
 
 
 def test_without_the_cut_it_is_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twin of the test above: without the limit the screen has more than ten lines."""
+    """The faulty twin of `test_long_texts_are_cut_and_commands_are_not`: without the limit the screen has more than ten
+    lines.
+    """
     monkeypatch.setattr(first_screen, "LINES", 99)
     assert len(report(run(), [LONGEST[0], *LONGEST], EXTRAS).splitlines()) > 10
 

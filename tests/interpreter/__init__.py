@@ -1,9 +1,9 @@
 """An interpreter of dpsim's contract that shares no code with the machine, and random programs to compare the two.
 
-The contract defines what each call of a program may do. The interpreter's author read only its two files,
+The contract defines what each call of a program may do. The interpreter's author read only the contract's two files,
 `dpsim/contract/interface.py` and `dpsim/contract/world.py`, and not the machine, the checks or the explorer. So if
-those misread the contract, the interpreter does not repeat the mistake. It visits all states that the contract allows,
-one by one. This is slow but simple.
+those three misread the contract, the interpreter does not repeat the mistake. The interpreter visits all states that
+the contract allows, one by one. This is slow but simple.
 
     language.py     scripts: the instructions of each rank, as plain data
     meeting.py      collectives: the members whose elements a member gets, and the result

@@ -1,9 +1,11 @@
 """The steps of streams: each stream runs its items in order, and each item may start at any time.
 
 A kernel is one step. A part of a collective or transfer has two steps: its arrival, which its peers can observe, and
-its end. The part ends at the latest when all members have arrived for which it may wait. A step is *free* if the stream
-does not have to take it. Examples are the start of an eager send, and the end of a member that waits for peers whose
-elements it does not get. If a rank or a stream has only free steps left, the execution may end there.
+its end. The part ends at the latest when all members for which it may wait have arrived.
+
+A step is *free* if the stream does not have to take it. An example is the end of a send before its peer arrives.
+Another is the end of a member before peers arrive whose elements it does not get. If a rank or a stream has only free
+steps left, the execution may end there.
 """
 
 from __future__ import annotations

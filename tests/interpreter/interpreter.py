@@ -8,10 +8,10 @@ Hosts run, streams work, messages arrive and ranks die, one step at a time and i
 the machine does not have to take (see `device`). If only free steps are left, the execution may end. Otherwise the
 interpreter omits no step, and it visits each state once.
 
-When a rank dies, the work on its streams that has not started is lost. Its messages still arrive. If it has arrived at
-a collective that no member has left, then either all its peers are stuck or none is. The contract leaves three cases
-open: a transfer, a collective that some members have left, and peers that get nothing from the dead rank. With
-`generous` the dead rank's arrival may be lost in these cases too.
+When a rank dies, the work on its streams that has not started is lost. Messages that it has sent still arrive. If the
+rank has arrived at a collective that no member has left, then either all its peers are stuck or none is. The contract
+leaves three cases open: a transfer, a collective that some members have left, and peers that get nothing from the dead
+rank. With `generous` the dead rank's arrival may be lost in these cases too.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from tests.interpreter.state import Host, Item, Part, State
 
 
 class Access(NamedTuple):
-    """An access to device memory. `place`: of its instruction in the rank's list. `sure`: it is active in this state
-    without any of the doubts above.
+    """An access to device memory. `place`: of its instruction in the rank's list. `sure`: False if a race of the access
+    is doubtful, because it belongs to a transfer whose peer has not sent, or has ended.
     """
 
     rank: int

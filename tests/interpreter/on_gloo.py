@@ -4,9 +4,9 @@ outcome.
     script = suitable("events", 7)          # None if the drawn script does not qualify
     on_gloo(backend, script) in explored_outcomes
 
-The scripts' times differ by many milliseconds, because a real host is late by a few. Flags order all uses of the
-threads' list, because a real thread can pause anywhere, but a thread of dpsim only between two calls. The scripts also
-avoid device collectives in which some member has no element.
+The sleeps and time-outs of the scripts differ by many milliseconds, because a real host is late by a few. Flags order
+all uses of the threads' list. Otherwise outcomes could differ, because a real thread can pause anywhere, but a thread
+of dpsim only between two calls. The scripts also avoid device collectives in which some member has no element.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Python objects of modules in the interpreter. By the contract each rank has its own process, and so its own modules.
 
-A rank that reads a module object finds the value that it has written itself. The mark `leaked` says that it would find
-another value if all ranks shared the module. Process ids and string hashes also differ between processes. An outcome
-cannot contain them, so a rank that notes one always gets the mark `leaked`. The mark `left` says that a module may
-contain a value of an earlier run.
+A rank that reads a module object finds the value that it has written itself. The interpreter marks a state as `leaked`
+if the rank would find another value in a module that all ranks share. Process ids and string hashes also differ between
+processes. An outcome cannot contain them, so a rank that notes one always causes the mark `leaked`. The mark `left`
+says that a module may contain a value of an earlier run.
 """
 
 from __future__ import annotations

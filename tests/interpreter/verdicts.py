@@ -3,9 +3,11 @@
     compared = judged(script)
     compared.difference         # "" or what is wrong, in a few words
 
-dpsim must show the outcomes with exact times, and those with patient time-outs (see `clock`). It may show outcomes in
-which time-outs pass at any time. If ranks share a module, or threads share a list without an order, outcomes are not
-comparable. Then dpsim must report a finding, and it must still prove similar scripts that share nothing.
+`tests.interpreter.clock` defines three readings of time. dpsim must show the outcomes of the readings `timed` and
+`patient`. It may also show outcomes of `early`, in which time-outs pass at any time.
+
+If ranks share a module, or threads share a list without an order, outcomes are not comparable. Then dpsim must report a
+finding, and it must still prove similar scripts that share nothing.
 """
 
 from __future__ import annotations

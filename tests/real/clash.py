@@ -1,6 +1,6 @@
-"""A protocol that opens a fixed port, for two jobs at once; its workers import this module by its name.
+"""A protocol that opens a fixed port, for two jobs at the same time. The workers import this module by its name.
 
-The environment says which port, how many jobs there are, and the folder where each says what came of it.
+The environment contains the port, the number of jobs, and the folder into which each job writes its result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SECOND = 1_000_000_000
 
 @register_protocol("t_clash")
 class Clash(SizedProgram):
-    """Rank 0 opens the port, and rank 1 joins its listener; the store is kept until all jobs have tried."""
+    """Rank 0 opens the port, and rank 1 joins its listener. Rank 0 keeps the store open until all jobs have tried."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0

@@ -1,6 +1,5 @@
-"""Worker pools for the tests of `real`: one for each backend, and one of NCCL for the whole session.
-
-The tests of gloo run on one worker of xdist.
+"""Worker pools for the tests of `real`: one for each backend, and one of NCCL for the whole session. The tests of gloo
+run on one worker of pytest-xdist.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def backends() -> Iterator[Callable[[str], TorchBackend]]:
 
 @pytest.fixture
 def backend(request: pytest.FixtureRequest, backends: Callable[[str], TorchBackend]) -> TorchBackend:
-    """The backend with which the test is parametrized."""
+    """Returns the backend with which the test is parametrized."""
     backend = backends(request.param)
     reason = backend.unavailable(2)
     if reason is not None:
@@ -45,5 +44,7 @@ def backend(request: pytest.FixtureRequest, backends: Callable[[str], TorchBacke
 
 @pytest.fixture
 def world() -> World:
-    """A world without the group "ep", which few programs use, because NCCL needs time to create it after each fault."""
+    """Returns a world without the group "ep". Few programs use it, and NCCL needs time to create it after each
+    fault.
+    """
     return worlds.make_world(devices=["dp"])

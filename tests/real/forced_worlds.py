@@ -1,9 +1,10 @@
 """Ten small programs, each with a failure that real processes hardly ever show by themselves.
 
-    WORLDS["get_before_set"]        # (its world, and the class of its failure)
+    WORLDS["get_before_set"]        # the world of the program
 
-Each has one schedule or a few in which an assumption of its author does not hold. gloo has that order less often than
-once in twenty runs; at the gates of a simulated run it has it each time (`tests/real/test_forced.py`).
+Each program's author assumes an order that some schedules do not have. On gloo, fewer than one run in twenty has such a
+schedule. Gates delay the racing calls until they have the order of a simulated run, so that each run fails
+(`tests/real/test_forced.py`). The docstring of each class states the wrong assumption, and docs/stepping.md quotes it.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from tests.programs import set_to
 from tests.real.worlds import make_world
 
 A_WHILE = 100_000_000
-"""100 ms, in which real processes do all that does not wait for it."""
+"""100 ms, in which real processes do all work that does not wait for them."""
 PORT = 23_457
 ONE = np.ones(1, np.int32)
 
 
 async def joined(rank: Rank) -> Store:
-    """The store of rank 0, at each rank."""
+    """Returns the store of rank 0, on each rank."""
     store = await (rank.join_store(0, PORT, "join") if rank.rank else rank.open_store(PORT, "open"))
     assert store is not None
     return store
@@ -36,7 +37,7 @@ async def joined(rank: Rank) -> Store:
 
 @register_protocol("forced_get_before_set")
 class GetBeforeSet(Program[Any]):
-    """Rank 1 takes no value in time for a setting that was left out."""
+    """Assumes that rank 0 has not set the size if the get of rank 1 times out."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step, store = 0, await joined(rank)
@@ -48,7 +49,7 @@ class GetBeforeSet(Program[Any]):
 
 @register_protocol("forced_join_before_open")
 class JoinBeforeOpen(Program[Any]):
-    """Rank 1 gives up after a while in which no actor listens."""
+    """Assumes that rank 0 opens the store before the join of rank 1 times out."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0
@@ -60,7 +61,7 @@ class JoinBeforeOpen(Program[Any]):
 
 @register_protocol("forced_tickets")
 class Tickets(Program[Any]):
-    """Rank 0 takes its ticket when it opens the store, so its ticket is 1."""
+    """Assumes that rank 0 takes its ticket before rank 1, because rank 1 sleeps first."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step, store = 0, await joined(rank)
@@ -72,7 +73,7 @@ class Tickets(Program[Any]):
 
 @register_protocol("forced_poll")
 class Poll(Program[Any]):
-    """Rank 1 posts before a barrier, and rank 0 polls a while behind it."""
+    """Assumes that a message has arrived because rank 1 posted it before a barrier and rank 0 polls later."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0
@@ -86,7 +87,7 @@ class Poll(Program[Any]):
 
 @register_protocol("forced_two_senders")
 class TwoSenders(Program[Any]):
-    """Rank 1 posts to rank 0, and then has rank 2 post."""
+    """Assumes that the message of rank 1 arrives first, because rank 2 posts only after a message of rank 1."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0
@@ -103,7 +104,7 @@ class TwoSenders(Program[Any]):
 
 @register_protocol("forced_any_source")
 class AnySource(Program[Any]):
-    """Rank 1 sends to rank 0, and then has rank 2 send."""
+    """Assumes that rank 0 receives from rank 1 first, because rank 2 sends only after a message of rank 1."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step, host = 0, rank.host("dp_cpu")
@@ -122,7 +123,7 @@ class AnySource(Program[Any]):
 
 @register_protocol("forced_event")
 class Event(Program[Any]):
-    """The kernel is short, so its event has passed after a while."""
+    """Assumes that the event of a short kernel has passed after 100 ms."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step, main = 0, rank.stream("main")
@@ -135,7 +136,7 @@ class Event(Program[Any]):
 
 @register_protocol("forced_send")
 class Send(Program[Any]):
-    """Rank 0 cannot have come past its send while rank 1 has not received."""
+    """Assumes that the send of rank 0 does not return before rank 1 receives."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step, host = 0, rank.host("dp_cpu")
@@ -150,7 +151,7 @@ class Send(Program[Any]):
 
 @register_protocol("forced_threads")
 class Threads(Program[Any]):
-    """Two threads add to a number of Python; main has done so long before the other one begins."""
+    """Assumes that main adds to a Python number before the other thread does, because that thread sleeps first."""
 
     threaded = True
 
@@ -172,7 +173,7 @@ class Threads(Program[Any]):
 
 @register_protocol("forced_abort")
 class Abort(Program[Any]):
-    """A watchdog gives up what is not over after a while; the sum takes no time."""
+    """Assumes that a sum is over before a watchdog aborts its communicator after 100 ms."""
 
     threaded = True
     aborts = True

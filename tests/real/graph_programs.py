@@ -1,5 +1,7 @@
-"""Programs of graphs, for the tests of backends. A model of four layers, each with a sum, an uneven exchange and two
-branches. What a capture forbids. Events that are recorded again.
+"""Programs with captured graphs, for the tests of backends.
+
+A model of four layers has in each layer a sum, an uneven exchange and two branches. Other programs make calls that a
+capture forbids, or record an event again.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ WIDTH = 16
 LAYERS = 4
 
 
-# ---- kernels: each operation is rounded by itself, so numbers are the same bit by bit wherever they are computed
+# ---- kernels: each operation is rounded separately, so numbers are equal bit by bit on every backend
 
 
 def begin(hidden: Any, step: int, rank: int) -> None:
@@ -42,12 +44,12 @@ def between(hidden: Any) -> None:
 
 
 def moved(members: int) -> list[list[int]]:
-    """How many elements each member sends to each, by sender."""
+    """Returns the number of elements that each member sends to each, by sender."""
     return [[1 + (2 * sender + receiver) % 3 for receiver in range(members)] for sender in range(members)]
 
 
 class Model:
-    """The layers on one rank. Memory: `hidden` is the program's, all else is taken by a layer and given back."""
+    """The layers on one rank. `hidden` belongs to the program; each layer allocates and frees all other memory."""
 
     def __init__(self, rank: Rank) -> None:
         self.main, self.side = rank.stream("main"), rank.stream("side")
@@ -83,8 +85,8 @@ class Model:
 
 @register_protocol("real_layers")
 class Layers(Program[Mapping[str, Any]]):
-    """`how`: "eager", "full" (one graph a step) or "piecewise" (two, and a kernel between). `steps`: each has other
-    inputs. `absent`: the rank that leaves its last replay out.
+    """Runs the model. `how`: "eager", "full" (one graph for each step) or "piecewise" (two graphs, and a kernel
+    between). `steps`: the number of steps, each with other inputs. `absent`: the rank that omits its last replay.
     """
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
@@ -116,7 +118,7 @@ class Layers(Program[Mapping[str, Any]]):
 
 
 async def captured(rank: Rank, name: str, model: Model, layers: range) -> Graph:
-    """A graph of these layers; of all of them, if they are all, with what is between."""
+    """Returns a graph of these layers. If they are all layers, the graph includes the kernel between."""
     graph = rank.graph(name, "pool")
     async with graph.capture(model.main):
         for number in layers:
@@ -127,13 +129,15 @@ async def captured(rank: Rank, name: str, model: Model, layers: range) -> Graph:
 
 
 def ran(graph: Any) -> tuple[int, bool]:
-    """How often the graph has run, as its device counts where it does; and whether the device has anything of it."""
+    """Returns how often the graph has run, by the device's own count if it has one, and whether the device has nodes of
+    it.
+    """
     return (graph.runs(), graph.nodes > 0) if hasattr(graph, "runs") else (graph.replays, True)
 
 
 @register_protocol("real_graph_law")
 class Law(Program[Any]):
-    """What a capture refuses, one after the other, each with the code that it is refused with. Then one is captured
+    """Makes each call that a capture forbids, in a separate capture, and decides on the error's code. Then it captures
     under the same name.
     """
 
@@ -194,8 +198,8 @@ class Law(Program[Any]):
 
 @register_protocol("real_recorded_again")
 class RecordedAgain(Program[Any]):
-    """One event for all steps: what was recorded last is what another stream waits for. In the middle it is recorded in
-    a capture, and afterwards outside again.
+    """Uses one event in all steps. Another stream waits for its last record. In the middle step a capture records it,
+    and later steps record it outside again.
     """
 
     async def run(self, rank: Rank, prepared: Any) -> None:
@@ -222,7 +226,7 @@ class RecordedAgain(Program[Any]):
 
 @register_protocol("real_freed_input")
 class FreedInput(Program[Any]):
-    """A graph is replayed on memory that the program has given back since; and one on what its capture gave back."""
+    """Replays a graph on memory that the program has freed since, and one on memory that its capture freed."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         main, graph = rank.stream("main"), rank.graph("g")
@@ -241,7 +245,9 @@ class FreedInput(Program[Any]):
 
 @register_protocol("real_peeks")
 class Peeks(Program[Mapping[str, Any]]):
-    """A kernel of a capture waits for the device, which CUDA alone forbids. `goes_on`: the program captures anew."""
+    """A kernel in a capture waits for the device, which only CUDA forbids. `goes_on`: the program then captures
+    again.
+    """
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         rank.step = 5
@@ -282,7 +288,7 @@ def peek(x: Any) -> None:
 
 @register_protocol("real_free_memory")
 class FreeMemory(Program[Any]):
-    """Bytes that each rank's GPU has left; all ranks have made their communicators."""
+    """Decides on the free bytes of each rank's GPU, after all ranks have created their communicators."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         import torch

@@ -1,4 +1,4 @@
-"""Protocols around a store that something outside of the program hits. The workers import this module by its name."""
+"""Programs with a store that something outside of the program disturbs. The workers import this module by its name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from real.store_server import Server
 
 @register_protocol("real_hit_store")
 class HitStore(Program[Any]):
-    """Rank 0 opens a store, and rank 1 does to it what `how` says before it uses it."""
+    """Rank 0 opens a store. Rank 1 disturbs it as `how` says, and then uses it."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         rank.step = 0
@@ -35,7 +35,7 @@ class HitStore(Program[Any]):
         if how == "fails":
             Server._serve = fails  # type: ignore[method-assign, assignment]
         rank.send(1, "where", (store.node, store.port, os.getpid()), "where")
-        if how != "killed":  # it has finished, and its store listens
+        if how != "killed":  # rank 0 has finished, and its store still listens
             await store.get("done", "done")
 
     async def visits(self, rank: Rank, how: str) -> None:
@@ -66,7 +66,9 @@ def fails(server: Server, connection: socket.socket, message: list[Any]) -> None
 
 @register_protocol("real_hit_steps")
 class HitSteps(Program[Any]):
-    """Steps with a collective, a message to the next rank, and a key in the store of rank 0. All of it holds."""
+    """Steps with a collective, a message to the next rank, and a key in the store of rank 0. Without hits they
+    finish.
+    """
 
     class Params(BaseModel):
         ranks: int = 3

@@ -1,4 +1,4 @@
-"""Where processes listen: read off the kernel's tables of sockets."""
+"""Finds the sockets on which processes listen, in the kernel's tables of sockets."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ LISTENS = "0A"
 
 
 def listeners(processes: Iterable[int]) -> list[tuple[IPv4Address | IPv6Address, int]]:
-    """(address, port) of each TCP socket on which one of these processes listens."""
+    """Returns (address, port) of each TCP socket on which one of these processes listens."""
     known = _listening()
     return [known[inode] for process in processes for inode in _sockets(process) if inode in known]
 
 
 def outside(processes: Iterable[int]) -> list[str]:
-    """Those that strangers can reach."""
+    """Returns the sockets that other machines can reach."""
     return [f"{address}:{port}" for address, port in listeners(processes) if not address.is_loopback]
 
 
 def _sockets(process: int) -> set[str]:
-    """Numbers of the sockets that a process has open."""
+    """Returns the numbers of the sockets that a process has open."""
     found = set()
     for entry in os.scandir(f"/proc/{process}/fd"):
         try:
             target = os.readlink(entry.path)
-        except FileNotFoundError:  # closed meanwhile
+        except FileNotFoundError:  # closed in the meantime
             continue
         if target.startswith("socket:["):
             found.add(target[len("socket:[") : -1])
@@ -35,7 +35,7 @@ def _sockets(process: int) -> set[str]:
 
 
 def _listening() -> dict[str, tuple[IPv4Address | IPv6Address, int]]:
-    """The number of each listening socket of this network namespace, and where it listens."""
+    """Returns the address and port of each listening socket of this network namespace, by the socket's number."""
     found = {}
     for table in ("tcp", "tcp6"):
         path = Path(f"/proc/self/net/{table}")
@@ -48,6 +48,8 @@ def _listening() -> dict[str, tuple[IPv4Address | IPv6Address, int]]:
 
 
 def _address(text: str) -> IPv4Address | IPv6Address:
-    """The kernel writes words of 32 bits in the order of this machine's bytes (x86 and ARM: the least first)."""
+    """Parses an address of the kernel's tables. It consists of 32-bit words in the byte order of x86 and ARM, least
+    first.
+    """
     words = [bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8)]
     return ip_address(b"".join(words))

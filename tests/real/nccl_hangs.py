@@ -1,6 +1,6 @@
 """Two processes on two GPUs, of which rank 1 makes a mistake in step 4: nccl_hangs.py KIND RANK FOLDER
 
-A thread of each rank writes the dumps of its recorders into FOLDER/dumps, once the rank has made no step for a while.
+If a rank has made no step for a while, a thread of it writes the dumps of its recorders into FOLDER/dumps.
 """
 
 import contextlib
@@ -19,7 +19,9 @@ STEPS, AT, QUIET_S = 6, 4, 5.0
 recorder: Any = _distributed_c10d
 moved = [time.monotonic()]
 over = threading.Event()
-"""Set once this rank dumps. A peer that ended before breaks a call of gloo off, and no call may follow that one."""
+"""Set when this rank dumps. The end of a peer then breaks off a call of gloo, and the rank must make no further
+call.
+"""
 
 
 def watch() -> None:

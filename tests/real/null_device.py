@@ -1,5 +1,5 @@
-"""A GPU that does nothing, for tests of what the host does at each op. Memory is main memory, streams and events only
-write down the calls, and a process group answers at once.
+"""A GPU that does nothing, for tests of what the host does at each op. Its memory is main memory, its streams and
+events only record the calls, and its process groups return at once.
 
     rank = null_rank(calls)
     rank.stream("main").launch("fill", fill, writes=[buffer])
@@ -35,7 +35,7 @@ NO_STREAM = 0
 
 
 class NullStream:
-    """`cuda_stream`: its number."""
+    """A stream. `cuda_stream`: its number."""
 
     def __init__(self, calls: NullCalls, name: str, number: int) -> None:
         self.calls = calls
@@ -47,7 +47,7 @@ class NullStream:
 
 
 class NullEvent:
-    """It has passed as soon as it is recorded, unless `calls.passed` says otherwise."""
+    """An event, which has passed once it is recorded, unless `calls.passed` returns False."""
 
     def __init__(self, calls: NullCalls) -> None:
         self.calls = calls
@@ -64,7 +64,7 @@ class NullEvent:
 
 
 class NullCalls(CudaCalls):
-    """What a device calls in the place of torch. `told`: the calls of its streams, events and process groups."""
+    """The calls of a device in place of torch. `told`: the calls of its streams, events and process groups."""
 
     __slots__ = ("blocks", "events", "fails", "now", "passed", "pools", "told")
 
@@ -91,7 +91,7 @@ class NullCalls(CudaCalls):
         self.words = Words(torch.zeros(2, dtype=torch.int32))
         self.wait_for_word = self._wait_for_word
         self.fails: dict[str, Exception] = {}
-        """What a call of a graph raises, by its name."""
+        """The exception that a call of a graph raises, by the name of the call."""
 
     def _wait_for_word(self, stream: int, address: int) -> None:
         self.told.append(f"{stream} waits for the word at {address - self.words.first}")
@@ -112,7 +112,7 @@ class NullCalls(CudaCalls):
 
 
 class NullGraph:
-    """It keeps nothing: what is captured is done at once, and a replay does nothing."""
+    """A graph that records nothing: its capture runs the work at once, and its replay does nothing."""
 
     def __init__(self, calls: NullCalls) -> None:
         self.calls = calls
@@ -142,14 +142,14 @@ class NullGraph:
 
 
 class NullGroup:
-    """A process group whose every call is done when it returns. `works`: it gives something to wait for."""
+    """A process group whose calls are over when they return. `works`: they return something to wait for."""
 
     def __init__(self, calls: NullCalls, works: bool) -> None:
         self.calls = calls
         self.work = NullWork() if works else None
         self.given: list[Any] = []
         self.fails: Callable[[], None] | None = None
-        """What happens in a call that fails."""
+        """Runs in a call that fails."""
 
     def rank(self) -> int:
         return 0
@@ -183,7 +183,7 @@ class NullGroup:
 
 
 class NullWork:
-    """What is done already."""
+    """A work that is already done."""
 
     def is_completed(self) -> bool:
         return True
@@ -193,8 +193,8 @@ class NullWork:
 
 
 class NullDevice(RealDevice):
-    """Streams are numbered from 1 in the order in which they are asked for. `fused`: ops are as `cuda_fused` has them
-    wherever it may; else none are.
+    """A device whose streams are numbered from 1, in the order of their first use. `fused`: ops are those of
+    `cuda_fused` wherever possible; otherwise none is.
     """
 
     def __init__(self, calls: NullCalls, fused: bool) -> None:
@@ -239,7 +239,9 @@ def null_rank(
     aborts: bool = False,
     **changes: Any,
 ) -> RealRank:
-    """Rank 0 of two, on a device that does nothing. `aborts`: its program may. `changes`: to its world."""
+    """Returns rank 0 of two on a device that does nothing. `aborts`: its program may abort. `changes`: changes of its
+    world.
+    """
     world = make_world(**changes)
     groups = [Group(spec, NullGroup(calls, works=spec.domain == "host")) for spec in world.communicators]
     never = threading.Event(), threading.Event()

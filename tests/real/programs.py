@@ -21,12 +21,12 @@ from dpsim.contract.program import Program
 from dpsim.contract.registry import register_protocol
 
 FILLS = "x" * (1 << 20)
-"""More than a journal has room for without asking the disk."""
+"""A text longer than the room that a journal has reserved on the disk."""
 
 
 @register_protocol("real_rounds")
 class Rounds(Program[Any]):
-    """`rounds` steps, each with an all_reduce on the host and one on the device; then a last one on the host."""
+    """Runs `rounds` steps, each with an all_reduce on the host and one on the device. Ends with one on the host."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         host, device, main = rank.host("dp_cpu"), rank.device("dp"), rank.stream("main")
@@ -43,13 +43,13 @@ class Rounds(Program[Any]):
 
 @register_protocol("real_groups")
 class Groups(Program[Any]):
-    """In groups smaller than the world: sums, and broadcasts from the last member, named by its global rank."""
+    """Sums in groups smaller than the world, and broadcasts from the last member, whose root is its global rank."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         host, device, main = rank.host("dp_cpu"), rank.device("dp"), rank.stream("main")
         rank.step = 0
         mine, root = np.full((2, 3), 10.0**rank.rank, np.float32), host.ranks[-1]
-        total = host.all_reduce(mine, site="sum")  # started, awaited after the device has been given its work
+        total = host.all_reduce(mine, site="sum")  # awaited after the device has its work
         buffer = main.alloc((2, 3), "int32", "buffer")
         main.launch("fill", fill, writes=[buffer], args=(rank.rank,))
         device.broadcast(buffer, device.ranks[-1], main, site="device.last")
@@ -60,7 +60,7 @@ class Groups(Program[Any]):
 
 @register_protocol("real_misbehaves")
 class Misbehaves(Program[Any]):
-    """Rank 1 does what `how` says. With `wait` the ranks meet in an all_reduce afterwards, or would if they could."""
+    """Rank 1 breaks a rule, which `how` names. With `wait` the ranks then call an all_reduce."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         rank.step = 7
@@ -86,12 +86,12 @@ class Misbehaves(Program[Any]):
         await buffer.read("read")
 
     async def holds_the_lock(self, rank: Rank) -> None:
-        re.match(r"(a+)+$", "a" * 64 + "b")  # endless, in C, and no other thread of Python runs
+        re.match(r"(a+)+$", "a" * 64 + "b")  # endless, in C; no other Python thread runs
 
 
 @register_protocol("real_shares")
 class Shares(Program[Any]):
-    """Each rank does what `how` says to what ranks of one process share."""
+    """Each rank uses an object that ranks of one process share, as `how` says."""
 
     def prepare(self, args: Any) -> dict[str, Any]:
         return {**args, "seen": [], "table": np.zeros(100_000)}
@@ -112,7 +112,7 @@ class Shares(Program[Any]):
 
 @register_protocol("real_waits")
 class Waits(Program[Any]):
-    """Rank 1 does what `how` says, the others what `others` says."""
+    """Rank 1 does what `how` says, and the others what `others` says."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         rank.step = 3
@@ -152,9 +152,9 @@ class Waits(Program[Any]):
 
 @register_protocol("real_mismatch")
 class Mismatch(Program[Any]):
-    """Five steps with a sum and a broadcast, each on a separate communicator; in the third one rank 0 does `what`
-    differently. 64 bytes in each call. It is not the root of the broadcast: a root that waits for no member would get
-    through in any order.
+    """Five steps with a sum and a broadcast, each on its own communicator. In the third step rank 0 does `what`
+    differently. Each call has 64 bytes. Rank 0 is not the root of the broadcast, because a root that waits for no
+    member would finish in any order.
     """
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
@@ -163,7 +163,7 @@ class Mismatch(Program[Any]):
             calls = [self.sums, self.tells]
             for call in reversed(calls) if what in ("order", "order of streams") else calls:
                 buffer = await call(rank, what)
-                if "streams" not in prepared["what"]:  # where the host runs ahead, both calls are made
+                if "streams" not in prepared["what"]:  # if the host runs ahead, it makes both calls
                     await buffer.read("read")
                 buffer.free()
 
@@ -187,8 +187,8 @@ class Mismatch(Program[Any]):
 
 @register_protocol("real_answered")
 class Answered(Program[Any]):
-    """Rank 0 posts the receive of its answer on a side stream before it asks on the main one; rank 1 answers what it
-    got. `back`: the communicator of the answer.
+    """Rank 0 posts the receive of an answer on a side stream before it sends a request on the main stream. Rank 1
+    answers with what it received. `back`: the communicator of the answer.
     """
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
@@ -223,7 +223,7 @@ class Prints(Program[Any]):
 
 @register_protocol("real_forks")
 class Forks(Program[Any]):
-    """Rank 1 forks a process and dies; that process lives until it gets the lock of the file `lock`."""
+    """Rank 1 forks a process and dies. The forked process lives until it gets the lock of the file `lock`."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         if rank.rank == 0:
@@ -241,7 +241,7 @@ class Forks(Program[Any]):
 
 @register_protocol("real_unprepared")
 class Unprepared(Program[Any]):
-    """Its arguments are never right."""
+    """A program whose `prepare` always raises."""
 
     def prepare(self, args: Any) -> Any:
         raise KeyError("no such argument")
@@ -251,23 +251,23 @@ class Unprepared(Program[Any]):
 
 
 def fill(buffer: Any, value: int) -> None:
-    """Kernel."""
+    """A kernel that fills a buffer."""
     buffer[:] = value
 
 
 def exhaust(buffer: Any) -> None:
-    """Kernel."""
+    """A kernel that raises MemoryError."""
     raise MemoryError
 
 
 def divide(buffer: Any, by: int) -> None:
-    """Kernel."""
+    """A kernel that divides by its argument, which may be 0."""
     buffer[:] = 1 // by
 
 
 @register_protocol("real_late")
 class Late(Program[Any]):
-    """All raise. Rank 0 computes before, for `seconds` of a core."""
+    """All ranks raise. Rank 0 first computes for `seconds`."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         rank.step = 0
@@ -280,7 +280,7 @@ class Late(Program[Any]):
 
 @register_protocol("real_lacks")
 class Lacks(Program[Any]):
-    """Rank 1 finds something exhausted, or ends itself; the others wait for it."""
+    """Rank 1 runs out of a resource, or ends itself. The others wait for it."""
 
     def prepare(self, args: Any) -> Any:
         if args["what"] == "stops in set-up":

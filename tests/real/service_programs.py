@@ -19,7 +19,9 @@ MOMENT = SECOND // 20
 
 @register_protocol("real_desk")
 class Desk(Program[Any]):
-    """Each rank asks the desk, which has the clerk add up what came. In `rounds` steps; `ranks`: how many there are."""
+    """In each of `rounds` steps, each rank sends to the desk, which lets the clerk sum the numbers. `ranks`: their
+    number.
+    """
 
     def services(self, prepared: Any) -> tuple[str, ...]:
         return "desk", "clerk"
@@ -46,7 +48,7 @@ class Desk(Program[Any]):
 
 @register_protocol("real_met")
 class Met(Program[Any]):
-    """All members of the communicator `met` add up their numbers."""
+    """All members of the communicator `met` sum their numbers."""
 
     def services(self, prepared: Any) -> tuple[str, ...]:
         return ("desk", "clerk")[: prepared["services"]]
@@ -63,7 +65,9 @@ class Met(Program[Any]):
 
 @register_protocol("real_stores")
 class Stores(Program[Any]):
-    """Rank 0 does what `how` says, and the others what `others` says; the one service what `service` says, or idles."""
+    """Rank 0 does what `how` says, the other ranks what `others` says, and the service what `service` says. Without
+    `service` the service waits in an idle get.
+    """
 
     def services(self, prepared: Mapping[str, Any]) -> tuple[str, ...]:
         return ("desk",) if "service" in prepared else ()
@@ -85,7 +89,7 @@ class Stores(Program[Any]):
         rank.stream("main")
 
     async def opens(self, rank: Rank, prepared: Mapping[str, Any]) -> Store | None:
-        """On the port `port`, at once; and says which it has."""
+        """Opens a store on the port `port`, and decides whether it got the port."""
         store = await rank.open_store(prepared.get("port", 0), "open")
         if not rank.name:  # a service is in no group that could decide
             rank.decide("opened", store is not None, "dp_cpu")
@@ -104,7 +108,7 @@ class Stores(Program[Any]):
         os._exit(7)
 
     async def opens_and_goes(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
-        """Its process ends when all others have joined."""
+        """Opens a store, and ends the process when all others have joined."""
         store = await self.opens(rank, prepared)
         assert store is not None
         await store.get("here", "here")
@@ -119,7 +123,9 @@ class Stores(Program[Any]):
         rank.decide("later", await store.get("lost", "get"), "dp_cpu")
 
     async def publishes(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
-        """Opens a store and says where; what it set and closed over is there for those who ask."""
+        """Opens a store and sends its address. The keys that it sets are there for its readers until it closes the
+        store.
+        """
         store = await rank.open_store(0, "open")
         assert store is not None
         rank.send(1, "where", (store.node, store.port), "where")
@@ -139,7 +145,7 @@ class Stores(Program[Any]):
         rank.decide("closed", await store.get("missing", "get"), "dp_cpu")
 
     async def gets_for_long(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
-        """With a time-out that is longer than the stall."""
+        """Gets a missing key with a time-out that is longer than the stall time."""
         store = await self.opens(rank, prepared)
         assert store is not None
         rank.decide("nothing", await store.get("missing", "get", timeout_ns=SECOND), "dp_cpu")
@@ -153,7 +159,9 @@ class Stores(Program[Any]):
         await rank.join_store(0, prepared["port"], "join")
 
     async def joins_a_stranger(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
-        """Its port cannot be had; who joins it gets a store that never answers. On another node the port is free."""
+        """Joins a stranger's port. The rank cannot open this port, and a joined store never answers. On another node
+        the port is free.
+        """
         store = await rank.join_store(0, prepared["port"], "join", timeout_ns=60 * SECOND)
         assert store is not None
         store.set("key", 1, "set")
@@ -169,14 +177,14 @@ class Stores(Program[Any]):
 
 @register_protocol("real_lazy")
 class Lazy(Program[Any]):
-    """First uses of communicators, as `how` says."""
+    """Uses communicators for the first time, as `how` says."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         rank.step = 0
         await getattr(self, prepared["how"])(rank)
 
     async def meets(self, rank: Rank) -> None:
-        """A collective, transfers of one pair, and both in a graph once they have been used."""
+        """Calls a collective and transfers of one pair, and captures both after their first use."""
         main, group = rank.stream("main"), rank.device("dp")
         buffer = main.alloc(4, "int32", "buffer")
         main.launch("fill", fill, writes=[buffer], args=(rank.rank + 1,))
@@ -203,7 +211,9 @@ class Lazy(Program[Any]):
         rank.decide("sum", tuple((await buffer.read("read")).tolist()), "dp_cpu")
 
     async def one_is_busy(self, rank: Rank) -> None:
-        """Rank 0 uses a group first while rank 1 waits for its message: with groups that are there it would go on."""
+        """Rank 0 uses a group while rank 1 waits for its message, so they hang. If the communicators already exist,
+        rank 0 continues.
+        """
         main, group = rank.stream("main"), rank.device("dp")
         buffer = main.alloc(4, "int32", "buffer")
         if rank.rank:
@@ -214,7 +224,7 @@ class Lazy(Program[Any]):
         await rank.host("dp_cpu").all_reduce(np.ones(1, np.int32), site="end")
 
     async def grouped(self, rank: Rank) -> None:
-        """A group of transfers needs the communicator of all, and rank 2 has none to make."""
+        """A group of transfers needs the communicator of all ranks, and rank 2 does not create it."""
         main, group = rank.stream("main"), rank.device("dp")
         mine, theirs = main.alloc(4, "int32", "mine"), main.alloc(4, "int32", "theirs")
         main.launch("fill", fill, writes=[mine], args=(rank.rank,))
@@ -227,7 +237,7 @@ class Lazy(Program[Any]):
 
 @register_protocol("real_outside")
 class Outside(Program[Any]):
-    """Waits for messages that no rank of the program sends, and passes them on. One get is in vain."""
+    """Waits for messages that no rank of the program sends, and passes them on. One get receives no message."""
 
     def services(self, prepared: Any) -> tuple[str, ...]:
         return ("desk",)

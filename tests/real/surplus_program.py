@@ -1,4 +1,4 @@
-"""A program whose root may send its peer one broadcast more than the peer asks for, and go on: the run finishes."""
+"""A program whose root may call one broadcast more than its peer. The root does not wait, so the run finishes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def fill(buffer: Any, value: int) -> None:
 
 @register_protocol("real_surplus")
 class Surplus(Program[Any]):
-    """Rank 1 tells rank 0 a number. `surplus`: it tells another one behind that, of which rank 0 knows nothing."""
+    """Rank 1 broadcasts a number to rank 0. `surplus`: it calls a second broadcast, which rank 0 does not call."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         group, main = rank.device("dp"), rank.stream("main")

@@ -1,10 +1,10 @@
-"""How many Python functions of dpsim each op calls on a real backend.
+"""Counts the Python functions of dpsim that each op calls on a real backend.
 
-Between calls of CUDA each costs several times what it costs in a loop, and time cannot be tested; this number can. It
-is counted on a device that does nothing, with a journal that is written. Functions of torch and of the test do not
-count, nor does a comprehension, which is a function up to Python 3.11.
+Between calls of CUDA, a function call costs several times what it costs in a loop. A test cannot check the time, but it
+can check the number of calls. The test uses a device that does nothing, and writes a journal. Functions of torch and of
+the test do not count, nor do comprehensions, which are functions up to Python 3.11.
 
-A number that has grown is a slower op on GPUs: look what came in. One that has shrunk is to be written down here.
+If a number grew, the op is slower on GPUs, so look for the added call. If a number shrank, update it here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OURS = tuple(f"{ROOT / package}/" for package in ("dpsim", "real"))
 
 
 def called(op: Callable[[], object]) -> Counter[str]:
-    """Functions of dpsim that this calls, with how often."""
+    """Returns the functions of dpsim that `op` calls, with their counts."""
     found: Counter[str] = Counter()
 
     def look(frame: FrameType, event: str, argument: object) -> None:
@@ -57,7 +57,7 @@ def rank(tmp_path: Path) -> Iterator[Rank]:
 
 
 def fill(*buffers: Any) -> None:
-    """Kernel."""
+    """A kernel that does nothing."""
 
 
 def awaited(work: Any) -> None:
@@ -130,7 +130,7 @@ def replay_of_eight_layers(rank: Rank) -> Callable[[], object]:
 
 
 def warm_up(op: Any) -> int:
-    """How often an op is done before it is counted: a kernel is checked in its first calls."""
+    """Returns how often the test calls an op before it counts: dpsim checks a kernel in its first calls."""
     return TRIALS if op in (launch, launch_that_reads) else 1
 
 
@@ -151,13 +151,13 @@ def warm_up(op: Any) -> int:
 def test_calls_of_an_op(rank: Rank, op: Callable[[Rank], Callable[[], object]], calls: int) -> None:
     once = op(rank)
     for _ in range(warm_up(op)):
-        once()  # what is looked up once
+        once()  # lookups of the first call
     found = called(once)
     assert found.total() == calls, dict(found)
 
 
 def test_a_layer_more_is_seen(rank: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same op, with another function of dpsim around one that it calls."""
+    """The faulty twin: one more function of dpsim around an existing one increases the count."""
     from dpsim.backend.journal.journal import Journal
 
     once = alloc(rank)

@@ -1,5 +1,5 @@
-"""The collectives of both libraries, on threads of one process. NCCL's calls run on gloo groups in the place of NCCL's,
-which shows what is put together from what, but nothing of streams.
+"""Tests of the collectives of both libraries, on threads of one process. NCCL's calls run on gloo groups, which checks
+how dpsim composes them, but not streams.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from real.calls import rooted  # noqa: E402
 from real.communicators import Group  # noqa: E402
 
 MEMBERS = 3
-RANKS = (4, 6, 9)  # global ranks, which are no positions
+RANKS = (4, 6, 9)  # global ranks, unlike indices
 
 
 class InPlaceOfNccl:
-    """A gloo group that takes coalesced transfers; the Work of the group waits for all of them."""
+    """A gloo group that accepts coalesced transfers, as NCCL does. The Work of the group waits for all of them."""
 
     def __init__(self, process_group: Any) -> None:
         self._process_group = process_group
@@ -41,7 +41,7 @@ class InPlaceOfNccl:
         return gloo_calls.Pending(works)
 
     def reduce(self, tensors: list[Any], options: Any) -> Any:
-        """As NCCL, it leaves the memory of all but the root alone."""
+        """Reduces as NCCL does, which leaves the memory of all members except the root unchanged."""
         root = options.rootRank == self._process_group.rank()
         return self._process_group.reduce(tensors if root else [tensors[0].clone()], options)
 
@@ -81,7 +81,7 @@ def on_all(groups: list[Group], body: Callable[[Group, int], Any]) -> list[Any]:
 
 
 SIZES = (0, 2, 3)
-CASES = [  # issue, elements of the output, and what each member gets if it brings 10 i, 10 i + 1, ...
+CASES = [  # issue, output elements, and each member's result if it brings 10 i, 10 i + 1, ...
     (Issue("all_reduce", 2, "int32", reduce="sum"), 2, [[30, 33]] * 3),
     (Issue("all_reduce", 2, "float32", reduce="max"), 2, [[20, 21]] * 3),
     (Issue("all_reduce", 2, "int64", reduce="min"), 2, [[0, 1]] * 3),
@@ -109,7 +109,7 @@ CASES = [  # issue, elements of the output, and what each member gets if it brin
     (Issue("all_to_all", 3, "int32"), 3, [[0, 10, 20], [1, 11, 21], [2, 12, 22]]),
     (Issue("all_to_all", 3, "int32", sizes=(0, 1, 2, -1, -1, -1)), -1, [[], [0, 10, 20], [1, 2, 11, 12, 21, 22]]),
     (Issue("barrier", 0, "int32"), 0, [[]] * 3),
-    # Altered ones: another collective than the memory is for, as far as the result fits.
+    # Altered calls: another collective than the memory is for, as far as the result fits.
     (Issue("all_gather", 2, "int32", altered=True), 3, [[0, 1, 10]] * 3),
     (Issue("reduce_scatter", 3, "int32", altered=True), 2, [[30, -1], [33, -1], [36, -1]]),
     (Issue("all_reduce", 3, "int64", altered=True), 2, [[30, 33]] * 3),
@@ -128,7 +128,7 @@ def test_collectives(groups: list[Group], library: Any, issue: Issue, count: int
             mine = issue._replace(sizes=(0, 1, 2) + (index,) * MEMBERS)
         brings = SIZES[index] if issue.count == -1 else issue.count
         mine = mine._replace(count=brings)
-        # Altered: the memory is of another type, or longer.
+        # Altered calls: the memory has another type, or is longer.
         dtype = "int32" if issue.altered else issue.dtype
         source = (torch.arange(brings) + 10 * index).to(getattr(torch, dtype))
         gets = len(expected[index]) if count == -1 else count
@@ -156,7 +156,7 @@ def test_memory_of_a_type_that_numpy_lacks_has_bits(
 @pytest.mark.parametrize("library", [gloo, nccl])
 @pytest.mark.parametrize(("reduce", "wanted"), [("sum", 1), ("prod", 0), ("bxor", 0), ("max", 1)])
 def test_true_and_false_are_one_and_zero(groups: list[Group], library: Any, reduce: str, wanted: int) -> None:
-    """Two of three bring True. A sum of bytes would leave 2, which is neither."""
+    """Reduces bools of which two of three are True. A sum of bytes would leave 2, which is no bool."""
 
     def body(group: Group, index: int) -> int:
         memory = torch.tensor([index > 0])
@@ -168,7 +168,7 @@ def test_true_and_false_are_one_and_zero(groups: list[Group], library: Any, redu
 
 @pytest.mark.parametrize("together", [True, False])
 def test_transfers_in_the_place_of_nccl(groups: list[Group], together: bool) -> None:
-    """Around the ring: coalesced ones all send first, lone ones must not."""
+    """Transfers around the ring. Coalesced transfers all begin with their sends, but single ones must not."""
 
     def body(group: Group, index: int) -> list[int]:
         after, before = RANKS[(index + 1) % MEMBERS], RANKS[index - 1]
@@ -194,7 +194,9 @@ def test_what_is_not_there(groups: list[Group], library: Any) -> None:
 
 @pytest.mark.parametrize("library", [gloo, nccl])
 def test_who_gets_nothing_keeps_what_it_brought(groups: list[Group], library: Any) -> None:
-    """In place, and although gloo computes in the memory of every member, as the test below shows."""
+    """Reduces in place. Only the root's memory changes, although gloo itself changes the memory of every member, as the
+    next test shows.
+    """
 
     def body(group: Group, index: int) -> list[int]:
         mine = torch.arange(5) + 10 * index

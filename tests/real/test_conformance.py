@@ -1,4 +1,4 @@
-"""The same program gives the same journals as on the simulation: places, order, sizes, decisions and outcomes."""
+"""Tests that a program has the same journals on a real backend as on the simulation."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.xdist_group("gloo"), pytest.mark.parametrize("backend"
 
 
 def on_both(backend: TorchBackend, world: World, program: str, args: Any) -> Run:
-    """Run it there and on the simulation; the journals have to agree, record by record, and what is certified of them
-    has to pass.
+    """Runs a program on the backend and on the simulation. Compares the journals record by record, and checks the
+    certificate of both runs.
     """
     reason = backend.unavailable(world.size)
     if reason is not None:
@@ -41,7 +41,7 @@ def on_both(backend: TorchBackend, world: World, program: str, args: Any) -> Run
 
 
 def decisions(run: Run) -> list[dict[str, Any]]:
-    """What each rank decided, by label."""
+    """Returns the decisions of each rank, by label."""
     return [
         {record[SITE]: record[DECISION_VALUE] for record in journal if record[KIND] == "decision"}
         for journal in run.journals
@@ -61,7 +61,7 @@ def test_agreement_in_both_domains(backend: TorchBackend, on_device: bool, strea
 
 
 def test_subgroups_and_their_roots(backend: TorchBackend, world: World) -> None:
-    """The root is a global rank: 3 is no position in a group of two."""
+    """Runs collectives in subgroups. A root is a global rank: 3 is no index in a group of two."""
     on_both(backend, world, "real_rounds", {"rounds": 1})
     pair = backend.pool.processes[:2]
     groups = [("a", (0, 2)), ("b", (1, 3))]
@@ -76,12 +76,12 @@ def test_subgroups_and_their_roots(backend: TorchBackend, world: World) -> None:
     assert len(backend.pool.crew.workers) == 4
     on_both(backend, world, "real_rounds", {"rounds": 2})  # a world may be smaller than the pool
     assert len(backend.pool.crew.workers) == 4
-    assert backend.pool.processes[:2] == pair  # it grew, and started no worker anew
+    assert backend.pool.processes[:2] == pair  # the pool grew, and restarted no worker
 
 
 @pytest.mark.slow
 def test_three_ranks_make_every_call(backend: TorchBackend) -> None:
-    """Two, as in tests/testing/test_check_backend.py, are each other's only peers."""
+    """Runs the suite with three ranks. In tests/testing/test_check_backend.py each of two ranks has one peer only."""
     reason = backend.unavailable(3)
     if reason is not None:
         pytest.skip(reason)
@@ -102,22 +102,23 @@ def test_delays_change_nothing_but_time(backend: TorchBackend, world: World) -> 
         Delay(0, At("read", None), 200_000_000),
     )
     run = on_both(backend, replace(world, delays=delays), "real_rounds", {"rounds": 1})
-    # Each delays all that comes after. A device spin counts cycles of a clock that may run faster than it was measured.
+    # Each delay affects all later ops. A spin on the device counts cycles of a clock, which may be faster than
+    # measured.
     spins = 600_000_000 * (0.8 if backend.name == "nccl" else 1.0)
     assert run.elapsed_ns > 300_000_000 + spins
-    assert run.waited_ns[1] > 200_000_000  # rank 0 comes late to the first collective, and rank 1 waits for it
+    assert run.waited_ns[1] > 200_000_000  # rank 0 is late at the first collective, and rank 1 waits
 
 
 @pytest.mark.slow
 def test_delays_do_not_count_as_a_stall(backend: TorchBackend, world: World) -> None:
-    """A wait that is longer than the stall."""
+    """Delays a call for longer than the stall time."""
     late = Delay(1, At(communicator="dp", seq=1), 1_500_000_000)
     run = backend.run(replace(world, delays=(late,), stall_ns=1_200_000_000), "real_rounds", {"rounds": 2})
     assert run.finished, run.observed
 
 
 def test_skipped_everywhere_is_no_hang(backend: TorchBackend, world: World) -> None:
-    """A skipped host collective gives its own input, a skipped device collective leaves the buffer."""
+    """Skips calls on all ranks. A skipped host collective returns its own input; one on the device keeps the buffer."""
     skips = tuple(Fault("skip", rank, At(site, 0)) for rank in (0, 1) for site in ("host", "device"))
     run = on_both(backend, replace(world, faults=skips), "real_rounds", {"rounds": 1})
     for rank, decided in enumerate(decisions(run)):

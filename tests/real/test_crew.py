@@ -1,4 +1,6 @@
-"""Workers leave while others start, a reserve steps in, and a fork in which CUDA cannot work becomes a new Python."""
+"""Tests of the crew, the workers of a pool. Workers leave while others start, and a reserve replaces them. If CUDA
+cannot work in a fork, a new Python process replaces the fork.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ DEATH = Fault("die", 1, At("host", 0))
 
 @pytest.fixture(scope="module")
 def kept() -> Iterator[AbortingGloo]:
-    """A backend that keeps a reserve, as the one of NCCL does in these tests."""
+    """Returns a backend that keeps a reserve of workers, as the one of NCCL does in these tests."""
     backend = AbortingGloo()
     backend.pool.crew.keeps_reserve = True
     yield backend
@@ -40,13 +42,13 @@ def kept() -> Iterator[AbortingGloo]:
 
 @pytest.fixture
 def warm(kept: AbortingGloo, world: World) -> AbortingGloo:
-    """It has workers and a reserve."""
+    """Returns the backend with workers and a reserve."""
     assert kept.run(world, "real_rounds", {"rounds": 1}).finished
     return kept
 
 
 def reserve(backend: TorchBackend) -> list[int]:
-    """Their process ids, by rank."""
+    """Returns the process ids of the reserve, by rank."""
     return [backend.pool.crew._reserve[rank].process.pid for rank in sorted(backend.pool.crew._reserve)]
 
 
@@ -68,7 +70,9 @@ def test_the_reserve_steps_in_and_there_is_a_new_one(warm: AbortingGloo, world: 
 
 @pytest.mark.slow
 def test_mail_is_for_those_that_work(warm: AbortingGloo, world: World) -> None:
-    """The reserve has the same ranks, and no socket before its first job."""
+    """Checks that messages reach the working processes. The reserve has the same ranks, and no socket before its first
+    job.
+    """
     for _ in range(2):
         args = {"how": "idles", "others": "ends"}
         assert warm.run(replace(world, stall_ns=1_000_000_000), "real_waits", args).finished
@@ -89,7 +93,7 @@ def test_one_that_ended_in_the_reserve_is_not_used(warm: AbortingGloo, world: Wo
 def test_a_job_begins_when_those_that_left_are_gone(
     warm: AbortingGloo, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are all sent away before any is waited for, and others start meanwhile."""
+    """Checks that a pool ends all old workers before it waits for one, and starts others in the meantime."""
     told: list[str] = []
     monkeypatch.setattr(warm.pool.crew, "keeps_reserve", False)
 
@@ -111,7 +115,7 @@ def test_a_job_begins_when_those_that_left_are_gone(
     warm.pool._replace()
     assert warm.run(world, "real_rounds", {"rounds": 1}).finished
     assert told[4:-4] == ["end", "end", "__init__", "__init__", "wait", "wait"]
-    assert told[-4:] == ["send"] * 4  # Job and Go
+    assert told[-4:] == ["send"] * 4  # the messages Job and Go
     assert all(is_gone(process) for process in before)
 
 
@@ -144,7 +148,7 @@ def test_no_process_of_it_is_left(warm: AbortingGloo) -> None:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What a copy becomes, in place of becoming it."""
+    """Returns a list of what a forked process would become; it does not become that here."""
     found: list[Any] = []
     monkeypatch.setattr(worker, "work", found.append)
     monkeypatch.setattr(os, "execv", lambda *command: found.append(command))
@@ -182,7 +186,7 @@ def test_times_and_seconds_are_counted_also_where_something_raises() -> None:
 
 
 class Killed:
-    """A worker that SIGKILL ended. Its socket closes first; its process is gone at a wait or the second look."""
+    """A worker that SIGKILL ended. Its socket closes first. Its process is gone after a wait, or at the second poll."""
 
     def __init__(self, rank: int, said: Any = None) -> None:
         self.rank, self.name, self.process = rank, f"rank {rank}", self
@@ -205,7 +209,9 @@ class Killed:
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_one_that_is_killed_in_set_up_is_lost(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other one refuses, since its peer is gone. Without a killed one that is no loss."""
+    """Gathers two workers during set-up, of which one was killed and the other one refuses because its peer is gone.
+    The run is lost. Without a killed worker, a refusal is no loss.
+    """
     refused = Refused(1, "machine", "Connection closed by peer")
     children: Any = [Killed(0), Killed(1, refused)]
     monkeypatch.setattr(crew, "speaking", lambda among, seconds: among[first : first + 1])

@@ -1,4 +1,6 @@
-"""What an abort breaks off on a GPU, on a device that does nothing: only a wait behind it raises Aborted."""
+"""Tests of aborts on a GPU, with a device that does nothing: only a wait that is ordered after the aborted call raises
+Aborted.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ pytest.importorskip("torch")
 
 
 class Case:
-    """A rank whose device has come as far as `calls.passed` says, with work on its stream main."""
+    """A rank whose device has reached what `calls.passed` returns, with work on its main stream."""
 
     def __init__(self) -> None:
         self.calls = NullCalls()
@@ -27,17 +29,17 @@ class Case:
         self.rank.device(kind).all_reduce(self.buffer, stream or self.main)
 
     def abort(self, kind: str = "dp", over: bool = False) -> None:
-        """`over`: what was put on it has ended."""
+        """Aborts the communicator. `over`: the work on it has already ended."""
         self.calls.passed = lambda: over
         self.rank.device(kind).abort()
-        self.calls.passed = lambda: True  # since its kernels were ended
+        self.calls.passed = lambda: True  # the abort ended the kernels
 
     def read(self, stream: Stream) -> Awaitable[Any]:
         return self.buffer.read("read", stream)
 
 
 def told(wait: Awaitable[Any]) -> bool:
-    """Whether this wait raises Aborted. Nothing of a real backend is suspended."""
+    """Returns whether this wait raises Aborted. Waits of a real backend never suspend."""
     try:
         next(wait.__await__())
     except StopIteration:
@@ -85,7 +87,7 @@ def test_an_event_before_it_is_no_matter() -> None:
 
 
 def test_the_other_stream_of_a_communicator_is_behind() -> None:
-    """The order of a communicator is that of its calls, on whatever streams."""
+    """A communicator orders its calls, whatever their streams are."""
     case = Case()
     case.sum()
     case.sum(stream=case.side)
@@ -104,7 +106,9 @@ def test_what_a_host_has_seen_was_not_broken_off() -> None:
 
 
 def test_what_a_communicator_waits_for_is_behind_too() -> None:
-    """Its sum on the other stream waits for the one before, and that for the sum of another communicator."""
+    """A sum on the side stream waits for the sum before it on the communicator, and that one for the aborted sum of
+    another communicator.
+    """
     case = Case()
     case.sum("ep")
     case.sum()

@@ -1,4 +1,4 @@
-"""What the host tells a GPU at each op, on a device that does nothing (`null_device`)."""
+"""Tests of the calls that the host makes on a GPU at each op, with a device that does nothing (`null_device`)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_stream_is_made_the_current_one_only_where_another_was(calls: NullCall
 
 
 def test_each_op_is_on_its_own_stream(calls: NullCalls) -> None:
-    """Whatever a kernel before it left current, also one that raised."""
+    """Checks that each op runs on its own stream, also if a kernel before it raised or changed the current stream."""
     rank = null_rank(calls)
     main, group = rank.stream("main"), rank.device("dp")
     buffer = main.alloc(4, "int32", "buffer")
@@ -136,7 +136,7 @@ def test_a_collective_that_fails_has_its_name_or_is_given_up(calls: NullCalls) -
 
 
 def awaited(work: Any) -> Any:
-    """What a read learns."""
+    """Returns the result of a read."""
     with pytest.raises(StopIteration) as ended:
         next(work.__await__())
     return ended.value.value
@@ -159,7 +159,9 @@ def test_reads_use_pinned_memory_again(calls: NullCalls) -> None:
 
 
 def test_reads_that_are_under_way_have_memory_of_their_own(calls: NullCalls) -> None:
-    """Also on another stream; and one that is copied out late has what was there when it was issued."""
+    """Checks that reads in progress use different memory, also on another stream. A read that is copied out late still
+    returns the value at its issue.
+    """
     rank = null_rank(calls)
     main, side = rank.stream("main"), rank.stream("side")
     buffer = main.alloc(4, "int32", "buffer")
@@ -174,7 +176,9 @@ def test_reads_that_are_under_way_have_memory_of_their_own(calls: NullCalls) -> 
 
 
 def test_a_read_that_was_given_up_keeps_its_memory(calls: NullCalls) -> None:
-    """The copy may still be on its way into it; so does one that is never awaited."""
+    """Checks that an abandoned read keeps its memory, because the device may still copy into it. So does an unawaited
+    read.
+    """
     rank = null_rank(calls)
     buffer = rank.stream("main").alloc(4, "int32", "buffer")
     buffer.read("nobody")
@@ -190,7 +194,9 @@ def test_a_read_that_was_given_up_keeps_its_memory(calls: NullCalls) -> None:
 
 
 def test_forms_of_about_one_size_share_memory(calls: NullCalls) -> None:
-    """There is only so much pinned memory that can be taken without waiting for the device."""
+    """Checks that reads of similar size share pinned memory, because the host cannot allocate much of it without
+    waiting for the device.
+    """
     main = null_rank(calls).stream("main")
     forms: list[tuple[tuple[int, ...], DType]] = [
         ((4,), "int32"),
@@ -223,7 +229,7 @@ def test_a_view_is_read_where_it_lies(calls: NullCalls) -> None:
 
 
 def group_of(communicator: object) -> NullGroup:
-    """What a communicator of a rank calls."""
+    """Returns the process group that a communicator of a rank calls."""
     assert isinstance(communicator, CudaCommunicator | GlooHostCommunicator)
     group = communicator._nccl if isinstance(communicator, CudaCommunicator) else communicator._group
     made: NullGroup = group.process_group
@@ -247,7 +253,9 @@ def test_a_collective_in_place_is_given_its_own_memory(calls: NullCalls) -> None
 
 
 def test_a_reduce_is_given_the_memory_itself(calls: NullCalls) -> None:
-    """NCCL writes there on the root alone, so the others need no copy. Nothing comes back into their buffers."""
+    """Checks that a reduce uses the memory of the buffer itself. NCCL writes only on the root, so the other ranks need
+    no copy, and their buffers do not change.
+    """
     rank = null_rank(calls)
     main, device = rank.stream("main"), rank.device("dp")
     buffer = main.alloc(4, "int32", "buffer")
@@ -259,7 +267,9 @@ def test_a_reduce_is_given_the_memory_itself(calls: NullCalls) -> None:
 
 
 def test_the_root_alone_names_pieces(calls: NullCalls) -> None:
-    """torch refuses a list of pieces of any other member. They lie in the memory of the buffer, one a member."""
+    """Checks that only the root passes a list of pieces, because torch rejects one of another member. The pieces lie in
+    the buffer, one for each member.
+    """
     rank = null_rank(calls)
     main, device = rank.stream("main"), rank.device("dp")
     own, whole = main.alloc(2, "int64", "own"), main.alloc(4, "int64", "whole")
@@ -288,7 +298,7 @@ def test_a_type_that_numpy_lacks_goes_out_by_its_name(calls: NullCalls) -> None:
 
 @pytest.mark.parametrize(("op", "wanted"), [("band", 6), ("bor", 6), ("bxor", 0)])
 def test_nccl_has_no_bitwise_reductions_so_all_is_gathered(calls: NullCalls, op: ReduceWord, wanted: int) -> None:
-    """The group stands for two members that bring the same."""
+    """Runs a bitwise reduction. The stand-in group returns equal elements of two members."""
     rank = null_rank(calls)
     main, device = rank.stream("main"), rank.device("dp")
     buffer = main.alloc(2, "int8", "buffer")
@@ -300,7 +310,7 @@ def test_nccl_has_no_bitwise_reductions_so_all_is_gathered(calls: NullCalls, op:
 
 
 def test_an_altered_collective_goes_out_as_it_is_announced(calls: NullCalls) -> None:
-    """With separate memory, since the program's has not that size."""
+    """Checks that an altered collective has its altered size, and uses separate memory of that size."""
     fault = Fault("alter", 0, At("sum", 0), {"count": 7})
     rank = null_rank(calls, faults=(fault,))
     main, device = rank.stream("main"), rank.device("dp")

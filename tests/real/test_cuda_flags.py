@@ -1,4 +1,4 @@
-"""Flags as the streams of a GPU see them: which word a stream waits for, and what the host writes there."""
+"""Tests of flags on the streams of a GPU: the word for which a stream waits, and what the host writes there."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_words_are_given_back_clear_and_let_go_of_who_waits() -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_capture_keeps_the_wait_on_the_device(fails: bool) -> None:
-    """If the device refuses it, the error has its code."""
+    """Checks a wait for a flag in a capture. If the device refuses the wait, the error has the device's code."""
     calls, records = NullCalls(), list[RawRecord]()
     rank = null_rank(calls, records.append)
     main, graph, flag = rank.stream("main"), rank.graph("g"), rank.flag("f")

@@ -1,4 +1,6 @@
-"""What the host tells a GPU when it captures and replays, on a device that does nothing (`null_device`)."""
+"""Tests of the calls that the host makes on a GPU for captures and replays, with a device that does nothing
+(`null_device`).
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def synchronises(buffer: Any) -> None:
 
 
 def told_by(calls: NullCalls, script: Coroutine[Any, Any, None]) -> list[str]:
-    """The calls that the device receives meanwhile."""
+    """Returns the calls that the device receives during the script."""
     before = len(calls.told)
     drive(script)
     return calls.told[before:]
@@ -82,8 +84,8 @@ def test_the_device_captures_and_a_replay_is_one_launch(calls: NullCalls) -> Non
 
 
 def test_the_order_of_a_communicator_is_one_outside_and_one_within(calls: NullCalls) -> None:
-    """No wait in the capture is for an event of outside. A replay waits for what was last outside, and what is outside
-    then for the replay.
+    """Checks the order of a communicator inside and outside of a capture. A wait in the capture never uses an event
+    from outside. A replay waits for the last call outside, and later calls outside wait for the replay.
     """
     rank = null_rank(calls)
     main, side, group = rank.stream("main"), rank.stream("side"), rank.device("dp")
@@ -175,11 +177,11 @@ def test_memory_of_a_graph_is_let_go_and_can_be_read(calls: NullCalls) -> None:
     assert not rank.taken
 
 
-# ---- captures that keep nothing
+# ---- captures that record nothing
 
 
 def abandoned(rank: RealRank, body: Callable[[], object]) -> Exception:
-    """What a capture ends with whose body is this."""
+    """Returns the error that ends a capture with this body."""
     main = rank.stream("main")
 
     async def captures() -> None:
@@ -194,7 +196,7 @@ def abandoned(rank: RealRank, body: Callable[[], object]) -> Exception:
 
 
 def again(rank: RealRank) -> None:
-    """Capture and replay under the same name."""
+    """Captures and replays a graph under the same name."""
 
     async def captures() -> None:
         graph, main = rank.graph("g"), rank.stream("main")
@@ -221,7 +223,7 @@ def test_what_a_program_abandons_is_ended_with_its_branches(calls: NullCalls) ->
 
 
 def test_what_the_law_refuses_is_ended(calls: NullCalls) -> None:
-    """CUDA has not seen what was wrong."""
+    """Checks a capture that dpsim itself rejects, before CUDA notices the mistake. The process stays usable."""
     rank = null_rank(calls)
     main, side = rank.stream("main"), rank.stream("side")
 
@@ -254,7 +256,7 @@ def test_what_cuda_refuses_spoils_the_process(calls: NullCalls) -> None:
 
 @pytest.mark.parametrize("injects", [False, True], ids=["fused", "shared"])
 def test_cuda_refuses_calls_on_other_streams_as_well(calls: NullCalls, injects: bool) -> None:
-    """With the mode "global" those that may wait for the device, whatever stream they are for."""
+    """Checks that a capture in the mode "global" rejects calls that may wait for the device, even on other streams."""
     rank = null_rank(calls, faults=(Fault("skip", 0, At("never", 0)),) if injects else ())
     side = rank.stream("side")
     x = side.alloc(1, "int32", "x")
@@ -298,7 +300,7 @@ def test_the_codes_of_cuda() -> None:
 
 
 def replayed(rank: RealRank, streams: tuple[str, ...]) -> list[Any]:
-    """What a rank journals of a graph that is captured, and replayed on these streams."""
+    """Returns the records of a rank that captures a graph and replays it on these streams."""
     main, group = rank.stream("main"), rank.device("dp")
     records: list[Any] = []
     rank.journal._sink = lambda raw: records.append(raw if raw[0] != "alloc" else raw[:-1])
@@ -348,7 +350,7 @@ def test_a_capture_that_cuda_gave_up_is_ended_though_no_branch_can_be_joined(
 
 
 def test_streams_go_back_after_a_job() -> None:
-    """However many names a session has, no job has more streams than it has names."""
+    """Checks that jobs reuse streams: a job has at most as many streams as names, whatever names earlier jobs had."""
     made: list[int] = []
 
     def warm() -> int:

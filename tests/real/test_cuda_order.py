@@ -1,5 +1,5 @@
-"""When the event behind a replay is recorded, on a device that does nothing. It is recorded once a stream or host may
-wait for it, and before anything else that may wait is put on its stream.
+"""Tests of the event after a replay, with a device that does nothing. The host records it when a stream or host may
+wait for it. It also does so before it puts anything else on the stream that may wait.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 
 
 class Case:
-    """Two graphs with a sum over dp, and one with a sum over ep, captured on main."""
+    """Two graphs with a sum on dp, and one with a sum on ep, all captured on main."""
 
     def __init__(self) -> None:
         self.calls = NullCalls()
@@ -44,7 +44,7 @@ class Case:
         self.rank.device(kind).all_reduce(self.buffer, self.side if side else self.main)
 
     def told(self, does: Callable[[Case], object]) -> list[str]:
-        """The calls that the device receives after a replay, other than which stream is current."""
+        """Returns the calls that the device receives after a replay, except those that set the current stream."""
         self.first.replay(self.main, "go")
         before = len(self.calls.told)
         does(self)

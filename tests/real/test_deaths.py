@@ -1,5 +1,5 @@
-"""Deaths that peers learn of, and communicators that they abort, on real backends: as on the simulation, within the
-stall time of the run.
+"""Tests of deaths on real backends: peers get the notice and abort their communicators, within the stall time of the
+run.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ pytestmark = pytest.mark.xdist_group("gloo")
 on_each = pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)
 BOTH = {"rounds": 3, "device": True}
 STALL_NS = 5_000_000_000
-"""A peer has to learn of the death within this time."""
+"""A peer has to get the notice within this time."""
 
 
 def size_on(backend: TorchBackend) -> int:
-    """Three ranks, so that somebody learns of a death who is not beside it; two where each needs a GPU."""
+    """Returns the number of ranks: three, so that one peer is no neighbour of the dead rank; two where each needs a
+    GPU.
+    """
     return 2 if backend.name == "nccl" else 3
 
 
@@ -37,7 +39,7 @@ def with_fault(backend: TorchBackend, kind: Any, at: At, program: str = "survivo
 
 
 def good_run(backend: TorchBackend) -> None:
-    """The next run, on communicators that no rank has aborted."""
+    """Checks that the next run finishes, on communicators that no rank has aborted."""
     run = backend.run(make_world(size_on(backend), ["dp"]), "survivors", BOTH)
     assert (run.ends, run.observed) == (["finished"] * size_on(backend), "")
 
@@ -54,7 +56,9 @@ def test_a_peer_is_told_of_an_exception_and_ends(backend: TorchBackend) -> None:
 @on_each
 @pytest.mark.parametrize("at", [At("watch", 0), At("agree", 0), At("agree", 2), At("sum", 1), At("read", 1)], ids=str)
 def test_every_peer_of_a_dead_rank_ends_and_says_who_is_gone(backend: TorchBackend, at: At) -> None:
-    """Not in its last read: a GPU does its work without the process, and then no rank waits for it any more."""
+    """Runs a rank that dies. The cases exclude its last read: a GPU finishes its work without the process, so no rank
+    waits for it any more.
+    """
     run = with_fault(backend, "die", at)
     assert run.ends == ["raised", "died", "raised"][: size_on(backend)], run.observed
     for rank in range(0, size_on(backend), 2):
@@ -84,7 +88,9 @@ def test_nobody_is_told_of_one_that_hangs(backend: TorchBackend) -> None:
 
 @pytest.mark.parametrize("backend", ["gloo"], indirect=True)
 def test_a_process_that_the_dead_forked_keeps_nobody_from_being_told(backend: TorchBackend, tmp_path: Path) -> None:
-    """It has copies of all connections, and outlives the run: it waits for a lock that is held here."""
+    """The dead rank has forked a process with copies of all its connections, which outlives the run. It waits for a
+    lock that the test holds.
+    """
     lock = tmp_path / "lock"
     lock.touch()
     world = make_world(2, ["dp"], stall_ns=STALL_NS, faults=(Fault("die", 1, At("die_here", 0)),))

@@ -1,4 +1,6 @@
-"""The worlds of `tests.worlds.event_answers` on real backends: where the host knows, the answer is yes."""
+"""Runs the scripts of `tests.worlds.event_answers` on real backends. If the host has observed later work, the query
+returns True.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Hangs, deaths and exceptions are runs, with readable journals; and the next run on the same backend is a good
-one.
+"""Tests that hangs, deaths and exceptions end in runs with readable journals, and that the next run on the same backend
+finishes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.records import raw
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
 
-# Waiting for new workers after every hang would take minutes: most tests are for backends that recover without.
+# Most tests use backends that recover without new workers, because new workers after every hang would take minutes.
 on_all = pytest.mark.parametrize(
     "backend", ["gloo", pytest.param("aborting", marks=pytest.mark.slow), NCCL], indirect=True
 )
@@ -38,7 +38,7 @@ STALL_NS = 1_000_000_000
 
 @pytest.fixture(autouse=True)
 def _next_run_is_good(backend: TorchBackend, world: World) -> Iterator[None]:
-    """After every test here."""
+    """Checks after every test that the next run finishes."""
     yield
     run = backend.run(world, "real_rounds", {"rounds": 1})
     assert run.ends == ["finished", "finished"]
@@ -51,7 +51,7 @@ def faulty(backend: TorchBackend, world: World, kind: Any, at: At, **change: Any
 
 @on_all
 def test_a_skipped_collective_hangs(backend: TorchBackend, world: World) -> None:
-    """Rank 1's later calls pair with rank 0's, so the last one of rank 0 has no partner."""
+    """Rank 1 skips a collective. Its later calls match those of rank 0, so the last call of rank 0 has no partner."""
     run = faulty(backend, world, "skip", At("device", 1))
     assert "blocked" in run.ends
     assert run.observed == "no rank moved for 1 s"
@@ -117,7 +117,7 @@ def test_what_breaks_the_contract_is_refused_as_on_the_simulation(backend: Torch
     for how in ("makes_them_all", *KERNELS, *NO_MISTAKES):
         run, there = backend.run(world, "mistakes", {"how": how}), SimBackend().run(world, "mistakes", {"how": how})
         ends = [[raw[SITE:] for raw in one.journals[1] if raw[KIND] in ("raised", "finished")] for one in (run, there)]
-        if how in KERNELS:  # arrays of numpy refuse a write where it happens, tensors tell of it afterwards
+        if how in KERNELS:  # numpy raises at the write, tensors later
             ends = [[(end[0], end[-1]) for end in own] for own in ends]
         assert ends[0] == ends[1], how
         assert len(ends[0]) == (len(SAID) + 1 if how == "makes_them_all" else 1)
@@ -170,7 +170,9 @@ def test_what_a_program_left_over_is_found(backend: TorchBackend, world: World, 
 def test_repeated_and_altered_collectives_give_a_run(
     backend: TorchBackend, world: World, site: str, kind: str, change: dict[str, Any]
 ) -> None:
-    """What the library makes of it is its affair: it hangs, ends the process, raises, or gives numbers."""
+    """Runs repeated and altered collectives. The library may hang, end the process, raise, or return numbers; the test
+    checks only the records.
+    """
     run = faulty(backend, world, kind, At(site, 1), **change)
     assert run.finished == (run.observed == "")
     records = [as_record(record) for record in run.journals[1]]

@@ -1,4 +1,4 @@
-"""Flags of a real rank: what a wait and a query are about is settled where they are called."""
+"""Tests of flags of a real rank: the call of a wait or query, and not its await, decides what it refers to."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The order of a simulated run on real processes: ten failures that are rare there, each forced at its gates.
+"""Forces the order of a simulated run on real processes, by gates that delay racing calls.
 
-The twin of each has the same world without gates. `COUNTS` of the table in docs/stepping.md are made here, by
-`python -m tests.real.test_forced`.
+Ten failures that are rare on real processes show in each run with gates. The faulty twin runs the same world without
+gates. `python -m tests.real.test_forced` writes the table of docs/stepping.md.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ gloo = pytest.mark.xdist_group("gloo")
 
 
 def failing(name: str) -> tuple[World, Run, str]:
-    """A simulated run of a world that fails, the world at its gates, and the class of the failure."""
+    """Returns a failing simulated run of a world: the world with the gates of the run, the run, and the class of the
+    failure.
+    """
     world, (program, made) = WORLDS[name], prepared(f"forced_{name}", {})
     shown = explore_subject(Subject(world, program, made), "dpor", schedules=2_000).shown
     run, klass = next((one.run, one.findings[0].klass) for one in shown if one.run is not None)
@@ -38,12 +40,12 @@ def failing(name: str) -> tuple[World, Run, str]:
 
 
 def shows(backend: TorchBackend, world: World, name: str, klass: str) -> bool:
-    """Whether a run fails so."""
+    """Returns whether a run has this failure."""
     return klass in [one.klass for one in judge(world, backend.run(world, f"forced_{name}", {}))]
 
 
 def counts(backend: TorchBackend, name: str, runs: int) -> tuple[int, int]:
-    """How often the failure shows without gates, and how often at them."""
+    """Returns how often the failure shows without gates, and how often with them."""
     gated, _, klass = failing(name)
     free = sum(shows(backend, WORLDS[name], name, klass) for _ in range(runs))
     return free, sum(shows(backend, gated, name, klass) for _ in range(runs))
@@ -87,7 +89,7 @@ def test_rare_without_gates_and_forced_at_them(backend: TorchBackend, name: str)
 @pytest.mark.parametrize("backend", [NCCL], indirect=True)
 @pytest.mark.parametrize("name", ON_GPUS)
 def test_forced_on_gpus(backend: TorchBackend, name: str) -> None:
-    """The twin, without gates, does not fail in each of as many runs."""
+    """The faulty twin, without gates, does not fail in each of as many runs."""
     forced(backend, name, 10)
     assert counts(backend, name, 10)[0] < 10
 
@@ -100,7 +102,7 @@ def test_the_page_has_each_world_once() -> None:
 
 
 def main(say: Callable[[str], None] = print) -> None:
-    """The rows of the table."""
+    """Prints the rows of the table."""
     from real.backend import GlooBackend
 
     backend = GlooBackend()

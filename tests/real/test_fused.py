@@ -1,5 +1,7 @@
-"""The fused ops of a GPU against the shared half of the contract: one program through both, on a device that does
-nothing. Records, calls of the device, learned values and errors have to be the same.
+"""Compares the fused ops of a GPU with the shared half of the contract: one program runs through both, on a device that
+does nothing.
+
+Records, calls of the device, results and errors have to be equal.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ from tests.real.null_device import NO_STREAM, NullCalls, NullGroup, null_rank
 
 
 class Seen(NamedTuple):
-    """What a program did to its journal and to the device, and what it made of its values."""
+    """What a program did to its journal and to the device, and its own notes."""
 
     records: list[RawRecord]
     told: list[str]
     given: list[tuple[tuple[int, ...], object]]
-    """Tensors and options of the collectives."""
+    """The tensors and options of the collectives."""
     said: list[object]
 
 
@@ -50,7 +52,7 @@ def through(program: Callable[[RealRank, NullCalls, list[object]], None], fused:
 
 
 def placed(record: RawRecord) -> RawRecord:
-    """With the size of a place only: the blocks of two runs lie elsewhere."""
+    """Returns the record with only the size of an address, because two runs allocate at different addresses."""
     if record[KIND] != "alloc":
         return record
     device, first, end = record[-1]
@@ -64,7 +66,7 @@ def awaited(work: Any) -> Any:
 
 
 def nothing(*arguments: Any) -> None:
-    """Kernel."""
+    """A kernel that does nothing."""
 
 
 def add(*arguments: Any) -> None:
@@ -87,11 +89,11 @@ def writes_what_it_reads(source: Any, target: Any) -> None:
 
 
 def with_default(target: Any, at: tuple[int, ...] = (1,)) -> None:
-    """Kernel."""
+    """A kernel that does nothing, with a default argument."""
 
 
 def slots(thing: object) -> dict[str, object]:
-    """What an object keeps, of all of its classes; values that differ from run to run by their kind."""
+    """Returns the fields of an object, of all its classes. Values that differ between runs are replaced by None."""
     names = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ()) if name[:2] != "__"]
     assert all(hasattr(thing, name) for name in names), [name for name in names if not hasattr(thing, name)]
     own = {name: getattr(thing, name) for name in names} | {"shape": thing.shape, "dtype": thing.dtype}  # type: ignore[attr-defined]
@@ -104,7 +106,7 @@ def slots(thing: object) -> dict[str, object]:
 
 
 def steps(rank: RealRank, calls: NullCalls, said: list[object]) -> None:
-    """Ops of two streams, of whole buffers, views and tags."""
+    """Runs ops on two streams, with whole buffers, views and tags."""
     main, side, group = rank.stream("main"), rank.stream("side"), rank.device("dp")
     for rank.step in range(3):
         table, other = main.alloc((4, 2), "int32", "table"), side.alloc(8, "int64", "other")
@@ -133,7 +135,7 @@ def steps(rank: RealRank, calls: NullCalls, said: list[object]) -> None:
 
 
 def captures(rank: RealRank, calls: NullCalls, said: list[object]) -> None:
-    """Ops that a graph keeps, replays of it, and its memory."""
+    """Runs ops in a graph, its replays, and reads of its memory."""
     main, group = rank.stream("main"), rank.device("dp")
 
     async def program() -> None:
@@ -158,7 +160,7 @@ def captures(rank: RealRank, calls: NullCalls, said: list[object]) -> None:
 
 
 def failures_of_the_device(rank: RealRank, calls: NullCalls, said: list[object]) -> None:
-    """A collective that fails, and the next ones."""
+    """Runs a collective that fails, and further ones."""
     main, group = rank.stream("main"), rank.device("dp")
     buffer = main.alloc(4, "int32", "buffer")
     assert isinstance(group, CudaCommunicator)
@@ -247,7 +249,7 @@ def mistaken(use: Use) -> Callable[[RealRank, NullCalls, list[object]], None]:
     return program
 
 
-# ---- the same
+# ---- equal programs
 
 
 @pytest.mark.parametrize("program", [steps, captures, failures_of_the_device])
@@ -278,11 +280,11 @@ def test_a_mistake_is_told_alike(use: Use) -> None:
     assert one.said
 
 
-# ---- and what is not
+# ---- faulty twins
 
 
 def test_an_op_that_reports_less_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A launch that leaves out what it reads."""
+    """The faulty twin: a launch omits the buffers that it reads."""
     healthy = FusedStream.launch
 
     def launch(self: Any, site: str, kernel: Any, *, reads: Any = (), **more: Any) -> None:
@@ -297,14 +299,14 @@ def test_a_buffer_that_lacks_something_is_seen(monkeypatch: pytest.MonkeyPatch) 
     assert "more" in str(through(steps, fused=True).said)
 
 
-# ---- who has them
+# ---- which ranks have fused ops
 
 
 @pytest.mark.parametrize(
     ("changes", "fused"),
     [
         ({}, True),
-        ({"faults": (Fault("skip", 1, At("sum", 0), {}),)}, True),  # another rank's
+        ({"faults": (Fault("skip", 1, At("sum", 0), {}),)}, True),  # a fault of another rank
         ({"faults": (Fault("skip", 0, At("sum", 0), {}),)}, False),
         ({"delays": (Delay(0, At("sum", 0), 5),)}, False),
     ],

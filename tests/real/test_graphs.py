@@ -1,5 +1,7 @@
-"""Captured graphs on real backends: the numbers and the journals of the simulation, a replay that hangs, and a capture
-that keeps nothing. gloo issues the calls again; NCCL's are captured by CUDA.
+"""Tests of captured graphs on real backends: the results and journals of the simulation, a replay that hangs, and a
+capture that fails.
+
+gloo repeats the calls of a graph. CUDA captures those of NCCL.
 """
 
 from __future__ import annotations
@@ -35,18 +37,18 @@ STEPS = 4
 
 @pytest.fixture
 def world() -> World:
-    """With both groups: a layer has a collective of each."""
+    """Returns a world with both groups, because a layer calls a collective on each."""
     return make_world()
 
 
 def outputs(run: Run) -> list[list[Any]]:
-    """What each rank read of the model, one checksum a step."""
+    """Returns what each rank read of the model: one checksum for each step."""
     return [[one[-1] for one in journal if one[KIND] == "learned" and one[SITE] == "out"] for journal in run.journals]
 
 
 @on_each
 def test_a_replayed_model_gives_what_an_eager_one_gives(backend: TorchBackend, world: World) -> None:
-    """Bit by bit, in each step, on both backends; and the journals are equal, record by record."""
+    """Compares eager and captured runs on each backend: equal results bit by bit in each step, and equal journals."""
     seen = {}
     for how in ("eager", "full", "piecewise"):
         run = on_both(backend, world, "real_layers", {"how": how, "steps": STEPS})
@@ -74,7 +76,9 @@ def test_an_event_that_is_recorded_again(backend: TorchBackend, world: World) ->
 
 @on_each
 def test_a_replay_on_memory_that_was_freed_is_found(backend: TorchBackend, world: World) -> None:
-    """It runs, on the memory of the capture, and the journals tell as on the simulation."""
+    """Replays a graph on memory that was freed. The replay uses the memory of the capture, and the finding is
+    STALE:FREED.
+    """
     run, simulated = backend.run(world, "real_freed_input", {}), SimBackend().run(world, "real_freed_input", {})
     assert run.finished
     for one in (run, simulated):
@@ -86,13 +90,13 @@ def test_a_replay_on_memory_that_was_freed_is_found(backend: TorchBackend, world
 
 
 def good_run(backend: TorchBackend, world: World) -> None:
-    """The next one, with graphs, on the same backend."""
+    """Checks that the next run on the same backend, with graphs, finishes."""
     run = backend.run(world, "real_layers", {"how": "full", "steps": 1})
     assert (run.ends, run.observed) == (["finished"] * 2, "")
 
 
 def hung(backend: TorchBackend, world: World, cause: str, how: str) -> Run:
-    """The last replay hangs on rank 0: rank 1 leaves it out, or its graph lacks a sum."""
+    """Returns a run whose last replay hangs on rank 0: rank 1 omits the replay, or its graph lacks a sum."""
     args = {"how": how, "steps": 2} | ({"absent": 1} if cause == "absent" else {})
     faults = (Fault("skip", 1, At("sum", 3)),) if cause == "skipped" else ()
     run = backend.run(replace(world, faults=faults, stall_ns=STALL_NS), "real_layers", args)
@@ -124,8 +128,8 @@ def test_a_hang_in_a_replay_is_reported(backend: TorchBackend, world: World, cau
 
 
 def lost_bytes(backend: TorchBackend, world: World, run: Callable[[], object]) -> float:
-    """What a GPU lacks after such a run that it had before. It is the median, since a worker that starts or leaves
-    beside it, as those of a reserve do, changes what is free once.
+    """Returns how many bytes a GPU loses by `run`. It is a median of several runs, because other workers that start or
+    leave can change the number once.
     """
     free = []
     for _ in range(6):
@@ -150,7 +154,9 @@ def test_no_memory_of_a_gpu_is_lost_by_graphs(backend: TorchBackend, world: Worl
 
 @on_gpus
 def test_a_kernel_that_waits_for_the_device_cannot_be_captured(backend: TorchBackend, world: World) -> None:
-    """CUDA's code, at the line of the launch; and the next run is a good one."""
+    """Captures a kernel that waits for the device. The error has CUDA's code and the line of the launch, and the next
+    run finishes.
+    """
     good_run(backend, world)
     before = backend.pool.processes
     run = backend.run(replace(world, stall_ns=STALL_NS), "real_peeks", {"goes_on": False})
@@ -178,5 +184,5 @@ def test_a_program_goes_on_after_a_capture_that_cuda_refused(backend: TorchBacke
 
 
 def test_elsewhere_such_a_kernel_is_a_kernel(world: World) -> None:
-    """The simulation runs it when the graph is replayed."""
+    """Runs a kernel that waits for the device on the simulation, which runs the kernel at the replay."""
     assert SimBackend().run(world, "real_peeks", {"goes_on": False}).finished

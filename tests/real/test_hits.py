@@ -1,10 +1,11 @@
-"""Hits from outside on healthy scenarios: nine signals, and garbage on sockets. None of them is ever a verdict.
+"""Disturbs healthy scenarios from outside, with nine signals and garbage on sockets. No disturbance may change a
+verdict.
 
     python -m pytest -m slow -s tests/real/test_hits.py         # 30 hits, and a row of a table for each kind
     python -m pytest -m nightly -s tests/real/test_hits.py      # 200
 
-A worker, what forks the workers, a listening socket, an exploring process and the command itself are hit at a moment
-that is drawn. The outcome is what it is without the hit, or a loss. Afterwards no process and no file is left.
+The tests hit a worker, the fork server, a listening socket, an exploring process, or the command itself, at a random
+moment. The outcome is that of a run without the hit, or a loss. Afterwards no process and no file is left.
 """
 
 from __future__ import annotations
@@ -47,20 +48,20 @@ SIGNALS = [
 ]
 GARBAGE = [b"GET / HTTP/1.0\r\n\r\n", b"\x00\x01\x02\xff\n", b'["set","0.0",9]\n', b"x" * (1 << 20), b"{}\n", b""]
 SECONDS = 15.0
-"""On an idle machine. With more work than cores it is more, by as much as there is more work (`within`)."""
+"""The limit on an idle machine. On a loaded machine it grows with the load (`within`)."""
 
 STEPS = scenario_from({"name": "hit", "protocol": "real_hit_steps", "limits": {"stall": "10s"}})
 
 
 def row(what: str, outcomes: Counter[str], longest: float) -> None:
-    """A line of the table."""
+    """Prints a line of the table."""
     said = ", ".join(f"{outcome} x {count}" for outcome, count in sorted(outcomes.items()))
     print(f"\n{what:<24} {sum(outcomes.values()):>4}  {said:<40} longest {longest:.1f} s", flush=True)
 
 
 @pytest.fixture
 def gloo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[GlooBackend]:
-    """A pool, whose folder is this test's own."""
+    """Returns a pool whose folder belongs to this test."""
     from dpsim import runner
 
     (tmp_path / "temporary").mkdir()
@@ -75,7 +76,7 @@ def gloo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[GlooBacken
 
 
 def outcome(scenario: Scenario) -> str:
-    """How a run in this process ends. What it finds is never due to a hit."""
+    """Returns how a run in this process ends. A hit never causes a finding."""
     try:
         result = run_scenario(scenario, "gloo")
     except Lost:
@@ -85,7 +86,9 @@ def outcome(scenario: Scenario) -> str:
 
 
 def struck(gloo: GlooBackend, times: int, what: str, strike: Callable[[random.Random], object]) -> Counter[str]:
-    """Runs in this process, each with one hit. They hold or are lost, soon, and leave nothing."""
+    """Runs a scenario in this process `times` times, each with one hit. Each run holds or is lost within a limit, and
+    leaves nothing.
+    """
     draw, outcomes, longest = random.Random(what), Counter[str](), 0.0
     assert outcome(STEPS) == "held"
     begun = time.monotonic()
@@ -109,7 +112,7 @@ def struck(gloo: GlooBackend, times: int, what: str, strike: Callable[[random.Ra
 
 
 def within(usual: float) -> float:
-    """Seconds for a run that takes `usual` without a hit."""
+    """Returns the limit in seconds for a run that takes `usual` without a hit."""
     return SECONDS * max(1.0, os.getloadavg()[1] / (os.cpu_count() or 1)) + usual
 
 
@@ -136,7 +139,7 @@ def test_a_worker(gloo: GlooBackend, times: int) -> None:
 
 @pytest.mark.nightly
 def test_a_signal_that_is_a_verdict_is_found(gloo: GlooBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: a worker that any signal ended counts as a rank that died."""
+    """The faulty twin: a worker that any signal ended counts as a dead rank, so a hit causes a finding."""
     monkeypatch.setattr("real.child.FAULTS", {number.name for number in signal.Signals})
     numbers = iter([signal.SIGQUIT, signal.SIGUSR1, signal.SIGALRM] * 10)
 
@@ -159,7 +162,9 @@ def test_what_forks_the_workers(gloo: GlooBackend, times: int) -> None:
 
 @many(9, 60)
 def test_garbage_on_every_socket(gloo: GlooBackend, times: int) -> None:
-    """Of programs' stores, of gloo, of torch's store: only the own connection notices, so the run holds."""
+    """Sends garbage to all sockets: those of stores, of gloo and of torch's store. Only the connection of the garbage
+    is closed, so the run holds.
+    """
 
     def strike(draw: random.Random) -> None:
         for address, port in listeners([os.getpid(), *gloo.pool.processes]):
@@ -175,7 +180,7 @@ def test_garbage_on_every_socket(gloo: GlooBackend, times: int) -> None:
 
 
 class Command:
-    """A command with its own folders. A variable marks its processes."""
+    """A command with its own folders. An environment variable marks its processes."""
 
     def __init__(self, at: Path, *words: str) -> None:
         self.temporary = at / "temporary"
@@ -198,7 +203,7 @@ class Command:
         return self.process.returncode, said
 
     def left(self) -> list[str]:
-        """Processes and files of it."""
+        """Returns the processes and files that the command has left."""
         mine = [f"process {pid}" for pid in processes() if self.mark.encode() in environment(pid)]
         return [*mine, *map(str, self.temporary.iterdir()), *sorted(shared() - self.shared)]
 
@@ -215,7 +220,9 @@ def environment(process: int) -> list[bytes]:
 
 
 def shared() -> set[str]:
-    """What no process holds: a pool has a lock on its folder, and other commands of this machine have pools."""
+    """Returns the shared memory that no process holds. A pool locks its folder, and other commands on this machine have
+    pools too.
+    """
     there = [entry for entry in os.listdir("/dev/shm") if entry.startswith(("dpsim-", "torch_"))]
     return {entry for entry in there if entry.startswith("torch_") or is_left(Path("/dev/shm", entry))}
 
@@ -230,7 +237,7 @@ def is_left(pool: Path) -> bool:
 def hit(
     command: Command, when: float, number: signal.Signals, victims: Callable[[], list[int]], draw: random.Random
 ) -> str:
-    """The outcome of a command of which a process gets a signal after `when` seconds."""
+    """Returns the outcome of a command of which one process gets a signal after `when` seconds."""
     begun = time.monotonic()
     while time.monotonic() < begun + when and command.process.poll() is None:
         time.sleep(0.01)

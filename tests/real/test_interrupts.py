@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM on real processes: what every rank did is read, and then all of them are ended."""
+"""Tests of Ctrl-C and SIGTERM on real processes: dpsim prints where every rank is, and then ends all processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
 
 
-@pytest.mark.slow  # tests/cli/test_interrupts.py has both signals, on the simulation
+@pytest.mark.slow  # tests/cli/test_interrupts.py has both on the simulation
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 @pytest.mark.parametrize(
     ("sends", "code", "said"),
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.xdist_group("gloo")
 def test_a_signal_says_where_the_ranks_stand_and_leaves_no_process(
     sends: str, code: int, said: str, tmp_path: Path
 ) -> None:
-    """Both ranks meet and then poll without end, and the second one sends the signal."""
+    """Both ranks call a barrier and then poll without end. Rank 1 sends the signal."""
     done = ended(tmp_path, "t_meets", sends, "run", "--backend", "gloo")
     assert (done.returncode, done.stdout) == (code, "")
     lines = done.stderr.splitlines()

@@ -1,4 +1,6 @@
-"""What makes a call one step with respect to the other threads of a rank, on devices that need no worker."""
+"""Tests that each call of a rank is one step for the other threads of the rank, on devices that need no worker
+process.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,11 @@ from tests.records import raw
 
 
 def fill(*buffers: Any) -> None:
-    """Kernel."""
+    """A kernel that does nothing."""
 
 
 def is_held() -> bool:
-    """Whether another thread would have to wait for the calling one."""
+    """Returns whether another thread would have to wait for the lock that the current thread holds."""
     got: list[bool] = []
 
     def attempt() -> None:
@@ -52,7 +54,7 @@ def is_held() -> bool:
 
 
 async def every_call(rank: Rank) -> None:
-    """Of those that do something at once, each in this function."""
+    """Makes each call that has an effect at once."""
     main, side, group, host = rank.stream("main"), rank.stream("side"), rank.device("dp"), rank.host("dp_cpu")
     buffer, other = main.alloc((4, 2), "int32", "buffer"), main.alloc(8, "int32", "other")
     main.launch("fill", fill, writes=[buffer.view(1, 2), buffer.tagged("t")])
@@ -94,7 +96,7 @@ SAID_LATER = "learned", "ended", "raised", "finished"
 
 @pytest.fixture
 def not_held() -> list[RawRecord]:
-    """Records that were written while another thread could have issued something."""
+    """Returns a list of records that a thread wrote while another thread could have made a call."""
     return []
 
 
@@ -120,7 +122,7 @@ def test_every_call_is_one_step(not_held: list[RawRecord]) -> None:
 
 
 def test_a_call_that_is_not_is_seen(not_held: list[RawRecord], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twin: classes as they are."""
+    """The faulty twin: without `guarded`, threads write such records."""
     monkeypatch.setattr(threads, "guarded", lambda thing: thing)
 
     def look(record: RawRecord) -> None:
@@ -132,7 +134,7 @@ def test_a_call_that_is_not_is_seen(not_held: list[RawRecord], monkeypatch: pyte
 
 
 def test_records_are_those_of_a_rank_without_threads() -> None:
-    """With the same places in the source, call by call."""
+    """Checks that records of a threaded rank have the same lines of code as those of a rank without threads."""
     journals: list[list[RawRecord]] = []
     for threaded in (False, True):
         journals.append([])
@@ -170,8 +172,8 @@ def test_what_a_guarded_object_gives_is_guarded() -> None:
 
 
 def test_the_journal_of_calls_that_are_not_one_step_has_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twin of a property that workers are tested for. A thread is held up between its record and the stream,
-    and another one comes first.
+    """The faulty twin of `test_the_journal_has_the_order_of_issue`, which runs on workers. A thread pauses between its
+    record and its call on the stream, and another thread's call comes first.
     """
     records: list[RawRecord] = []
     inside, done = threading.Event(), threading.Event()
@@ -212,7 +214,9 @@ def test_the_journal_of_calls_that_are_not_one_step_has_another_order(monkeypatc
 
 @pytest.mark.parametrize("how", ["eager", "captured"])
 def test_two_threads_on_one_stream_of_a_gpu(how: str) -> None:
-    """The calls that the device receives, by the threads in turn: in a capture of main, they put their work into it."""
+    """Checks the calls that the device receives from two threads in turn. In a capture of the main thread, both put
+    their work into the graph.
+    """
     records: list[RawRecord] = []
     calls = NullCalls()
     rank = null_rank(calls, records.append, threaded=True)
@@ -231,7 +235,9 @@ def test_two_threads_on_one_stream_of_a_gpu(how: str) -> None:
 
 
 def test_a_wait_for_a_gpu_is_within_the_block_for_it() -> None:
-    """In which CUDA lets this thread ask, whatever another one captures; and it is left again, also by an error."""
+    """Checks that a wait for the GPU runs in the block `Relaxed`, in which CUDA allows queries during another thread's
+    capture. The thread also leaves the block after an error.
+    """
     modes = [0]
 
     def exchange(mode: Any) -> int:
@@ -272,7 +278,7 @@ def test_each_thread_has_its_own_journal() -> None:
         front.again("probe", "p", "", ())
         front.leave(shared.thread("u1"))
 
-    for _ in range(2):  # a name that comes again counts on
+    for _ in range(2):  # a repeated name continues the numbering
         one = threading.Thread(target=beside)
         one.start()
         one.join()
@@ -304,7 +310,7 @@ def flag_of(patience: Patience, kind: type[RealFlag] = RealFlag) -> RealFlag:
 
 
 class OneEvent(RealFlag):
-    """The faulty twin: a wait looks at the flag when it is polled."""
+    """The faulty twin: a wait reads the flag only when the host polls it."""
 
     def _wait(self, late_ns: int) -> Any:
         def outcome() -> Any:
@@ -316,7 +322,7 @@ class OneEvent(RealFlag):
 
 
 def test_who_waits_when_the_flag_is_set_goes_on(patience: Patience) -> None:
-    """Also where it is cleared before that thread has a look."""
+    """Checks that a wait returns if the flag was set after the call, even if it was cleared before the thread polls."""
     for kind in (RealFlag, OneEvent):
         flag = flag_of(patience, kind)
         wait = flag.wait("wait")

@@ -1,4 +1,4 @@
-"""Journals in files: what is read is what was written, whatever becomes of the writer."""
+"""Tests of journals in files: the reader gets what the writer wrote, whatever happens to the writer's process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def in_a_fork(act: Callable[[], object]) -> int:
-    """The process id of a copy of this one, which does that and no more."""
+    """Forks this process, and returns the id of the child, which only calls `act`."""
     process = os.fork()
     if not process:
         try:
@@ -50,7 +50,7 @@ def in_a_fork(act: Callable[[], object]) -> int:
 
 
 def test_each_record_has_the_time_at_which_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One look at the clock a record, in the order of the records."""
+    """Checks that each record has one time of the clock, in the order of the records."""
     clock = iter(range(100, 200, 7))
     monkeypatch.setattr("time.monotonic_ns", lambda: next(clock))
     path = tmp_path / "journal"
@@ -93,7 +93,9 @@ def test_a_file_that_has_only_been_made_is_an_empty_journal(path: Path) -> None:
 
 
 def test_a_record_that_was_cut_short_is_left_out(path: Path) -> None:
-    """The bytes are there, but not in the committed length; killed in between, a writer leaves just that."""
+    """Writes bytes of a record without the committed length, as a writer leaves them that is killed in between. The
+    reader ignores them.
+    """
     file = JournalFile(str(path))
     file.write(RECORD)
     with path.open("r+b") as more:
@@ -106,7 +108,9 @@ def test_a_record_that_was_cut_short_is_left_out(path: Path) -> None:
 
 
 def test_a_length_that_comes_before_its_record_is_put_up_with(path: Path) -> None:
-    """As a processor may show it that reorders stores: no step this time, and no error."""
+    """Writes a committed length before its record, as a processor may show it that reorders stores. The reader returns
+    no step, and raises no error.
+    """
     file = JournalFile(str(path))
     file.write(RECORD)
     file.close()
@@ -120,7 +124,7 @@ def test_a_length_that_comes_before_its_record_is_put_up_with(path: Path) -> Non
 
 
 def test_records_go_on_behind_a_window(path: Path) -> None:
-    """Windows end within records, and a record may be longer than a window."""
+    """Writes records across the ends of windows, and a record that is longer than a window."""
     file = JournalFile(str(path))
     records = [decided("x" * size) for size in (40_000,) * 60 + (WINDOW - 100, 3 * WINDOW, 7, 0)]
     for record in records:
@@ -143,15 +147,15 @@ plain = st.recursive(
 
 
 def exact(value: Any) -> Any:
-    """A value with its types, since 1 == 1.0 == True; a named tuple comes back without its names."""
+    """Returns a value with its types, because 1 == 1.0 == True. A named tuple becomes a plain one."""
     return [exact(item) for item in value] if isinstance(value, tuple) else (type(value), value)
 
 
 @settings(max_examples=30)
 @given(st.lists(plain, max_size=10))
 def test_plain_data_comes_back_as_it_was(values: list[Any]) -> None:
-    """Also what MessagePack lacks: large integers, halves of surrogate pairs. A tag is within a record of the
-    contract's own.
+    """Writes random plain data, including what MessagePack lacks: large integers and halves of surrogate pairs. A tag
+    is inside a record's references.
     """
     records = [decided(value) for value in values]
     records += [raw("launch", "fill", stream="main", reads=((3, 0, 8, value),), writes=()) for value in values]
@@ -174,7 +178,7 @@ def test_what_a_program_gave_is_written_strictly(path: Path, value: Any) -> None
     file.close()
 
 
-# ---- a disk that is full
+# ---- a full disk
 
 
 def test_a_disk_without_room_for_a_window(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +192,7 @@ def test_a_disk_without_room_for_a_window(path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(NoJournal, match="the journal could not be written: no space left on device"):
         file.write(decided("x" * WINDOW))
     with pytest.raises(NoJournal, match="no space left"):
-        file.write(LAUNCH)  # for which there would be room
+        file.write(LAUNCH)  # there would be room for this record
     assert file.failed == "the journal could not be written: no space left on device"
     assert read_journal(path) == [LAUNCH]
     file.close()
@@ -216,7 +220,7 @@ def test_it_is_read_while_python_s_lock_is_held(path: Path) -> None:
         file = JournalFile(str(path))
         file.write(LAUNCH)
         os.write(tell, b"!")
-        ctypes.PyDLL(None).pause()  # in C, endless, and no other thread of Python runs
+        ctypes.PyDLL(None).pause()  # endless, in C; no other Python thread runs
 
     process = in_a_fork(stuck)
     try:
@@ -230,7 +234,9 @@ def test_it_is_read_while_python_s_lock_is_held(path: Path) -> None:
 
 
 def test_no_record_is_lost_whose_write_returned(path: Path) -> None:
-    """Killed while it writes as fast as it can, with a count of the writes that returned in shared memory."""
+    """Kills a writer that writes as fast as it can. Shared memory counts the writes that returned, and none of them is
+    lost.
+    """
     shared = mmap.mmap(-1, 8)
     returned = memoryview(shared).cast("Q")
 
@@ -242,7 +248,7 @@ def test_no_record_is_lost_whose_write_returned(path: Path) -> None:
             returned[0] = number + 1
 
     process = in_a_fork(writes)
-    while returned[0] < 20_000:  # two windows and more; meanwhile it is read as it grows
+    while returned[0] < 20_000:  # more than two windows; the test reads meanwhile
         step = last_step(path)
         assert step is None or step <= returned[0] // 10
     os.kill(process, signal.SIGKILL)
@@ -256,7 +262,9 @@ def test_no_record_is_lost_whose_write_returned(path: Path) -> None:
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_it_was_killed_within_a_record(path: Path, whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the first half of its bytes, or after all of them: before the committed length, which comes last."""
+    """Kills a writer after half of a record's bytes, or after all of them. The committed length comes last, so the
+    reader ignores the record.
+    """
 
     class Dies(mmap.mmap):
         def __setitem__(self, place: Any, data: Any) -> None:

@@ -1,7 +1,7 @@
-"""Ranks that are killed at random moments leave journals that read back to their last whole record.
+"""Kills ranks at random moments. The reader returns each journal up to its last complete record.
 
-Two things show that. What is read is a beginning of what the same rank writes in a healthy run. And no op is missing of
-which a peer knows. A peer that came out of a sum knows that this rank had gone into it.
+The tests check two properties of a killed rank's journal. It is a prefix of what the same rank writes in a healthy run.
+And it has every op that a peer has observed: a peer that has ended a sum knows that this rank had joined it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROUNDS = 400
 
 
 def sums(journal: list[RawRecord], kind: str) -> set[tuple[str, int]]:
-    """The host's sums that it went into ("collective") or came out of ("learned"), by site and ordinal."""
+    """Returns the host's sums that the rank joined ("collective") or ended ("learned"), by site and ordinal."""
     places = (record[SITE : ORDINAL + 1] for record in journal if record[KIND] == kind)
     return {(site, ordinal) for site, ordinal in places if site in ("host", "end")}
 

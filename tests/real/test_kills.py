@@ -1,10 +1,12 @@
-"""Processes that are ended or stopped at random moments, many of them: how commands end, how long they take, and what
-they leave behind. Each campaign ends with a row of a table (`pytest -m slow -s tests/real/test_kills.py`):
+"""Kills or stops processes of commands at random moments, many times. Measures how commands end, how long they take,
+and what they leave behind.
+
+Each campaign of kills prints a row of a table (`pytest -m slow -s tests/real/test_kills.py`):
 
     what                                           times  exit codes       longest  left behind
 
-A kill has no effect (it came too late), or it is a loss. It is never a verdict that the same command without it does
-not have, and never more than the deadlines allow.
+A kill that comes too late has no effect. Any other kill makes the run lost. A kill never changes a verdict, and a
+command never exceeds its deadlines.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ Victims = Callable[[], list[int]]
 
 
 def row(what: str, codes: Counter[int], longest: float, before: Left) -> None:
-    """A line of the table. What was there before may be gone: a pool of another test, for one."""
+    """Prints a row. Resources from before the campaign may be gone, such as the pool of another test."""
     now = Left.now(Path(tempfile.gettempdir()))
     left: dict[str, object] = {
         name: (then, one) for name, then, one in zip(Left._fields, before[:3], now[:3], strict=False) if one > then
@@ -61,9 +63,9 @@ def row(what: str, codes: Counter[int], longest: float, before: Left) -> None:
 
 
 def campaign(what: str, times: int, words: list[str], number: signal.Signals, victims: Victims) -> Counter[int]:
-    """A command again and again, and in each a process that is sent a signal somewhen."""
+    """Runs a command repeatedly. Each time one of its processes gets a signal at a random moment."""
     draw = random.Random(what)
-    dpsim_(*words)  # so that what is kept warm is
+    dpsim_(*words)  # fills the warm pools
     begun = time.monotonic()
     expected = dpsim_(*words)
     usual = time.monotonic() - begun
@@ -86,7 +88,7 @@ def campaign(what: str, times: int, words: list[str], number: signal.Signals, vi
             same = (answer.code, answer.out.splitlines()[-1]) == (expected.code, expected.out.splitlines()[-1])
             assert same, f"{answer.out}\n{answer.err}"
         longest = max(longest, time.monotonic() - begun)
-    dpsim_(*words)  # whatever the last one left broken is mended
+    dpsim_(*words)  # repairs what the last run left broken
     row(f"{what} ({struck} met one)", codes, longest, before)
     return codes
 
@@ -102,7 +104,7 @@ def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def gloo(monkeypatch: pytest.MonkeyPatch) -> GlooBackend:
-    """The pool of the commands, which they leave warm."""
+    """Returns the pool of the commands, which they leave warm."""
     backend = GlooBackend()
     monkeypatch.setattr(runner, "_backends", {"gloo": backend})
     monkeypatch.setattr(runner, "warm_backends", contextlib.nullcontext)
@@ -110,7 +112,7 @@ def gloo(monkeypatch: pytest.MonkeyPatch) -> GlooBackend:
 
 
 def many(*rows: tuple[signal.Signals, int, int]) -> pytest.MarkDecorator:
-    """Signals, and how often each is sent: in the slow campaigns, and at night."""
+    """Parametrizes a test by signal and number of kills, in the slow and in the nightly suite."""
     slow = [pytest.param(number, times, marks=pytest.mark.slow) for number, times, _ in rows]
     nightly = [pytest.param(number, times, marks=pytest.mark.nightly) for number, _, times in rows]
     return pytest.mark.parametrize(("number", "times"), [*slow, *nightly])
@@ -118,7 +120,7 @@ def many(*rows: tuple[signal.Signals, int, int]) -> pytest.MarkDecorator:
 
 @many((signal.SIGKILL, 12, 40), (signal.SIGTERM, 4, 10), (signal.SIGSTOP, 4, 10))
 def test_workers_of_a_run(gloo: GlooBackend, number: signal.Signals, times: int) -> None:
-    """A healthy run that is expected to hang: 1 where the kill came too late, and 3 else."""
+    """Kills workers of a run that hangs without the kill. The exit code is 1 if the kill came too late, and else 3."""
     file = write(Path("x.yaml"), STEPS + HANG)
     try:
         words = ["run", str(file), "--backend", "gloo"]
@@ -131,7 +133,9 @@ def test_workers_of_a_run(gloo: GlooBackend, number: signal.Signals, times: int)
 
 @many((signal.SIGKILL, 6, 20), (signal.SIGSTOP, 2, 5))
 def test_what_forks_them(gloo: GlooBackend, number: signal.Signals, times: int) -> None:
-    """Where it is stopped, a run goes on; the next set-up does not."""
+    """Kills or stops the fork server, which forks the workers. If it is stopped, a run continues, but the next set-up
+    fails.
+    """
     file = write(Path("x.yaml"), STEPS)
 
     def victims() -> list[int]:
@@ -147,7 +151,7 @@ def test_what_forks_them(gloo: GlooBackend, number: signal.Signals, times: int) 
 
 @many((signal.SIGKILL, 20, 50), (signal.SIGSTOP, 4, 10))
 def test_exploring_processes(number: signal.Signals, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A unit is given out again, so that most kills cost nothing but time."""
+    """Kills exploring processes. dpsim assigns their units of work to others, so most kills only cost time."""
     monkeypatch.setattr(plans, "UNIT_STEPS", 100)
     names = ("t_look", "t_two", "t_lost")
     files = [str(write(Path(f"{name}.yaml"), scenario(name, ranks=4))) for name in names]

@@ -1,4 +1,6 @@
-"""Communicators that are made at their first use: the host stands there until all members have come."""
+"""Tests of communicators that ranks create at their first use. The host waits in this call until all members have
+called.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ on_reusable = pytest.mark.parametrize("backend", ["aborting", NCCL], indirect=Tr
 
 @on_each
 def test_a_first_use_is_as_on_the_simulation(backend: TorchBackend, world: World) -> None:
-    """Twice: communicators are kept from job to job, and made anew for each all the same."""
+    """Compares two runs with the simulation. Each job creates its communicators anew, though the pool keeps them."""
     world = replace(world, lazy=True)
     simulated = SimBackend().run(world, "real_lazy", {"how": "meets"})
     for _ in range(2):
@@ -47,7 +49,9 @@ def test_a_first_use_is_as_on_the_simulation(backend: TorchBackend, world: World
 @pytest.mark.slow
 @on_reusable
 def test_a_host_that_does_not_come_holds_its_peers(backend: TorchBackend, world: World) -> None:
-    """With communicators that are there already the same program finishes: the twin."""
+    """Runs a rank that waits while its peer uses a group for the first time, so both hang. In the twin the
+    communicators already exist, and the program finishes.
+    """
     world = replace(world, stall_ns=1_000_000_000)
     run = backend.run(replace(world, lazy=True), "real_lazy", {"how": "one_is_busy"})
     assert (run.ends, run.observed) == (["blocked", "blocked"], "no rank moved for 1 s")
@@ -61,7 +65,9 @@ def test_a_host_that_does_not_come_holds_its_peers(backend: TorchBackend, world:
 @on_each
 @pytest.mark.parametrize("how", ["one_is_busy", "grouped"])
 def test_a_first_use_that_hangs_is_the_finding_of_the_simulation(backend: TorchBackend, how: str) -> None:
-    """The twin is `one_is_busy` with communicators that are there: it ends, as above."""
+    """Compares the finding with the simulation's. The twin is `one_is_busy` with existing communicators, which
+    finishes.
+    """
     reason = backend.unavailable(3)
     if reason is not None:
         pytest.skip(reason)
@@ -81,7 +87,7 @@ def test_a_pair_has_a_communicator_of_its_own_among_three(backend: TorchBackend)
 
 
 class Counter:
-    """A store's counter, whose other members come after `looks` looks."""
+    """A counter of a store that the other members reach after `looks` polls."""
 
     def __init__(self, looks: int) -> None:
         self.count = 0
@@ -114,7 +120,9 @@ def test_a_rendezvous_can_be_called_off() -> None:
 
 
 def test_a_gpu_s_calls_wait_for_the_rendezvous() -> None:
-    """On a GPU that does nothing: before the call of the process group, once; and a capture refuses to make one."""
+    """Uses a group on a GPU that does nothing. The host waits for the members once, before the call of the process
+    group. A capture refuses to create a communicator.
+    """
     calls = NullCalls()
     rank = null_rank(calls, lazy=True)
     main, group = rank.stream("main"), rank.device("dp")

@@ -1,4 +1,4 @@
-"""No process outside this machine can reach a pool: what the parent and the workers listen on is on loopback."""
+"""Tests that no other machine can reach a pool: the parent and the workers listen only on loopback addresses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ pytestmark = [
 
 @pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)
 def test_a_pool_listens_on_loopback_alone(backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the environment says of interfaces: that is for ranks on several machines."""
+    """Checks the sockets of a pool, whatever network interface the environment names. Those variables are for ranks on
+    several machines.
+    """
     others = set(listeners([os.getpid()]))
     backend.pool.kill()
     backend.pool._store = None
@@ -35,12 +37,12 @@ def test_a_pool_listens_on_loopback_alone(backend: TorchBackend, world: World, m
     assert set(listeners([os.getpid()])) - others, "the store"
     assert [address for address, _ in set(listeners([os.getpid()])) - others if not address.is_loopback] == []
     assert listeners(backend.pool.processes), "the sockets of the library"
-    backend.pool.kill()  # the next ones start in the environment of the other tests
+    backend.pool.kill()  # the next workers get the environment of the other tests
 
 
 @pytest.mark.parametrize(("family", "everywhere"), [(socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")])
 def test_a_listener_on_all_interfaces_is_seen(family: socket.AddressFamily, everywhere: str) -> None:
-    """The twin: what torch's store did by itself."""
+    """The faulty twin: a listener on all interfaces, as torch's store opens it by itself."""
     if family == socket.AF_INET6 and not socket.has_ipv6:
         pytest.skip("no IPv6")
     with socket.socket(family) as stranger:
@@ -53,7 +55,7 @@ def test_a_listener_on_all_interfaces_is_seen(family: socket.AddressFamily, ever
 
 @pytest.mark.slow
 def test_after_a_set_up_that_failed_there_is_a_new_store(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody on this machine may have filled the old one."""
+    """Checks that a pool opens a new store after a failed set-up, because any program may have filled the old one."""
     backend = GlooBackend()
     try:
         assert backend.run(world, "real_rounds", {"rounds": 1}).finished

@@ -1,4 +1,6 @@
-"""Groups that ranks make during a job: kept for the next one, and a hang where their members do not meet."""
+"""Tests of groups that ranks create during a job: the pool keeps them for the next job. If the members create different
+groups, they hang.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ STALL_NS = 1_000_000_000
 
 @register_protocol("real_made_groups")
 class Groups(Program[Any]):
-    """`what`: the same order on all ranks, another one on rank 0, or other ranks there."""
+    """`what` selects the order of the groups: equal on all ranks, or on rank 0 another order or other members."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step, odd = 0, rank.rank == 0 and prepared["what"]

@@ -1,4 +1,4 @@
-"""Mailboxes: one reader for all senders, which no sender can hold up."""
+"""Tests of mailboxes: one reader serves all senders, and no sender can block it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from real.mail import Mail
 
 @pytest.fixture
 def folder() -> Iterator[str]:
-    with tempfile.TemporaryDirectory() as folder:  # the path of a socket has to be short
+    with tempfile.TemporaryDirectory() as folder:  # a socket's path has to be short
         yield folder
 
 
 def test_a_sender_that_stops_within_a_message_holds_nobody_up(folder: str) -> None:
-    """It may have been stopped or killed there. A reader that waits for the rest of a message would wait with it."""
+    """Stops a sender within a message, as a signal may do. The reader still takes the messages of other senders."""
     mail = Mail(folder, 0)
     mail.begin(7, 1)
     senders = [socket.socket(socket.AF_UNIX) for _ in range(2)]

@@ -1,6 +1,7 @@
-"""What one job leaves on its communicators does not reach the next one.
+"""Tests that data that one job leaves on its communicators does not reach the next job.
 
-NCCL takes broadcast data before a receiver asks for it; over gloo the root waits, so that such a run is a hang.
+In these tests a root calls one broadcast more than its peer. NCCL sends the data before the receiver calls, so the run
+finishes and leaves the data behind. On gloo the root waits for the receiver, so the run hangs.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ def test_without_looking_it_would(backend: TorchBackend, monkeypatch: pytest.Mon
     run = backend.run(world, "real_surplus", {})
     assert not run.finished or told(run) != RIGHT
     monkeypatch.undo()
-    backend.run(world, "real_surplus", {"surplus": True})  # whose communicators are not used again
+    backend.run(world, "real_surplus", {"surplus": True})  # its communicators are not used again
     assert told(backend.run(world, "real_surplus", {})) == RIGHT
 
 
-# ---- by hand
+# ---- journals by hand
 
 
 def collective(op: str = "broadcast", count: int = 4, root: int | None = 1, name: str = "dp") -> RawRecord:

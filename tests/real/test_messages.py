@@ -1,4 +1,6 @@
-"""Messages from outside on real processes, and messages at their gates: with the records of the simulation."""
+"""Tests of messages from outside on real processes, and of messages at gates. Their records equal those of the
+simulation.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +53,9 @@ def records(run: Run) -> list[list[RawRecord]]:
 
 @pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)
 def test_messages_of_three_senders_are_taken_as_in_each_schedule(backend: TorchBackend, world: World) -> None:
-    """Both ranks and the desk post to one box, which is polled. The twin has no gates: it is one run, and not each of
-    the others. A sender that is forced to be late is waited for.
+    """Both ranks and a service post to one mailbox that a rank polls. With gates, each run on real processes has the
+    order of its simulated run, even if the senders have delays. The twin has no gates, and differs from all other
+    orders.
     """
     simulated = [SimBackend(choose=choose).run(world, "conformance_gates", None) for choose in MODES.values()]
     different = [

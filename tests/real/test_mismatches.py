@@ -1,16 +1,18 @@
-"""What mismatched collectives do on hardware, and that we say the same of them on every backend.
+"""Tests of mismatched collectives on hardware: dpsim reports the same finding on every backend.
 
-A library does not compare what the members of a group call. Where they differ, NCCL and gloo may complete with
-undefined numbers, hang at that call or at a later one, or end the process. Version, size and transport decide. The
-journals
-do not depend on it: each rank notes its call before it makes it, and the ledger compares the calls step by step. So
-the same program gets the same class and the same culprit wherever it runs.
+A library does not compare the calls of a group's members. If they differ, NCCL and gloo may complete with undefined
+numbers, hang at that call or a later one, or end the process. The result depends on version, size and transport.
 
-The table records what real machines did where it is certain. A stream or a host that waits for a call that no rank
-makes never returns. A broadcast against an all_reduce hangs, on NCCL 2.28 perhaps one call later. The rest comes out
-one way or another. With 64 bytes NCCL 2.28 hung on another count and on another root among 4 H200s, and completes them
-elsewhere. A broadcast's root does not wait for its receivers there: a root that broadcasts too early gets through, and
-so do all others.
+dpsim's journals do not depend on what the library does with mismatched calls. Each rank records its call before it
+makes the call, and the check compares the calls step by step. So the same program gets the same class and the same
+culprit on every backend.
+
+The table `CERTAIN` lists what real machines do in the certain cases. A stream or host that waits for a call that no
+rank makes never returns. A broadcast against an all_reduce hangs, on NCCL 2.28 perhaps one call later.
+
+Other cases vary between machines. With 64 bytes, NCCL 2.28 hung on another count and on another root among 4 H200 GPUs,
+but completes them on other machines. There a broadcast's root does not wait for its receivers. So a root that
+broadcasts too early continues, and so do all others.
 """
 
 from __future__ import annotations
@@ -39,9 +41,9 @@ CLASSES = {
     "order": "HANG:COLLECTIVE:MISSING_RANK",
     "rank": "HANG:COLLECTIVE:MISSING_RANK",
 }
-"""What the program does differently, and the class of the primary finding. A rank that hangs in the second call before
-it made the first one has left the first one out so far. It makes no difference whether it was going to make it. The
-cycle is the second finding.
+"""What the program does differently, and the class of the primary finding. A rank may hang in the second call before it
+made the first one. Then the finding says that it omitted the first call, even if it would have made it later. The cycle
+is the second finding.
 """
 
 CERTAIN = {
@@ -55,11 +57,11 @@ REAL = [
     pytest.param("aborting", 2, id="gloo"),
     pytest.param("nccl", 4, id="nccl", marks=pytest.mark.gpu(4)),
 ]
-"""gloo with the recovery that leaves its workers alive after a hang, which saves their start."""
+"""gloo whose workers survive a hang, which saves their start."""
 
 
 def certain(run: Run, what: str) -> str | None:
-    """What has to come of it there, if that is known."""
+    """Returns the certain outcome on this library version, or None."""
     version = ".".join(run.versions.get("nccl", "").split(".")[:2])
     return {**CERTAIN[run.backend], **CERTAIN.get(f"nccl {version}", {})}.get(what)
 
@@ -71,7 +73,7 @@ def outcome(run: Run) -> str:
 
 
 def said(world: World, run: Run) -> tuple[str, tuple[int, int, str] | None]:
-    """Class and culprit of the primary finding."""
+    """Returns the class and the culprit of the primary finding."""
     found = judge(world, run)
     assert found, f"nothing was found; the ranks ended as {run.ends}, {run.observed}"
     culprit = found[0].culprit
@@ -79,7 +81,9 @@ def said(world: World, run: Run) -> tuple[str, tuple[int, int, str] | None]:
 
 
 def both(backend: TorchBackend, size: int, what: str) -> tuple[World, Run, Run]:
-    """The same program there and on the simulation; afterwards a healthy one runs there."""
+    """Runs the program on the backend and on the simulation. Afterwards a healthy program must finish on the
+    backend.
+    """
     reason = backend.unavailable(size)
     if reason is not None:
         pytest.skip(reason)
@@ -111,7 +115,9 @@ def test_a_mismatch_is_the_same_finding_whatever_the_hardware_makes_of_it(
 @pytest.mark.parametrize("meets", [False, True])
 @pytest.mark.slow
 def test_a_transfer_of_which_gloo_dies_is_the_mismatch_that_it_is_elsewhere(backend: TorchBackend, meets: bool) -> None:
-    """The process that receives too much ends by SIGABRT. The twin sends what is received, and finds nothing."""
+    """Runs a transfer in which rank 1 receives less than rank 0 sends. gloo ends the process by SIGABRT, and dpsim
+    reports the mismatch. In the twin both counts are equal.
+    """
     world = make_world(stall_ns=1_000_000_000)
     run = backend.run(world, "real_unequal", {"sent": 2, "received": 1, "meets": meets})
     assert run.ends[1] == "died", run.observed
@@ -125,7 +131,7 @@ def test_a_transfer_of_which_gloo_dies_is_the_mismatch_that_it_is_elsewhere(back
 @pytest.mark.parametrize(("backend", "size"), REAL, indirect=["backend"])
 @pytest.mark.slow
 def test_streams_that_wait_for_one_another_while_their_hosts_ran_ahead(backend: TorchBackend, size: int) -> None:
-    """Both calls are made by all, in another order: no count of calls can tell."""
+    """Runs two calls in different orders on two streams while the hosts run ahead. All ranks make both calls."""
     world, real, simulated = both(backend, size, "order of streams")
     assert outcome(real) == outcome(simulated) == "hangs"
     assert said(world, real) == said(world, simulated)
@@ -134,8 +140,8 @@ def test_streams_that_wait_for_one_another_while_their_hosts_ran_ahead(backend: 
 @pytest.mark.parametrize(("back", "ends"), [("dp", "hangs"), ("ep", "completes")])
 @pytest.mark.parametrize("backend", [pytest.param("nccl", id="nccl", marks=pytest.mark.gpu(2))], indirect=True)
 def test_on_one_communicator_an_early_receive_holds_up_the_send(backend: TorchBackend, back: str, ends: str) -> None:
-    """As in the simulation: NCCL keeps the order of a rank's calls on a communicator, whatever their streams. gloo does
-    not.
+    """Checks an early receive that blocks a send on one communicator, as in the simulation. NCCL keeps the order of a
+    rank's calls on a communicator across streams. gloo does not.
     """
     reason = backend.unavailable(2)
     if reason is not None:

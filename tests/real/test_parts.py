@@ -1,4 +1,4 @@
-"""The parts of the real backends that need neither torch nor processes."""
+"""Tests of the parts of the real backends that need neither torch nor processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_folder_lies_in_memory_if_there_is_room(
     temporary: Path, monkeypatch: pytest.MonkeyPatch, room: int, there: bool
 ) -> None:
-    """Those that were left behind go first, wherever they lie: they may be what takes the room."""
+    """Checks that a pool's folder is in memory if there is room. First the pool removes the folders that ended pools
+    left, because they may take the room.
+    """
     left = PoolFolder()
     memory = temporary / "memory"
     memory.mkdir()
@@ -85,7 +87,7 @@ def test_the_folders_of_others_are_left_alone(temporary: Path, monkeypatch: pyte
     assert not theirs.exists()
 
 
-# ---- what is there
+# ---- missing parts
 
 
 def test_importing_the_backends_imports_no_torch() -> None:
@@ -122,7 +124,9 @@ def test_without_what_it_needs(backend: type[GlooBackend], missing: str, monkeyp
 def test_what_only_the_simulation_has_is_refused(
     backend: type[GlooBackend], changes: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To run the rest of such a world would be a healthy run that says nothing of what was asked."""
+    """Checks that real backends reject options that only the simulation has. A run without the option would be healthy,
+    and would say nothing about what the user requested.
+    """
     monkeypatch.setattr(backend, "unavailable", lambda self, size: None)
     made = backend()
     with pytest.raises(BackendUnavailable, match=f"the {backend.name} backend {says}"):

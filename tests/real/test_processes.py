@@ -1,5 +1,5 @@
-"""Workers, and what forks them: none outlives its parent, however that ends; and recovery by abort, the way of NCCL,
-on threads instead of GPUs.
+"""Tests of workers and of the fork server, which forks them: they end when their parent ends, for any reason. Also
+tests of NCCL's recovery by abort, with threads in place of GPUs.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from tests.real.worlds import NCCL
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
 
-# A parent that prints the process ids of its workers and of what forked them. Then it prints that rank 0 waits for
-# rank 1, which holds Python's lock.
+# A parent that prints the process ids of its workers and of the fork server. Then it prints that rank 0 waits for rank
+# 1, which holds Python's lock.
 PARENT = """
 import pathlib
 import signal
@@ -50,7 +50,7 @@ backend.run(world, "real_misbehaves", {"how": "holds_the_lock", "wait": True}, l
 
 
 def is_gone(process: int) -> bool:
-    """Ended, with all its threads; a zombie that no process waits for has."""
+    """Returns whether a process has ended with all its threads. A zombie has ended."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
         return state in "ZX" and len(os.listdir(f"/proc/{process}/task")) <= 1
@@ -59,7 +59,7 @@ def is_gone(process: int) -> bool:
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
-    """Poll; a slow machine needs longer, and only a failing test waits to the end."""
+    """Polls the condition. Only a failing test waits for all of `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -89,10 +89,10 @@ def test_no_worker_outlives_its_parent(how: str, tmp_path: Path, monkeypatch: py
         assert parent.stdout.readline() == "stuck\n"
         assert not any(is_gone(process) for process in workers)
         if how == "Ctrl-C":
-            os.killpg(parent.pid, signal.SIGINT)  # the terminal sends it to all of them
+            os.killpg(parent.pid, signal.SIGINT)  # a terminal sends it to all of them
         else:
             if how == "kill -9 of both":
-                os.kill(workers[-1], signal.SIGKILL)  # what forks the workers, and would remove the folder
+                os.kill(workers[-1], signal.SIGKILL)  # the fork server, which would remove the folder
             parent.kill()
         assert parent.wait(60) == (-signal.SIGINT if how == "Ctrl-C" else -signal.SIGKILL)
         assert eventually(lambda: all(is_gone(process) for process in workers))
@@ -100,7 +100,7 @@ def test_no_worker_outlives_its_parent(how: str, tmp_path: Path, monkeypatch: py
         assert len(left) == (1 if how == "kill -9 of both" else 0)
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         monkeypatch.setattr(folder, "MEMORY", tmp_path / "none")
-        PoolFolder().remove()  # the next one's start
+        PoolFolder().remove()  # as the next pool does
         assert not list(tmp_path.glob("dpsim-*"))
     finally:
         parent.kill()
@@ -176,7 +176,7 @@ def test_a_worker_that_was_killed_while_it_was_idle_is_replaced(backend: TorchBa
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
 
 
-# ---- what forks the workers
+# ---- the fork server
 
 forked = pytest.mark.parametrize("backend", ["gloo"], indirect=True)
 
@@ -196,7 +196,9 @@ def test_what_forks_them_outlives_the_workers_of_a_hang(backend: TorchBackend, w
 @pytest.mark.slow
 @forked
 def test_what_forks_them_was_killed(backend: TorchBackend, world: World) -> None:
-    """Then no process is left that knows how the workers ended."""
+    """Kills the fork server. Then no process can tell how the workers ended, so they end too, and the next run starts
+    anew.
+    """
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
     server, before = backend.pool.crew.server, backend.pool.processes
     assert server is not None
@@ -212,7 +214,9 @@ def test_what_forks_them_was_killed(backend: TorchBackend, world: World) -> None
 def test_a_worker_has_environment_and_output_of_its_start(
     backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """And not those of the start of what forked it."""
+    """Checks that a worker has the environment and the output at its own start, and not those at the fork server's
+    start.
+    """
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
     backend.pool.kill()
     monkeypatch.setenv("SAID", "of the moment")
@@ -227,14 +231,16 @@ def test_close_ends_the_workers_and_the_backend_may_be_used_again(backend: Torch
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
     workers = backend.pool.processes
     backend.close()
-    backend.close()  # nothing to close
+    backend.close()  # nothing is left to close
     assert eventually(lambda: all(is_gone(process) for process in workers))
     assert backend.pool.processes == []
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
 
 
 def test_ctrl_c_is_ignored_before_torch_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The terminal sends it to all: the import of seconds ended with a traceback."""
+    """Checks that the fork server ignores Ctrl-C, which the terminal sends to all processes. Once its import of torch
+    ended with a traceback.
+    """
 
     class Imported(Exception):
         pass
@@ -254,7 +260,9 @@ def test_ctrl_c_is_ignored_before_torch_is_imported(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_parent_that_was_killed_leaves_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What forks the workers removes it, once the parent's socket has closed. A folder that is held stays."""
+    """Checks that the fork server removes the folder of a parent that was killed, once the parent's socket has closed.
+    It keeps a folder that another pool holds.
+    """
 
     def serve(link: object) -> None:
         raise EOFError

@@ -1,4 +1,6 @@
-"""Load of the machine is no verdict: the shorter time after a first exception passes only while the others sleep."""
+"""Tests that load of the machine causes no verdict. After a first exception, a shorter time limit counts only while the
+other workers sleep.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ SECOND = 1_000_000_000
 def test_a_rank_that_raises_late_has_raised(
     backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The twin goes by the clock alone."""
+    """Checks that a rank that raises late has raised. The faulty twin counts wall time only, and calls the rank
+    blocked.
+    """
     pytest.importorskip("torch")
     monkeypatch.setattr(watch, "GRACE_NS", SECOND // 10)
     if busy_ns(os.getpid()) is None:
@@ -34,7 +38,7 @@ def test_a_rank_that_raises_late_has_raised(
 
 
 class Worked:
-    """A worker that has been busy for as long as the list says, look after look."""
+    """A worker whose CPU times are those of the list, poll by poll."""
 
     def __init__(self, *busy: int | None) -> None:
         self._busy = iter(busy)

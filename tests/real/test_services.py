@@ -1,4 +1,6 @@
-"""Services on real processes: the journals of the simulation, ends and deaths as those of ranks, and no device."""
+"""Tests of services on real processes: their journals equal the simulation's, they end and die like ranks, and have no
+device.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def test_services_as_on_the_simulation(backend: TorchBackend, world: World) -> N
 
 @on_each
 def test_processes_are_found_warm_whatever_the_number_of_services(backend: TorchBackend, world: World) -> None:
-    """Those of ranks keep their device, and so their number: a service's number in its world is no number of theirs."""
+    """Checks that the pool keeps its processes for any number of services. A process of a rank keeps its device and
+    number, which differ from the number of a service in a world.
+    """
     desk(backend, world)
     workers = backend.pool.processes
     assert len(backend.pool.crew.workers) >= 2
@@ -69,7 +73,9 @@ def test_processes_are_found_warm_whatever_the_number_of_services(backend: Torch
 @pytest.mark.slow
 @on_each
 def test_services_are_members_of_communicators_of_hosts(backend: TorchBackend, world: World) -> None:
-    """The actors 2 and 3 are ranks of one world and services of another, between whose jobs the processes are kept."""
+    """Runs worlds in which the actors 2 and 3 are ranks or services. The pool keeps the processes between these
+    jobs.
+    """
     for size, names in ((2, ("desk", "clerk")), (4, ()), (3, ("desk",)), (2, ("desk", "clerk"))):
         if backend.unavailable(size):
             continue
@@ -89,7 +95,7 @@ def test_numbers_of_workers() -> None:
 @on_all
 @pytest.mark.slow
 def test_a_service_that_dies_is_one_that_died(backend: TorchBackend, world: World) -> None:
-    """As planned by the scenario, like a rank."""
+    """Plants a death in a service, which dies like a rank."""
     before = desk(backend, world).journals[DESK]
     run = desk(backend, replace(world, faults=(Fault("die", DESK, At("pass", 1)),)))
     assert run.ends == ["blocked", "blocked", "died", "blocked"]
@@ -113,7 +119,7 @@ def test_a_service_that_raises(backend: TorchBackend, world: World) -> None:
 @pytest.mark.slow
 @on_all
 def test_a_service_that_waits_for_ever_is_a_hang(backend: TorchBackend, world: World) -> None:
-    """Where ranks end and a service stands in a get; in an idle one it has ended well."""
+    """Runs a service that waits in a get when all ranks have ended. The run hangs, unless the get is idle."""
     world = replace(world, services=("desk",), stall_ns=1_000_000_000)
     for how, end in (("gets_for_ever", "blocked"), ("idles", "finished")):
         run = backend.run(world, "real_stores", {"how": "ends", "others": "ends", "service": how})
@@ -128,7 +134,7 @@ def test_a_service_that_waits_for_ever_is_a_hang(backend: TorchBackend, world: W
 def test_a_service_that_is_taken_away_is_lost(
     backend: TorchBackend, world: World, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While all wait for one another: rank 1 and the services stand in gets."""
+    """Kills or stops a service while rank 1 and the services wait in gets. The run is lost."""
     world = replace(world, services=("desk",), stall_ns=1_500_000_000)
 
     class Striking(JobWatch):
@@ -149,7 +155,7 @@ def test_a_service_that_is_taken_away_is_lost(
 
 
 class Started:
-    """A worker that was started with these settings, and is ready."""
+    """A worker that has started with these settings."""
 
     settings: ClassVar[list[dict[str, Any]]] = []
 

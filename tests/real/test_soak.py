@@ -1,10 +1,11 @@
-"""Many runs on gloo one after another, on two pools at once: each verdict is right, and nothing grows.
+"""Runs many scenarios on gloo, one after the other, on two pools at the same time. Each verdict is right, and no
+resource grows.
 
     python -m pytest -m slow -s tests/real/test_soak.py         # 100 runs
     python -m pytest -m nightly -s tests/real/test_soak.py      # 1,000
 
-A third of the scenarios fail on purpose, in a random order. What is right is what the simulation says. In a tenth of
-the runs a rank has no memory, no room on a disk or no descriptor. These are lost.
+A third of the scenarios fail on purpose, in a random order. A verdict is right if it equals the simulation's. In a
+tenth of the runs a rank lacks memory, disk space or descriptors, so these runs are lost.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ LACKING = ("memory", "memory in a kernel", "disk", "descriptors", "SIGKILL", "SI
 
 
 def memory() -> float:
-    """MB that this process has."""
+    """Returns the memory of this process in MB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
 
 
@@ -66,7 +67,7 @@ def outcome(scenario: Scenario, backend: str) -> str:
 
 
 def turn(backend: str, number: int, right: dict[int, str]) -> str:
-    """One run; AssertionError for a verdict that is not right."""
+    """Runs one scenario. Raises AssertionError if the verdict is wrong."""
     draw = random.Random(number)
     if number % 10 == 0:
         what = draw.choice(LACKING)
@@ -103,7 +104,7 @@ def test_verdicts_stay_right(times: int, tmp_path: Path, monkeypatch: pytest.Mon
                 outcomes.update(found)
 
     try:
-        both(0, 12)  # whatever the first runs keep
+        both(0, 12)  # what the first runs keep does not count
         outcomes.clear()
         before, taken = Left.now(tmp_path), memory()
         both(12, 12 + times)

@@ -1,4 +1,4 @@
-"""Strangers at the socket of a store: whatever they say, only their own connection notices."""
+"""Tests of strangers that connect to a store's socket: whatever they send, the store closes only their connection."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATIENCE = Patience(threading.Event(), polls=True)
 
 
 class Served:
-    """A store of this job that listens, and what its thread says when it fails."""
+    """A store of this job that listens, and the message of its thread if that fails."""
 
     def __init__(self) -> None:
         listener = listen(0, 0)
@@ -41,7 +41,7 @@ class Served:
         return connection
 
     def works(self) -> bool:
-        """A member of the job sets a key and reads it."""
+        """Returns whether a member of the job can set and read a key."""
         member = StoreConnection(self.reached(), JOB)
         member.set("key", 7, PATIENCE)
         value = PATIENCE.answer(member.ask("key", PATIENCE), 5_000_000_000)
@@ -95,7 +95,7 @@ def test_what_is_no_request_closes_its_own_connection(served: Served, said: byte
 def test_a_server_that_takes_garbage_for_an_error_of_its_own_ends(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The twin. Its thread says why, so that the run is lost."""
+    """The faulty twin: an error that is the server's own ends its thread with a message, so that the run is lost."""
 
     def fails(server: Server, connection: socket.socket, message: list[Any]) -> None:
         raise AssertionError("as planned")
@@ -132,7 +132,9 @@ ANSWERS = [b"HTTP/1.0 400 Bad Request\r\n\r\n", b"[1]\n", b"[99,1]\n", b'[[],1]\
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=range(len(ANSWERS)))
 def test_a_stranger_that_answers_is_not_heard(answer: bytes) -> None:
-    """Any program may listen there. Its users pass their time, and learn None when it leaves."""
+    """Lets another program answer on the store's port. Calls on it time out, and return None when the program closes
+    the connection.
+    """
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -157,7 +159,7 @@ def test_messages_of_a_known_connection_may_be_long(served: Served) -> None:
 
 
 def test_any_message_is_served_or_is_no_request(served: Served) -> None:
-    """What JSON can say, in place of each part of a request."""
+    """Sends each JSON value in place of each part of a request. The server serves it or raises NoRequest."""
     parts: list[Any] = [None, True, 1, -1, 1.5, "", "key", [], ["key"], {}, {"key": 1}, "\ud800"]
     with served.reached() as connection:
         for what in ("job", "set", "get", 7, None):

@@ -1,4 +1,4 @@
-"""Stores on real sockets: what programs learn of them, and that nothing is left listening, whatever happened."""
+"""Tests of stores on real sockets: the results of programs, and that no socket still listens after any run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ in_proc = pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="lo
 
 @pytest.fixture
 def port() -> int:
-    """One that was free a moment ago."""
+    """Returns a port that was free a moment ago."""
     listener = listen(0, 0)
     assert listener is not None
     with listener:
@@ -65,7 +65,9 @@ def test_what_is_published_is_read_as_on_the_simulation(backend: TorchBackend, w
 
 
 def asked(job: str) -> list[Any]:
-    """What somebody of a job learns of two keys, the first of which he set himself, from a store of job 1."""
+    """Returns what a member of `job` reads of two keys in a store of job 1. The first key is the one that it has set
+    itself.
+    """
     listener = listen(0, 0)
     assert listener is not None
     patience, number = Patience(threading.Event(), polls=True), listener.getsockname()[1]
@@ -88,7 +90,7 @@ def asked(job: str) -> list[Any]:
 
 
 def test_the_store_of_another_job_is_a_stranger_s() -> None:
-    """It takes no keys, and never answers. The twin is one of the same job."""
+    """Checks that a store of another job accepts no keys and never answers. The twin is a store of the same job."""
     assert asked("job 2") == [None, None, None]
     assert asked("job 1") == [2, 1, 2]
 
@@ -150,7 +152,7 @@ def test_a_stranger_that_is_late_is_only_simulated(backend: TorchBackend, world:
         backend.run(world, "real_stores", {"how": "ends", "others": "ends"})
 
 
-# ---- what is left
+# ---- sockets after a run
 
 ENDS: dict[str, tuple[End, bool]] = {
     "opens": ("finished", True),
@@ -159,12 +161,12 @@ ENDS: dict[str, tuple[End, bool]] = {
     "opens_and_exits": ("died", False),
     "gets_for_ever": ("blocked", True),
 }
-"""How a rank ends that has opened a store, and whether it is still there when all have ended."""
+"""For each program, how the rank ends that opens a store, and whether the store listens when all ranks have ended."""
 
 
 @pytest.fixture
 def seen(backend: TorchBackend, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Where workers listen when a job is over and nothing has been done about it yet."""
+    """Returns a list of the ports on which workers listen at the end of a job, before the pool closes them."""
     found: list[Any] = []
     read = read_timed_journals
 
@@ -179,7 +181,7 @@ def seen(backend: TorchBackend, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def left(backend: TorchBackend, port: int) -> bool:
-    """Whether somebody listens there, when all are gone that have to go."""
+    """Returns whether some process listens on the port after all ending processes are gone."""
     backend.pool.crew.wait()
     listener = listen(0, port)
     if listener is None:
@@ -206,7 +208,9 @@ def test_nothing_is_left_listening(backend: TorchBackend, world: World, port: in
 def test_a_pool_that_tells_nobody_leaves_a_listener(
     backend: TorchBackend, world: World, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The twin: a program has finished, and its store stays."""
+    """The faulty twin: the pool does not tell its workers that the job is over, so the store of a finished program
+    stays.
+    """
     with monkeypatch.context() as patched:
         patched.setattr(Pool, "_leave", lambda self, watch: True)
         assert backend.run(world, "real_stores", {"how": "opens", "others": "ends", "port": port}).finished
@@ -250,14 +254,16 @@ def test_a_port_in_use_is_none_and_other_errors_are_errors(busy: int, monkeypatc
 
 
 def test_a_port_whose_connections_were_closed_is_free(port: int) -> None:
-    """The system keeps them for a minute; a listener that must not have the port then would be another error."""
+    """Opens a port whose connections were closed. The system keeps them for a minute; without the right option, the
+    next listener would fail.
+    """
     listener = listen(0, port)
     assert listener is not None
     caller = reach(0, port)
     assert caller is not None
     answering, _ = listener.accept()
     listener.close()
-    answering.close()  # first: it is this side that waits
+    answering.close()  # this side closes first, so it keeps the connection
     assert caller.recv(1) == b""
     caller.close()
     again = listen(0, port)
@@ -266,7 +272,7 @@ def test_a_port_whose_connections_were_closed_is_free(port: int) -> None:
 
 
 def test_who_reaches_himself_has_reached_nobody(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system may give a caller the very port that he calls."""
+    """Checks a caller to whom the system gives the very port that it calls, so that it connects to itself."""
 
     class Bound(socket.socket):
         def __init__(self) -> None:

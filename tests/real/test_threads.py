@@ -1,7 +1,7 @@
-"""Host threads on real backends. They do what they do on the simulation, thread by thread. The journal has the order of
-issue. What a thread raises, or waits for in vain, ends neither the worker nor the next run.
+"""Tests of host threads on real backends: each thread makes the calls that it makes on the simulation.
 
-What is marked for GPUs is the same on CUDA, and what CUDA alone does.
+The journal has the order of the calls. If a thread raises or waits without end, the worker continues, and the next run
+finishes. Tests marked for GPUs check the same on CUDA, and rules that only CUDA has.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
 
 SLOW_GLOO = pytest.param("gloo", marks=pytest.mark.slow)
-"""The workers of gloo are killed where something hangs, and others start."""
+"""Slow, because after a hang gloo's workers are killed and others start."""
 
 on_each = pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)
 on_all = pytest.mark.parametrize("backend", [SLOW_GLOO, "aborting", NCCL], indirect=True)
@@ -54,7 +54,7 @@ STALL_NS = 1_000_000_000
 
 
 def threads_of(journal: list[RawRecord]) -> dict[str, list[RawRecord]]:
-    """What each host thread did, in order."""
+    """Returns the records of each host thread, in order."""
     threads: dict[str, list[RawRecord]] = defaultdict(list)
     for record in unplaced(journal):
         threads[record[THREAD]].append(record)
@@ -62,7 +62,7 @@ def threads_of(journal: list[RawRecord]) -> dict[str, list[RawRecord]]:
 
 
 def on_both(backend: TorchBackend, world: World, program: str, args: Any) -> Run:
-    """Run it there and on the simulation; the journals have to agree thread by thread."""
+    """Runs a program on the backend and on the simulation, and compares the journals thread by thread."""
     run, simulated = backend.run(world, program, args), SimBackend().run(world, program, args)
     for rank in range(world.size):
         assert threads_of(run.journals[rank]) == threads_of(simulated.journals[rank]), f"rank {rank}"
@@ -71,13 +71,13 @@ def on_both(backend: TorchBackend, world: World, program: str, args: Any) -> Run
 
 
 def good_run(backend: TorchBackend, world: World) -> None:
-    """The next one, with threads, on the same backend."""
+    """Checks that the next run on the same backend, with threads, finishes."""
     run = backend.run(world, "real_batons", {"how": "eager"})
     assert (run.ends, run.observed) == (["finished"] * 2, "")
 
 
 def alone(backend: TorchBackend, world: World, how: str, stall_ns: int = STALL_NS, **more: Any) -> Run:
-    """Rank 1 does what `how` says of `real_thread_ends`, and no rank waits for it."""
+    """Runs `real_thread_ends`: rank 1 does what `how` says, and no rank waits for it."""
     args = {"how": how, "alone": True, "meets": False, **more}
     return backend.run(replace(world, stall_ns=stall_ns), "real_thread_ends", args)
 
@@ -97,7 +97,7 @@ def outputs(run: Run) -> list[list[Any]]:
 
 
 def turns(run: Run) -> list[list[str]]:
-    """The threads whose work reached the stream, one after the other, by rank."""
+    """Returns the threads in the order in which their work reached the stream, for each rank."""
     journals = [
         [one for one in journal if one[SITE] == "work" and one[KIND] in ("launch", "kept")] for journal in run.journals
     ]
@@ -105,7 +105,7 @@ def turns(run: Run) -> list[list[str]]:
 
 
 def one_by_one(start: int, order: list[str]) -> int:
-    """The checksum of what two ranks have after these turns."""
+    """Returns the checksum of the result of two ranks after these turns."""
     x = np.full(4, start, np.int64)
     for who in order:
         x = 2 * x + (1 if who == "even" else 5)
@@ -114,7 +114,9 @@ def one_by_one(start: int, order: list[str]) -> int:
 
 @on_each
 def test_a_baton_between_two_threads(backend: TorchBackend, world: World) -> None:
-    """Eager and in a capture: their work lies on one stream and one communicator in the order of the baton."""
+    """Runs two threads that hand over a baton, eagerly and in a capture. Their work is on one stream and one
+    communicator in the order of the baton.
+    """
     order = ["even", "odd"] * TURNS
     eager = on_both(backend, world, "real_batons", {"how": "eager"})
     assert turns(eager) == [order] * 2
@@ -126,7 +128,7 @@ def test_a_baton_between_two_threads(backend: TorchBackend, world: World) -> Non
 
 @on_each
 def test_a_baton_that_forgets_to_clear_is_seen(backend: TorchBackend, world: World) -> None:
-    """The faulty twin."""
+    """The faulty twin: a thread does not clear its flag, so the order differs."""
     order = ["even"] * TURNS + ["odd"] * TURNS
     for how in ("eager", "captured"):
         run = backend.run(world, "real_batons", {"how": how, "forgets": True})
@@ -138,8 +140,8 @@ def test_a_baton_that_forgets_to_clear_is_seen(backend: TorchBackend, world: Wor
 @on_each
 @pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
 def test_what_another_thread_may_do_during_a_capture(backend: TorchBackend, world: World, mode: str) -> None:
-    """In mode "global" what learns is refused to it, and the capture is destroyed. What it raises by itself leaves the
-    capture as it is. A second capture is refused in any mode.
+    """Runs calls of a thread while the main thread captures. In the mode "global", a call that returns data is refused,
+    and destroys the capture. An exception of the program does not. A second capture is refused in any mode.
     """
     refused = (900, 901) if mode == "global" else (0, 0)
     for what, codes in {"read": refused, "query": refused, "capture": (902, 901), "nothing": (0, 0)}.items():
@@ -159,8 +161,8 @@ def mixed(order: list[int]) -> int:
 @on_each
 @pytest.mark.parametrize("how", ["races", "races_in_a_capture"])
 def test_the_journal_has_the_order_of_issue(backend: TorchBackend, world: World, how: str) -> None:
-    """Threads call whenever they like and are held up as often as Python can. The result of a read is that of the
-    journal's order of work on a stream. Numbers of buffers and events are given out in the order, too.
+    """Runs threads that call in a random order, with as many thread switches as Python can make. The result of a read
+    fits the order of the records, and so do the numbers of buffers and events.
     """
     run = backend.run(world, "real_many_threads", {"how": how})
     assert run.finished, run
@@ -174,7 +176,7 @@ def test_the_journal_has_the_order_of_issue(backend: TorchBackend, world: World,
 
 
 def test_another_order_gives_another_number() -> None:
-    """What the test before stands on."""
+    """Checks that two orders of the threads give different results, on which the test above relies."""
     order = [0, 1, 2, 3] * 25
     swapped = [*order[:50], order[51], order[50], *order[52:]]
     assert mixed(order) != mixed(swapped)
@@ -212,7 +214,7 @@ def test_what_nobody_joins_is_a_crash_of_the_rank(
 @pytest.mark.slow
 @on_all
 def test_a_thread_that_hangs_is_named_with_its_line(backend: TorchBackend, world: World) -> None:
-    """Evidence first: the journal ends with its wait, and the report has the line of each thread."""
+    """Checks that the journal of a stuck thread ends with its wait, and that the report has the line of each thread."""
     run = alone(backend, world, "hangs")
     assert run.ends == ["finished", "blocked"]
     waits, joins = line_in(Ends.waits, 1), line_in(Ends.hangs, 2)
@@ -224,7 +226,9 @@ def test_a_thread_that_hangs_is_named_with_its_line(backend: TorchBackend, world
 
 @on_all
 def test_main_that_raises_stops_its_threads(backend: TorchBackend, world: World) -> None:
-    """Wherever they wait; the same process runs the next job, and nothing is written after the end."""
+    """Raises in the main thread while other threads wait in each possible call. They stop, the process runs the next
+    job, and nothing is written after the end.
+    """
     good_run(backend, world)
     before = backend.pool.processes
     run = alone(backend, world, "main_raises", stall_ns=10 * STALL_NS)
@@ -266,7 +270,7 @@ def test_a_rank_dies_in_a_thread(backend: TorchBackend, world: World) -> None:
 
 @on_each
 def test_a_thread_is_late(backend: TorchBackend, world: World) -> None:
-    """At its start, and at one of its sites: nothing but time changes."""
+    """Delays a thread at its start, and at one of its sites. Only times change."""
     late = [Delay(1, At(thread="even"), 50_000_000), Delay(1, At("work", 1, thread="odd"), 50_000_000)]
     run = on_both(backend, replace(world, delays=tuple(late)), "real_batons", {"how": "eager"})
     assert run.finished
@@ -276,7 +280,7 @@ def test_a_thread_is_late(backend: TorchBackend, world: World) -> None:
 @pytest.mark.slow
 @on_all
 def test_threads_that_all_idle_have_ended_well(backend: TorchBackend, world: World) -> None:
-    """The worker stays."""
+    """Checks that a rank has finished if all its threads wait in idle gets. Its worker stays."""
     run = alone(backend, world, "idles", stall_ns=60 * STALL_NS)
     assert (run.ends, run.observed) == (["finished"] * 2, "")
     before = backend.pool.processes
@@ -292,7 +296,7 @@ def test_an_idle_thread_beside_one_that_waits_is_a_hang(backend: TorchBackend, w
 
 
 def test_where_a_rank_of_several_threads_stands(tmp_path: Path) -> None:
-    """Idle when all that were started and have not ended are."""
+    """Checks that a rank counts as idle only while all its started and unended threads are idle."""
     path = tmp_path / "journal"
     file = JournalFile(str(path))
     idle = raw("take", "box", mailbox="box", how="idle")
@@ -315,14 +319,16 @@ def test_where_a_rank_of_several_threads_stands(tmp_path: Path) -> None:
     file.close()
 
 
-# ---- CUDA alone
+# ---- rules of CUDA only
 
 
 @on_gpus
 def test_a_kernel_of_a_thread_that_waits_for_the_device_destroys_the_capture(
     backend: TorchBackend, world: World
 ) -> None:
-    """CUDA's code where it was launched, 901 where the capture ends; the next run is a good one, on other processes."""
+    """Runs a kernel of a thread that waits for the device during a capture. The launch raises CUDA's code, and the
+    capture ends with 901. The next run finishes on other processes.
+    """
     good_run(backend, world)
     before = backend.pool.processes
     args = {"how": "asks", "mode": "global", "what": "synchronise"}
@@ -336,8 +342,8 @@ def test_a_kernel_of_a_thread_that_waits_for_the_device_destroys_the_capture(
 
 @on_gpus
 def test_no_memory_of_a_gpu_is_lost_by_threads(backend: TorchBackend, world: World) -> None:
-    """Each job has two threads, whose products need workspaces of cuBLAS, eager and in a graph. What other tests take
-    of the device meanwhile is in one or two of the four differences; a leak is in each.
+    """Runs jobs with two threads, whose matrix products need workspaces of cuBLAS, eagerly and in a graph. Memory of
+    other tests shows in one or two of the four differences, a leak in each.
     """
     free = []
     for _ in range(5):
@@ -349,6 +355,6 @@ def test_no_memory_of_a_gpu_is_lost_by_threads(backend: TorchBackend, world: Wor
 
 
 def test_programs_that_the_tests_are_about() -> None:
-    """Only such a program may start threads."""
+    """Checks that only the programs of these tests declare threads."""
     assert Batons.threaded
     assert not programs.Rounds.threaded

@@ -1,5 +1,8 @@
-"""What the machine takes away from a pool is no verdict: the run is lost, nothing is left behind, and the next one is
-good. What a process does to itself stays a finding. The slow ones start torch anew, or are like a quick one.
+"""Tests that trouble of the machine causes no verdict: the run is lost, nothing is left behind, and the next run
+finishes.
+
+If a process of a rank exits or kills itself, dpsim still reports a finding. The slow tests start torch anew, or
+resemble a quick one.
 """
 
 from __future__ import annotations
@@ -39,12 +42,12 @@ def _nothing_is_left(backend: TorchBackend, world: World) -> Iterator[None]:
     yield
     assert what_lacked(backend, world) == ""
     left = Left.now(folder_of(backend))
-    # Fewer connections than before is well: those to processes that end late, as they do on a GPU, were counted there.
+    # Fewer connections than before are fine: those of processes that end late, as on a GPU, were counted before.
     assert left._replace(descriptors=max(left.descriptors, before.descriptors)) == before
 
 
 def what_lacked(backend: TorchBackend, world: World) -> str:
-    """Why a healthy run did not finish; empty if it did."""
+    """Returns why a healthy run did not finish, or "" if it did."""
     run = backend.run(world, "real_rounds", {"rounds": 1})
     return "" if run.finished else f"{run.observed or run.lost}: {run.ends}"
 
@@ -92,7 +95,7 @@ def test_a_run_is_lost(backend: TorchBackend, world: World, what: str, said: str
 @forked
 @pytest.mark.slow
 def test_memory_of_the_device(backend: TorchBackend, world: World) -> None:
-    """On a GPU that is an error of CUDA, and a finding."""
+    """Runs out of the device's memory. On a GPU this is an error of CUDA, and so a finding."""
     assert lacking(backend, world, "memory of the device").lost == "rank 1: cannot allocate memory"
 
 
@@ -153,7 +156,9 @@ def test_lost_in_set_up(
 @forked
 @pytest.mark.slow
 def test_few_descriptors(backend: TorchBackend, world: World) -> None:
-    """Said before anything is started: torch aborts, or its store waits for itself."""
+    """Checks that dpsim names missing descriptors before it starts a process. torch would abort, or its store would
+    hang.
+    """
     backend.pool.kill()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (16, hard))
@@ -224,7 +229,7 @@ def test_what_forks_the_workers_was_ended_in_a_run(backend: TorchBackend, world:
     ],
 )
 def test_a_hit_at_a_store(backend: TorchBackend, world: World, how: str, lost: str) -> None:
-    """Garbage does no harm. A store that is gone is trouble, also where its rank has finished."""
+    """Disturbs a store. Garbage has no effect. If the store is gone, the run is lost, even if its rank has finished."""
     run = backend.run(world, "real_hit_store", {"how": how})
     assert run.lost == lost
     assert judge(world, run) == []
@@ -236,7 +241,7 @@ def test_a_hit_at_a_store(backend: TorchBackend, world: World, how: str, lost: s
 def test_a_store_that_is_gone_is_trouble_before_the_system_has_seen_it(
     backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store of a killed process closes first, and for a moment the process seems to live."""
+    """Checks a killed process whose store closes before the system shows its end."""
     seen, ended, wait = set[int](), Child.has_ended, Child.how_it_ended
 
     def waits(child: Child) -> str:

@@ -1,6 +1,7 @@
-"""Turns of threads and of calls at a store: they pass in the order of the gates, also where they come in another one.
+"""Tests of turns of threads, and of calls on a store. They pass in the order of the gates, even if they arrive in
+another order.
 
-The twins let them pass as they come.
+In the faulty twins, threads and calls pass in the order in which they arrive.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ LATER: Point = "u1", "later", 0, False
 
 
 class AsTheyCome(OrderOfTurns):
-    """The twin."""
+    """The faulty twin: each thread passes as it arrives."""
 
     def _over(self, before: Before) -> bool:
         return True
 
 
 class WithoutPython(OrderOfTurns):
-    """A twin that forgets that a thread runs on."""
+    """The faulty twin: it ignores that a thread still runs Python code after its turn."""
 
     def _over(self, before: Before) -> bool:
         return super()._over(before._replace(runs_on=False))
 
 
 def passed(turns: OrderOfTurns) -> list[Point]:
-    """The turns in their order; u1 comes before main, and main comes twice."""
+    """Returns the turns in their order. u1 arrives before main, and main arrives twice."""
     other = threading.Thread(target=turns.come, args=(LATER,), daemon=True)
     other.start()
     PATIENCE.until(lambda: bool(turns._begun))
@@ -67,14 +68,14 @@ def test_python_behind_a_turn_is_part_of_it(make: Any, stands: bool) -> None:
 
 
 class ServesAsTheyCome(Server):
-    """The twin."""
+    """The faulty twin: the server serves calls as they arrive."""
 
     def _serve_in_turn(self, connection: Any, at: Any, before: Any, message: list[Any]) -> None:
         super()._serve_in_turn(connection, at, None, message)
 
 
 def value(served: Served) -> Any:
-    """Of a key that is set to 1 in the second turn, and then to 2 in the first."""
+    """Returns the value of a key that is set to 1 in the second turn, and then to 2 in the first."""
     member = StoreConnection(served.reached(), JOB)
     one, two = (0, "main", "one", 0), (1, "main", "two", 0)
     member.set("key", 1, PATIENCE, (one, two))

@@ -1,4 +1,4 @@
-"""Two jobs on one machine that want the same port: one of them gets it, and nothing is left of either."""
+"""Tests of two jobs on one machine that open the same port: one of them gets it, and neither leaves anything behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JOBS = 2
 
 
 def at_once(tmp_path: Path, module: str, files: list[Path], **environ: str) -> list[tuple[int, str]]:
-    """Run each file as a separate job: how it ended, and what it said."""
+    """Runs each file as a separate job at the same time. Returns the exit codes and the outputs."""
     for name in ("told", "temporary", "work"):
         (tmp_path / name).mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary"), "PYTHONPATH": str(ROOT), **environ}
@@ -49,7 +49,7 @@ def at_once(tmp_path: Path, module: str, files: list[Path], **environ: str) -> l
 
 @pytest.mark.parametrize("turn", range(3))
 def test_of_two_jobs_one_gets_the_port(tmp_path: Path, turn: int) -> None:
-    """Rank 0 of each job opens it, and keeps it until both have tried."""
+    """Rank 0 of each job opens the port, and keeps it until both have tried."""
     free = listen(0, 0)
     assert free is not None
     with free:
@@ -60,7 +60,7 @@ def test_of_two_jobs_one_gets_the_port(tmp_path: Path, turn: int) -> None:
     assert [code for code, _ in done] == [0] * JOBS, done
     told = [json.loads(one.read_text()) for one in (tmp_path / "told").glob("job-*")]
     assert sorted(opened for opened, _ in told) == [False, True]
-    # Of the job that has no store, the other rank has reached that of the first: a port says nothing of who listens.
+    # In the job without a store, rank 1 joins the store of the other job. A port does not show which job listens there.
     assert [joined for _, joined in told] == [True, True]
     again = listen(0, port)
     assert again is not None, "somebody is left that listens"

@@ -1,4 +1,6 @@
-"""How a host waits: it polls, it sleeps where polls are at others' cost, and it gives up when the parent asks."""
+"""Tests of how a host waits: it polls, it sleeps if its polls would slow other processes, and it stops when the parent
+asks.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from real.waiting import POLLS, SPIN_NS, Patience, Unfinished, WatchedWork
 
 
 class Work:
-    """What torch gives for a collective on host memory."""
+    """The work that torch returns for a collective on host memory."""
 
     def __init__(self, error: str = "", polls: int = 0) -> None:
         self.error = error
@@ -65,7 +67,7 @@ def test_a_polling_host_gives_up() -> None:
 
 
 class Clock:
-    """Time that goes on by itself with each look, and by what is slept. `slept`: each pause, in microseconds."""
+    """A clock that advances at each poll, and by each sleep. `slept`: each pause in microseconds."""
 
     def __init__(self) -> None:
         self.ns = 0
@@ -90,7 +92,9 @@ class Clock:
     ],
 )
 def test_polls_are_without_a_pause_at_first(ready_ns: int, pauses: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """No host sleeps through what takes 100 us; and a hang is waited for in longer and longer pauses."""
+    """Checks that a host does not sleep while it waits for 100 us, and that it waits for a hang with longer and longer
+    pauses.
+    """
     clock = Clock()
     monkeypatch.setattr(waiting, "time", clock)
     Patience(threading.Event(), polls=True).until(lambda: clock.ns >= ready_ns)
@@ -103,11 +107,11 @@ def test_what_is_ready_is_asked_for_once() -> None:
     assert work.polls == 1
 
 
-# ---- where there are more ranks than cores
+# ---- more ranks than cores
 
 
 class Sleeper:
-    """A work that is done when it has been waited for so often, and then has failed if it has an `error`."""
+    """A work that is done after `naps` waits. With an `error` it then fails."""
 
     def __init__(self, naps: int, error: str = "", wakes: Callable[[], None] = lambda: None) -> None:
         self.naps = naps
@@ -152,7 +156,7 @@ def test_a_crowded_host_gives_up() -> None:
 
 
 def test_gloo_can_be_asked_again_after_a_wait_that_was_too_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two members within this process; the second comes when the first has waited in vain."""
+    """Runs two members in this process. The second one arrives after a wait of the first one has timed out."""
     torch = pytest.importorskip("torch")
     from torch.distributed import HashStore
 
@@ -197,7 +201,7 @@ def test_gloo_can_be_asked_again_after_a_wait_that_was_too_short(monkeypatch: py
 
 
 class Once:
-    """A transfer of gloo: a second wait never returns."""
+    """A transfer of gloo, of which a second wait never returns."""
 
     def __init__(self) -> None:
         self.waited = False
@@ -208,7 +212,9 @@ class Once:
 
 
 def test_a_transfer_is_waited_for_once() -> None:
-    """The thread of a wait that can be called off waits for it, and then the host takes what came."""
+    """Waits for a transfer in the thread of a wait that a host can abandon. The host then takes the result without a
+    second wait.
+    """
     pytest.importorskip("torch")
     from real.gloo_calls import Pending
 

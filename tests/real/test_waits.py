@@ -1,4 +1,4 @@
-"""Waits that end well and waits that do not: mailboxes, sleeps, transfers, and a failure on one of two streams."""
+"""Tests of waits with and without an end: mailboxes, sleeps, transfers, and a failure on one of two streams."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def wait(backend: TorchBackend, world: World, how: str, others: str, stall_ns: i
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)
 def test_to_stand_in_an_idle_get_is_to_have_ended_well(backend: TorchBackend, world: World) -> None:
-    assert wait(backend, world, "idles", "idles").finished  # the workers are there
+    assert wait(backend, world, "idles", "idles").finished  # the workers have started
     before = backend.pool.processes
     run = wait(backend, world, "idles", "ends", stall_ns=60_000_000_000)
     assert (run.ends, run.observed) == (["finished", "finished"], "")
-    assert run.journals[1][-1][0] == "take"  # it did not return, and the program has not ended
+    assert run.journals[1][-1][0] == "take"  # the get did not return, and the program has not ended
     assert run.elapsed_ns < 20_000_000_000
     assert backend.pool.processes == before
 
@@ -42,7 +42,7 @@ def test_to_stand_in_an_idle_get_is_to_have_ended_well(backend: TorchBackend, wo
 @pytest.mark.parametrize(
     ("how", "others", "ends"),
     [
-        ("gets", "idles", ["finished", "blocked"]),  # an idle rank is not at fault for another's hang
+        ("gets", "idles", ["finished", "blocked"]),  # an idle rank is no culprit
         pytest.param("idles_before_a_stuck_stream", "ends", ["finished", "blocked"], marks=pytest.mark.slow),
         ("sends", "ends", ["finished", "blocked"]),
     ],

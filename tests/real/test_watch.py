@@ -1,4 +1,6 @@
-"""A parent that was stopped itself does not take that time for the ranks'. The clock is planted: no test waits."""
+"""Tests that a parent that was stopped does not count that time as the ranks' time. The clock is planted, so no test
+waits.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ POLL = SECOND // 20
 
 
 class Planted:
-    """Time passes only where a look at the workers takes some."""
+    """A clock that advances only when a poll of the workers takes time."""
 
     def __init__(self) -> None:
         self.now = 17 * SECOND
@@ -37,7 +39,7 @@ class Planted:
 
 
 class Silent:
-    """A worker that is alive and says nothing, but in the end."""
+    """A worker that lives and sends nothing before its end."""
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
@@ -68,7 +70,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Planted:
 
 
 class NoClock(Clock):
-    """The faulty twin: the monotonic clock as it is."""
+    """The faulty twin: the plain monotonic clock."""
 
     def look(self) -> int:
         self._most_ns = 1 << 62
@@ -78,7 +80,7 @@ class NoClock(Clock):
 def watched(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, world: World, path: Path, turns: Iterator[int], ends: int
 ) -> JobWatch:
-    """What is seen of two ranks that end in that turn, where the turns take so long."""
+    """Watches two ranks that end at turn `ends`; `turns` are the durations of the turns."""
     count = itertools.count(1)
 
     def speaking(children: Sequence[Silent], _: float) -> Sequence[Silent]:
@@ -97,7 +99,7 @@ def once_stopped(seconds: int, before: int) -> Iterator[int]:
     return itertools.chain([POLL] * before, [seconds * SECOND], itertools.repeat(POLL))
 
 
-@pytest.mark.parametrize("before", [0, 30, 190])  # within the grace, after it, just before the end of the stall
+@pytest.mark.parametrize("before", [0, 30, 190])  # within the grace, after it, and shortly before the stall's end
 def test_to_be_stopped_is_no_hang(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, world: World, tmp_path: Path, before: int
 ) -> None:
@@ -127,7 +129,7 @@ def test_the_deadline_passes_where_every_look_is_late(
 
 
 class Gone(Silent):
-    """A worker that was killed, whose socket another process keeps open."""
+    """A worker that was killed, and whose socket another process keeps open."""
 
     def taken_away(self) -> str:
         return "was ended by SIGKILL"
@@ -140,7 +142,7 @@ class Gone(Silent):
 def test_one_that_died_as_planned_is_not_lost_though_its_socket_is_open(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, world: World, tmp_path: Path, planned: bool
 ) -> None:
-    """The twin, whose death was not planned, is."""
+    """Watches a rank whose death was planned, so it is not lost. The twin's death was not planned, so it is."""
 
     def speaking(*_: object) -> list[Child]:
         planted.now += POLL
@@ -164,7 +166,7 @@ def test_one_that_died_as_planned_is_not_lost_though_its_socket_is_open(
 
 
 class Leaving(Silent):
-    """A worker that has ended, whose driver still gives memory back. Its socket is open as long."""
+    """A worker that has ended, whose driver still releases memory. Its socket stays open meanwhile."""
 
     def __init__(self, rank: int, how: str) -> None:
         super().__init__(rank)
@@ -215,7 +217,9 @@ def test_a_clock_that_stands(planted: Planted) -> None:
 
 
 def test_set_up_does_not_count_it_either(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No worker answers; the first look comes an hour late, and the refusal only after the time for a set-up."""
+    """Sets workers up that never answer. The first poll returns an hour late, but the set-up fails only after its own
+    time limit.
+    """
     turns = once_stopped(3600, 0)
     looks: list[int] = []
 

@@ -19,32 +19,32 @@ Life = Callable[[Rank], Coroutine[Any, Any, None]]
 
 
 def put(x: Any, value: int) -> None:
-    """Kernel."""
+    """A kernel that fills a buffer."""
     x[:] = value
 
 
 def copy_to(source: Any, target: Any) -> None:
-    """Kernel."""
+    """A kernel that copies."""
     target[:] = source
 
 
 def add(x: Any, value: int) -> None:
-    """Kernel."""
+    """A kernel that adds a number."""
     x += value
 
 
 def peek(x: Any) -> None:
-    """Kernel: it waits for the device."""
+    """A kernel that waits for the device."""
     x[:] = int(x[0]) + 1
 
 
 def double_and_add(x: Any, value: int) -> None:
-    """Kernel: two of these in another order give another number."""
+    """A kernel whose result depends on the order of two launches."""
     x[:] = 2 * x + value
 
 
 class Threaded(Program[Mapping[str, Any]]):
-    """A program whose `args` say what to do, on rank 1 alone if `alone`; then all ranks meet."""
+    """Runs what `args` say, with `alone` on rank 1 only. Then all ranks call a barrier."""
 
     threaded = True
 
@@ -58,7 +58,7 @@ class Threaded(Program[Mapping[str, Any]]):
 
 @register_protocol("real_batons")
 class Batons(Threaded):
-    """Two threads put work on one stream and one communicator by turns."""
+    """Two threads put work on one stream and one communicator in turn."""
 
     async def eager(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         x = self.buffer(rank)
@@ -79,8 +79,8 @@ class Batons(Threaded):
         return x
 
     async def both(self, rank: Rank, x: Buffer, forgets: bool) -> None:
-        """`forgets`: the first leaves its own baton as it is, and goes on in the turns of the other. No delay is needed
-        for that: it ends before the other begins.
+        """Starts both threads. `forgets`: the first thread does not clear its own flag, so it also runs in the turns of
+        the other. It then ends before the other thread starts, so that no delay is needed.
         """
         flags = [rank.flag("even"), rank.flag("odd")]
         flags[0].set("begin")
@@ -111,7 +111,7 @@ class Batons(Threaded):
 
 @register_protocol("real_thread_ends")
 class Ends(Threaded):
-    """How a thread ends, and how main does while one runs."""
+    """Programs about the end of a thread, and about the main thread while another thread runs."""
 
     async def raises(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         thread = rank.start("u1", self.fails(prepared["error"]))
@@ -134,7 +134,7 @@ class Ends(Threaded):
         await rank.flag("never").wait("stuck")
 
     async def main_raises(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
-        """While its threads wait in each way there is."""
+        """The main thread raises while other threads wait in each possible call."""
         rank.start("flag", self.waits)
         rank.start("mail", self.gets)
         rank.start("sum", self.sums)
@@ -161,7 +161,7 @@ class Ends(Threaded):
         await rank.start("inner", self.waits).join("join")
 
     async def leaves_one(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
-        """That waits by Python's means, and cannot be stopped."""
+        """The main thread raises while a thread waits in a call of Python, which dpsim cannot stop."""
         rank.start("python", self.python)
         raise ValueError("main")
 
@@ -175,7 +175,7 @@ class Ends(Threaded):
         rank.send(rank.rank, "own", 1, "post")
 
     async def idles(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
-        """All of its threads stand in idle gets."""
+        """All threads wait in idle gets."""
         rank.start("u1", self.serves)
         await rank.mailbox("main").get("idle", idle=True)
 
@@ -187,7 +187,7 @@ class Ends(Threaded):
         await rank.mailbox("main").get("idle", idle=True)
 
     async def counts(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
-        """Threads of the process that belong to the job."""
+        """Decides on the threads of the process that belong to the job."""
         rank.decide("threads", tuple(sorted(self.left())), "dp_cpu")
 
     def left(self) -> list[str]:
@@ -196,7 +196,9 @@ class Ends(Threaded):
 
 @register_protocol("real_thread_captures")
 class Captures(Threaded):
-    """What a thread may do while main captures; the answer is the code that it is refused with, and main's own."""
+    """Makes a call in a thread while the main thread captures. Decides on the error codes of the thread and of the main
+    thread.
+    """
 
     async def asks(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         main, side = rank.stream("main"), rank.stream("side")
@@ -242,7 +244,7 @@ class Captures(Threaded):
 
 @register_protocol("real_many_threads")
 class ManyThreads(Threaded):
-    """Threads that call without any order: the journal has that in which they came."""
+    """Threads that call without any order. The journal has the order in which the calls took place."""
 
     async def races(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         main, x = rank.stream("main"), rank.stream("main").alloc(1, "int64", "x")
@@ -259,7 +261,7 @@ class ManyThreads(Threaded):
         await x.read("out")
 
     async def all_of(self, rank: Rank, lives: list[Life]) -> None:
-        """Each in a separate thread, held up as often as Python can."""
+        """Runs each of `lives` in a separate thread, with as many thread switches as Python can make."""
         before = sys.getswitchinterval()
         sys.setswitchinterval(1e-6)
         try:
@@ -301,7 +303,7 @@ class Products(Threaded):
         x = [main.alloc((256, 256), "float32", "x") for _ in range(4)]
         for one in x:
             main.launch("put", put, writes=[one], args=(1,))
-        # The first one makes a handle of cuBLAS, which no capture allows; those that come later find it.
+        # The first product creates a handle of cuBLAS, which a capture forbids. Later products reuse it.
         await rank.start("eager", self.multiplying("side", x[2], x[3])).join("join")
         async with graph.capture(main):
             await rank.start("captured", self.multiplying("main", x[0], x[1])).join("join")
@@ -320,10 +322,10 @@ class Products(Threaded):
 
 
 def product(x: Any, y: Any) -> None:
-    """Kernel."""
+    """A kernel that multiplies a matrix by itself."""
     y[:] = x @ x
 
 
 def mix(x: Any, value: int) -> None:
-    """Kernel."""
+    """A kernel whose result depends on the order of two launches."""
     x[:] = (5 * x + value) % 1_000_003

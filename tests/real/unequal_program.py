@@ -1,4 +1,4 @@
-"""A program whose rank 0 sends, and whose rank 1 receives as many elements as its arguments say."""
+"""A program whose rank 0 sends, and whose rank 1 receives, the numbers of elements in its arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def fill(buffer: Any) -> None:
 
 @register_protocol("real_unequal")
 class Unequal(Program[Any]):
-    """`sent`, `received`: the elements on either side. `meets`: both make a barrier behind that."""
+    """`sent`, `received`: the elements on either side. `meets`: both ranks then call a barrier."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         rank.step = 0

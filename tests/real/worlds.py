@@ -13,17 +13,21 @@ from tests.programs import world_of
 
 
 class AbortingGloo(GlooBackend):
-    """gloo with the recovery of NCCL: waits are polled, and after a hang the workers are made to give up and go on."""
+    """gloo with the recovery of NCCL: hosts poll, and after a hang the workers abandon their waits and continue."""
 
     recovery = "abort"
 
 
 BACKENDS: dict[str, type[TorchBackend]] = {"gloo": GlooBackend, "aborting": AbortingGloo}
-"""Those of this folder alone. That of NCCL is the session's: what its workers need to start is a second and a GPU."""
+"""The backends of this folder only. The session shares the backend of NCCL, because its workers need a second and a GPU
+to start.
+"""
 
 NCCL = pytest.param("nccl", marks=pytest.mark.gpu(2))
 
 
 def make_world(size: int = 2, devices: Sequence[str] = ("dp", "ep"), **changes: Any) -> World:
-    """Ranks in one group of each kind. What shall hang sets a shorter stall; what shall not has a minute."""
+    """Returns a world with one group of each kind. Tests of hangs set a shorter stall time than the default of a
+    minute.
+    """
     return world_of(size, ["dp_cpu"], devices, **{"stall_ns": 60_000_000_000, **changes})

@@ -1,7 +1,7 @@
 """Tests of expected findings about the reuse of memory, on a backend that does not record addresses of buffers.
 
-Such a backend cannot show the expected finding. So the run reports that dpsim cannot check the expectation, and does
-not count it as failed.
+A backend without addresses cannot show such a finding. So the run reports that dpsim cannot check the expectation, and
+does not count the expectation as failed.
 """
 
 from __future__ import annotations

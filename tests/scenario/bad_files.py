@@ -1,8 +1,8 @@
 """Scenario files with mistakes, and the error messages that dpsim prints for them.
 
-Each entry of `BAD_FILES` has a file's text, in which a mark shows the mistake, and fragments of the message. The files
-use the protocol `t_served` of `tests/protocols.py`. `tests/vllm/params/bad_files.py` has files with the sections of
-vLLM.
+Each entry of `BAD_FILES` has the text of a file, with a § before the mistake, and fragments of the error message. The
+files use the protocol `t_served` of `tests/protocols.py`. `tests/vllm/params/bad_files.py` has files with the sections
+of vLLM.
 """
 
 from __future__ import annotations

@@ -215,8 +215,8 @@ def uses_after_a_peer(waits: bool) -> Script:
 
 
 def test_that_a_peer_is_through_does_not_say_that_i_am() -> None:
-    """Explores the script without the wait. The receive shows that rank 0 has joined the collective, but not that rank
-    0's own result is written. So the use of the result is a race.
+    """Explores `uses_after_a_peer` without the wait. The receive shows that rank 0 has joined the collective, but not
+    that rank 0's own result is written. So the use of the result is a race.
     """
     assert shows(explored(world_of(2, devices=["d", "e"]), uses_after_a_peer(waits=False)), "RACE")
 
@@ -244,8 +244,8 @@ def one_communicator_on_two_streams(waits: bool) -> Script:
 
 @pytest.mark.parametrize("waits", [pytest.param(False, id="order of issue"), pytest.param(True, id="an event")])
 def test_a_communicator_orders_its_collectives_across_streams(waits: bool) -> None:
-    """Explores both variants. A device communicator orders its collectives even without an event, so neither has a
-    race.
+    """Explores `one_communicator_on_two_streams` with and without the wait. A device communicator orders its
+    collectives even without an event, so neither has a race.
     """
     assert explored(world_of(2, devices=["d"]), one_communicator_on_two_streams(waits)).verdict == "proven"
 

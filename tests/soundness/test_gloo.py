@@ -99,8 +99,8 @@ def test_gloo_waits_where_the_contract_does_not_promise_it(gloo: Backend, ranks:
 def test_a_time_out_passes_on_gloo_where_exploring_finds_it(
     gloo: Backend, ranks: int, sleep_ns: int, timeout_ns: int, passes: bool
 ) -> None:
-    """Runs a chain of messages behind a sleep, to which rank 0 listens with a time-out, through up to two other
-    ranks.
+    """Runs a chain in which the last of up to four ranks sleeps, and then each rank sends to the rank before it. Rank 0
+    waits with a time-out, which passes on gloo exactly if exploring finds that.
     """
     args = {"ranks": ranks, "sleep_ns": sleep_ns * 1_000_000, "timeout_ns": timeout_ns * 1_000_000}
     world = world_of(ranks, hosts=["h"], stall_ns=10_000_000_000)

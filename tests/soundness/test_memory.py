@@ -33,8 +33,8 @@ async def one_of_two_streams_is_recorded(rank: Rank) -> None:
 
 
 def test_a_recorded_block_may_be_reused_though_the_host_heard_nothing() -> None:
-    """Explores this program, which has a race. The allocator queries the recorded stream itself, so it can reuse the
-    block though the host has not observed the stream's end.
+    """Explores `one_of_two_streams_is_recorded`, which has a race. The allocator queries the recorded stream itself, so
+    it can reuse the block though the host has not observed the stream's end.
     """
     assert shows(explored(world_of(1), one_of_two_streams_is_recorded), RACE)
 
@@ -72,7 +72,9 @@ async def a_draw_decides_which_block_is_free(rank: Rank) -> None:
 
 @pytest.mark.parametrize("strategy", ["dpor", "portfolio", "random"])
 def test_a_draw_decides_which_block_is_given_out(strategy: str) -> None:
-    """Explores this program. Draws decide which sends end early, and so which block the host gets."""
+    """Explores `a_draw_decides_which_block_is_free`, which has a race. Draws decide which sends end early, and so which
+    block the host gets.
+    """
     assert shows(explored(world_of(2, devices=["a", "b"]), a_draw_decides_which_block_is_free, strategy), RACE)
 
 
@@ -98,7 +100,9 @@ async def fits_into_a_segment_that_grew(rank: Rank) -> None:
 
 
 def test_exploring_knows_expandable_segments() -> None:
-    """Explores this program. With expandable segments, the new block overlaps the memory that the side stream reads."""
+    """Explores `fits_into_a_segment_that_grew`, which has a race: with expandable segments, the new block overlaps the
+    memory that the side stream reads.
+    """
     assert shows(explored(world_of(1), fits_into_a_segment_that_grew), RACE)
 
 

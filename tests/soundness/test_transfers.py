@@ -49,13 +49,15 @@ async def second_device_send_waits(rank: Rank) -> None:
 
 
 def test_a_host_send_may_end_early_and_the_next_one_not() -> None:
-    """Explores this program, which can hang: a buffer that holds one send but not two makes rank 1 wait without end."""
+    """Explores `second_host_send_waits`, which can hang: a buffer that holds one send but not two makes rank 1 wait
+    without end.
+    """
     assert shows(explored(world_of(2, hosts=["h"]), second_host_send_waits), "HANG")
 
 
 def test_a_device_send_may_end_early_and_the_next_one_not() -> None:
-    """Explores this program, which can hang. NCCL ends a send early if its data fits into the connection's FIFO, and
-    the next send may find the FIFO full.
+    """Explores `second_device_send_waits`, which can hang. NCCL ends a send early if its data fits into the
+    connection's FIFO, and the next send may find the FIFO full.
     """
     assert shows(explored(world_of(2, devices=["d"]), second_device_send_waits), "HANG")
 
@@ -78,8 +80,8 @@ async def receive_before_a_collective(rank: Rank) -> None:
 
 
 def test_a_transfer_takes_a_slot() -> None:
-    """Explores this program with one slot, so that it can hang. The kernel of a receive waits on the GPU like the
-    kernel of a collective, and occupies a slot.
+    """Explores `receive_before_a_collective` with one slot, so that it can hang. The kernel of a receive waits on the
+    GPU like the kernel of a collective, and occupies a slot.
     """
     assert shows(explored(world_of(2, devices=["d", "p"], residency=1), receive_before_a_collective), "HANG")
 
@@ -153,8 +155,8 @@ def answers_within_a_group(receive_first: bool, waits: bool) -> Script:
     "receive_first", [pytest.param(False, id="send first"), pytest.param(True, id="receive first")]
 )
 def test_transfers_of_a_group_do_not_order_one_another(receive_first: bool) -> None:
-    """Explores the group without the wait. Transfers of a group have no order, in whichever order they are listed. So
-    the send may read x while the other stream writes it.
+    """Explores `answers_within_a_group` without the wait. Transfers of a coalesced group have no order, in whichever
+    order the program lists them. So the send may read x while the other stream writes it.
     """
     assert shows(explored(world_of(2, devices=["a", "b"]), answers_within_a_group(receive_first, False)), "RACE")
 
@@ -226,8 +228,8 @@ def overwrites_what_was_acknowledged(named: bool) -> Script:
 
 @pytest.mark.parametrize("named", [pytest.param(False, id="equal"), pytest.param(True, id="named")])
 def test_counted_acknowledgements_order_an_overwrite(named: bool) -> None:
-    """Explores this program. A rank that has counted both acknowledgements knows that both peers have the data, even if
-    the messages are equal.
+    """Explores `overwrites_what_was_acknowledged`. A rank that has counted both acknowledgements knows that both peers
+    have the data, even if the messages are equal.
     """
     assert explored(world_of(3, devices=["d"]), overwrites_what_was_acknowledged(named)).verdict == "proven"
 
@@ -278,7 +280,7 @@ def test_a_timed_run_reports_what_is_left_over(script: Script) -> None:
 
 @pytest.mark.parametrize("script", LEFT_OVER)
 def test_exploring_reports_what_is_left_over(script: Script) -> None:
-    """Checks that exploring reports the same transfers. They are left over in every schedule."""
+    """Checks that exploring reports left-over transfers, which are left over in every schedule."""
     assert explored(world_of(2, hosts=["h"]), script).verdict == "violated"
 
 

@@ -127,7 +127,7 @@ class DropsADecision(Twin):
 
 
 class ReordersACommunicator(Twin):
-    """The journal of the last rank has its second collective before its first."""
+    """Faulty: the journal of the last rank has its second collective before its first."""
 
     def said(self, run: Run) -> Run:
         journal = list(run.journals[-1])
@@ -137,7 +137,7 @@ class ReordersACommunicator(Twin):
 
 
 class ChangesAResult(Twin):
-    """A sum is one too large on the ranks that receive it."""
+    """Faulty: a sum is one too large on the ranks that receive it."""
 
     def broken(self) -> None:
         receive = Contribution.receive
@@ -157,7 +157,7 @@ class Generous(Results):
 
 
 class ReducesForAllWithoutTime(Twin):
-    """Only the untimed machine breaks the contract: all members get the result of a reduce."""
+    """Faulty: only the untimed machine breaks the contract: all members get the result of a reduce."""
 
     def broken(self) -> None:
         self.patch.setattr(parts, "Results", Generous)
@@ -165,7 +165,7 @@ class ReducesForAllWithoutTime(Twin):
 
 
 class ReducesTooEarlyWithoutTime(Twin):
-    """Only the untimed machine breaks the contract: the root of a reduce waits for no member."""
+    """Faulty: only the untimed machine breaks the contract: the root of a reduce waits for no member."""
 
     def broken(self) -> None:
         wanted = parts._wanted
@@ -177,7 +177,7 @@ class ReducesTooEarlyWithoutTime(Twin):
 
 
 class GathersTooEarlyWithoutTime(Twin):
-    """The root of a gather waits for no member."""
+    """Faulty: the root of a gather waits for no member."""
 
     def broken(self) -> None:
         wanted = parts._wanted
@@ -194,7 +194,7 @@ class AddsWhereItMultiplies(Twin):
 
 
 class RunsAStreamOutOfOrder(Twin):
-    """An op does not wait for its predecessor on the stream."""
+    """Faulty: an op does not wait for its predecessor on the stream."""
 
     def broken(self) -> None:
         def append(chain: Chain, op: Op) -> None:
@@ -205,7 +205,7 @@ class RunsAStreamOutOfOrder(Twin):
 
 
 class SendsLate(Twin):
-    """A host collective sends the array's contents at its end rather than at its start."""
+    """Faulty: a host collective sends the array's contents at its end rather than at its start."""
 
     def broken(self) -> None:
         self.patch.setattr(sim_communicators, "np", _NoCopy(np))
@@ -227,7 +227,7 @@ class ForgetsRecordStream(Twin):
 
 
 class HasOneStream(Twin):
-    """All streams of a rank are one queue."""
+    """Faulty: all streams of a rank are one queue."""
 
     def broken(self) -> None:
         chain = Device.chain
@@ -235,14 +235,14 @@ class HasOneStream(Twin):
 
 
 class NeverSeesAnEvent(Twin):
-    """A query of an event always returns False, even if the host has waited for the event."""
+    """Faulty: a query of an event always returns False, even if the host has waited for the event."""
 
     def broken(self) -> None:
         self.patch.setattr(sim_streams.SimEvent, "_passed", lambda _: False)
 
 
 class ForgetsAnEvent(Twin):
-    """A query of an event returns False after a query that returned True."""
+    """Faulty: a query of an event returns False after a query that returned True."""
 
     def broken(self) -> None:
         answers = cycle([True, False])
@@ -250,14 +250,14 @@ class ForgetsAnEvent(Twin):
 
 
 class NamesNoSender(Twin):
-    """A receive from any source always names rank 0 as the sender."""
+    """Faulty: a receive from any source always names rank 0 as the sender."""
 
     def broken(self) -> None:
         self.patch.setattr(sim_any_source, "_same", lambda source: 0)
 
 
 class ForgetsAnEnd(Twin):
-    """A query of a call returns False after a query that returned True."""
+    """Faulty: a query of a call returns False after a query that returned True."""
 
     def broken(self) -> None:
         answers = cycle([True, False])
@@ -270,14 +270,14 @@ class ForgetsAnEnd(Twin):
 
 
 class LooksAhead(Twin):
-    """A query of a call returns True as soon as the rank has made the call."""
+    """Faulty: a query of a call returns True as soon as the rank has made the call."""
 
     def broken(self) -> None:
         self.patch.setattr(sim_asked.Asked, "_is_seen", lambda _: True)
 
 
 class MakesOneGroup(Twin):
-    """All groups that ranks make are the first one."""
+    """Faulty: all groups that ranks make are the first one."""
 
     def broken(self) -> None:
         make = Wiring._make_during_run
@@ -291,7 +291,7 @@ class MakesOneGroup(Twin):
 
 
 class HoldsAllStreams(Twin):
-    """If one stream waits for a flag, all streams do."""
+    """Faulty: if one stream waits for a flag, all streams do."""
 
     def broken(self) -> None:
         def hold(stream: sim_streams.SimStream, flag: Any) -> None:
@@ -302,14 +302,14 @@ class HoldsAllStreams(Twin):
 
 
 class CoalescesNothing(Twin):
-    """The transfers of a coalesced group start one after the other."""
+    """Faulty: the transfers of a coalesced group start one after the other."""
 
     def broken(self) -> None:
         self.patch.setattr(sim_communicators.SimDeviceCommunicator, "coalesced", lambda group, stream: nullcontext())
 
 
 class RunsWhatItCaptures(Twin):
-    """A capture records its calls, and also runs them at once."""
+    """Faulty: a capture records its calls, and also runs them at once."""
 
     def broken(self) -> None:
         launch = capture.GraphCapture.launch
@@ -322,7 +322,7 @@ class RunsWhatItCaptures(Twin):
 
 
 class ReplaysOnlyJournals(Twin):
-    """A replay writes its records, but runs nothing."""
+    """Faulty: a replay writes its records, but runs nothing."""
 
     def broken(self) -> None:
         self.patch.setattr(
@@ -331,7 +331,7 @@ class ReplaysOnlyJournals(Twin):
 
 
 class ForgetsThatStreamsJoin(Twin):
-    """The branches of a replay ignore their events."""
+    """Faulty: the branches of a replay ignore their events."""
 
     def broken(self) -> None:
         self.patch.setattr(kept.KeptWait, "again", forgetful(kept.KeptWait.again))
@@ -349,7 +349,7 @@ def forgetful(again: Any) -> Any:
 
 
 class GivesGraphsTheMemoryOfStreams(Twin):
-    """A graph allocates from the pool of the streams instead of a separate pool."""
+    """Faulty: a graph allocates from the pool of the streams instead of a separate pool."""
 
     def broken(self) -> None:
         alloc = CachingAllocator.alloc
@@ -357,7 +357,7 @@ class GivesGraphsTheMemoryOfStreams(Twin):
 
 
 class HangsInAnIdleGet(Twin):
-    """A rank that waits in an idle get ends as blocked."""
+    """Faulty: a rank that waits in an idle get ends as blocked."""
 
     def said(self, run: Run) -> Run:
         idle = [journal[-1][KIND] == "take" for journal in run.journals]
@@ -366,7 +366,7 @@ class HangsInAnIdleGet(Twin):
 
 
 class LeavesLetters(Twin):
-    """The next program receives a message that the last one has not taken."""
+    """Faulty: the next program receives a message that the last one has not taken."""
 
     letters: tuple[Any, ...] = ()
 
@@ -411,7 +411,7 @@ class TakesCallsOnWhatWasAborted(Twin):
 
 
 class LetsFlagsGo(Twin):
-    """A wait for a flag returns at once."""
+    """Faulty: a wait for a flag returns at once."""
 
     def broken(self) -> None:
         def passes() -> Any:
@@ -441,7 +441,7 @@ class NamesNoLine(Twin):
 
 
 class MixesGroups(Twin):
-    """All groups of a kind are one group."""
+    """Faulty: all groups of a kind are one group."""
 
     def told(self, world: World) -> World:
         kinds: dict[str, CommunicatorSpec] = {}
@@ -457,7 +457,7 @@ class ForgetsDelays(Twin):
 
 
 class DelaysBySkipping(Twin):
-    """A rank with a delay makes none of its calls."""
+    """Faulty: a rank with a delay makes none of its calls."""
 
     def said(self, run: Run) -> Run:
         late = any(raw[KIND] == "injected" for raw in run.journals[-1])
@@ -477,7 +477,7 @@ class AwaitsTwice(Twin):
 
 
 class EndsWithItsProcesses(Twin):
-    """After `close` the backend has no processes, and returns no journals of most ranks."""
+    """Faulty: after `close` the backend has no processes, and returns no journals of most ranks."""
 
     over = False
 
@@ -499,7 +499,7 @@ class CallsAHangFinished(Twin):
 
 
 class DoesNotRecover(Twin):
-    """After a run that did not finish, the next run hangs."""
+    """Faulty: after a run that did not finish, the next run hangs."""
 
     stuck = False
 
@@ -510,7 +510,7 @@ class DoesNotRecover(Twin):
 
 
 class JournalsWhatWasMeant(Twin):
-    """A fault alters the collective, but its record is that of the program."""
+    """Faulty: a fault alters the collective, but its record is that of the program."""
 
     def said(self, run: Run) -> Run:
         meant = {raw[SITE]: raw for raw in run.journals[0] if raw[KIND] == "collective"}
@@ -518,7 +518,7 @@ class JournalsWhatWasMeant(Twin):
 
 
 class DeathIsContagious(Twin):
-    """The peers of a rank that died are killed too."""
+    """Faulty: the peers of a rank that died are killed too."""
 
     def said(self, run: Run) -> Run:
         return replace(run, ends=["died" for _ in run.ends]) if "died" in run.ends else run
@@ -535,7 +535,7 @@ class LetsKernelsReturn(Twin):
 
 
 class RefusesToWriteWhatIsReadAsWell(Twin):
-    """A buffer that a launch names twice is read-only."""
+    """Faulty: a buffer that a launch names twice is read-only."""
 
     def broken(self) -> None:
         launch = sim_streams.SimStream._launch
@@ -572,7 +572,7 @@ class TakesAttributes(Twin):
 
 
 class SwallowsExceptions(Twin):
-    """A rank whose program raised ends as blocked."""
+    """Faulty: a rank whose program raised ends as blocked."""
 
     def said(self, run: Run) -> Run:
         journals = [[raw for raw in journal if raw[KIND] != "raised"] for journal in run.journals]
@@ -580,7 +580,7 @@ class SwallowsExceptions(Twin):
 
 
 class ForgetsTags(Twin):
-    """The journal has the buffer in place of its tagged content."""
+    """Faulty: the journal omits the tags of tagged buffers."""
 
     def said(self, run: Run) -> Run:
         return edited(run, lambda raw: tuple(untagged(field) if is_refs(field) else field for field in raw))
@@ -609,14 +609,14 @@ class KeepsNoEnd(Twin):
 
 
 class KeepsPorts(Twin):
-    """The port of a store stays in use after its owner has left."""
+    """Faulty: the port of a store stays in use after its owner has left."""
 
     def broken(self) -> None:
         self.patch.setattr(sim_stores.SimStore, "_close", lambda store: None)
 
 
 class ForgetsWhatWasThere(Twin):
-    """A compare that fails keeps the value, but returns the caller's own."""
+    """Faulty: a compare that fails keeps the value, but returns the caller's own."""
 
     def broken(self) -> None:
         def change(how: str, value: Any, operands: Sequence[Any]) -> store_changes.Changed:

@@ -1,6 +1,7 @@
 """Tests of the conformance program: it passes on the simulation with any number of ranks, and names a broken rule.
 
-Each machine that breaks a rule is the simulation with one call of the contract replaced.
+The conformance program checks the calls of a backend against the contract. Each faulty machine in these tests is the
+simulation with one call of the contract replaced.
 """
 
 from __future__ import annotations
@@ -611,7 +612,7 @@ def has_values_for_all_keys(patch: Patch) -> None:
 
 
 def adds_to_what_it_read_before(patch: Patch) -> None:
-    """The rank that adds last gets the whole sum, but the key keeps the sum of the others."""
+    """The rank that adds last gets the whole sum, but the key keeps the sum of the other ranks."""
     whole = sum(range(1, 3))
 
     def change(how: str, value: Any, operands: Sequence[Any]) -> Changed:

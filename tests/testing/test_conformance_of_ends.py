@@ -1,6 +1,6 @@
 """Tests of the conformance programs about ends: notices of services that have ended, and aborted communicators.
 
-The programs pass on the simulation, and name the broken rule on a simulation with one call replaced.
+The conformance programs pass on the simulation. On a simulation with one call replaced, they name the broken rule.
 """
 
 from __future__ import annotations

@@ -71,8 +71,8 @@ class Tickets(SizedProgram):
 
 @pytest.mark.slow
 def test_threads_that_race_for_flags(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs this program on gloo. Real threads call the flag in the simulation's order. The faulty twin ignores the
-    gates, and its tickets differ.
+    """Runs `Tickets` on gloo. Real threads call the flag in the simulation's order. The faulty twin ignores the gates,
+    and its tickets differ.
     """
     tickets = sized("t_tickets", name="tickets")
     done = same_on(tickets, "gloo", schedules=6, seed=3)

@@ -91,7 +91,7 @@ def written(folder: Path) -> Path:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """Returns a project with these files."""
+    """Returns a pytest project with the files of `written`."""
     written(pytester.path)
     return pytester
 

@@ -47,7 +47,9 @@ PLANTED = {
     "object_src": ("MISMATCH:COLLECTIVE:ROOT", (1,)),
     "async_race": ("HANG:COLLECTIVE:MISSING_RANK", (1, 2)),
 }
-"""Like above, for `planted.py`. Either of the two other ranks may be late in `async_race`."""
+"""For each program of `planted.py`, the class and the culprits. Either of the two other ranks may be late in
+`async_race`.
+"""
 
 TYPED: dict[str, tuple[str, tuple[int, ...]]] = {
     "gather_left_out": ("HANG:COLLECTIVE:MISSING_RANK", (1,)),
@@ -55,7 +57,7 @@ TYPED: dict[str, tuple[str, tuple[int, ...]]] = {
     "another_reduction": ("MISMATCH:COLLECTIVE:REDUCE", (1,)),
     "gather_of_another_type": ("MISMATCH:COLLECTIVE:DTYPE", (2,)),
 }
-"""Like above, for `typed.py`."""
+"""For each program of `typed.py` with a mistake, the class and the culprits."""
 
 LIBRARIES = (
     *("ddp", "join", "fsdp2", "dtensor", "tensor_parallel"),

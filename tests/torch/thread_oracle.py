@@ -3,9 +3,10 @@
     outcomes(spec)          # {(((3,), (4,), (3,), (4,)), True), ...}: the logs of all threads, and whether all ended
 
 A spec lists for each rank the actions of its main thread and of its second thread, for example ("sum", group, value).
-The program `tests/torch/programs/drawn_threads.py` runs them. One call is one step. A call on a group gets the next
-place there. It is over when the other rank has got the same place. A send is over at once or when it is received; the
-oracle tries both.
+The program `tests/torch/programs/drawn_threads.py` runs these actions. One call is one step.
+
+The n-th call of a rank on a group matches the n-th call of the other rank there. A call on a group is over when the
+matching call was made. A send is over at once or when it is received; the oracle tries both.
 """
 
 from __future__ import annotations

@@ -7,10 +7,11 @@ must also end with equal journals, in the same class of schedules.
 
     complaints(case, seed=3)       # [] if this holds for all such pairs along the walk
 
-The test finds a footprint that omits a resource, but not one that lists too many. It does not compare two ops that
-conflict in the state, but not with the footprints that they fire with. `brute.Found.torn` covers those.
+`complaints` finds a footprint that omits a resource, but not one that lists too many. An op's footprint may change
+before the machine fires the op. So `complaints` misses pairs that conflict only in the state before; `brute.Found.torn`
+covers those.
 
-Prior art: Mc SimGrid and SPIN, whose reductions rest on a declared independence relation, too.
+Prior art: Mc SimGrid and SPIN, whose partial order reductions also rely on a declared independence relation.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
     missed(case)       # (0, 0, 0): outcomes and classes that DPOR missed, and runs that repeat a class
 
-An op may wait though it need not, as a sender may wait for its receiver. The strategy draws whether the op waits. DPOR
-runs all such classes in which the wait lasts to the end, and some in which it ends. The others have no further
-outcomes. So `missed` compares only classes in which no op waits without need.
+An op may wait though the contract does not require it, as a sender may wait for its receiver. The strategy draws
+whether such an op waits. DPOR runs all classes of schedules in which the wait lasts to the end, and some in which it
+ends. The classes that DPOR omits have no further outcomes. So `missed` compares only classes in which no op waits
+without need.
 """
 
 from __future__ import annotations

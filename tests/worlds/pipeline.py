@@ -5,13 +5,13 @@ stages send hidden states to the next stage on the main stream. The last stage s
 the side stream. The other stages keep the tokens in a queue with one entry for each stage, and later write them into
 the state of the slots. A row's next step starts from this token.
 
-Meanwhile the slot may belong to another request. So a queue entry also contains the slot's generation, a number that
-grows each time the slot is freed. A stage compares the generation when it takes the entry.
+While a token is in the queue, its slot may go to another request. So a queue entry also contains the slot's generation,
+a number that grows each time the slot is freed. A stage compares the generation when it takes the entry.
 
-The first faulty variant omits this comparison, so a new request continues from a token of the old one. The second
-variant does not call `record_stream` for the tokens' memory. The expected tokens of a request are a function of its
-prompt, so the last stage checks them exactly. No rank polls, so there is one class of schedules. Whether a bug shows
-depends on the parameters (`small_scopes`).
+The first faulty variant does not compare the slot's generation, so a new request continues from a token of the old one.
+The second variant does not call `record_stream` for the tokens' memory. The expected tokens of a request are a function
+of its prompt, so the last stage checks them exactly. No rank polls, so there is one class of schedules. Whether a bug
+shows depends on the parameters (`small_scopes`).
 """
 
 from __future__ import annotations

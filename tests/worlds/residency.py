@@ -1,10 +1,10 @@
 """A program with two device communicators on two streams, and a limited number of device slots for running collectives.
 
 All ranks issue both collectives in the same order. With one slot on each rank, either collective may get it. If two
-ranks give the slot to different collectives, they deadlock. With two slots, or on one stream, they never do.
+ranks give the slot to different collectives, they deadlock. With two slots, or on one stream, the ranks never deadlock.
 
-If odd ranks issue the collectives in the *opposite* order, the plain run hangs. An order with a later result does not
-occur.
+If odd ranks issue the collectives in the *opposite* order, the first run of an explorer hangs. Ops that other schedules
+reach after this point do not fire in that run, so the explorer has not seen them.
 """
 
 from __future__ import annotations

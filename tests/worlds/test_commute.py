@@ -48,7 +48,7 @@ def test_a_footprint_that_leaves_something_out_is_found(
 def test_where_schedules_of_one_class_differ_that_is_found(
     resource: tuple[Any, ...], name: str, classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Removes one resource from all footprints. Brute force then finds classes with two outcomes.
+    """Removes one resource from all footprints. Brute force then finds classes with more than one outcome.
 
     The second resource is that of deliveries of two senders. Without it, two deliveries do not conflict as they fire,
     though they conflict in each state that offers both. So commuting two offered ops does not show the mistake.

@@ -1,6 +1,7 @@
 """Tests of former bugs of the untimed machine: it omitted an op, or a conflict, that an explorer needs.
 
-Each test is a program of a few lines. With the bug, an explorer called a faulty program proven, or a verdict healthy.
+Each test is a program of a few lines. With the former bug, an explorer called a faulty program proven, or dpsim missed
+a finding.
 """
 
 from __future__ import annotations

@@ -134,6 +134,6 @@ def test_all_small_pipelines(bug: str | None, bad: int) -> None:
 
 
 def test_a_wrong_count_would_be_seen() -> None:
-    """The faulty twin: a program whose rank polls once more has other counts."""
+    """The faulty twin: the same program with two steps instead of one has other counts."""
     case = CASES["dp_wave_skip 2x1"]
     assert enumerate_schedules(replace(case, args=(2, 2))).row != enumerate_schedules(case).row

@@ -47,7 +47,7 @@ def dumps(folder: Path, absent: int = LEFT_OUT) -> Path:
 
 
 def recording(folder: Path) -> Path:
-    """Writes the recording of the same job."""
+    """Writes a recording of the job of `dumps`."""
     folder.mkdir()
     job = MadeRecording(folder, RANKS)
     for rank in range(RANKS):

@@ -1,1 +1,1 @@
-"""The recorder in real jobs."""
+"""Tests of dpsim's recorder in real jobs."""

@@ -1,4 +1,4 @@
-"""A program of torch that makes one call of each kind, and prints what gloo's flight recorder saw of it."""
+"""A torch program that makes one call of each kind, and prints what gloo's flight recorder recorded of it."""
 
 import contextlib
 import json

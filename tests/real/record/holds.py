@@ -1,4 +1,4 @@
-"""Two ranks; rank 1 holds Python's lock in a call of C that does not end."""
+"""A program of two ranks. Rank 1 holds Python's lock in a call of C that does not end."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""Programs of torch, run by two or four processes with a recorder in each."""
+"""Runs torch programs in several processes, with a recorder in each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests import ROOT
 
 
 def environment(folder: Path | None, quiet: float = 1.0) -> dict[str, str]:
-    """Of a job; recorded into the folder, if there is one."""
+    """Returns the environment of a job, which records into the folder, if given."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -28,7 +28,7 @@ def environment(folder: Path | None, quiet: float = 1.0) -> dict[str, str]:
 
 
 def started(words: Sequence[str], size: int, told: dict[str, str]) -> list[subprocess.Popen[str]]:
-    """A process a rank."""
+    """Starts one process for each rank."""
     return [
         subprocess.Popen(
             [sys.executable, *words],
@@ -42,7 +42,7 @@ def started(words: Sequence[str], size: int, told: dict[str, str]) -> list[subpr
 
 
 def finished(processes: Sequence[subprocess.Popen[str]]) -> list[str]:
-    """What each printed. AssertionError if one fails."""
+    """Returns what each process printed. Raises AssertionError if one fails."""
     try:
         printed = [process.communicate(timeout=120) for process in processes]
     finally:

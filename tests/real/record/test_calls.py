@@ -1,4 +1,4 @@
-"""A recorded job makes the same calls as a plain one, and its recording has them."""
+"""Tests that a recorded job makes the same calls as a plain one, and that the recording contains them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CALLING = str(ROOT / "tests" / "real" / "record" / "calling.py")
 
 @pytest.mark.slow
 def test_a_recorded_job_makes_the_same_calls(tmp_path: Path) -> None:
-    """By gloo's own recorder: DDP's calls and functional ones among them."""
+    """Compares the jobs by gloo's own recorder. The calls include those of DDP and functional ones."""
     plain = finished(started([CALLING], 2, environment(None)))
     recorded = finished(started([CALLING], 2, environment(tmp_path)))
     assert [json.loads(out) for out in recorded] == [json.loads(out) for out in plain]
@@ -150,7 +150,9 @@ dist.all_reduce(torch.ones(4))
 
 @pytest.mark.slow
 def test_a_process_that_ends_is_not_aborted(tmp_path: Path) -> None:
-    """Python ends the threads that are left by an exception, which no code of C++ lets through."""
+    """Runs a process that ends while a recorder's thread runs. Python ends such threads by an exception, which C++ code
+    must not see. Otherwise the process would abort.
+    """
     for number in range(8):
         told = {**environment(tmp_path / "recording"), "RANK": "0"}
         script = ENDS_AT_ONCE.format(store=str(tmp_path / f"store{number}"))
@@ -188,7 +190,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("how", ["fork", "spawn", "torch"])
 @pytest.mark.parametrize("raises", [-1, 1])
 def test_children_of_multiprocessing(how: str, raises: int, tmp_path: Path) -> None:
-    """A forked child runs nothing of `atexit`, and no child has its exceptions in `sys.excepthook`."""
+    """Runs children of multiprocessing. A forked child runs no `atexit`, and no child calls `sys.excepthook`."""
     (tmp_path / "parent.py").write_text(CHILDREN)
     words = [sys.executable, str(tmp_path / "parent.py"), how, str(tmp_path / "store"), str(raises)]
     told = environment(tmp_path / "recording")

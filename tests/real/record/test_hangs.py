@@ -1,4 +1,6 @@
-"""Eight kinds of hang of four real gloo processes, explained from recordings alone: the rank, and the user's line."""
+"""Tests of eight kinds of hangs of four gloo processes. From the recordings alone, dpsim names the rank and the user's
+line.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ LINES = {
     "early_return": "time.sleep(600)\n",
     "stuck_host": "        time.sleep(600)\n    if odd",
 }
-"""By kind, what stands at the culprit's line, or before it. A recording shows where a rank without a call stands."""
+"""For each kind, a text at the culprit's line or on the line before. A recording shows the line of a rank outside of
+calls.
+"""
 
 
 def hang(kind: str, folder: Path) -> Explanation:
@@ -73,7 +77,7 @@ for step in range(int(sys.argv[1])):
 
 @pytest.mark.nightly
 def test_healthy_and_moving_jobs_accuse_no_rank(tmp_path: Path) -> None:
-    """Fifty times, by the recordings as they are at some time of a job, and of its end."""
+    """Explains recordings during a running job, and at its end, in 25 jobs. dpsim names no culprit in any of them."""
     outcomes = Counter[str]()
     for number in range(25):
         folder = tmp_path / str(number)
@@ -95,19 +99,21 @@ def test_healthy_and_moving_jobs_accuse_no_rank(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 def test_a_healthy_job_accuses_no_rank(tmp_path: Path) -> None:
-    """The twin."""
+    """The twin: a healthy job has no culprit."""
     found = hang("none", tmp_path)
     assert (found.outcome, found.culprit) == ("finished", None)
 
 
 @pytest.mark.nightly
 def test_a_program_that_holds_pythons_lock(tmp_path: Path) -> None:
-    """Its heartbeat stops as a dead one's does. The lines that it wrote after that tell it from one."""
+    """Runs a rank that holds Python's lock. Its heartbeat stops like that of a dead rank, but its fault handler still
+    writes lines.
+    """
     holds = str(ROOT / "tests" / "real" / "record" / "holds.py")
     processes = started([holds, "600"], 2, environment(tmp_path))
     try:
         with pytest.raises(subprocess.TimeoutExpired):
-            processes[1].communicate(timeout=25)  # the fault handler's clock is 15 s
+            processes[1].communicate(timeout=25)  # the fault handler's period is 15 s
     finally:
         for process in processes:
             process.kill()

@@ -1,4 +1,4 @@
-"""Real hangs on two GPUs, each explained from its recording alone and from its dumps alone."""
+"""Tests of hangs on two GPUs. dpsim explains each from its recording alone, and from its dumps alone."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu(2), pytest.mark.xdist_group("recorded on GPUs")]
 
 PROGRAM = ROOT / "tests" / "real" / "nccl_hangs.py"
-"""Not in a folder real/record, whose lines are those of the recorder."""
+"""The program is outside of real/record, because dpsim skips lines in such a folder as the recorder's own."""
 
 KINDS = ("none", "absent_call", "absent_agreement", "surplus", "dead", "stuck_host")
 
 
 @pytest.fixture(scope="module")
 def explained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Explanation, Explanation]]:
-    """By kind, what the recording says and what the dumps say. All jobs run side by side."""
+    """Returns, for each kind, the explanations of the recording and of the dumps. All jobs run at the same time."""
     folders = {kind: tmp_path_factory.mktemp(kind) for kind in KINDS}
     jobs = [
         started([str(PROGRAM), kind, str(rank), str(folder)], 1, told)
@@ -51,7 +51,7 @@ def test_a_hang_on_two_gpus(explained: dict[str, tuple[Explanation, Explanation]
     print(f"\n{kind}, by its {source}: {found}")
     if kind == "none":
         assert (found.outcome, found.culprit) == ("finished", None)
-    elif (kind, source) == ("stuck_host", "dumps"):  # of two ranks, and a dump has no line of one that makes no call
+    elif (kind, source) == ("stuck_host", "dumps"):  # two ranks, and a dump has no line of a rank outside calls
         assert (found.outcome, found.culprit, found.undecided_ranks) == ("hang", None, (0, 1))
     else:
         assert found.outcome == "hang" or (kind == "dead" and found.outcome == "failed")

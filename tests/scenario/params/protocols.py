@@ -46,7 +46,7 @@ class Largest(Program[Arguments[Sizes]]):
 
 @register_variant("T-OWN", protocol="t_largest", expected="DISAGREEMENT:LARGEST")
 class Own(Largest):
-    """The faulty variant: a rank decides on the number that it has seen itself."""
+    """A rank decides on the number that it has seen itself, instead of the largest."""
 
     def largest(self, own: np.ndarray[tuple[int, ...], np.dtype[np.int32]], of_all: object) -> int:
         return int(own[0])

@@ -34,7 +34,7 @@ def hsdp(rank, size):
 
 
 def hsdp_twin(rank, size):
-    """Rank 1 has one batch less."""
+    """The mistake: rank 1 has one batch less."""
     _hybrid(rank, size, 2 - (rank == 1))
 
 
@@ -56,7 +56,7 @@ def fsdp1(rank, size):
 
 
 def fsdp1_twin(rank, size):
-    """Rank 1 has one batch less."""
+    """The mistake: rank 1 has one batch less."""
     _wrapped(rank, 2 - (rank == 1))
 
 
@@ -74,7 +74,7 @@ def differentiable(rank, size):
 
 
 def differentiable_twin(rank, size):
-    """Rank 1 does not run backward, in which all ranks reduce again."""
+    """The mistake: rank 1 does not run backward, in which all ranks reduce again."""
     from torch.distributed.nn import functional
 
     loss = functional.all_reduce(torch.ones(4, requires_grad=True)).sum()
@@ -101,7 +101,7 @@ def hooks(rank, size):
 
 
 def hooks_twin(rank, size):
-    """Rank 1 starts to compress two batches later."""
+    """The mistake: rank 1 starts to compress two batches later."""
     from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 
     begin = 2 + 2 * (rank == 1)
@@ -130,7 +130,7 @@ def whole_state(rank, size):
 
 
 def whole_state_twin(rank, size):
-    """Only rank 0 calls for the full state."""
+    """The mistake: only rank 0 calls for the full state."""
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
 
     model, optimizer = _trained()
@@ -155,7 +155,7 @@ def local_sgd(rank, size):
 
 
 def local_sgd_twin(rank, size):
-    """Rank 1 averages with another period."""
+    """The mistake: rank 1 averages with another period."""
     _local(2 + 2 * (rank == 1))
 
 
@@ -174,7 +174,7 @@ def hierarchical(rank, size):
 
 
 def hierarchical_twin(rank, size):
-    """Rank 1 averages with another period."""
+    """The mistake: rank 1 averages with another period."""
     _hierarchical([(2 + 2 * (rank == 1), size)])
 
 
@@ -195,7 +195,7 @@ def rendezvous(rank, size):
 
 
 def rendezvous_twin(rank, size):
-    """Rank 0 ends, and with it the store, before rank 1 has read a key."""
+    """The mistake: rank 0 ends, and with it the store, before rank 1 has read a key."""
     found = _met(rank, size)
     if rank:
         found.store.get("0")
@@ -214,7 +214,7 @@ def saved_later(rank, size):
 
 
 def saved_later_twin(rank, size):
-    """Rank 1 loads before its save has written anything."""
+    """The mistake: rank 1 loads before its save has written anything."""
     from torch.distributed import checkpoint
 
     folder = os.path.join(tempfile.gettempdir(), f"saved_by_{rank}")
@@ -233,6 +233,6 @@ def saved_by_a_thread(rank, size):
 
 
 def saved_by_a_thread_twin(rank, size):
-    """Rank 1 saves nothing."""
+    """The mistake: rank 1 saves nothing."""
     if rank != 1:
         saved_by_a_thread(rank, size)

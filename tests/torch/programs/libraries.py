@@ -28,7 +28,7 @@ def ddp(rank, size):
 
 
 def ddp_twin(rank, size):
-    """Rank 1 does not use one of the parameters."""
+    """The mistake: rank 1 does not use one of the parameters."""
 
     class Part(nn.Module):
         def __init__(self):
@@ -53,7 +53,7 @@ def join(rank, size):
 
 
 def join_twin(rank, size):
-    """Rank 1 leaves the context early."""
+    """The mistake: rank 1 leaves the context early."""
     from torch.distributed.algorithms.join import Join
 
     model = _wrapped(nn.Linear(2, 2))
@@ -87,7 +87,7 @@ def fsdp2(rank, size):
 
 
 def fsdp2_twin(rank, size):
-    """Rank 1 has one batch less."""
+    """The mistake: rank 1 has one batch less."""
     from torch.distributed.fsdp import fully_shard
 
     model = nn.Linear(4, 4)
@@ -108,7 +108,7 @@ def dtensor(rank, size):
 
 
 def dtensor_twin(rank, size):
-    """Rank 1 does not redistribute its rows."""
+    """The mistake: rank 1 does not redistribute its rows."""
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
     mesh = _mesh(size)
@@ -127,7 +127,7 @@ def tensor_parallel(rank, size):
 
 
 def tensor_parallel_twin(rank, size):
-    """Rank 1 has another plan."""
+    """The mistake: rank 1 has another plan."""
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
     plan = {"0": ColwiseParallel(), **({} if rank == 1 else {"1": RowwiseParallel()})}
@@ -150,7 +150,7 @@ def checkpoint(rank, size):
 
 
 def checkpoint_twin(rank, size):
-    """Only rank 0 saves."""
+    """The mistake: only rank 0 saves."""
     from torch.distributed import checkpoint as dcp
 
     if rank == 0:
@@ -170,7 +170,7 @@ def zero(rank, size):
 
 
 def zero_twin(rank, size):
-    """Only rank 0 consolidates the state, to which all ranks have to contribute."""
+    """The mistake: only rank 0 consolidates the state, to which all ranks have to contribute."""
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
     model = _wrapped(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)))
@@ -192,7 +192,7 @@ def averaging(rank, size):
 
 
 def averaging_twin(rank, size):
-    """Rank 1 averages with another period."""
+    """The mistake: rank 1 averages with another period."""
     from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 
     model = nn.Linear(2, 2)
@@ -214,7 +214,7 @@ def elastic(rank, size):
 
 
 def elastic_twin(rank, size):
-    """Uses a store of rank 0, which may end before rank 1 has read its key."""
+    """The mistake: it uses a store of rank 0, which may end before rank 1 has read its key."""
     from torch.distributed.elastic.utils.store import barrier
 
     barrier(dist.TCPStore("localhost", 29513, size, rank == 0), size, "b")

@@ -18,7 +18,7 @@ def monitored(rank, size):
 
 
 def monitored_twin(rank, size):
-    """Rank 1 calls only the first of two barriers."""
+    """The mistake: rank 1 calls only the first of two barriers."""
     dist.monitored_barrier(timeout=SOON)
     if rank != 1:
         dist.monitored_barrier(timeout=SOON)
@@ -45,7 +45,7 @@ def key_in_time(rank, size):
 
 
 def key_in_time_twin(rank, size):
-    """Rank 0 sets another key."""
+    """The mistake: rank 0 sets another key."""
     store = dist.TCPStore("localhost", 29500, size, rank == 0, timeout=SOON)
     if rank == 0:
         store.set("redy", "yes")
@@ -76,7 +76,7 @@ def aborted(rank, size):
 
 
 def aborted_twin(rank, size):
-    """The peers wait in that group too, and do not abort it."""
+    """The mistake: the peers wait in that group too, and do not abort it."""
     work = dist.all_reduce(torch.ones(1), async_op=True)
     if rank == 0:
         _abort_process_group()
@@ -105,7 +105,7 @@ def aborted_for_a_thread(rank, size):
 
 
 def aborted_for_a_thread_twin(rank, size):
-    """The main thread aborts another group."""
+    """The mistake: the main thread aborts another group."""
     own, other = dist.new_group(list(range(size))), dist.new_group(list(range(size)))
     dist.barrier()
     thread = threading.Thread(target=dist.all_reduce, args=(torch.ones(1),), kwargs={"group": own})
@@ -125,7 +125,7 @@ def destroyed(rank, size):
 
 
 def destroyed_twin(rank, size):
-    """The rank does not await the call."""
+    """The mistake: the rank does not await the call."""
     dist.all_reduce(torch.ones(1), async_op=True)
     dist.destroy_process_group()
 

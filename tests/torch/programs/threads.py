@@ -90,7 +90,7 @@ def prefetch(rank, size):
 
 
 def prefetch_twin(rank, size):
-    """Rank 1 loads one batch less."""
+    """The mistake: rank 1 loads one batch less."""
     _prefetched(size, 3 - (rank == 1), dist.new_group(list(range(size))))
 
 
@@ -109,7 +109,7 @@ def two_workers(rank, size):
 
 
 def two_workers_twin(rank, size):
-    """Both workers call on one group, and the lock may order their calls differently on each rank."""
+    """The mistake: both workers call on one group, and the lock may order their calls differently on each rank."""
     lock = threading.Lock()
 
     def work(number):
@@ -139,7 +139,7 @@ def two_locks(rank, size, both=True):
 
 
 def two_locks_twin(rank, size):
-    """The main thread acquires the locks in the opposite order."""
+    """The mistake: the main thread acquires the locks in the opposite order."""
     two_locks(rank, size, both=False)
 
 
@@ -153,7 +153,7 @@ def pool(rank, size):
 
 
 def pool_twin(rank, size):
-    """Two workers call on one group."""
+    """The mistake: two workers call on one group."""
     own = dist.new_group(list(range(size)))
     with ThreadPoolExecutor(2) as executor:
         for one in [executor.submit(_summed, value, size, own) for value in (1, 2)]:
@@ -180,7 +180,7 @@ def daemon(rank, size):
 
 
 def daemon_twin(rank, size):
-    """Rank 1 calls for no item."""
+    """The mistake: rank 1 calls for no item."""
     _daemon(size, rank != 1)
 
 
@@ -200,7 +200,7 @@ def beats(rank, size):
 
 
 def beats_twin(rank, size):
-    """Rank 1 does not set the event."""
+    """The mistake: rank 1 does not set the event."""
     own, stop = dist.new_group(list(range(size))), threading.Event()
 
     def work():
@@ -233,7 +233,7 @@ def notified(rank, size, looks=True):
 
 
 def notified_twin(rank, size):
-    """The thread waits even if the notification has arrived, so it may lose the notification."""
+    """The mistake: the thread waits even if the notification has arrived, so it may lose the notification."""
     notified(rank, size, looks=False)
 
 
@@ -252,7 +252,7 @@ def receives(rank, size, daemon=True):
 
 
 def receives_twin(rank, size):
-    """The thread is no daemon, so Python waits for it."""
+    """The mistake: the thread is no daemon, so Python waits for it."""
     receives(rank, size, daemon=False)
 
 
@@ -296,5 +296,5 @@ def saved(rank, size):
 
 
 def saved_twin(rank, size):
-    """A thread saves on the group that the training uses."""
+    """The mistake: a thread saves on the group that the training uses."""
     _saved(size, None)

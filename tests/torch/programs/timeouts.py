@@ -28,7 +28,7 @@ def in_time(rank, size):
 
 
 def in_time_twin(rank, size):
-    """Rank 1 makes one of two calls, so the others raise."""
+    """The mistake: rank 1 makes one of two calls, so the others raise."""
     _set_pg_timeout(SOON)
     dist.all_reduce(torch.ones(2))
     if rank != 1:
@@ -59,7 +59,7 @@ def waits_again(rank, size):
 
 
 def waits_again_twin(rank, size):
-    """The rank treats the time-out as the end of the call."""
+    """The mistake: the rank treats the time-out as the end of the call."""
     tensor = torch.ones(1)
     if rank == 0:
         work = dist.all_reduce(tensor, async_op=True)
@@ -86,7 +86,7 @@ def closes(rank, size):
 
 
 def closes_twin(rank, size):
-    """The other ranks call on the group after rank 0's time-out has closed it."""
+    """The mistake: the other ranks call on the group after rank 0's time-out has closed it."""
     other = dist.new_group(list(range(size)), timeout=SOON)
     if rank == 0:
         _said(lambda: dist.all_reduce(torch.ones(1), group=other))
