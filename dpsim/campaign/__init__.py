@@ -36,7 +36,9 @@ A file imports only files that are listed above it:
     traces.py     writes the trace of a judged run, with its scenario and verdict
     pruning.py    keeps the folders of the last failures, and removes older ones
     results.py    writes the folder of a failure: report, picture, trace and scenario
-    files.py      explores scenario files and writes traces of failures; explores all small worlds of a scenario
+    files.py      explores scenario files and writes traces of failures
+    cut_short.py  which limit ended a search before it had tried every schedule
+    whole.py      explores all worlds of a set, such as all small worlds of a scenario
     bounds.py     the bounds of an exploration, such as a number of preemptions
     deepening.py  explores within bounds, level by level
     swarm.py      plants random faults at the ops of a scenario's run

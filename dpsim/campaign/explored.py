@@ -40,6 +40,9 @@ _SHOWN_IN_TIME = (
     "no other time-out passes early (limits.early_timeouts lets some)"
 )
 
+_BY_DEFAULT = "no special order of events: the default one shows it"
+"""The normal form of the failure has no step. So the run that confirmed it followed no schedule."""
+
 _NOT_CONFIRMED = """\
 NOT CONFIRMED: a run along this schedule does not show it. Some op touches more than its footprint
 says, or the run depends on more than the schedule (state that outlives a run, a clock). No verdict
@@ -74,7 +77,8 @@ class Shown:
             return (_SHOWN_IN_TIME,)
         what = f"{counted(len(steps), 'step')} with {counted(switches(steps), 'switch', 'switches')}"
         found = f"failure {failure.fingerprint}, found by {failure.by} in run {failure.first:,}"
-        return (f"{what if steps else 'no choice has to do with it'}, {found}", *folded(steps))
+        alike = [_BY_DEFAULT] if self.confirmed and failure.problem.evidence is None else []
+        return (", ".join([*([what] if steps else alike), found]), *folded(steps))
 
 
 class Known(str):

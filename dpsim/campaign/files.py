@@ -3,40 +3,29 @@
     outcomes = explore_files([("wake.yaml", scenario, base)], Options(jobs=2, seconds=60))
 
 The traces are in one folder (`.dpsim` by default). The name of a file consists of the scenario and the fingerprint of
-the failure. So each failure has one file, however often a search finds it. A trace contains the scenario and the
-schedule, so `dpsim replay` needs no other file.
+the failure. So each failure has one file, however often a search finds it. A search that finds another schedule first
+may write another file. A trace contains the scenario and the schedule, so `dpsim replay` needs no other file.
 """
 
 from __future__ import annotations
 
 import re
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from dpsim.campaign.assumptions.row import OTHERWISE
 from dpsim.campaign.bounds import Bounds
-from dpsim.campaign.coverage import Coverage
 from dpsim.campaign.explored import Explored
 from dpsim.campaign.how_far import HowFar
-from dpsim.campaign.interrupts import Done, done_before, with_done
 from dpsim.campaign.processes import OtherMachines, explore_all
 from dpsim.campaign.remote import Source
 from dpsim.campaign.sameness import digest_of
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.traces import write_judged
 from dpsim.campaign.work import WorkFolder
-from dpsim.checks.expected import HELD, Expected
-from dpsim.explore import Planted
 from dpsim.scenario import Scenario
 from dpsim.trace import Schedule, TraceError
-
-AT_ONCE = 64
-"""The number of small worlds that a process explores together."""
 
 SHARE = 16
 """Of this number of small worlds, one has repeated runs, beginning with the first."""
@@ -133,109 +122,6 @@ def explore_some(
 def _sources(scenarios: Sequence[tuple[Scenario, Path | None]], share: int, begun: int) -> list[Source]:
     """Returns the data from which other machines make the same subjects."""
     return [Source.of(*one, repeats=number % share == 0) for number, one in enumerate(scenarios, begun)]
-
-
-class Whole(NamedTuple):
-    """The result of exploring all small worlds of a scenario.
-
-    `explored`: the number of explored worlds, in order, up to the first violated one (`first`). `verdicts`: the number
-    of worlds with each verdict. `probes`: in how many worlds each probe was reached. `never_applied`: why planted
-    faults happened in no world at all. `assumes`: what the verdicts assume. `expected`: the expected result of all
-    `total` worlds. `lost`: why the machine could not run a world. `alone`: in how many worlds ranks ran alone.
-    """
-
-    explored: int
-    verdicts: Counter[str]
-    runs: int
-    probes: dict[str, int]
-    never_applied: Sequence[str]
-    first: Outcome | None
-    assumes: Sequence[str] = ()
-    expected: Expected = HELD
-    total: int = 0
-    lost: str = ""
-    alone: int = 0
-
-    @property
-    def verdict(self) -> str:
-        """The verdict on all worlds together. It is "vacuous" if no rank communicated in any explored world."""
-        if self.lost:
-            return "lost"
-        if self.first is not None:
-            return "violated"
-        if 0 < self.explored == self.verdicts["vacuous"]:
-            return "vacuous"
-        if self.explored < self.total or self.verdicts["sampled"]:
-            return "sampled"
-        return "bounded" if self.verdicts["bounded"] else "proven" if self.verdicts["proven"] else "vacuous"
-
-    @property
-    def unmet(self) -> str | None:
-        """Why the result is not as expected; None if it is. A violated world may be too small for its
-        planted faults.
-        """
-        if self.lost:
-            return f"lost: {self.lost.splitlines()[0]}"
-        if self.first is not None:
-            return self.first.explored.unmet_where(())
-        return self.expected.unmet(self.verdict, None, self.never_applied)
-
-
-def explore_whole(
-    scenarios: Iterable[Scenario],
-    total: int,
-    options: Options,
-    progress: Callable[[int, int | None], None] | None = None,
-    coverage: Coverage | None = None,
-) -> Whole:
-    """Explores all worlds in order, up to the first violated one or until the time is used up.
-
-    `progress` receives the number of worlds so far, and `coverage` each world.
-    """
-    end = None if options.seconds is None else time.monotonic() + options.seconds
-    verdicts: Counter[str] = Counter()
-    probes: dict[str, int] = {}
-    expected = HELD
-    injected: dict[Planted, str] = {}
-    assumes: dict[str, None] = {}
-    runs, alone, rest = 0, 0, iter(scenarios)
-    cluster = options.cluster
-    while some := list(islice(rest, AT_ONCE * (options.jobs if cluster is None else cluster.width))):
-        seconds = None if end is None else end - time.monotonic()
-        if seconds is not None and seconds <= 0:
-            break
-        worlds = [(each, None) for each in some]
-        try:
-            all_explored = explore_some(worlds, options, seconds, share=SHARE, begun=verdicts.total())
-        except KeyboardInterrupt as error:
-            done = done_before(error)
-            with_done(error, Done(done.schedules + runs, done.failures, (verdicts.total(), total), done.polls))
-            raise
-        for scenario, one in zip(some, all_explored, strict=True):
-            if one.exploration.lost:
-                lost = one.exploration.lost
-                return Whole(verdicts.total(), verdicts, runs, probes, (), None, (), expected, total, lost)
-            if not one.exploration.runs:  # the time was up
-                break
-            if coverage is not None:
-                coverage.add(one.subject, one.exploration)
-            expected = one.subject.expected
-            verdicts[one.verdict] += 1
-            runs += one.exploration.runs
-            alone += one.looked.runs > 0
-            assumes.update(dict.fromkeys(one.assumes))
-            for probe in one.subject.probes:
-                probes[probe] = probes.get(probe, 0) + bool(one.exploration.probes[probe])
-            for planted, why in one.exploration.injected.items():  # with the reason of the last world
-                injected[planted] = why if injected.get(planted, why) else ""
-            if one.failure is not None:
-                first = kept(scenario, one, options.folder)
-                return Whole(verdicts.total(), verdicts, runs, probes, (), first, (), expected, total)
-        if progress is not None:
-            progress(verdicts.total(), total)
-    never = [*filter(None, injected.values())]
-    said = tuple(sorted(assumes, key=OTHERWISE.__eq__))
-    return Whole(verdicts.total(), verdicts, runs, probes, never, None, said, expected, total, alone=alone)
 
 
 def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:

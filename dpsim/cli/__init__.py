@@ -18,6 +18,9 @@
     run.py        run_text.py        runs a scenario on a backend, and judges it
     unchecked.py                     notes on what the checks cannot see, because the program does not record it
     explore.py    explore_text.py    searches the schedules of scenarios
+    explore_worlds.py  explore_worlds_text.py    explores sets of worlds
+    explore_display.py               prints and keeps what explore found
+    explore_again.py                 the command that goes on after a limit
     two_lines.py                     the output with --quiet
     explore_options.py               the options of explore
     explore_bounds.py                refuses bounds that do not fit the search

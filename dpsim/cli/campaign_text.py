@@ -2,8 +2,8 @@
 
     night 2026-11-27, after 12 nights
 
-    part   looked at  left out  worlds  schedules  failed  lost  seconds
-    swarm         31         0   1,000     41,206       1     0    2,904
+    part   items  left out  worlds  schedules  failures  lost  seconds
+    swarm     31         0   1,000     41,206         1     0    2,904
 
     new    swarm wake: wake-swarm-7: nothing came (CRASH:ASSERTIONERROR rank 0 take)
            dpsim replay nights/traces/wake-swarm-7-ab2cb8e2.jsonl
@@ -35,7 +35,12 @@ if TYPE_CHECKING:
 MOST = 5
 """At most this number of failures of each kind is printed."""
 
-HEAD = ("part", "looked at", "left out", "worlds", "schedules", "failed", "lost", "seconds")
+HEAD = ("part", "items", "left out", "worlds", "schedules", "failures", "lost", "seconds")
+LEGEND = """\
+items: scenarios, variants or tests of a part; left out, lost: items that did not run, or that the
+machine could not finish; worlds, schedules, failures: of all items; seconds: on the clock
+"""
+"""The meaning of the columns of the first table."""
 
 
 def night_as_text(file: Path, rows: Sequence[NightRow], parts: Sequence[str]) -> str:
@@ -65,7 +70,7 @@ def report_as_text(report: Report) -> str:
         *_failures("gone", report.gone),
     ]
     rows += [("lost" * (not at), f"{part} {name}: {short(why, 120)}") for at, (part, name, why) in _some(report.lost)]
-    lines = [f"night {report.night}, {before}", "", *_table(report.totals), ""]
+    lines = [f"night {report.night}, {before}", "", *_table(report.totals), *LEGEND.splitlines(), ""]
     ran = ", ".join(one.part for one in report.totals if one.part not in report.ran_nothing)
     where = f" in {ran}" if report.ran_nothing else ""
     lines += columns(rows) if rows else [f"no failure{where}"] if ran else [] if report.ran_nothing else ["no row"]

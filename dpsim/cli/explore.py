@@ -14,18 +14,18 @@ verdict and the exit code stay. If the machine takes a resource away, there is n
 
 from __future__ import annotations
 
-import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from dpsim.cli import coverage_text, explore_work, torch_target
+from dpsim.cli import coverage_text, explore_work, explore_worlds, torch_target
 from dpsim.cli import explore_options as options
-from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say, say_json
+from dpsim.cli.console import BAD_INPUT, Progress, fail, one_line_errors, say, say_json
+from dpsim.cli.explore_again import TypedCommand
 from dpsim.cli.explore_bounds import refuse_bounds
+from dpsim.cli.explore_display import Display, end, warn
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import (
     AsJson,
@@ -44,11 +44,9 @@ from dpsim.cli.options import (
 from dpsim.cli.torch_target import Order, Ranks, TorchTarget
 
 if TYPE_CHECKING:
-    from dpsim.campaign.coverage import Coverage
+    from dpsim.campaign.cut_short import Limit
     from dpsim.campaign.files import Options, Outcome
-    from dpsim.explore import Failure
     from dpsim.scenario import Scenario
-    from dpsim.scenario.parameters import Scale
 
 
 SCHEDULES = 1_000
@@ -56,11 +54,11 @@ UNBOUNDED = sys.maxsize
 """No bound on schedules: with a budget of seconds, DPOR searches until the budget ends, and may complete the search."""
 
 STOPPED = "the search stopped at the first failure; --keep-going continues it"
-STOPPED_WORLD = "the search stopped at the first world that failed"
-"""Lines above the coverage that say why later schedules or worlds are missing in it."""
+"""A line above the coverage that says why later schedules are missing in it."""
 
 
 def explore(
+    context: typer.Context,
     scenarios: Annotated[
         list[str] | None, typer.Argument(metavar="SCENARIO...", help="YAML files, or names that `dpsim list` shows.")
     ] = None,
@@ -110,7 +108,8 @@ def explore(
         search = files.Options(strategy, most, seconds, jobs, seed, keep_going, save, bounds=bounds)
         named = torch_target.chosen(torch, ranks, order, scenarios or [])
         chosen = [(with_off(one, off or []), base) for one, base in named]
-        shown = Display(typed("--module", module), full, quiet, as_json, results, Coverage() if coverage else None)
+        covered = Coverage() if coverage else None
+        shown = Display(typed("--module", module), full, quiet, as_json, results, covered, TypedCommand.of(context))
         _refuse_both(swarm, all_up_to, keep_going)
         of_a_set = swarm is not None or all_up_to is not None
         refuse_bounds(bounds, strategy, of_a_set, [one for one, _ in chosen])
@@ -121,9 +120,9 @@ def explore(
         ):
             search = search._replace(work=kept, cluster=machines)
             if swarm is not None:
-                _explore_whole(chosen, _drawn(chosen, swarm, seed), search, shown)
+                explore_worlds.explore_sets(explore_worlds.drawn(chosen, swarm, seed), search, shown)
             if all_up_to is not None:
-                _explore_whole(chosen, _small(chosen, all_up_to), search, shown)
+                explore_worlds.explore_sets(explore_worlds.small(chosen, all_up_to), search, shown)
             _explore_each(chosen, search, shown)
 
 
@@ -163,20 +162,23 @@ def _explore_each(
     with Progress(f"exploring {title}", unit="schedule", budget=options.seconds, quiet=shown.quiet) as progress:
         outcomes = deepening.explore_each(chosen, options, progress, lambda standing: progress.told(standing.line()))
     met = all(one.explored.unmet is None for one in outcomes)
-    kept = [_results(one, options, shown.results) for one in outcomes]
+    kept = [shown.kept(one, options) for one in outcomes]
+    limits = [_limit(one, options) for one in outcomes]
+    goes_on = [shown.again.goes_on(number, {limit}, options) for number, limit in enumerate(limits)]
     if shown.covered is not None:
         for one in outcomes:
             shown.covered.add(one.explored.subject, one.explored.exploration)
     if shown.as_json:
         rows = [
-            text.as_json(one.explored, one.scenario, one.traces) | ({"results": own} if own else {})
-            for one, own in zip(outcomes, kept, strict=True)
+            text.as_json(one.explored, one.scenario, one.traces, limit, command) | ({"results": own} if own else {})
+            for one, own, limit, command in zip(outcomes, kept, limits, goes_on, strict=True)
         ]
         say_json({"met": met, "scenarios": rows, **coverage_text.covered_json(shown.covered)})
     elif shown.quiet:
         say(two_lines.of_each(outcomes))
     else:
-        say("\n\n".join(_outcome(one, shown, one.explored.unmet) for one in outcomes))
+        pairs = zip(outcomes, goes_on, strict=True)
+        say("\n\n".join(shown.outcome(one, one.explored.unmet, command) for one, command in pairs))
         if len(outcomes) > 1:
             say(f"\n{text.totals([one.explored for one in outcomes])}")
         for folder in (one for own in kept for one in own):
@@ -184,117 +186,12 @@ def _explore_each(
         stopped = not options.keep_going and any(one.explored.exploration.failures for one in outcomes)
         coverage_text.say_covered(shown.covered, STOPPED if stopped else "")
     for one in outcomes:
-        _warn(one)
-    _end(any(one.explored.exploration.lost for one in outcomes), met)
+        warn(one)
+    end(any(one.explored.exploration.lost for one in outcomes), met)
 
 
-def _results(outcome: Outcome, options: Options, wanted: bool) -> list[str]:
-    """Writes a folder of results for each failure of a scenario that is not as expected. Returns the folders."""
-    if not wanted or outcome.explored.unmet is None:
-        return []
-    from dpsim.campaign.results import results_of_explored
+def _limit(one: Outcome, options: Options) -> Limit:
+    """Returns what ended the search of a scenario early, or "" if nothing did."""
+    from dpsim.campaign.cut_short import limit_of
 
-    return [*map(str, results_of_explored(outcome.scenario, outcome.explored, options.folder / "results"))]
-
-
-def _warn(outcome: Outcome) -> None:
-    """Prints a warning for a trace that could not be written."""
-    if outcome.unwritten is not None:
-        note(f"dpsim: warning: no trace of the failure of {outcome.scenario.name} was written: {outcome.unwritten}")
-
-
-def _end(lost: bool, met: bool) -> NoReturn:
-    raise typer.Exit(CANNOT_RUN if lost else 0 if met else NOT_MET)
-
-
-class Display(NamedTuple):
-    """How to print the results. `more`: options to repeat in suggested commands. `results`: keep folders of results.
-    `covered`: collects coverage, or None.
-    """
-
-    more: list[str]
-    full: bool
-    quiet: bool
-    as_json: bool
-    results: bool
-    covered: Coverage | None
-
-
-class Set(NamedTuple):
-    """The worlds like one scenario. `possible`: for each kind of fault, the number of swarm worlds that allow it."""
-
-    sizes: Scale
-    total: int
-    worlds: Iterable[Scenario]
-    possible: dict[str, int]
-    fixed: Sequence[str] = ()  # the fields that have one value in all worlds
-
-
-def _small(chosen: list[tuple[Scenario, Path]], sizes: str) -> Iterator[Set]:
-    """Yields, for each scenario, all worlds with parameters up to `sizes`."""
-    from dpsim.scenario.small.worlds import all_up_to
-
-    for base, folder in chosen:
-        asked = all_up_to(base.in_folder(folder), sizes)
-        yield Set(asked.sizes, asked.total, asked.worlds(), {}, asked.not_varied)
-
-
-def _drawn(chosen: list[tuple[Scenario, Path]], text: str, seed: int) -> Iterator[Set]:
-    """Yields, for each scenario, a swarm."""
-    from dpsim.campaign.swarm import swarm_of
-    from dpsim.scenario import swarm as swarms
-
-    drawn_from = swarms.swarm(text)
-    for base, folder in chosen:
-        drawn = swarm_of(base.in_folder(folder), folder, drawn_from, seed)
-        possible = {kind: sum(kind in one.possible for one in drawn) for kind in drawn_from.kinds}
-        yield Set(drawn_from, drawn_from.worlds, [one.scenario for one in drawn], possible)
-
-
-def _explore_whole(
-    chosen: list[tuple[Scenario, Path]],
-    sets: Iterator[Set],
-    options: Options,
-    shown: Display,
-) -> NoReturn:
-    """Explores the worlds of each set until one fails, prints the results, and ends the command."""
-    from dpsim.campaign import files
-    from dpsim.cli import explore_text as text
-    from dpsim.cli import two_lines
-    from dpsim.scenario.swarm import Swarm
-
-    first, met, lost, rows = None, True, False, []
-    for (base, _), (sizes, total, worlds, possible, fixed) in zip(chosen, sets, strict=True):
-        title = f"exploring {total:,} {'' if isinstance(sizes, Swarm) else 'small '}worlds of {base.name}"
-        with Progress(title, unit="world", budget=options.seconds, quiet=shown.quiet) as progress:
-            whole = files.explore_whole(worlds, total, options, progress, shown.covered)
-        rows.append(text.whole_as_json(base.name, sizes, total, whole, possible))
-        if shown.quiet and not shown.as_json:
-            say(two_lines.of_worlds(base.name if len(chosen) > 1 else "", sizes, total, whole))
-            _ = None if whole.first is None else _results(whole.first, options, shown.results)
-        elif not shown.as_json:
-            say(text.whole_as_text(base.name, sizes, total, whole, possible, fixed))
-            if whole.first is not None:
-                say(f"\n{_outcome(whole.first, shown, whole.unmet)}")
-                for folder in _results(whole.first, options, shown.results):
-                    say(f"results: {folder}")
-        first, met, lost = first or whole.first, met and whole.unmet is None, lost or bool(whole.lost)
-    if shown.as_json:
-        say_json({"met": met, "scenarios": rows, **coverage_text.covered_json(shown.covered)})
-    elif not shown.quiet:
-        coverage_text.say_covered(shown.covered, "" if first is None else STOPPED_WORLD)
-    if first is not None:
-        _warn(first)
-    _end(lost, met)
-
-
-def _outcome(one: Outcome, shown: Display, unmet: str | None) -> str:
-    from dpsim.cli import explore_text as text
-
-    def next_of(failure: Failure) -> tuple[str, ...]:
-        trace = one.traces.get(failure.fingerprint)
-        again = ["dpsim", "replay", str(trace), *shown.more, *["--full"] * (not shown.full)]
-        return () if trace is None else (shlex.join(again),)
-
-    expected = text.expectation_line(one.explored.subject.expected, unmet)
-    return f"{text.as_text(one.explored, one.scenario, next_of, shown.full)}\n{expected}"
+    return limit_of(one.explored.exploration, options.strategy, options.schedules, options.seconds is not None)

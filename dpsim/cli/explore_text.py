@@ -1,7 +1,7 @@
 """Prints an exploration: a block of text for each scenario, and the same as JSON.
 
     scenario   wake
-    schedules  9 in 9 classes, 0 redundant; 6.8 choices each
+    schedules  9 in 9 classes; on average 6.8 choices
     races      4 of 4 pairs of sites seen in both orders
     probes     2 of 2 reached
 
@@ -22,21 +22,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from dpsim.checks.expected import HELD, Expected
+from dpsim.checks.expected import Expected
 from dpsim.cli.console import columns, painted
 from dpsim.cli.run_text import params_row
 from dpsim.contract.words import counted, with_services
 from dpsim.diagnose.evidence import Extras, evidence
 from dpsim.diagnose.variants import extras_of_choice
-from dpsim.explore.explorer import Failure
-from dpsim.scenario import dump_scenario
-from dpsim.scenario.swarm import Swarm
+from dpsim.explore.explorer import Exploration, Failure
 
 if TYPE_CHECKING:
     from dpsim.campaign.explored import Explored, Shown
-    from dpsim.campaign.files import Whole
     from dpsim.scenario import Scenario
-    from dpsim.scenario.parameters import Scale
 
 PAIRS_SHOWN = 5
 
@@ -48,13 +44,7 @@ VERDICTS = ("proven", "bounded", "sampled", "vacuous", "violated", "lost")
 def table(explored: Explored) -> list[tuple[str, str]]:
     """Returns names and values of the table, as text."""
     found = explored.exploration
-    each = f"{found.steps / found.runs:.1f} choices each" if found.steps else "nothing to choose" * (found.runs < 2)
-    cut = f", {found.cut:,} cut off" if found.cut else ""
-    classes = counted(len(found.classes), "class", "classes")
-    told = f"{found.runs:,} in {classes}, {found.redundant:,} redundant{cut}" + (f"; {each}" if each else "")
-    if found.runs == 1 and not found.steps and found.verdict == "proven":
-        told = "1, the only one: nothing here can come in another order"
-    rows = [("schedules", told)]
+    rows = [("schedules", schedules_text(found))]
     both, pairs = found.both_orders
     one_way = [pair for pair in sorted(found.races) if pair[::-1] not in found.races]
     if pairs:
@@ -69,6 +59,26 @@ def table(explored: Explored) -> list[tuple[str, str]]:
         also = f"; also {', '.join(others)}" if others else ""
         rows.append(("probes", f"{len(probes) - len(missed)} of {len(probes)} reached{never}{also}"))
     return rows
+
+
+def schedules_text(found: Exploration, noun: str = "") -> str:
+    """Returns the number of schedules, of their classes, and of the choices of a schedule. `noun`: " schedules".
+
+    >>> schedules_text(Exploration(runs=4, steps=10, redundant=1, classes={1, 2, 3}))
+    '4 in 3 classes; 1 of them redundant; on average 2.5 choices'
+    >>> schedules_text(Exploration("proven", runs=1, classes={1}), " schedule")
+    '1 schedule, the only one: nothing here can come in another order'
+    """
+    if found.runs == 1 and not found.steps and found.verdict == "proven":
+        return f"1{noun}, the only one: nothing here can come in another order"
+    parts = [f"{found.runs:,}{noun} in {counted(len(found.classes), 'class', 'classes')}"]
+    parts += [f"{found.redundant:,} of them redundant"] * bool(found.redundant)
+    parts += [f"{found.cut:,} of them cut off"] * bool(found.cut)
+    if found.runs == 1:
+        parts.append(counted(found.steps, "choice") if found.steps else "no choice")
+    elif found.steps:
+        parts.append(f"on average {found.steps / found.runs:.1f} choices")
+    return "; ".join(parts)
 
 
 def verdict_line(explored: Explored) -> str:
@@ -95,8 +105,11 @@ def as_text(
     scenario: Scenario,
     next: Callable[[Failure], tuple[str, ...]] = lambda failure: (),
     full: bool = False,
+    goes_on: str = "",
 ) -> str:
-    """Returns the block of one scenario. `next`: returns the commands to suggest for a failure. `full`: all details."""
+    """Returns the block of one scenario. `next`: returns the commands to suggest for a failure. `full`: all details.
+    `goes_on`: the command that goes on where a limit ended the search.
+    """
     world = explored.subject.world
 
     def named(text: str) -> str:
@@ -116,10 +129,21 @@ def as_text(
         extras = _extras(explored, shown, scenario, next(shown.failure))
         lines.append(painted(named(shown.report(extras, full)), good=False))
     if failed:
-        lines += ["", *columns(rows if full else [("explored", f"{scenario.name}: {rows[len(own)][1]}")])]
+        found = explored.exploration
+        in_a_line = schedules_text(found, " schedule" if found.runs == 1 else " schedules")
+        lines += ["", *columns(rows if full else [("explored", f"{scenario.name}: {named(in_a_line)}")])]
     if explored.failure is None or explored.exploration.lost:
         lines += map(named, _verdict(explored))
-    return "\n".join(lines if failed else [*lines, "", *columns(rows)])
+    return "\n".join(lines if failed else [*lines, "", *columns(rows), *next_line(rows, goes_on)])
+
+
+def next_line(rows: Sequence[tuple[str, str]], command: str) -> list[str]:
+    """Returns the line below the table `rows` that names a command. It is never wrapped, so that a user can copy it.
+
+    >>> next_line([("scenario", "x")], "dpsim explore x"), next_line([("scenario", "x")], "")
+    (['next      dpsim explore x'], [])
+    """
+    return [f"{'next'.ljust(max(len(name) for name, _ in rows))}  {command}"] if command else []
 
 
 def _verdict(explored: Explored) -> list[str]:
@@ -145,8 +169,12 @@ def totals(all_explored: Sequence[Explored]) -> str:
     return counted(len(all_explored), "scenario") + (f": {counts}" if counts else "")
 
 
-def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) -> dict[str, Any]:
-    """Returns the exploration as plain data. `traces`: maps the fingerprint of a failure to its file."""
+def as_json(
+    explored: Explored, scenario: Scenario, traces: Mapping[str, Path], limit: str = "", goes_on: str = ""
+) -> dict[str, Any]:
+    """Returns the exploration as plain data. `traces`: maps the fingerprint of a failure to its file. `limit`: what
+    ended the search early. `goes_on`: the command that goes on.
+    """
     found, failure = explored.exploration, explored.failure
     primary = explored.findings[0] if explored.findings else None
     both, pairs = found.both_orders
@@ -158,6 +186,7 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
         "no_other_effect": list(explored.beside),
         "met": explored.unmet is None,
         "unmet": explored.unmet,
+        "limit": limit or None,
         "schedules": found.runs,
         "classes": len(found.classes),
         "redundant": found.redundant,
@@ -173,6 +202,7 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
         "failures": [
             {
                 "class": one.failure.problem.klass,
+                "what": one.failure.problem.what,
                 "fingerprint": one.failure.fingerprint,
                 "by": one.failure.by,
                 "first": one.failure.first,
@@ -185,16 +215,16 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
         ],
         "class": failure.problem.klass if failure else None,
         "culprit": None if primary is None or primary.culprit is None else str(primary.culprit),
-        **_evidence(explored, scenario),
+        **_evidence(explored, scenario, goes_on),
         "confirmed": explored.confirmed if failure else None,
         "trace": str(traces[failure.fingerprint]) if failure and failure.fingerprint in traces else None,
     }
 
 
-def _evidence(explored: Explored, scenario: Scenario) -> dict[str, Any]:
-    """Returns the evidence keys for the first failure, if a run shows it."""
+def _evidence(explored: Explored, scenario: Scenario, goes_on: str) -> dict[str, Any]:
+    """Returns the evidence keys for the first failure, if a run shows it; else with the command that goes on."""
     if not explored.shown:
-        return evidence(None, (), extras_of_choice(scenario.protocol))
+        return evidence(None, (), extras_of_choice(scenario.protocol)) | {"next": [goes_on] * bool(goes_on)}
     shown = explored.shown[0]
     return evidence(shown.run, explored.findings, _extras(explored, shown, scenario, ()))
 
@@ -204,96 +234,3 @@ def _extras(explored: Explored, shown: Shown, scenario: Scenario, commands: tupl
     from dpsim.campaign.alternatives import of_shown
 
     return of_shown(extras_of_choice(scenario.protocol, *commands), explored.subject, shown, scenario)
-
-
-# ---- whole scopes
-
-
-def whole_as_text(
-    name: str, sizes: Scale, total: int, whole: Whole, possible: Mapping[str, int] = NO_KINDS, fixed: Sequence[str] = ()
-) -> str:
-    """Returns the block for a set of worlds: a scenario up to `sizes`, or the swarm in `sizes`; `total` worlds in all.
-
-    `possible`: for each kind of fault, the number of swarm worlds that allow it. `fixed`: fields of one value.
-    """
-    drawn = isinstance(sizes, Swarm)
-    failed = whole.first is not None
-    said = whole_verdict(sizes, total, whole) + ":" * (failed and not whole.lost)
-    holds = whole.first is None and not whole.lost and whole.explored > 0
-    alone = f"{whole.alone:,} of {counted(whole.explored, 'world')}"
-    order = "" if drawn else ", smaller ones first"
-    rows = [
-        ("scenario", name),
-        ("worlds", sizes.summary() if drawn else f"all {total:,} up to {sizes.summary()}"),
-        ("explored", f"{whole.explored:,} in {counted(whole.runs, 'schedule')}{order}"),
-        *[("possible", _probed(possible))] * bool(possible),
-        *[("probes", _probed(whole.probes))] * bool(whole.probes),
-        *[("alone", f"each rank ran again in its own process in {alone}")] * holds,
-    ]
-    lines = [painted(said, good=whole.first is None and not whole.lost)]
-    if whole.first is not None:
-        world = [f"  {line}" for line in dump_scenario(whole.first.scenario).splitlines()]
-        return "\n".join([*lines, "", *world, "", *columns(rows)])
-    lines += [*[f"not varied: {', '.join(fixed)}"] * bool(fixed), *assumes_line(whole.assumes), "", *columns(rows)]
-    if whole.unmet is not None or whole.expected != HELD:
-        lines.append(expectation_line(whole.expected, whole.unmet))
-    return "\n".join(lines)
-
-
-def whole_verdict(sizes: Scale, total: int, whole: Whole) -> str:
-    """Returns the verdict on a set of worlds, on one line."""
-    if whole.lost:
-        return f"LOST  world {whole.explored + 1:,} of {total:,}, and no failure before: {whole.lost}"
-    if whole.first is not None:
-        which = "earlier" if isinstance(sizes, Swarm) else "smaller"
-        return f"VIOLATED  world {whole.explored:,} of {total:,}, and no {which} one"
-    if whole.verdict == "vacuous":
-        left = f"; {total - whole.explored:,} not reached in time" if whole.explored < total else ""
-        return f"VACUOUS  in all these worlds no rank issued anything but decisions, sleeps and idle gets{left}"
-    if whole.verdict == "proven":
-        vacuous = whole.verdicts["vacuous"]
-        beside = f"; {vacuous:,} vacuous, with nothing to coordinate" if vacuous else ""
-        return f"PROVEN  every one of these worlds holds in every schedule{beside}"
-    words = [
-        f"{whole.verdicts[word]:,} {word}"
-        for word in ("proven", "bounded", "sampled", "vacuous")
-        if whole.verdicts[word]
-    ]
-    words += [f"{total - whole.explored:,} not reached in time"] if whole.explored < total else []
-    return f"{whole.verdict.upper()}  no failure; {', '.join(words)}"
-
-
-def _probed(probes: Mapping[str, int]) -> str:
-    """Returns, for each probe, how many worlds reached it. A proof of worlds that reach no probe would mean little.
-
-    >>> _probed({"a": 3, "b": 0, "c": 1})
-    'a in 3 worlds, c in 1 world; never: b'
-    """
-    reached = [f"{probe} in {counted(worlds, 'world')}" for probe, worlds in probes.items() if worlds]
-    never = [probe for probe, worlds in probes.items() if not worlds]
-    return "; ".join([*[", ".join(reached)] * bool(reached), *[f"never: {', '.join(never)}"] * bool(never)])
-
-
-def whole_as_json(
-    name: str, sizes: Scale, total: int, whole: Whole, possible: Mapping[str, int] = NO_KINDS
-) -> dict[str, Any]:
-    """Returns the exploration of a set of worlds as plain data."""
-    first = whole.first
-    return {
-        "scenario": name,
-        "swarm" if isinstance(sizes, Swarm) else "sizes": sizes._asdict(),
-        **({"possible": dict(possible)} if possible else {}),
-        "worlds": total,
-        "explored": whole.explored,
-        "proven": whole.verdicts["proven"],
-        "bounded": whole.verdicts["bounded"],
-        "sampled": whole.verdicts["sampled"],
-        "vacuous": whole.verdicts["vacuous"],
-        "schedules": whole.runs,
-        "probes": whole.probes,
-        "alone": whole.alone,
-        "never_applied": list(whole.never_applied),
-        "assumes": list(whole.assumes),
-        "lost": whole.lost or None,
-        "violated": None if first is None else as_json(first.explored, first.scenario, first.traces),
-    }

@@ -23,6 +23,8 @@ from dpsim.scenario.locate import bundled_files
 
 Entries = list[dict[str, Any]]
 MUSEUM = "museum/"
+NOT_CAUGHT = "no check reports this change, as registered"
+"""Words of a variant without a class of findings, before the reason."""
 KINDS = ("scenarios", "museum", "protocols", "variants", "backends")
 """The kinds that `dpsim list WHAT` accepts."""
 

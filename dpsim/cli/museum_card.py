@@ -21,6 +21,7 @@ from typing import Any
 
 from dpsim.campaign.museum import FOLDER, exhibit
 from dpsim.cli.console import columns
+from dpsim.cli.list_text import NOT_CAUGHT
 from dpsim.contract.registry import VariantEntry
 from dpsim.scenario.locate import bundled_scenarios, scenario_path
 
@@ -75,7 +76,7 @@ def _rows(card: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("mistake" if card["class"] else "change", card["mistake"]),
         ("shown by", without if card["exhibit"] is None else card["shown_by"]),
         ("made from", f"{card['protocol']}, form {card['form']}" + (f", by {card['twin']}" if card["twin"] else "")),
-        ("caught as", card["class"] or f"nothing: {card['reason']}"),
+        ("caught as", card["class"]) if card["class"] else ("not caught", f"{NOT_CAUGHT}: {card['reason']}"),
         ("source", card["source"]),
     ]
     return rows if card["exhibit"] is None else [*rows, ("run it", card["run"]), ("explore", card["explore"])]

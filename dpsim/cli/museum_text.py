@@ -23,8 +23,9 @@ from dpsim.contract.words import counted
 from dpsim.explore import STRATEGIES, Exploration
 
 LEGEND = """\
-twin: the same world without the variant, and how many schedules were explored. Until found: the
-median, and after a slash the worst of {seeds} seeds; >{limit}: not within the limit; -: not in any there are.
+by: the check that found it. twin: the same world without the variant, and how many schedules were
+explored. Until found: the median, and after a slash the worst of {seeds} seeds; >{limit}: not within
+the limit; -: in no schedule of this strategy.
 """
 
 

@@ -162,7 +162,11 @@ def _type_lines(one: Meaning) -> list[str]:
 def _variant_lines(one: Meaning) -> list[str]:
     rows = [("variant", one["name"]), ("protocol", one["protocol"]), ("does", one["summary"])]
     rows += [("form", one["form"])] * bool(one["form"])
-    rows += [("found as", one["expected"])] if one["expected"] else [("not found", one["reason"])]
+    rows += (
+        [("found as", one["expected"])]
+        if one["expected"]
+        else [("not found", f"{list_text.NOT_CAUGHT}: {one['reason']}")]
+    )
     return columns([*rows, ("scenario", f"protocol: {{name: {one['protocol']}, variant: {one['name']}}}")])
 
 

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpsim.campaign.explored import Explored
-    from dpsim.campaign.files import Outcome, Whole
+    from dpsim.campaign.files import Outcome
     from dpsim.campaign.replay import Replayed
+    from dpsim.campaign.whole import Whole
     from dpsim.runner import Result
     from dpsim.scenario.parameters import Scale
 
@@ -56,10 +57,10 @@ def _of_explored(explored: Explored) -> tuple[str, str]:
 
 def of_worlds(name: str, sizes: Scale, total: int, whole: Whole) -> str:
     """Returns the lines of a set of worlds. `name`: the scenario, or "" if the command explores only one."""
-    from dpsim.cli import explore_text
+    from dpsim.cli import explore_text, explore_worlds_text
 
     failure = None if whole.first is None else whole.first.explored.failure
-    said = explore_text.whole_verdict(sizes, total, whole) + (f": {failure.problem.klass}" if failure else "")
+    said = explore_worlds_text.whole_verdict(sizes, total, whole) + (f": {failure.problem.klass}" if failure else "")
     good = whole.first is None and not whole.lost
     return _titled(name, painted(said, good), explore_text.expectation_line(whole.expected, whole.unmet))
 

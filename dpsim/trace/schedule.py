@@ -15,12 +15,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any, NamedTuple
 
 from dpsim.trace.strict_json import loads_once
 
 RENAMED = {" comes to ": " reaches ", " is told by ": " is notified by "}
-"""Verbs of labels in schedules that older versions wrote, each with its present verb. A site has no spaces."""
+"""Verbs of labels in schedules that older versions wrote, each with its present verb."""
+
+_OLD = re.compile(rf"(?<=^rank )(\S+)({'|'.join(RENAMED)})")
+"""An old verb directly after the host thread. The name of a communicator may contain spaces, and so such words."""
 
 
 def present(step: str) -> str:
@@ -28,10 +32,10 @@ def present(step: str) -> str:
 
     >>> present("rank 0/u1 comes to handoff[0]"), present("rank 0 poll[0]")
     ('rank 0/u1 reaches handoff[0]', 'rank 0 poll[0]')
+    >>> present("rank 0 gives who comes to dinner #4")
+    'rank 0 gives who comes to dinner #4'
     """
-    for old, new in RENAMED.items():
-        step = step.replace(old, new, 1)
-    return step
+    return _OLD.sub(lambda found: found[1] + RENAMED[found[2]], step)
 
 
 class Schedule(NamedTuple):

@@ -12,9 +12,10 @@ import pytest
 
 from dpsim.campaign import lone_ranks
 from dpsim.campaign.explored import Explored, explore_subject
-from dpsim.campaign.files import Options, explore_whole
+from dpsim.campaign.files import Options
 from dpsim.campaign.properties import DoesNotHold, holds
 from dpsim.campaign.subject import Subject
+from dpsim.campaign.whole import explore_whole
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.sim import backend

@@ -4,6 +4,7 @@ the option.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,9 @@ COMMANDS = [
 
 
 def said(answer: Any) -> list[str]:
-    """Returns the output without the line on ranks that dpsim ran alone, because a clock decides their number."""
-    return [line for line in answer.out.splitlines() if not line.startswith("alone ")]
+    """Returns the output without how many worlds' ranks dpsim ran alone, because a clock decides their number."""
+    printed = re.sub("; ranks share no Python object: checked in [^;\n]*", "", answer.out)
+    return [line for line in printed.splitlines() if not line.startswith("alone ")]
 
 
 @pytest.mark.parametrize("words", COMMANDS)

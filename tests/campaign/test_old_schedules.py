@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -15,7 +16,7 @@ from dpsim.contract.interface import Rank
 from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
 from dpsim.explore.strategies.walks import RandomWalk
 from dpsim.trace import Schedule
-from dpsim.trace.schedule import RENAMED
+from dpsim.trace.schedule import RENAMED, present
 from tests.campaign.test_token import TOKEN
 from tests.programs import Scripted, world_of
 
@@ -79,3 +80,30 @@ def test_with_its_old_verbs_it_does_not() -> None:
     """The faulty twin: a reader that keeps the old verbs cannot follow the schedule."""
     with pytest.raises(Mismatch):
         follow(tuple(of_an_older_version()))
+
+
+NAMES = tuple(f"one{old}two" for old in RENAMED)
+"""Names of communicators, which may contain spaces."""
+
+
+def rewritten(old_to_new: Callable[[str], str]) -> list[str]:
+    """The labels with such names that a reader of old schedules changes."""
+    forms = ("{} #4", "{} 0>1 #2", "rank 3 gives {} #4", "rank 3 {} #4", "rank 3 {} #4: eager", "rank 3/u1 {} #4")
+    labels = [form.format(name) for form in forms for name in NAMES]
+    return [label for label in labels if old_to_new(label) != label]
+
+
+def test_a_name_that_contains_an_old_verb_stays() -> None:
+    """The twin replaces the words wherever they are."""
+
+    def everywhere(step: str) -> str:
+        for old, new in RENAMED.items():
+            step = step.replace(old, new, 1)
+        return step
+
+    assert rewritten(present) == []
+    assert len(rewritten(everywhere)) == 12
+    for name in NAMES:
+        assert [present(f"rank 3{old}{name} #4") for old in RENAMED] == [
+            f"rank 3{new}{name} #4" for new in RENAMED.values()
+        ]

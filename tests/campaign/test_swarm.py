@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from dpsim.campaign.files import Options, Whole, explore_whole
+from dpsim.campaign.files import Options
 from dpsim.campaign.swarm import swarm_of
+from dpsim.campaign.whole import Whole, explore_whole
 from dpsim.scenario import Scenario, ScenarioError, scenario_from
 from dpsim.scenario.swarm import Place, Swarm
 from tests.campaign import swarm_programs  # noqa: F401  # registers t_asks

@@ -169,6 +169,22 @@ class Small(Look):
             await rank.mailbox("other").get("never")
 
 
+@register_protocol("t_second")
+class Second(Look):
+    """Fails if the second look sees a message, whichever it is and whatever the first look saw."""
+
+    async def after(self, rank: Rank, seen: list[Any]) -> None:
+        assert seen[1] is None
+
+
+@register_protocol("t_third")
+class Third(Look):
+    """A world of three ranks fails, and smaller ones hold."""
+
+    async def after(self, rank: Rank, seen: list[Any]) -> None:
+        assert rank.host("world").size < 3
+
+
 @register_protocol("t_exhausts")
 class Exhausts(Look):
     """If both polls find nothing, rank 0 raises MemoryError."""

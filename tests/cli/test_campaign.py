@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,15 @@ def nightly(date: str, variant: str = "null", *words: str) -> Answer:
     return dpsim_("campaign", "nightly", file, *MODULE, "--out", "n", "--night", date, *SMALL, *words)
 
 
+def unexplained(report: str) -> list[str]:
+    """The columns of a report's first table that the lines below it do not explain."""
+    table = report.split("\n\n")[1]
+    named = [
+        name.strip() for names in re.findall(r"([a-z, ]+): ", table.replace("\n", " ")) for name in names.split(",")
+    ]
+    return [column for column in re.split(r"  +", table.splitlines()[0])[1:] if column not in named]
+
+
 def test_a_night_and_its_report() -> None:
     answer = nightly(FIRST)
     assert answer.code == 0, answer.err
@@ -29,6 +39,8 @@ def test_a_night_and_its_report() -> None:
     assert report.out.splitlines()[0] == "night 2026-11-26, the first night"
     assert "\n\nno failure\n\nreached    probes   modes  branches" in report.out
     assert "\nt_covered  2 of 2  1 of 2 " in report.out
+    assert unexplained(report.out) == []
+    assert unexplained(report.out.replace("left out, lost: ", "")) == ["left out", "lost"], "the twin"
 
 
 def test_a_planted_failure_is_new_in_the_second_night() -> None:

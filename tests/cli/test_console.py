@@ -89,6 +89,7 @@ def test_a_bar_says_what_is_left_of_a_budget(capsys: pytest.CaptureFixture[str],
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 WITH_BUDGET = [name for name, command in COMMANDS.items() if any("--budget" in one.opts for one in command.params)]
 GIVEN = ["x.yaml", *MODULE]
+MODULES = {"explore": ["explore", "explore_worlds"], "museum": ["museum"]}
 BUDGETS = {"explore": [GIVEN, [*GIVEN, "--all-up-to", "ranks=2,steps=1"]], "museum": [["--only", "M-DP-1"]]}
 
 
@@ -103,7 +104,8 @@ def test_each_command_with_a_budget_shows_what_is_left(name: str, monkeypatch: p
             budgets.append(given.get("budget"))
             super().__init__(*args, **given)
 
-    monkeypatch.setattr(f"dpsim.cli.{name}.Progress", Noted)
+    for module in MODULES[name]:
+        monkeypatch.setattr(f"dpsim.cli.{module}.Progress", Noted)
     for words in BUDGETS[name]:
         assert dpsim_(name, *words, "--schedules", "1", "--budget", "90s").code in (0, 1)
         dpsim_(name, *words, "--schedules", "1")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.campaign.files import Options, explore_whole
+from dpsim.campaign.files import Options
+from dpsim.campaign.whole import explore_whole
 from dpsim.scenario import ScenarioError, load_scenario
 from dpsim.scenario.to_world import only_simulated
 from dpsim.testing import holds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,8 @@ def test_a_fault_that_no_small_world_comes_to() -> None:
         words = ("explore", file, "--all-up-to", "ranks=2,steps=2", "--jobs", jobs)
         answer = dpsim_(*words)
         assert answer.code == 1
-        assert [*answer.out.splitlines()[:2], answer.out.splitlines()[-1]] == [
+        lines = re.sub(r" ranks share no Python object: checked in \d of 4 worlds;", "", answer.out).splitlines()
+        assert [*lines[:2], lines[-1]] == [
             "PROVEN  every one of these worlds holds in every schedule",
             ASSUMES,
             "expected: held; NOT met: never applied: "

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dpsim.campaign import files as exploring
-from dpsim.campaign import lone_ranks
+from dpsim.campaign import lone_ranks, whole
 from dpsim.campaign.subject import Subject
 from dpsim.checks.expected import UNMEANT
 from dpsim.contract.interface import Rank
@@ -47,7 +47,7 @@ def test_proven() -> None:
         "\n"
         "scenario   t_look\n"
         "params     ranks 2\n"
-        "schedules  3 in 3 classes, 0 redundant; 3.0 choices each\n"
+        "schedules  3 in 3 classes; on average 3.0 choices\n"
         "races      2 of 2 pairs of sites seen in both orders\n"
         "probes     2 of 3 reached; never: never\n"
         "expected: held; met\n"
@@ -191,7 +191,7 @@ def test_violated() -> None:
         f"schedule  3 steps with 1 switch, failure {name}, found by dpor in run 2",
         f"next      {command} --full",
         "",
-        "explored  t_lost: 2 in 2 classes, 0 redundant; 3.0 choices each",
+        "explored  t_lost: 2 schedules in 2 classes; on average 3.0 choices",
         "expected: held; NOT met: expected held, got violated",
     ]
     lines = explore("t_lost", "--full").out.splitlines()
@@ -288,6 +288,7 @@ def test_json_has_every_key() -> None:
         "no_other_effect": [],
         "met": False,
         "unmet": "expected held, got violated",
+        "limit": None,
         "schedules": 2,
         "classes": 2,
         "redundant": 0,
@@ -320,6 +321,7 @@ def test_json_has_every_key() -> None:
     assert [function for function, _ in row["chain"]] == ["after", "run"]
     assert failure == {
         "class": "HANG:MAILBOX:NO_MESSAGE",
+        "what": "HANG:MAILBOX:NO_MESSAGE rank 0 never",
         "fingerprint": trace.stem.removeprefix("t_lost-"),
         "by": "dpor",
         "first": 2,
@@ -451,7 +453,8 @@ def test_every_small_world_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(lone_ranks, "ACCOUNT", lone_ranks.Account())
         answer = dpsim_("explore", file, "--all-up-to", "ranks=3,steps=2", "--jobs", jobs)
         assert (answer.code, answer.err) == (0, "")
-        assert re.sub(r"in [1-9]\d* of", "in some of", answer.out) == (
+        printed = re.sub("ranks share no Python object: [^;]*; ", "", answer.out)
+        assert re.sub(r"in [1-9]\d* of", "in some of", printed) == (
             "PROVEN  every one of these worlds holds in every schedule\n"
             f"{ON_DEVICES}\n"
             "\n"
@@ -460,13 +463,14 @@ def test_every_small_world_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             "explored  6 in 6 schedules, smaller ones first\n"
             "probes    agreed in 4 worlds; never: differed\n"
             "alone     each rank ran again in its own process in some of 6 worlds\n"
+            "expected: held; met\n"
         )
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 64])
 def test_the_first_small_world_that_fails(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first world that fails is the same, however many worlds the explorer gives out together."""
-    monkeypatch.setattr(exploring, "AT_ONCE", at_once)
+    monkeypatch.setattr(whole, "AT_ONCE", at_once)
     for jobs in ("1", "2"):
         answer = explore("t_small", "--all-up-to", "ranks=1,requests=2,requests.tokens=2", "--jobs", jobs)
         assert answer.code == 1
@@ -489,10 +493,15 @@ def test_the_first_small_world_that_fails(at_once: int, monkeypatch: pytest.Monk
 def test_no_time_for_all_small_worlds(healthy: Path) -> None:
     answer = dpsim_("explore", healthy, "--all-up-to", "ranks=2,steps=8", "--budget", "0s")
     assert answer.out.splitlines()[0] == "SAMPLED  no failure; 16 not reached in time"
-    row = dpsim_("explore", healthy, "--all-up-to", "ranks=2,steps=8", "--budget", "0s", "--json").json
-    assert row["scenarios"][0] == {
+    row = dpsim_("explore", healthy, "--all-up-to", "ranks=2,steps=8", "--budget", "0s", "--json").json["scenarios"][0]
+    assert [len(row.pop(key)) for key in ("cut_short", "next")] == [1, 1]  # test_explore_worlds reads them
+    assert row == {
         "scenario": "three",
         "sizes": {"ranks": 2, "steps": 8},
+        "not_varied": [],
+        "verdict": "sampled",
+        "met": True,
+        "unmet": None,
         "worlds": 16,
         "explored": 0,
         "proven": 0,
@@ -511,7 +520,9 @@ def test_no_time_for_all_small_worlds(healthy: Path) -> None:
 
 def test_small_worlds_that_are_too_large_to_prove() -> None:
     answer = explore("t_look", "--all-up-to", "ranks=2", "--schedules", "2", "--strategy", "dpor")
-    assert answer.out.splitlines()[:2] == ["SAMPLED  no failure; 1 proven, 1 sampled", ASSUMES]
+    lines = answer.out.splitlines()
+    assert lines[0] == "SAMPLED  no failure; 1 proven, 1 sampled"
+    assert lines[1].startswith(f"{ASSUMES}; ranks share no Python object: checked in ")
 
 
 @pytest.mark.parametrize(

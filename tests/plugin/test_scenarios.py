@@ -358,7 +358,7 @@ def test_items_can_explore(pytester: pytest.Pytester, scenario: Write, healthy: 
         [
             "healthy, explored: expected proven, got violated",
             "VIOLATED  HANG:COLLECTIVE:MISSING_RANK*",
-            "schedule  no choice has to do with it, failure *, found by dpor in run 1",
+            "schedule  no special order of events: the default one shows it, failure *, found by dpor in run 1",
             "scenario:",
             "dpsim explore scenarios/broken.yaml --schedules 7 --module tests.agreeing",
             "proven: holds in every schedule of this world; 1 schedule*",

@@ -33,7 +33,7 @@ README = "README.md"
 PAGES = (
     *("docs/command-line.md", "docs/gpus.md", "docs/in-your-tests.md", "docs/museum.md", "docs/scenarios.md"),
     *("docs/a-job-hangs.md", "docs/pictures.md", "docs/stepping.md", "docs/verdicts.md", "docs/explore-long.md"),
-    *("docs/nightly.md", "docs/ci.md", "docs/cluster.md", "docs/from-a-vllm-command-line.md"),
+    *("docs/nightly.md", "docs/ci.md", "docs/cluster.md", "docs/from-a-vllm-command-line.md", "docs/output.md"),
     *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/programs/*.md")),
 )
 MOST_LINES = {README: 130} | dict.fromkeys(PAGES, 249)

@@ -36,13 +36,28 @@ RUN = (
 
 FAILURES = (
     JsonField("class", "text", "the class of its first finding"),
-    JsonField("fingerprint", "text", "a short name of the failure, the same in each search"),
+    JsonField("what", "text", "its class, culprit and site, equal in each search that finds it"),
+    JsonField("fingerprint", "text", "a short name of the failure with its schedule, which another search may shorten"),
     JsonField("by", "text", "the strategy that found it"),
     JsonField("first", "number", "the number of the schedule that showed it first"),
     JsonField("seen", "number", "schedules that showed it"),
     JsonField("schedule", "list", "the choices of a shortest schedule that shows it"),
     JsonField("confirmed", "true or false", "whether a second run of this schedule shows the same"),
     JsonField("trace", "text or null", "the file of its trace"),
+)
+
+LIMIT = (
+    "what ended the search early: `schedules`, `budget`, `strategy` (it proves nothing), `memory`, or `length` "
+    "(dpsim cut some runs off)"
+)
+
+CUT_SHORT = (
+    JsonField("limit", "text", LIMIT),
+    JsonField("reason", "text", "the limit with its value"),
+    JsonField("begun", "true or false", "whether any schedule of these worlds ran"),
+    JsonField("worlds", "number", "the number of these worlds"),
+    JsonField("first", "number", "the number of the first one in the set, from 1"),
+    JsonField("first_scenario", "text", "its scenario, as a file that `explore` reads"),
 )
 
 EXPLORED = (
@@ -53,6 +68,7 @@ EXPLORED = (
     JsonField("no_other_effect", "list of text", "effects of hardware behind the words `no other effect of hardware`"),
     JsonField("met", "true or false", "whether the outcome is as the scenario expects"),
     JsonField("unmet", "text or null", "the part of the expectation that the outcome does not meet"),
+    JsonField("limit", "text or null", LIMIT),
     JsonField("schedules", "number", "schedules that were run"),
     JsonField("classes", "number", "classes of equivalent schedules among them"),
     JsonField("redundant", "number", "schedules that dpsim cut off because an equivalent one had run"),
@@ -105,12 +121,18 @@ WHOLE = (
             JsonField("swarm.*", "any", "a number, or a list of kinds"),
             JsonField("possible", "object, may be absent", "for each kind of fault, the worlds that allow it"),
             JsonField("possible.*", "number", "worlds that allow this kind"),
+            JsonField("not_varied", "list of text", "the fields that have one value in all worlds"),
+            JsonField("verdict", "text", "that on all worlds together, a word as `explore` has it"),
+            JsonField("met", "true or false", "whether the outcome is as the scenario expects"),
+            JsonField("unmet", "text or null", "the part of the expectation that the outcome does not meet"),
             JsonField("worlds", "number", "all worlds"),
             JsonField("explored", "number", "explored worlds"),
             JsonField("proven", "number", "worlds that are proven"),
             JsonField("bounded", "number", "worlds with a run that dpsim cut off"),
             JsonField("sampled", "number", "worlds whose budget ended first"),
             JsonField("vacuous", "number", "worlds without anything to coordinate"),
+            JsonField("cut_short", "list of objects", "the worlds that a limit cut short, an object for each limit"),
+            *below("cut_short[]", CUT_SHORT),
             JsonField("schedules", "number", "schedules of all worlds"),
             JsonField("probes", "object", "the probes of the program"),
             JsonField("probes.*", "number", "worlds that reached this probe"),
@@ -118,6 +140,7 @@ WHOLE = (
             JsonField("never_applied", "list of text", "planted faults and delays whose address no rank reached"),
             JsonField("assumes", "list of text", "the assumptions of the verdict"),
             JsonField("lost", "text or null", "what the machine took away"),
+            JsonField("next", "list of text", "the command that goes on where a limit ended the search"),
             JsonField("violated", "object or null", "the first world that fails, as `explore` without sizes has it"),
         ),
     ),

@@ -23,6 +23,8 @@ import yaml
 
 from dpsim.scenario.model import Scenario
 
+_NAMES = ("name", "description", "expect")
+
 NEXT_LINE = "\x85"
 """A line break of YAML 1.1. PyYAML escapes it only in double quotes, and indents the text after it in all other
 styles.
@@ -49,6 +51,25 @@ def on_one_line(value: Any) -> str:
         _numbered(value), Dumper=yaml.SafeDumper, default_flow_style=True, width=math.inf, sort_keys=False
     )
     return text.removesuffix("\n").removesuffix("\n...")
+
+
+def changed_sections(scenario: Scenario, base: Scenario) -> str:
+    """Returns the sections in which a scenario differs from its base, on one line; empty without a difference.
+
+    Leaves out name, description and expectation. `params` stands for `protocol.params`.
+
+    >>> one = Scenario.model_validate({"name": "x", "protocol": "conformance"})
+    >>> changed_sections(one.model_copy(update={"name": "y", "ports": [{"port": 20004}]}), one)
+    'ports: [{port: 20004}]'
+    """
+    data, other = _data(scenario), _data(base)
+    differ = {name: value for name, value in data.items() if other.get(name) != value and name not in _NAMES}
+    differ |= {name: None for name in other if name not in data and name not in _NAMES}
+    own = differ.get("protocol")
+    if isinstance(own, dict) and "params" in own:
+        differ["protocol"] = own["params"]
+        differ = {"params" if name == "protocol" else name: value for name, value in differ.items()}
+    return ", ".join(f"{name}: {on_one_line(value)}" for name, value in differ.items())
 
 
 def excerpt(scenario: Scenario, title: str = "scenario:", most: int = 40) -> str:

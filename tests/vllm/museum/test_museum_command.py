@@ -272,3 +272,12 @@ def test_a_wrong_name_gets_a_hint_and_two_ways_at_once_are_refused() -> None:
     assert err.startswith("dpsim: no variant is registered as 'M-EZ-1'; did you mean 'M-ES-1'?")
     code, _, err = museum("M-ES-1", "--only", "M-ES-2")
     assert (code, "give one of them" in err) == (2, True)
+
+
+@pytest.mark.parametrize(("name", "row"), [("m-dp-4", "not caught"), ("m-dp-1", "caught as")])
+def test_a_card_of_a_change_that_no_check_reports_says_so(name: str, row: str) -> None:
+    """The twin is a mistake with a class."""
+    said = [line for line in museum(name)[1].splitlines() if line.startswith(row)]
+    assert len(said) == 1
+    assert ("no check reports this change, as registered: " in said[0]) == (row == "not caught")
+    assert "nothing:" not in said[0]

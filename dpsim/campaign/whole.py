@@ -1,0 +1,195 @@
+"""Whole: explores all worlds of a set, in order, up to the first violated one or until the time is used up.
+
+whole = explore_whole(all_up_to(scenario, "ranks=3").worlds(), 3, Options(seconds=60))
+whole.verdict                   # on all of them together
+whole.cuts                      # the worlds that a limit cut short
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from dpsim.campaign.assumptions.ranks import SHARE_NOTHING
+from dpsim.campaign.assumptions.row import OTHERWISE
+from dpsim.campaign.coverage import Coverage
+from dpsim.campaign.cut_short import Cut, Cuts, limit_of
+from dpsim.campaign.explored import Explored
+from dpsim.campaign.files import SHARE, Options, Outcome, explore_some, kept
+from dpsim.campaign.interrupts import Done, done_before, with_done
+from dpsim.checks.expected import HELD, Expected
+from dpsim.contract.words import counted
+from dpsim.explore import Planted
+from dpsim.scenario import Scenario
+
+AT_ONCE = 64
+"""The number of small worlds that a process explores together."""
+
+
+class Whole(NamedTuple):
+    """The result of exploring all worlds of a set.
+
+    `explored`: the number of explored worlds, in order, up to the first violated one (`first`). `verdicts`: the number
+    of worlds with each verdict. `probes`: in how many worlds each probe was reached. `never_applied`: why planted
+    faults happened in no world at all. `assumes`: what the verdicts assume. `expected`: the expected result of all
+    `total` worlds. `lost`: why the machine could not run a world. `alone`: in how many worlds ranks ran alone. `cuts`:
+    the worlds that a limit cut short. `unjudged`: in how many explored worlds no run was judged.
+    """
+
+    explored: int
+    verdicts: Counter[str]
+    runs: int
+    probes: dict[str, int]
+    never_applied: Sequence[str]
+    first: Outcome | None
+    assumes: Sequence[str] = ()
+    expected: Expected = HELD
+    total: int = 0
+    lost: str = ""
+    alone: int = 0
+    cuts: Sequence[Cut] = ()
+    unjudged: int = 0
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on all worlds together. It is "vacuous" if no rank communicated in any explored world."""
+        if self.lost:
+            return "lost"
+        if self.first is not None:
+            return "violated"
+        if 0 < self.explored == self.verdicts["vacuous"]:
+            return "vacuous"
+        if self.explored < self.total or self.verdicts["sampled"]:
+            return "sampled"
+        return "bounded" if self.verdicts["bounded"] else "proven" if self.verdicts["proven"] else "vacuous"
+
+    @property
+    def unmet(self) -> str | None:
+        """Why the result is not as expected; None if it is. A violated world may be too small for its
+        planted faults.
+        """
+        if self.lost:
+            return f"lost: {self.lost.splitlines()[0]}"
+        if self.first is not None:
+            return self.first.explored.unmet_where(())
+        nothing = f"no schedule was judged in {counted(self.unjudged, 'world')}" if self.unjudged else None
+        return self.expected.unmet(self.verdict, None, self.never_applied) or nothing
+
+
+def explore_whole(
+    scenarios: Iterable[Scenario],
+    total: int,
+    options: Options,
+    progress: Callable[[int, int | None], None] | None = None,
+    coverage: Coverage | None = None,
+) -> Whole:
+    """Explores all worlds in order, up to the first violated one or until the time is used up.
+
+    `progress` receives the number of worlds so far, and `coverage` each world.
+    """
+    end = None if options.seconds is None else time.monotonic() + options.seconds
+    so_far, rest = _SoFar(total, options, coverage), iter(scenarios)
+    cluster = options.cluster
+    while some := list(islice(rest, AT_ONCE * (options.jobs if cluster is None else cluster.width))):
+        so_far.expected = some[0].expected_of_all
+        seconds = None if end is None else end - time.monotonic()
+        if seconds is not None and seconds <= 0:
+            return so_far.ended(some[0])
+        try:
+            worlds = [(each, None) for each in some]
+            all_explored = explore_some(worlds, options, seconds, share=SHARE, begun=so_far.explored)
+        except KeyboardInterrupt as error:
+            done = done_before(error)
+            with_done(error, Done(done.schedules + so_far.runs, done.failures, (so_far.explored, total), done.polls))
+            raise
+        for scenario, one in zip(some, all_explored, strict=True):
+            if one.exploration.lost:
+                return so_far.whole()._replace(assumes=(), never_applied=(), alone=0, lost=one.exploration.lost)
+            if not one.exploration.runs:  # the time was up
+                return so_far.ended(scenario)
+            so_far.add(scenario, one)
+            if one.failure is not None:
+                first = kept(scenario, one, options.folder)
+                return so_far.whole()._replace(assumes=(), never_applied=(), alone=0, first=first)
+        if progress is not None:
+            progress(so_far.explored, total)
+    return so_far.whole()
+
+
+class _SoFar:
+    """What the explored worlds of a set showed."""
+
+    def __init__(self, total: int, options: Options, coverage: Coverage | None) -> None:
+        self.verdicts: Counter[str] = Counter()
+        self.runs = 0
+        self._total = total
+        self._options = options
+        self._coverage = coverage
+        self._probes: dict[str, int] = {}
+        self.expected = HELD
+        self._injected: dict[Planted, str] = {}
+        self._assumes: dict[str, None] = {}
+        self._alone = self._shared = self._unchecked = 0
+        self._unjudged = 0
+        self._cuts = Cuts()
+
+    @property
+    def explored(self) -> int:
+        """The number of explored worlds."""
+        return self.verdicts.total()
+
+    def add(self, scenario: Scenario, one: Explored) -> None:
+        """Adds an explored world."""
+        found, options = one.exploration, self._options
+        if self._coverage is not None:
+            self._coverage.add(one.subject, found)
+        self.verdicts[one.verdict] += 1
+        self.runs += found.runs
+        self._unjudged += not found.fresh
+        self._alone += one.looked.runs > 0
+        if not one.subject.program.apart and one.verdict != "vacuous":
+            self._shared += 1
+            self._unchecked += one.looked.runs < len(found.classes)
+        self._assumes.update(dict.fromkeys(one.assumes))
+        for probe in one.subject.probes:
+            self._probes[probe] = self._probes.get(probe, 0) + bool(found.probes[probe])
+        for planted, why in found.injected.items():  # with the reason of the last world
+            self._injected[planted] = why if self._injected.get(planted, why) else ""
+        limit = limit_of(found, options.strategy, options.schedules, options.seconds is not None)
+        self._cuts.add(limit, self.explored, scenario, found)
+
+    def whole(self) -> Whole:
+        """Returns the result of the worlds so far."""
+        never = [*filter(None, self._injected.values())]
+        assumes = sorted([*self._assumes, *self._not_alone()], key=OTHERWISE.__eq__)
+        return Whole(
+            self.explored,
+            self.verdicts,
+            self.runs,
+            self._probes,
+            never,
+            None,
+            tuple(assumes),
+            self.expected,
+            self._total,
+            alone=self._alone,
+            cuts=self._cuts.all(),
+            unjudged=self._unjudged,
+        )
+
+    def ended(self, scenario: Scenario) -> Whole:
+        """Returns the result if the time was up before this world began."""
+        left = Cut("budget", False, self._total - self.explored, self.explored + 1, scenario)
+        return self.whole()._replace(cuts=(*self._cuts.all(), left))
+
+    def _not_alone(self) -> list[str]:
+        """Returns the assumption that ranks share nothing, if ranks did not run alone along each class of schedules."""
+        if not self._unchecked or (not self._alone and any(one.startswith(SHARE_NOTHING) for one in self._assumes)):
+            return []
+        worlds = counted(self._shared, "world")
+        if self._alone < self._shared:
+            return [f"{SHARE_NOTHING}: checked in {self._alone:,} of {worlds}"]
+        return [f"{SHARE_NOTHING}: checked in one schedule of each world"]

@@ -1,0 +1,80 @@
+"""Again: the command that goes on where a limit ended a search of `dpsim explore`.
+
+    dpsim explore wake --schedules 10                       # SAMPLED: 10 schedules were not enough
+    dpsim explore wake --schedules 100 --strategy dpor      # the command that the output suggests
+
+The suggested command has the options that the user typed, with a limit that is ten times as large. Without a folder
+of `--work`, the search begins anew.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import typer
+
+if TYPE_CHECKING:
+    from dpsim.campaign.cut_short import Limit
+    from dpsim.campaign.files import Options
+
+LARGER = 10
+LEAST_SECONDS = 10
+
+NO_OPTION_HELPS: frozenset[str] = frozenset({"", "memory", "length"})
+"""Limits that no option of the command raises."""
+
+
+class TypedCommand(NamedTuple):
+    """The command as the user typed it. `options`: the words of each typed option by the name of its parameter.
+    `scenarios`: the words after the options; with `--torch`, those of the program.
+    """
+
+    options: Mapping[str, list[str]]
+    scenarios: list[str]
+
+    @staticmethod
+    def of(context: typer.Context) -> TypedCommand:
+        """Returns the command that the user typed."""
+        options: dict[str, list[str]] = {}
+        for param in context.command.params:
+            name = param.name or ""
+            source = context.get_parameter_source(name)
+            if param.param_type_name == "option" and source is not None and source.name == "COMMANDLINE":
+                options[name] = _words(param, context.params[name])
+        return TypedCommand(options, [*(context.params.get("scenarios") or ())])
+
+    def goes_on(self, number: int, limits: Collection[Limit], options: Options) -> str:
+        """Returns the command that goes on with the scenario of this number, or "" if no option would help."""
+        raised = {limit for limit in limits if limit not in NO_OPTION_HELPS}
+        if not raised:
+            return ""
+        proves = options.strategy in ("portfolio", "dpor")
+        changed: dict[str, list[str]] = {}
+        if "schedules" in raised:
+            changed["schedules"] = ["--schedules", str(LARGER * options.schedules)]
+        if "budget" in raised:
+            changed["budget"] = ["--budget", _larger_budget(options.seconds or 0)]
+        if options.work is not None:
+            changed |= {"work": [], "resume": ["--resume", str(options.work.folder)] if proves else []}
+        if not (proves and (options.work is not None or options.bounds.binds)):
+            changed["strategy"] = ["--strategy", "dpor"]
+        words = [word for one in {**self.options, **changed}.values() for word in one]
+        torch = "torch" in self.options
+        named = [*["--"] * bool(self.scenarios), *self.scenarios] if torch else self.scenarios[number : number + 1]
+        return shlex.join(["dpsim", "explore", *words, *named] if torch else ["dpsim", "explore", *named, *words])
+
+
+def _words(param: Any, value: Any) -> list[str]:
+    """Returns an option as the user types it."""
+    flag = param.opts[0]
+    if param.is_flag:
+        return [flag if value else param.secondary_opts[0]]
+    return [word for each in (value if param.multiple else [value]) for word in (flag, str(each))]
+
+
+def _larger_budget(seconds: float) -> str:
+    from dpsim.scenario.duration import format_duration
+
+    return format_duration(max(round(LARGER * seconds), LEAST_SECONDS) * 1_000_000_000)

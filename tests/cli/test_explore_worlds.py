@@ -1,0 +1,201 @@
+"""`dpsim explore` of sets of worlds: which worlds a limit cut short, and the command that goes on."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsim.campaign import lone_ranks
+from dpsim.campaign.cut_short import Limit
+from dpsim.campaign.subject import Subject
+from dpsim.cli import explore_again
+from dpsim.cli.explore_again import TypedCommand
+from dpsim.contract.interface import Rank
+from dpsim.scenario import parse_scenario
+from tests.cli.commands import HEALTHY, Answer, dpsim_, write
+from tests.cli.protocols import Polls, scenario
+
+MODULE = ("--module", "tests.cli.protocols")
+NEXT = re.compile(r"^next +dpsim (.*)$", re.MULTILINE)
+
+
+def explore(name: str, *words: str | Path, ranks: int = 2, more: str = "") -> Answer:
+    write(Path(f"{name}.yaml"), scenario(name, ranks, more))
+    return dpsim_("explore", f"{name}.yaml", *MODULE, *words)
+
+
+def next_of(answer: Answer) -> list[str]:
+    """The words of the suggested command."""
+    found = NEXT.search(answer.out)
+    return [] if found is None else shlex.split(found[1])
+
+
+def test_worlds_that_too_few_schedules_cut_short() -> None:
+    answer = explore("t_look", "--all-up-to", "ranks=3", "--schedules", "2", "--strategy", "dpor", "--off", "RACE:*")
+    lines = answer.out.splitlines()
+    assert lines[0] == "SAMPLED  no failure; 1 proven, 2 sampled"
+    assert "sampled   2 worlds, ended by --schedules 2; the first one is world 2, as the scenario has it" in lines
+    assert lines[-1] == "expected: held; met"
+    assert lines[-2] == f"next      dpsim {shlex.join(next_of(answer))}"
+    assert next_of(answer)[:2] == ["explore", "t_look.yaml"]
+    again = dpsim_(*next_of(answer))
+    assert again.out.startswith("PROVEN  every one of these worlds holds in every schedule\n"), "it goes on"
+    assert next_of(again) == []
+
+
+def test_the_same_as_json() -> None:
+    words = ("--all-up-to", "ranks=3", "--schedules", "2", "--strategy", "dpor", "--json")
+    [row] = explore("t_look", *words).json["scenarios"]
+    [cut] = row["cut_short"]
+    world = parse_scenario(cut.pop("first_scenario").encode(), "cut", Path())
+    assert cut == {"limit": "schedules", "reason": "ended by --schedules 2", "begun": True, "worlds": 2, "first": 2}
+    assert world.protocol.plain_params == {"ranks": 2}
+    assert (row["verdict"], row["met"], row["unmet"], row["not_varied"]) == ("sampled", True, None, [])
+    [command] = row["next"]
+    [row] = dpsim_(*shlex.split(command)[1:]).json["scenarios"]
+    assert (row["verdict"], row["cut_short"], row["next"]) == ("proven", [], [])
+
+
+def test_worlds_that_the_time_did_not_reach() -> None:
+    answer = explore("t_look", "--all-up-to", "ranks=3", "--budget", "0s", "--schedules", "7")
+    assert "not begun  3 worlds, ended by --budget 0s; the first one is world 1, params: {ranks: 1}" in answer.out
+    assert next_of(answer)[2:] == [
+        *("--schedules", "7", "--budget", "10s", "--all-up-to", "ranks=3"),
+        *(*MODULE, "--strategy", "dpor"),
+    ]
+
+
+def test_a_folder_of_work_goes_on_with_its_strategy() -> None:
+    """A twin without this rule would suggest a strategy that the folder refuses."""
+    answer = explore("t_look", "--all-up-to", "ranks=2", "--schedules", "1", "--work", "night")
+    assert next_of(answer)[-2:] == ["--resume", "night"]
+    assert "--strategy" not in next_of(answer)
+    again = dpsim_(*next_of(answer))
+    assert (again.code, again.err, again.out.split()[0]) == (0, "", "PROVEN")
+    refused = dpsim_(*next_of(answer), "--strategy", "dpor")
+    assert refused.err == "dpsim: night: has the work of another strategy: portfolio; this is dpor\n"
+
+
+def test_a_strategy_that_proves_nothing() -> None:
+    answer = explore("t_look", "--all-up-to", "ranks=2", "--strategy", "fifo")
+    assert "\nsampled   2 worlds, because --strategy fifo proves nothing; the first one is world 1" in answer.out
+    assert dpsim_(*next_of(answer)).out.startswith("PROVEN")
+
+
+def cut_after(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets dpsim cut off runs of more steps, and lets ranks of `t_polls` poll a hundred times."""
+    of = Subject.of
+    monkeypatch.setattr(Subject, "of", staticmethod(lambda *given: replace(of(*given), longest=longest)))
+
+    async def polls(self: Polls, rank: Rank, prepared: Any) -> None:
+        for _ in range(100):
+            await rank.mailbox("box").poll("poll")
+
+    monkeypatch.setattr(Polls, "run", polls)
+
+
+def test_worlds_without_any_judged_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They hold no more than a single one does. The twin, a longer bound, judges them."""
+    cut_after(50, monkeypatch)
+    for words in ((), ("--all-up-to", "ranks=1")):
+        answer = explore("t_polls", *words, ranks=1)
+        assert answer.code == 1
+        assert answer.out.splitlines()[-1].startswith("expected: held; NOT met: no schedule was judged")
+    cut_after(5_000, monkeypatch)
+    answer = explore("t_polls", "--all-up-to", "ranks=1")
+    assert (answer.code, answer.out.splitlines()[-1]) == (0, "expected: held; met")
+
+
+def test_runs_that_never_end_have_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No option goes on there. The twin suggests one."""
+    cut_after(50, monkeypatch)
+    answer = explore("t_polls", "--all-up-to", "ranks=1")
+    assert answer.out.startswith("BOUNDED  no failure; 1 bounded\n")
+    said = "bounded   1 world, in which dpsim cut runs off after 50 steps; the first one is world 1, params: {ranks: 1}"
+    assert said in answer.out.splitlines()
+    assert next_of(answer) == []
+    monkeypatch.setattr(explore_again, "NO_OPTION_HELPS", frozenset({""}))
+    assert next_of(explore("t_polls", "--all-up-to", "ranks=1")) != []
+
+
+def test_a_single_world() -> None:
+    answer = explore("t_look", "--schedules", "1", "--strategy", "random", "--seed", "3", ranks=3)
+    assert next_of(answer) == [
+        *("explore", "t_look.yaml", "--strategy", "dpor", "--schedules", "10", "--seed", "3", *MODULE)
+    ]
+    row = explore("t_look", "--schedules", "1", "--json", ranks=3).json["scenarios"][0]
+    assert (row["limit"], len(row["next"])) == ("schedules", 1)
+    row = explore("t_look", "--json", ranks=3).json["scenarios"][0]
+    assert (row["limit"], row["next"]) == (None, [])
+
+
+def test_each_of_several_scenarios_has_its_command() -> None:
+    for name in ("t_look", "t_cross"):
+        write(Path(f"{name}.yaml"), scenario(name, 2))
+    answer = dpsim_("explore", "t_cross.yaml", "t_look.yaml", *MODULE, "--schedules", "1", "--strategy", "dpor")
+    named = [shlex.split(words)[1] for words in NEXT.findall(answer.out)]
+    assert named == [one for one in ("t_cross.yaml", "t_look.yaml") if f"scenario   {one[:-5]}\n" in answer.out]
+    assert "t_look.yaml" in named
+
+
+@pytest.mark.parametrize(
+    ("options", "scenarios", "limits", "said"),
+    [
+        ({}, ["a.yaml", "b c.yaml"], {"schedules"}, "dpsim explore 'b c.yaml' --schedules 20 --strategy dpor"),
+        ({"budget": ["--budget", "1m"]}, ["a", "b"], {"budget"}, "dpsim explore b --budget 10m --strategy dpor"),
+        ({"torch": ["--torch", "t.py"]}, ["--x"], {"schedules"}, None),
+        ({}, ["a", "b"], {"memory", "length", ""}, ""),
+    ],
+)
+def test_the_words_of_a_command(
+    options: dict[str, list[str]], scenarios: list[str], limits: set[Limit], said: str | None
+) -> None:
+    from dpsim.campaign.files import Options
+
+    found = TypedCommand(options, scenarios).goes_on(1, limits, Options(schedules=2, seconds=60.0))
+    torch = "dpsim explore --torch t.py --schedules 20 --strategy dpor -- --x"
+    assert found == (torch if said is None else said)
+
+
+def test_the_assumption_of_worlds_whose_ranks_never_ran_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin runs ranks alone in all worlds, each with one class of schedules, and assumes nothing."""
+    account = lone_ranks.Account()
+    monkeypatch.setattr(lone_ranks, "ACCOUNT", account)
+    account.alone = 1_000.0  # more than a tenth of the time
+    words = ("explore", write(Path("x.yaml"), HEALTHY), "--all-up-to", "ranks=2,steps=1")
+    answer = dpsim_(*words)
+    assert "; ranks share no Python object: checked in 1 of 2 worlds; " in answer.out.splitlines()[1]
+    assert "ranks share no Python object: checked in 0 of 2 worlds" in dpsim_(*words, "--json").out
+    account.explored = 1e9
+    answer = dpsim_(*words)
+    assert "Python object" not in answer.out.splitlines()[1]
+    assert "alone     each rank ran again in its own process in 2 of 2 worlds" in answer.out
+
+
+def test_one_schedule_of_several_is_no_whole_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    account = lone_ranks.Account()
+    monkeypatch.setattr(lone_ranks, "ACCOUNT", account)
+    account.explored = 1e9
+    assumed = explore("t_look", "--all-up-to", "ranks=2").out.splitlines()[1]
+    assert assumed.endswith("; ranks share no Python object: checked in one schedule of each world")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--strategy", "dpor"), "VIOLATED  world 3 of 3, and no smaller one:"),
+        (
+            ("--strategy", "fifo"),
+            "VIOLATED  world 3 of 3; of the smaller ones, 0 hold in every schedule and 2 in those that ran:",
+        ),
+    ],
+)
+def test_the_first_world_that_fails_after_worlds_that_a_limit_cut_short(words: tuple[str, ...], said: str) -> None:
+    """Only where all smaller worlds were explored whole, the verdict says that none fails."""
+    answer = explore("t_third", "--all-up-to", "ranks=3", *words)
+    assert answer.out.splitlines()[0] == said
