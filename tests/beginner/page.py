@@ -1,6 +1,6 @@
 """Runs the mistakes of a first protocol and writes docs/mistakes.md.
 
-python -m tests.beginner.page > docs/mistakes.md     # runs each mistake on the simulation and on gloo
+python -m tests.beginner.page docs/mistakes.md     # runs each mistake on the simulation and on gloo
 python -m tests.beginner.page --sections             # the parts that need no gloo, as JSON
 """
 
