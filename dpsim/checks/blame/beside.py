@@ -54,18 +54,17 @@ def _beside(run_index: RunIndex, finding: Finding, named: Collection[tuple[str, 
     repeat the culprit's last op.
     """
     said = _said(run_index, finding)
-    culprit = finding.culprit
-    if not said and not (finding.check == "deadlock" and culprit and (finding.klass, culprit.rank) in named):
-        said = _returned(run_index, finding)
     if said:
         return replace(finding, message=f"{finding.message}{said}")
-    if not matches(finding.klass, "HANG:COLLECTIVE"):
-        return finding
-    acted = _one_acted(run_index)
-    if finding.culprit is None:
+    culprit = finding.culprit
+    acted = _one_acted(run_index) if matches(finding.klass, "HANG:COLLECTIVE") else {}
+    if culprit is None:
         return replace(finding, details=(*finding.details, *acted.values()))
-    line = acted.get(finding.culprit.rank)
-    return finding if line is None else replace(finding, message=f"{finding.message}; {line}")
+    if culprit.rank in acted:
+        return replace(finding, message=f"{finding.message}; {acted[culprit.rank]}")
+    if finding.check == "deadlock" and (finding.klass, culprit.rank) in named:
+        return finding
+    return replace(finding, message=f"{finding.message}{_returned(run_index, finding)}")
 
 
 def _one_acted(run_index: RunIndex) -> dict[int, str]:
