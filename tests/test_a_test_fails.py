@@ -66,5 +66,5 @@ def test_the_document_does_what_it_says(programs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
     every = follow(DOCUMENT.read_text(), folder, programs=programs)
-    assert len(every) == 6
+    assert len(every) == 7
     assert len((folder / "ci.log").read_text().splitlines()) <= 46

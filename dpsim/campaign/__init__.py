@@ -51,6 +51,7 @@ A file imports only files that are listed above it:
     stepping.py   stops a replay at a step or op, or opens a debugger there
     replay.py     repeats the run of a trace or token, and compares it
     calls.py      finds the calls that led to a culprit's line, by a second run
+    commands.py   writes the commands that repeat a failure of `holds`
     drawn.py      counts the worlds that Hypothesis drew for a test, by verdict
     properties.py `dpsim.testing.holds`, which explores a scenario in a test
     saved.py      finds failures that earlier tests saved in files

@@ -31,11 +31,9 @@ inputs alone.
 
 from __future__ import annotations
 
-import shlex
 import sys
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,11 +52,14 @@ FOLDER = ".dpsim"
 
 class DoesNotHold(AssertionError):
     """The exception of `holds`. `replay`: a command that repeats the failure, or empty. `file`: the saved scenario.
-    `results`: the folder of the failure, or None.
+    `results`: the folder of the failure, or None. `step`: a command that prints each choice of the run, or empty.
     """
 
-    def __init__(self, text: str, replay: str = "", file: Path | None = None, results: Path | None = None) -> None:
-        ends = [f"replay: {replay}"] * bool(replay) + [f"results: {results}"] * (results is not None)
+    def __init__(
+        self, text: str, replay: str = "", file: Path | None = None, results: Path | None = None, step: str = ""
+    ) -> None:
+        ends = [f"replay: {replay}"] * bool(replay) + [f"step by step: {step}"] * bool(step)
+        ends += [f"results: {results}"] * (results is not None)
         super().__init__("\n".join([text, *ends]))
         self.replay = replay
         self.file = file
@@ -94,6 +95,7 @@ def holds(
     """
     __tracebackhide__ = True
     from dpsim.campaign.alternatives import of_shown
+    from dpsim.campaign.commands import command_of, step_by_step
     from dpsim.campaign.explored import explore_subject
     from dpsim.campaign.ray_cluster import NoCluster
     from dpsim.campaign.subject import Subject
@@ -119,7 +121,7 @@ def holds(
         return explored
     if explored.failure is None or scenario is None:
         raise DoesNotHold(explored.report() or f"{subject.name}: {unmet}")
-    replay, unnamed = _command(scenario, explored, strategy, schedules)
+    replay, unnamed = command_of(scenario, explored, strategy, schedules)
     file = Path(save) / f"{scenario.name.replace('/', '-')}-{explored.failure.fingerprint}.yaml"
     unwritten = _save(scenario, file) if final else "there is a smaller one"
     saved = f", not saved: {unwritten}" if unwritten else f", saved as {file}"
@@ -130,7 +132,8 @@ def holds(
     if unnamed:
         told += f"\nnot to be replayed by a command: {unnamed}" + ("" if unwritten else "; the scenario is saved")
     folders = _results(scenario, explored, Path(save)) if final else []
-    raise DoesNotHold(told, replay, None if unwritten else file, folders[0] if folders else None)
+    results = folders[0] if folders else None
+    raise DoesNotHold(told, replay, None if unwritten else file, results, step_by_step(scenario, replay))
 
 
 def _explored(
@@ -165,6 +168,7 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     """
     __tracebackhide__ = True
     from dpsim.campaign.alternatives import of_replayed
+    from dpsim.campaign.commands import step_by_step
     from dpsim.campaign.replay import replay_token
     from dpsim.campaign.subject import Subject
     from dpsim.diagnose.report import report
@@ -194,7 +198,9 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
             results = _results(scenario, explored, Path(FOLDER))
     if now != token and (word := str(now)):
         replay = replay.replace(str(token), word) if str(token) else replay
-    raise DoesNotHold(_told(told, scenario, unmet, saved), replay, results=results[0] if results else None)
+    kept = results[0] if results else None
+    text = _told(told, scenario, unmet, saved)
+    raise DoesNotHold(text, replay, results=kept, step=step_by_step(scenario, replay))
 
 
 def _nothing_to_hold(explored: Explored) -> bool:
@@ -234,29 +240,6 @@ def _is_drawn() -> bool:
     from hypothesis import currently_in_test_context
 
     return currently_in_test_context()
-
-
-def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: int) -> tuple[str, str]:
-    """Returns the command that repeats the failure: of pytest in a test, else of dpsim; or why there is none."""
-    from dpsim.campaign.drawn import running_test
-    from dpsim.campaign.token import MOST_SCHEDULES, Token, beyond
-    from dpsim.scenario.modules import names_to_import
-    from dpsim.scenario.params.files import files_of
-
-    shown = explored.shown[0]
-    token = Token(
-        scenario, tuple(shown.schedule), shown.failure.problem.klass, strategy, min(schedules, MOST_SCHEDULES)
-    )
-    word = str(token) or str(token._replace(steps=tuple(shown.failure.normal))) or str(token._replace(steps=()))
-    test = running_test()
-    if not word:
-        return "", f"too large for a token ({beyond(scenario) or 'the word would be too long'})"
-    if test and "dpsim.pytest_plugin" in sys.modules:
-        return f"pytest {shlex.quote(test)} --dpsim-replay={word}", ""
-    modules = names_to_import(scenario.protocol.name, scenario.protocol.variant)
-    named = [("--file", name) for name in files_of(getattr(scenario.protocol, "params", None))]
-    named += [("--module", name) for name in modules]
-    return shlex.join(["dpsim", "replay", word, *chain.from_iterable(named)]), ""
 
 
 def _save(scenario: Scenario, file: Path) -> str | None:

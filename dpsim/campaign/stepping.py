@@ -70,7 +70,7 @@ class Stepping:
 
     `until`: the step before which the run stops. `at`: the op at which it calls `debug`, with the frame of the program,
     this object and the rank. `debug` returns whether the user quits. `say`: receives the lines after each choice; None
-    for no lines.
+    for no lines. `told` counts these choices.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class Stepping:
         self.until, self.at, self.debug, self.say = until, at, debug, say
         self.world: World | None = None
         self.reached = False
+        self.told = 0
         self.programs: Sequence[Any] = ()
         self._machine: Machine | None = None
         self._journals: Sequence[Sequence[RawRecord]] | None = None
@@ -121,9 +122,12 @@ class Stepping:
     def chosen(self, number: int, of: int, word: str, possible: int) -> None:
         """Prints a choice, once the run has continued after it."""
         if self.say is not None:
+            self.told += 1
             others = f"  (of {counted(possible, 'possible op')})" if possible > 1 else ""
             named = word if self.world is None else with_services(word, self.world.size, self.world.services)
-            first = f"choice {number} of {of}: {named}{others}{_outcome(word, self._journals or ())}"
+            first = (
+                f"choice {number}{f' of {of}' * (number <= of)}: {named}{others}{_outcome(word, self._journals or ())}"
+            )
             self.say("\n".join([first, *(f"  {line}" for line in self.lines())]))
 
     def frame_of(self, rank: int) -> FrameType | None:

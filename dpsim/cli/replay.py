@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dpsim.campaign.stepping import Stepping
     from dpsim.diagnose.evidence import Extras
 
+OTHERS = "--until STEP shows the ranks before that step, and --break ADDRESS opens pdb at an op"
+
 
 def replay(
     trace: Annotated[
@@ -142,5 +144,10 @@ def _missed(looks: Stepping, replayed: Replayed) -> None:
         note(f"dpsim: --break: the run made no op at {looks.at}")
     if looks.until is not None:
         note(f"dpsim: --until: no rank reached step {looks.until}")
-    if looks.say is not None and replayed.steps is None:
+    if looks.say is None or looks.told:
+        return
+    if replayed.steps is None:
         note("dpsim: --step: the trace has no schedule, so no choices; `dpsim explore` writes one that has")
+    else:
+        note("dpsim: --step: the run has no choice, because in each state at most one event was possible")
+    looks.say("\n".join(["at the end of the run:", *(f"  {line}" for line in looks.lines()), OTHERS, ""]))

@@ -47,6 +47,8 @@ TO_ORDER = "to order them: "
 _KERNEL = re.compile(r" \(kernel on stream \S+\)")
 """Matches the text after the name of a kernel, which repeats the stream of the access."""
 
+_TRACEBACK = "Traceback (most recent call last)"
+
 NOT_DECIDED = "not decided: no majority and no other evidence"
 
 
@@ -157,7 +159,8 @@ def _what(primary: Finding) -> list[str]:
     sides, head = sides_of(primary), _without_remedy(primary)
     if not sides:
         raised = primary.klass.startswith("CRASH:")  # its message is the program's, and has no place at its end
-        return labelled("", folded(_said(primary, head), 3, ends=not raised))
+        ends = not raised or _TRACEBACK in head  # which names its exception at the end
+        return labelled("", folded(_said(primary, head), 3, ends=ends))
     if primary.culprit is None:
         most = 2 if len(sides) < 3 else 1
         lines = folded(head.partition(": rank")[0], most)

@@ -176,7 +176,8 @@ def _go_on(wiring: Wiring, run: SimRun) -> None:
     except Lost as error:
         run.lost = str(error)
     except KeyboardInterrupt as error:
-        error.add_note(whereabouts(run.journals))
+        if not isinstance(error, DebuggerQuit):  # its user has just seen where the ranks are
+            error.add_note(whereabouts(run.journals))
         raise
     except (MemoryError, OSError) as error:  # raised by the simulation itself, not by a program
         run.lost = trouble(error)
@@ -185,9 +186,7 @@ def _go_on(wiring: Wiring, run: SimRun) -> None:
     except Exception as error:
         if not left_debugger(error):
             raise
-        quits = DebuggerQuit()
-        quits.add_note(whereabouts(run.journals))
-        raise quits from None
+        raise DebuggerQuit from None
 
 
 def _judge(wiring: Wiring, run: SimRun) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpsim.backend.journal.whereabouts import whereabouts
+from dpsim.contract.interface import NO_STEP
 from tests.records import raw
 
 
@@ -16,4 +17,10 @@ def test_each_host_thread_that_has_not_ended_has_a_place() -> None:
     assert whereabouts([[start, wait, join]]) == f"rank 0 {joins}\nrank 0 (u1) {waits}"
     assert whereabouts([[start, join]]) == f"rank 0 {joins}\nrank 0 (u1) before the first op"
     assert whereabouts([[start, wait, join, ended]] * 2) == f"ranks 0, 1 {joins}"
+    early, late = (
+        raw("flag", "turn", step=-1, flag="f", how="wait"),
+        raw("flag", "turn", step=NO_STEP, flag="f", how="wait"),
+    )
+    assert whereabouts([[early], [late]]).startswith("rank 0 before its first step: wait flag f")
+    assert "rank 1 in no step: wait flag f" in whereabouts([[early], [late]])
     assert whereabouts([[start, ended, join, raw("finished", "end")]]) == "rank 0 ended"

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from dpsim.campaign.commands import step_by_step
 from dpsim.campaign.properties import DoesNotHold, holds_again
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.token import Token, read_token
 from dpsim.pytest_plugin import pytest_assertrepr_compare
+from dpsim.scenario import modules
 from dpsim.testing import holds
 from tests.protocols import agreed
 
@@ -34,6 +36,7 @@ def again(token: Token) -> DoesNotHold:
 def test_the_same_failure_keeps_its_token(token: Token) -> None:
     failure = again(token)
     assert failure.replay == f"{COMMAND}{token}"
+    assert f"step by step: dpsim replay {token} --module tests.protocols --step\n" in str(failure)
     assert failure.results is not None
     assert (failure.results / "report.txt").is_file()
 
@@ -59,6 +62,12 @@ def test_another_schedule_gets_its_own_token(token: Token) -> None:
     assert "the schedule does not fit any more" in str(failure)
     assert failure.replay == f"{COMMAND}{token}", "the schedule that the program follows now"
     assert f"results: {failure.results}" in str(failure)
+
+
+def test_a_protocol_of_an_entry_point_needs_no_module(token: Token, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert step_by_step(token.scenario, f"dpsim replay {token}") == "", "its user adds --step to the line above"
+    monkeypatch.setattr(modules, "known_without_import", lambda module: True)
+    assert step_by_step(token.scenario, f"{COMMAND}{token}") == f"dpsim replay {token} --step"
 
 
 def test_another_finding_gets_its_own_token(token: Token) -> None:

@@ -77,13 +77,15 @@ def shrunk(drawn: st.SearchStrategy[Scenario], folder: Path) -> tuple[Scenario, 
 
 
 def says_how_it_fails(scenario: Scenario, told: str, folder: Path) -> None:
-    """Checks that the text of a failure names the saved file, and a command with a token."""
+    """Checks that the text of a failure names the saved file, and two commands with a token."""
     [file] = folder.iterdir()
     text = dump_scenario(scenario)
     assert f"scenario, saved as {file}:\n" + "".join(f"  {line}\n" for line in text.splitlines()[:3]) in told
     here = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
-    command, _, word = told.splitlines()[-1].partition(" --dpsim-replay=")
+    replay, step = told.splitlines()[-2:]
+    command, _, word = replay.partition(" --dpsim-replay=")
     assert command == f"replay: pytest {shlex.quote(here)}"
+    assert step == f"step by step: dpsim replay {word} --module tests/protocols.py --step"
     assert read_token(word).scenario == scenario
     assert file.read_text() == text
     again = explore_subject(Subject.of(load_scenario(file)))
@@ -365,9 +367,10 @@ def test_a_world_for_which_there_is_no_token_is_saved_all_the_same(tmp_path: Pat
     scenario = smallest("T-SKIPS", ranks)
     with pytest.raises(DoesNotHold) as raised:
         holds(scenario, schedules=1, save=tmp_path)
-    last = str(raised.value).splitlines()[-1]
+    *before, last = str(raised.value).splitlines()
     assert [file.suffix for file in tmp_path.iterdir()] == [".yaml"]
-    assert last.startswith("replay: pytest ") == bool(raised.value.replay) == replayed
+    assert before[-1].startswith("replay: pytest ") == bool(raised.value.replay) == replayed
+    assert last.startswith("step by step: dpsim replay ") == replayed
     why = "too large for a token (65 ranks; expected at most 64)"
     said = f"not to be replayed by a command: {why}; the scenario is saved"
     assert (last == said) != replayed

@@ -93,7 +93,8 @@ def test_a_rank_that_never_joins_is_said_to_sleep_or_to_have_ended(end: str, wor
     else:
         made[1].add("finished", "end")
     found = next(one for one in made.findings("blocked", "finished") if one.check == "deadlock")
-    assert found.message.endswith(f"which never joins ({words.partition(';')[0]})")
+    last = "; rank 1 ended after kernel at here.py:0" * (end == "program")
+    assert found.message.endswith(f"which never joins ({words.partition(';')[0]}){last}")
     assert found.details[-1] == f"  missing rank 1: {words}"
 
 

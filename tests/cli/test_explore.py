@@ -151,7 +151,7 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         "BOUNDED  no schedule was judged: 1 of 1 were cut off after 50 steps and not judged",
         f"polls: rank 0 polls in a loop at poll, tests/cli/test_explore.py:{line}: {polls}",
         "a run stood here after 50 steps, where it was cut off:",
-        f"  ranks 0, 1 in step -1: poll box at poll[25], tests/cli/test_explore.py:{line}",
+        f"  ranks 0, 1 before its first step: poll box at poll[25], tests/cli/test_explore.py:{line}",
         "expected: held; NOT met: no schedule was judged",
     ]
 

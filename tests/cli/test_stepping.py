@@ -69,12 +69,12 @@ def test_the_run_is_another_one_if_the_user_changes_something(trace: str) -> Non
     assert "NOT the same run" in answer.out
 
 
-def test_quitting_ends_the_command_and_says_where_ranks_stand(trace: str) -> None:
-    answer = typed("q\n", "replay", trace, "--break", "dp.agree[1]")
+@pytest.mark.parametrize("words", ["q\n", "n\nq\n"])
+def test_quitting_ends_the_command_in_one_line(trace: str, words: str) -> None:
+    """pdb ends the run in a call of the program, or in the trace function."""
+    answer = typed(words, "replay", trace, "--break", "dp.agree[1]")
     assert answer.code == 130
-    first, *stand = answer.err.splitlines()
-    assert first == "dpsim: quit from the debugger, without a result"
-    assert stand[0].startswith("dpsim: rank 0 in step 1: all_reduce")
+    assert answer.err == "dpsim: quit from the debugger, without a result\n"
     assert "GeneratorExit" not in answer.out + answer.err
     assert "VIOLATED" not in answer.out
 
@@ -151,6 +151,25 @@ def test_which_ops_are_looks(record: Record, look: str) -> None:
 def test_a_trace_without_a_schedule_has_no_choices(trace: str) -> None:
     answer = dpsim_("replay", trace, "--step")
     assert answer.err.startswith("dpsim: --step: the trace has no schedule")
+    assert "at the end of the run:\n  ranks 0, 2  step 2: wait in world_cpu #2, for rank 1\n" in answer.out
+
+
+def test_a_run_without_choices_says_so_and_shows_its_end(trace: str) -> None:
+    """The twin has choices and no such line."""
+    dpsim_("explore", "x.yaml")
+    (path,) = Path(".dpsim").glob("*.jsonl")
+    answer = dpsim_("replay", str(path), "--step")
+    assert answer.err == "dpsim: --step: the run has no choice, because in each state at most one event was possible\n"
+    first, *stand = answer.out.splitlines()
+    assert first == "at the end of the run:"
+    assert stand[0] == "  ranks 0, 2  step 2: wait in world_cpu #2, for rank 1"
+    assert "--until STEP shows the ranks before that step, and --break ADDRESS opens pdb at an op" in stand
+    write(Path("t_lost.yaml"), scenario("t_lost", 3))
+    dpsim_("explore", "t_lost.yaml", *MODULE)
+    (path,) = Path(".dpsim").glob("t_lost*.jsonl")
+    twin = dpsim_("replay", str(path), "--step", *MODULE)
+    assert twin.err == ""
+    assert "at the end of the run" not in twin.out
 
 
 @pytest.mark.slow

@@ -2,19 +2,25 @@
 
     rank 1 left out dp.agree in step 0; rank 0 made it; rank 1 took ('START', 0) of coordinator and then only waited
 
-The pass adds such a line in two cases.
+The pass adds such a line in three cases.
 
 1. The culprit sleeps in an idle get (a get that may wait without end), and issued no op after its last message.
 2. Two actors took equal messages from mailboxes of one name. The first made a collective call and waits in it for the
    second, which issued no op after its message.
+3. The program of the culprit returned before a collective or transfer of its peers, and made no op that peers make
+   behind it. The place of the culprit is the
+   line of its peers, which the culprit never reached. So the message names the culprit's last op:
+
+    rank 1 left out sync (barrier on world_cpu) in step 1; ranks 0, 2 made it; rank 1 ended after sum at early.py:21
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from dpsim.checks.finding import Finding, matches
+from dpsim.checks.finding import Culprit, Finding, matches
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import find_stuck
 from dpsim.checks.thread_records import place
@@ -22,6 +28,8 @@ from dpsim.contract.ops import (
     ADDRESS,
     KIND,
     LEARNED_OUTCOME,
+    SITE,
+    STEP,
     TAKE_MAILBOX,
     THREAD,
     WHERE,
@@ -30,25 +38,33 @@ from dpsim.contract.ops import (
 )
 from dpsim.contract.words import short
 
+LEFT_OUT = ("HANG:COLLECTIVE:MISSING_RANK", "HANG:P2P:UNMATCHED_RECV", "HANG:P2P:UNMATCHED_SEND")
+OUTCOMES = ("learned", "injected", "finished")
 ASLEEP = ("HANG:COLLECTIVE", "HANG:MAILBOX", "HANG:UNDECIDED", "HANG:P2P")
 
 
 def beside(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     """Returns the findings. A hang whose culprit dropped a message names this message."""
-    return [_beside(run_index, one) for one in findings]
+    named = {(one.klass, one.culprit.rank) for one in findings if one.culprit is not None and one.check != "deadlock"}
+    return [_beside(run_index, one, named) for one in findings]
 
 
-def _beside(run_index: RunIndex, finding: Finding) -> Finding:
+def _beside(run_index: RunIndex, finding: Finding, named: Collection[tuple[str, int]]) -> Finding:
+    """Adds the evidence to a finding. A hang whose culprit another check blames for the same, in `named`, does not
+    repeat the culprit's last op.
+    """
     said = _said(run_index, finding)
     if said:
         return replace(finding, message=f"{finding.message}{said}")
-    if not matches(finding.klass, "HANG:COLLECTIVE"):
-        return finding
-    acted = _one_acted(run_index)
-    if finding.culprit is None:
+    culprit = finding.culprit
+    acted = _one_acted(run_index) if matches(finding.klass, "HANG:COLLECTIVE") else {}
+    if culprit is None:
         return replace(finding, details=(*finding.details, *acted.values()))
-    line = acted.get(finding.culprit.rank)
-    return finding if line is None else replace(finding, message=f"{finding.message}; {line}")
+    if culprit.rank in acted:
+        return replace(finding, message=f"{finding.message}; {acted[culprit.rank]}")
+    if finding.check == "deadlock" and (finding.klass, culprit.rank) in named:
+        return finding
+    return replace(finding, message=f"{finding.message}{_returned(run_index, finding)}")
 
 
 def _one_acted(run_index: RunIndex) -> dict[int, str]:
@@ -113,6 +129,38 @@ def _said(run_index: RunIndex, finding: Finding) -> str:
     if any(matches(finding.klass, one) for one in ASLEEP) and run_index.asleep(culprit.rank):
         return _dropped(run_index, culprit.rank)
     return ""
+
+
+def _returned(run_index: RunIndex, finding: Finding) -> str:
+    """Returns the last op of a culprit whose program returned too early, in words; empty for any other culprit."""
+    culprit = finding.culprit
+    if culprit is None or not any(matches(finding.klass, one) for one in LEFT_OUT):
+        return ""
+    lasts = {_last_op(run_index, rank) for rank in culprit.ranks or (culprit.rank,)}
+    last = lasts.pop()
+    if lasts or last is None or last[0] > culprit.step or _made_behind(run_index, culprit, *last):
+        return ""
+    step, site, where = last
+    of = "" if step == culprit.step else " before its first step" if step < 0 else f" of step {step}"
+    return f"; {culprit.service or culprit.who} ended after {site}{of} at {where}"
+
+
+def _made_behind(run_index: RunIndex, culprit: Culprit, step: int, site: str, _: str) -> bool:
+    """Returns whether a peer makes this op only behind the call that the culprit left out: then the culprit went on."""
+    for journal in run_index.run.journals:
+        ops = [(raw[STEP], raw[SITE]) for raw in journal if raw[KIND] not in OUTCOMES]
+        if (culprit.step, culprit.site) in ops and (step, site) in ops:
+            return ops.index((step, site)) > ops.index((culprit.step, culprit.site))
+    return False
+
+
+def _last_op(run_index: RunIndex, rank: int) -> tuple[int, str, str] | None:
+    """Returns the step, site and line of a rank's last op; None if its program has not returned."""
+    journal = run_index.run.journals[rank]
+    if not journal or journal[-1][KIND] != "finished":
+        return None
+    last = next((raw for raw in reversed(journal) if raw[KIND] not in OUTCOMES and raw[WHERE]), None)
+    return None if last is None else (last[STEP], last[SITE], last[WHERE])
 
 
 def _dropped(run_index: RunIndex, rank: int) -> str:

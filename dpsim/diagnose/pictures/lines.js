@@ -102,8 +102,12 @@ function linkParts(parts, strong) {
 }
 
 function linkPair(parts, strong) {
-  const [one, other] = parts, sends = (part) => /^send/.test(data.texts[part.lane.ops[part.at + SAID]]);
-  const from = sends(one) ? one : other, to = from === one ? other : one;
+  const from = parts.find((part) => /^(send|set) /.test(data.texts[part.lane.ops[part.at + SAID]])) || parts[1];
+  for (const to of parts) if (to !== from) linkTo(from, to, strong);
+}
+
+// One message, or one value that a rank sets in a store and perhaps several ranks get.
+function linkTo(from, to, strong) {
   const sent = [BEGIN, END].map((of) => from.lane.ops[from.at + of]);
   const x = xOf((sent[0] + Math.max(...sent)) / 2), came = to.lane.ops[to.at + CAME];
   if (came < 0 || from.lane === to.lane) return;

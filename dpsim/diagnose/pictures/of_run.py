@@ -21,8 +21,11 @@ from dpsim.contract.ops import (
     STORE_HOW,
     STORE_KEY,
     STORE_NODE,
+    STORE_PORT,
+    STORE_VALUE,
     STREAM,
     TAKE_MAILBOX,
+    RawRecord,
     posted,
 )
 from dpsim.contract.times import ActorTimes, fits
@@ -123,18 +126,32 @@ def _match_messages(ranks: Sequence[RankOps]) -> None:
 
 
 def _match_stores(ranks: Sequence[RankOps]) -> None:
-    """Lets each get that returned a value wait for the first set of that key."""
-    sets: dict[tuple[int, str], DrawnOp] = {}
+    """Lets each get that returned a value wait for the first set of this value, and gives both one key.
+
+    A value that no set wrote, such as a sum of `add`, waits for the first set of its key. Several gets may share a set.
+    """
+    sets: dict[tuple[int, int, str], dict[str, DrawnOp]] = defaultdict(dict)
     for rank in ranks:
         for at, raw in enumerate(rank.journal):
             if raw[KIND] == "store" and raw[STORE_HOW] == "set":
-                sets.setdefault((raw[STORE_NODE], raw[STORE_KEY]), rank.by_at[at])
+                sets[_entry(raw)].setdefault(repr(raw[STORE_VALUE]), rank.by_at[at])
+    numbers: dict[int, int] = {}
     for rank in ranks:
         for at, raw in enumerate(rank.journal):
-            if raw[KIND] == "store" and raw[STORE_HOW] == "get" and rank.outcomes.get(raw[ADDRESS]) is not None:
-                before = sets.get((raw[STORE_NODE], raw[STORE_KEY]))
-                if before is not None:
-                    rank.by_at[at].after.append(before.over)
+            outcome = rank.outcomes.get(raw[ADDRESS]) if raw[KIND] == "store" and raw[STORE_HOW] == "get" else None
+            known = sets.get(_entry(raw)) if outcome is not None else None
+            if not known:
+                continue
+            before, get = known.get(repr(outcome)), rank.by_at[at]
+            get.after.append((before or next(iter(known.values()))).over)
+            if before is not None:
+                number = numbers.setdefault(id(before), len(numbers))
+                before.key = get.key = f"key {raw[STORE_KEY]} of node {raw[STORE_NODE]}", number
+
+
+def _entry(raw: RawRecord) -> tuple[int, int, str]:
+    """Returns the node, port and key of a set or get."""
+    return raw[STORE_NODE], raw[STORE_PORT], raw[STORE_KEY]
 
 
 # ---- what the first finding marks

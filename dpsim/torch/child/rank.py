@@ -30,6 +30,7 @@ import torch.distributed as dist
 
 from dpsim.torch.child import clocks, drawn, files, installed, threads, works
 from dpsim.torch.child.frames import raised_at
+from dpsim.torch.child.long_errors import cut_in_the_middle
 from dpsim.torch.child.pipe import ANSWERS, open_pipe, refused_in_threads, say, tell
 from dpsim.torch.child.uncovered import CannotRun, NotCovered
 from dpsim.torch.wire import Pipe, checked
@@ -69,7 +70,7 @@ def begin(pipe: Pipe) -> NoReturn:
         else:
             tell(["done", files.written()])
     except BaseException as error:
-        tell(["raised", type(error).__name__, str(error)[:500], raised_at(error.__traceback__)])
+        tell(["raised", type(error).__name__, cut_in_the_middle(str(error)), raised_at(error.__traceback__)])
     os._exit(0)
 
 

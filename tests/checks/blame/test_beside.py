@@ -70,3 +70,40 @@ def test_another_message_or_an_op_behind_it_is_none(heard: object, behind: bool)
     message.
     """
     assert "did nothing" not in told(heard, behind).message
+
+
+def left(step: int, after: str) -> list[Finding]:
+    """All ranks vote, and launch a kernel in this step. Then rank 1 returns, and its peers make one more call."""
+    made = Made(3)
+    for hand in made.hands:
+        hand.step = 1
+        hand.learned(hand.collective("cpu", None, site="vote"))
+        hand.step = step
+        if hand.rank == 1 or after != "behind":
+            hand.launch(after, "main")
+        hand.step = 1
+        if hand.rank == 1:
+            hand.add("finished", "end")
+        else:
+            hand.collective("cpu", None, site="sync")
+            hand.launch("behind", "main")
+    return made.findings("blocked", "finished", "blocked")
+
+
+def test_a_program_that_returned_too_early_has_the_line_of_its_last_op() -> None:
+    """The culprit's own place is the line of its peers, behind the return."""
+    first, *rest = left(1, "sum")
+    assert first.message.endswith("; rank 1 ended after sum at here.py:2")
+    assert first.culprit is not None
+    assert (first.culprit.site, first.culprit.where) == ("sync", "here.py:3")
+    assert not [one.message for one in rest if "ended after" in one.message], "the hang of the peers does not repeat it"
+
+
+def test_a_last_op_of_an_earlier_step_names_the_step() -> None:
+    assert left(0, "sum")[0].message.endswith("; rank 1 ended after sum of step 0 at here.py:2")
+
+
+@pytest.mark.parametrize(("step", "after"), [(7, "later"), (1, "behind")])
+def test_a_program_that_went_on_behind_the_call_that_it_left_out_did_not_return_there(step: int, after: str) -> None:
+    """It is in a later step, or at an op that its peers make behind the call."""
+    assert not [one.message for one in left(step, after) if "ended after" in one.message]

@@ -20,7 +20,7 @@ from dpsim.diagnose.pictures.op import Picture
 from dpsim.diagnose.pictures.page import page
 from tests.agreeing import HEALTHY, SKIP
 from tests.checks.handmade import Made
-from tests.diagnose.pictures.test_of_run import pictured, pictured_of
+from tests.diagnose.pictures.test_of_run import of_a_store, pictured, pictured_of
 from tests.diagnose.pictures.test_page import HOSTILE, hostile
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -44,6 +44,12 @@ def asked(picture: Picture, folder: Path, script: str) -> Any:
     found = re.search(r'data-answer="([^"]*)"', done.stdout)
     assert found is not None, done.stderr[-2000:]
     return json.loads(unquote(found[1]))
+
+
+@pytest.mark.parametrize(("value", "arrows"), [("hello", 2), ("other", 0)])
+def test_an_arrow_leads_from_a_set_to_each_get_of_its_value(value: str, arrows: int, tmp_path: Path) -> None:
+    drawn = "(() => { let count = 0; arrow = () => { count += 1; }; drawLinks(); return count; })()"
+    assert asked(pictured_of(of_a_store(value)), tmp_path, drawn) == arrows
 
 
 def test_a_reader_finds_who_waits_for_whom(tmp_path: Path) -> None:

@@ -170,3 +170,24 @@ def test_a_rank_that_died_shows_it_and_peers_wait_for_it() -> None:
     picture = picture_of_run(made.world, made.run("blocked", "died"), made.findings("blocked", "died"), "by hand")
     assert [(op.rank, op.said, op.marked) for op in picture.ops if op.kind == "died"] == [(1, "died here", True)]
     assert [op.label for op in picture.ops if op.end is None] == ["waits for rank 1"]
+
+
+def of_a_store(value: str) -> Made:
+    """Rank 0 sets a key to "hello". Rank 1 looks in vain, and then ranks 1 and 2 get this value."""
+    made = Made(3)
+    fields = {"node": 0, "port": 29, "key": "k"}
+    made[0].note("store", "set", how="set", value="hello", **fields)
+    made[1].learned(made[1].note("store", "look", how="get", value=0, **fields), None)
+    for rank in (1, 2):
+        made[rank].learned(made[rank].note("store", "get", how="get", value=None, **fields), value)
+    return made
+
+
+@pytest.mark.parametrize(("value", "linked"), [("hello", True), ("other", False)])
+def test_a_set_and_the_gets_of_its_value_have_one_key(value: str, linked: bool) -> None:
+    """A get that found nothing has no key, and the twin got a value of another set."""
+    ops = {(op.rank, op.site): op for op in of_hand(of_a_store(value)).ops if op.kind == "store"}
+    keys = [ops[at].key for at in [(0, "set"), (1, "get"), (2, "get")]]
+    assert keys == ([("key k of node 0", 0)] * 3 if linked else [None] * 3)
+    assert ops[1, "look"].key is None
+    assert ops[1, "get"].begin is not None
