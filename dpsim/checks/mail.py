@@ -3,6 +3,8 @@
     rank 1 waits for a message in inbox                               ->   HANG:MAILBOX:NO_MESSAGE, culprit rank 1
     rank 1 waits at its gate for what rank 0 posts at tell[2]         ->   HANG:MAILBOX:GATE, culprit rank 1
 
+If another actor may send the message, `blame.lost_wakes` looks for the actor that departs from its other steps.
+
 A get with a timeout returns by itself, so it never hangs. HANG:MAILBOX:GATE concerns a run that repeats an earlier one.
 A gate (`World.gates`) names the message that a get or poll took in the earlier run. If this message does not arrive,
 the two runs differ.

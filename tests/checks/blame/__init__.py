@@ -12,6 +12,8 @@ test_chain.py     who stands where, and for whom each waits
 test_reached.py   the op that an actor reached and did not make
 test_roots.py     an actor that died, raised or stands in no op, and who waits for it
 test_waiters.py   who only waits is not to blame
+test_lost_wakes.py  who is to blame for a message or key that does not come
+wakes.py          small programs, and variants in which one wake gets lost
 test_witnesses.py actors that raised because others did not act
 test_cohorts.py   ranks that did the same so far, and the one that parts
 """

@@ -65,8 +65,8 @@ def problems(entry: VariantEntry) -> list[str]:
 
 
 def _sides(text: str) -> int:
-    """How many ranks, or ops in which ranks stand, a text tells of."""
-    return len({*re.findall(r"ranks? \d+|thread \S+|worker \d+", text)})
+    """How many ranks, services, or threads of ranks a text names."""
+    return len({*re.findall(r"ranks? \d+|thread \S+|worker \d+|engine\.\d+|frontend(?:\.\d+)?|coordinator", text)})
 
 
 @pytest.mark.parametrize("entry", QUICK, ids=lambda entry: entry.name)
