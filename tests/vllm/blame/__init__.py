@@ -9,5 +9,6 @@ kinds.py        twelve kinds of trouble, with their reports in reports/
 test_kinds.py   which say what these files say
 test_museum.py  what they have to name
 test_campaign.py  the figures that the checks have to reach
+test_own_dummy.py  idle ranks that ignore the agreed plan are no majority
 test_dumps.py   the same of flight recorder dumps made of such worlds
 """
