@@ -52,10 +52,14 @@ class Agreement(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """The ranks that depart from an agreement, in rank order; empty if no rule decides. `text` is the reason."""
+    """The ranks that depart from an agreement, in rank order; empty if no rule decides. `text` is the reason.
+
+    `alike`: no rule decides, and ranks of different sides are in one state. So the state does not explain the sides.
+    """
 
     odd: tuple[int, ...]
     text: str
+    alike: bool = False
 
 
 def ruling(run_index: RunIndex, here: Mapping[int, Entry], values: Mapping[int, Hashable]) -> Ruling | None:
@@ -82,7 +86,8 @@ def ruling(run_index: RunIndex, here: Mapping[int, Entry], values: Mapping[int, 
     parted = split(dict(values)) if mixed else None
     if parted is not None:
         return Ruling(tuple(parted[1]), "")
-    return Ruling((), f"all received the same result of {agreement.site}, so a majority proves nothing")
+    alike = len({*agreement.states.values()}) < len(states)
+    return Ruling((), f"all received the same result of {agreement.site}, so a majority proves nothing", alike)
 
 
 def majority(
@@ -91,6 +96,7 @@ def majority(
     """Returns (followers, others) of members that made different calls `here` in a step, by their signatures `calls`.
 
     None without a majority, or if a common result before makes it worthless. The rules need equally many calls of all.
+    A call may also differ for another reason, so a majority in the same state counts.
     """
     parted = split(calls)
     if parted is None or len({len(own) for own in calls.values()}) > 1:
@@ -98,7 +104,7 @@ def majority(
     index = first_difference([*calls.values()])
     assert index is not None
     ruled = ruling(run_index, {rank: here[rank][index] for rank in calls}, calls)
-    if ruled is None:
+    if ruled is None or ruled.alike:
         return parted
     return ([rank for rank in calls if rank not in ruled.odd], [*ruled.odd]) if ruled.odd else None
 

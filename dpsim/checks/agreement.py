@@ -82,7 +82,7 @@ def _departs(run_index: RunIndex, here: dict[int, Entry], values: dict[int, obje
     """Returns the ranks that departed, and why. Without a common result before, they are the first of a minority."""
     ruled = ruling(run_index, here, values)
     if ruled is not None:
-        return ruled
+        return ruled.odd, ruled.text
     parted = split(values)
     return (tuple(parted[1][:1]) if parted else ()), ""
 
