@@ -71,7 +71,7 @@ def ruling(run_index: RunIndex, here: Mapping[int, Entry], values: Mapping[int, 
     if agreement is None:
         return None
     before = _decided_before(run_index, here, agreement)
-    if before is not None:
+    if before is not None and before[1] in values.values():
         step, value = before
         odd = tuple(rank for rank in sorted(values) if values[rank] != value)
         return Ruling(odd, f"with the same result of {agreement.site}, all decided as the other ranks in step {step}")
@@ -159,13 +159,16 @@ def _what(raw: RawRecord) -> Hashable:
 def _decided_before(
     run_index: RunIndex, here: Mapping[int, Entry], agreement: Agreement
 ) -> tuple[int, Hashable] | None:
-    """Returns a step in which the ranks received the same result and all decided one value, and this value; or None."""
+    """Returns a step in which the ranks received the same result and all decided one value, and this value.
+
+    None without such a step, or if such steps have different values: then the result alone does not decide.
+    """
     first = next(iter(here.values()))
     if first.raw[KIND] != "decision":
         return None
     members = run_index.decisions[first.raw[DECISION_COMMUNICATOR], first.raw[SITE]]
-    steps = {entry.step: entry.raw[DECISION_VALUE] for rank in here for entry in members[rank]}
-    for step in sorted(steps):
+    found = list[tuple[int, Hashable]]()
+    for step in sorted({entry.step for rank in here for entry in members[rank]}):
         others = {rank: [one for one in members[rank] if one.step == step] for rank in here}
         if step == first.step or any(len(own) != 1 for own in others.values()):
             continue
@@ -173,5 +176,5 @@ def _decided_before(
         values = {entry.raw[DECISION_VALUE] for entry in there.values()}
         same = agreement_before(run_index, there)
         if len(values) == 1 and same is not None and (same.site, same.result) == (agreement.site, agreement.result):
-            return step, min(values, key=repr)
-    return None
+            found.append((step, *values))
+    return found[0] if len({value for _, value in found}) == 1 else None

@@ -75,7 +75,7 @@ def _told(run_index: RunIndex, message: Address) -> str:
         return f"message {ordinal} from outside, which is sent where {run_index.world.actor(outside(by))} is"
     came = any(raw[KIND] == "post" and raw[ADDRESS] == message[1:] for raw in run_index.run.journals[by])
     where = f"{site}[{ordinal}]" if thread == MAIN else f"{thread} {site}[{ordinal}]"
-    did = "it did, and another look took it" if came else "it never did"
+    did = "it did, and another get or poll took it" if came else "it never posted it"
     return f"what {run_index.world.actor(by)} posts at {where}; {did}"
 
 

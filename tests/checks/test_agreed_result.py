@@ -87,6 +87,19 @@ def test_an_equal_result_in_another_step_shows_what_to_decide(same: bool) -> Non
         assert finding.ground == ("with the same result of agree, all decided as the other ranks in step 0",)
 
 
+@pytest.mark.parametrize("before", [(0, 0), (0, 2)])
+def test_a_result_that_went_with_other_decisions_decides_nothing(before: tuple[int, int]) -> None:
+    """All departed from step 0 in step 1; or two earlier steps already differ. Then neither shows who departs."""
+
+    async def script(rank: Rank) -> None:
+        values = (*before, rank.rank + (before == (0, 0)))
+        for rank.step in range(3):
+            await rank.host("dp_cpu").all_reduce(np.ones(1, np.int32), site="agree")
+            rank.decide("mode", values[rank.step], "dp_cpu")
+
+    assert blamed(found(script, 2)) == ()
+
+
 def test_without_the_rule_the_rank_that_follows_the_agreement_is_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: majorities alone."""
     for module in (agreement, agreed_result):
