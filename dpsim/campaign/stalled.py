@@ -1,7 +1,7 @@
 """Stalled: lists the gates at which a run on real processes hangs, and what each waits for.
 
     stalled(gates_of(simulated), real)
-    # ["rank 0: adder stands at its turn before added[0], behind main at join[0]; main never was there"]
+    # ["rank 0: its thread adder waits before added[0] until rank 0 issues join[0], which never happened"]
 
 A gate makes a call wait until it can return the same as in a simulated run (`dpsim.campaign.gates`). The simulated run
 passed all of them. So a real run hangs at a gate only if the program behaves differently there.
@@ -46,14 +46,15 @@ def _turn(gate: Turn, begun: set[Address], ended: set[Address]) -> str:
     if not (missing and stands):
         return ""
     what = "the end of " if gate.end else ""
-    before = f"rank {gate.before[0]} at {_call(gate.before)}"
-    return f"{_who(gate.at)} stands at its turn before {what}{_call(gate.at)}, behind {before}, which never was there"
+    did = "returns from" if gate.before_end else "issues"
+    before = f"rank {gate.before[0]} {did} {_call(gate.before)}"
+    return f"{_who(gate.at)} waits before {what}{_call(gate.at)} until {before}, which never happened"
 
 
 def _outcome(gate: Gate, begun: set[Address], ended: set[Address]) -> str:
     if gate.at not in begun or gate.at in ended or not gate.learns or gate.learns[0] is None:
         return ""
-    return f"{_who(gate.at)} stands at its gate of {_call(gate.at)}, which learned {gate.learns[0]!r} in the simulation"
+    return f"{_who(gate.at)} waits in {_call(gate.at)} for {gate.learns[0]!r}, its result in the simulation"
 
 
 def _who(at: Address) -> str:

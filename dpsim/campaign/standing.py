@@ -2,7 +2,7 @@
 
 rank 0  step 5: waits in dp_cpu #5, for ranks 1 to 3
 rank 1  step 5: is at poll look[0]                        # it takes a message or nothing, and waits for no rank
-rank 2  step 5: is past tell[1], free to go on
+rank 2  step 5: is past tell[1], and may continue
 rank 3  has ended
 """
 
@@ -68,7 +68,7 @@ def _said(state: ActorState) -> tuple[str, str]:
     step = "" if raw is None or not 0 <= raw[STEP] < NO_STEP else f"step {raw[STEP]}: "
     if state.state == "stopped":
         place = "before its first op" if raw is None else f"past {raw[SITE]}[{raw[ORDINAL]}]"
-        return step, f"is {place}, free to go on"
+        return step, f"is {place}, and may continue"
     if raw is not None and state.what and state.what == look_of(raw):
         # chain() counts this call as a wait, because it is the last record; but it returns at once
         how = {"take": TAKE_HOW, "store": STORE_HOW, "ask": ASK_HOW}[raw[KIND]]

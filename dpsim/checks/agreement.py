@@ -2,7 +2,8 @@
 
 A protocol records a decision with `rank.decide(label, value, kind)`. The check compares decisions of one label within a
 step, in order, over all members of the group. It reports the first difference of each label. If the decisions have a
-majority, the rank outside the majority is the culprit.
+majority, the rank outside the majority is the culprit. Ranks that received a common result before may be wrong as a
+majority, too (`agreed_result`).
 
     rank 0 decides plan=(False, (8, 8), 2), rank 1 decides plan=(False, (8, 4), 2)   ->   DISAGREEMENT:PLAN
 
@@ -11,11 +12,14 @@ If all programs ended, a member that decided less often than the others is a vio
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from dpsim.checks.agreed_result import ruling
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex, by_step, decision, first_difference, split
 from dpsim.checks.undecided import Undecided, findings_of, first_undecided
 from dpsim.contract.differing import told_apart
-from dpsim.contract.ops import DECISION_VALUE, STEP
+from dpsim.contract.ops import DECISION_VALUE, STEP, Decision
 from dpsim.contract.words import ranks_text
 
 
@@ -52,21 +56,37 @@ def _finding(
     sides: dict[object, list[int]] = {}
     for rank, value in values.items():
         sides.setdefault(value, []).append(rank)
-    parted = split(values)
-    odd = here[parted[1][0]] if parted else None
-    reference = here[parted[0][0]] if parted else here[min(here)]
-    said = decision(odd or reference)
+    odd, why = _departs(run_index, here, values)
+    followers = [rank for rank in here if rank not in odd]
+    reference = here[followers[0]]
+    said = decision(here[odd[0]] if odd else reference)
     texts = told_apart(label, list(sides))
     decided = [(ranks, text.removeprefix(f"{label} = ")) for text, ranks in zip(texts, sides.values(), strict=True)]
     return Finding(
         check="agreement",
         klass=f"DISAGREEMENT:{label.upper()}",
         message=f"ranks of {communicator} disagree on {label!r} in step {said.step}: "
-        + "; ".join(f"{ranks_text(ranks)} decided {text}" for ranks, text in decided),
-        culprit=Culprit.of(odd.rank, said) if odd else None,
+        + "; ".join(f"{ranks_text(ranks)} decided {text}" for ranks, text in decided)
+        + f"; {why}" * bool(why and not odd),
+        culprit=_culprit(odd, said) if odd else None,
         position=run_index.position(reference),
         details=tuple(
             f"{ranks_text(ranks)} decided {text} at {decision(here[ranks[0]]).where}"
             for text, ranks in zip(texts, sides.values(), strict=True)
         ),
+        ground=(why,) if why and odd else (),
     )
+
+
+def _departs(run_index: RunIndex, here: dict[int, Entry], values: dict[int, object]) -> tuple[tuple[int, ...], str]:
+    """Returns the ranks that departed, and why. Without a common result before, they are the first of a minority."""
+    ruled = ruling(run_index, here, values)
+    if ruled is not None:
+        return ruled.odd, ruled.text
+    parted = split(values)
+    return (tuple(parted[1][:1]) if parted else ()), ""
+
+
+def _culprit(odd: tuple[int, ...], said: Decision) -> Culprit:
+    culprit = Culprit.of(odd[0], said)
+    return replace(culprit, ranks=odd) if len(odd) > 1 else culprit

@@ -26,7 +26,7 @@ wildcards:
     HANG:JOIN                            a host thread joins one that does not end: itself, or one that joins it, too
     HANG:STORE:NO_LISTENER               a rank waits at a port without a listener
     HANG:STORE:NO_VALUE                  a rank waits for a key of a store that no rank sets there
-    HANG:HOST:NO_OP                      a host stopped between two ops, and issues no more
+    HANG:HOST:NO_OP                      a host stopped between two ops, and issues no further op
     HANG:HOST:LAUNCH_QUEUE               a host is blocked in a launch, because the launch queue is full
     HANG:HOST:FIRST_USE                  a host waits in its first use of a communicator for other members
     HANG:HOST:ALLOC                      a host is blocked in an allocation that waits for the device

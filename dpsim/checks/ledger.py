@@ -23,7 +23,7 @@ The culprit follows from these rules, in this order:
 
 1. A rank that did nothing in a step left out the step, even if most ranks did nothing.
 2. A rank without a call is wrong if every earlier step has one on all ranks.
-3. The majority is right.
+3. The majority is right. If its members received one result before, they may all be wrong (`agreed_result`).
 4. The side that follows the pattern of the other steps is right (`usual_step`).
 
 If no rule decides, the finding has no culprit. Its class is then a guess whether one call is missing or one too many.
@@ -35,6 +35,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from dpsim.checks import given_up, made_groups, transfers
+from dpsim.checks.agreed_result import majority
 from dpsim.checks.apart import Members, first_apart
 from dpsim.checks.crosswise import crosswise
 from dpsim.checks.finding import Finding
@@ -47,7 +48,6 @@ from dpsim.checks.run_index import (
     call,
     first_difference,
     signatures,
-    split,
 )
 from dpsim.checks.usual_step import UsualStep
 from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
@@ -188,7 +188,7 @@ def _blame(
     if not idle:  # ranks without a call although every earlier step has one, even if they are the majority
         idle = usual.without_usual_calls(communicator, step, {rank: len(own) for rank, own in calls.items()})
         busy = [rank for rank in calls if rank not in idle]
-    parted = (busy, idle) if idle and len({calls[rank] for rank in busy}) == 1 else split(calls)
+    parted = (busy, idle) if idle and len({calls[rank] for rank in busy}) == 1 else majority(run_index, here, calls)
     if parted is None:
         odd = usual.odd_one(communicator, step, {rank: here[rank] for rank in calls})
         others = [rank for rank in calls if rank != odd]

@@ -3,6 +3,8 @@
     rank 1 waits for a message in inbox                               ->   HANG:MAILBOX:NO_MESSAGE, culprit rank 1
     rank 1 waits at its gate for what rank 0 posts at tell[2]         ->   HANG:MAILBOX:GATE, culprit rank 1
 
+If another actor may send the message, `blame.lost_wakes` looks for the actor that departs from its other steps.
+
 A get with a timeout returns by itself, so it never hangs. HANG:MAILBOX:GATE concerns a run that repeats an earlier one.
 A gate (`World.gates`) names the message that a get or poll took in the earlier run. If this message does not arrive,
 the two runs differ.
@@ -73,7 +75,7 @@ def _told(run_index: RunIndex, message: Address) -> str:
         return f"message {ordinal} from outside, which is sent where {run_index.world.actor(outside(by))} is"
     came = any(raw[KIND] == "post" and raw[ADDRESS] == message[1:] for raw in run_index.run.journals[by])
     where = f"{site}[{ordinal}]" if thread == MAIN else f"{thread} {site}[{ordinal}]"
-    did = "it did, and another look took it" if came else "it never did"
+    did = "it did, and another get or poll took it" if came else "it never posted it"
     return f"what {run_index.world.actor(by)} posts at {where}; {did}"
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dpsim.checks.blame.places import form
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.ops import (
@@ -75,7 +76,10 @@ class Meant(NamedTuple):
 
 
 def _meant(run_index: RunIndex, wanted: Stored) -> Meant | None:
-    """Returns the key whose spelling is nearest to the wanted one, if no rank waits for that key; otherwise None."""
+    """Returns the key whose spelling is nearest to the wanted one, if no rank waits for that key; otherwise None.
+
+    Keys that differ only in their numbers are the keys of different steps or ranks, and no spelling errors.
+    """
     uses = [
         (rank, raw)
         for rank, journal in enumerate(run_index.run.journals)
@@ -84,7 +88,8 @@ def _meant(run_index: RunIndex, wanted: Stored) -> Meant | None:
     ]
     asked = {raw[STORE_KEY] for _, raw in uses if raw[STORE_HOW] not in SETS}
     sets = {raw[STORE_KEY]: (rank, raw) for rank, raw in reversed(uses) if raw[STORE_HOW] in SETS}
-    near = nearest(wanted.key, [key for key in sets if key not in asked])
+    others = [key for key in sets if key not in asked and form(key) != form(wanted.key)]
+    near = nearest(wanted.key, others)
     if not near or wanted.key in sets:
         return None
     rank, raw = sets[near[0]]

@@ -217,7 +217,7 @@ class RankThreads:
             waits = [self._waits_text(one) for one in cycle]
             kinds = {self.living[one].raw[KIND] for one in cycle}
             klass = "HANG:JOIN" if kinds == {"thread"} else "HANG:FLAG:CYCLE"
-            return klass, f"waits for itself in the end: {', '.join(waits)}"
+            return klass, f"is in a cycle of waits: {', '.join(waits)}"
         if raw[KIND] == "thread":
             other = raw[THREAD_NAME]
             stands = self._stands_text(other)
@@ -282,7 +282,7 @@ class RankThreads:
                 return f"{subject}raised {message} ({end.record.where}, step {end.step})"
             return f"{subject}has ended (step {end.step})"
         if name not in self.living:
-            return f"{subject}has done nothing"
+            return f"{subject}has issued no op"
         entry = self.living[name]
         if waits(entry.raw):
             text = self._waits_text(name).removeprefix(f"{name} ")

@@ -49,7 +49,7 @@ WORDS = {
     "HANG:JOIN": "a host thread joins one that never ends",
     "HANG:STORE:NO_LISTENER": "a rank waits at a port where no store listens",
     "HANG:STORE:NO_VALUE": "a rank waits for a key that no rank sets",
-    "HANG:HOST:NO_OP": "a host stopped between two ops, and issues no more",
+    "HANG:HOST:NO_OP": "a host stopped between two ops, and issues no further op",
     "HANG:HOST:LAUNCH_QUEUE": "a host is blocked in a launch, because the launch queue is full",
     "HANG:HOST:FIRST_USE": "a host is blocked in its first use of a communicator",
     "HANG:HOST:ALLOC": "a host is blocked in an allocation that waits for its device",

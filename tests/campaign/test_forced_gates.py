@@ -55,9 +55,7 @@ def test_a_gate_says_for_whom_it_waits() -> None:
     gated, run, _ = failing("threads")
     assert stalled(gated.gates, run) == []
     said = stalled(gated.gates, cut(run, 0, "adder.start"))
-    assert (
-        "rank 0: it stands at its turn before added[0], behind rank 0 at adder.start[0], which never was there" in said
-    )
+    assert "rank 0: it waits before added[0] until rank 0 issues adder.start[0], which never happened" in said
     assert stalled(gated.gates, cut(run, 0, "adder.start", "finished")) == []
 
 

@@ -78,4 +78,4 @@ def test_a_message_that_never_comes_to_its_gate_is_a_hang_of_its_own(backend: To
     assert run.ends == ["blocked", "finished", "finished"]
     [finding] = judge(told, run)
     assert finding.klass == "HANG:MAILBOX:GATE"
-    assert "what rank 1 posts at conformance.tell[7]; it never did" in finding.message
+    assert "what rank 1 posts at conformance.tell[7]; it never posted it" in finding.message

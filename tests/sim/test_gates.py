@@ -97,9 +97,9 @@ class Late(Program[Any]):
         (
             "look",
             (1, "main", "tell", 1),
-            "rank 0 waits at its gate of in for what rank 1 posts at tell[1]; it never did",
+            "rank 0 waits at its gate of in for what rank 1 posts at tell[1]; it never posted it",
         ),
-        ("rest", (1, "main", "tell", 0), "rank 1 posts at tell[0]; it did, and another look took it"),
+        ("rest", (1, "main", "tell", 0), "rank 1 posts at tell[0]; it did, and another get or poll took it"),
         (
             "look",
             (-2, "", "in", 4),

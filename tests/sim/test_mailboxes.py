@@ -155,6 +155,6 @@ def test_a_hang_at_a_mailbox_names_who_waits_and_how_many_messages_there_were() 
 
     for seen in everywhere(script):
         [found] = seen.findings
-        assert found.culprit is not None
-        assert (found.klass, found.culprit.rank, found.culprit.site) == (NO_MESSAGE, 1, "second")
-        assert "1 was ever sent to it" in found.message
+        assert (found.klass, found.culprit) == (NO_MESSAGE, None)
+        assert found.message.startswith("rank 1 waits for a message in in (second, step 0); 1 was ever sent to it")
+        assert found.message.endswith("; rank 0 may owe it")

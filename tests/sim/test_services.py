@@ -134,7 +134,8 @@ def test_what_a_service_does_wrong_is_told_by_its_name(program: Program[Any], kl
     [found] = judge(told, done)
     assert found.klass == klass
     assert found.message.startswith(said)
-    assert str(found.culprit).startswith("broker, step 0")
+    assert (found.culprit is None) == isinstance(program, Waits)  # a rank may owe the message
+    assert found.culprit is None or str(found.culprit).startswith("broker, step 0")
 
 
 def test_a_stranger_at_the_port_is_named_as_one() -> None:

@@ -24,6 +24,8 @@ settings.py      the settings that a scenario gives to single ranks, as a hint f
 roots.py         an actor that died, raised or stopped between two ops is the cause for all that wait for it
 root_classes.py  the classes of the hangs that roots.py explains
 waiters.py       an actor that only waits is not the culprit
+lost_wakes.py    who is to blame for a message or key that does not come
+wake_counts.py   how often each side of a wait acts in a step; a part of lost_wakes
 cohorts.py       at start-up, the one rank whose ops differ from those of all other ranks
 plain_calls.py   the same comparison for plain lists of calls, without steps and sites
 chain.py         the state of each actor at the end of a run, and the actors that it waits for

@@ -251,7 +251,7 @@ def _did(parting: Parting, odd: int, other: int) -> tuple[str, str]:
         return EXTRA, f"made {mine[0][1]} {on} {'once more' if mine[0][1] in before else 'too'}"
     if theirs and (missing > extra or not mine):
         return MISSING, f"left out {theirs[0][1]} {on}"
-    return "MISMATCH:COLLECTIVE:SITES", f"made {mine[0][1]} {on} in the place of {theirs[0][1]}"
+    return "MISMATCH:COLLECTIVE:SITES", f"made {mine[0][1]} {on} instead of {theirs[0][1]}"
 
 
 def _alike(one: list[Place], other: list[Place]) -> int:

@@ -127,7 +127,7 @@ def _said(run_index: RunIndex, finding: Finding) -> str:
     if culprit is None or len(culprit.ranks) > 1:
         return ""
     if any(matches(finding.klass, one) for one in ASLEEP) and run_index.asleep(culprit.rank):
-        return _dropped(run_index, culprit.rank)
+        return ignored_message(run_index, culprit.rank)
     return ""
 
 
@@ -163,8 +163,13 @@ def _last_op(run_index: RunIndex, rank: int) -> tuple[int, str, str] | None:
     return None if last is None else (last[STEP], last[SITE], last[WHERE])
 
 
-def _dropped(run_index: RunIndex, rank: int) -> str:
-    """Returns a text about the last message that a sleeping actor took, if the actor issued no other op after it."""
+def ignored_message(run_index: RunIndex, rank: int) -> str:
+    """Returns a text about the last message that a sleeping actor took, if the actor issued no other op after it.
+
+    Empty if it took none, or is awake.
+    """
+    if not run_index.asleep(rank):
+        return ""
     journal = run_index.run.journals[rank]
     standing = run_index.living(rank)[0]
     own = [raw for raw in journal[: standing.at] if raw[THREAD] == standing.raw[THREAD]]

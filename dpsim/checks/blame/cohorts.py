@@ -185,5 +185,5 @@ def _finding(
         culprit=run_index.culprit(call, own.rank),
         position=position,
         details=details,
-        ground=(f"{counted(parting.common, 'op')} of these ranks are the same before; rank {own.rank} parts alone",),
+        ground=(f"{counted(parting.common, 'op')} of these ranks are equal before; then only rank {own.rank} differs",),
     )

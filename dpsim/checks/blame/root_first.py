@@ -17,6 +17,7 @@ from dpsim.checks.blame.beside import beside
 from dpsim.checks.blame.broken_off import broken_off
 from dpsim.checks.blame.circles import name_the_circle
 from dpsim.checks.blame.cohorts import by_cohort
+from dpsim.checks.blame.lost_wakes import name_the_lost_wake
 from dpsim.checks.blame.roots import roots_first
 from dpsim.checks.blame.settings import with_settings
 from dpsim.checks.blame.shapes import name_the_odd_call
@@ -39,6 +40,7 @@ PASSES: tuple[Pass, ...] = (
     roots_first,
     waiters_last,
     broken_off,
+    name_the_lost_wake,
     beside,
     with_settings,
 )

@@ -193,7 +193,7 @@ def _alone(root: ActorState, culprit: Culprit) -> Finding:
     behind = (
         "did nothing" if since is None else f"stopped between two ops, after {since.record.site} (step {since.step})"
     )
-    return Finding("deadlock", STOOD, f"rank {root.actor} {behind}, and issues no more", culprit, (0, 0))
+    return Finding("deadlock", STOOD, f"rank {root.actor} {behind}, and issues no further op", culprit, (0, 0))
 
 
 def _ground(standings: Mapping[int, ActorState], root: int) -> str:

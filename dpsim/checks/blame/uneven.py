@@ -199,7 +199,7 @@ def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, told:
         rests = f"other ranks made {site} {times(found.usual)} in {found.steps} of {found.steps} steps"
     ground = [rests, *_tags(pair, step)]
     if all(one.sound for one in told[1 - which].values()):
-        ground.append(f"step {step} of its peer, rank {peer.rank}, is as its other steps")
+        ground.append(f"step {step} of its peer, rank {peer.rank}, matches its other steps")
     return _uneven(steps, side, name, step, more, did, ground)
 
 
@@ -220,7 +220,7 @@ def _against_a_sound_peer(
             names = [name_of(entry.raw) for entry in _of(side, step) or side.calls]
             name = max(names, key=names.count)
             did = f"made {number} calls where rank {peer.rank} made {other}"
-            ground = [f"step {step} of its peer, rank {peer.rank}, is as its other steps", *_tags(pair, step)]
+            ground = [f"step {step} of its peer, rank {peer.rank}, matches its other steps", *_tags(pair, step)]
             return _uneven(steps, side, name, step, number > other, did, ground)
     return None
 
@@ -240,7 +240,7 @@ def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
     [(name, number)], first = often, min(_of(side, step), key=steps.run_index.position)
     ground = (
         f"rank {side.rank} made {name[1]} {times(number)}, rank {peer.rank} {most}",
-        f"no other step tells how often: one too many of rank {side.rank}, or one too few of rank {peer.rank}",
+        f"no other step shows the usual number: rank {side.rank} made one too many, or rank {peer.rank} one too few",
     )
     calls = counted(len(_of(side, step)), "call")
     numbers = f"rank {side.rank} made {calls} in step {step} and rank {peer.rank} {len(_of(peer, step))}"

@@ -108,10 +108,8 @@ def _without(standings: Mapping[int, ActorState], finding: Finding) -> Finding:
     if not blocked:
         return finding
     first = next((one for one in blocked if "#" in one.what), blocked[0])
-    said = (
-        f"{finding.message}; rank {own.actor} waits in turn, in the end for rank {first.actor}, which {told_of(first)}"
-    )
-    return replace(finding, message=said, culprit=None)
+    waits = f"rank {own.actor} waits itself, directly or not, for rank {first.actor}, which {told_of(first)}"
+    return replace(finding, message=f"{finding.message}; {waits}", culprit=None)
 
 
 def _stand_for(run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding) -> list[ActorState]:

@@ -121,7 +121,7 @@ def _minority(job: DumpedJob, usual: Usual, stands: Standings, wait: DumpWait) -
             )
         klass = ORDER if stuck and _at_first_calls(stands, stuck[0], wait) else LEFT_OUT
         did = "did not make" if not stuck else "left out, or will make later,"
-        said = f"{ranks_text(roots)} {did} {name}; {ranks_text(came)} stand in it"
+        said = f"{ranks_text(roots)} {did} {name}; {ranks_text(came)} wait{'s' * (len(came) == 1)} in it"
         ground = (f"{len(came)} of {len(came) + len(absent)} members made it", *_last_of(job, roots))
         return Decided(klass, tuple(roots), (), group.key, call, said, "high" if not stuck else "medium", ground)
     if len(came) == 1 or not any(rank in stands.waits for rank in absent):
@@ -160,7 +160,7 @@ def _beside_a_sound_call(job: DumpedJob, usual: Usual, stands: Standings, wait: 
     if len(roots) != 1 or len(same) < COMPANIONS or wait.call.shape.is_transfer:
         return None
     call, name = wait.call, job.groups[wait.call.group].name
-    said = f"rank {roots[0]} did not make {call.shape.op} #{call.seq} on {name}, in which rank {wait.rank} stands"
+    said = f"rank {roots[0]} did not make {call.shape.op} #{call.seq} on {name}, in which rank {wait.rank} waits"
     ground = (f"{ranks_text(same)} made the same calls as rank {wait.rank}, this one too", *_last_of(job, roots))
     return Decided(LEFT_OUT, tuple(roots), (), call.group, call, said, "medium", ground)
 

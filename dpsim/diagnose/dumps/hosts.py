@@ -1,7 +1,7 @@
 """Hosts: uses stacks, logs and NCCL's status beside the dumps to find the culprit, or its line.
 
-    rank 2   all calls are over, and its main thread stands at data.py:7      ->  its line, in place of its peers'
-    ranks 0, 1   one of them is the cause; rank 1 stands in no call           ->  rank 1
+    rank 2   all calls are over, and its main thread is at data.py:7          ->  its line, in place of its peers'
+    ranks 0, 1   one of them is the cause; rank 1 waits in no call            ->  rank 1
     ranks 0, 1   one of them is the cause; RAS says that rank 1 is behind     ->  rank 1
 
 Stacks come from dpsim's recorder or from `py-spy dump`. Without such evidence, the result of the calls stays as it is.
@@ -28,7 +28,7 @@ def with_lines(job: DumpedJob, found: Explanation) -> Explanation:
         return found
     if _is_idle(job, rank):
         culprit = culprit._replace(place=standing)
-    return found._replace(culprit=culprit, ground=(f"rank {rank} stands at {standing.line}", *found.ground))
+    return found._replace(culprit=culprit, ground=(f"rank {rank} is at {standing.line}", *found.ground))
 
 
 def _idle(job: DumpedJob, found: Explanation) -> Explanation:

@@ -2,7 +2,7 @@
 
     HANG  HANG:COLLECTIVE:MISSING_RANK  a rank left out a collective in which its peers wait
     culprit   rank 2, all_reduce #6 on default_pg at train.py:42 < steps
-              rank 2 did not make all_reduce #6 on default_pg; ranks 0, 1, 3 stand in it
+              rank 2 did not make all_reduce #6 on default_pg; ranks 0, 1, 3 wait in it
     waits     ranks 0, 1, 3 -> rank 2 (all_reduce on default_pg #6)
     ground    3 of 4 members made it; the last call of rank 2 is all_reduce #5 at train.py:42, over
     sure      high
@@ -101,7 +101,7 @@ def _next(found: Explanation) -> str:
             f"read the log of {ranks_text(culprit.ranks)}: its end, its exit code, the system's log of killed processes"
         )
     line = culprit.place.line or "the code around this call"
-    return f"read {line} as {ranks_text(culprit.ranks)} runs it; py-spy dump --pid PID shows where it stands now"
+    return f"read {line} as {ranks_text(culprit.ranks)} runs it; py-spy dump --pid PID shows its current stack"
 
 
 def as_json(found: Explanation) -> dict[str, Any]:

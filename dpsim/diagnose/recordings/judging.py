@@ -70,7 +70,7 @@ def _outside(job: RecordedJob, found: Explanation) -> Explanation:
     if found.outcome != "finished" or not running or job.gone:
         return found
     stands = job.dumped.beside.standing
-    lines = tuple(f"rank {rank} stands at {stands[rank].line}" for rank in running if rank in stands)
+    lines = tuple(f"rank {rank} is at {stands[rank].line}" for rank in running if rank in stands)
     said = f"all calls are over, and the job still runs: {ranks_text(running)}"
     return Explanation("undecided", "", None, said, (), (), (), "low", lines)
 

@@ -41,7 +41,7 @@ async def _passed(event: Event, what: str) -> None:
 async def _either(event: Event, what: str) -> None:
     """Checks that answers change only from False to True, and that the event has passed after synchronize."""
     answers = [await event.query("conformance.query") for _ in range(3)]
-    expect(f"queries {what}", answers, sorted(answers), "an event that has passed stays so")
+    expect(f"queries {what}", answers, sorted(answers), "a completed event stays complete")
     await event.synchronize("conformance.synchronize")
     await _passed(event, f"{what}, after synchronize")
 

@@ -16,11 +16,11 @@ import numpy as np
 from dpsim.contract.interface import HostWork
 from dpsim.testing.conformance.ground import Round, expect
 
-STAYS = "a call that is over stays so"
-AFTER = "a host that has awaited a call can count on yes"
+STAYS = "a completed call stays complete"
+AFTER = "after the host has awaited a call, a query returns True"
 RESULT = "to ask takes no result: it has to be awaited all the same"
-IN_TIME = "a wait with a time-out goes on when the call is over"
-EARLY = "a call is not over before those have come for whom it waits"
+IN_TIME = "a wait with a time-out returns when the call completes"
+EARLY = "a call completes only after all members that it waits for have called"
 
 
 SHORT_NS, LONG_NS = 1_000_000, 60_000_000_000

@@ -54,7 +54,7 @@ class ConformanceServices(Program[int]):
             expect("an answer", await rank.mailbox("answers").get("conformance.answer"), total, law)
             where: Any = await rank.mailbox("store").get("conformance.where")
             store = await rank.join_store(where[0], where[1], "conformance.join")
-            assert store is not None, "a join: expected a store, got None. The contract: as soon as somebody listens"
+            assert store is not None, "a join: expected a store, got None. The contract: as soon as an actor listens"
             expect("the key clerk", await store.get("clerk", "conformance.get"), rank.step, "all use a store alike")
             store.set(f"read.{rank.rank}", True, "conformance.set")
             store.close("conformance.close")

@@ -40,13 +40,13 @@ async def _opened(at: Round) -> Store:
     if at.host.index:
         where: Any = await rank.mailbox("store").get("conformance.where")
         joined = await rank.join_store(where[0], where[1], "conformance.join", timeout_ns=ENOUGH_NS)
-        assert joined is not None, "a join: expected a store, got None. The contract: as soon as somebody listens"
+        assert joined is not None, "a join: expected a store, got None. The contract: as soon as an actor listens"
         expect("a joined store", (joined.node, joined.port), where, "a store says where it is")
         return joined
     store = await rank.open_store(0, "conformance.open")
     assert store is not None, "port 0: expected a store, got None. The contract: any port that is free"
     expect("the node of a store", store.node, rank.node, "a rank listens on its own node")
-    law = "None if somebody listens there already"
+    law = "None if another actor already listens there"
     expect("the same port again", await rank.open_store(store.port, "conformance.open.taken"), None, law)
     for other in ring[1:]:
         rank.send(other, "store", (store.node, store.port), "conformance.tell")

@@ -16,6 +16,8 @@ test_chain.py     the op in which each actor is blocked, and the actors for whic
 test_reached.py   the op that an actor reached and did not make
 test_roots.py     an actor that died, raised or stopped between two ops, and the actors that wait for it
 test_waiters.py   an actor that only waits is not to blame
+test_lost_wakes.py  the culprit if a message or key does not arrive
+wakes.py          small programs, and variants in which one wake gets lost
 test_witnesses.py actors that raised because others did not act
 test_cohorts.py   ranks with the same history, and the one that differs
 """

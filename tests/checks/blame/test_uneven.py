@@ -27,7 +27,7 @@ def test_a_call_that_is_left_out(step: int, rank: int, site: str) -> None:
     assert (culprit.rank, culprit.step, culprit.site) == (rank, step, site)
     assert found.message.startswith(f"rank {rank} left out {site} in step {step}; ")
     assert found.ground[0] == f"rank {rank} made {site} once in 3 of 3 other steps"  # the last step is not complete
-    assert f"step {step} of its peer, rank {1 - rank}, is as its other steps" in found.ground
+    assert f"step {step} of its peer, rank {1 - rank}, matches its other steps" in found.ground
 
 
 @pytest.mark.parametrize(("rank", "site"), SITES)

@@ -52,7 +52,7 @@ def test_py_spy_names_the_one_that_stands_in_no_call(tmp_path: Path) -> None:
     found = explained(tmp_path)
     assert found.culprit is not None
     assert (found.culprit.ranks, found.culprit.place.line) == ((1,), "train.py:42")
-    assert "rank 1 stands at train.py:42" in found.ground
+    assert "rank 1 is at train.py:42" in found.ground
 
 
 def test_ras_names_the_one_that_is_behind(tmp_path: Path) -> None:

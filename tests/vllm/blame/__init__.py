@@ -11,5 +11,6 @@ A world is a program with fixed parameters and faults.
     test_kinds.py   compares the reports with those files
     test_museum.py  the share of exhibits whose reports have to name the right class, rank and site
     test_campaign.py  the shares that the checks have to reach in each family
+    test_own_dummy.py  idle ranks that ignore the agreed plan are no majority
     test_dumps.py   the same for flight recorder dumps that are made of such worlds
 """

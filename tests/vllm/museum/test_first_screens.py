@@ -66,8 +66,8 @@ def problems(entry: VariantEntry) -> list[str]:
 
 
 def _sides(text: str) -> int:
-    """Returns how many ranks, threads and workers a text names."""
-    return len({*re.findall(r"ranks? \d+|thread \S+|worker \d+", text)})
+    """Returns how many ranks, services, threads and workers a text names."""
+    return len({*re.findall(r"ranks? \d+|thread \S+|worker \d+|engine\.\d+|frontend(?:\.\d+)?|coordinator", text)})
 
 
 @pytest.mark.parametrize("entry", QUICK, ids=lambda entry: entry.name)

@@ -1,0 +1,180 @@
+"""Agreed result: whether a majority of ranks is right, if all ranks received one result before they decided.
+
+    rank 0          agree -> result X    decides plan = NONE
+    ranks 1, 2      agree -> result X    decide plan = FULL        no majority counts: ranks 1, 2 are alike otherwise
+
+Ranks that agree first have to decide by the result alone. A rank that decides by its own state instead departs, and
+so does each rank in the same state. For example, all idle ranks may use their own padding. So the number of ranks on a
+side proves nothing. These rules replace the majority, in this order:
+
+1. In another step, the ranks received the same result and decided alike. A rank that now decides otherwise departs.
+2. One side has members in different states, and still decides alike. The other side has only one state, so it departs.
+3. Both sides have members in different states. Then the majority is right.
+
+If no rule decides, no rank is the culprit. The state of a rank is what it did in the step before the agreement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from dpsim.checks.run_index import Entry, RunIndex, Signature, first_difference, split
+from dpsim.contract.ops import (
+    ADDRESS,
+    COMMUNICATOR,
+    COUNT,
+    DECISION_COMMUNICATOR,
+    DECISION_VALUE,
+    KIND,
+    LEARNED_OUTCOME,
+    SEQ,
+    SITE,
+    STEP,
+    THREAD,
+    RawRecord,
+)
+from dpsim.contract.words import ranks_text
+
+UNSEEN = frozenset({"learned", "injected", "take", "ask", "free"})
+"""Kinds of record that are no part of a rank's state, because their number depends on the schedule."""
+
+Call: TypeAlias = tuple[str, int]
+"""A collective: the communicator and the number of the call."""
+
+
+class Agreement(NamedTuple):
+    """A collective whose result all ranks received, at `site`. `states` has the state of each rank before it."""
+
+    site: str
+    result: Hashable
+    states: dict[int, frozenset[Hashable]]
+
+
+class Ruling(NamedTuple):
+    """The ranks that depart from an agreement, in rank order; empty if no rule decides. `text` is the reason.
+
+    `alike`: no rule decides, and ranks of different sides are in one state. So the state does not explain the sides.
+    """
+
+    odd: tuple[int, ...]
+    text: str
+    alike: bool = False
+
+
+def ruling(run_index: RunIndex, here: Mapping[int, Entry], values: Mapping[int, Hashable]) -> Ruling | None:
+    """Returns which ranks depart, given the op at which they differ and the value of each.
+
+    None if the ranks received no common result in this step before. Then the majority counts.
+    """
+    agreement = agreement_before(run_index, here)
+    if agreement is None:
+        return None
+    before = _decided_before(run_index, here, agreement)
+    if before is not None and before[1] in values.values():
+        step, value = before
+        odd = tuple(rank for rank in sorted(values) if values[rank] != value)
+        return Ruling(odd, f"with the same result of {agreement.site}, all decided as the other ranks in step {step}")
+    states: dict[Hashable, set[frozenset[Hashable]]] = {}
+    for rank, value in values.items():
+        states.setdefault(value, set()).add(agreement.states[rank])
+    mixed = [value for value, some in states.items() if len(some) > 1]
+    if len(mixed) == 1:
+        followers = [rank for rank, value in values.items() if value == mixed[0]]
+        odd = tuple(sorted({*values} - {*followers}))
+        return Ruling(odd, f"{ranks_text(followers)} differ before {agreement.site}, and act alike after it")
+    parted = split(dict(values)) if mixed else None
+    if parted is not None:
+        return Ruling(tuple(parted[1]), "")
+    alike = len({*agreement.states.values()}) < len(states)
+    return Ruling((), f"all received the same result of {agreement.site}, so a majority proves nothing", alike)
+
+
+def majority(
+    run_index: RunIndex, here: Mapping[int, Sequence[Entry]], calls: dict[int, tuple[Signature, ...]]
+) -> tuple[list[int], list[int]] | None:
+    """Returns (followers, others) of members that made different calls `here` in a step, by their signatures `calls`.
+
+    None without a majority, or if a common result before makes it worthless. The rules need equally many calls of all.
+    A call may also differ for another reason, so a majority in the same state counts.
+    """
+    parted = split(calls)
+    if parted is None or len({len(own) for own in calls.values()}) > 1:
+        return parted
+    index = first_difference([*calls.values()])
+    assert index is not None
+    ruled = ruling(run_index, {rank: here[rank][index] for rank in calls}, calls)
+    if ruled is None or ruled.alike:
+        return parted
+    return ([rank for rank in calls if rank not in ruled.odd], [*ruled.odd]) if ruled.odd else None
+
+
+def agreement_before(run_index: RunIndex, here: Mapping[int, Entry]) -> Agreement | None:
+    """Returns the last collective of the step whose result each of these ranks received before its op, or None."""
+    heard = {rank: _heard(run_index, entry) for rank, entry in here.items()}
+    common = set.intersection(*(set(own) for own in heard.values())) if len(heard) > 1 else set()
+    common = {call for call in common if len({own[call][1] for own in heard.values()}) == 1}
+    if not common:
+        return None
+    last = max(common, key=lambda call: max(own[call][0].at for own in heard.values()))
+    entries = {rank: own[last][0] for rank, own in heard.items()}
+    site = next(iter(entries.values())).raw[SITE]
+    result = next(iter(heard.values()))[last][1]
+    return Agreement(site, result, {rank: _state(run_index, entry) for rank, entry in entries.items()})
+
+
+def _heard(run_index: RunIndex, until: Entry) -> dict[Call, tuple[Entry, Hashable]]:
+    """Returns the collectives of the step before an op, with the value that the host received next on this thread.
+
+    For a collective on a stream, this is the value of the next read.
+    """
+    journal, found = run_index.run.journals[until.rank], dict[Call, tuple[Entry, Hashable]]()
+    last: Entry | None = None
+    reads: set[tuple[object, ...]] = set()
+    for at in range(until.at):
+        raw = journal[at]
+        if raw[STEP] != until.step or raw[THREAD] != until.raw[THREAD]:
+            continue
+        if raw[KIND] == "collective":
+            last, reads = Entry(until.rank, at, raw) if raw[COUNT] else None, {raw[ADDRESS]}
+        elif raw[KIND] == "read":
+            reads.add(raw[ADDRESS])
+        elif raw[KIND] == "learned" and raw[ADDRESS] in reads and last is not None:
+            found[last.raw[COMMUNICATOR], last.raw[SEQ]] = last, raw[LEARNED_OUTCOME]
+            last = None
+    return found
+
+
+def _state(run_index: RunIndex, until: Entry) -> frozenset[Hashable]:
+    """Returns the kinds and sites of a rank's ops in the step before its call, with counts and decided values."""
+    journal = run_index.run.journals[until.rank][: until.at]
+    return frozenset(_what(raw) for raw in journal if raw[STEP] == until.step and raw[KIND] not in UNSEEN)
+
+
+def _what(raw: RawRecord) -> Hashable:
+    more = raw[DECISION_VALUE] if raw[KIND] == "decision" else None
+    return raw[KIND], raw[SITE], raw[COUNT] if raw[KIND] in ("collective", "transfer") else more
+
+
+def _decided_before(
+    run_index: RunIndex, here: Mapping[int, Entry], agreement: Agreement
+) -> tuple[int, Hashable] | None:
+    """Returns a step in which the ranks received the same result and all decided one value, and this value.
+
+    None without such a step, or if such steps have different values: then the result alone does not decide.
+    """
+    first = next(iter(here.values()))
+    if first.raw[KIND] != "decision":
+        return None
+    members = run_index.decisions[first.raw[DECISION_COMMUNICATOR], first.raw[SITE]]
+    found = list[tuple[int, Hashable]]()
+    for step in sorted({entry.step for rank in here for entry in members[rank]}):
+        others = {rank: [one for one in members[rank] if one.step == step] for rank in here}
+        if step == first.step or any(len(own) != 1 for own in others.values()):
+            continue
+        there = {rank: own[0] for rank, own in others.items()}
+        values = {entry.raw[DECISION_VALUE] for entry in there.values()}
+        same = agreement_before(run_index, there)
+        if len(values) == 1 and same is not None and (same.site, same.result) == (agreement.site, agreement.result):
+            found.append((step, *values))
+    return found[0] if len({value for _, value in found}) == 1 else None

@@ -1,0 +1,215 @@
+"""Wake counts: how often each actor sends the wake that another one waits for, and how often that one takes it.
+
+    step                      0    1    2    3
+    rank 0 posts to rank 1    1    0    1    1      rank 0 departs in step 1, which lies between equal steps
+    rank 1 takes              1    1    1    1
+
+An actor departs in a step if one of these rules holds:
+
+* It sent fewer wakes than in its other steps, before and after this step. These steps are at least two, and alike.
+* It finished the step and sent fewer wakes than all others that send to this mailbox. These act alike.
+  They are at least two.
+* It sent an equal message to all others that read mailboxes of this name. These are at least two.
+* The waiting actor waited more often than in its other steps, or than all others that read such mailboxes.
+
+A step at the end or start of a program may be of another kind. So the first rule needs equal steps on both sides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from dpsim.checks.blame.places import form
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.ops import (
+    KIND,
+    POST_CONTENT,
+    POST_MAILBOX,
+    POST_TO,
+    SITE,
+    STEP,
+    STORE_HOW,
+    STORE_KEY,
+    STORE_NODE,
+    STORE_PORT,
+    TAKE_HOW,
+    TAKE_MAILBOX,
+    RawRecord,
+)
+from dpsim.contract.words import ranks_text, times
+
+FEW = 2
+"""The number of other steps, or of other actors, that a comparison needs."""
+
+
+class OddActor(NamedTuple):
+    """An actor that sent too few wakes, or waited too often. `entry` is an op of that kind, for site and line."""
+
+    actor: int
+    step: int
+    entry: Entry
+    text: str
+    ground: tuple[str, ...]
+
+
+class PendingWait(NamedTuple):
+    """A wait at a mailbox or for a key of a store: the op that does not end."""
+
+    entry: Entry
+
+    @property
+    def what(self) -> str:
+        raw = self.entry.raw
+        return f"a message in {raw[TAKE_MAILBOX]}" if raw[KIND] == "take" else f"key {raw[STORE_KEY]}"
+
+    def sent_by(self, raw: RawRecord) -> bool:
+        """Returns whether a record sends such a wake: a post to this mailbox, or a set of a key that differs only in
+        its numbers.
+        """
+        own = self.entry.raw
+        if own[KIND] == "take":
+            return raw[KIND] == "post" and (raw[POST_TO], raw[POST_MAILBOX]) == (self.entry.rank, own[TAKE_MAILBOX])
+        if raw[KIND] != "store" or raw[STORE_HOW] != "set":
+            return False
+        place = own[STORE_NODE], own[STORE_PORT]
+        return (raw[STORE_NODE], raw[STORE_PORT]) == place and form(raw[STORE_KEY]) == form(own[STORE_KEY])
+
+    def like(self, raw: RawRecord) -> bool:
+        """Returns whether a record is a wait at a mailbox of this name, or for such a key."""
+        own = self.entry.raw
+        if raw[KIND] != own[KIND]:
+            return False
+        if raw[KIND] == "take":
+            return bool(raw[TAKE_MAILBOX] == own[TAKE_MAILBOX] and raw[TAKE_HOW] != "poll")
+        return bool(raw[STORE_HOW] == "get" and form(raw[STORE_KEY]) == form(own[STORE_KEY]))
+
+
+def departures(run_index: RunIndex, wait: PendingWait, senders: Sequence[int]) -> list[OddActor]:
+    """Returns the actors that depart: of `senders`, those that owe a wake, and the one that waits too often."""
+    sent = {actor: _made(run_index, actor, wait.sent_by) for actor in senders}
+    found = [one for actor in senders if (one := _owes(run_index, wait, actor, sent)) is not None]
+    waits_too_often = _waits_too_often(run_index, wait)
+    return found if waits_too_often is None else [*found, waits_too_often]
+
+
+def _made(run_index: RunIndex, actor: int, counts: Callable[[RawRecord], bool]) -> dict[int, list[Entry]]:
+    """Returns the records of an actor that count, by step."""
+    steps: dict[int, list[Entry]] = {}
+    for at, raw in enumerate(run_index.run.journals[actor]):
+        if counts(raw):
+            steps.setdefault(raw[STEP], []).append(Entry(actor, at, raw))
+    return steps
+
+
+SentWakes: TypeAlias = dict[int, dict[int, list[Entry]]]
+"""The wakes that each actor sent, by step."""
+
+
+def _owes(run_index: RunIndex, wait: PendingWait, actor: int, sent: SentWakes) -> OddActor | None:
+    """Returns the departure of an actor that sent fewer wakes than in other steps, or than others in this step."""
+    missed = _missed(run_index, wait, actor)
+    if missed is not None:
+        return missed
+    own, seen = sent[actor], {raw[STEP] for raw in run_index.run.journals[actor]}
+    odd = _odd_step({step: len(own.get(step, ())) for step in seen}, own)
+    if odd is not None and len(own.get(odd, ())) < len(next(iter(_others(own, odd)))):
+        usual = _others(own, odd)
+        ground = f"rank {actor} sent it {times(len(usual[0]))} in {len(usual)} of {len(usual)} other steps"
+        return _departure(wait, actor, odd, usual[0][0], len(own.get(odd, ())), ground)
+    return next((one for step in sorted(seen) if (one := _fewer(run_index, wait, actor, step, sent))), None)
+
+
+def _fewer(run_index: RunIndex, wait: PendingWait, actor: int, step: int, sent: SentWakes) -> OddActor | None:
+    """Returns the departure of an actor that sent fewer wakes in a step than all others that send them.
+
+    Its other ops in the step must be at sites of these others. Another site may show that it has another role.
+    """
+    journals = run_index.run.journals
+    peers = {other: made[step] for other, made in sent.items() if other != actor and step in made}
+    numbers = {len(some) for some in peers.values()}
+    number = len(sent[actor].get(step, ()))
+    if len(peers) < FEW or len(numbers) > 1 or number >= min(numbers) or not run_index.passed(actor, step):
+        return None
+    sites = {raw[SITE] for other in peers for raw in journals[other] if raw[STEP] == step}
+    if not sites.issuperset(raw[SITE] for raw in journals[actor] if raw[STEP] == step):
+        return None
+    ground = f"{ranks_text(peers)} sent it {times(min(numbers))} in step {step}"
+    return _departure(wait, actor, step, min(peers.values())[0], number, ground)
+
+
+def _departure(wait: PendingWait, actor: int, step: int, example: Entry, number: int, ground: str) -> OddActor:
+    text = f"rank {actor} sent {wait.what} of rank {wait.entry.rank} {times(number)} in step {step}"
+    return OddActor(actor, step, example, text, (ground,))
+
+
+def _odd_step(counts: dict[int, int], made: dict[int, list[Entry]]) -> int | None:
+    """Returns the one step whose count differs from those of all other steps, if equal steps are on both sides."""
+    inner = {step: number for step, number in counts.items() if min(made, default=0) <= step <= max(made, default=-1)}
+    for odd in sorted(inner):
+        others = {step: number for step, number in inner.items() if step != odd}
+        alike = len({*others.values()}) == 1 and 0 not in others.values() and len(others) >= FEW
+        if alike and inner[odd] not in others.values() and min(others) < odd < max(others):
+            return odd
+    return None
+
+
+def _others(made: dict[int, list[Entry]], odd: int) -> list[list[Entry]]:
+    return [entries for step, entries in made.items() if step != odd]
+
+
+def _missed(run_index: RunIndex, wait: PendingWait, actor: int) -> OddActor | None:
+    """Returns the departure of an actor that sent a message to all others with such a mailbox.
+
+    It must have sent equally many messages to these others, and fewer to the waiting actor.
+    """
+    if wait.entry.raw[KIND] != "take":
+        return None
+    box, rank = wait.entry.raw[TAKE_MAILBOX], wait.entry.rank
+    posts = [one for one in _posts(run_index, actor) if one.raw[POST_MAILBOX] == box]
+    totals = Counter(one.raw[POST_TO] for one in posts)
+    fewer = totals.pop(rank, 0)
+    receivers = {*totals}
+    if len(receivers) < FEW or len({*totals.values()}) > 1 or fewer >= min(totals.values()):
+        return None
+    by_content: dict[tuple[int, str], list[Entry]] = {}
+    for one in posts:
+        by_content.setdefault((one.step, repr(one.raw[POST_CONTENT])), []).append(one)
+    for (step, _), some in by_content.items():
+        went = Counter(one.raw[POST_TO] for one in some)
+        if {*went} == receivers:
+            who = ranks_text(receivers)
+            text = f"rank {actor} sent {wait.what} to {who} in step {step}, and none to rank {rank}"
+            return OddActor(actor, step, some[0], text, (f"the messages to {who} are equal",))
+    return None
+
+
+def _posts(run_index: RunIndex, actor: int) -> Iterator[Entry]:
+    journal = enumerate(run_index.run.journals[actor])
+    return (Entry(actor, at, raw) for at, raw in journal if raw[KIND] == "post")
+
+
+def _waits_too_often(run_index: RunIndex, wait: PendingWait) -> OddActor | None:
+    """Returns the departure of the waiting actor, if it waits more often in a step than in others, or than others."""
+    rank, raw = wait.entry.rank, wait.entry.raw
+    own = _made(run_index, rank, wait.like)
+    odd = _odd_step({step: len(some) for step, some in own.items()}, own)
+    if odd is not None and len(own[odd]) > len(_others(own, odd)[0]):
+        usual = _others(own, odd)
+        ground = f"rank {rank} waited {times(len(usual[0]))} in {len(usual)} of {len(usual)} other steps"
+        return OddActor(rank, odd, own[odd][-1], _text(wait, odd, len(own[odd])), (ground,))
+    step, sites = raw[STEP], {one.raw[SITE] for one in own[raw[STEP]]}
+    others: dict[int, int] = {}
+    for other in range(len(run_index.run.journals)):
+        theirs = _made(run_index, other, wait.like).get(step, []) if other != rank else []
+        if theirs and sites.issuperset(one.raw[SITE] for one in theirs):  # another site may be another role
+            others[other] = len(theirs)
+    if len(others) >= FEW and len({*others.values()}) == 1 and len(own[step]) > min(others.values()):
+        ground = f"{ranks_text(others)} waited {times(min(others.values()))} in step {step}"
+        return OddActor(rank, step, own[step][-1], _text(wait, step, len(own[step])), (ground,))
+    return None
+
+
+def _text(wait: PendingWait, step: int, number: int) -> str:
+    return f"rank {wait.entry.rank} waited {times(number)} for {wait.what} in step {step}"
