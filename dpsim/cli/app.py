@@ -161,13 +161,17 @@ app.add_typer(campaign, name="campaign", epilog=ALL)
 add_commands(app, COMMANDS)
 
 scenario = typer.Typer(
-    cls=NamedCommands, help="Make scenarios.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
+    cls=NamedCommands,
+    help="Write scenarios from other sources.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
 )
 
 
 @scenario.callback()
 def _scenario() -> None:
-    """Make scenarios."""
+    """Write scenarios from other sources."""
 
 
 if add_commands(scenario, SOURCES):

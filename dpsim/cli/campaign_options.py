@@ -20,7 +20,7 @@ Date = Annotated[
 Parts = Annotated[
     list[str] | None, typer.Option(metavar="PART", help="Only scenarios, swarm, small, museum or tests; repeatable.")
 ]
-SizeName = Annotated[str, typer.Option(metavar="SIZE", help="How much it does: night, hour or minute.")]
+SizeName = Annotated[str, typer.Option(metavar="SIZE", help="The amount of work: night, hour or minute.")]
 Worlds = Annotated[int | None, typer.Option(metavar="N", min=1, max=100_000, help="Worlds of the swarm, in all.")]
 Schedules = Annotated[int | None, typer.Option(metavar="N", min=1, help="At most this number for each world.")]
 AllUpTo = Annotated[
@@ -39,6 +39,6 @@ Exhibits = Annotated[
 Tests = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Add what pytest reports: the file of its --junitxml.")
 ]
-Budget = Annotated[str | None, typer.Option(metavar="TIME", help="Begin nothing more after this time, e.g. 8h.")]
+Budget = Annotated[str | None, typer.Option(metavar="TIME", help="Start no further work after this time, e.g. 8h.")]
 Jobs = Annotated[int, typer.Option(metavar="N", min=1, max=256, help="The number of processes that explore.")]
-Seed = Annotated[int | None, typer.Option(metavar="N", help="The seed of what is drawn; that of the date if left out.")]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="The seed of random draws; the date gives it if left out.")]

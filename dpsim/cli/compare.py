@@ -18,7 +18,7 @@ MANY_RECORDS = 1_000_000
 
 def compare(
     a: Annotated[str, typer.Argument(metavar="A", help="A trace that `dpsim run --trace` wrote.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The trace to compare with A.")],
     as_json: AsJson = False,
 ) -> None:
     """Compare two traces: equal, or the first difference.

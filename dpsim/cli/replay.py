@@ -35,7 +35,9 @@ def replay(
     fallback: Annotated[
         bool, typer.Option("--fallback", help="Continue where the schedule does not fit, and print what was skipped.")
     ] = False,
-    backend: Annotated[str, typer.Option(help="Where to run it: gloo and nccl repeat the order of sim.")] = "sim",
+    backend: Annotated[
+        str, typer.Option(help="The backend of the repetition: gloo and nccl repeat the order of sim.")
+    ] = "sim",
     file: Annotated[
         list[str] | None,
         typer.Option("--file", metavar="FILE", help="Allow the token to run this file. Repeatable."),

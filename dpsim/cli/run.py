@@ -50,7 +50,7 @@ def run(
     torch: TorchTarget = None,
     ranks: Ranks = None,
     order: Order = None,
-    backend: Annotated[str, typer.Option(help="Where to run: sim, gloo, nccl, or another that is installed.")] = "sim",
+    backend: Annotated[str, typer.Option(help="The backend: sim, gloo, nccl, or another that is installed.")] = "sim",
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a trace (JSONL), whatever the verdict.")
     ] = None,

@@ -26,12 +26,18 @@ def from_vllm(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Write there, not to stdout; with `--protocol all` a folder."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The file for the scenario, else stdout; with `--protocol all` a folder.",
         ),
     ] = None,
     release: Annotated[
         str | None,
-        typer.Option(metavar="FORM", help="Whose rules, e.g. 0.24 (see `dpsim list`); else the newest release's."),
+        typer.Option(
+            metavar="FORM",
+            help="The release whose rules apply, e.g. 0.24 (see `dpsim list`); else the newest.",
+        ),
     ] = None,
     protocol: Annotated[
         str | None,

@@ -1,8 +1,8 @@
 """What the strategy `scenarios` may draw for a program: the parts of scenarios that the program accepts.
 
-A program refuses topologies that it does not model, and configurations that do not fit a topology. It also refuses
-fields of requests that it does not read (`Program.heeds`). So this module passes topologies and configurations to the
-program's `prepare`, and reads `heeds`.
+A program refuses topologies that it does not model, configurations that do not fit a topology, and some fields of
+requests (`Program.heeds`). So this module passes topologies and configurations to the program's `prepare`, and reads
+`heeds`.
 """
 
 from __future__ import annotations
