@@ -593,8 +593,8 @@ def pytest_runtest_makereport(
             klass = error.klass if isinstance(error, ScenarioFailed) else type(error).__name__
             culprit = error.culprit if isinstance(error, ScenarioFailed) else ""
             report.sections.append(("replay", item.replay))
-            said = {"class": klass, "culprit": culprit, "replay": item.replay}
-            report.user_properties += [(f"dpsim_{key}", value) for key, value in said.items()]
+            properties = {"class": klass, "culprit": culprit, "replay": item.replay}
+            report.user_properties += [(f"dpsim_{key}", value) for key, value in properties.items()]
     elif report.failed and call.excinfo is not None and "dpsim.campaign.properties" in sys.modules:
         _shorten(item, report, call.excinfo)
     return report
@@ -617,8 +617,8 @@ def _shorten(item: pytest.Item, report: pytest.TestReport, excinfo: ExceptionInf
     if error.replay and item.config.option.tbstyle in ("auto", "short") and not item.config.option.fulltrace:
         calls = [entry for entry in excinfo.traceback if entry.path == item.path][-1:]
         where = [f"{item.nodeid.partition('::')[0]}:{one.lineno + 1}: {str(one.statement).strip()}\n" for one in calls]
-        told = AssertionError("\n".join([*where, str(error)])).with_traceback(error.__traceback__)
-        report.longrepr = pytest.ExceptionInfo.from_exception(told).getrepr(style="value")
+        located = AssertionError("\n".join([*where, str(error)])).with_traceback(error.__traceback__)
+        report.longrepr = pytest.ExceptionInfo.from_exception(located).getrepr(style="value")
     if crash := getattr(report.longrepr, "reprcrash", None):
         crash.message = str(error).partition("\n")[0]  # the summary on a CI machine would repeat the whole text
 
@@ -628,10 +628,10 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     lines = []
     for outcome in ("failed", "error"):
         for report in terminalreporter.getreports(outcome):
-            said = dict(getattr(report, "user_properties", ()))
-            if "dpsim_replay" in said:
-                culprit = f"  {said['dpsim_culprit']}" if said["dpsim_culprit"] else ""
-                lines.append(f"{said['dpsim_class']}{culprit}  replay: {said['dpsim_replay']}")
+            properties = dict(getattr(report, "user_properties", ()))
+            if "dpsim_replay" in properties:
+                culprit = f"  {properties['dpsim_culprit']}" if properties["dpsim_culprit"] else ""
+                lines.append(f"{properties['dpsim_class']}{culprit}  replay: {properties['dpsim_replay']}")
     for report in terminalreporter.getreports("passed"):
         klass = dict(report.user_properties).get("dpsim_not_again") if report.when == "call" else None
         if klass:

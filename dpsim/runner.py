@@ -147,12 +147,12 @@ def _made(point: EntryPoint) -> Backend:
     try:
         backend: Backend = kind()
     except Exception as error:
-        said = f"the backend {point.name} = {point.value} cannot be made: {type(error).__name__}: {error}"
-        raise BackendUnavailable(said) from error
+        message = f"the backend {point.name} = {point.value} cannot be made: {type(error).__name__}: {error}"
+        raise BackendUnavailable(message) from error
     missing = [method for method in ("run", "unavailable", "close") if not callable(getattr(backend, method, None))]
     if missing:
-        said = f"the backend {point.name} = {point.value} has no {', '.join(missing)}"
-        raise BackendUnavailable(f"{said}; expected the methods of dpsim.contract.world.Backend")
+        message = f"the backend {point.name} = {point.value} has no {', '.join(missing)}"
+        raise BackendUnavailable(f"{message}; expected the methods of dpsim.contract.world.Backend")
     return backend
 
 

@@ -15,7 +15,7 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-from dpsim.backend.journal.call_site import tell_chain
+from dpsim.backend.journal.call_site import chain_listeners
 from dpsim.contract.chain import Chain
 
 
@@ -28,7 +28,7 @@ class ChainFile:
 
     def __init__(self, journal: str) -> None:
         self._path = _beside(journal)
-        tell_chain.append(self._write)
+        chain_listeners.append(self._write)
 
     def _write(self, place: str, chain: Chain) -> None:
         with suppress(OSError), self._path.open("a") as file:
@@ -36,7 +36,7 @@ class ChainFile:
 
     def close(self) -> None:
         """Ends writing."""
-        tell_chain.remove(self._write)
+        chain_listeners.remove(self._write)
 
 
 def read_chains(journal: Path) -> dict[str, Chain]:

@@ -220,13 +220,13 @@ class CudaDevice(RealDevice):
 
         rates, stream = [], self.handle("main")
         for _ in range(5):
-            begun, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            started, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             with torch.cuda.stream(stream):
-                begun.record(stream)
+                started.record(stream)
                 torch.cuda._sleep(CALIBRATION_CYCLES)
                 ended.record(stream)
             stream.synchronize()
-            rates.append(CALIBRATION_CYCLES / (float(begun.elapsed_time(ended)) * 1e6))
+            rates.append(CALIBRATION_CYCLES / (float(started.elapsed_time(ended)) * 1e6))
         return max(rates)
 
 

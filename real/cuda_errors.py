@@ -9,7 +9,7 @@ from functools import cache
 
 from dpsim.backend.journal.journal import Journal
 
-SAID = {
+TEXTS = {
     900: "operation not permitted when stream is capturing",
     901: "operation failed due to a previous error during capture",
     902: "merge of separate capture sequences",
@@ -26,10 +26,10 @@ SAID = {
 def capture_code(error: BaseException | None) -> int | None:
     """Returns the code of a CUDA error that concerns a capture; None for all others."""
     code = getattr(error, "error_code", None)
-    if code in SAID:
+    if code in TEXTS:
         return int(code)
-    said = str(error)
-    return next((code for code, words in SAID.items() if words in said), None)
+    message = str(error)
+    return next((code for code, words in TEXTS.items() if words in message), None)
 
 
 def refuse_captured(journal: Journal, error: BaseException | None, what: str) -> None:

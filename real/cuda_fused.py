@@ -172,7 +172,7 @@ class FusedBuffer(CudaBuffer):
         journal, calls = self.stream.journal, on.calls
         if on.capture is not None:
             super().read(site, stream)  # which says what is wrong
-        journal.note("read", site, (on.name, self.count, self.dtype, (self.gone(),) if self.freed else self.refs))
+        journal.note("read", site, (on.name, self.count, self.dtype, (self.freed_ref(),) if self.freed else self.refs))
         form = self.shape, self.dtype
         free = calls.landings[form]
         landing = free.pop() if free else Landing(calls, form)
@@ -245,7 +245,7 @@ class FusedCommunicator(CudaCommunicator):
         count, dtype, name, journal = buffer.count, buffer.dtype, self.name, self.journal
         plain = op == "sum" and dtype != "bool"
         options = self._sum if plain else reduction(reduction_name(op, dtype), False, dtype)
-        memory = (buffer.gone(),) if buffer.freed else buffer.refs
+        memory = (buffer.freed_ref(),) if buffer.freed else buffer.refs
         seq = self._seqs[name]
         form = stream.name, name, seq, "all_reduce", count, dtype, None, op, (), memory, memory
         journal.note("collective", site or f"{name}.all_reduce", form)

@@ -51,7 +51,7 @@ class GlooCall(tuple[Any, ...]):
         return result
         yield
 
-    def asked(self) -> GlooCall:
+    def queried(self) -> GlooCall:
         """Returns the same call with a work that can be polled: gloo's transfers need a thread that waits for them."""
         communicator, work, result, site = self
         if work is None or getattr(work, "can_be_polled", True):
@@ -76,7 +76,7 @@ class GlooCall(tuple[Any, ...]):
             if gate is not None and work is not None:
                 communicator.patience.until(ended(work, lambda: communicator.aborted))
             return work is None or communicator.look(work, site, timeout_ns)
-            yield  # as in `asked`
+            yield  # as in `queried`
 
         return outcome
 
@@ -100,8 +100,8 @@ class GatedCall(GlooCall):
         raise communicator.error(site)
         yield
 
-    def asked(self) -> GatedCall:
-        return GatedCall(GlooCall(self).asked(), self.learns)
+    def queried(self) -> GatedCall:
+        return GatedCall(GlooCall(self).queried(), self.learns)
 
 
 UNAWAITED: list[Any] = []

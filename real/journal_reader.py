@@ -141,7 +141,7 @@ class Unmoving(NamedTuple):
     pause_ns: int
 
 
-def standing(path: Path, main_is_over: bool = False) -> Unmoving:
+def unmoving_state(path: Path, main_is_over: bool = False) -> Unmoving:
     """Returns where a rank waits, from the last records of its journal. A rank is idle if it waits in an idle get and
     has no other unfinished call. A rank that never awaits a call which it started is not idle. With several host
     threads, all that have not ended have to be idle; the journal does not show that main has ended.

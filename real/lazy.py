@@ -28,19 +28,19 @@ class MadeHere:
         self._name = group.spec.name
         self._store = group.firsts
         self._patience = patience
-        self._came: set[tuple[int, ...]] = set()
+        self._arrived: set[tuple[int, ...]] = set()
 
     def knows(self, members: tuple[int, ...]) -> bool:
         """Whether this rank has already arrived at that first use."""
-        return members in self._came
+        return members in self._arrived
 
     def meet(self, members: tuple[int, ...]) -> None:
         """Arrives at a first use; the call's record is the last of this host. Raises Unfinished when the parent gives
         up the run.
         """
-        if members in self._came:
+        if members in self._arrived:
             return
-        self._came.add(members)
+        self._arrived.add(members)
         store, key = self._store, f"{self._name} {members}"
         store.add(key, 1)
         self._patience.attempt(lambda: store.add(key, 0) >= len(members) or None, None)

@@ -42,7 +42,7 @@ from real.waiting import Patience, Unfinished
 CHUNK = 1 << 16
 
 
-class GoneNotice(NamedTuple):
+class DeathNotice(NamedTuple):
     """A notice that an actor is gone, for a box of this process."""
 
     job: int
@@ -69,7 +69,7 @@ class Mail:
         self._accepted: dict[Any, bytes] = {}
         """Each connection from a sender, with the incomplete line received so far."""
         self._watchers: set[socket.socket] = set()
-        self._watched: queue.SimpleQueue[tuple[socket.socket, GoneNotice]] = queue.SimpleQueue()
+        self._watched: queue.SimpleQueue[tuple[socket.socket, DeathNotice]] = queue.SimpleQueue()
         self._wake, self._woken = socket.socketpair()
         # Under the lock, so that every accepted connection is already noted.
         os.register_at_fork(before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._forked)
@@ -116,7 +116,7 @@ class Mail:
         """Lets ("gone", actor) arrive in a box here when the program of a rank or service of this job has ended.
         `source`: the address of the call.
         """
-        notice = GoneNotice(self._job, name, actor, source)
+        notice = DeathNotice(self._job, name, actor, source)
         peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             peer.connect(self._path(worker_of(actor, self._size)))
@@ -150,8 +150,8 @@ class Mail:
         """
         to = worker_of(to, self._size)
         line = to, source[0] < 0
-        letter = [self._job, name, message, *[source] * self._gated]
-        data = json.dumps(letter, separators=(",", ":")).encode() + b"\n"
+        envelope = [self._job, name, message, *[source] * self._gated]
+        data = json.dumps(envelope, separators=(",", ":")).encode() + b"\n"
         try:
             if line not in self._peers:
                 peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -179,7 +179,7 @@ class Mail:
             selector.register(listener, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
             beginnings = self._accepted
-            gone: list[GoneNotice] = []
+            gone: list[DeathNotice] = []
             while True:
                 ready = selector.select(0 if gone else None)
                 if not ready:  # the thread has read all that had arrived by then
@@ -248,12 +248,12 @@ class Gated:
 
     def __init__(self) -> None:
         self._messages: list[tuple[Address, Frozen]] = []
-        self._came = threading.Condition()
+        self._arrivals = threading.Condition()
 
     def put(self, message: Frozen, source: Address) -> None:
-        with self._came:
+        with self._arrivals:
             self._messages.append((source, message))
-            self._came.notify_all()
+            self._arrivals.notify_all()
 
     def get(self, *, timeout: float, source: Address | None = None) -> Frozen:
         """Returns the next message, or that one; waits at most `timeout` seconds. Raises queue.Empty, as other
@@ -263,8 +263,8 @@ class Gated:
         def place() -> int | None:
             return next((at for at, (of, _) in enumerate(self._messages) if source in (None, of)), None)
 
-        with self._came:
-            if not self._came.wait_for(lambda: place() is not None, timeout):
+        with self._arrivals:
+            if not self._arrivals.wait_for(lambda: place() is not None, timeout):
                 raise queue.Empty
             at = place()
             assert at is not None

@@ -9,7 +9,7 @@
                  <- JobEnded                 how the program of this rank ended; a stuck or dead rank sends none
                  <- Troubled                 in place of JobEnded: the machine took a resource away
     Dismiss      ->                          all ranks that have not ended wait in an idle get: the program is over
-    AskStands    ->                          a rank of several host threads makes no progress: where is each?
+    AskThreadStates    ->                          a rank of several host threads makes no progress: where is each?
                  <- Stands                   the reply, from the control thread; before any AbortJob
     AbortJob     ->                          the parent has read the journals: end waits, abort the communicators
     Leave        ->                          all ranks have ended: close your stores; the reply is as for AbortJob
@@ -110,11 +110,11 @@ class Dismiss(NamedTuple):
     number: int
 
 
-class AskStands(NamedTuple):
+class AskThreadStates(NamedTuple):
     number: int
 
 
-class Stands(NamedTuple):
+class ThreadStates(NamedTuple):
     """The place of each host thread: its name and the program's line, "u1 at engine/batch.py:88"."""
 
     number: int

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-SAYS = "/proc/self/schedstat"
+SCHEDULER_FILE = "/proc/self/schedstat"
 """The file whose existence shows that this system counts."""
 
 
@@ -53,7 +53,7 @@ def busy_ns(process: int) -> int | None:
     It is 0 for a process that has ended.
     """
     tasks = Path(f"/proc/{process}/task")
-    if not Path(SAYS).exists():
+    if not Path(SCHEDULER_FILE).exists():
         return None
     total = 0
     with contextlib.suppress(OSError):

@@ -27,11 +27,11 @@ class Spent:
     def on(self, phase: str) -> Iterator[None]:
         """Counts a phase for the duration of the block, even if it raises."""
         self.times[phase] += 1
-        begun = time.monotonic()
+        start = time.monotonic()
         try:
             yield
         finally:
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.monotonic() - begun
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.monotonic() - start
 
     def __str__(self) -> str:
         return ", ".join(f"{phase} {self.times[phase]} x {seconds:.1f} s" for phase, seconds in self.seconds.items())

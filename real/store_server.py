@@ -94,7 +94,7 @@ class Server(threading.Thread):
                 continue
             connection: Any = key.fileobj
             try:
-                stays = self._hear(connection)
+                stays = self._read_request(connection)
             except NoRequest:
                 stays = False
             if not stays:
@@ -116,7 +116,7 @@ class Server(threading.Thread):
         selector.register(connection, selectors.EVENT_READ, caller)
         self._beginnings[connection] = b""
 
-    def _hear(self, connection: socket.socket) -> bool:
+    def _read_request(self, connection: socket.socket) -> bool:
         """Reads from a connection. Returns False if its peer has closed. Raises NoRequest."""
         data = receive(connection)
         if not data or connection in self._strange:
@@ -189,7 +189,7 @@ class Server(threading.Thread):
     def _answer(asker: socket.socket, number: int, value: Frozen) -> None:
         try:
             asker.sendall(line_of([number, value]))
-        except OSError:  # the peer has closed, which `_hear` detects, or it does not read
+        except OSError:  # the peer has closed, which `_read_request` detects, or it does not read
             with_no_more(asker)
 
 

@@ -98,15 +98,15 @@ class OwnPatience(threading.local, Patience):
 
     def until(self, ready: Callable[[], bool]) -> None:
         now = time.perf_counter_ns
-        begun = now()
+        start = now()
         try:
             with self._polling():
                 while not ready():
                     self.check()
-                    passed = now() - begun
+                    passed = now() - start
                     time.sleep(0 if passed < SPIN_NS else 20e-6 if passed < BRIEF_NS else 500e-6)
         finally:
-            self.waited_ns += now() - begun
+            self.waited_ns += now() - start
 
     def ask(self, ready: Callable[[], bool]) -> bool:
         with self._polling():
@@ -143,7 +143,7 @@ class RealThread(JournaledThread):
     def _join(self) -> Outcome:
         def outcome() -> Generator[Any, Any, str | None]:
             self.wait()
-            self.heard = True
+            self.noticed = True
             return self.message or None
             yield
 
@@ -166,14 +166,14 @@ class ThreadedRank(RealRank):
 
     def all_over(self) -> None:
         for thread in self._all:  # the list may grow meanwhile
-            if not thread.heard:
+            if not thread.noticed:
                 thread.wait()
         for thread in self._all:
-            if thread.error is not None and not thread.heard:
+            if thread.error is not None and not thread.noticed:
                 raise thread.error
 
     def journal_of(self, error: BaseException) -> Journal:
-        return next((one.own_journal for one in self._all if one.error is error and not one.heard), self.journal)
+        return next((one.own_journal for one in self._all if one.error is error and not one.noticed), self.journal)
 
     def cut(self) -> None:
         self._over.set()
@@ -237,7 +237,7 @@ class ThreadedRank(RealRank):
         return None
 
 
-def where_threads_stand(packages: Collection[str]) -> list[str]:
+def thread_states(packages: Collection[str]) -> list[str]:
     """Returns, for each thread of this process that runs a program, main first: its name and the program's innermost
     line.
     """

@@ -64,8 +64,8 @@ class OrderOfTurns:
             self._changed.notify_all()
 
     def _over(self, before: Before) -> bool:
-        thread, begun = self._had.get(before.point, (0, 0))
-        passed = not before.runs_on or thread == threading.get_ident() or self._begun[thread] > begun
+        thread, started = self._had.get(before.point, (0, 0))
+        passed = not before.runs_on or thread == threading.get_ident() or self._begun[thread] > started
         return before.point in self._had and passed
 
 

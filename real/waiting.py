@@ -89,18 +89,18 @@ class Patience:
     def until(self, ready: Callable[[], bool]) -> None:
         """Polls until `ready()`. Raises Unfinished when the parent gives up the run."""
         now = time.perf_counter_ns
-        begun = now()
+        start = now()
         try:
-            while now() - begun < SPIN_NS:
+            while now() - start < SPIN_NS:
                 for _ in range(POLLS):
                     if ready():
                         return
                 self.check()
             while not ready():
                 self.check()
-                time.sleep(20e-6 if now() - begun < BRIEF_NS else 500e-6)
+                time.sleep(20e-6 if now() - start < BRIEF_NS else 500e-6)
         finally:
-            self.waited_ns += now() - begun
+            self.waited_ns += now() - start
 
     def within(self, ready: Callable[[], bool], timeout_ns: int) -> bool:
         """Polls until `ready()`, at most for this time. Returns whether it is ready."""
@@ -124,18 +124,18 @@ class Patience:
 
     def event(self, event: threading.Event) -> None:
         """Waits until a thread of this process sets `event`."""
-        begun = time.perf_counter_ns()
+        start = time.perf_counter_ns()
         try:
             while not event.wait(GLANCE_SECONDS if self.polls else None):
                 self.check()
         finally:
-            self.waited_ns += time.perf_counter_ns() - begun
+            self.waited_ns += time.perf_counter_ns() - start
 
     def message(self, box: Receiver, idle: bool) -> Frozen:
         """Returns the next message of a box. A thread of this process puts messages there, so even a host that does not
         poll wakes up now and then. Raises Dismissed if `idle` and the rank need not wait any longer.
         """
-        begun = time.perf_counter_ns()
+        start = time.perf_counter_ns()
         try:
             while True:
                 try:
@@ -145,16 +145,16 @@ class Patience:
                     if idle and self.dismissed.is_set():
                         raise Dismissed from None
         finally:
-            self.waited_ns += time.perf_counter_ns() - begun
+            self.waited_ns += time.perf_counter_ns() - start
 
     def answer(self, box: Receiver, timeout_ns: int | None) -> Frozen:
         """Returns the next object of a box, put there by a thread of this process; None if the time-out passes."""
-        begun = time.perf_counter_ns()
+        start = time.perf_counter_ns()
         try:
             while True:
                 left = GLANCE_SECONDS
                 if timeout_ns is not None:
-                    left = min(left, max(0.0, (begun + timeout_ns - time.perf_counter_ns()) / 1e9))
+                    left = min(left, max(0.0, (start + timeout_ns - time.perf_counter_ns()) / 1e9))
                 try:
                     return box.get(timeout=left)
                 except queue.Empty:
@@ -162,20 +162,20 @@ class Patience:
                     if not left:
                         return None
         finally:
-            self.waited_ns += time.perf_counter_ns() - begun
+            self.waited_ns += time.perf_counter_ns() - start
 
     def attempt(self, call: Callable[[], T | None], timeout_ns: int | None) -> T | None:
         """Repeats a call until it returns something, and returns that; None if the time-out passes."""
-        begun = time.perf_counter_ns()
+        start = time.perf_counter_ns()
         try:
             while (found := call()) is None:
                 self.check()
-                if timeout_ns is not None and time.perf_counter_ns() - begun >= timeout_ns:
+                if timeout_ns is not None and time.perf_counter_ns() - start >= timeout_ns:
                     return None
                 time.sleep(ATTEMPT_SECONDS)
             return found
         finally:
-            self.waited_ns += time.perf_counter_ns() - begun
+            self.waited_ns += time.perf_counter_ns() - start
 
     def work(self, work: Any) -> None:
         """Waits until a torch `Work` on host memory (or a `gloo_calls.Pending`) has ended. Raises its error, or
@@ -188,26 +188,26 @@ class Patience:
             self._doze(work)
         elif self.polls:
             self.until(work.is_completed)
-        begun = time.perf_counter_ns()
+        start = time.perf_counter_ns()
         try:
             work.wait()
         except RuntimeError as error:
             self.blame(error)
         finally:
-            self.waited_ns += time.perf_counter_ns() - begun
+            self.waited_ns += time.perf_counter_ns() - start
 
     def _doze(self, work: Any) -> None:
         """Sleeps within torch until a work has ended, and returns now and then. torch raises the same error for a wait
         that was too short and for a failed work; a failed work raises it again.
         """
-        begun = time.perf_counter_ns()
+        start = time.perf_counter_ns()
         try:
             while not work.is_completed():
                 self.check()
                 with contextlib.suppress(RuntimeError):
                     work.wait(GLANCE)
         finally:
-            self.waited_ns += time.perf_counter_ns() - begun
+            self.waited_ns += time.perf_counter_ns() - start
 
     def blame(self, error: RuntimeError) -> NoReturn:
         """Raises the error of a call; or Unfinished, if a lost peer or the end of the run caused it."""

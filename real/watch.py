@@ -40,8 +40,8 @@ from dpsim.contract.undefined import Undefined
 from dpsim.contract.world import End, Progress, World
 from real.child import Child, speaking
 from real.clock import Clock
-from real.journal_reader import Unmoving, died_as_planned, journal_size, last_step, standing
-from real.messages import Alone, AskStands, Dismiss, JobEnded, Stands, Troubled
+from real.journal_reader import Unmoving, died_as_planned, journal_size, last_step, unmoving_state
+from real.messages import Alone, AskThreadStates, Dismiss, JobEnded, ThreadStates, Troubled
 from real.quiet import Quiet
 
 POLL_SECONDS = 0.05
@@ -101,7 +101,7 @@ class JobWatch:
         """Waits until every rank has ended, or no rank makes progress any more."""
         clock = Clock(POLL_SECONDS)
         now = moved = reported = size = 0
-        stands: dict[int, Unmoving] = {}
+        states: dict[int, Unmoving] = {}
         quiet: Quiet | None = None
         while None in self._ends and not self.lost:
             news = self._collect()
@@ -109,7 +109,7 @@ class JobWatch:
             now = clock.look()
             if news or grown != size:
                 moved, size = now, grown
-                stands, quiet = {}, None
+                states, quiet = {}, None
             elif clock.stood:
                 moved, quiet = now, None
             else:
@@ -122,23 +122,23 @@ class JobWatch:
             someone_lost = any(end not in (None, "finished") for end in self._ends)
             hopeless = now - moved > self._grace_ns and quiet is not None and quiet.ns(now) > self._grace_ns
             limit = self._grace_ns if someone_lost and hopeless else self._stall_ns
-            if (hopeless or now - moved > self._stall_ns) and not stands:  # read once, since no rank writes any more
+            if (hopeless or now - moved > self._stall_ns) and not states:  # read once, since no rank writes any more
                 unfinished = [rank for rank, end in enumerate(self._ends) if end is None]
-                stands = {rank: standing(self._paths[rank], rank in self._mains_over) for rank in unfinished}
-                if all(stand.idle for stand in stands.values()) and not self._dismissed:
+                states = {rank: unmoving_state(self._paths[rank], rank in self._mains_over) for rank in unfinished}
+                if all(state.idle for state in states.values()) and not self._dismissed:
                     self._dismissed = True
                     for rank in unfinished:
                         self._dismiss(rank)
                     moved, quiet = now, None
                     continue
-            limit += max((stand.pause_ns for stand in stands.values()), default=0)
+            limit += max((state.pause_ns for state in states.values()), default=0)
             late = now > self._world.deadline_ns
             if now - moved > limit or late:
                 self._look_who_was_stopped()
             if now - moved > limit:
                 if not self._dismissed:
-                    for rank in stands:
-                        self._ends[rank] = self._ends[rank] or ("finished" if stands[rank].idle else None)
+                    for rank in states:
+                        self._ends[rank] = self._ends[rank] or ("finished" if states[rank].idle else None)
                 self.observed = f"no rank moved for {limit / 1e9:g} s"
                 break
             if late:
@@ -152,35 +152,35 @@ class JobWatch:
         """Asks ranks with several host threads that did not end for the line of each thread. A process in which a
         thread holds Python's lock does not reply.
         """
-        asked = {
+        threaded = {
             child.rank: child
             for child, journal in zip(self.children, journals, strict=True)
             if self._ends[child.rank] is None and any(record[KIND] == "thread" for record in journal)
         }
-        stand: dict[int, str] = {}
-        for child, message in self._asked(list(asked.values())):
+        state_of: dict[int, str] = {}
+        for child, message in self._replies(list(threaded.values())):
             if message is None:
-                stand[child.rank] = "gone"
-            elif isinstance(message, Stands):
-                stand[child.rank] = ", ".join(message.threads)
-        standing = [f"rank {rank}: {stand.get(rank, 'no answer')}" for rank in sorted(asked)]
-        if standing:
-            more = [f"and {len(standing) - FEW} more ranks"] if len(standing) > FEW else []
-            self.observed = "; ".join([self.observed, *standing[:FEW], *more])
+                state_of[child.rank] = "gone"
+            elif isinstance(message, ThreadStates):
+                state_of[child.rank] = ", ".join(message.threads)
+        state_lines = [f"rank {rank}: {state_of.get(rank, 'no answer')}" for rank in sorted(threaded)]
+        if state_lines:
+            more = [f"and {len(state_lines) - FEW} more ranks"] if len(state_lines) > FEW else []
+            self.observed = "; ".join([self.observed, *state_lines[:FEW], *more])
 
-    def _asked(self, children: Sequence[Child]) -> Iterator[tuple[Child, Any]]:
+    def _replies(self, children: Sequence[Child]) -> Iterator[tuple[Child, Any]]:
         """Returns all messages of each process about this run, the last one with the lines of its threads; None if the
         process has ended.
         """
         for child in children:
-            child.send(AskStands(self._number))
+            child.send(AskThreadStates(self._number))
         silent, deadline = list(children), time.monotonic() + LOOK_SECONDS
         while silent and time.monotonic() < deadline:
             for child in speaking(silent, POLL_SECONDS):
                 message = child.receive()
                 if message is not None and message.number != self._number:
                     continue
-                if message is None or isinstance(message, Stands):
+                if message is None or isinstance(message, ThreadStates):
                     silent.remove(child)
                 yield child, message
 
@@ -229,7 +229,7 @@ class JobWatch:
         notice. If a worker has ended, it took with it what others may have waited for. The kernel closes a killed
         process's store before it reports the death, so a worker with a store has to reply once more.
         """
-        for child, message in self._asked(self.listening):
+        for child, message in self._replies(self.listening):
             if isinstance(message, Troubled):
                 self.lost = self.lost or f"{self._world.actor(self._actors[child])}: {message.what}"
             elif message is None:

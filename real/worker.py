@@ -45,7 +45,7 @@ from real.mail import Mail
 from real.messages import (
     AbortJob,
     Alone,
-    AskStands,
+    AskThreadStates,
     Dismiss,
     Go,
     Job,
@@ -54,13 +54,13 @@ from real.messages import (
     Prepared,
     Ready,
     Recovered,
-    Stands,
+    ThreadStates,
     Troubled,
     worker_of,
 )
 from real.rank import RealDevice
 from real.stores import Stores
-from real.threads import drive, threaded_rank, where_threads_stand
+from real.threads import drive, thread_states, threaded_rank
 from real.waiting import Dismissed, Unfinished
 
 LEAVE_SECONDS = 1.0
@@ -111,8 +111,8 @@ class Worker:
                     if message.number == self._running:
                         self._dismissed.set()
                     continue
-                if isinstance(message, AskStands):
-                    self._send(Stands(message.number, tuple(where_threads_stand(registry.packages()))))
+                if isinstance(message, AskThreadStates):
+                    self._send(ThreadStates(message.number, tuple(thread_states(registry.packages()))))
                     continue
                 if isinstance(message, AbortJob):
                     self._give_up.set()

@@ -40,7 +40,7 @@ class AloneCall:
     def __call__(self) -> Generator[Any, Any, Any]:
         return self._answer()
 
-    def asked(self) -> AloneCall:
+    def queried(self) -> AloneCall:
         return self
 
     def query(self) -> Outcome:

@@ -148,9 +148,9 @@ class AloneThread(JournaledThread):
         answer = self._answers.of(self.journal)
 
         def outcome() -> Generator[Any, Any, str | None]:
-            said: str | None = yield from answer()
-            self.heard = True
-            return said
+            error_text: str | None = yield from answer()
+            self.noticed = True
+            return error_text
 
         return outcome
 

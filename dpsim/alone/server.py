@@ -106,14 +106,14 @@ def _forked(call: Callable[[], Any]) -> Any:
             os._exit(0)
     os.close(theirs)
     with os.fdopen(ours, "rb") as file:
-        said = file.read()
+        content = file.read()
     _, status = os.waitpid(process, 0)
-    if not said:
+    if not content:
         ended = os.waitstatus_to_exitcode(status)
         if ended == -signal.SIGXCPU:
             return NotAlone(f"did not end in {MOST_SECONDS} s")
         return NotAlone(f"ended its process ({ended})")
-    return pickle.loads(said)
+    return pickle.loads(content)
 
 
 def _limit() -> None:

@@ -47,7 +47,7 @@ A file imports only files that are listed above it:
     gate_turns.py finds the order in which threads, or ranks at a store, took turns
     stalled.py    lists the gates at which a real run hangs
     unforced.py   lists what no gate can force on real processes
-    standing.py   describes where each rank of an unfinished run is
+    rank_state.py describes where each rank of an unfinished run is
     stepping.py   stops a replay at a step or op, or opens a debugger there
     replay.py     repeats the run of a trace or token, and compares it
     calls.py      finds the calls that led to a culprit's line, by a second run

@@ -36,10 +36,10 @@ class Bounds(NamedTuple):
     early_timeouts: int | None = None
 
     @staticmethod
-    def of(scenario: Scenario, asked: Bounds) -> Bounds:
+    def of(scenario: Scenario, wanted: Bounds) -> Bounds:
         """Returns the bounds of a scenario's limits. Those of the command line override them."""
         limits = Bounds(**{key: getattr(scenario.limits, key) for key in OF_LIMITS})
-        return Bounds(*(one if one is not None else other for one, other in zip(asked, limits, strict=True)))
+        return Bounds(*(one if one is not None else other for one, other in zip(wanted, limits, strict=True)))
 
     @property
     def binds(self) -> bool:

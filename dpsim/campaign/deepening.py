@@ -45,15 +45,15 @@ def explore_each(
     scenarios: Sequence[tuple[Scenario, Path | None]],
     options: Options,
     progress: Callable[[int, int | None], None] | None = None,
-    watch: Callable[[HowFar], None] = lambda standing: None,
+    watch: Callable[[HowFar], None] = lambda how_far: None,
 ) -> list[Outcome]:
     """Explores scenarios like `explore_files`. Scenarios with bounds are explored one after another, level by level."""
     end = None if options.seconds is None else time.monotonic() + options.seconds
-    asked = [Bounds.of(scenario, options.bounds) for scenario, _ in scenarios]
-    if not any(one.binds for one in asked):
+    bounds_of_each = [Bounds.of(scenario, options.bounds) for scenario, _ in scenarios]
+    if not any(one.binds for one in bounds_of_each):
         return files.explore_files(scenarios, options, progress, watch)
     outcomes, before = [], 0
-    for (scenario, base), bounds in zip(scenarios, asked, strict=True):
+    for (scenario, base), bounds in zip(scenarios, bounds_of_each, strict=True):
         left = options._replace(seconds=None if end is None else end - time.monotonic())
         if bounds.binds:
             world, explored = _Levels(scenario, base, bounds, left, progress, before).explore()
@@ -97,13 +97,13 @@ class _Levels:
 
     def explore(self) -> tuple[Scenario, Explored]:
         """Returns the failing variant of the scenario, or else the scenario; and the result."""
-        begun = time.monotonic()
+        start = time.monotonic()
         try:
             for number in range(self.bounds.most + 1):
                 level = self.bounds.at(number)
                 self.total.unfinished = str(level)
                 seconds = self.options.seconds
-                end = None if seconds is None else begun + seconds
+                end = None if seconds is None else start + seconds
                 failed = self._level(level, end)
                 if failed is not None:
                     return failed

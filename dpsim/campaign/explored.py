@@ -97,14 +97,14 @@ class Explored:
     """The result of an exploration.
 
     `shown`: its failures, in the order in which they were found. `looked`: the result of running ranks alone.
-    `standing`: its progress in units.
+    `how_far`: its progress in units.
     """
 
     subject: Subject
     exploration: Exploration
     shown: Sequence[Shown] = ()
     looked: Looked = Looked()  # noqa: RUF009  # immutable
-    standing: HowFar | None = None
+    how_far: HowFar | None = None
 
     def __repr__(self) -> str:
         """Returns one line, because it is a part of the message of a failed assertion."""
@@ -269,8 +269,8 @@ def explore_subject(
     an unknown strategy.
     """
     chosen = search(strategy, seed, subject.longest) if isinstance(strategy, str) else strategy
-    begun = time.monotonic()
-    end = None if seconds is None else begun + seconds
+    start = time.monotonic()
+    end = None if seconds is None else start + seconds
 
     def expired() -> bool:
         return end is not None and time.monotonic() > end
@@ -285,4 +285,4 @@ def explore_subject(
             progress=progress,
             in_time=True,
         )
-    return concluded(subject, found, time.monotonic() - begun)
+    return concluded(subject, found, time.monotonic() - start)

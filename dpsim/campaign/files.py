@@ -77,7 +77,7 @@ def explore_files(
     scenarios: Sequence[tuple[Scenario, Path | None]],
     options: Options,
     progress: Callable[[int, int | None], None] | None = None,
-    watch: Callable[[HowFar], None] = lambda standing: None,
+    watch: Callable[[HowFar], None] = lambda how_far: None,
 ) -> list[Outcome]:
     """Explores scenarios, each given with the folder of its file. Raises like `explore_all` and `Subject.of`.
 
@@ -93,18 +93,18 @@ def explore_some(
     seconds: float | None,
     progress: Callable[[int, int | None], None] | None = None,
     share: int = 1,
-    begun: int = 0,
-    watch: Callable[[HowFar], None] = lambda standing: None,
+    start: int = 0,
+    watch: Callable[[HowFar], None] = lambda how_far: None,
 ) -> list[Explored]:
     """Explores some scenarios without writing traces.
 
-    One of `share` scenarios has repeated runs. `begun` is the number of scenarios before these. The ranks of a scenario
+    One of `share` scenarios has repeated runs. `start` is the number of scenarios before these. The ranks of a scenario
     run alone if it is the only one.
     """
     return explore_all(
         [
             replace(Subject.of(scenario, base), repeats=number % share == 0, alone=len(scenarios) == share == 1)
-            for number, (scenario, base) in enumerate(scenarios, begun)
+            for number, (scenario, base) in enumerate(scenarios, start)
         ],
         options.strategy,
         jobs=options.jobs,
@@ -114,14 +114,14 @@ def explore_some(
         stop_at_first=not options.keep_going,
         progress=lambda runs: progress(runs, None) if progress is not None else None,
         watch=watch,
-        elsewhere=None if options.cluster is None else options.cluster.on(_sources(scenarios, share, begun)),
+        elsewhere=None if options.cluster is None else options.cluster.on(_sources(scenarios, share, start)),
         store=None if options.work is None else options.work.of([digest_of(*one) for one in scenarios]),
     )
 
 
-def _sources(scenarios: Sequence[tuple[Scenario, Path | None]], share: int, begun: int) -> list[Source]:
+def _sources(scenarios: Sequence[tuple[Scenario, Path | None]], share: int, start: int) -> list[Source]:
     """Returns the data from which other machines make the same subjects."""
-    return [Source.of(*one, repeats=number % share == 0) for number, one in enumerate(scenarios, begun)]
+    return [Source.of(*one, repeats=number % share == 0) for number, one in enumerate(scenarios, start)]
 
 
 def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:

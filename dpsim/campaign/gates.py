@@ -90,15 +90,15 @@ def _outcome(run: Run, rank: int, call: RawRecord | None, raw: RawRecord) -> lis
 def _events(rank: int, journal: list[RawRecord]) -> list[Gate]:
     """Returns a gate for each recorded event: the last query that found it not completed."""
     marked: dict[int, Any] = {}
-    asked: dict[Any, int] = {}
+    queries: dict[Any, int] = {}
     held: dict[Any, Any] = {}
     for raw in journal:
         if raw[KIND] == "mark":
             marked[raw[EVENT]] = raw[ADDRESS]
         elif raw[KIND] == "ask" and raw[ASK_HOW] == "query":
-            asked[raw[ADDRESS]] = raw[EVENT]
-        elif raw[KIND] == "learned" and raw[LEARNED_OUTCOME] is False and raw[ADDRESS] in asked:
-            mark = marked.get(asked[raw[ADDRESS]])
+            queries[raw[ADDRESS]] = raw[EVENT]
+        elif raw[KIND] == "learned" and raw[LEARNED_OUTCOME] is False and raw[ADDRESS] in queries:
+            mark = marked.get(queries[raw[ADDRESS]])
             if mark is not None:
                 held[mark] = raw[ADDRESS]
     return [Gate((rank, *mark), message=(rank, *ask)) for mark, ask in held.items()]

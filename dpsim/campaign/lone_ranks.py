@@ -88,7 +88,7 @@ def looked_at(subject: Subject, seconds: float, schedules: int = 2) -> Looked:
     if subject.switched_off and any(switch_off([nondeterminism.of("")], subject.switched_off)[1].values()):
         return Looked()
     ACCOUNT.looked += 1
-    begun = time.monotonic()
+    start = time.monotonic()
     runs, why = 0, "no run of it holds to its end"
     try:
         for run, pasts in _recorded(subject, min(schedules, EACH) if subject.alone else 1):
@@ -102,7 +102,7 @@ def looked_at(subject: Subject, seconds: float, schedules: int = 2) -> Looked:
     except Lost as error:
         why = str(error)
     finally:
-        ACCOUNT.alone += time.monotonic() - begun
+        ACCOUNT.alone += time.monotonic() - start
     return Looked(runs, why=why)
 
 

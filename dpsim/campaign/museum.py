@@ -78,11 +78,11 @@ class Row:
         if expected is None and found is not None:
             lines.append(f"nothing was expected ({self.entry.reason}), got {found.klass}: {found.message}")
         if expected is not None and found is None:
-            came = f"got {', '.join(self.instead)}" if self.instead else "nothing was found by any strategy"
-            lines.append(f"expected {expected}, {came}")
+            outcome_text = f"got {', '.join(self.instead)}" if self.instead else "nothing was found by any strategy"
+            lines.append(f"expected {expected}, {outcome_text}")
         if self.broken is not None:
-            came = f"{self.broken.klass}: {self.broken.message}"
-            lines.append(f"its twin, the same world without it, does not hold: {came}")
+            outcome_text = f"{self.broken.klass}: {self.broken.message}"
+            lines.append(f"its twin, the same world without it, does not hold: {outcome_text}")
         return lines
 
 
@@ -203,14 +203,14 @@ def seek(
     reached = Reached()
     number = 0
 
-    def once(asked: Strategy) -> list[Problem]:
+    def once(strategy: Strategy) -> list[Problem]:
         nonlocal number
         number += 1
         again.before(number)
-        run, findings = subject.run(asked, tick)
+        run, findings = subject.run(strategy, tick)
         reached.note(subject.program, run.journals)
-        assert isinstance(asked, Picker)
-        unlike = again.after(run, asked.schedule, bool(findings))
+        assert isinstance(strategy, Picker)
+        unlike = again.after(run, strategy.schedule, bool(findings))
         findings = findings if unlike is None else [unlike.finding]
         if not findings:
             return []

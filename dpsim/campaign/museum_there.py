@@ -39,7 +39,7 @@ class Machines(Protocol):
         """Executes a task for each argument."""
 
 
-class AskedRow(NamedTuple):
+class RowRequest(NamedTuple):
     """A request for a row. `text`: the scenario of the exhibit in `file`. `dpsim`: a digest of the sources of dpsim."""
 
     name: str
@@ -56,9 +56,9 @@ def elsewhere(machines: Machines) -> Elsewhere:
     def rows(
         entries: Sequence[VariantEntry], files: Mapping[str, Path], limit: int, end: float | None
     ) -> Iterator[tuple[int, Row]]:
-        asked = [_asked(entry, files[entry.name.lower()], limit) for entry in entries]
-        modules = {module for one in asked for module in one.modules}
-        for number, answer in machines.each(row_there, asked, modules, end):
+        request = [_request(entry, files[entry.name.lower()], limit) for entry in entries]
+        modules = {module for one in request for module in one.modules}
+        for number, answer in machines.each(row_there, request, modules, end):
             if isinstance(answer, Lost):
                 raise Lost(f"{entries[number].name}: {answer}")
             if isinstance(answer, Exception):
@@ -68,13 +68,13 @@ def elsewhere(machines: Machines) -> Elsewhere:
     return rows
 
 
-def _asked(entry: VariantEntry, file: Path, limit: int) -> AskedRow:
+def _request(entry: VariantEntry, file: Path, limit: int) -> RowRequest:
     scenario = exhibit(entry, file)
     modules = tuple(modules_of(Subject.of(scenario, file.parent)))
-    return AskedRow(entry.name, dump_scenario(scenario), str(file.resolve()), limit, modules, digest_of_dpsim())
+    return RowRequest(entry.name, dump_scenario(scenario), str(file.resolve()), limit, modules, digest_of_dpsim())
 
 
-def row_there(asked: AskedRow, seconds: float | None) -> Row | Exception:
+def row_there(request: RowRequest, seconds: float | None) -> Row | Exception:
     """Makes a row in this process. `seconds`: when to stop."""
     end = None if seconds is None else time.monotonic() + seconds
 
@@ -82,13 +82,13 @@ def row_there(asked: AskedRow, seconds: float | None) -> Row | Exception:
         return end is not None and time.monotonic() > end
 
     try:
-        if asked.dpsim != digest_of_dpsim():
+        if request.dpsim != digest_of_dpsim():
             raise OtherVersion("another machine has other sources of dpsim; install the same version on all of them")
-        for module in asked.modules:
+        for module in request.modules:
             importlib.import_module(module)
-        file = Path(asked.file)
+        file = Path(request.file)
         made = row_of(
-            registry.variant(asked.name), parse_scenario(asked.text, base=file.parent), file, asked.limit, expired
+            registry.variant(request.name), parse_scenario(request.text, base=file.parent), file, request.limit, expired
         )
     except OutOfTime:
         return OutOfTime()

@@ -32,11 +32,11 @@ def with_one_more(scenario: Scenario, found: Finding, base: Path | None = None) 
         if more is None:
             return None
         program, _, prepared = prepare(more, base)
-        told = world(more, program, prepared)
-        run = SimBackend().run_program(told, program, prepared)
+        larger_world = world(more, program, prepared)
+        run = SimBackend().run_program(larger_world, program, prepared)
     except (ScenarioError, Unsuitable, Unended):  # the program may refuse this size
         return None
     off = scenario.checks.switched_off
-    findings = switch_off(judge(told, run, off), off)[0]
+    findings = switch_off(judge(larger_world, run, off), off)[0]
     same = bool(findings) and findings[0].klass == found.klass and findings[0].culprit is not None
     return findings[0] if same else None

@@ -69,17 +69,17 @@ def loop(journal: Sequence[RawRecord]) -> RawRecord | None:
         if raw[KIND] != "learned":
             under_way[thread] = raw
             continue
-        asked = under_way.get(thread)
-        if asked is None or asked[KIND] == "sleep":
+        pending = under_way.get(thread)
+        if pending is None or pending[KIND] == "sleep":
             continue
-        if not _looks(asked):
+        if not _looks(pending):
             seen.pop(thread, None)
             continue
-        answer = asked[SITE], asked[STEP], repr(raw[LEARNED_OUTCOME])
+        answer = pending[SITE], pending[STEP], repr(raw[LEARNED_OUTCOME])
         before, times = seen.get(thread, (None, 0))
         seen[thread] = answer, times + 1 if before == answer else 1
         if seen[thread][1] >= MANY:
-            return asked
+            return pending
     return None
 
 

@@ -73,7 +73,7 @@ def explore_all(
     stop_at_first: bool = True,
     progress: Callable[[int], None] = lambda runs: None,
     store: Keeper | None = None,
-    watch: Callable[[HowFar], None] = lambda standing: None,
+    watch: Callable[[HowFar], None] = lambda how_far: None,
     elsewhere: OtherMachines | None = None,
 ) -> list[Explored]:
     """Explores programs: at most `schedules` schedules of each, and for at most `seconds` in all.
@@ -94,7 +94,7 @@ def explore_all(
         nonlocal begun
         begun = under_way
         progress(sum(one.runs for one in plans) + under_way)
-        watch(_standing(plans, under_way, time.monotonic() - start))
+        watch(_how_far(plans, under_way, time.monotonic() - start))
 
     try:
         for result in _results(plans, subjects, jobs, end, tick, store, elsewhere):
@@ -114,11 +114,11 @@ def explore_all(
     all_explored = []
     for subject, one in zip(subjects, plans, strict=True):
         all_explored.append(concluded(subject, one.plan.exploration, one.plan.seconds))
-        all_explored[-1].standing = _standing([one], 0, took)
+        all_explored[-1].how_far = _how_far([one], 0, took)
     return all_explored
 
 
-def _standing(plans: Sequence[InOrder], under_way: int, seconds: float) -> HowFar:
+def _how_far(plans: Sequence[InOrder], under_way: int, seconds: float) -> HowFar:
     """Returns the progress of all plans together. Only a single plan has an estimate."""
     estimate = plans[0].plan.estimate if len(plans) == 1 else None
     schedules = sum(one.runs for one in plans) + under_way

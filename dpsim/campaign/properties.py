@@ -114,7 +114,7 @@ def holds(
         explored = explore_subject(subject, strategy, schedules=schedules)
     if explored.exploration.lost:
         raise Lost(f"{subject.name}: {explored.exploration.lost}")
-    drawn, final = _tell_hypothesis(explored)
+    drawn, final = _note_in_hypothesis(explored)
     never = explored.never_applied(delays=not drawn)
     unmet = explored.unmet_where(never)
     if unmet is None or (drawn and not never and _nothing_to_hold(explored)):
@@ -128,12 +128,12 @@ def holds(
     extras = extras_of_choice(scenario.protocol)
     if final and explored.shown:  # events to swap cost more runs, so only the printed example has them
         extras = of_shown(extras, subject, explored.shown[0], scenario)
-    told = _told(explored.report(extras), scenario, unmet, saved)
+    described = _failure_text(explored.report(extras), scenario, unmet, saved)
     if unnamed:
-        told += f"\nnot to be replayed by a command: {unnamed}" + ("" if unwritten else "; the scenario is saved")
+        described += f"\nnot to be replayed by a command: {unnamed}" + ("" if unwritten else "; the scenario is saved")
     folders = _results(scenario, explored, Path(save)) if final else []
     results = folders[0] if folders else None
-    raise DoesNotHold(told, replay, None if unwritten else file, results, step_by_step(scenario, replay))
+    raise DoesNotHold(described, replay, None if unwritten else file, results, step_by_step(scenario, replay))
 
 
 def _explored(
@@ -175,12 +175,12 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     from dpsim.diagnose.variants import extras_of_choice
     from dpsim.explore.strategies.replay import Mismatch
 
-    scenario, told, unmet, now, results = token.scenario, "", None, token, list[Path]()
+    scenario, described, unmet, now, results = token.scenario, "", None, token, list[Path]()
     with suppress(Mismatch):  # the run now polls without end, which exploring reports
         again = replay_token(token)
         if again.findings:
             extras = of_replayed(extras_of_choice(scenario.protocol), again)
-            told = f"{report(again.run, again.findings, extras)}\n\n{again.summary()}"
+            described = f"{report(again.run, again.findings, extras)}\n\n{again.summary()}"
             unmet = scenario.expected_of_all.unmet("violated", again.findings[0])
             if unmet is not None:
                 if again.schedule is not None and (again.skipped or not again.same):
@@ -191,7 +191,7 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
         unmet = explored.unmet_where(explored.never_applied(delays=False))
         if unmet is None or _nothing_to_hold(explored):
             return explored
-        told = explored.report(extras_of_choice(scenario.protocol)) or f"{scenario.name}: {unmet}"
+        described = explored.report(extras_of_choice(scenario.protocol)) or f"{scenario.name}: {unmet}"
         if explored.shown:
             shown = explored.shown[0]
             now = token._replace(scenario=scenario, steps=tuple(shown.schedule), klass=shown.failure.problem.klass)
@@ -199,7 +199,7 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     if now != token and (word := str(now)):
         replay = replay.replace(str(token), word) if str(token) else replay
     kept = results[0] if results else None
-    text = _told(told, scenario, unmet, saved)
+    text = _failure_text(described, scenario, unmet, saved)
     raise DoesNotHold(text, replay, results=kept, step=step_by_step(scenario, replay))
 
 
@@ -208,7 +208,7 @@ def _nothing_to_hold(explored: Explored) -> bool:
     return explored.verdict == "vacuous" and explored.subject.expected.verdict == "held"
 
 
-def _tell_hypothesis(explored: Explored) -> tuple[bool, bool]:
+def _note_in_hypothesis(explored: Explored) -> tuple[bool, bool]:
     """Reports to Hypothesis. Returns whether its test runs, and whether this is its final example."""
     if "hypothesis" not in sys.modules:  # so no test of Hypothesis runs
         return False, True
@@ -270,7 +270,7 @@ def _results_again(again: Replayed, extras: Extras) -> list[Path]:
     return [kept] if kept is not None else []
 
 
-def _told(report: str, scenario: Scenario, unmet: str, saved: str = "") -> str:
+def _failure_text(report: str, scenario: Scenario, unmet: str, saved: str = "") -> str:
     """Returns the text of a failure: the report, the expectation if it is not "held", and the scenario."""
     from dpsim.checks.expected import HELD
     from dpsim.scenario import excerpt

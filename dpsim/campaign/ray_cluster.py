@@ -118,6 +118,6 @@ class RayCluster:
                 ray.init("local", num_cpus=self._jobs, include_dashboard=False, **about)
         except (ConnectionError, OSError, RuntimeError, TimeoutError) as error:
             lines = str(error).splitlines() or [type(error).__name__]
-            said = lines[0] if not lines[0].endswith(":") else f"{lines[0]} {lines[-1]}"
-            raise BackendUnavailable(f"the cluster {self._address} does not answer: {said}") from error
+            message = lines[0] if not lines[0].endswith(":") else f"{lines[0]} {lines[-1]}"
+            raise BackendUnavailable(f"the cluster {self._address} does not answer: {message}") from error
         self._ray = ray

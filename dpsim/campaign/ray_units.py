@@ -49,9 +49,9 @@ def answer_of(ray: Any, ref: Any) -> Any:
     except ray.exceptions.RuntimeEnvSetupError as error:
         raise BackendUnavailable(f"a node cannot take the program's modules: {error}") from error
     except ray.exceptions.RayTaskError as error:  # a task catches its exceptions, so Ray could not load it
-        said = str(error).strip().splitlines()[-1]
+        last_line = str(error).strip().splitlines()[-1]
         message = "a node cannot do a unit; the same version of dpsim has to be installed on each"
-        raise BackendUnavailable(f"{message}: {said}") from error
+        raise BackendUnavailable(f"{message}: {last_line}") from error
     except ray.exceptions.RayError as error:
         return Gone(type(error).__name__)
 

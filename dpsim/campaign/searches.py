@@ -95,33 +95,33 @@ class Runs:
         if self._expired():
             raise OutOfTime
 
-    def once(self, asked: Strategy) -> list[Problem]:
+    def once(self, strategy: Strategy) -> list[Problem]:
         """Makes one run, and returns its problems."""
         try:
-            return self._once(asked)
+            return self._once(strategy)
         except (Lost, MemoryError, OSError) as error:
             self._lose(error)
             raise OutOfTime from error
 
-    def _once(self, asked: Strategy) -> list[Problem]:
+    def _once(self, strategy: Strategy) -> list[Problem]:
         self._number += 1
         self._repeats.before(self._number)
-        assert isinstance(asked, Picker)
+        assert isinstance(strategy, Picker)
         try:
-            run, findings = self._subject.run(asked, self._tick, self._number <= WATCHED)
+            run, findings = self._subject.run(strategy, self._tick, self._number <= WATCHED)
         except CutOff as error:
             note(self._did, error.run)
             self._polls.note(error.run.journals)
-            if not asked.redundant:
+            if not strategy.redundant:
                 self._stood = _stood(error)
             raise
         self._note(run)
         if run.unordered and self._raced is None:
-            self._raced = run, asked.schedule
+            self._raced = run, strategy.schedule
         problems = [problem(findings[0], run)] if findings else []
         new = bool(problems) and problems[0].what not in self._known
         self._known.update(one.what for one in problems)
-        unlike = self._repeats.after(run, asked.schedule, new)
+        unlike = self._repeats.after(run, strategy.schedule, new)
         return problems if unlike is None else [self._differs(unlike)]
 
     def _note(self, run: SimRun) -> None:

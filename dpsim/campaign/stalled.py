@@ -20,30 +20,30 @@ def stalled(gates: Sequence[AnyGate], run: Run) -> list[str]:
     """Returns a line for each call of a blocked rank that waits at its gate. Gates of messages have a
     separate finding.
     """
-    begun, ended = set[Address](), set[Address]()
+    started, ended = set[Address](), set[Address]()
     for rank, journal in enumerate(run.journals):
         for raw in journal:
-            (ended if raw[KIND] == "learned" else begun).add((rank, *raw[ADDRESS]))
+            (ended if raw[KIND] == "learned" else started).add((rank, *raw[ADDRESS]))
     lines = []
     for gate in gates:
         rank = gate.at[0]
         if run.ends[rank] != "blocked":
             continue
         if isinstance(gate, Turn):
-            line = _turn(gate, begun, ended)
+            line = _turn(gate, started, ended)
         else:
-            line = _outcome(gate, begun, ended)
+            line = _outcome(gate, started, ended)
         if line:
             lines.append(f"rank {rank}: {line}")
     return lines
 
 
-def _turn(gate: Turn, begun: set[Address], ended: set[Address]) -> str:
+def _turn(gate: Turn, started: set[Address], ended: set[Address]) -> str:
     """Returns a line about a call whose turn is next, if the turn before it has not happened; otherwise empty."""
-    done = ended if gate.end or gate.of == "store" else begun
-    missing = gate.before not in (ended if gate.before_end else begun) and gate.before[2] != ""
-    stands = gate.at in begun and gate.at not in ended if gate.of == "store" or gate.end else gate.at not in done
-    if not (missing and stands):
+    done = ended if gate.end or gate.of == "store" else started
+    missing = gate.before not in (ended if gate.before_end else started) and gate.before[2] != ""
+    blocked = gate.at in started and gate.at not in ended if gate.of == "store" or gate.end else gate.at not in done
+    if not (missing and blocked):
         return ""
     what = "the end of " if gate.end else ""
     did = "returns from" if gate.before_end else "issues"
@@ -51,8 +51,8 @@ def _turn(gate: Turn, begun: set[Address], ended: set[Address]) -> str:
     return f"{_who(gate.at)} waits before {what}{_call(gate.at)} until {before}, which never happened"
 
 
-def _outcome(gate: Gate, begun: set[Address], ended: set[Address]) -> str:
-    if gate.at not in begun or gate.at in ended or not gate.learns or gate.learns[0] is None:
+def _outcome(gate: Gate, started: set[Address], ended: set[Address]) -> str:
+    if gate.at not in started or gate.at in ended or not gate.learns or gate.learns[0] is None:
         return ""
     return f"{_who(gate.at)} waits in {_call(gate.at)} for {gate.learns[0]!r}, its result in the simulation"
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from dpsim.backend.journal.call_site import is_own_code
 from dpsim.backend.journal.own_raise import DebuggerQuit
-from dpsim.campaign.standing import NO_STEP, look_of, standing_lines
+from dpsim.campaign.rank_state import NO_STEP, look_of, state_lines
 from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, MAIN, ORDINAL, SITE, STEP, THREAD, RawRecord
 from dpsim.contract.schedule import Candidate, RunStopped
 from dpsim.contract.words import BadInput, counted, short, with_services
@@ -113,11 +113,11 @@ class Stepping:
         """Returns where each rank is, and for which ranks it waits."""
         if self.world is None or self._journals is None:
             return []
-        return standing_lines(self.world, self._journals)
+        return state_lines(self.world, self._journals)
 
     def follow(self, steps: Sequence[str], strict: bool) -> ScheduleReplay:
         """Returns the strategy that follows a schedule, and prints each choice if the user wants that."""
-        return ScheduleReplay(steps, strict) if self.say is None else _Told(steps, strict, self)
+        return ScheduleReplay(steps, strict) if self.say is None else _Announced(steps, strict, self)
 
     def chosen(self, number: int, of: int, word: str, possible: int) -> None:
         """Prints a choice, once the run has continued after it."""
@@ -135,7 +135,7 @@ class Stepping:
         return _innermost(self.programs[rank]) if 0 <= rank < len(self.programs) else None
 
 
-class _Told(ScheduleReplay):
+class _Announced(ScheduleReplay):
     """Follows a schedule, and prints each choice when the next one is due."""
 
     def __init__(self, noted: Sequence[str], strict: bool, looks: Stepping) -> None:

@@ -29,8 +29,8 @@ def unforced(
 ) -> NotForced | None:
     """Returns why a backend cannot repeat a run; None if it can. `words`: its schedule."""
     for what, why in _unforced(scenario, run, findings, words):
-        said = f"{scenario.name}: the {backend} backend cannot force {what}: {why}"
-        return NotForced(f"{said}; replay it on the simulation (--backend sim)")
+        message = f"{scenario.name}: the {backend} backend cannot force {what}: {why}"
+        return NotForced(f"{message}; replay it on the simulation (--backend sim)")
     return None
 
 

@@ -18,7 +18,7 @@ from dpsim.backend.journal.trouble import limit
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.units import Unit, do, lost_by, portable
 
-TOLD_EVERY_S = 0.2
+REPORT_EVERY_S = 0.2
 
 LATE_SECONDS = 60.0
 """A process that does not answer for this time after the end of the exploration is lost."""
@@ -66,7 +66,7 @@ def _serve(connection: Connection, parents: Connection, subjects: Sequence[Subje
 
     def tick(runs: int) -> None:
         nonlocal reported
-        if time.monotonic() - reported > TOLD_EVERY_S:
+        if time.monotonic() - reported > REPORT_EVERY_S:
             reported = time.monotonic()
             connection.send(runs)
 

@@ -84,7 +84,7 @@ def do(
     """Executes a unit in this process. `end`: a monotonic time after which it begins no further run. `tick` receives
     the number of runs so far.
     """
-    begun = time.monotonic()
+    start = time.monotonic()
     chosen = search(unit.strategy, unit.seed, subject.longest)
     if isinstance(chosen, (Dpor, Within)) and unit.state is not None:
         chosen.resume(unit.state)
@@ -119,7 +119,7 @@ def do(
     taken = bool(found.lost or found.outgrown)
     ended = chosen.over if isinstance(chosen, (Dpor, Within)) else chosen.exhausted or chosen.bounded
     short = found.runs < unit.schedules and not stopped and not ended
-    over, seconds = taken or (short and not expired()), time.monotonic() - begun
+    over, seconds = taken or (short and not expired()), time.monotonic() - start
     whole = not taken and not (short and expired())
     asked = [*chosen.asked] if isinstance(chosen, Dpor) else []
     share = added(chosen.shares) if isinstance(chosen, Dpor) else -inf

@@ -100,7 +100,7 @@ def explore_whole(
             return so_far.ended(some[0])
         try:
             worlds = [(each, None) for each in some]
-            all_explored = explore_some(worlds, options, seconds, share=SHARE, begun=so_far.explored)
+            all_explored = explore_some(worlds, options, seconds, share=SHARE, start=so_far.explored)
         except KeyboardInterrupt as error:
             done = done_before(error)
             with_done(error, Done(done.schedules + so_far.runs, done.failures, (so_far.explored, total), done.polls))

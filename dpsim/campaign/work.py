@@ -94,11 +94,11 @@ class WorkFolder:
             raise WorkRefused(f"{folder}: has no {HEAD}; expected a folder that --work wrote") from None
         try:
             was = json.loads(text)
-            told = [(key, was.get(key), value) for key, value in head.items() if was.get(key) != value]
+            changed = [(key, was.get(key), value) for key, value in head.items() if was.get(key) != value]
         except (ValueError, AttributeError):
             raise WorkRefused(f"{folder / HEAD}: is no JSON object; expected what --work wrote") from None
-        if told:
-            key, before, now = told[0]
+        if changed:
+            key, before, now = changed[0]
             raise WorkRefused(f"{folder}: has the work of another {key}: {_short(before)}; this is {_short(now)}")
         (folder / UNITS).mkdir(exist_ok=True)
         work = cls(folder)
@@ -154,8 +154,8 @@ class UnitFiles:
             raise
 
     def _key(self, unit: Unit) -> str:
-        said = (unit.strategy, unit.seed, unit.schedules, unit.stop_at_first, unit.in_time, unit.number)
-        text = repr((self._digests[unit.subject], said, in_order(bare(unit.state))))
+        settings = (unit.strategy, unit.seed, unit.schedules, unit.stop_at_first, unit.in_time, unit.number)
+        text = repr((self._digests[unit.subject], settings, in_order(bare(unit.state))))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -33,7 +33,7 @@ unordered.py         reports unordered uses of host objects; judge does not call
 behind_loss.py       whether a rank may have noticed that the machine lost a process
 limits.py            finds hosts that a launch queue, an allocation or a first use blocks; a part of deadlock
 crossed_transfers.py finds ranks that all send first, or all receive first; a part of deadlock
-standing.py          finds the op at the head of each stream, and a cycle of such ops
+running_ops.py       finds the op at the head of each stream, and a cycle of such ops
 first_use.py         finds hosts that wait for peers in their first use of a communicator; a part of limits
 order_inversion.py   finds device collectives that block each other; a part of deadlock
 race.py              finds two unordered accesses of one memory range

@@ -18,7 +18,7 @@ from dpsim.checks.agreed_result import ruling
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex, by_step, decision, first_difference, split
 from dpsim.checks.undecided import Undecided, findings_of, first_undecided
-from dpsim.contract.differing import told_apart
+from dpsim.contract.differing import contrasted
 from dpsim.contract.ops import DECISION_VALUE, STEP, Decision
 from dpsim.contract.words import ranks_text
 
@@ -59,16 +59,16 @@ def _finding(
     odd, why = _departs(run_index, here, values)
     followers = [rank for rank in here if rank not in odd]
     reference = here[followers[0]]
-    said = decision(here[odd[0]] if odd else reference)
-    texts = told_apart(label, list(sides))
+    odd_decision = decision(here[odd[0]] if odd else reference)
+    texts = contrasted(label, list(sides))
     decided = [(ranks, text.removeprefix(f"{label} = ")) for text, ranks in zip(texts, sides.values(), strict=True)]
     return Finding(
         check="agreement",
         klass=f"DISAGREEMENT:{label.upper()}",
-        message=f"ranks of {communicator} disagree on {label!r} in step {said.step}: "
+        message=f"ranks of {communicator} disagree on {label!r} in step {odd_decision.step}: "
         + "; ".join(f"{ranks_text(ranks)} decided {text}" for ranks, text in decided)
         + f"; {why}" * bool(why and not odd),
-        culprit=_culprit(odd, said) if odd else None,
+        culprit=_culprit(odd, odd_decision) if odd else None,
         position=run_index.position(reference),
         details=tuple(
             f"{ranks_text(ranks)} decided {text} at {decision(here[ranks[0]]).where}"
@@ -87,6 +87,6 @@ def _departs(run_index: RunIndex, here: dict[int, Entry], values: dict[int, obje
     return (tuple(parted[1][:1]) if parted else ()), ""
 
 
-def _culprit(odd: tuple[int, ...], said: Decision) -> Culprit:
-    culprit = Culprit.of(odd[0], said)
+def _culprit(odd: tuple[int, ...], odd_decision: Decision) -> Culprit:
+    culprit = Culprit.of(odd[0], odd_decision)
     return replace(culprit, ranks=odd) if len(odd) > 1 else culprit

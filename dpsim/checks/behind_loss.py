@@ -1,6 +1,6 @@
 """Behind loss: whether a rank may have noticed that the machine took a process away from the run (`Run.lost`).
 
-    may_know(run)           # True: rank 1 asked for a key, and got None, since the store's process was killed
+    may_depend_on_loss(run)           # True: rank 1 asked for a key, and got None, since the store's process was killed
 
 After such a loss, the acts of a rank are no evidence against its program. Three results show a loss to a rank: a store
 that is gone, an expired timeout, and ("gone", 0) from the watch of a process.
@@ -17,21 +17,21 @@ from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, LOOK_TIMEOUT, TAK
 from dpsim.contract.world import Run
 
 
-def may_know(run: Run) -> bool:
+def may_depend_on_loss(run: Run) -> bool:
     """Returns whether a rank of the run got a result that only a loss or a timeout explains."""
     return any(_learns(journal) for journal in run.journals)
 
 
 def _learns(journal: Sequence[RawRecord]) -> bool:
-    asked = set()
+    queried = set()
     for raw in journal:
         if _may_end_by_loss(raw):
-            asked.add(raw[ADDRESS])
+            queried.add(raw[ADDRESS])
         elif raw[KIND] == "learned":
             match raw[LEARNED_OUTCOME]:
                 case ("gone", _) | ["gone", _]:
                     return True
-                case None | False if raw[ADDRESS] in asked:
+                case None | False if raw[ADDRESS] in queried:
                     return True
     return False
 

@@ -70,7 +70,7 @@ LOOKS = frozenset({"wait", "query"})
 """The ways in which a host waits for a flag or reads it."""
 
 SEEN = {"capture": "captured", "fresh": "fresh", "group": "made", "receive_any": "any_source"}
-"""Kinds of op whose presence prevents a certificate, and the field of `_Said` that notes it."""
+"""Kinds of op whose presence prevents a certificate, and the field of `_Facts` that notes it."""
 
 UNHEARD = frozenset({"launch", "mark", "wait", "flag_wait"})
 """Kinds of op that only the rank's device executes. They are half of all records, so the pass skips them first."""
@@ -83,46 +83,46 @@ def certified(world: World, run: Run, idle: Collection[str] = ()) -> frozenset[s
     """
     if not run.finished or run.lost or run.endless:
         return frozenset()
-    said = _Said()
+    facts = _Facts()
     for rank, journal in enumerate(run.journals):
-        said.add(rank, journal)
-    if said.any_source:
+        facts.add(rank, journal)
+    if facts.any_source:
         return frozenset()
     passed = {"fault", "deadlock", "livelock", "progress"} | ({"floats"} if not run.undefined else set())
-    world = with_made(world, run.journals) if said.made else world
+    world = with_made(world, run.journals) if facts.made else world
     sizes = {spec.name: len(spec.ranks) for spec in world.communicators}
-    paired = len(said.sent) == len(said.received) and all(
-        len(line) == len(said.received.get(name, ())) for name, line in said.sent.items()
+    paired = len(facts.sent) == len(facts.received) and all(
+        len(line) == len(facts.received.get(name, ())) for name, line in facts.sent.items()
     )
-    if paired and said.ended:
+    if paired and facts.ended:
         passed.add("leftover")
     if (
         paired
-        and said.alike
-        and all(number == sizes[name] for name, number in said.callers.items())
-        and all(_moved(line) == _moved(said.received[name]) for name, line in said.sent.items())
+        and facts.alike
+        and all(number == sizes[name] for name, number in facts.callers.items())
+        and all(_moved(line) == _moved(facts.received[name]) for name, line in facts.sent.items())
     ):
         passed.add("ledger")
-    if not said.captured or agreed(run.journals):
+    if not facts.captured or agreed(run.journals):
         passed.add("graph_lint")
-    if said.agreed and all(number == sizes[name] for (name, _), number in said.deciders.items()):
+    if facts.agreed and all(number == sizes[name] for (name, _), number in facts.deciders.items()):
         passed.add("agreement")
     if not MEMORY.issubset(idle) and (
-        not said.owners
+        not facts.owners
         or (
             paired
-            and said.joined
-            and not said.threaded
-            and not said.fresh
-            and all(number == sizes[name] for name, number in said.callers.items())
-            and all_in_order(run.journals[rank] for rank in said.owners)
+            and facts.joined
+            and not facts.threaded
+            and not facts.fresh
+            and all(number == sizes[name] for name, number in facts.callers.items())
+            and all_in_order(run.journals[rank] for rank in facts.owners)
         )
     ):
         passed |= MEMORY
     return frozenset(passed)
 
 
-class _Said:
+class _Facts:
     """The calls and decisions of the ranks so far, compared with each other.
 
     `callers` counts the ranks with calls on a communicator. `joined`: all of them made equally many calls; `alike`:
@@ -148,7 +148,7 @@ class _Said:
         calls: dict[str, list[RawRecord]] = {}
         decisions: dict[tuple[str, str], list[RawRecord]] = {}
         pending: dict[tuple[Any, ...], bool] = {}
-        asked: RawRecord | None = None  # the last op, still pending: hosts await most ops at once
+        pending_op: RawRecord | None = None  # the last op, still pending: hosts await most ops at once
         owns = False
         for raw in journal:
             kind = raw[KIND]
@@ -156,12 +156,12 @@ class _Said:
                 continue
             if kind == "learned":
                 if (
-                    asked is not None
-                    and asked[SITE] == raw[SITE]
-                    and asked[ORDINAL] == raw[ORDINAL]
-                    and asked[THREAD] == raw[THREAD]
+                    pending_op is not None
+                    and pending_op[SITE] == raw[SITE]
+                    and pending_op[ORDINAL] == raw[ORDINAL]
+                    and pending_op[THREAD] == raw[THREAD]
                 ):
-                    asked = None
+                    pending_op = None
                 else:
                     pending.pop(raw[ADDRESS], None)
             elif kind == "collective":
@@ -170,22 +170,22 @@ class _Said:
                     row = calls[raw[COMMUNICATOR]] = []
                 row.append(raw)
                 if raw[STREAM] is None:
-                    if asked is not None:
-                        pending[asked[ADDRESS]] = True
-                    asked = raw
+                    if pending_op is not None:
+                        pending[pending_op[ADDRESS]] = True
+                    pending_op = raw
             elif kind in AWAITED:
-                if asked is not None:
-                    pending[asked[ADDRESS]] = True
-                asked = raw
+                if pending_op is not None:
+                    pending[pending_op[ADDRESS]] = True
+                pending_op = raw
             elif kind == "transfer":
                 if raw[OP] == "send":
                     self.sent.setdefault((raw[COMMUNICATOR], rank, raw[TRANSFER_PEER]), []).append(raw)
                 else:
                     self.received.setdefault((raw[COMMUNICATOR], raw[TRANSFER_PEER], rank), []).append(raw)
                 if raw[STREAM] is None:
-                    if asked is not None:
-                        pending[asked[ADDRESS]] = True
-                    asked = raw
+                    if pending_op is not None:
+                        pending[pending_op[ADDRESS]] = True
+                    pending_op = raw
             elif kind == "decision":
                 decisions.setdefault((raw[DECISION_COMMUNICATOR], raw[SITE]), []).append(raw)
             elif kind == "alloc":
@@ -197,7 +197,7 @@ class _Said:
             elif kind == "thread":
                 self.threaded = True
         # A rank that waits in an idle get may still await its other ops.
-        if (pending or asked is not None) and journal[-1][KIND] == "finished":
+        if (pending or pending_op is not None) and journal[-1][KIND] == "finished":
             self.ended = False
         if owns:
             self.owners.append(rank)

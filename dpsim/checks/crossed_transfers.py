@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.checks.standing import Key, Standing, entry_of
+from dpsim.checks.running_ops import Key, RunningOps, entry_of
 from dpsim.checks.stuck import Stuck
 from dpsim.contract.ops import KIND, OP, Transfer
 from dpsim.contract.words import counted, ranks_text
@@ -42,13 +42,13 @@ class Crossing(NamedTuple):
     before: Entry | None
 
 
-def on_streams(run_index: RunIndex, standing: Standing, cycle: Sequence[Key]) -> Finding:
+def on_streams(run_index: RunIndex, running: RunningOps, cycle: Sequence[Key]) -> Finding:
     """Returns the finding for a cycle of transfers on devices. Each transfer in `cycle` waits for the next, the last
     one for the first.
     """
     ranks: list[Crossing] = []
     for key, after in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
-        for rank in (rank for rank, other in standing.behind[key].items() if other == after):
+        for rank in (rank for rank, other in running.behind[key].items() if other == after):
             within = entry_of(run_index, after, rank)
             assert within is not None
             ranks.append(Crossing(within, entry_of(run_index, key, rank)))
@@ -75,8 +75,8 @@ def _finding(run_index: RunIndex, ranks: Sequence[Crossing], cure: str, details:
         if issued
         else f" to another one, and none reaches a {turned}"
     )
-    said = [_said(own) for own in ranks[:FEW]]
-    more = len(ranks) - len(said)
+    lines = [_line(own) for own in ranks[:FEW]]
+    more = len(ranks) - len(lines)
     return Finding(
         check="deadlock",
         klass="HANG:P2P:CROSSED_SENDS" if sends else "HANG:P2P:CROSSED_RECVS",
@@ -84,7 +84,7 @@ def _finding(run_index: RunIndex, ranks: Sequence[Crossing], cure: str, details:
         culprit=run_index.one_line(within),
         position=max(map(run_index.position, (entry for own in ranks for entry in own if entry is not None))),
         details=(
-            *said,
+            *lines,
             *([f"and {counted(more, 'more rank')} in a ring"] if more else []),
             f"to let them pass: {cure}let one of these ranks {turned} first",
             *details,
@@ -92,7 +92,7 @@ def _finding(run_index: RunIndex, ranks: Sequence[Crossing], cure: str, details:
     )
 
 
-def _said(own: Crossing) -> str:
+def _line(own: Crossing) -> str:
     before = "" if own.before is None else f", before its {_way(own.before)}"
     return f"rank {own.within.rank} blocks in its {_way(own.within)}{before}"
 

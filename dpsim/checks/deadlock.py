@@ -76,34 +76,34 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
     raised = any(run_index.end(rank) == "raised" for rank in roots) or (not stuck and "raised" in run_index.run.ends)
     if raised and crash_explains:
         return []
-    letters = [*mail.waiting(run_index), *stores.waiting(run_index)]
+    unanswered = [*mail.waiting(run_index), *stores.waiting(run_index)]
     within = thread_hangs.check(run_index) if run_index.threaded else []
     within += stream_flags.check(run_index, waits)
     if within:
         details = _details(run_index, stuck)
         own = {rank for rank in roots if thread_hangs.holds(run_index, rank)}.union(stream_flags.holding(run_index))
         others = [_missing(run_index, stuck, one, details) for one in roots if one not in own]
-        return [*letters, *others[:1], *[_with_details(one, details) for one in within]]
+        return [*unanswered, *others[:1], *[_with_details(one, details) for one in within]]
     inversion = _in_streams(run_index, stuck, roots)
     if inversion:
-        return [*letters, inversion]
+        return [*unanswered, inversion]
     details = _details(run_index, stuck)
-    held = limits.held_up(run_index, roots, letters, details) if stuck or letters else []
+    held = limits.held_up(run_index, roots, unanswered, details) if stuck or unanswered else []
     if held:
         return held
     if roots:
-        return [*letters, _missing(run_index, stuck, roots[0], details)]
+        return [*unanswered, _missing(run_index, stuck, roots[0], details)]
     if stuck:
-        return [*letters, _cycle(run_index, waits, _cycles(waits)[0], details)]
+        return [*unanswered, _cycle(run_index, waits, _cycles(waits)[0], details)]
     blocked = [rank for rank, end in enumerate(run_index.run.ends) if end == "blocked" and not run_index.asleep(rank)]
-    if letters or not blocked:
-        return letters
+    if unanswered or not blocked:
+        return unanswered
     entry = run_index.last(blocked[0])
     groups = [spec.ranks for spec in run_index.world.communicators if not set(blocked).isdisjoint(spec.ranks)]
     left = next((rank for rank in gone if any(rank in ranks for ranks in groups)), None)
     if left is not None:
         return [_left_by_the_dead(run_index, left, blocked)]
-    other = given_up.left_standing(run_index, blocked) or _in_slots(run_index)
+    other = given_up.left_waiting(run_index, blocked) or _in_slots(run_index)
     if not other and limits.no_slots(run_index) and run_index.transfers:
         other = _lasting(run_index)
     if other:

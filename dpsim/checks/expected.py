@@ -53,8 +53,8 @@ class Expected(NamedTuple):
         >>> str(Expected("violated", "HANG:*", 1, 5)), str(Expected())
         ('violated, HANG:*, culprit rank 1 in step 5', 'held')
         """
-        said = self.verdict + (f", {self.klass}" if self.klass is not None else "")
-        return said if self.rank is None else f"{said}, culprit {self._culprit(self.rank)}"
+        text = self.verdict + (f", {self.klass}" if self.klass is not None else "")
+        return text if self.rank is None else f"{text}, culprit {self._culprit(self.rank)}"
 
     def _culprit(self, rank: int | str) -> str:
         return (f"rank {rank}" if isinstance(rank, int) else rank) + (
@@ -62,18 +62,18 @@ class Expected(NamedTuple):
         )
 
     def unmet(
-        self, came: str, primary: Finding | None, never_applied: Sequence[str] = (), remark: str = ""
+        self, got: str, primary: Finding | None, never_applied: Sequence[str] = (), remark: str = ""
     ) -> str | None:
         """Returns the reason why an outcome is not the expected one, or None.
 
-        `came` is the verdict. `never_applied` lists faults and delays that did not happen although they could have.
+        `got` is the verdict. `never_applied` lists faults and delays that did not happen although they could have.
         `remark` is added to the reason if the verdict differs.
         """
         if never_applied:
             return f"never applied: {'; '.join(never_applied)}"
-        if came != self.verdict and (self.verdict != "held" or came in ("vacuous", "violated")):
-            remarks = [UNMEANT] * (came == "vacuous" and self.verdict != "violated") + [remark] * bool(remark)
-            return f"expected {self.verdict}, got {came}" + (f" ({'; '.join(remarks)})" if remarks else "")
+        if got != self.verdict and (self.verdict != "held" or got in ("vacuous", "violated")):
+            remarks = [UNMEANT] * (got == "vacuous" and self.verdict != "violated") + [remark] * bool(remark)
+            return f"expected {self.verdict}, got {got}" + (f" ({'; '.join(remarks)})" if remarks else "")
         if primary is None:
             return None
         if self.klass is not None and not matches(primary.klass, self.klass):

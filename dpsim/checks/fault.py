@@ -59,10 +59,10 @@ def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
         journal = run_index.run.journals[rank]
         if end == "raised" and journal:
             entry = _first_raised(run_index, _raised(journal, rank))
-            alike.setdefault((entry.step, _said(entry)[0], entry.record.where), []).append(entry)
+            alike.setdefault((entry.step, _error_and_message(entry)[0], entry.record.where), []).append(entry)
         elif end == "blocked":
             for entry in thread_records.raised(run_index, rank):
-                alike.setdefault((entry.step, _said(entry)[0], entry.record.where), []).append(entry)
+                alike.setdefault((entry.step, _error_and_message(entry)[0], entry.record.where), []).append(entry)
         elif end == "died" and (every or "blocked" not in run_index.run.ends):
             culprit = reached(run_index, rank)
             findings.append(
@@ -89,10 +89,10 @@ def _first_raised(run_index: RunIndex, raised: Entry) -> Entry:
     This is another thread that ended with the same exception at the same line, or one that raised while this thread
     captured. Otherwise it is `raised` itself.
     """
-    journal, said = run_index.run.journals[raised.rank], _said(raised)
+    journal, messages = run_index.run.journals[raised.rank], _error_and_message(raised)
     ended = [Entry(raised.rank, at, raw) for at, raw in enumerate(journal[: raised.at]) if raw[KIND] == "ended"]
     for entry in ended:
-        if _said(entry) == said and entry.record.where == raised.record.where:
+        if _error_and_message(entry) == messages and entry.record.where == raised.record.where:
             return entry
     within = _broken_capture(journal[: raised.at], raised.raw[THREAD])
     return next((entry for entry in ended if entry.at in within and entry.record.where), raised)
@@ -107,11 +107,11 @@ def _broken_capture(journal: Sequence[RawRecord], thread: str) -> range:
 
 
 def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:
-    said: dict[str, list[int]] = {}
+    messages: dict[str, list[int]] = {}
     for entry in entries:
-        said.setdefault(_said(entry)[1], []).append(entry.rank)
+        messages.setdefault(_error_and_message(entry)[1], []).append(entry.rank)
     record, ranks = entries[0].record, [entry.rank for entry in entries]
-    error = _said(entries[0])[0]
+    error = _error_and_message(entries[0])[0]
     alone, run = len(entries) == 1, run_index.run
     every = not alone and len(ranks) == len(run.journals)
     culprit = replace(Culprit.of(ranks[0], record), site=error)
@@ -120,11 +120,11 @@ def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:
     return Finding(
         check="fault",
         klass=f"CRASH:{error.upper()}",
-        message=f"{thread}{ranks_text(ranks)} raised {error} in step {record.step}{at}: {next(iter(said))}",
+        message=f"{thread}{ranks_text(ranks)} raised {error} in step {record.step}{at}: {next(iter(messages))}",
         culprit=culprit if alone else replace(culprit, ranks=tuple(ranks), every=every),
         position=min(_position(run_index, entry) for entry in entries),
         details=(
-            *(f"{ranks_text(own)}: {message}" for message, own in said.items() if len(said) > 1),
+            *(f"{ranks_text(own)}: {message}" for message, own in messages.items() if len(messages) > 1),
             *(line for entry in entries for line in _message_before(run_index, entry)),
         ),
     )
@@ -158,13 +158,13 @@ def _message_before(run_index: RunIndex, entry: Entry) -> list[str]:
     took = next((raw for raw in own if learned and raw[KIND] == "take" and raw[ADDRESS] == learned[ADDRESS]), None)
     if learned is None or took is None or learned[LEARNED_OUTCOME] is None:
         return []
-    letter = entry.rank, took[TAKE_MAILBOX], learned[LEARNED_OUTCOME]
+    taken = entry.rank, took[TAKE_MAILBOX], learned[LEARNED_OUTCOME]
     senders = [
-        _sent(rank, raw) for rank, own in enumerate(run_index.run.journals) for raw in own if posted(raw) == letter
+        _sent(rank, raw) for rank, own in enumerate(run_index.run.journals) for raw in own if posted(raw) == taken
     ]
-    said = short(repr(learned[LEARNED_OUTCOME]), 80)
+    messages = short(repr(learned[LEARNED_OUTCOME]), 80)
     by = " or ".join(dict.fromkeys(senders)) or "by no actor of this run"
-    return [f"rank {entry.rank} last took {said} from {took[TAKE_MAILBOX]} at {took[SITE]}: sent {by}"]
+    return [f"rank {entry.rank} last took {messages} from {took[TAKE_MAILBOX]} at {took[SITE]}: sent {by}"]
 
 
 def _sent(rank: int, raw: RawRecord) -> str:
@@ -173,7 +173,7 @@ def _sent(rank: int, raw: RawRecord) -> str:
     return f"by rank {rank} at {raw[SITE]}, {raw[WHERE]}, step {raw[STEP]}"
 
 
-def _said(entry: Entry) -> tuple[str, str]:
+def _error_and_message(entry: Entry) -> tuple[str, str]:
     """Returns the type of the exception and its message."""
     record = entry.record
     if isinstance(record, Ended):

@@ -34,7 +34,7 @@ def absent(run_index: RunIndex, entry: Entry) -> tuple[int, ...]:
     if not run_index.world.lazy or raw[KIND] not in ("collective", "transfer") or raw[STREAM] is None:
         return ()
     name, members = raw[COMMUNICATOR], _members(run_index, raw, entry.rank)
-    return tuple(rank for rank in members if not _came(run_index, rank, name, members))
+    return tuple(rank for rank in members if not _has_used(run_index, rank, name, members))
 
 
 def _members(run_index: RunIndex, raw: RawRecord, rank: int) -> tuple[int, ...]:
@@ -46,7 +46,7 @@ def _members(run_index: RunIndex, raw: RawRecord, rank: int) -> tuple[int, ...]:
     return run_index.communicator(raw[COMMUNICATOR]).ranks
 
 
-def _came(run_index: RunIndex, rank: int, name: str, members: Sequence[int]) -> bool:
+def _has_used(run_index: RunIndex, rank: int, name: str, members: Sequence[int]) -> bool:
     """Returns whether a rank has used the communicator on its device."""
     return any(
         raw[KIND] in ("collective", "transfer")
@@ -60,9 +60,9 @@ def _came(run_index: RunIndex, rank: int, name: str, members: Sequence[int]) -> 
 def where(run_index: RunIndex, entry: Entry) -> str:
     """Returns a line about a rank that waits in a first use."""
     record = entry.record
-    said = _first(run_index, entry, ranks_text(absent(run_index, entry)))
+    use = _first(run_index, entry, ranks_text(absent(run_index, entry)))
     called = f"{record.site} ({record.describe()}, step {record.step}, {record.where})"
-    return f"rank {entry.rank} is blocked in {said}: {called}"
+    return f"rank {entry.rank} is blocked in {use}: {called}"
 
 
 def _first(run_index: RunIndex, entry: Entry, others: str) -> str:
@@ -71,57 +71,57 @@ def _first(run_index: RunIndex, entry: Entry, others: str) -> str:
     return f"its first use of {entry.raw[COMMUNICATOR]}, where it waits for {others}"
 
 
-def finding(run_index: RunIndex, standing: Mapping[int, Entry], details: Sequence[str]) -> Finding:
+def finding(run_index: RunIndex, blocked: Mapping[int, Entry], details: Sequence[str]) -> Finding:
     """Returns the finding for ranks that each wait in a first use: their cycle, or else the longest chain.
 
-    `standing` maps each such rank to its call.
+    `blocked` maps each such rank to its call.
     """
-    ways = [_way(run_index, standing, rank) for rank in standing]
+    ways = [_way(run_index, blocked, rank) for rank in blocked]
     way = next((way for way in ways if way[0] == way[-1]), max(ways, key=len))
-    ranks = [rank for rank in dict.fromkeys(way) if rank in standing]
-    entries = [standing[rank] for rank in ranks]
+    ranks = [rank for rank in dict.fromkeys(way) if rank in blocked]
+    entries = [blocked[rank] for rank in ranks]
     circle = way[0] == way[-1]
     return Finding(
         check="deadlock",
         klass="HANG:HOST:FIRST_USE",
-        message=_told(run_index, entries, way),
+        message=_message(run_index, entries, way),
         culprit=run_index.one_line(entries) if circle else run_index.culprit(entries[0]),
         position=min(map(run_index.position, entries)),
         details=(
             *(where(run_index, entry) for entry in entries[:FEW]),
             *([f"and {counted(len(entries) - FEW, 'more rank')}"] if len(entries) > FEW else []),
-            *(where(run_index, entry) for rank, entry in standing.items() if rank not in ranks),
+            *(where(run_index, entry) for rank, entry in blocked.items() if rank not in ranks),
             f"to let them pass: {_cure(entries, way)}",
             *details,
         ),
     )
 
 
-def _way(run_index: RunIndex, standing: Mapping[int, Entry], start: int) -> list[int]:
+def _way(run_index: RunIndex, blocked: Mapping[int, Entry], start: int) -> list[int]:
     """Returns the path from rank `start` along the first absent member of each call.
 
     The path ends at a rank that waits in no first use. If it reaches a rank twice, only the cycle is returned.
     """
     way = [start]
-    while way[-1] in standing:
-        following = absent(run_index, standing[way[-1]])[0]
+    while way[-1] in blocked:
+        following = absent(run_index, blocked[way[-1]])[0]
         if following in way:
             return [*way[way.index(following) :], following]
         way.append(following)
     return way
 
 
-def _told(run_index: RunIndex, entries: Sequence[Entry], way: Sequence[int]) -> str:
+def _message(run_index: RunIndex, entries: Sequence[Entry], way: Sequence[int]) -> str:
     first, *others = entries[: FEW // 2]
-    told = f"rank {first.rank} is blocked in {_first(run_index, first, f'rank {way[1]}')}"
+    text = f"rank {first.rank} is blocked in {_first(run_index, first, f'rank {way[1]}')}"
     for entry, following in zip(others, way[2:], strict=False):
         same = entry.raw[KIND] == first.raw[KIND] == "transfer"
         own = f"its first with rank {following}" if same else _first(run_index, entry, f"rank {following}")
-        told += f", which is blocked in {own}"
+        text += f", which is blocked in {own}"
     left = len(entries) - len(others) - 1
     if left:
-        told += f", and so on through {counted(left, 'more rank')} to rank {way[-1]}"
-    return told if way[0] == way[-1] else f"{told}, which {_end(run_index, way[-1])}"
+        text += f", and so on through {counted(left, 'more rank')} to rank {way[-1]}"
+    return text if way[0] == way[-1] else f"{text}, which {_end(run_index, way[-1])}"
 
 
 def _end(run_index: RunIndex, rank: int) -> str:

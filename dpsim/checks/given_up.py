@@ -19,18 +19,18 @@ from dpsim.contract.words import ranks_text
 ABORTED = "HANG:COLLECTIVE:ABORTED"
 
 
-def left_standing(run_index: RunIndex, blocked: list[int]) -> Finding | None:
+def left_waiting(run_index: RunIndex, blocked: list[int]) -> Finding | None:
     """Returns a finding if all members had joined a collective, one of them aborted, and a peer in it did not abort."""
     for communicator, members in run_index.aborted.items():
-        stand = [rank for rank in blocked if rank in run_index.collectives[communicator] and rank not in members]
-        if stand:
+        stuck = [rank for rank in blocked if rank in run_index.collectives[communicator] and rank not in members]
+        if stuck:
             rank = min(members)
             at = next(at for at, raw in enumerate(run_index.run.journals[rank]) if _aborts(raw, communicator))
             entry = Entry(rank, at, run_index.run.journals[rank][at])
             return Finding(
                 check="deadlock",
                 klass=ABORTED,
-                message=f"{ranks_text(stand)} did not end, nor abort {communicator}, which rank {rank} aborted in step "
+                message=f"{ranks_text(stuck)} did not end, nor abort {communicator}, which rank {rank} aborted in step "
                 f"{entry.step}",
                 culprit=run_index.culprit(entry),
                 position=run_index.position(entry),

@@ -283,9 +283,9 @@ def _given_up(eager: dict[int, list[RawRecord]]) -> list[str]:
     texts = {}
     for rank, journal in eager.items():
         last = {raw[GRAPH]: raw for raw in journal if raw[KIND] == "capture"}
-        gone = [f"of graph {one} at {raw[WHERE]}" for one, raw in last.items() if raw[CAPTURE_WHAT] == "abandon"]
-        if gone:
-            texts[rank] = short(", ".join(gone), 240)
+        abandoned = [f"of graph {one} at {raw[WHERE]}" for one, raw in last.items() if raw[CAPTURE_WHAT] == "abandon"]
+        if abandoned:
+            texts[rank] = short(", ".join(abandoned), 240)
     return [f"{ranks} gave up the capture {what}" for ranks, what in _folded(texts)]
 
 

@@ -40,7 +40,7 @@ from dpsim.checks import (
     race,
     stale,
 )
-from dpsim.checks.behind_loss import may_know
+from dpsim.checks.behind_loss import may_depend_on_loss
 from dpsim.checks.blame.root_first import root_first
 from dpsim.checks.certificate import certified
 from dpsim.checks.explained_death import behind_mismatch
@@ -111,7 +111,7 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
     if off and "blocked" in run.ends and not switch_off(findings, off)[0]:
         findings = [finding for finding in findings if finding.check not in EVERY]
         findings += [finding for name, every in EVERY.items() if name not in idle for finding in every(run_index)]
-    if run.lost and may_know(run):
+    if run.lost and may_depend_on_loss(run):
         return []
     if run.lost:
         findings = [finding for finding in findings if not any(matches(finding.klass, one) for one in OF_ENDS)]
@@ -129,14 +129,16 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
 def _named(world: World, finding: Finding) -> Finding:
     """Returns the finding with names of services instead of their numbers. Checks use numbers."""
 
-    def said(text: str) -> str:
+    def named(text: str) -> str:
         return with_services(text, world.size, world.services)
 
     culprit = finding.culprit
     if culprit is not None and culprit.rank >= world.size and not culprit.ranks:
         culprit = replace(culprit, service=world.actor(culprit.rank))
-    details, ground, waits = (tuple(map(said, lines)) for lines in (finding.details, finding.ground, finding.waits))
-    return replace(finding, message=said(finding.message), culprit=culprit, details=details, ground=ground, waits=waits)
+    details, ground, waits = (tuple(map(named, lines)) for lines in (finding.details, finding.ground, finding.waits))
+    return replace(
+        finding, message=named(finding.message), culprit=culprit, details=details, ground=ground, waits=waits
+    )
 
 
 @lru_cache(maxsize=64)

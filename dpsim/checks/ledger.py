@@ -278,11 +278,11 @@ def _of_replay(run_index: RunIndex, entry: Entry, rank: int) -> str:
 
 def _list(run_index: RunIndex, entries: list[Entry]) -> str:
     """Returns the calls of a step in words. The calls of one replay are one entry, and so are several equal calls."""
-    told = []
+    parts = []
     for of, some in groupby(entries, run_index.within):
-        said = ", ".join(_alike_calls(list(own)) for _, own in groupby(some, _kind_of_call))
-        told.append(f"{of}: {said}" if of else said)
-    return "; ".join(told)
+        calls = ", ".join(_alike_calls(list(own)) for _, own in groupby(some, _kind_of_call))
+        parts.append(f"{of}: {calls}" if of else calls)
+    return "; ".join(parts)
 
 
 def _kind_of_call(entry: Entry) -> tuple[object, ...]:

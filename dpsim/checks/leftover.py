@@ -19,7 +19,7 @@ from typing import Any
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex, TransferLine
-from dpsim.checks.transfers import astray, summary
+from dpsim.checks.transfers import odd_side, summary
 from dpsim.contract.ops import ADDRESS, COMMUNICATOR, FLAG_HOW, KIND, ORDINAL, SITE, STREAM, THREAD_HOW, RawRecord
 from dpsim.contract.words import counted
 
@@ -47,24 +47,24 @@ def check(run_index: RunIndex) -> list[Finding]:
 
 def _pending(run_index: RunIndex, rank: int) -> Iterator[Entry]:
     """Returns the ops that a rank began and whose results it never received."""
-    begun: dict[Any, int] = {}
+    started: dict[Any, int] = {}
     journal = run_index.run.journals[rank]
     for at, raw in enumerate(journal):
         kind = raw[KIND]
         if kind == "learned":
-            if begun.pop(raw[ADDRESS], None) is None:
-                begun.pop(_of_another_thread(begun, raw), None)
+            if started.pop(raw[ADDRESS], None) is None:
+                started.pop(_of_another_thread(started, raw), None)
         elif kind in GOES_OUT and raw[STREAM] is None and run_index.gave_up(rank, raw[COMMUNICATOR]):
             continue  # a rank need not await an op that its own abort broke off
         elif kind in LEARNS or (kind in GOES_OUT and raw[STREAM] is None) or _about_threads(raw):
-            begun[raw[ADDRESS]] = at
-    return (Entry(rank, at, journal[at]) for at in begun.values())
+            started[raw[ADDRESS]] = at
+    return (Entry(rank, at, journal[at]) for at in started.values())
 
 
-def _of_another_thread(begun: Mapping[Any, int], learned: RawRecord) -> object:
+def _of_another_thread(started: Mapping[Any, int], learned: RawRecord) -> object:
     """Returns the address of an op that another thread began and this one awaited, or None."""
     at = learned[SITE : ORDINAL + 1]
-    return next((one for one in begun if one[1:] == at), None)
+    return next((one for one in started if one[1:] == at), None)
 
 
 def _about_threads(raw: RawRecord) -> bool:
@@ -97,7 +97,7 @@ def _without_partner(run_index: RunIndex, peers: Sequence[int], line: TransferLi
         else ("LEFTOVER:RECV", line.receives, peers[0], "sent")
     )
     fewer, entry = min(sent, received), side[min(sent, received)]
-    odd, why = astray(line)
+    odd, why = odd_side(line)
     return Finding(
         check="leftover",
         klass=klass,

@@ -35,23 +35,23 @@ PLAIN = frozenset({"alloc", "launch", "collective", "transfer", "replay"})
 
 
 def held_up(
-    run_index: RunIndex, awaited: Sequence[int] = (), letters: Sequence[Finding] = (), details: Sequence[str] = ()
+    run_index: RunIndex, awaited: Sequence[int] = (), unanswered: Sequence[Finding] = (), details: Sequence[str] = ()
 ) -> list[Finding]:
     """Returns one finding for the first rank that is blocked in such a call, with details of the others.
 
     Empty if no rank is, or if another rank explains the hang. `awaited`: ranks that peers wait for and that are in no
-    incomplete collective or transfer. Each must be blocked in such a call, or wait for a message (`letters`).
+    incomplete collective or transfer. Each must be blocked in such a call, or wait for a message (`unanswered`).
     """
-    standing = _standing(run_index)
-    silent = {finding.culprit.rank for finding in letters if finding.culprit is not None}
-    if not standing or not {*awaited} <= {*silent, *(last.rank for last in standing)}:
+    blocked = _blocked_calls(run_index)
+    silent = {finding.culprit.rank for finding in unanswered if finding.culprit is not None}
+    if not blocked or not {*awaited} <= {*silent, *(last.rank for last in blocked)}:
         return []
-    unmade = {last.rank: last for last in standing if first_use.absent(run_index, last)}
+    unmade = {last.rank: last for last in blocked if first_use.absent(run_index, last)}
     if unmade:
-        rest = [_where(run_index, last) for last in standing if last.rank not in unmade]
-        return [first_use.finding(run_index, unmade, [*rest, *(letter.message for letter in letters), *details])]
-    first, *others = sorted(standing, key=run_index.position)
-    lines = [*(_where(run_index, other) for other in others), *(letter.message for letter in letters), *details]
+        rest = [_where(run_index, last) for last in blocked if last.rank not in unmade]
+        return [first_use.finding(run_index, unmade, [*rest, *(post.message for post in unanswered), *details])]
+    first, *others = sorted(blocked, key=run_index.position)
+    lines = [*(_where(run_index, other) for other in others), *(post.message for post in unanswered), *details]
     return [
         Finding(
             check="deadlock",
@@ -64,12 +64,12 @@ def held_up(
     ]
 
 
-def _standing(run_index: RunIndex) -> list[Entry]:
+def _blocked_calls(run_index: RunIndex) -> list[Entry]:
     """Returns the calls in which ranks are blocked."""
-    return [last for rank in range(len(run_index.run.ends)) if (last := stands_at(run_index, rank)) is not None]
+    return [last for rank in range(len(run_index.run.ends)) if (last := blocked_call(run_index, rank)) is not None]
 
 
-def stands_at(run_index: RunIndex, rank: int) -> Entry | None:
+def blocked_call(run_index: RunIndex, rank: int) -> Entry | None:
     """Returns the call in which a rank is blocked, or None. It is the last record of one of its host threads."""
     if rank in run_index.run.standing:
         lasts = run_index.living(rank)
@@ -81,11 +81,11 @@ def stands_at(run_index: RunIndex, rank: int) -> Entry | None:
 
 def takes_part(run_index: RunIndex, finding: Finding) -> Finding:
     """Returns the finding of a hang, with details on blocked hosts and occupied slots."""
-    stands = [_where(run_index, last) for last in _standing(run_index) if not finding.klass.startswith("HANG:HOST")]
+    hosts = [_where(run_index, last) for last in _blocked_calls(run_index) if not finding.klass.startswith("HANG:HOST")]
     slots = [_full(run_index, one) for one in _full_ranks(run_index)[:FEW]]
     more = len(_full_ranks(run_index)) - len(slots)
     rest = [f"{counted(more, 'more rank')} without a free slot"] if more else []
-    return replace(finding, details=(*finding.details, *stands, *slots, *rest))
+    return replace(finding, details=(*finding.details, *hosts, *slots, *rest))
 
 
 def no_slots(run_index: RunIndex) -> bool:

@@ -43,24 +43,24 @@ def _by_name(run_index: RunIndex) -> dict[str, dict[int, Entry]]:
 def _differ(own: dict[int, Entry]) -> bool:
     """Returns whether a rank lists a member that created the group differently."""
     return any(
-        rank in own and _said(own[rank]) != _said(entry) for entry in own.values() for rank in entry.raw[GROUP_RANKS]
+        rank in own and _shape(own[rank]) != _shape(entry) for entry in own.values() for rank in entry.raw[GROUP_RANKS]
     )
 
 
-def _said(entry: Entry) -> tuple[tuple[int, ...], bool]:
+def _shape(entry: Entry) -> tuple[tuple[int, ...], bool]:
     return tuple(entry.raw[GROUP_RANKS]), entry.raw[GROUP_DEVICE]
 
 
 def _finding(run_index: RunIndex, name: str, own: dict[int, Entry]) -> Finding:
-    counts = Counter(map(_said, own.values())).most_common()
+    counts = Counter(map(_shape, own.values())).most_common()
     most = counts[0][0] if counts[0][1] > counts[1][1] else None
-    odd = [entry for entry in own.values() if most is not None and _said(entry) != most]
+    odd = [entry for entry in own.values() if most is not None and _shape(entry) != most]
     first = min(odd or own.values(), key=lambda entry: (run_index.position(entry), entry.rank))
     lines = []
-    for said, _ in counts:
-        ranks = [rank for rank, entry in own.items() if _said(entry) == said]
-        what = ("with" if said[1] else "without") + " a device communicator"
-        lines.append(f"{ranks_text(ranks)} of {ranks_text(said[0])}, {what} ({own[ranks[0]].record.where})")
+    for shape, _ in counts:
+        ranks = [rank for rank, entry in own.items() if _shape(entry) == shape]
+        what = ("with" if shape[1] else "without") + " a device communicator"
+        lines.append(f"{ranks_text(ranks)} of {ranks_text(shape[0])}, {what} ({own[ranks[0]].record.where})")
     return Finding(
         check="ledger",
         klass="MISMATCH:GROUP:RANKS",

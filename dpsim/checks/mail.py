@@ -34,7 +34,7 @@ def waiting(run_index: RunIndex) -> list[Finding]:
             continue
         message = gates.get((last.rank, *last.raw[ADDRESS]))
         if message is not None:
-            what = f"waits at its gate of {record.mailbox} for {_told(run_index, message)}"
+            what = f"waits at its gate of {record.mailbox} for {_sender_text(run_index, message)}"
             findings.append(_finding(run_index, last, record, "HANG:MAILBOX:GATE", what))
         elif record.how == "get" and record.timeout_ns is None:
             findings.append(_no_message(run_index, last, record))
@@ -62,20 +62,20 @@ def _last_taken(run_index: RunIndex, last: Entry, record: Take) -> tuple[str, ..
 
 
 def _sent(run_index: RunIndex, last: Entry, record: Take) -> str:
-    letters = [letter for journal in run_index.run.journals for letter in map(posted, journal) if letter is not None]
-    posts = sum(letter[:2] == (last.rank, record.mailbox) for letter in letters)
+    sent = [one for journal in run_index.run.journals for one in map(posted, journal) if one is not None]
+    posts = sum(one[:2] == (last.rank, record.mailbox) for one in sent)
     at = f"({record.site}, step {record.step})"
     return f"waits for a message in {record.mailbox} {at}; {posts} {'was' if posts == 1 else 'were'} ever sent to it"
 
 
-def _told(run_index: RunIndex, message: Address) -> str:
+def _sender_text(run_index: RunIndex, message: Address) -> str:
     """Returns the message of a gate in words: its sender and site, and whether the sender posted it."""
     by, thread, site, ordinal = message
     if by < 0:
         return f"message {ordinal} from outside, which is sent where {run_index.world.actor(outside(by))} is"
-    came = any(raw[KIND] == "post" and raw[ADDRESS] == message[1:] for raw in run_index.run.journals[by])
+    was_sent = any(raw[KIND] == "post" and raw[ADDRESS] == message[1:] for raw in run_index.run.journals[by])
     where = f"{site}[{ordinal}]" if thread == MAIN else f"{thread} {site}[{ordinal}]"
-    did = "it did, and another get or poll took it" if came else "it never posted it"
+    did = "it did, and another get or poll took it" if was_sent else "it never posted it"
     return f"what {run_index.world.actor(by)} posts at {where}; {did}"
 
 

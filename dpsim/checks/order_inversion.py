@@ -36,7 +36,7 @@ from dpsim.checks.finding import Finding
 from dpsim.checks.happens_before.points import NullSink
 from dpsim.checks.happens_before.walk import Walk
 from dpsim.checks.run_index import Entry, RunIndex, split
-from dpsim.checks.standing import Key, Standing, entry_of, heads, key_of, name_of, needs_of
+from dpsim.checks.running_ops import Key, RunningOps, entry_of, heads, key_of, name_of, needs_of
 from dpsim.checks.stuck import passed_on_streams
 from dpsim.contract.ops import KIND, STREAM
 from dpsim.contract.words import counted, ranks_text
@@ -60,11 +60,11 @@ def in_streams(run_index: RunIndex, joint: bool = False, lasting: bool = False) 
     passed = [passed_on_streams(journal) for journal in run.journals] if lasting else None
     walk = Walk(run_index.world, run, NullSink(), joint=joint, passed=passed)
     walk.go()
-    standing = heads(run_index, walk, joint)
-    cycle = standing.cycle()
+    running = heads(run_index, walk, joint)
+    cycle = running.cycle()
     if cycle and not any(communicator in run_index.collectives for communicator, _ in cycle):
-        return crossed_transfers.on_streams(run_index, standing, cycle)
-    return _finding(run_index, standing, (JOINT if joint else "") + (LASTING if lasting else ""))
+        return crossed_transfers.on_streams(run_index, running, cycle)
+    return _finding(run_index, running, (JOINT if joint else "") + (LASTING if lasting else ""))
 
 
 def in_residency(run_index: RunIndex, joint: bool = False) -> Finding | None:
@@ -83,35 +83,35 @@ def in_places(run_index: RunIndex, joint: bool = False) -> Finding | None:
     The simulated machine records both (`Run.occupied`). A rank without a free slot cannot start an op that other ranks
     wait for.
     """
-    standing, room = Standing(), run_index.world.residency or 0
+    running, room = RunningOps(), run_index.world.residency or 0
     calls = [(one, run_index.run.journals[one.rank]) for one in run_index.run.occupied if one.held]
     alone: dict[Key, int] = {}
     for one, journal in calls:
         for raw in map(journal.__getitem__, one.held):
             key, least = key_of(raw, one.rank), needs_of(run_index, raw, one.rank, False)
-            standing.stand(key, one.rank, needs_of(run_index, raw, one.rank, joint))
+            running.add_rank(key, one.rank, needs_of(run_index, raw, one.rank, joint))
             if len(least) == 1:
                 alone[key] = least[0]
     for one, journal in calls:
         comes = [key_of(journal[at], one.rank) for at in one.waiting]
         if len(one.held) == room:
-            missing = [key for key, rank in alone.items() if rank == one.rank and rank not in standing.stands[key]]
+            missing = [key for key, rank in alone.items() if rank == one.rank and rank not in running.executing[key]]
             comes += [key for key in missing if entry_of(run_index, key, one.rank)]
         for key in comes:
-            standing.wait(key, one.rank, key_of(journal[one.held[0]], one.rank))
-    return _finding(run_index, standing, f", and a device has {counted(room, 'place')}" + (JOINT if joint else ""))
+            running.wait(key, one.rank, key_of(journal[one.held[0]], one.rank))
+    return _finding(run_index, running, f", and a device has {counted(room, 'place')}" + (JOINT if joint else ""))
 
 
 JOINT = ", and all members wait for all"
 LASTING = ", and sends last until they are received"
 
 
-def _slots(run_index: RunIndex, room: int, joint: bool) -> Standing:
+def _slots(run_index: RunIndex, room: int, joint: bool) -> RunningOps:
     """Returns the ops that never complete if each rank starts its collectives in the order of issue, `room`
     at a time.
     """
     left: list[list[DevicePart]] = []
-    over, came = _over(run_index, joint)
+    over, arrived = _over(run_index, joint)
     for rank, journal in enumerate(run_index.run.journals):
         calls = [calls[rank] for calls in run_index.collectives.values() if rank in calls]
         issued = sorted(entry.at for own in calls for entry in own if entry.raw[STREAM] is not None)
@@ -133,22 +133,22 @@ def _slots(run_index: RunIndex, room: int, joint: bool) -> Standing:
     while ready:
         rank = ready.pop()
         for part in active(rank):
-            if rank not in came[part.key]:
-                came[part.key].add(rank)
+            if rank not in arrived[part.key]:
+                arrived[part.key].add(rank)
                 ready.extend(run_index.collectives[part.key[0]])
-            if came[part.key].issuperset(part.needs):
+            if arrived[part.key].issuperset(part.needs):
                 left[rank].remove(part)
                 ready.append(rank)
-    standing = Standing()
+    running = RunningOps()
     for rank in range(len(left)):
         for part in active(rank):
-            standing.stand(part.key, rank, part.needs)
+            running.add_rank(part.key, rank, part.needs)
     for rank, parts in enumerate(left):
         started = active(rank)
         for part in parts:
             if part not in started:
-                standing.wait(part.key, rank, started[0].key)
-    return standing
+                running.wait(part.key, rank, started[0].key)
+    return running
 
 
 def _over(run_index: RunIndex, joint: bool) -> tuple[set[tuple[Key, int]], defaultdict[Key, set[int]]]:
@@ -156,7 +156,7 @@ def _over(run_index: RunIndex, joint: bool) -> tuple[set[tuple[Key, int]], defau
 
     A part completed if the host observed later work on its stream, or if all members that it waits for have arrived.
     """
-    came: defaultdict[Key, set[int]] = defaultdict(set)
+    arrived: defaultdict[Key, set[int]] = defaultdict(set)
     over = set()
     for rank, journal in enumerate(run_index.run.journals):
         passed = passed_on_streams(journal)
@@ -164,45 +164,47 @@ def _over(run_index: RunIndex, joint: bool) -> tuple[set[tuple[Key, int]], defau
             if raw[KIND] == "collective" and raw[STREAM] is not None and at < passed.get(raw[STREAM], 0):
                 key = key_of(raw, rank)
                 over.add((key, rank))
-                came[key] |= {rank, *needs_of(run_index, raw, rank, joint)}
-    for key, ranks in came.items():
+                arrived[key] |= {rank, *needs_of(run_index, raw, rank, joint)}
+    for key, ranks in arrived.items():
         for rank in ranks:
             entry = entry_of(run_index, key, rank)
             if entry is not None and ranks.issuperset(needs_of(run_index, entry.raw, rank, joint)):
                 over.add((key, rank))
-    return over, came
+    return over, arrived
 
 
-def _finding(run_index: RunIndex, standing: Standing, where: str) -> Finding | None:
+def _finding(run_index: RunIndex, running: RunningOps, where: str) -> Finding | None:
     """Returns the finding for a cycle, or None. Each rank of the cycle executes one collective and reaches the next
     after it.
     """
-    cycle = standing.cycle()
+    cycle = running.cycle()
     if not cycle:
         return None
-    said: list[tuple[list[int], Key, Key]] = []
+    orders_found: list[tuple[list[int], Key, Key]] = []
     votes: dict[int, Key] = {}
     involved: list[Entry] = []
     for key, after in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
-        ranks = [rank for rank, other in standing.behind[key].items() if other == after]
-        said.append((ranks, after, key))
+        ranks = [rank for rank, other in running.behind[key].items() if other == after]
+        orders_found.append((ranks, after, key))
         votes |= dict.fromkeys(ranks, after)
         involved += [entry for rank in ranks for one in (key, after) if (entry := entry_of(run_index, one, rank))]
-    said.sort()
+    orders_found.sort()
     parted = split(votes) if len(cycle) == 2 else None
     odd = entry_of(run_index, votes[parted[1][0]], parted[1][0]) if parted and parted[1] else None
     details = []
-    for ranks, key, other in said:
+    for ranks, key, other in orders_found:
         entry = entry_of(run_index, key, ranks[0])
         assert entry is not None
-        call, waiting, within = entry.record, standing.stands[other], run_index.within(entry)
+        call, waiting, within = entry.record, running.executing[other], run_index.within(entry)
         details.append(
             f"{ranks_text(ranks)} {'is' if len(ranks) == 1 else 'are'} blocked in {call.site}[{call.ordinal}] "
             f"({name_of(key)}, stream {entry.raw[STREAM]}, step {call.step}, {call.where}{within and ', ' + within}) "
             f"and would reach {name_of(other)} after it, "
             f"in which {ranks_text(waiting)} wait{'s' * (len(waiting) == 1)}"
         )
-    orders = "; ".join(f"{ranks_text(ranks)}: {name_of(key)} before {name_of(other)}" for ranks, key, other in said)
+    orders = "; ".join(
+        f"{ranks_text(ranks)}: {name_of(key)} before {name_of(other)}" for ranks, key, other in orders_found
+    )
     return Finding(
         check="deadlock",
         klass="HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",

@@ -15,10 +15,10 @@ from __future__ import annotations
 from dpsim.contract.ops import EVENT, KIND, STREAM, RawRecord
 
 
-def recorded_again(journal: list[RawRecord], wait: int, asked: int) -> int | None:
+def recorded_again(journal: list[RawRecord], wait: int, query: int) -> int | None:
     """Returns the index of the second record of the event, or None.
 
-    `wait` is the index of the stream's wait for a flag. `asked` is the index of the read or synchronize in which the
+    `wait` is the index of the stream's wait for a flag. `query` is the index of the read or synchronize in which the
     host waits. None if the host waits for something else, or if no stream recorded an event again.
     """
     behind: dict[str, int | None] = {
@@ -27,7 +27,7 @@ def recorded_again(journal: list[RawRecord], wait: int, asked: int) -> int | Non
     held: dict[int, int | None] = {}  # the same for events
     free: set[int] = set()  # events with a record before the wait
     free.update(raw[EVENT] for raw in journal[:wait] if raw[KIND] == "mark")
-    for at in range(wait + 1, asked):
+    for at in range(wait + 1, query):
         raw = journal[at]
         if raw[KIND] == "mark":
             event = raw[EVENT]
@@ -39,7 +39,7 @@ def recorded_again(journal: list[RawRecord], wait: int, asked: int) -> int | Non
             held[event] = at if by is None and event in free else by
         elif raw[KIND] == "wait" and raw[EVENT] in held:
             behind.setdefault(raw[STREAM], held[raw[EVENT]])
-    last = journal[asked]
+    last = journal[query]
     if last[KIND] == "read":
         return behind.get(last[STREAM])
     return held.get(last[EVENT]) if last[KIND] == "ask" else None

@@ -127,8 +127,8 @@ def _finding(
             f"overwritten by {wrote}"
         )
         if case.klass == "STALE:VERSION":
-            expected, came = case.tags
-            left = "no tag" if came is NoTag else f"the tag {came!r}"
+            expected, got = case.tags
+            left = "no tag" if got is NoTag else f"the tag {got!r}"
             text = f"expects the tag {expected!r} in {name}, where {wrote} left {left}"
         details.append(
             f"{'written' if case.klass == 'STALE:VERSION' else 'overwritten'} by {wrote} in step {raw[STEP]}"
@@ -204,6 +204,6 @@ def used_after_free(journal: list[RawRecord]) -> list[tuple[int, int]]:
         if kind == "free":
             freed.add(raw[BUFFER])
         elif freed and kind in PLACES:
-            gone = {ref[0] for place in PLACES[kind] for ref in raw[place] if ref[0] in freed}
-            found += [(at, buffer) for buffer in sorted(gone)]
+            freed_refs = {ref[0] for place in PLACES[kind] for ref in raw[place] if ref[0] in freed}
+            found += [(at, buffer) for buffer in sorted(freed_refs)]
     return found

@@ -132,8 +132,8 @@ def repeated(journal: list[RawRecord], marked: Container[int] | None = None) -> 
         elif kind in PLACES:
             reads, *writes = (raw[place] for place in PLACES[kind])
             if graph:
-                asked = reads if marked is None else tuple(ref for ref in reads if ref[0] in marked)
-                yield from contents.read(graph, asked, at)
+                concerned = reads if marked is None else tuple(ref for ref in reads if ref[0] in marked)
+                yield from contents.read(graph, concerned, at)
             for written in writes:
                 contents.write(written)
 

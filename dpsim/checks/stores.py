@@ -104,9 +104,9 @@ def _place(record: Stored) -> str:
 
 def _listeners(run_index: RunIndex, record: Stored) -> str:
     """Returns in words which ranks listened at this port, or else at other ports of the node."""
-    came = listened(run_index, record.node, record.port)
-    if came:
-        return f"{ranks_text(came)} listened there, and left"
+    listeners = listened(run_index, record.node, record.port)
+    if listeners:
+        return f"{ranks_text(listeners)} listened there, and left"
     ports = sorted(
         {(port, rank) for rank, journal in enumerate(run_index.run.journals) for port in _opened(journal, record.node)}
     )
@@ -118,14 +118,18 @@ def _setters(run_index: RunIndex, record: Stored) -> tuple[str, str]:
     """Returns the key that the rank waits for, and in words who listens there and which ranks set the key
     at any port.
     """
-    came = listened(run_index, record.node, record.port)
+    listeners = listened(run_index, record.node, record.port)
     sets = [
         (raw[STORE_PORT], rank)
         for rank, journal in enumerate(run_index.run.journals)
         for raw in journal
         if raw[KIND] == "store" and raw[STORE_HOW] in SETS and raw[STORE_KEY] == record.key
     ]
-    who = f"{ranks_text(came)} listened at {_place(record)}" if came else f"another program listens at {_place(record)}"
+    who = (
+        f"{ranks_text(listeners)} listened at {_place(record)}"
+        if listeners
+        else f"another program listens at {_place(record)}"
+    )
     if not sets:
         return f"for key {record.key}, which no rank sets", who
     elsewhere = ", ".join(f"rank {rank} at port {port}" for port, rank in sorted(set(sets)))

@@ -29,18 +29,18 @@ def check(run_index: RunIndex, waiting: Collection[int]) -> list[Finding]:
     """
     found = []
     for rank in sorted(holding(run_index)):
-        if rank not in waiting and not thread_hangs.stands_elsewhere(run_index, rank):
-            found.append(_finding(run_index, _standing(run_index, rank)[0]))
+        if rank not in waiting and not thread_hangs.blocked_elsewhere(run_index, rank):
+            found.append(_finding(run_index, _blocked_calls(run_index, rank)[0]))
     return folded(found, len(run_index.run.journals))
 
 
 def holding(run_index: RunIndex) -> list[int]:
     """Returns the ranks that have such a stream."""
     ranks = range(len(run_index.run.journals))
-    return [rank for rank in ranks if run_index.end(rank) == "blocked" and _standing(run_index, rank)]
+    return [rank for rank in ranks if run_index.end(rank) == "blocked" and _blocked_calls(run_index, rank)]
 
 
-def _standing(run_index: RunIndex, rank: int) -> list[Entry]:
+def _blocked_calls(run_index: RunIndex, rank: int) -> list[Entry]:
     """Returns the first wait of each stream that never ends, and then the waits that may have missed their set."""
     journal = run_index.run.journals[rank]
     never: dict[str, Entry] = {}
@@ -82,8 +82,8 @@ def _recorded_again(run_index: RunIndex, entry: Entry) -> Finding | None:
     rank, journal = entry.rank, run_index.run.journals[entry.rank]
     if passings(journal)[entry.at].by is not None:
         return None
-    for stands in thread_hangs.stands(run_index, rank):
-        at = recorded_again(journal, entry.at, stands.at) if stands.at > entry.at else None
+    for blocked in thread_hangs.stands(run_index, rank):
+        at = recorded_again(journal, entry.at, blocked.at) if blocked.at > entry.at else None
         if at is None:
             continue
         record = Entry(rank, at, journal[at])
@@ -98,7 +98,7 @@ def _recorded_again(run_index: RunIndex, entry: Entry) -> Finding | None:
             klass="HANG:EVENT:RECORDED_AGAIN",
             message=f"event {event} of rank {rank} is recorded again on stream {record.raw[STREAM]} ({place(record)}), "
             f"behind the wait of stream {entry.raw[STREAM]} for flag {entry.raw[FLAG_AWAITED]} ({place(entry)}). "
-            f"Thread {stands.raw[THREAD]} is blocked ({place(stands)}). "
+            f"Thread {blocked.raw[THREAD]} is blocked ({place(blocked)}). "
             f"The record before ({place(earlier)}) is not behind that wait",
             culprit=run_index.culprit(record),
             position=run_index.position(entry),

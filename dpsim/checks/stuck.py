@@ -101,17 +101,17 @@ def _perhaps(run_index: RunIndex, waiting: set[int]) -> list[Stuck]:
     stuck = []
     for communicator, members in run_index.collectives.items():
         for seq, joined in _unjoined(members):
-            waits = tuple(rank for rank in joined if rank not in waiting and _stands_in(run_index, joined[rank]))
+            waits = tuple(rank for rank in joined if rank not in waiting and _is_blocked_in(run_index, joined[rank]))
             if waits:
                 missing = tuple(rank for rank in members if rank not in joined)
                 stuck.append(Stuck(communicator, seq, joined, waits, missing))
                 break
     waiting = waiting | {rank for one in stuck for rank in one.waits}
     for (communicator, sender, receiver), (sends, receives) in run_index.transfers.items():
-        stands = [seq for seq in range(len(receives), len(sends)) if _stands_in(run_index, sends[seq])]
-        if stands and sender not in waiting:
-            joined = {sender: sends[stands[0]]}
-            stuck.append(Stuck(communicator, stands[0], joined, (sender,), (receiver,)))
+        blocked = [seq for seq in range(len(receives), len(sends)) if _is_blocked_in(run_index, sends[seq])]
+        if blocked and sender not in waiting:
+            joined = {sender: sends[blocked[0]]}
+            stuck.append(Stuck(communicator, blocked[0], joined, (sender,), (receiver,)))
     return stuck
 
 
@@ -124,7 +124,7 @@ def _unjoined(members: dict[int, list[Entry]]) -> Iterator[tuple[int, dict[int, 
         yield seq, {rank: entries[seq] for rank, entries in members.items() if len(entries) > seq}
 
 
-def _stands_in(run_index: RunIndex, own: Entry) -> bool:
+def _is_blocked_in(run_index: RunIndex, own: Entry) -> bool:
     """Returns whether a rank may be blocked in its call.
 
     On the host, its thread has not received the result, and has since issued only ops that do not wait. On a stream,
@@ -141,13 +141,13 @@ def _stands_in(run_index: RunIndex, own: Entry) -> bool:
         if any(raw[KIND] == "learned" and raw[ADDRESS] == own.raw[ADDRESS] for raw in later):
             return False
         did = [raw for raw in later if raw[KIND] not in ("learned", "injected")]
-        return all(_goes_on(raw) for raw in did)
+        return all(_continues(raw) for raw in did)
     if own.at < passed_on_streams(journal).get(own.raw[STREAM], 0):
         return False
     return last.raw[KIND] not in ("take", "sleep") and not (last.raw[KIND] == "collective" and last.raw[STREAM] is None)
 
 
-def _goes_on(raw: RawRecord) -> bool:
+def _continues(raw: RawRecord) -> bool:
     """Returns whether an op does not block its host: a send, or a collective whose result the host has not
     awaited yet.
     """

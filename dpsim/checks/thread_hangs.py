@@ -53,7 +53,7 @@ def holds(run_index: RunIndex, rank: int) -> bool:
     return blocked and RankThreads(run_index, rank).finding() is not None
 
 
-def stands_elsewhere(run_index: RunIndex, rank: int) -> bool:
+def blocked_elsewhere(run_index: RunIndex, rank: int) -> bool:
     """Returns whether a thread of a rank is blocked in an op that neither threads nor streams of the rank explain."""
     raws = [entry.raw for entry in stands(run_index, rank)]
     return any(awaited(raw) and not (waits(raw) or is_idle(raw) or raw[KIND] in ("read", "ask")) for raw in raws)
@@ -77,7 +77,7 @@ class RankThreads:
     def __init__(self, run_index: RunIndex, rank: int) -> None:
         self.run_index, self.rank = run_index, rank
         self.journal = run_index.run.journals[rank]
-        self.living = {entry.raw[THREAD]: self._standing(entry) for entry in run_index.living(rank)}
+        self.living = {entry.raw[THREAD]: self._blocked_op(entry) for entry in run_index.living(rank)}
         self.ends = {
             raw[THREAD]: Entry(rank, at, raw)
             for at, raw in enumerate(self.journal)
@@ -91,14 +91,14 @@ class RankThreads:
         """Returns whether a thread can be blocked in this op."""
         return awaited(entry.raw) or (entry.raw[KIND] in PLAIN and self.rank in self.run_index.run.standing)
 
-    def _standing(self, last: Entry) -> Entry:
+    def _blocked_op(self, last: Entry) -> Entry:
         """Returns the op in which a thread is blocked: the last one that it awaits without a result, or else its last
         op.
         """
-        heard = {raw[ADDRESS] for raw in self.journal if raw[KIND] == "learned"}
+        learned = {raw[ADDRESS] for raw in self.journal if raw[KIND] == "learned"}
         for at in range(last.at, -1, -1):
             raw = self.journal[at]
-            if raw[THREAD] == last.raw[THREAD] and awaited(raw) and raw[ADDRESS] not in heard:
+            if raw[THREAD] == last.raw[THREAD] and awaited(raw) and raw[ADDRESS] not in learned:
                 return Entry(self.rank, at, raw)
         return last
 
@@ -220,12 +220,12 @@ class RankThreads:
             return klass, f"is in a cycle of waits: {', '.join(waits)}"
         if raw[KIND] == "thread":
             other = raw[THREAD_NAME]
-            stands = self._stands_text(other)
+            stands = self._state_text(other)
             return "HANG:JOIN", f"joins thread {other} ({where}), which {stands}"
         flag = self._flag(raw[FLAG])
         setters, ended = self._could_set(name)
         others = ended or setters or [one for one in self.living if one != name]
-        rest = "; ".join(self._stands_text(one, one) for one in others) or "there is no other thread"
+        rest = "; ".join(self._state_text(one, one) for one in others) or "there is no other thread"
         klass = THREAD_ENDED if ended else "HANG:FLAG:CLEARED" if flag.sets else "HANG:FLAG:NEVER_SET"
         return klass, f"waits for flag {raw[FLAG]} ({where}), {self._history(flag, name)}{self._instead(raw)}: {rest}"
 
@@ -260,8 +260,12 @@ class RankThreads:
                 return "which no thread ever set"
             return f"which no thread set; thread {other.raw[THREAD]} of rank {other.rank} set its own ({place(other)})"
         last = flag.sets[-1]
-        said = f"which {who(last, own)} set last ({place(last)})"
-        return said if flag.cleared is None else f"{said} and {who(flag.cleared, own)} cleared ({place(flag.cleared)})"
+        setter_text = f"which {who(last, own)} set last ({place(last)})"
+        return (
+            setter_text
+            if flag.cleared is None
+            else f"{setter_text} and {who(flag.cleared, own)} cleared ({place(flag.cleared)})"
+        )
 
     def _waits_text(self, name: str) -> str:
         entry = self.living[name]
@@ -272,7 +276,7 @@ class RankThreads:
         history = f", {self._history(flag, name)}" if flag.sets else ""
         return f"{name} waits for flag {raw[FLAG]} ({place(entry)}){history}"
 
-    def _stands_text(self, name: str, who: str = "") -> str:
+    def _state_text(self, name: str, who: str = "") -> str:
         """Returns the op or the end of a thread in words, after its name `who` if that is given."""
         subject = f"{who} " if who else ""
         if name in self.ends:
@@ -291,4 +295,4 @@ class RankThreads:
 
     def lines(self) -> list[str]:
         names = [*self.living, *self.ends]
-        return [f"thread {name} of rank {self.rank} {self._stands_text(name)}" for name in names]
+        return [f"thread {name} of rank {self.rank} {self._state_text(name)}" for name in names]

@@ -43,7 +43,7 @@ def unequal(run_index: RunIndex) -> list[Finding]:
 def _finding(run_index: RunIndex, line: TransferLine, index: int) -> Finding:
     send, receive = line.sends[index], line.receives[index]
     field = next(name for name, at in FIELDS.items() if send.raw[at] != receive.raw[at])
-    odd, why = astray(line) if send.step != receive.step else (_odd(line, index, FIELDS[field]), "")
+    odd, why = odd_side(line) if send.step != receive.step else (_odd(line, index, FIELDS[field]), "")
     blamed = None if odd is None else odd.record
     sent, received = (f"{side.rank} called {summary(run_index, side)}" for side in (send, receive))
     return Finding(
@@ -55,7 +55,7 @@ def _finding(run_index: RunIndex, line: TransferLine, index: int) -> Finding:
     )
 
 
-def astray(line: TransferLine) -> tuple[Entry | None, str]:
+def odd_side(line: TransferLine) -> tuple[Entry | None, str]:
     """Returns the culprit and a text, if paired calls belong to different steps or one side made more.
 
     The culprit is the side with an unusual number of transfers, in the first step in which the sides differ. The result

@@ -78,13 +78,13 @@ def _takes_part(run_index: RunIndex, rank: int, step: int) -> bool:
 
 def findings_of(run_index: RunIndex, undecided: Sequence[Undecided]) -> list[Finding]:
     """Returns one finding for each label. If a rank decided one label in place of another, one finding has both."""
-    findings, told = [], set[tuple[str, str]]()
+    findings, reported = [], set[tuple[str, str]]()
     for one in sorted(undecided, key=lambda one: -max(one.counts.values()) * (len(one.counts) - len(one.fewer))):
-        if (one.communicator, one.label) in told:
+        if (one.communicator, one.label) in reported:
             continue
         instead = _instead(run_index, one, undecided)
         if instead is not None:
-            told.add((instead.communicator, instead.label))
+            reported.add((instead.communicator, instead.label))
         findings.append(_finding(run_index, one, instead))
     return findings
 
@@ -106,9 +106,9 @@ def _instead(run_index: RunIndex, one: Undecided, undecided: Sequence[Undecided]
 
 
 def _finding(run_index: RunIndex, one: Undecided, instead: Undecided | None) -> Finding:
-    said, parted = decision(one.entry), split(one.counts)
+    decided, parted = decision(one.entry), split(one.counts)
     rank = next(rank for rank, count in one.counts.items() if count == max(one.counts.values()))
-    culprit = Culprit(parted[1][0], one.step, one.label, said.where) if parted else None
+    culprit = Culprit(parted[1][0], one.step, one.label, decided.where) if parted else None
     details = [f"rank {member} decided it {counted(count, 'time')}" for member, count in one.counts.items()]
     hint = ""
     if instead is not None:
@@ -119,12 +119,16 @@ def _finding(run_index: RunIndex, one: Undecided, instead: Undecided | None) -> 
         odd = parted[1] == [entry.rank] if parted else _is_new(run_index, one, instead)
         culprit = Culprit.of(entry.rank, other) if odd else culprit
     often = "" if one.alone else " as often"
-    as_rank = f"rank {rank} decided {short(said.value)} at {said.where}"
+    as_rank = f"rank {rank} decided {short(decided.value)} at {decided.where}"
     return Finding(
         check="agreement",
         klass=f"DISAGREEMENT:{one.label.upper()}",
         message=f"{ranks_text(one.fewer)} of {one.communicator} did not decide {one.label!r} in step {one.step}{often}"
-        + (f", and {as_rank}" if one.alone else f" as rank {rank}, which decided {short(said.value)} at {said.where}")
+        + (
+            f", and {as_rank}"
+            if one.alone
+            else f" as rank {rank}, which decided {short(decided.value)} at {decided.where}"
+        )
         + hint
         + f"; every member has to decide it{', or mark it local' if one.alone and instead is None else ''}",
         culprit=culprit,

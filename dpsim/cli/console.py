@@ -145,10 +145,10 @@ def one_line_errors() -> Iterator[None]:
         lacked = lacking(error)
         if lacked:
             fail(lacked, CANNOT_RUN)
-        said = raised_by_protocol(error)
-        if said is None:
+        raised_text = raised_by_protocol(error)
+        if raised_text is None:
             raise
-        fail(said, BAD_INPUT)
+        fail(raised_text, BAD_INPUT)
     except BaseException as error:  # without this, SystemExit(0) of a protocol looks like success
         fail(raised_by_protocol(error) or f"ended by {type(error).__name__}{at_own_place(error)}", BAD_INPUT)
 

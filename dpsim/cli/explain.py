@@ -103,9 +103,9 @@ def judged_trace(path: Path, modules: list[str] | None) -> tuple[World, Run, Seq
     except ValueError as error:
         raise TraceError(f"{path}: its scenario is none that this dpsim runs: {error}") from None
     program, _, prepared = prepare(scenario)
-    told = world(scenario, program, prepared)
-    run = replace(run, services=told.services)  # a trace does not name the services
-    return told, run, judge(told, run)
+    rebuilt = world(scenario, program, prepared)
+    run = replace(run, services=rebuilt.services)  # a trace does not name the services
+    return rebuilt, run, judge(rebuilt, run)
 
 
 def _of_token(word: str, modules: list[str] | None) -> tuple[World, Run, Sequence[Finding]]:

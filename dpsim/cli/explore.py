@@ -144,8 +144,8 @@ def _refuse_both(swarm: str | None, all_up_to: str | None, keep_going: bool) -> 
         fail("--swarm: not together with --all-up-to; leave one of them out", BAD_INPUT)
     if keep_going and (swarm is not None or all_up_to is not None):
         instead = "--swarm" if all_up_to is None else "--all-up-to"
-        said = f"with {instead} the first world that fails is the last one explored; leave it out"
-        fail(f"--keep-going: {said}", BAD_INPUT)
+        reason = f"with {instead} the first world that fails is the last one explored; leave it out"
+        fail(f"--keep-going: {reason}", BAD_INPUT)
 
 
 def _explore_each(
@@ -160,7 +160,7 @@ def _explore_each(
 
     title = chosen[0][0].name if len(chosen) == 1 else f"{len(chosen)} scenarios"
     with Progress(f"exploring {title}", unit="schedule", budget=options.seconds, quiet=shown.quiet) as progress:
-        outcomes = deepening.explore_each(chosen, options, progress, lambda standing: progress.told(standing.line()))
+        outcomes = deepening.explore_each(chosen, options, progress, lambda how_far: progress.set_line(how_far.line()))
     met = all(one.explored.unmet is None for one in outcomes)
     kept = [shown.kept(one, options) for one in outcomes]
     limits = [_limit(one, options) for one in outcomes]

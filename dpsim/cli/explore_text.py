@@ -194,7 +194,7 @@ def as_json(
         "longest": found.longest,
         "within": found.within or None,
         "unfinished": found.unfinished or None,
-        "progress": None if explored.standing is None else explored.standing.as_json(),
+        "progress": None if explored.how_far is None else explored.how_far.as_json(),
         "stood": found.stood or None,
         "new_per_hundred": round(found.new_per_hundred, 1),
         "races": {"pairs": pairs, "both_orders": both},

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from dpsim.contract import registry
-from dpsim.contract.pieces import ASKED
+from dpsim.contract.pieces import REQUESTED
 from dpsim.contract.program import Unsuitable
 from dpsim.contract.words import BadInput
 from dpsim.scenario import Scenario, ScenarioError, load_scenario, scenario_from
@@ -45,7 +45,7 @@ def hooks(protocol: str) -> list[Hook]:
     for scenario in sorted(shipped, key=lambda one: one.protocol.form not in (None, entry.forms[0])):
         with suppress(ScenarioError, Unsuitable):
             prepare(scenario, None)
-    return [_hook(base, [*made]) for base, made in ASKED.get(entry.program, {}).items()]
+    return [_hook(base, [*made]) for base, made in REQUESTED.get(entry.program, {}).items()]
 
 
 def of_name(name: str) -> list[Hook]:

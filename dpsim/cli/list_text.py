@@ -89,7 +89,7 @@ def protocols() -> Entries:
 def _protection(program: type[Program[Any]]) -> dict[str, dict[str, list[str]]]:
     """Returns what unpublished forms protect, and what published forms leave unprotected."""
     tables = {"protects": program.protects, "unprotected": program.unprotected}
-    return {key: {form: list(told) for form, told in table.items()} for key, table in tables.items() if table}
+    return {key: {form: list(texts) for form, texts in table.items()} for key, table in tables.items() if table}
 
 
 def _params(model: type[Any]) -> dict[str, str]:

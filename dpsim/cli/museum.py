@@ -57,12 +57,12 @@ def museum(
             fail("--cluster: a NAME explores nothing; leave one of them out", BAD_INPUT)
         import_modules(module)
         if names:
-            told = card.cards(
+            cards = card.cards(
                 visit.chosen([name.removeprefix(visit.FOLDER) for name in names]),
                 visit.exhibits(exhibits or ()),
                 typed("--module", module),
             )
-            say_json({"cards": told}) if as_json else say(card.as_text(told))
+            say_json({"cards": cards}) if as_json else say(card.as_text(cards))
             return
         seconds = budget_seconds(budget)
         entries, files = visit.chosen(only or ()), visit.exhibits(exhibits or ())

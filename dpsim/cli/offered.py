@@ -74,8 +74,8 @@ def _guarded(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _missing(point: EntryPoint, error: Exception) -> Callable[[], NoReturn]:
-    said = f"the command {point.name} = {point.value} cannot be loaded: {type(error).__name__}: {error}"
-    return lambda: fail(said, BAD_INPUT)
+    message = f"the command {point.name} = {point.value} cannot be loaded: {type(error).__name__}: {error}"
+    return lambda: fail(message, BAD_INPUT)
 
 
 def with_offered(before: str) -> Callable[[C], C]:

@@ -81,8 +81,8 @@ def import_modules(modules: Iterable[str] | None) -> None:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            said = f"{type(error).__name__}: {error}{at_own_place(error)}"
-            fail(f"cannot import the module {module}: {said}", BAD_INPUT)
+            message = f"{type(error).__name__}: {error}{at_own_place(error)}"
+            fail(f"cannot import the module {module}: {message}", BAD_INPUT)
 
 
 def budget_seconds(budget: str | None) -> float | None:

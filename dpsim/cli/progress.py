@@ -46,7 +46,7 @@ class Progress:
         self._bar: Any = None
         self._task: Any = None
         self._done: tuple[int, int | None] | None = None
-        self._told = ""
+        self._line = ""
         self._timer = Timer(self.TICK_S, self._show)
 
     def __enter__(self) -> Self:
@@ -65,9 +65,9 @@ class Progress:
         self._done = done, total
         self._show()
 
-    def told(self, line: str) -> None:
+    def set_line(self, line: str) -> None:
         """Sets a text that replaces the number of steps."""
-        self._told = line
+        self._line = line
 
     def phase(self, title: str) -> None:
         """Sets another title and resets the number of steps."""
@@ -89,13 +89,13 @@ class Progress:
         if self._terminal:
             if now - self._start >= self.AFTER_S and now - self._last >= self.DRAW_EVERY_S:
                 self._last = now
-                title = f"{self.title}: {self._told}" if self._told else self.title
+                title = f"{self.title}: {self._line}" if self._line else self.title
                 self._draw(f"{title}{self._left(now)}", *(self._done or (0, None)))
         elif now - self._last >= self.LINE_EVERY_S:
             self._last = now
             done, total = self._done or (0, None)
             of = "" if total is None else f" of {total}"
-            how_far = f"no {self._unit} yet" if self._done is None else self._told or f"{self._unit} {done}{of}"
+            how_far = f"no {self._unit} yet" if self._done is None else self._line or f"{self._unit} {done}{of}"
             note(f"dpsim: {self.title}: {how_far} after {now - self._start:.0f} s{self._left(now)}")
 
     def _draw(self, title: str, done: int, total: int | None) -> None:

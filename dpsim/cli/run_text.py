@@ -118,10 +118,12 @@ def verdict_line(result: Result) -> str:
 
 def expectation_line(result: Result) -> str:
     """Returns the line that names the expectation, and whether the run meets it."""
-    said = result.scenario.expected
+    expected = result.scenario.expected
     if result.unmet is not None:
-        return f"expected: {said}; NOT met: {result.unmet}"
-    return f"expected: {said}; " + ("met" if result.unclaimed is None else f"neither met nor not: {result.unclaimed}")
+        return f"expected: {expected}; NOT met: {result.unmet}"
+    return f"expected: {expected}; " + (
+        "met" if result.unclaimed is None else f"neither met nor not: {result.unclaimed}"
+    )
 
 
 def switched_off_lines(result: Result) -> list[str]:

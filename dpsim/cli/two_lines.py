@@ -49,8 +49,8 @@ def _of_explored(explored: Explored) -> tuple[str, str]:
     lost, world = explored.exploration.lost, explored.subject.world
     failed = explored.failure is not None and not lost
     verdict = _first(explored.report()) if failed else explore_text.verdict_line(explored)
-    said = with_services(verdict, world.size, world.services)
-    return painted(said, good=not (failed or lost)), explore_text.expectation_line(
+    verdict_text = with_services(verdict, world.size, world.services)
+    return painted(verdict_text, good=not (failed or lost)), explore_text.expectation_line(
         explored.subject.expected, explored.unmet
     )
 
@@ -60,9 +60,11 @@ def of_worlds(name: str, sizes: Scale, total: int, whole: Whole) -> str:
     from dpsim.cli import explore_text, explore_worlds_text
 
     failure = None if whole.first is None else whole.first.explored.failure
-    said = explore_worlds_text.whole_verdict(sizes, total, whole) + (f": {failure.problem.klass}" if failure else "")
+    verdict_text = explore_worlds_text.whole_verdict(sizes, total, whole) + (
+        f": {failure.problem.klass}" if failure else ""
+    )
     good = whole.first is None and not whole.lost
-    return _titled(name, painted(said, good), explore_text.expectation_line(whole.expected, whole.unmet))
+    return _titled(name, painted(verdict_text, good), explore_text.expectation_line(whole.expected, whole.unmet))
 
 
 def of_replay(replayed: Replayed) -> str:

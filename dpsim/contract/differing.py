@@ -1,7 +1,7 @@
 """Where values differ, for messages: a long value is never cut where it differs.
 
-    told_apart("plan", [((0, 8), "FULL"), ((0, 4), "FULL")])    # ["plan = ((0, 8), 'FULL')", "plan = ((0, 4), 'FULL')"]
-    told_apart("plan", [long, other])                           # ["plan[0][31] = 8", "plan[0][31] = 4"]
+    contrasted("plan", [((0, 8), "FULL"), ((0, 4), "FULL")])    # ["plan = ((0, 8), 'FULL')", "plan = ((0, 4), 'FULL')"]
+    contrasted("plan", [long, other])                           # ["plan[0][31] = 8", "plan[0][31] = 4"]
 
 Short values appear whole. Of long ones a message has only the elements that differ, each with its path, and the number
 of those that it leaves out. Tuples, lists, dicts, named tuples, dataclasses, sets, strings and arrays have elements. A
@@ -36,10 +36,10 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _MISSING = object()
 
 
-def told_apart(name: str, values: Sequence[Any], whole: int = WHOLE) -> list[str]:
+def contrasted(name: str, values: Sequence[Any], whole: int = WHOLE) -> list[str]:
     """A text for each value: the name with the value, or with the elements that differ if a value is long.
 
-    >>> told_apart("x", [(0,) * 99, (0,) * 50 + (1,) + (0,) * 48])
+    >>> contrasted("x", [(0,) * 99, (0,) * 50 + (1,) + (0,) * 48])
     ['x[50] = 0', 'x[50] = 1']
     """
     if all(len(_text(value, whole + 1)) <= whole for value in values):

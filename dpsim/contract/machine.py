@@ -14,7 +14,7 @@ import os
 ENDED = (b"Z", b"X")
 """States in /proc of a process that has ended and whose parent has not waited for it."""
 
-STATE, BEGUN = 0, 19
+STATE, STARTED = 0, 19
 """Indices of these fields in /proc/PID/stat, counted after the name."""
 
 
@@ -32,6 +32,6 @@ def begun_at(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             words = file.read().rpartition(b")")[2].split()
-        return 0 if words[STATE] in ENDED else int(words[BEGUN])
+        return 0 if words[STATE] in ENDED else int(words[STARTED])
     except (OSError, IndexError, ValueError):
         return 0

@@ -15,7 +15,7 @@ from typing import Any
 from dpsim.contract.program import Arguments, Program, Unsuitable
 from dpsim.contract.registry import variant
 
-ASKED: dict[type[Program[Any]], dict[type[Any], dict[type[Any], None]]] = {}
+REQUESTED: dict[type[Program[Any]], dict[type[Any], dict[type[Any], None]]] = {}
 """By program: the pieces that it has requested so far, each with the classes that replaced it."""
 
 
@@ -26,7 +26,7 @@ def with_variant(
     of `pieces` are the base classes from which a replacement must derive. Raises Unsuitable if the variant replaces
     none.
     """
-    asked = ASKED.setdefault(type(program), {})
+    asked = REQUESTED.setdefault(type(program), {})
     for base, made in pieces.items():
         asked.setdefault(base, {})[made] = None
     if args.variant is None:

@@ -269,11 +269,11 @@ def failing_rank(word: str) -> int | None:
     return int(word.split(" ")[1]) if word.endswith(f" {FAILING}") else None
 
 
-def goes_on(label: str) -> str:
+def continuing_actor(label: str) -> str:
     """Returns the independent actor of this op. It is `actor`, except for messages, which do not wait for their sender.
 
-    >>> goes_on("rank 3 engine.poll[2]"), goes_on("rank 3 delivers wake[2]"), goes_on("dp #4")
-    ('rank 3', 'rank 3 delivers wake', 'dp')
+    >>> [continuing_actor(label) for label in ("rank 3 engine.poll[2]", "rank 3 delivers wake[2]", "dp #4")]
+    ['rank 3', 'rank 3 delivers wake', 'dp']
     """
     return site(label) if label.split(" ")[2:3] == ["delivers"] else actor(label)
 

@@ -186,8 +186,8 @@ class World:
                 raise ValueError(f"World.communicators: {spec.name} has members {spec.ranks}; there are {most} {what}")
         for message in self.messages:
             if not (0 <= message.to < self.actors and 0 <= message.by < self.actors):
-                said = f"{message.describe()} of rank {message.to}, sent where rank {message.by} is"
-                raise ValueError(f"World.messages: {said}; there are ranks 0 to {self.actors - 1}")
+                described = f"{message.describe()} of rank {message.to}, sent where rank {message.by} is"
+                raise ValueError(f"World.messages: {described}; there are ranks 0 to {self.actors - 1}")
         if self.nodes and len(self.nodes) != self.actors:
             raise ValueError(f"World.nodes: {len(self.nodes)} nodes for {self.actors} ranks and services")
         for rank in (killed := [kill.rank for kill in self.kills]):

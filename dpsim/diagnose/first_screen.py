@@ -124,8 +124,8 @@ def beside(finding: Finding) -> list[str]:
     if finding.culprit is None or finding.check in ("race", "ledger", "agreement"):
         return []
     lines = [line for line in finding.details if not line.startswith((TO_ORDER, " "))]
-    told = finding.check == "stale" or finding.klass.startswith("NONDETERMINISM")
-    return [line for line in lines if told or " last took " in line]
+    keeps_takes = finding.check == "stale" or finding.klass.startswith("NONDETERMINISM")
+    return [line for line in lines if keeps_takes or " last took " in line]
 
 
 def commands(words: Sequence[str]) -> list[str]:
@@ -144,14 +144,14 @@ def _culprit(run: Run, primary: Finding) -> list[str]:
     """Returns the culprit, its place, and the calls that led there, in one line or several."""
     if primary.culprit is None:
         return labelled("culprit", [NOT_DECIDED])
-    said, chain = in_words(run, str(primary.culprit)), chain_text(chain_of(run, primary))
+    text, chain = in_words(run, str(primary.culprit)), chain_text(chain_of(run, primary))
     calls = chain.removeprefix(primary.culprit.where)
     if not calls:
-        return labelled("culprit", folded(said))
-    if not primary.culprit.within and LABEL + len(said) + len(calls) <= WIDTH:
-        return labelled("culprit", [said + calls])
+        return labelled("culprit", folded(text))
+    if not primary.culprit.within and LABEL + len(text) + len(calls) <= WIDTH:
+        return labelled("culprit", [text + calls])
     place = primary.culprit.where.rpartition("/")[2]
-    return labelled("culprit", [*folded(said), *folded(place + calls, 1)])
+    return labelled("culprit", [*folded(text), *folded(place + calls, 1)])
 
 
 def _what(primary: Finding) -> list[str]:
@@ -160,7 +160,7 @@ def _what(primary: Finding) -> list[str]:
     if not sides:
         raised = primary.klass.startswith("CRASH:")  # its message is the program's, and has no place at its end
         ends = not raised or _TRACEBACK in head  # which names its exception at the end
-        return labelled("", folded(_said(primary, head), 3, ends=ends))
+        return labelled("", folded(_message_text(primary, head), 3, ends=ends))
     if primary.culprit is None:
         most = 2 if len(sides) < 3 else 1
         lines = folded(head.partition(": rank")[0], most)
@@ -169,13 +169,13 @@ def _what(primary: Finding) -> list[str]:
     return labelled("", [line for side in plain for line in folded(side)])
 
 
-def _said(primary: Finding, message: str) -> str:
+def _message_text(primary: Finding, message: str) -> str:
     """Returns the message without the rank and place of an exception, because the line above names them."""
     culprit = primary.culprit
     if culprit is None or not primary.klass.startswith("CRASH:"):
         return message
-    head, colon, said = message.partition(": ")
-    return f"{culprit.site}: {said}" if colon and f"raised {culprit.site}" in head else message
+    head, colon, text = message.partition(": ")
+    return f"{culprit.site}: {text}" if colon and f"raised {culprit.site}" in head else message
 
 
 def _parting(sides: Sequence[str]) -> list[str]:

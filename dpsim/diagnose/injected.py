@@ -62,16 +62,16 @@ SHOWN = 20
 def never_applied(world: World, run: Run) -> list[str]:
     """Returns one line for each fault, kill, delay or message of the world without a record in the journals."""
     lines = []
-    for kind, said, rank, at, change in [
+    for kind, fault_text, rank, at, change in [
         *((fault.kind, fault.describe(), fault.rank, fault.at, fault.change) for fault in world.faults),
         *(("delay", "delay", delay.rank, delay.at, {}) for delay in world.delays),
     ]:
-        if not any(raw[KIND] == "injected" and _stands_for(raw, kind, at) for raw in run.journals[rank]):
-            lines.append(f"{said}: {_why(world, run, rank, at, kind, 'count' in change)}")
+        if not any(raw[KIND] == "injected" and _is_record_of(raw, kind, at) for raw in run.journals[rank]):
+            lines.append(f"{fault_text}: {_why(world, run, rank, at, kind, 'count' in change)}")
     for message in world.messages:
-        said = _unheard(world, run, message)
-        if said:
-            lines.append(f"{message.describe()} of {world.actor(message.to)}: {said}")
+        fault_text = _unheard(world, run, message)
+        if fault_text:
+            lines.append(f"{message.describe()} of {world.actor(message.to)}: {fault_text}")
     for kill in world.kills:
         if not any(raw[KIND] == "injected" and raw[INJECTED_WHAT] == "kill" for raw in run.journals[kill.rank]):
             lines.append(f"kill: {_lived(world, run, kill)}")
@@ -80,8 +80,8 @@ def never_applied(world: World, run: Run) -> list[str]:
 
 def _unheard(world: World, run: Run, message: Message) -> str:
     """Returns why the machine did not send a message from outside, or why it stayed in its mailbox; empty otherwise."""
-    letter = message.to, message.mailbox, message.content
-    if not any(posted(raw) == letter and _stands_for(raw, "message", message.at) for raw in run.journals[message.by]):
+    wanted = message.to, message.mailbox, message.content
+    if not any(posted(raw) == wanted and _is_record_of(raw, "message", message.at) for raw in run.journals[message.by]):
         return _why(world, run, message.by, message.at, "message")
     journal = run.journals[message.to]
     boxes = sorted({raw[TAKE_MAILBOX] for raw in journal if raw[KIND] == "take"})
@@ -101,9 +101,9 @@ def injection_text(record: Injected) -> str:
     if record.what == "message":
         (_, to), (_, mailbox), (_, content) = record.change
         return f"message {content!r} to {mailbox} of rank {to}"
-    said = f"delay {_exactly(record.ns)}" if record.what == "delay" else record.what
-    said += "".join(f" {field} to {value}" for field, value in record.change)
-    return said if record.communicator is None else f"{said} at {record.communicator} #{record.seq}"
+    text = f"delay {_exactly(record.ns)}" if record.what == "delay" else record.what
+    text += "".join(f" {field} to {value}" for field, value in record.change)
+    return text if record.communicator is None else f"{text} at {record.communicator} #{record.seq}"
 
 
 def _exactly(ns: int) -> str:
@@ -112,7 +112,7 @@ def _exactly(ns: int) -> str:
     return f"{ns / unit:g} {name}"
 
 
-def _stands_for(raw: RawRecord, kind: str, at: At) -> bool:
+def _is_record_of(raw: RawRecord, kind: str, at: At) -> bool:
     """Returns whether an `Injected` record belongs to a fault or delay of this kind at this address of its rank."""
     if raw[INJECTED_WHAT] != kind:
         return False
@@ -125,7 +125,7 @@ def _stands_for(raw: RawRecord, kind: str, at: At) -> bool:
 def _lived(world: World, run: Run, kill: Kill) -> str:
     if kill.at is not None:
         why = _why(world, run, kill.rank, kill.at, "kill")
-        if any(said in why for said in ("never reached", "no host thread", "in replay")):
+        if any(part in why for part in ("never reached", "no host thread", "in replay")):
             return why
     return f"{world.actor(kill.rank)} {_ENDED[run.ends[kill.rank]]} before it died"
 
@@ -180,11 +180,11 @@ def _in_vain(
         return f"{who} reached {at}, but a count changes nothing where sizes say what moves: {sizes}"
     if index is None or of is None or not meant:
         return f"{who} reached {at}, but there it changes nothing{NEVER_LATE if kind == 'delay' else ''}"
-    came = f"{who} reached {at}" + (f" in {within(journal, index)}" if of != index else ", a replay")
+    reached = f"{who} reached {at}" + (f" in {within(journal, index)}" if of != index else ", a replay")
     if kind not in CHANGES:
-        return f"{came}. A replay goes out as a whole: name the replay, or the call in the capture"
+        return f"{reached}. A replay goes out as a whole: name the replay, or the call in the capture"
     return (
-        f"{came}. A replay goes out as a whole: a scenario can delay it, or let its rank die there. "
+        f"{reached}. A replay goes out as a whole: a scenario can delay it, or let its rank die there. "
         f"To {kind} a call, name it in the capture of graph {journal[of][GRAPH]}"
     )
 

@@ -96,7 +96,7 @@ def _threads(journal: list[RawRecord]) -> list[str | None]:
     for raw in journal:
         if raw[KIND] != "injected":
             names[raw[THREAD]] = raw[KIND] != "ended" or bool(raw[ENDED_MESSAGE])
-    return [name for name, stands in names.items() if stands]
+    return [name for name, is_free in names.items() if is_free]
 
 
 def _recent(journal: list[RawRecord], until: int | None, thread: str | None) -> list[int]:
@@ -114,7 +114,7 @@ def _recent(journal: list[RawRecord], until: int | None, thread: str | None) -> 
         of = replay_at(journal, at)
         if of is not None:
             at = of
-        elif kind == "mark" or (kind == "ask" and not _stands_in(journal, at)) or _goes_on(raw):
+        elif kind == "mark" or (kind == "ask" and not _is_blocked_in(journal, at)) or _continues(raw):
             continue
         elif kind == "kept":
             if capture:
@@ -134,14 +134,14 @@ def _row(journal: list[RawRecord], at: int, races: bool = False) -> tuple[str, .
     if isinstance(record, Injected):
         return f"step {record.step}", f"{STOPPED[record.what]} (injected)", record.site, record.where
     op = short(_wait_text(journal, at) if raw[KIND] == "ask" else record.describe(), 80)
-    if _stands_in(journal, at):
+    if _is_blocked_in(journal, at):
         op += "  <- did not return"
     if races:
         op += "  <- in no order"
     return f"step {record.step}", op, record.site, record.where
 
 
-def _stands_in(journal: list[RawRecord], at: int) -> bool:
+def _is_blocked_in(journal: list[RawRecord], at: int) -> bool:
     """Returns whether an op blocks its host and did not return."""
     raw = journal[at]
     awaited = raw[KIND] in ("read", "take", "receive_any")
@@ -155,7 +155,7 @@ def _stands_in(journal: list[RawRecord], at: int) -> bool:
     return not any(other[KIND] == "learned" and other[ADDRESS] == raw[ADDRESS] for other in later)
 
 
-def _goes_on(raw: RawRecord) -> bool:
+def _continues(raw: RawRecord) -> bool:
     """Returns whether this is an injection after which the host continues."""
     return raw[KIND] == "injected" and raw[INJECTED_WHAT] not in STOPPED
 

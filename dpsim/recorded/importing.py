@@ -15,9 +15,9 @@ from typing import Any
 
 from dpsim.contract.ops import DTYPES
 from dpsim.contract.words import BadInput
+from dpsim.diagnose.dumps.blocked_ranks import ranks_blocked_in
 from dpsim.diagnose.dumps.entries import RecordedCall
 from dpsim.diagnose.dumps.job import DumpedJob
-from dpsim.diagnose.dumps.standings import standings
 from dpsim.recorded.inferred import with_steps
 from dpsim.recorded.rows import OPS, REDUCTIONS, CallRow
 
@@ -134,9 +134,9 @@ def _deaths(job: DumpedJob, names: dict[str, str], rows: list[list[CallRow]]) ->
     rank a fault by which it dies in this collective. A rank for which peers wait only in a transfer gets neither.
     """
     faults = []
-    stands = standings(job)
+    blocked = ranks_blocked_in(job)
     for rank in job.missing:
-        waits = [wait for own in stands.waits.values() for wait in own if rank in wait.absent]
+        waits = [wait for own in blocked.waits.values() for wait in own if rank in wait.absent]
         missed = next((wait for wait in waits if not wait.call.shape.is_transfer and wait.call.group in names), None)
         if missed is None:
             continue

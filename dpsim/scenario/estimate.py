@@ -35,7 +35,7 @@ MOST_OF_TOKEN = 500_000_000
 UNITS = {"MB": 10**6, "GB": 10**9}
 
 
-def _to_nobody(text: str) -> None:
+def _ignore_text(text: str) -> None:
     """Ignores the line, because no command prints it."""
 
 
@@ -44,14 +44,14 @@ class _Allowed:
     """The settings of this process."""
 
     most: int = MOST
-    tell: Callable[[str], None] = _to_nobody
+    tell: Callable[[str], None] = _ignore_text
     told: str = ""
 
 
 _allowed = _Allowed()
 
 
-def allow(most: int | None, tell: Callable[[str], None] = _to_nobody) -> None:
+def allow(most: int | None, tell: Callable[[str], None] = _ignore_text) -> None:
     """Sets the limit of this process to `most` bytes, or to the default if None. `tell`: prints the line before a large
     run.
     """

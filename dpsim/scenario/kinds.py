@@ -37,8 +37,8 @@ def scenario_type(protocol: str | None = None) -> type[Scenario]:
     try:
         return scenario_of(model)
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        raise BadInput(f"the protocol {protocol}: its Params cannot be used: {said.partition(chr(10))[0]}") from None
+        message = f"{type(error).__name__}: {error}"
+        raise BadInput(f"the protocol {protocol}: its Params cannot be used: {message.partition(chr(10))[0]}") from None
 
 
 @functools.cache

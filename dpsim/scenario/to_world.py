@@ -88,12 +88,12 @@ def _named(scenario: Scenario, groups: Sequence[Any]) -> tuple[CommunicatorSpec,
         )
     except (TypeError, ValueError):
         expected = 'expected tuples such as ("dp_cpu", "host", [(0, 1)]): kind, domain, and a list of member tuples'
-        said = f"the program of {scenario.protocol.name}: groups gives {shown(groups)}; {expected}"
-        raise ScenarioError(f"{scenario.name}: {said}") from None
+        problem = f"the program of {scenario.protocol.name}: groups gives {shown(groups)}; {expected}"
+        raise ScenarioError(f"{scenario.name}: {problem}") from None
     for one in made:
         if one.domain not in ("device", "host"):
-            said = f"groups: {one.name} has domain {one.domain!r}; expected host or device"
-            raise ScenarioError(f"{scenario.name}: the program of {scenario.protocol.name}: {said}")
+            problem = f"groups: {one.name} has domain {one.domain!r}; expected host or device"
+            raise ScenarioError(f"{scenario.name}: the program of {scenario.protocol.name}: {problem}")
     return made
 
 

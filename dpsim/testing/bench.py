@@ -152,9 +152,9 @@ class Bench:
             wants, comes = (_by_thread(named(own, ports)) for own, ports in zip(both, given, strict=True))
             for thread in {**wants, **comes}:
                 own = f"rank {rank}" if thread == MAIN else f"rank {rank}/{thread}"
-                for index, (wanted, came) in enumerate(zip_longest(wants.get(thread, []), comes.get(thread, []))):
-                    if wanted != came:
-                        difference = f"expected {_show(wanted)}, got {_show(came)}{_raised(run, expected)}"
+                for index, (wanted, got) in enumerate(zip_longest(wants.get(thread, []), comes.get(thread, []))):
+                    if wanted != got:
+                        difference = f"expected {_show(wanted)}, got {_show(got)}{_raised(run, expected)}"
                         self.require(False, f"record {index} of {own}: {difference}")
         self.require(run.ends == expected.ends, f"expected the ends {expected.ends}, got {run.ends}")
 
@@ -168,10 +168,10 @@ class Bench:
             self.require(end in get_args(End), f"rank {rank} ended as {end!r}, which is none of {get_args(End)}")
             for index, raw in enumerate(journal):
                 self.require(_is_record(raw), f"record {index} of rank {rank} is none of dpsim.contract.ops: {raw!r}")
-            said = [raw[KIND] for raw in journal if raw[KIND] in ("finished", "raised")]
+            ends = [raw[KIND] for raw in journal if raw[KIND] in ("finished", "raised")]
             idle = bool(journal) and journal[-1][KIND] == "take" and journal[-1][TAKE_HOW] == "idle"
-            closed = said == [end] and journal[-1][KIND] == end if said else end != "finished" or idle
-            self.require(closed, f"rank {rank} ended as {end}, but its journal says {said or 'nothing of an end'}")
+            closed = ends == [end] and journal[-1][KIND] == end if ends else end != "finished" or idle
+            self.require(closed, f"rank {rank} ended as {end}, but its journal says {ends or 'nothing of an end'}")
 
 
 def _is_record(raw: RawRecord) -> bool:

@@ -267,8 +267,8 @@ def delays(bench: Bench) -> None:
     host = [At(), At("check.sum", ODD), At(communicator="dp_cpu", seq=1)]
     device = [At("check.fill", 0), At("check.read", 2), At(communicator="dp", seq=1)]
     places = host + device
-    told = bench.world(delays=[Delay(bench.last, at, LATE_NS) for at in places])
-    late = bench.passes("host", "device", world=told)
+    delayed = bench.world(delays=[Delay(bench.last, at, LATE_NS) for at in places])
+    late = bench.passes("host", "device", world=delayed)
     bench.same(late, bench.passes("host", "device"))
     # The rank waits for each delay before the next. The bound is half, because the clock of a device varies.
     least = len(places) * LATE_NS // 2
@@ -282,8 +282,8 @@ def awaited_twice(bench: Bench) -> None:
     for rank, journal in enumerate(run.journals):
         for raw in journal:
             if raw[KIND] == "decision":
-                said = f"rank {rank}, step {raw[STEP]}, {raw[SITE]}: {raw[DECISION_VALUE]}"
-                bench.require(raw[DECISION_VALUE] == "RuntimeError", said)
+                where = f"rank {rank}, step {raw[STEP]}, {raw[SITE]}: {raw[DECISION_VALUE]}"
+                bench.require(raw[DECISION_VALUE] == "RuntimeError", where)
 
 
 @case

@@ -70,8 +70,8 @@ def _of_fields(model: type[BaseModel], but: frozenset[str]) -> dict[str, st.Sear
         try:
             found[key].validate()
         except Exception as error:
-            said = f"{model.__qualname__}.{key} cannot be drawn ({type(error).__name__}: {error})"
-            raise ValueError(f"params: {said}; give a strategy: params={{{key!r}: ...}}") from None
+            problem = f"{model.__qualname__}.{key} cannot be drawn ({type(error).__name__}: {error})"
+            raise ValueError(f"params: {problem}; give a strategy: params={{{key!r}: ...}}") from None
     return found
 
 

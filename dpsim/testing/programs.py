@@ -39,8 +39,8 @@ class PartsByStep(Program[Mapping[str, Any]]):
 
     async def root(self, rank: Rank, step: int) -> None:
         """A broadcast of host memory."""
-        told = await rank.host("dp_cpu").broadcast(_mine(rank, step), 0, site="check.tell")
-        rank.decide("told", int(told.sum()), "dp_cpu")
+        received = await rank.host("dp_cpu").broadcast(_mine(rank, step), 0, site="check.tell")
+        rank.decide("told", int(received.sum()), "dp_cpu")
 
     async def device(self, rank: Rank, step: int) -> None:
         """A kernel, a sum and a broadcast over device memory, in stream order."""

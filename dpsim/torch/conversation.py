@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpsim.backend.journal.call_site import forget_places
-from dpsim.backend.journal.elsewhere import raised_elsewhere, tell_place
+from dpsim.backend.journal.elsewhere import raised_elsewhere, set_place
 from dpsim.contract.chain import Chain
 from dpsim.contract.interface import Aborted, Rank, Store
 from dpsim.contract.ops import DTYPES, MAIN
@@ -85,7 +85,7 @@ class Conversation(ThreadMessages, StoreMessages):
     async def go_on(self) -> None:
         """Handles the messages of this thread until the thread or the program has ended."""
         while not (self.over or self.process.over):
-            message, blocks = self._heard()
+            message, blocks = self._receive()
             if self.over:
                 return
             name, *values = wire.checked(message, FORMS)
@@ -98,7 +98,7 @@ class Conversation(ThreadMessages, StoreMessages):
             if name in PLAIN_CALLS and self.process.job.threads:
                 self._answer(True)
 
-    def _heard(self) -> tuple[Any, list[bytes]]:
+    def _receive(self) -> tuple[Any, list[bytes]]:
         """Returns the next message and its blocks. Raises an error that describes how the process ended, if it ended
         early.
         """
@@ -115,12 +115,12 @@ class Conversation(ThreadMessages, StoreMessages):
             raise silent(rank, process.silence) from None
 
     def _answer(self, value: Any, blocks: list[bytes] | None = None) -> None:
-        self._say(["value", self.name, value], blocks or [])
+        self._send(["value", self.name, value], blocks or [])
 
     def _answer_error(self, text: str) -> None:
-        self._say(["error", self.name, "RuntimeError", text], [])
+        self._send(["error", self.name, "RuntimeError", text], [])
 
-    def _say(self, message: list[Any], blocks: list[bytes]) -> None:
+    def _send(self, message: list[Any], blocks: list[bytes]) -> None:
         if self.process.over:
             return
         try:
@@ -134,7 +134,7 @@ class Conversation(ThreadMessages, StoreMessages):
 
     async def on_place(self, site: str, chain: list[Any]) -> None:
         for part in PARTS:
-            if chain and tell_place(site + part, _chain(chain)):
+            if chain and set_place(site + part, _chain(chain)):
                 forget_places(site + part)
 
     async def on_step(self, number: int) -> None:

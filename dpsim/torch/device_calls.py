@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dpsim.backend.journal.elsewhere import raised_elsewhere, told
+from dpsim.backend.journal.elsewhere import chains_by_site, raised_elsewhere
 from dpsim.contract.collectives.reductions import BITWISE
 from dpsim.contract.interface import Buffer, DeviceCommunicator, Event, Rank, Stream
 from dpsim.contract.ops import DType
@@ -54,9 +54,9 @@ class DeviceCalls:
         """Puts a call on the stream of its group or pair. Raises the RuntimeError of NCCL for a bitwise reduction."""
         if REDUCTIONS.get(call.reduce) in BITWISE:
             text = f"Cannot use ReduceOp.{call.reduce.upper()} with NCCL"
-            raise raised_elsewhere("RuntimeError", text, told.get(call.site, ()))
+            raise raised_elsewhere("RuntimeError", text, chains_by_site.get(call.site, ()))
         if call.name == "recv_any":
-            raise not_covered("recv from any source: NCCL has none", told.get(call.site, ()))
+            raise not_covered("recv from any source: NCCL has none", chains_by_site.get(call.site, ()))
         communicator, stream = self._place(group, call)
         lowered = lower(call, block, communicator.ranks, self.rank.rank)
         buffer = self._put(communicator, stream, lowered, call)

@@ -36,5 +36,5 @@ def exited(rank: int, code: int, calls: Chain) -> Elsewhere:
 
 def silent(rank: int, seconds: float) -> Elsewhere:
     """Returns the error for a process that made no call for `seconds` seconds."""
-    said = f"rank {rank} made no call for {seconds:g} s: it computes, or waits for what dpsim does not simulate"
-    return raised_elsewhere("Silent", said, ())
+    message = f"rank {rank} made no call for {seconds:g} s: it computes, or waits for what dpsim does not simulate"
+    return raised_elsewhere("Silent", message, ())

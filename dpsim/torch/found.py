@@ -61,8 +61,8 @@ class NewGroup(Lost):
     """A run used a communicator that its world lacks, or one of `THREADS` and `ABORTS` for the first time."""
 
     def __init__(self, kind: str, ranks: tuple[int, ...]) -> None:
-        said = _NEEDS.get(kind, kind)
-        super().__init__(f"this schedule uses {said}, which no run used before; run the command again")
+        needed = _NEEDS.get(kind, kind)
+        super().__init__(f"this schedule uses {needed}, which no run used before; run the command again")
         missing[kind] = ranks
 
 

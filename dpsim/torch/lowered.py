@@ -77,9 +77,14 @@ def lower(call: TorchCall, block: bytes, members: Sequence[int], own: int) -> Lo
     size, mine = len(members), own == call.root
     if call.name == "scatter" and not mine:
         array = np.zeros(call.elements, array.dtype)
-    said: dict[str, Any] = {"root": call.root, "op": REDUCTIONS.get(call.reduce), "to": call.peer, "source": call.peer}
-    said |= {"source_sizes": call.sent, "output_sizes": call.received}
-    more = {name: said[name] for name in _MORE[call.name]}
+    arguments: dict[str, Any] = {
+        "root": call.root,
+        "op": REDUCTIONS.get(call.reduce),
+        "to": call.peer,
+        "source": call.peer,
+    }
+    arguments |= {"source_sizes": call.sent, "output_sizes": call.received}
+    more = {name: arguments[name] for name in _MORE[call.name]}
     elements = {
         "barrier": 0,
         "send": 0,

@@ -55,5 +55,5 @@ class MonitoredBarriers:
             self.rank.send(other, f"{name}.answer", not absent, site)
         if not absent:
             return ""
-        said = f"Rank{'s' * every} {', '.join(map(str, absent))}"
-        return f"[Rank 0]: {said} failed to pass monitoredBarrier in {ns // 1_000_000} ms"
+        absent_ranks = f"Rank{'s' * every} {', '.join(map(str, absent))}"
+        return f"[Rank 0]: {absent_ranks} failed to pass monitoredBarrier in {ns // 1_000_000} ms"

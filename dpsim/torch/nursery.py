@@ -106,7 +106,7 @@ class Nursery:
             )
         self._control = ours
         ours.settimeout(START_SECONDS)
-        self.torch = str(self._heard("ready")[1])
+        self.torch = str(self._expect("ready")[1])
 
     @property
     def process(self) -> int:
@@ -126,7 +126,7 @@ class Nursery:
         for left in self.folder.iterdir():
             _remove(left)
         for rank in range(job.size):
-            self._tell(["take", 2 * job.size if rank == 0 else 0])
+            self._send(["take", 2 * job.size if rank == 0 else 0])
             answer, descriptors = self._received(1)
             if answer[0] != "child" or len(descriptors) != 1:
                 raise Lost(f"the parent of ranks could not fork: {answer[-1]}")
@@ -141,17 +141,17 @@ class Nursery:
         new = [one for one in modules if one not in self._warm]
         self._warm.update(new)
         for at in range(0, len(new), 200):
-            self._tell(["warm", new[at : at + 200]])
+            self._send(["warm", new[at : at + 200]])
 
     def end(self, process: int) -> None:
         """Ends a child."""
         with suppress(Lost):
-            self._tell(["end", process])
+            self._send(["end", process])
 
     def how_ended(self, process: int) -> HowEnded:
         """Returns how a child ended. Call it only after the child has closed its pipe."""
-        self._tell(["how", process])
-        return HowEnded(*self._heard("ended")[1:3])
+        self._send(["how", process])
+        return HowEnded(*self._expect("ended")[1:3])
 
     def empty(self) -> None:
         """Ends the children that no run has taken."""
@@ -169,13 +169,13 @@ class Nursery:
             self._process.wait()
         _remove(self.folder)
 
-    def _tell(self, message: list[Any]) -> None:
+    def _send(self, message: list[Any]) -> None:
         try:
             self._control.send(json.dumps(message).encode())
         except OSError as error:
             raise self._lost() from error
 
-    def _heard(self, name: str) -> list[Any]:
+    def _expect(self, name: str) -> list[Any]:
         message, _ = self._received(0)
         if message[0] == "failed":
             raise NoTorch(f"torch cannot be used here: {message[1]}")

@@ -102,8 +102,8 @@ def scenario_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
 class _Parting(NamedTuple):
     """The first place at which the sequences of one actor of one rank differ.
 
-    `a`, `b`: the records there, None if a sequence ended before. `mine`, `theirs`: the sequences of A and B. `goes_on`:
-    for A and B, whether the rank issues further ops there.
+    `a`, `b`: the records there, None if a sequence ended before. `mine`, `theirs`: the sequences of A and B.
+    `continues`: for A and B, whether the rank issues further ops there.
     """
 
     order: tuple[int, int, int, int, int]  # step, op within the step, kind of actor, number of the actor, rank
@@ -115,7 +115,7 @@ class _Parting(NamedTuple):
     b: RawRecord | None
     mine: Sequence[RawRecord]
     theirs: Sequence[RawRecord]
-    goes_on: tuple[bool, bool]
+    continues: tuple[bool, bool]
 
 
 def _all_partings(a: Trace, b: Trace, given: Names, also_given: Names) -> tuple[list[_Parting], bool, bool]:
@@ -139,14 +139,14 @@ _KINDS = ("decisions", "communicator", "stream", "outcomes", "thread")
 def _partings(rank: int, a: list[RawRecord], b: list[RawRecord]) -> Iterator[_Parting]:
     """Yields the first difference of each actor of a rank. That of the host thread, which has all ops, comes last."""
     thread = _first(a, b)
-    goes_on = len(a) > thread and a[thread][KIND] != "raised", len(b) > thread and b[thread][KIND] != "raised"
+    continues = len(a) > thread and a[thread][KIND] != "raised", len(b) > thread and b[thread][KIND] != "raised"
     for number, (kind, actor, mine, theirs) in enumerate(_actors(a, b)):
         if mine != theirs:
             index = _first(mine, theirs)
             old, new = (sequence[index] if index < len(sequence) else None for sequence in (mine, theirs))
             places = [_position(journal, raw) for journal, raw in ((a, old), (b, new)) if raw is not None]
             order = (*min(places), _KINDS.index(kind), number, rank)
-            yield _Parting(order, rank, kind, actor, index, old, new, mine, theirs, goes_on)
+            yield _Parting(order, rank, kind, actor, index, old, new, mine, theirs, continues)
 
 
 def _first(a: Sequence[RawRecord], b: Sequence[RawRecord]) -> int:
@@ -206,22 +206,22 @@ def _end(trace: Trace, rank: int) -> str:
 
 def _unfinished(name: str, trace: Trace) -> list[str]:
     """Returns a text that names the ranks of a trace that did not finish; an empty list if all did."""
-    said = []
+    words = []
     for end, word in (("raised", "raised"), ("died", "died"), ("blocked", "blocked")):
         ranks = [rank for rank, other in enumerate(trace.header.ends) if other == end]
         if ranks:
-            said.append(f"{ranks_text(ranks)} {word}")
+            words.append(f"{ranks_text(ranks)} {word}")
     observed = f" ({trace.header.observed})" if trace.header.observed else ""
-    return [f"{name} did not finish: {'; '.join(said)}{observed}"] if said else []
+    return [f"{name} did not finish: {'; '.join(words)}{observed}"] if words else []
 
 
 def _meaning(parting: _Parting, a: Trace, b: Trace) -> str:
     rank, step = parting.rank, parting.order[0]
-    for name, other, trace, raw, goes_on in (
-        ("B", "A", b, parting.b, parting.goes_on[1]),
-        ("A", "B", a, parting.a, parting.goes_on[0]),
+    for name, other, trace, raw, continues in (
+        ("B", "A", b, parting.b, parting.continues[1]),
+        ("A", "B", a, parting.a, parting.continues[0]),
     ):
-        if raw is None and not goes_on and trace.header.ends[rank] != "finished":
+        if raw is None and not continues and trace.header.ends[rank] != "finished":
             return f"{name} ends earlier than {other}: there, rank {rank} {_end(trace, rank)}, in step {step}"
     if parting.kind == "outcomes":
         return _outcome(parting)

@@ -257,11 +257,11 @@ def _refused(field: str, value: Any) -> str:
 
 def _wrong_fields(row: dict[str, Any], line: _Line) -> str:
     lacking, foreign = sorted(line.keys - row.keys()), sorted(row.keys() - line.keys)
-    said = f"a record of kind {row['kind']!r}"
-    said += f" lacks {', '.join(lacking)}" if lacking else ""
-    said += " and" if lacking and foreign else ""
-    said += f" has unknown fields {', '.join(foreign)}" if foreign else ""
-    return f"{said}; expected {', '.join(sorted(line.keys))}"
+    problem = f"a record of kind {row['kind']!r}"
+    problem += f" lacks {', '.join(lacking)}" if lacking else ""
+    problem += " and" if lacking and foreign else ""
+    problem += f" has unknown fields {', '.join(foreign)}" if foreign else ""
+    return f"{problem}; expected {', '.join(sorted(line.keys))}"
 
 
 _EMPTY = {

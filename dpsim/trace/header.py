@@ -162,12 +162,14 @@ def parse(line: bytes) -> Header:
             "Record the run again: dpsim run SCENARIO --trace FILE (the header holds the scenario)"
         )
     if row.get("version") != VERSION:
-        came = json.dumps(row.get("version"))[:100]
-        raise ValueError(f"version {came} of the format is unknown; this dpsim reads version {VERSION}")
+        found = json.dumps(row.get("version"))[:100]
+        raise ValueError(f"version {found} of the format is unknown; this dpsim reads version {VERSION}")
     lacking, foreign = sorted(_FIELDS.keys() - row.keys()), sorted(row.keys() - _FIELDS.keys() - {"format", "version"})
     if lacking or foreign:
-        said = [f"lacks {', '.join(lacking)}"] * bool(lacking) + [f"has unknown {', '.join(foreign)}"] * bool(foreign)
-        raise ValueError(f"the header {' and '.join(said)}; expected {', '.join(_FIELDS)}")
+        problems = [f"lacks {', '.join(lacking)}"] * bool(lacking) + [f"has unknown {', '.join(foreign)}"] * bool(
+            foreign
+        )
+        raise ValueError(f"the header {' and '.join(problems)}; expected {', '.join(_FIELDS)}")
     for key, (_, form) in _FIELDS.items():
         if not form.fits(row[key]):
             raise ValueError(f"header: {key}: expected {form.expected}, got {json.dumps(row[key])[:100]}")

@@ -70,7 +70,7 @@ class Recorder:
         """A call of a process group begins. Returns the number of its record. `op`: in OPS; `frame`: the caller's
         frame.
         """
-        came, goes, dtype, reduction, peer = moved
+        input_size, output_size, dtype, reduction, peer = moved
         file = self.file or self._open()
         known = self.groups.get(id(group)) or self._met(group)
         if op >= FIRST_TRANSFER:
@@ -90,7 +90,7 @@ class Recorder:
         kind, how = words.get(dtype) or self._word(dtype), 0
         if reduction is not None:
             how = self._reductions.get(hash(reduction)) or self._reduction(reduction)
-        return file.put(layout.CALL, op, thread, kind, how, known.number, place, seq, peer, came, goes)
+        return file.put(layout.CALL, op, thread, kind, how, known.number, place, seq, peer, input_size, output_size)
 
     def returned(self, number: int) -> None:
         """The call of a record has returned on its host."""
@@ -120,8 +120,8 @@ class Recorder:
         number = 0 if group is None else (self.groups.get(id(group)) or self._met(group)).number
         key = key_of(frame)
         place = self._places.get(key) or self._place(key, frame)
-        said = file.text(repr(value))
-        file.put(layout.DECISION, 0, self._thread(), 0, 0, number, place, 0, file.text(label), said, 0)
+        text_number = file.text(repr(value))
+        file.put(layout.DECISION, 0, self._thread(), 0, 0, number, place, 0, file.text(label), text_number, 0)
 
     def start_again(self) -> None:
         """This is a forked child: it starts a separate recording."""

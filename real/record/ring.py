@@ -83,15 +83,30 @@ class RecordingFile:
         place: int,
         seq: int,
         peer: int,
-        came: int,
-        goes: int,
+        input_size: int,
+        output_size: int,
     ) -> int:
         """Writes a record; returns its number."""
         self.last = number = next(self._numbers)
         at = self._first + number % self.slots * 64
         start = time.time_ns()
         self._put(
-            self.memory, at, kind, op, thread, dtype, reduce, group, place, seq, peer, came, goes, start, 0, number
+            self.memory,
+            at,
+            kind,
+            op,
+            thread,
+            dtype,
+            reduce,
+            group,
+            place,
+            seq,
+            peer,
+            input_size,
+            output_size,
+            start,
+            0,
+            number,
         )
         return number
 

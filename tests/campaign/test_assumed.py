@@ -14,7 +14,7 @@ import pytest
 from dpsim.campaign.assumptions import Facts, assumed
 from dpsim.campaign.assumptions.graphs import CHOSEN, NEITHER
 from dpsim.campaign.assumptions.ranks import SHARE_NOTHING
-from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Says
+from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Statement
 from dpsim.campaign.assumptions.table import rows
 from dpsim.campaign.assumptions.transport import MAIL
 from dpsim.campaign.explored import Explored, explore_subject
@@ -282,7 +282,7 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
 ]
 
 
-def found(start: str, words: str) -> tuple[Assumption, Says]:
+def found(start: str, words: str) -> tuple[Assumption, Statement]:
     """Returns the only row that begins with `start`, and its sentence with these words."""
     [(row, says)] = [
         (row, one) for row in rows() for one in row.says if row.may.startswith(start) and one.words == words

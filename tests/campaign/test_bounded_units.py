@@ -67,8 +67,8 @@ def whole(name: str, bounds: str) -> Any:
 def test_units_find_what_one_search_does(name: str, bounds: str) -> None:
     found = in_units(name, bounds)
     assert told(found) == whole(name, bounds)
-    assert found.standing is not None
-    assert found.standing.units > 1 or found.exploration.runs == 1
+    assert found.how_far is not None
+    assert found.how_far.units > 1 or found.exploration.runs == 1
 
 
 def test_two_processes_find_what_one_search_does() -> None:
@@ -85,7 +85,7 @@ def test_a_cut_loses_a_unit_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """The exploration stops after a third of the units, and another one resumes it with two processes. It does the
     remaining units only.
     """
-    all_units = in_units("misses", BOUNDS[1]).standing
+    all_units = in_units("misses", BOUNDS[1]).how_far
     assert all_units is not None
     keep, kept = UnitFiles.keep, list[int]()
 

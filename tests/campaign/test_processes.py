@@ -274,7 +274,7 @@ def test_an_exception_in_a_run_reaches_the_caller(error: Exception, jobs: int, m
 
 def test_progress_is_told_of_units_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """The explorer reports progress after the first run of a unit, not only after the unit."""
-    monkeypatch.setattr(unit_process, "TOLD_EVERY_S", -1.0)
+    monkeypatch.setattr(unit_process, "REPORT_EVERY_S", -1.0)
     for jobs in (1, 2):
         runs: list[int] = []
         (found,) = explore_all(subjects(["wake_pause 2x1"]), "dpor", jobs=jobs, progress=runs.append)
@@ -289,7 +289,7 @@ def test_how_far_it_is_in_a_line() -> None:
         (found,) = explore_all(
             subjects(["wake_pause 2x2"]), "dpor", jobs=jobs, watch=lambda standing: lines.append(standing.line())
         )
-        told = found.standing
+        told = found.how_far
         assert told is not None
         assert (told.schedules, told.open) == (found.exploration.runs, 0)
         assert told.as_json()["units_done"] == told.units > 1

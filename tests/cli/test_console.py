@@ -68,7 +68,7 @@ def test_progress_says_what_is_left_of_a_budget(capsys: pytest.CaptureFixture[st
         for done in range(1, 31):
             clock.now += 1
             if done == 20:
-                progress.told("2 units done")
+                progress.set_line("2 units done")
             progress(done, None)
     assert capsys.readouterr().err.splitlines() == [
         "dpsim: x: schedule 10 after 10 s, 15 s left",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dpsim.campaign.standing import look_of
+from dpsim.campaign.rank_state import look_of
 from dpsim.campaign.stepping import break_address
 from dpsim.cli.app import app
 from dpsim.contract.ops import Ask, Record, Stored, Take

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from dpsim.contract.differing import compared, told_apart
+from dpsim.contract.differing import compared, contrasted
 from dpsim.contract.words import middle_cut, short
 
 LONG = tuple(range(100, 160))
@@ -50,28 +50,28 @@ PAIRS = {
 @pytest.mark.parametrize("kind", PAIRS)
 def test_the_element_that_differs(kind: str) -> None:
     left, right, *texts = PAIRS[kind]
-    assert told_apart("x", [left, right]) == texts
+    assert contrasted("x", [left, right]) == texts
 
 
 def test_what_is_left_out_is_counted() -> None:
-    left, right = told_apart("x", [LONG, tuple(range(60))])
+    left, right = contrasted("x", [LONG, tuple(range(60))])
     assert left == "x[0] = 100, x[1] = 101, x[2] = 102, and 57 more elements differ"
     assert right == "x[0] = 0, x[1] = 1, x[2] = 2, and 57 more elements differ"
 
 
 def test_short_values_are_whole() -> None:
-    assert told_apart("plan", [((8, 8), "FULL"), ((8, 4), "FULL")]) == [
+    assert contrasted("plan", [((8, 8), "FULL"), ((8, 4), "FULL")]) == [
         "plan = ((8, 8), 'FULL')",
         "plan = ((8, 4), 'FULL')",
     ]
 
 
 def test_the_faulty_twin_loses_the_difference() -> None:
-    """A text that is cut in the middle is the same for both values, so it would hide the difference. `told_apart` shows
+    """A text that is cut in the middle is the same for both values, so it would hide the difference. `contrasted` shows
     it.
     """
     assert middle_cut(LONG, 120) == middle_cut(OTHER, 120)
-    assert told_apart("x", [LONG, OTHER])[0] != told_apart("x", [LONG, OTHER])[1]
+    assert contrasted("x", [LONG, OTHER])[0] != contrasted("x", [LONG, OTHER])[1]
 
 
 @pytest.mark.parametrize(

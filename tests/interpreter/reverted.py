@@ -20,7 +20,7 @@ from dpsim.campaign.lone_ranks import Looked
 from dpsim.checks import stale_replay, unordered
 from dpsim.checks.expected import Expected
 from dpsim.contract.rules.made_groups import GroupSpecs
-from dpsim.sim.calls.asked import Asked
+from dpsim.sim.calls.queried_call import QueriedCall
 from dpsim.sim.calls.rank import SimRank
 from dpsim.sim.calls.streams import SimEvent, SimStream
 from dpsim.sim.collectives import results
@@ -72,7 +72,7 @@ def _groups_are_made_alone(patch: pytest.MonkeyPatch) -> None:
 
 def _looks_are_exact(patch: pytest.MonkeyPatch) -> None:
     """Lets a host observe the end of its call as soon as the call has ended."""
-    patch.setattr(Asked, "_is_seen", lambda self: self._end.at >= 0)
+    patch.setattr(QueriedCall, "_is_seen", lambda self: self._end.at >= 0)
 
 
 def _offers_that_come_late_are_nothing(patch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from dpsim.contract.world import At, Fault, World
 pytest.importorskip("torch")
 
 from real.cuda import CudaDevice
-from real.cuda_errors import SAID, capture_code
+from real.cuda_errors import TEXTS, capture_code
 from real.cuda_graphs import CudaGraph
 from real.cuda_streams import CudaStream
 from real.rank import RealRank
@@ -293,7 +293,7 @@ def test_the_codes_of_cuda() -> None:
     class WithCode(RuntimeError):
         error_code = 906
 
-    assert [capture_code(RuntimeError(f"CUDA error: {words}")) for words in SAID.values()] == list(SAID)
+    assert [capture_code(RuntimeError(f"CUDA error: {words}")) for words in TEXTS.values()] == list(TEXTS)
     assert capture_code(WithCode("whatever")) == 906
     assert capture_code(RuntimeError("CUDA error: out of memory")) is None
     assert capture_code(None) is None

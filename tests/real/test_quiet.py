@@ -54,7 +54,7 @@ def test_what_the_busiest_worker_slept_counts() -> None:
 
 def test_a_system_that_does_not_say_makes_it_stand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Quiet([Worked(5, None)], 100).ns(120) == Quiet([Worked(None, 5)], 100).ns(120) == 0
-    monkeypatch.setattr(quiet, "SAYS", "/proc/self/no_such_file")
+    monkeypatch.setattr(quiet, "SCHEDULER_FILE", "/proc/self/no_such_file")
     assert busy_ns(os.getpid()) is None
 
 

@@ -33,7 +33,7 @@ from dpsim.contract.world import At, Delay, Fault, Run, World
 from dpsim.sim.backend import SimBackend
 from real.backend import TorchBackend
 from real.journal_file import JournalFile
-from real.journal_reader import standing
+from real.journal_reader import unmoving_state
 from tests.real import graph_programs, programs, thread_programs  # noqa: F401  # registers the test programs
 from tests.real.test_conformance import decisions
 from tests.real.thread_programs import TURNS, Batons, Captures, Ends
@@ -315,7 +315,7 @@ def test_where_a_rank_of_several_threads_stands(tmp_path: Path) -> None:
         (raw("learned", "wait", outcome=None), True),
     ]:
         file.write(record)
-        assert standing(path).idle == expected, record
+        assert unmoving_state(path).idle == expected, record
     file.close()
 
 

@@ -11,7 +11,7 @@ from dpsim.contract.ops import MAIN, SITE, RawRecord
 from dpsim.contract.world import End, Run, World
 from real.backend import TorchBackend
 from real.journal_file import JournalFile
-from real.journal_reader import Unmoving, standing
+from real.journal_reader import Unmoving, unmoving_state
 from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL
 from tests.records import all_reduce, raw
@@ -83,7 +83,7 @@ def stored(how: str, value: object) -> RawRecord:
 
 def test_where_a_rank_stands(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    assert standing(path) == Unmoving(False, 0)
+    assert unmoving_state(path) == Unmoving(False, 0)
     file = JournalFile(str(path))
     repeat = [raw("injected", "sum", what="repeat"), *(all_reduce("sum", "dp", k, ordinal=k) for k in (0, 1))]
     for record, expected in [
@@ -103,5 +103,5 @@ def test_where_a_rank_stands(tmp_path: Path) -> None:
         (raw("take", "box", ordinal=1, mailbox="box", how="get"), Unmoving(False, 0)),
     ]:
         file.write(record)
-        assert standing(path) == expected, record
+        assert unmoving_state(path) == expected, record
     file.close()

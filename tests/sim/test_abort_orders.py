@@ -15,7 +15,7 @@ from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Aborted, Rank
 from dpsim.contract.program import Program
-from dpsim.sim.calls import asked, underway
+from dpsim.sim.calls import queried_call, underway
 from tests.programs import world_of
 
 
@@ -80,7 +80,7 @@ def test_a_call_that_raises_at_once_is_behind_the_abort(
         return
         yield
 
-    for module in (asked, underway):
+    for module in (queried_call, underway):
         monkeypatch.setattr(module, "unbroken", unbroken)
     [finding] = found(asks, strategy).findings
     assert finding.klass == "RACE:THREADS"

@@ -196,7 +196,7 @@ async def hears(rank: Rank) -> object:
 
 def test_a_host_hears_of_the_failure_at_any_of_its_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert missed(case_of(world_of(1), hears, memory=True)) == NONE_MISSED
-    monkeypatch.setattr(Host, "_hears_of", lambda self, op: op)
+    monkeypatch.setattr(Host, "_after_failure", lambda self, op: op)
     with pytest.raises(AssertionError):  # the assertion in missed fails: one class of schedules has two outcomes
         assert missed(case_of(world_of(1), hears, memory=True)) == NONE_MISSED
 

@@ -87,8 +87,8 @@ def test_that_a_peer_is_through_does_not_say_that_i_am(through: Callable[[Rank],
 def test_a_twin_whose_members_end_in_one_op_knows_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     def in_one_op(self: PartedGroup, rank: int, meeting: parts.Meeting, end: Any = None) -> Any:
         meeting.together.append(rank)
-        self.machine.mark(meeting.all_came)
-        return meeting.all_came
+        self.machine.mark(meeting.all_arrived)
+        return meeting.all_arrived
 
     monkeypatch.setattr(PartedGroup, "_with_all", in_one_op)
     assert reuses(reduces) == {True}

@@ -20,7 +20,7 @@ from dpsim.contract.program import Program
 from dpsim.contract.world import At, Delay, Fault, Kill
 from dpsim.diagnose.timeouts import passed_timeouts
 from dpsim.sim.backend import SimBackend
-from dpsim.sim.calls.asked import Asked
+from dpsim.sim.calls.queried_call import QueriedCall
 from dpsim.sim.graph.alarms import Alarms
 from dpsim.sim.hosts.early_ends import MayWait, MayWaitInTime
 from tests.programs import judged, world_of
@@ -149,14 +149,14 @@ def test_a_wait_without_its_own_draw_would_be_caught(monkeypatch: pytest.MonkeyP
 def test_a_wait_that_never_sees_the_end_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The faulty twin: the wait does not notice the end of the call."""
 
-    def forgets(ask: Asked, timeout_ns: int) -> Callable[[], Any]:
+    def forgets(ask: QueriedCall, timeout_ns: int) -> Callable[[], Any]:
         def outcome() -> Generator[Any, Any, bool]:
             yield from ask._communicator.host.pause(timeout_ns)
             return False
 
         return outcome
 
-    monkeypatch.setattr(Asked, "within", forgets)
+    monkeypatch.setattr(QueriedCall, "within", forgets)
     assert explored(MAY_NOT["no sleep"]).verdict == "violated"
 
 

@@ -34,9 +34,9 @@ from dpsim.contract.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRe
 from dpsim.contract.rules import store_changes
 from dpsim.contract.world import Backend, BackendUnavailable, CommunicatorSpec, End, Progress, Run, World
 from dpsim.sim.backend import SimBackend
-from dpsim.sim.calls import asked as sim_asked
 from dpsim.sim.calls import communicators as sim_communicators
 from dpsim.sim.calls import flags as sim_flags
+from dpsim.sim.calls import queried_call as sim_asked
 from dpsim.sim.calls import rank as sim_rank
 from dpsim.sim.calls import streams as sim_streams
 from dpsim.sim.collectives import any_source as sim_any_source
@@ -266,14 +266,14 @@ class ForgetsAnEnd(Twin):
             return next(answers)
             yield
 
-        self.patch.setattr(sim_asked.Asked, "query", lambda _: outcome)
+        self.patch.setattr(sim_asked.QueriedCall, "query", lambda _: outcome)
 
 
 class LooksAhead(Twin):
     """Faulty: a query of a call returns True as soon as the rank has made the call."""
 
     def broken(self) -> None:
-        self.patch.setattr(sim_asked.Asked, "_is_seen", lambda _: True)
+        self.patch.setattr(sim_asked.QueriedCall, "_is_seen", lambda _: True)
 
 
 class MakesOneGroup(Twin):

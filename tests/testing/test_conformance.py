@@ -52,9 +52,9 @@ from dpsim.contract.ops import (
 from dpsim.contract.rules.store_changes import Changed, changed
 from dpsim.contract.world import CommunicatorSpec, Run, World
 from dpsim.sim.backend import SimBackend
-from dpsim.sim.calls.asked import Asked
 from dpsim.sim.calls.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.calls.flags import FlagWord, SimFlag
+from dpsim.sim.calls.queried_call import QueriedCall
 from dpsim.sim.calls.rank import SimRank
 from dpsim.sim.calls.streams import SimEvent, SimStream
 from dpsim.sim.hosts.threads import SimThread
@@ -325,7 +325,7 @@ def gives_arrays_at_once(patch: Patch) -> None:
 
 
 def uses_freed_memory(patch: Patch) -> None:
-    patch.setattr(buffers.JournaledBuffer, "gone", lambda self: self.ref)
+    patch.setattr(buffers.JournaledBuffer, "freed_ref", lambda self: self.ref)
 
 
 def sends_to_itself(patch: Patch) -> None:
@@ -478,7 +478,7 @@ def never_passes_events(patch: Patch) -> None:
 
 def answers_waits(over: bool) -> Callable[[Patch], None]:
     """Returns a patch: a wait with a time-out for a call returns `over` at once."""
-    return lambda patch: patch.setattr(Asked, "within", lambda self, timeout_ns: lambda: answer(over))
+    return lambda patch: patch.setattr(QueriedCall, "within", lambda self, timeout_ns: lambda: answer(over))
 
 
 def forgets_what_passed(patch: Patch) -> None:

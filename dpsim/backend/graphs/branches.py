@@ -71,12 +71,12 @@ def captured_event(event: Recorded, site: str, under_way: Lawful | None) -> Capt
     capture = event.point.capture
     if capture.under_way:
         capture.refuse(907, f"{site}: the host asks for an event of the capture that is under way")
-    said = (
+    prefix = (
         f"{site}: the event was recorded in the capture of graph {capture.graph.name}, and is no use outside; record "
     )
     if under_way is not None:
-        under_way.refuse(907, f"{said}one behind the replay")
-    return CaptureError(907, f"{said}one behind the replay")
+        under_way.refuse(907, f"{prefix}one behind the replay")
+    return CaptureError(907, f"{prefix}one behind the replay")
 
 
 class Branches:

@@ -161,17 +161,17 @@ class KernelError(RuntimeError):
     @staticmethod
     def of(address: str, kernel: Kernel, error: BaseException) -> KernelError:
         kernel = kernel.kernel if isinstance(kernel, OnTrial) else kernel
-        said = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {error}"
         if isinstance(error, WroteWhatItReads) or (isinstance(error, ValueError) and "read-only" in str(error)):
-            said = f"it writes an array that it was given to read{_line(kernel)}; name the buffer in writes"
+            reason = f"it writes an array that it was given to read{_line(kernel)}; name the buffer in writes"
         elif isinstance(error, GaveResult):
-            said = f"it returns {error}{_line(kernel)}; a kernel writes its results to the arrays of writes"
+            reason = f"it returns {error}{_line(kernel)}; a kernel writes its results to the arrays of writes"
         elif isinstance(error, KeptArray):
-            said = (
+            reason = (
                 f"it keeps an array that it was given{_line(kernel)}; arrays belong to the machine once it has returned"
             )
         name = getattr(kernel, "__qualname__", None) or type(kernel).__qualname__
-        return KernelError(f"kernel {name} of {address}: {said}")
+        return KernelError(f"kernel {name} of {address}: {reason}")
 
 
 class WroteWhatItReads(Exception):

@@ -91,14 +91,14 @@ class JournaledFlag(Flag):
 
 
 class JournaledThread(Thread):
-    """A host thread that the program started. `heard`: whether a thread has joined it and got its exception."""
+    """A host thread that the program started. `noticed`: whether a thread has joined it and got its exception."""
 
-    __slots__ = ("heard", "journal")
+    __slots__ = ("journal", "noticed")
 
     def __init__(self, journal: Journal, name: str) -> None:
         self.journal = journal
         self.name = name
-        self.heard = False
+        self.noticed = False
 
     def join(self, site: str) -> Work:
         self.journal.about = "thread", self.name, "join"
@@ -107,7 +107,7 @@ class JournaledThread(Thread):
 
     @abstractmethod
     def _join(self) -> Outcome:
-        """Waits for the end of the thread. The outcome is its exception as text, or None. Sets `heard`."""
+        """Waits for the end of the thread. The outcome is its exception as text, or None. Sets `noticed`."""
 
     @property
     @abstractmethod
@@ -137,5 +137,5 @@ def refuse_start(rank: Starter, name: str, program: Any) -> None:
 def refuse_again(rank: Starter, name: str) -> None:
     """Raises RuntimeError if such a thread runs. The starter has its turn, so no other thread starts one meanwhile."""
     earlier = rank.started.get(name)
-    if earlier is not None and not earlier.heard:
+    if earlier is not None and not earlier.noticed:
         raise RuntimeError(f"a thread {name} was started before and was not joined; join it, or take another name")

@@ -7,7 +7,7 @@ returns the sender.
     await work
 
 A backend returns a `CallUnderway` for each call. Programs await most calls and query few. So the backend creates the
-state for queries only at the first query, by `asked`, in a new object that replaces the first one.
+state for queries only at the first query, by `queried`, in a new object that replaces the first one.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class CallUnderway(Protocol):
     def __call__(self) -> Generator[Any, Any, Any]:
         """Waits until it has ended; returns its result."""
 
-    def asked(self) -> Asks:
+    def queried(self) -> Queryable:
         """Returns an object for the same call that can be queried. Called again on that object, it returns the object
         itself.
         """
 
 
-class Asks(CallUnderway, Protocol):
+class Queryable(CallUnderway, Protocol):
     """A call that can be queried."""
 
     def query(self) -> Outcome:
@@ -56,8 +56,8 @@ class CallWork(Work, HostWork[Any]):
         journal.note("look", site, (of, number, None))
         if pending is None:
             return Work(journal, _is_over)
-        asked = self._outcome = pending.asked()
-        return Work(journal, asked.query())
+        queried = self._outcome = pending.queried()
+        return Work(journal, queried.query())
 
     # Repeats code of `query`: `note` records the line that called the method which calls `note`.
     def within(self, timeout_ns: int, site: str) -> Work:
@@ -67,8 +67,8 @@ class CallWork(Work, HostWork[Any]):
         journal.note("look", site, (of, number, most))
         if pending is None:
             return Work(journal, _is_over)
-        asked = self._outcome = pending.asked()
-        return Work(journal, asked.within(most))
+        queried = self._outcome = pending.queried()
+        return Work(journal, queried.within(most))
 
 
 def _is_over() -> Generator[Any, Any, bool]:

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Protocol, TypeAlias
 
-from dpsim.backend.journal.elsewhere import Elsewhere, told
+from dpsim.backend.journal.elsewhere import Elsewhere, chains_by_site
 from dpsim.contract.chain import CHAIN_FRAMES, Chain
 
 Places: TypeAlias = dict[int, tuple[CodeType, str]]
@@ -42,7 +42,7 @@ _places: defaultdict[str, Places] = defaultdict(dict)
 chains: dict[str, Chain] = {}
 """By place: the chain of calls that first led there."""
 
-tell_chain: list[Callable[[str, Chain], None]] = []
+chain_listeners: list[Callable[[str, Chain], None]] = []
 """Functions that receive each new chain at once: a parent process cannot read the table of a worker process."""
 
 Seen: TypeAlias = dict[tuple[int, int, str], Chain]
@@ -109,7 +109,7 @@ def place_of(site: str, frame: FrameType, by: Caller | None = None) -> str:
     """
     known = _places[site].get(frame.f_lasti)
     if known is None or known[0] is not frame.f_code:
-        elsewhere = told.get(site)
+        elsewhere = chains_by_site.get(site)
         known = frame.f_code, elsewhere[0][1] if elsewhere else _place(frame, frame.f_lineno)
         if site in _watched and by is not None:
             _watched[site].setdefault((by.rank, by.step, known[1]), elsewhere or chain_of(frame, frame.f_lineno))
@@ -121,15 +121,15 @@ def place_of(site: str, frame: FrameType, by: Caller | None = None) -> str:
 
 
 def forget_places(site: str) -> None:
-    """Drops the stored places of a site, which have changed (`elsewhere.tell_place`)."""
+    """Drops the stored places of a site, which have changed (`elsewhere.set_place`)."""
     _places[site].clear()
 
 
 def note_chain(place: str, chain: Chain) -> None:
     """Stores the chain of calls that led to a place."""
     chains[place] = chain
-    for tell in tell_chain:
-        tell(place, chain)
+    for listener in chain_listeners:
+        listener(place, chain)
 
 
 def chain_of(frame: FrameType | None, line: int) -> Chain:

@@ -1,6 +1,6 @@
 """A program that runs in another process: the places of its calls, and the errors that it raises there.
 
-    tell_place("train:step+3.all_reduce", (("step", "train.py:12"), ("main", "train.py:40")))
+    set_place("train:step+3.all_reduce", (("step", "train.py:12"), ("main", "train.py:40")))
     raise raised_elsewhere("ValueError", "no such layer", (("forward", "model.py:7"),))
 
 dpsim runs a program of torch by a counterpart: a coroutine in dpsim's process that issues the program's ops. The frames
@@ -15,7 +15,7 @@ import re
 
 from dpsim.contract.chain import Chain
 
-told: dict[str, Chain] = {}
+chains_by_site: dict[str, Chain] = {}
 """By site: the chain of calls in the other process that led there."""
 
 
@@ -31,10 +31,10 @@ class Elsewhere(Exception):
         return self.chain[0][1] if self.chain else ""
 
 
-def tell_place(site: str, chain: Chain) -> bool:
+def set_place(site: str, chain: Chain) -> bool:
     """Sets the place of a site. Returns whether it had another place before, for example because the file changed."""
-    before = told.get(site)
-    told[site] = chain
+    before = chains_by_site.get(site)
+    chains_by_site[site] = chain
     return before is not None and before[:1] != chain[:1]
 
 

@@ -121,8 +121,8 @@ class Journal(FaultInjector):
 
     def _take_turn(self, site: str, communicator: str = "") -> None:
         self.on("communicator", communicator)
-        came, self._has_turn = self._has_turn, ""  # a refused call has no record
-        if came != site and self.turn is not None:
+        turn_site, self._has_turn = self._has_turn, ""  # a refused call has no record
+        if turn_site != site and self.turn is not None:
             self.turn(site, self.ordinal)
         self.about = REST
 

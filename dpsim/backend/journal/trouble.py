@@ -62,12 +62,12 @@ def _lacked(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno in TAKEN_AWAY:
         return _words(error.errno) + (f": {error.filename}" if error.filename else "")
     if type(error) in (RuntimeError, SystemError, ImportError, OSError):  # C and C++ libraries raise no better ones
-        said = str(error)
-        if NO_THREAD in said or said.strip() == AGAIN:
+        text_of_error = str(error)
+        if NO_THREAD in text_of_error or text_of_error.strip() == AGAIN:
             return "no thread"
-        if any(text in said for text in NO_ROOM):
+        if any(text in text_of_error for text in NO_ROOM):
             return "no memory"
-        return next((_words(code) for code in TAKEN_AWAY if os.strerror(code) in said), "")
+        return next((_words(code) for code in TAKEN_AWAY if os.strerror(code) in text_of_error), "")
     return ""
 
 

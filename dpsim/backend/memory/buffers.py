@@ -171,7 +171,7 @@ class JournaledBuffer(Buffer):
         self.ref = (number, *self.ref[1:])
         self.refs = (self.ref,)
 
-    def gone(self) -> Ref:
+    def freed_ref(self) -> Ref:
         """Replaces `ref` for a freed buffer: raises RuntimeError. A buffer of a graph is a weak reference and stays
         valid: if a replay destroyed its contents, this records a new alloc first.
         """
@@ -213,12 +213,12 @@ def refs(buffers: Sequence[Buffer]) -> Refs:
         if not buffer.freed:  # type: ignore[attr-defined]
             own: Refs = buffer.refs  # type: ignore[attr-defined]
             return own
-    return tuple([one.gone() if one.freed else one.ref for one in buffers])  # type: ignore[attr-defined]
+    return tuple([one.freed_ref() if one.freed else one.ref for one in buffers])  # type: ignore[attr-defined]
 
 
 def ref_of(buffer: Buffer) -> Refs:
     """As `refs`, for one buffer, whose tuple exists already."""
-    refs: Refs = (buffer.gone(),) if buffer.freed else buffer.refs  # type: ignore[attr-defined]
+    refs: Refs = (buffer.freed_ref(),) if buffer.freed else buffer.refs  # type: ignore[attr-defined]
     return refs
 
 

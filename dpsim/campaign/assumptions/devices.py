@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Says, Section
+from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Section, Statement
 
-LAUNCH_QUEUE = Says(
+LAUNCH_QUEUE = Statement(
     "unlimited launch queue",
     lambda on: (on.did("launch", "read", "replay") or on.meets_on_devices) and on.world.launch_queue is None,
 )
@@ -25,8 +25,8 @@ DEVICES = Section(
             "other allocations may wait. Without the option, no allocation waits",
             "`limits.alloc_synchronises`, `World.alloc_synchronises`",
             (
-                Says("no allocation waits", lambda on: on.did("alloc") and not on.world.alloc_synchronises),
-                Says(
+                Statement("no allocation waits", lambda on: on.did("alloc") and not on.world.alloc_synchronises),
+                Statement(
                     "allocations wait where this layout takes new memory",
                     lambda on: on.did("alloc") and on.world.alloc_synchronises,
                 ),
@@ -40,19 +40,19 @@ DEVICES = Section(
             "run out of memory, and free cached blocks to continue",
             "no",
             "",
-            (Says(OTHERWISE, lambda on: on.did("alloc")),),
+            (Statement(OTHERWISE, lambda on: on.did("alloc")),),
         ),
         Assumption(
             "synchronise at a free, at an event's first use, at a module's first load",
             "no",
             "",
-            (Says(OTHERWISE, lambda on: on.did("launch")),),
+            (Statement(OTHERWISE, lambda on: on.did("launch")),),
         ),
         Assumption(
             "run a kernel's code in torch, where `x[0]` is a view of `x` and `x.sort()` returns another array",
             "no: the simulation runs it in numpy",
             "`--backend gloo` runs it in torch",
-            (Says(OTHERWISE, lambda on: on.did("launch")),),
+            (Statement(OTHERWISE, lambda on: on.did("launch")),),
         ),
         Assumption("run kernels of two streams at once, in either order", "always"),
         Assumption(
@@ -64,7 +64,7 @@ DEVICES = Section(
             "collective of another stream",
             "no: streams delay each other only by `limits.residency`",
             "",
-            (Says(OTHERWISE, lambda on: len(on.streams) > 1),),
+            (Statement(OTHERWISE, lambda on: len(on.streams) > 1),),
         ),
         Assumption(
             "answer no to a query of an event although all work before it is done (its record is work too)",
@@ -81,7 +81,7 @@ DEVICES = Section(
             "reorder a device's writes as other devices see them",
             "no: all writes of an op are visible when the op has completed",
             "",
-            (Says(OTHERWISE, lambda on: on.meets_on_devices),),
+            (Statement(OTHERWISE, lambda on: on.meets_on_devices),),
         ),
         Assumption(
             "fail a kernel. The host receives the error in its next wait, and the unfinished ops of other streams "
@@ -97,21 +97,21 @@ DEVICES = Section(
             "always. But a program may promise that flags order all uses of shared objects. Then exploring does not "
             "try other orders of calls that concern different objects",
             "`Program.ordered_by_flags`, `Program.ordered_by_objects`",
-            (Says("flags order all uses of objects that host threads share", lambda on: on.by_flags),),
+            (Statement("flags order all uses of objects that host threads share", lambda on: on.by_flags),),
         ),
         Assumption(
             "switch host threads between two calls, in the middle of Python code",
             "option, at a call of `turn`; without it, the Python code between two calls is one step. Then dpsim does "
             "not find a race on a Python variable within this code",
             "`Rank.turn`",
-            (Says("Python between two calls is one step", lambda on: on.did("thread")),),
+            (Statement("Python between two calls is one step", lambda on: on.did("thread")),),
         ),
         Assumption(
             "give each host thread a thread of the system (`threading.local`, `get_ident`, the owner of an `RLock`)",
             "no: all host threads of a rank run in one thread of Python",
             "",
             (
-                Says(
+                Statement(
                     "the host threads of a rank run in one Python thread", lambda on: on.did("thread") and not on.apart
                 ),
             ),

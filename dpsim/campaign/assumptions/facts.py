@@ -89,8 +89,8 @@ class Facts(NamedTuple):
     @staticmethod
     def of(world: World, program: Program[Any], prepared: Any, runs: Collection[Fact]) -> Facts:
         """Returns the facts of an exploration, with those that its program declares."""
-        said = tuple(program.assumes(runs, prepared))
-        return Facts(world, runs, program.ordered_by_flags, by_program=said, apart=program.apart)
+        assumed = tuple(program.assumes(runs, prepared))
+        return Facts(world, runs, program.ordered_by_flags, by_program=assumed, apart=program.apart)
 
     def did(self, *kinds: str) -> bool:
         """Returns whether any rank had an op of one of these kinds."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dpsim.campaign.assumptions.devices import LAUNCH_QUEUE
 from dpsim.campaign.assumptions.facts import OLD_CONTENTS
-from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Says, Section
+from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Section, Statement
 
-REPLAYED = Says(OTHERWISE, lambda on: on.did("replay"))
+REPLAYED = Statement(OTHERWISE, lambda on: on.did("replay"))
 
 CHOSEN = "ranks capture no graphs"
 """The assumption of a program whose ranks choose graphs without capturing them, and run the same calls eagerly."""
@@ -63,7 +63,7 @@ GRAPHS = Section(
             "option: a finding for buffers that the program marks. Any other buffer may keep its contents over several "
             "replays, as weights do",
             "`Stream.alloc` with `per_replay=True`",
-            (Says("replays may read old contents", lambda on: OLD_CONTENTS in on.runs),),
+            (Statement("replays may read old contents", lambda on: OLD_CONTENTS in on.runs),),
         ),
         Assumption(
             "fuse, leave out or move kernels of a graph",
@@ -76,7 +76,7 @@ GRAPHS = Section(
             "no: a host issues a replay as one op; its device may stop anywhere in it",
             "",
             (
-                Says(
+                Statement(
                     "a host issues a replay as one op",
                     lambda on: on.did("replay") and bool(on.world.kills or on.world.faults or on.world.delays),
                 ),
@@ -98,8 +98,8 @@ GRAPHS = Section(
             "and no check knows to which graph a call would belong",
             "the keys of the program: `config: {capture_graphs: true}`",
             (
-                Says(CHOSEN, lambda on: CHOSEN in on.by_program),
-                Says(NEITHER, lambda on: NEITHER in on.by_program),
+                Statement(CHOSEN, lambda on: CHOSEN in on.by_program),
+                Statement(NEITHER, lambda on: NEITHER in on.by_program),
             ),
         ),
         Assumption(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpsim.campaign.assumptions.facts import TIMEOUT, Facts
-from dpsim.campaign.assumptions.row import Assumption, Says, Section
+from dpsim.campaign.assumptions.row import Assumption, Section, Statement
 
 
 def _opens(on: Facts) -> bool:
@@ -18,8 +18,8 @@ NODES = Section(
             "option; without it, no other program listens",
             "`ports` (`late: true`: at some time), `World.strangers`",
             (
-                Says("no other program listens", lambda on: _opens(on) and not on.world.strangers),
-                Says("only the named ports are taken", lambda on: _opens(on) and bool(on.world.strangers)),
+                Statement("no other program listens", lambda on: _opens(on) and not on.world.strangers),
+                Statement("only the named ports are taken", lambda on: _opens(on) and bool(on.world.strangers)),
             ),
         ),
         Assumption("free a port some time after its process is gone", "always, in untimed runs"),
@@ -27,7 +27,7 @@ NODES = Section(
             "keep a port for a while after a rank closed it (TIME_WAIT), or share one",
             "no: a port is free as soon as a rank closes it",
             "",
-            (Says("a closed port is free at once", lambda on: ("store", "close") in on.runs),),
+            (Statement("a closed port is free at once", lambda on: ("store", "close") in on.runs),),
         ),
         Assumption(
             "deliver values of two processes to a store in either order, and with any delay",
@@ -48,8 +48,8 @@ NODES = Section(
             "before each search, lets it pass when it is due",
             "`limits.early_timeouts`, `World.early_timeouts`",
             (
-                Says("no time-out passes early", lambda on: TIMEOUT in on.runs and not on.world.early_timeouts),
-                Says(
+                Statement("no time-out passes early", lambda on: TIMEOUT in on.runs and not on.world.early_timeouts),
+                Statement(
                     "few time-outs of a run pass early",
                     lambda on: TIMEOUT in on.runs and bool(on.world.early_timeouts),
                     lambda on: on.few_timeouts,
@@ -66,14 +66,14 @@ NODES = Section(
             "split a network, so that some nodes do not reach others",
             "no: `World.nodes` names the ports of each node",
             "",
-            (Says("no network splits", lambda on: len(set(on.world.nodes)) > 1),),
+            (Statement("no network splits", lambda on: len(set(on.world.nodes)) > 1),),
         ),
         Assumption(
             "end a child when its parent ends",
             "no: the program has to end its children. Services (`World.services`) and ranks end by themselves, and a "
             "rank that watches one is notified of its end (`Rank.watch`)",
             "",
-            (Says("services end by themselves", lambda on: bool(on.world.services)),),
+            (Statement("services end by themselves", lambda on: bool(on.world.services)),),
         ),
     ),
 )

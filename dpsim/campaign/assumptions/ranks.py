@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dpsim.campaign.assumptions.facts import Facts
-from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Says, Section
+from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Section, Statement
 
-NO_DEATH = Says("no rank dies", lambda on: not on.mortal)
+NO_DEATH = Statement("no rank dies", lambda on: not on.mortal)
 
 
 def _only_some_die(on: Facts) -> bool:
@@ -14,7 +14,7 @@ def _only_some_die(on: Facts) -> bool:
 
 SHARE_NOTHING = "ranks share no Python object"
 
-ONLY_SOME = Says("only the named ranks die", _only_some_die, lambda on: on.only_some_die)
+ONLY_SOME = Statement("only the named ranks die", _only_some_die, lambda on: on.only_some_die)
 
 RANKS = Section(
     "Ranks that die, are late or do wrong",
@@ -34,7 +34,7 @@ RANKS = Section(
             "receiver, or an eager send) may always complete for some peers only",
             "`faults` of the kind `kill` with `partial: true`, `Kill.partial`",
             (
-                Says(
+                Statement(
                     "host ops of a dead rank complete, and device ops that need all members complete for all or none",
                     lambda on: on.meets and not all(kill.partial for kill in on.world.kills),
                 ),
@@ -45,7 +45,7 @@ RANKS = Section(
             "option; without it, all messages that a dead rank had posted arrive",
             "`faults` of the kind `kill` with `loses_mail: true`, `Kill.loses_mail`",
             (
-                Says(
+                Statement(
                     "messages that a dead rank posted arrive",
                     lambda on: on.did("post") and not all(kill.loses_mail for kill in on.world.kills),
                 ),
@@ -55,7 +55,7 @@ RANKS = Section(
             "bring a dead rank back",
             "no",
             "",
-            (Says("no dead rank comes back", lambda on: bool(on.mortal)),),
+            (Statement("no dead rank comes back", lambda on: bool(on.mortal)),),
         ),
         Assumption(
             "leave a collective out, make it twice, or make it with other arguments",
@@ -76,7 +76,7 @@ RANKS = Section(
             "`faults` of the kinds `raise`, `hang`, `World.faults`",
             (
                 NO_DEATH,
-                Says("no call raises or hangs by chance", lambda on: bool(on.mortal) and not on.faulty_call),
+                Statement("no call raises or hangs by chance", lambda on: bool(on.mortal) and not on.faulty_call),
             ),
         ),
         Assumption(
@@ -96,7 +96,7 @@ RANKS = Section(
             "no: the death of a peer raises no exception in a survivor. On every backend, a survivor waits until it "
             "aborts the communicator itself. So dpsim does not test what an engine does after such an exception",
             "",
-            (Says("the death of a peer raises no exception", lambda on: on.breaks_off and on.meets),),
+            (Statement("the death of a peer raises no exception", lambda on: on.breaks_off and on.meets),),
         ),
         Assumption(
             "complete ops after an abort that were begun before it, so that peers do not hang (gloo)",
@@ -108,7 +108,7 @@ RANKS = Section(
             "break off a collective in the middle, so that a buffer has only some of its elements",
             "no: the buffer has all new elements, or its old contents",
             "",
-            (Says(OTHERWISE, lambda on: on.breaks_off and on.meets),),
+            (Statement(OTHERWISE, lambda on: on.breaks_off and on.meets),),
         ),
         Assumption(
             "stop a host anywhere for any time (preemption, a garbage collection)",
@@ -122,7 +122,7 @@ RANKS = Section(
             "construct is not tested",
             "",
             (
-                Says(
+                Statement(
                     SHARE_NOTHING,
                     lambda on: bool(on.not_alone),
                     lambda on: f"{SHARE_NOTHING}: {on.not_alone}",

@@ -15,7 +15,7 @@ OTHERWISE = "no other effect of hardware"
 """Words that many rows share, each under its own condition. A verdict prints them once, at the end."""
 
 
-class Says(NamedTuple):
+class Statement(NamedTuple):
     """Words that a verdict prints if the condition `when` is true of its exploration. Several rows may share words.
 
     `exact` returns more exact words for one exploration, for example with the numbers of ranks.
@@ -43,7 +43,7 @@ class Assumption(NamedTuple):
     may: str
     does: str
     ask: str = ""
-    says: tuple[Says, ...] = ()
+    says: tuple[Statement, ...] = ()
     nothing: str = ""
 
     def line(self) -> str:

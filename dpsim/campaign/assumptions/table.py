@@ -56,13 +56,13 @@ def assumed(facts: Facts) -> tuple[str, ...]:
     only ranks 1, 2 die
     messages that a dead rank posted arrive
     """
-    said = [*(says.of(facts) for row in rows() for says in row.says), *facts.by_program]
-    return tuple(sorted(dict.fromkeys(filter(None, said)), key=OTHERWISE.__eq__))
+    sentences = [*(statement.of(facts) for row in rows() for statement in row.says), *facts.by_program]
+    return tuple(sorted(dict.fromkeys(filter(None, sentences)), key=OTHERWISE.__eq__))
 
 
 def unsaid(facts: Facts) -> tuple[str, ...]:
     """Returns the effects of hardware that a verdict only sums up as "no other effect of hardware"."""
-    return tuple(row.may for row in rows() if any(says.of(facts) == OTHERWISE for says in row.says))
+    return tuple(row.may for row in rows() if any(statement.of(facts) == OTHERWISE for statement in row.says))
 
 
 def document() -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 from dpsim.campaign.assumptions.facts import SUMS, Facts
-from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Says, Section
+from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Section, Statement
 
-RESIDENCY = Says("unlimited residency", lambda on: on.meets_on_devices and on.world.residency is None)
+RESIDENCY = Statement("unlimited residency", lambda on: on.meets_on_devices and on.world.residency is None)
 
-CONNECTED = Says("communicators are connected", lambda on: on.meets_on_devices and not on.world.lazy)
+CONNECTED = Statement("communicators are connected", lambda on: on.meets_on_devices and not on.world.lazy)
 
-SUM_ORDER = Says("the order of floating-point sums does not matter", lambda on: on.did(*SUMS))
+SUM_ORDER = Statement("the order of floating-point sums does not matter", lambda on: on.did(*SUMS))
 
 MAIL = "no message is lost, duplicated, reordered or added"
 
@@ -85,19 +85,19 @@ COLLECTIVES = Section(
             "give torch's point-to-point calls separate communicators, one for each pair of ranks",
             "no: transfers and collectives of a communicator share its order",
             "",
-            (Says("transfers and collectives of a communicator share its order", lambda on: on.mixed),),
+            (Statement("transfers and collectives of a communicator share its order", lambda on: on.mixed),),
         ),
         Assumption(
             "fail on mismatched calls, hang, or leave garbage",
             "no: each member receives a result of the size in its own call; the check `ledger` finds the mismatch",
             nothing="a mismatch is a finding",
         ),
-        Assumption("use NVLink multicast", "no", "", (Says(OTHERWISE, lambda on: on.meets_on_devices),)),
+        Assumption("use NVLink multicast", "no", "", (Statement(OTHERWISE, lambda on: on.meets_on_devices),)),
         Assumption(
             "time out (torch's watchdog)",
             "no: no collective times out; the simulation detects a hang when no actor can continue",
             "`limits.stall` and `limits.deadline` on real backends, `World.stall_ns`, `World.deadline_ns`",
-            (Says(OTHERWISE, lambda on: on.meets),),
+            (Statement(OTHERWISE, lambda on: on.meets),),
         ),
         Assumption(
             "let a program retry without end after a fault, each time with other ops",
@@ -135,13 +135,13 @@ TRANSFERS = Section(
             "hold a host up in a send, so that all of its next ops are late",
             "no: a delay at a send delays the message, and the host continues",
             "`delays` at the call before",
-            (Says("a host continues after a late send", lambda on: on.did("post") and bool(on.world.delays)),),
+            (Statement("a host continues after a late send", lambda on: on.did("post") and bool(on.world.delays)),),
         ),
         Assumption(
             "let messages come from outside of the program, before or after any others",
             "option; without it, no message comes from outside. With it, only the listed ones do",
             "`messages`, `World.messages`",
-            (Says(MAIL, lambda on: on.did("take")),),
+            (Statement(MAIL, lambda on: on.did("take")),),
         ),
         Assumption(
             "bring messages of several clients outside of the program in any order",
@@ -149,13 +149,13 @@ TRANSFERS = Section(
             "mailbox with the same rank in `after` count as those of one client, and keep their order. Messages with "
             "different ranks arrive in any order",
             "`messages` with several ranks in `after`, `World.messages`",
-            (Says(MAIL, _several_of_one_client),),
+            (Statement(MAIL, _several_of_one_client),),
         ),
         Assumption(
             "deliver messages of one sender to one mailbox out of order or twice, or lose them while the sender lives",
             "no",
             "",
-            (Says(MAIL, lambda on: on.did("post") or bool(on.world.messages)),),
+            (Statement(MAIL, lambda on: on.did("post") or bool(on.world.messages)),),
         ),
     ),
 )

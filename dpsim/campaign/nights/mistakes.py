@@ -29,7 +29,7 @@ def visits(
     `expired`. The variant whose search this ends has a row that says so.
     """
     for entry in entries[:: size.visited]:
-        file, begun, coverage = files.get(entry.name.lower()), time.monotonic(), Coverage()
+        file, start, coverage = files.get(entry.name.lower()), time.monotonic(), Coverage()
         if file is None:
             yield NightRow(part="museum", name=entry.name, left_out="it has no exhibit")
             continue
@@ -39,7 +39,7 @@ def visits(
             yield NightRow(part="museum", name=entry.name, failures=(Found(what=str(error)),))
             continue
         except OutOfTime:
-            spent = round(time.monotonic() - begun, 2)
+            spent = round(time.monotonic() - start, 2)
             yield NightRow(part="museum", name=entry.name, seconds=spent, left_out=CUT)
             raise
         variant, twin = shown.subjects
@@ -52,7 +52,7 @@ def visits(
             verdict="not as registered" if shown.wrong else "as registered",
             worlds=coverage.worlds,
             schedules=sum(one.runs for one in [*searches, shown.twin]),
-            seconds=round(time.monotonic() - begun, 2),
+            seconds=round(time.monotonic() - start, 2),
             failures=tuple(
                 Found(what=wrong, message=wrong, show=f"dpsim museum --only {entry.name}") for wrong in shown.wrong
             ),

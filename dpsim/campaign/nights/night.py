@@ -58,23 +58,23 @@ class Night(NamedTuple):
     modules: Sequence[str] = ()
 
 
-def run_night(asked: Night, progress: Callable[[str, int], None] = lambda part, done: None) -> list[NightRow]:
+def run_night(request: Night, progress: Callable[[str, int], None] = lambda part, done: None) -> list[NightRow]:
     """Runs the parts, and returns their rows. `progress` receives the part and the number of rows so far.
 
     Raises for bad input before the first row. A KeyboardInterrupt carries the number of rows and the file.
     """
-    file, end = file_of(asked.folder, asked.night), None
-    if asked.seconds is not None:
-        end = time.monotonic() + asked.seconds
-    bases = bundled() if asked.scenarios is None else asked.scenarios
-    entries = _entries(asked) if "museum" in asked.parts else []
-    tests = [] if asked.tests is None else [*rows_of_tests(asked.tests)]
-    files = museum.exhibits(asked.exhibits)
+    file, end = file_of(request.folder, request.night), None
+    if request.seconds is not None:
+        end = time.monotonic() + request.seconds
+    bases = bundled() if request.scenarios is None else request.scenarios
+    entries = _entries(request) if "museum" in request.parts else []
+    tests = [] if request.tests is None else [*rows_of_tests(request.tests)]
+    files = museum.exhibits(request.exhibits)
     rows: list[NightRow] = []
-    append(file, _begins(asked, bases, entries))
+    append(file, _begins(request, bases, entries))
     try:
-        for row in _rows(asked, bases, lambda expired: visits(entries, files, asked.size, expired), tests, end):
-            row = _with_modules(row, asked.modules)
+        for row in _rows(request, bases, lambda expired: visits(entries, files, request.size, expired), tests, end):
+            row = _with_modules(row, request.modules)
             append(file, row)
             rows.append(row)
             progress(row.part, len(rows))
@@ -92,23 +92,23 @@ def bundled() -> list[Base]:
     return [(load_scenario(file), file.parent) for name, file in files if not name.startswith(museum.FOLDER)]
 
 
-def _entries(asked: Night) -> list[VariantEntry]:
+def _entries(request: Night) -> list[VariantEntry]:
     """Returns the variants to run: those of the patterns, or of the protocols that the user named, or all."""
-    entries = museum.chosen(asked.only)
-    if asked.scenarios is None or asked.only:
+    entries = museum.chosen(request.only)
+    if request.scenarios is None or request.only:
         return entries
-    protocols = {scenario.protocol.name for scenario, _ in asked.scenarios}
+    protocols = {scenario.protocol.name for scenario, _ in request.scenarios}
     return [entry for entry in entries if entry.protocol in protocols]
 
 
-def _begins(asked: Night, bases: Sequence[Base], entries: Sequence[VariantEntry]) -> NightRow:
+def _begins(request: Night, bases: Sequence[Base], entries: Sequence[VariantEntry]) -> NightRow:
     """Returns the first row, which declares with count 0 what the worlds of this night may reach."""
     coverage = Coverage()
     for name in sorted({scenario.protocol.name for scenario, _ in bases} | {entry.protocol for entry in entries}):
         coverage.declare(name)
     chosen = {f"{entry.protocol}: variant {entry.name}": 0 for entry in entries}
     coverage.merge({"rows": chosen})
-    return NightRow(part=BEGINS, name=" ".join(asked.parts), seed=asked.seed, reached=coverage.counts)
+    return NightRow(part=BEGINS, name=" ".join(request.parts), seed=request.seed, reached=coverage.counts)
 
 
 def _with_modules(row: NightRow, modules: Sequence[str]) -> NightRow:
@@ -124,7 +124,7 @@ def _with_modules(row: NightRow, modules: Sequence[str]) -> NightRow:
 
 
 def _rows(
-    asked: Night, bases: Sequence[Base], visit: Visit, tests: Sequence[NightRow], end: float | None
+    request: Night, bases: Sequence[Base], visit: Visit, tests: Sequence[NightRow], end: float | None
 ) -> Iterator[NightRow]:
     """Yields the rows of all parts, at least one for each. Raises OutOfTime after the row during which the
     time ended.
@@ -135,19 +135,21 @@ def _rows(
 
     def options() -> Options:
         left = None if end is None else max(end - time.monotonic(), 0.001)
-        traces = asked.folder / "traces"
-        return Options(schedules=asked.size.schedules, seconds=left, jobs=asked.jobs, seed=asked.seed, folder=traces)
+        traces = request.folder / "traces"
+        return Options(
+            schedules=request.size.schedules, seconds=left, jobs=request.jobs, seed=request.seed, folder=traces
+        )
 
-    size = asked.size
+    size = request.size
     makers: dict[str, Callable[[], Iterator[NightRow]]] = {
         "scenarios": lambda: as_written(bases, size, options),
         "swarm": lambda: swarms(bases, size, options),
-        "small": lambda: small_worlds(bases, size, options, asked.up_to),
+        "small": lambda: small_worlds(bases, size, options, request.up_to),
         "museum": lambda: visit(expired),
         "tests": lambda: iter(tests),
     }
     for part in PARTS:
-        if part not in asked.parts:
+        if part not in request.parts:
             continue
         none = True
         for row in makers[part]():

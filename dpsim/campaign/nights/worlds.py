@@ -119,8 +119,8 @@ def _row(
     unmet: Callable[[Explored], str | None],
 ) -> NightRow:
     """Explores worlds until all are done or the time is used up, and returns the row."""
-    begun, coverage, options = time.monotonic(), Coverage(), limits()
-    end = begun + min(size.seconds, options.seconds or size.seconds)
+    start, coverage, options = time.monotonic(), Coverage(), limits()
+    end = start + min(size.seconds, options.seconds or size.seconds)
     verdicts: Counter[str] = Counter()
     failures: dict[str, Found] = {}
     schedules, lost, why, rest = 0, "", "", iter(worlds)
@@ -152,7 +152,7 @@ def _row(
         verdict=_verdict(verdicts, total),
         worlds=coverage.worlds,
         schedules=schedules,
-        seconds=round(time.monotonic() - begun, 2),
+        seconds=round(time.monotonic() - start, 2),
         failures=tuple(failures.values()),
         lost=lost,
         left_out=why or ("" if coverage.worlds else "its time was up before the first schedule"),

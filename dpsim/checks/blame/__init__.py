@@ -8,7 +8,7 @@ Journals of recorded jobs and dumps of torch's flight recorder have neither step
 in the source). For these, `plain_calls` compares only the order of calls.
 
 root_first.py    the passes over the findings of a run, in order
-astray.py        the first collective call of a rank that paired up with a different call of a peer
+extra_calls.py   the first collective call of a rank that paired up with a different call of a peer
 habits.py        the usual order of ops in all threads of a run
 beside.py        the message that a culprit dropped
 circles.py       ranks that wait for each other in a cycle, through different groups
@@ -29,7 +29,7 @@ wake_counts.py   how often each side of a wait acts in a step; a part of lost_wa
 cohorts.py       at start-up, the one rank whose ops differ from those of all other ranks
 plain_calls.py   the same comparison for plain lists of calls, without steps and sites
 chain.py         the state of each actor at the end of a run, and the actors that it waits for
-letters.py       the actors that may answer a wait at a mailbox or a store; a part of chain
+messages.py      the actors that may answer a wait at a mailbox or a store; a part of chain
 witnesses.py     actors that raised because others did not act
 reached.py       the op that an actor was about to issue when it died or stopped
 places.py        predicts an actor's next op from similar places in the journals; chain and reached use it

@@ -53,9 +53,9 @@ def _beside(run_index: RunIndex, finding: Finding, named: Collection[tuple[str, 
     """Adds the evidence to a finding. A hang whose culprit another check blames for the same, in `named`, does not
     repeat the culprit's last op.
     """
-    said = _said(run_index, finding)
-    if said:
-        return replace(finding, message=f"{finding.message}{said}")
+    text = _dropped_text(run_index, finding)
+    if text:
+        return replace(finding, message=f"{finding.message}{text}")
     culprit = finding.culprit
     acted = _one_acted(run_index) if matches(finding.klass, "HANG:COLLECTIVE") else {}
     if culprit is None:
@@ -75,17 +75,17 @@ def _one_acted(run_index: RunIndex) -> dict[int, str]:
     lines: dict[int, str] = {}
     for stuck in find_stuck(run_index):
         for rank in stuck.waits:
-            letter = _last_letter(run_index, stuck.joined[rank])
+            message = _last_message(run_index, stuck.joined[rank])
             for other in stuck.missing:
-                took = None if letter is None else _dropped_letter(run_index, other, *letter)
-                if letter is not None and took is not None:
-                    what = short(repr(letter[1]), 40)
+                took = None if message is None else _dropped_message(run_index, other, *message)
+                if message is not None and took is not None:
+                    what = short(repr(message[1]), 40)
                     line = f"rank {other} took {what} at {took.raw[WHERE]} and did nothing; rank {rank} continued"
                     lines.setdefault(other, line)
     return lines
 
 
-def _last_letter(run_index: RunIndex, call: Entry) -> tuple[str, Any] | None:
+def _last_message(run_index: RunIndex, call: Entry) -> tuple[str, Any] | None:
     """Returns mailbox and content of the last message that an actor took before `call`.
 
     None if the actor made another collective, a transfer or a post between the message and `call`.
@@ -100,7 +100,7 @@ def _last_letter(run_index: RunIndex, call: Entry) -> tuple[str, Any] | None:
     return None
 
 
-def _dropped_letter(run_index: RunIndex, rank: int, box: str, content: Any) -> Entry | None:
+def _dropped_message(run_index: RunIndex, rank: int, box: str, content: Any) -> Entry | None:
     """Returns the take that received the last message with this content, or None.
 
     None also if the message came from another mailbox, or if the actor's next op is not another take.
@@ -122,7 +122,7 @@ def _take_of(run_index: RunIndex, rank: int, learned: RawRecord) -> Entry | None
     return next(looks, None)
 
 
-def _said(run_index: RunIndex, finding: Finding) -> str:
+def _dropped_text(run_index: RunIndex, finding: Finding) -> str:
     culprit = finding.culprit
     if culprit is None or len(culprit.ranks) > 1:
         return ""
@@ -171,20 +171,20 @@ def ignored_message(run_index: RunIndex, rank: int) -> str:
     if not run_index.asleep(rank):
         return ""
     journal = run_index.run.journals[rank]
-    standing = run_index.living(rank)[0]
-    own = [raw for raw in journal[: standing.at] if raw[THREAD] == standing.raw[THREAD]]
+    blocked = run_index.living(rank)[0]
+    own = [raw for raw in journal[: blocked.at] if raw[THREAD] == blocked.raw[THREAD]]
     if not own or own[-1][KIND] != "learned" or own[-1][LEARNED_OUTCOME] is None:
         return ""
-    heard = own[-1]
-    took = next((raw for raw in reversed(own) if raw[KIND] == "take" and raw[ADDRESS] == heard[ADDRESS]), None)
+    learned_last = own[-1]
+    took = next((raw for raw in reversed(own) if raw[KIND] == "take" and raw[ADDRESS] == learned_last[ADDRESS]), None)
     if took is None:
         return ""
-    letter = rank, took[TAKE_MAILBOX], heard[LEARNED_OUTCOME]
+    message = rank, took[TAKE_MAILBOX], learned_last[LEARNED_OUTCOME]
     sent = [
         Entry(by, at, raw)
         for by, other in enumerate(run_index.run.journals)
         for at, raw in enumerate(other)
-        if posted(raw) == letter
+        if posted(raw) == message
     ]
     by = f" of {run_index.world.actor(sent[-1].rank)} ({place(sent[-1])})" if sent else ""
-    return f"; rank {rank} took {short(repr(letter[2]), 60)}{by} at {place(Entry(rank, 0, took))} and then only waited"
+    return f"; rank {rank} took {short(repr(message[2]), 60)}{by} at {place(Entry(rank, 0, took))} and then only waited"

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsim.checks.blame.chain import waits_of
-from dpsim.checks.blame.letters import LetterIndex
+from dpsim.checks.blame.messages import MessageIndex
 from dpsim.checks.blame.witnesses import TELLS, gave_up
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.run_index import RunIndex
@@ -38,8 +38,8 @@ def broken_off(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     """Returns the findings. A missing rank is no culprit if it ended because another actor gave up."""
     if not any(_missing(run_index, one) for one in findings):
         return findings
-    letters = LetterIndex(run_index.run.journals)
-    return [_without(run_index, letters, one) if _missing(run_index, one) else one for one in findings]
+    messages = MessageIndex(run_index.run.journals)
+    return [_without(run_index, messages, one) if _missing(run_index, one) else one for one in findings]
 
 
 def _missing(run_index: RunIndex, finding: Finding) -> bool:
@@ -48,20 +48,20 @@ def _missing(run_index: RunIndex, finding: Finding) -> bool:
     return ended and matches(finding.klass, "HANG:COLLECTIVE:MISSING_RANK")
 
 
-def _without(run_index: RunIndex, letters: LetterIndex, finding: Finding) -> Finding:
+def _without(run_index: RunIndex, messages: MessageIndex, finding: Finding) -> Finding:
     assert finding.culprit is not None
     rank = finding.culprit.rank
     get = _last_get(run_index.run.journals[rank])
-    listeners = () if get is None else letters.listeners.get((get[STORE_NODE], get[STORE_PORT]), {})
+    listeners = () if get is None else messages.listeners.get((get[STORE_NODE], get[STORE_PORT]), {})
     for other in listeners:
         why = None if other == rank else gave_up(run_index, other)
         if why is not None and get is not None:
             op = why.op.raw
-            what, actors = waits_of(letters, other, op)
+            what, actors = waits_of(messages, other, op)
             whom = ", ".join(f"rank {one}" for one in actors)
             gave = f"rank {other} gave up in {op[SITE]} ({what})" + (f", for {whom}" if whom else "")
-            said = f"{finding.message}; rank {rank} was broken off in {get[SITE]}: {gave}"
-            return replace(finding, message=said, culprit=None)
+            message = f"{finding.message}; rank {rank} was broken off in {get[SITE]}: {gave}"
+            return replace(finding, message=message, culprit=None)
     return finding
 
 

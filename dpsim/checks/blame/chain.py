@@ -15,8 +15,8 @@ An actor has one of these *states*:
     died, raised, ended
 
 A collective waits for its missing members, and a transfer waits for its peer. A wait at a mailbox or at a store's key
-does not name the actor that should answer it. `letters` lists the actors that may answer, and the list may be too long.
-If a run was stopped while its actors still made steps, no actor is blocked, and the chain is empty.
+does not name the actor that should answer it. `messages` lists the actors that may answer, and the list may be too
+long. If a run was stopped while its actors still made steps, no actor is blocked, and the chain is empty.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
 from dpsim.checks import limits
-from dpsim.checks.blame.letters import LetterIndex
+from dpsim.checks.blame.messages import MessageIndex
 from dpsim.checks.blame.places import OpPlaces
 from dpsim.checks.happens_before.points import NullSink
 from dpsim.checks.happens_before.walk import Walk
@@ -83,8 +83,8 @@ def chain(run_index: RunIndex) -> dict[int, ActorState]:
     run = run_index.run
     if run.endless or run.lost:
         return {}
-    hosts = HostStands(run_index)
-    return {actor: hosts.standing(actor) for actor in range(len(run.ends))}
+    hosts = ActorStates(run_index)
+    return {actor: hosts.state_of(actor) for actor in range(len(run.ends))}
 
 
 def _busy(run_index: RunIndex) -> frozenset[int]:
@@ -102,7 +102,7 @@ def _has_device(journal: Sequence[RawRecord]) -> bool:
     return any(raw[KIND] in ("collective", "transfer", "launch", "read") and raw[STREAM] is not None for raw in journal)
 
 
-class HostStands:
+class ActorStates:
     """Determines where hosts and devices are blocked at the end of a run.
 
     `stuck` lists by rank the incomplete collectives and transfers in which it waits. `busy` is the set of ranks whose
@@ -111,14 +111,14 @@ class HostStands:
 
     def __init__(self, run_index: RunIndex) -> None:
         self.run_index = run_index
-        self.letters, self.places = LetterIndex(run_index.run.journals), OpPlaces(run_index)
+        self.messages, self.places = MessageIndex(run_index.run.journals), OpPlaces(run_index)
         self.stuck: dict[int, list[Stuck]] = {}
         for one in find_stuck(run_index):
             for rank in one.waits:
                 self.stuck.setdefault(rank, []).append(one)
         self.busy = _busy(run_index) | {*self.stuck}
 
-    def standing(self, actor: int) -> ActorState:
+    def state_of(self, actor: int) -> ActorState:
         """Returns the state of one actor."""
         end, last = self.run_index.end(actor), self.run_index.last(actor)
         thread = MAIN if last is None else last.raw[THREAD]
@@ -126,25 +126,25 @@ class HostStands:
             return ActorState(actor, thread, end, end, (), last)
         living, stuck = self.run_index.living(actor), self.stuck.get(actor, [])
         ops = [op for one in living if (op := _op(one)) is not None and not _over(self.run_index, op)]
-        told = self._told(actor, ops, stuck, last)
+        described = self._described(actor, ops, stuck, last)
         in_ops = bool(living) and len(ops) == len(living)
         if in_ops and all(is_idle(op.raw) for op in ops) and actor not in self.busy:
-            return ActorState(actor, thread, "idle", *told)
+            return ActorState(actor, thread, "idle", *described)
         if end == "finished":
             return ActorState(actor, thread, "ended", "ended", (), last)
         if ops and all(waits(op.raw) for op in ops) and actor not in self.busy:
-            for free in (one for one in living if _op(one) is None and self.places.goes_on(one)):
+            for free in (one for one in living if _op(one) is None and self.places.continues(one)):
                 return ActorState(actor, free.raw[THREAD], "stopped", "no op", (), free)
         held = any(not is_idle(op.raw) for op in ops) or any(one.joined[actor].raw[STREAM] is None for one in stuck)
-        if in_ops or held or limits.stands_at(self.run_index, actor) is not None:
-            return ActorState(actor, thread, "waits", *told)
+        if in_ops or held or limits.blocked_call(self.run_index, actor) is not None:
+            return ActorState(actor, thread, "waits", *described)
         plain = last is not None and last.raw[KIND] in limits.PLAIN and not awaited(last.raw)
         device = actor in self.busy or plain
-        if device and (last is None or not self.places.goes_on(last)):
-            return ActorState(actor, thread, "waits", told[0] or "its device", *told[1:])
+        if device and (last is None or not self.places.continues(last)):
+            return ActorState(actor, thread, "waits", described[0] or "its device", *described[1:])
         return ActorState(actor, thread, "stopped", "no op", (), last)
 
-    def _told(
+    def _described(
         self, actor: int, ops: list[Entry], stuck: list[Stuck], last: Entry | None
     ) -> tuple[str, tuple[int, ...], Entry | None]:
         """Returns the actor's blocking ops in words, the actors that it waits for, and the record of the first op.
@@ -152,7 +152,7 @@ class HostStands:
         Incomplete collectives and transfers take precedence over other ops.
         """
         what = [(f"{one.communicator} #{one.seq}", one.missing) for one in stuck]
-        what = what or [waits_of(self.letters, actor, op.raw) for op in ops]
+        what = what or [waits_of(self.messages, actor, op.raw) for op in ops]
         since = stuck[0].joined[actor] if stuck else ops[0] if ops else last
         waits_for = dict.fromkeys(one for _, actors in what for one in actors)
         return ", ".join(text for text, _ in what), tuple(waits_for), since
@@ -184,15 +184,15 @@ def _over(run_index: RunIndex, op: Entry) -> bool:
     return len(calls) == len(sides) and all(one[field] == raw[field] for one in calls)
 
 
-def waits_of(letters: LetterIndex, actor: int, raw: RawRecord) -> tuple[str, tuple[int, ...]]:
+def waits_of(messages: MessageIndex, actor: int, raw: RawRecord) -> tuple[str, tuple[int, ...]]:
     """Returns what an op waits for: a few words, and the actors that may end the wait."""
     kind = raw[KIND]
     if kind == "take":
-        return raw[TAKE_MAILBOX], letters.posters(actor, raw[TAKE_MAILBOX])
+        return raw[TAKE_MAILBOX], messages.posters(actor, raw[TAKE_MAILBOX])
     if kind == "store":
         place = raw[STORE_NODE], raw[STORE_PORT]
         if raw[STORE_HOW] == "get":
-            return f"key {raw[STORE_KEY]}", letters.setters(actor, place, raw[STORE_KEY])
+            return f"key {raw[STORE_KEY]}", messages.setters(actor, place, raw[STORE_KEY])
         return f"port {raw[STORE_PORT]}", ()
     if kind == "flag":
         return f"flag {raw[FLAG]}", ()
@@ -201,7 +201,7 @@ def waits_of(letters: LetterIndex, actor: int, raw: RawRecord) -> tuple[str, tup
     return str(raw[SITE]), ()
 
 
-def way(standings: Mapping[int, ActorState], start: int, ends: Container[int]) -> tuple[int, ...]:
+def way(states: Mapping[int, ActorState], start: int, ends: Container[int]) -> tuple[int, ...]:
     """Returns the shortest path from actor `start` to one of the actors `ends` along the waits. Empty if
     there is none.
     """
@@ -211,14 +211,14 @@ def way(standings: Mapping[int, ActorState], start: int, ends: Container[int]) -
         path = queue.popleft()
         if path[-1] in ends:
             return path
-        for other in standings[path[-1]].waits_for:
+        for other in states[path[-1]].waits_for:
             if other not in seen:
                 seen.add(other)
                 queue.append((*path, other))
     return ()
 
 
-SAID = {
+STATE_WORDS = {
     "stopped": "stopped between two ops",
     "died": "died",
     "raised": "raised",
@@ -228,14 +228,14 @@ SAID = {
 }
 
 
-def waits_text(standings: Mapping[int, ActorState], path: Sequence[int]) -> tuple[str, ...]:
+def waits_text(states: Mapping[int, ActorState], path: Sequence[int]) -> tuple[str, ...]:
     """Returns a path in words: one line for each wait, and one for the state of the last actor."""
-    steps = [f"rank {one} -> rank {other} ({standings[one].what})" for one, other in pairwise(path)]
-    last = standings[path[-1]]
-    return (*steps, f"rank {last.actor} {told_of(last)}")
+    steps = [f"rank {one} -> rank {other} ({states[one].what})" for one, other in pairwise(path)]
+    last = states[path[-1]]
+    return (*steps, f"rank {last.actor} {text_of(last)}")
 
 
-def told_of(standing: ActorState) -> str:
+def text_of(actor_state: ActorState) -> str:
     """Returns the state of an actor in words."""
-    what = f" {standing.what}" if standing.state in ("idle", "waits") else ""
-    return f"{SAID[standing.state]}{what}"
+    what = f" {actor_state.what}" if actor_state.state in ("idle", "waits") else ""
+    return f"{STATE_WORDS[actor_state.state]}{what}"

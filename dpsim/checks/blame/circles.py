@@ -30,9 +30,9 @@ def name_the_circle(run_index: RunIndex, findings: list[Finding]) -> list[Findin
     if not any(one.klass == CIRCLE and one.culprit is None for one in findings):
         return findings
     stuck = find_stuck(run_index)
-    standing = [one.joined[rank] for one in stuck for rank in one.waits]
+    blocked_in = [one.joined[rank] for one in stuck for rank in one.waits]
     alike = len({one.seq for one in stuck}) == 1  # as in torch's new_group: all groups are at one call
-    if alike and all(entry.record.ordinal == 0 and entry.raw[STREAM] is None for entry in standing):
+    if alike and all(entry.record.ordinal == 0 and entry.raw[STREAM] is None for entry in blocked_in):
         findings = [one for one in findings if one.culprit or one.check != "ledger" or not _hangs(one)]
     return [_with_culprit(run_index, one) if one.klass == CIRCLE and one.culprit is None else one for one in findings]
 

@@ -73,7 +73,7 @@ def by_cohort(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     if parting is None or not _fits(run_index, parting, hangs):
         return findings
     rest = [one for one in findings if not any(one is other for other in hangs)]
-    details = tuple(dict.fromkeys(line for one in hangs for line in (*one.details, *_said(one))))
+    details = tuple(dict.fromkeys(line for one in hangs for line in (*one.details, *_raised_text(one))))
     return [_finding(run_index, parting, min(one.position for one in shown), details), *rest]
 
 
@@ -96,7 +96,7 @@ def _fits(run_index: RunIndex, parting: CohortParting, hangs: list[Finding]) -> 
     return here and (known or not blamed) and {*blamed} != {parting.own.rank}
 
 
-def _said(finding: Finding) -> tuple[str, ...]:
+def _raised_text(finding: Finding) -> tuple[str, ...]:
     return (finding.message,) if finding.check == "deadlock" else ()
 
 

@@ -68,15 +68,18 @@ class Habits:
         if self._all is None:
             self._all = Counter(one for own in self._run.journals for sites in _threads(own) for one in pairwise(sites))
         did = _from_where_they_differ(
-            {rank: [self._sites(one) for one in asked.stretches] for rank, asked in questions.items()}
+            {rank: [self._sites(one) for one in question.stretches] for rank, question in questions.items()}
         )
         here = Counter(one for threads in did.values() for sites in threads for one in pairwise(sites))
         elsewhere = self._all - here
         found = {}
-        for rank, asked in questions.items():
-            said = [*_too_many(did[rank], asked.made, elsewhere), *_left_out(did[rank], asked.others, elsewhere)]
-            if said:
-                found[rank] = said[0]
+        for rank, question in questions.items():
+            ground = [
+                *_too_many(did[rank], question.made, elsewhere),
+                *_left_out(did[rank], question.others, elsewhere),
+            ]
+            if ground:
+                found[rank] = ground[0]
         return found
 
     def _sites(self, stretch: Stretch) -> list[str]:

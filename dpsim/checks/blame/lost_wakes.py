@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dpsim.checks.blame.beside import ignored_message
-from dpsim.checks.blame.chain import ActorState, chain, told_of
+from dpsim.checks.blame.chain import ActorState, chain, text_of
 from dpsim.checks.blame.wake_counts import OddActor, PendingWait, departures
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.run_index import Entry, RunIndex
@@ -37,8 +37,8 @@ def name_the_lost_wake(run_index: RunIndex, findings: list[Finding]) -> list[Fin
     """Returns the findings. An actor that waits for a wake loses the blame to the actor that departs, or to none."""
     if not any(_open(one) for one in findings):
         return findings
-    standings = chain(run_index)
-    return [_decided(run_index, standings, one) if _open(one) else one for one in findings]
+    states = chain(run_index)
+    return [_decided(run_index, states, one) if _open(one) else one for one in findings]
 
 
 def _open(finding: Finding) -> bool:
@@ -48,9 +48,9 @@ def _open(finding: Finding) -> bool:
     return matches(finding.klass, MISSING) or any(matches(finding.klass, one) for one in LETTERS)
 
 
-def _decided(run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding) -> Finding:
+def _decided(run_index: RunIndex, states: Mapping[int, ActorState], finding: Finding) -> Finding:
     assert finding.culprit is not None
-    own = standings.get(finding.culprit.rank)
+    own = states.get(finding.culprit.rank)
     wait = None if own is None else _wait_of(own)
     if own is None or wait is None or not own.waits_for or _was_awake(run_index, finding, own):
         return finding
@@ -58,7 +58,7 @@ def _decided(run_index: RunIndex, standings: Mapping[int, ActorState], finding: 
     found = departures(run_index, wait, tuple(dict.fromkeys([*likely, *own.waits_for])))
     if len({one.actor for one in found}) == 1:
         return _with(run_index, finding, wait, found[0])
-    return _without(finding, standings, wait, likely)
+    return _without(finding, states, wait, likely)
 
 
 def _wait_of(own: ActorState) -> PendingWait | None:
@@ -132,9 +132,7 @@ def _with(run_index: RunIndex, finding: Finding, wait: PendingWait, departure: O
     return replace(finding, message=f"{departure.text}{said}", culprit=culprit, ground=departure.ground)
 
 
-def _without(
-    finding: Finding, standings: Mapping[int, ActorState], wait: PendingWait, likely: Sequence[int]
-) -> Finding:
+def _without(finding: Finding, states: Mapping[int, ActorState], wait: PendingWait, likely: Sequence[int]) -> Finding:
     """Returns the finding without a culprit. It names the waiting actor and those that may owe it the wake."""
     rank, some = wait.entry.rank, ranks_text(likely)
     if matches(finding.klass, MISSING):
@@ -143,5 +141,5 @@ def _without(
         return replace(finding, message=said, culprit=None)
     said = f"{finding.message}; {some} may owe it"
     here = f"rank {rank} is blocked in {wait.entry.record.site} at {wait.entry.record.where}: perhaps once too often"
-    there = [f"rank {one} {told_of(standings[one])}, and may owe {wait.what} to rank {rank}" for one in likely]
+    there = [f"rank {one} {text_of(states[one])}, and may owe {wait.what} to rank {rank}" for one in likely]
     return replace(finding, message=said, culprit=None, details=(here, *there, *finding.details))

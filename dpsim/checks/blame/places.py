@@ -57,7 +57,7 @@ class OpPlaces:
                 for at, op in enumerate(ops):
                     self._at.setdefault(op.token[:2], []).append((ops, at))
 
-    def goes_on(self, last: Entry) -> bool:
+    def continues(self, last: Entry) -> bool:
         """Returns whether the actor of this last record had more to do, judging by other threads.
 
         Other threads must have issued the same ops in the same step. All of them must have issued a further op.

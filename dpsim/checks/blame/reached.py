@@ -48,11 +48,11 @@ def reached(run_index: RunIndex, actor: int) -> Culprit:
     last = _last(run_index, actor)
     if last is None:
         return Culprit(actor, -1 if set_last is None else set_last, "start", "")
-    if _stands(run_index, last):
+    if _died_waiting(run_index, last):
         return run_index.culprit(last)
-    told = _told(run_index, last) or _owed(run_index, last)
-    if set_last is None or (told is not None and told.step == set_last):
-        return told or run_index.culprit(last)
+    predicted = _predicted(run_index, last) or _owed(run_index, last)
+    if set_last is None or (predicted is not None and predicted.step == set_last):
+        return predicted or run_index.culprit(last)
     return replace(run_index.culprit(last), step=set_last, site=f"after {last.raw[SITE]}")
 
 
@@ -64,7 +64,7 @@ def _last(run_index: RunIndex, actor: int) -> Entry | None:
     return free[0] if len(free) == 1 and run_index.end(actor) == "blocked" else run_index.last(actor)
 
 
-def _stands(run_index: RunIndex, last: Entry) -> bool:
+def _died_waiting(run_index: RunIndex, last: Entry) -> bool:
     """Returns whether an actor died while it awaited the op of this record."""
     return awaited(last.raw) and run_index.end(last.rank) == "died"
 
@@ -79,7 +79,7 @@ def _set_last(run_index: RunIndex, actor: int) -> int | None:
     return steps[actor] if steps and steps[actor] > most and actor not in run_index.threaded else None
 
 
-def _told(run_index: RunIndex, last: Entry) -> Culprit | None:
+def _predicted(run_index: RunIndex, last: Entry) -> Culprit | None:
     """Returns the op that always follows places similar to the last record, or None."""
     found = OpPlaces(run_index).next_op(last)
     if found is None:

@@ -77,7 +77,7 @@ class Relations:
             ]
         return [should for should in found if should is not None]
 
-    def as_ever(self, call: Did, samples: Sequence[Did]) -> bool:
+    def as_usual(self, call: Did, samples: Sequence[Did]) -> bool:
         """Returns whether the call and the numbers at several sites all equal those in the only other step.
 
         This does not accuse the peer's call, because a number that has not changed so far may change now. But it

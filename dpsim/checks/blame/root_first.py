@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from dpsim.checks.blame.astray import astray
 from dpsim.checks.blame.beside import beside
 from dpsim.checks.blame.broken_off import broken_off
 from dpsim.checks.blame.circles import name_the_circle
 from dpsim.checks.blame.cohorts import by_cohort
+from dpsim.checks.blame.extra_calls import extra_calls
 from dpsim.checks.blame.lost_wakes import name_the_lost_wake
 from dpsim.checks.blame.roots import roots_first
 from dpsim.checks.blame.settings import with_settings
@@ -34,7 +34,7 @@ PASSES: tuple[Pass, ...] = (
     name_the_odd_side,
     by_cohort,
     name_the_circle,
-    astray,
+    extra_calls,
     name_the_odd_call,
     name_the_wrong_peer,
     roots_first,

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dpsim.checks.blame.chain import SAID, ActorState, chain, waits_of, waits_text, way
-from dpsim.checks.blame.letters import LetterIndex
+from dpsim.checks.blame.chain import STATE_WORDS, ActorState, chain, waits_of, waits_text, way
+from dpsim.checks.blame.messages import MessageIndex
 from dpsim.checks.blame.reached import reached
 from dpsim.checks.blame.root_classes import STOOD, of_dead
 from dpsim.checks.blame.witnesses import gave_up
@@ -37,19 +37,19 @@ def roots_first(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     """
     if not findings or all(end == "finished" for end in run_index.run.ends):
         return findings
-    standings = chain(run_index)
-    roots = [one.actor for one in standings.values() if one.state in ("died", "stopped")]
-    roots = [one for one in roots if standings[one].state == "stopped" or not _met_another(run_index, one)]
+    states = chain(run_index)
+    roots = [one.actor for one in states.values() if one.state in ("died", "stopped")]
+    roots = [one for one in roots if states[one].state == "stopped" or not _met_another(run_index, one)]
     if not roots:
-        return _behind_raised(run_index, standings, findings)
+        return _behind_raised(run_index, states, findings)
     owned: dict[int, list[Finding]] = {root: [] for root in roots}
     left: list[Finding] = []
     for one in findings:
-        root = _root(standings, roots, one) if _follows(run_index, one) else None
+        root = _root(states, roots, one) if _follows(run_index, one) else None
         (left if root is None else owned[root]).append(one)
     for root, own in owned.items():
         if own:
-            left += _behind(run_index, standings, root, own)
+            left += _behind(run_index, states, root, own)
     return left
 
 
@@ -66,30 +66,32 @@ def _met_another(run_index: RunIndex, actor: int) -> bool:
     return False
 
 
-def _behind_raised(run_index: RunIndex, standings: Mapping[int, ActorState], findings: list[Finding]) -> list[Finding]:
+def _behind_raised(run_index: RunIndex, states: Mapping[int, ActorState], findings: list[Finding]) -> list[Finding]:
     """Returns the findings in another order: an exception comes before the hangs of the ranks that wait for its actor.
 
     Exceptions of actors that gave up because of another actor have no such effect.
     """
-    raised = [one.actor for one in standings.values() if one.state == "raised"]
+    raised = [one.actor for one in states.values() if one.state == "raised"]
     raised = [actor for actor in raised if gave_up(run_index, actor) is None]
     for root in raised:
         crash = next((one for one in findings if matches(one.klass, "CRASH") and root in _ranks(one)), None)
         hangs = [one for one in findings if one.check == "deadlock" and one.culprit is not None]
-        waits = [one for one in hangs if _root(standings, [root], one, False) == root]
-        told = [one for one in findings if one is not crash and _tells_of(run_index, standings, one, root, raised)]
-        if crash is None or not (waits or told):
+        waits = [one for one in hangs if _root(states, [root], one, False) == root]
+        witnesses = [
+            one for one in findings if one is not crash and _is_witness_of(run_index, states, one, root, raised)
+        ]
+        if crash is None or not (waits or witnesses):
             continue
-        step, at = min(one.position for one in (crash, *waits, *told))
-        rest = [one for one in findings if not any(one is other for other in (crash, *waits, *told))]
-        later = [*told, *(_of(standings[root], one) for one in waits)]
+        step, at = min(one.position for one in (crash, *waits, *witnesses))
+        rest = [one for one in findings if not any(one is other for other in (crash, *waits, *witnesses))]
+        later = [*witnesses, *(_of(states[root], one) for one in waits)]
         later = [replace(one, position=max(one.position, (step, at + 1))) for one in later]
         findings = [replace(crash, position=(step, at)), *rest, *later]
     return findings
 
 
-def _tells_of(
-    run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding, root: int, raised: Sequence[int]
+def _is_witness_of(
+    run_index: RunIndex, states: Mapping[int, ActorState], finding: Finding, root: int, raised: Sequence[int]
 ) -> bool:
     """Returns whether a finding is an exception of witnesses that waited for the actor `root`, directly or not.
 
@@ -100,21 +102,21 @@ def _tells_of(
         return False
     if any(gave_up(run_index, actor) is None for actor in _ranks(finding)):
         return False
-    waited = [_waited_for(run_index, standings, actor) for actor in _ranks(finding)]
+    waited = [_waited_for(run_index, states, actor) for actor in _ranks(finding)]
     return all(root in some or (not some and len(raised) == 1) for some in waited)
 
 
-def _waited_for(run_index: RunIndex, standings: Mapping[int, ActorState], witness: int) -> set[int]:
+def _waited_for(run_index: RunIndex, states: Mapping[int, ActorState], witness: int) -> set[int]:
     """Returns the actors that a witness waited for when it gave up: those that may answer it, and those
     they wait for.
     """
-    letters, found, left = LetterIndex(run_index.run.journals), set[int](), [witness]
+    messages, found, left = MessageIndex(run_index.run.journals), set[int](), [witness]
     while left:
         actor = left.pop()
-        passed, others = gave_up(run_index, actor), standings[actor].waits_for
+        passed, others = gave_up(run_index, actor), states[actor].waits_for
         if passed is not None:
-            told_by = passed.told_by
-            others = waits_of(letters, actor, passed.op.raw)[1] if told_by is None else (told_by.rank,)
+            sent_by = passed.sent_by
+            others = waits_of(messages, actor, passed.op.raw)[1] if sent_by is None else (sent_by.rank,)
         left += [one for one in others if one not in found]
         found |= {*others}
     return found
@@ -133,7 +135,7 @@ def _follows(run_index: RunIndex, finding: Finding) -> bool:
     return any(matches(finding.klass, one) for one in OF_WAITS)
 
 
-def _root(standings: Mapping[int, ActorState], roots: Sequence[int], finding: Finding, any_: bool = True) -> int | None:
+def _root(states: Mapping[int, ActorState], roots: Sequence[int], finding: Finding, any_: bool = True) -> int | None:
     """Returns the root that causes a finding: its culprit, or the root for which its culprit waits.
 
     If neither exists and there is only one root, that root is assumed to be the cause. This last rule applies only with
@@ -143,31 +145,29 @@ def _root(standings: Mapping[int, ActorState], roots: Sequence[int], finding: Fi
     if culprit is not None:
         if culprit.rank in roots:
             return culprit.rank
-        path = way(standings, culprit.rank, {*roots})
+        path = way(states, culprit.rank, {*roots})
         if path:
             return path[-1]
-        any_ = any_ or standings[culprit.rank].state == "idle"
+        any_ = any_ or states[culprit.rank].state == "idle"
     return roots[0] if len(roots) == 1 and any_ else None
 
 
-def _behind(
-    run_index: RunIndex, standings: Mapping[int, ActorState], root: int, findings: list[Finding]
-) -> list[Finding]:
+def _behind(run_index: RunIndex, states: Mapping[int, ActorState], root: int, findings: list[Finding]) -> list[Finding]:
     """Returns the finding of a root, followed by all findings that the root causes."""
     shows = min(findings, key=lambda one: (not _shows(one), one.check != "deadlock", one.position))
     step, at = min(one.position for one in findings)
-    culprit, paths = reached(run_index, root), [way(standings, one, {root}) for one in standings if one != root]
+    culprit, paths = reached(run_index, root), [way(states, one, {root}) for one in states if one != root]
     longest = max(paths, key=len, default=())
-    told_by = shows if _shows(shows) else None
-    told = _alone(standings[root], culprit) if told_by is None else _of(standings[root], told_by)
+    shown = shows if _shows(shows) else None
+    base = _alone(states[root], culprit) if shown is None else _of(states[root], shown)
     primary = replace(
-        told,
+        base,
         culprit=culprit,
         position=(step, at),
-        ground=(_ground(standings, root), *told.ground),
-        waits=waits_text(standings, longest or (root,)),
+        ground=(_ground(states, root), *base.ground),
+        waits=waits_text(states, longest or (root,)),
     )
-    others = [one for one in findings if one is not told_by and one.klass != "HANG:UNDECIDED"]
+    others = [one for one in findings if one is not shown and one.klass != "HANG:UNDECIDED"]
     return [primary, *(replace(one, position=max(one.position, (step, at + 1))) for one in others)]
 
 
@@ -181,8 +181,8 @@ def _of(root: ActorState, finding: Finding) -> Finding:
     klass = finding.klass if root.state == "stopped" else of_dead(finding.klass)
     if root.actor in _ranks(finding):
         return replace(finding, klass=klass)
-    said = f"{finding.message}; behind it is rank {root.actor}, which {SAID[root.state]}"
-    return replace(finding, klass=klass, message=said)
+    message = f"{finding.message}; behind it is rank {root.actor}, which {STATE_WORDS[root.state]}"
+    return replace(finding, klass=klass, message=message)
 
 
 def _alone(root: ActorState, culprit: Culprit) -> Finding:
@@ -196,10 +196,10 @@ def _alone(root: ActorState, culprit: Culprit) -> Finding:
     return Finding("deadlock", STOOD, f"rank {root.actor} {behind}, and issues no further op", culprit, (0, 0))
 
 
-def _ground(standings: Mapping[int, ActorState], root: int) -> str:
+def _ground(states: Mapping[int, ActorState], root: int) -> str:
     """Returns the evidence that this actor is the root."""
-    moves = [one.actor for one in standings.values() if one.state in ("died", "stopped")]
+    moves = [one.actor for one in states.values() if one.state in ("died", "stopped")]
     alone = "no other actor did" if len(moves) == 1 else f"so did {len(moves) - 1} more"
-    if standings[root].state == "died":
+    if states[root].state == "died":
         return f"rank {root} died; {'no other actor died or stopped between two ops' if len(moves) == 1 else alone}"
     return f"rank {root} stopped between two ops; {alone}"

@@ -21,9 +21,9 @@ OF_DIFFERENCES = ("MISMATCH", "DISAGREEMENT", "HANG:COLLECTIVE")
 def with_settings(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     """Returns the findings. Messages about a difference between ranks name the settings of single ranks."""
     own = run_index.world.own_settings
-    said = "".join(f"; {ranks_text(ranks)} alone ha{'ve' if len(ranks) > 1 else 's'} {what}" for what, ranks in own)
+    text = "".join(f"; {ranks_text(ranks)} alone ha{'ve' if len(ranks) > 1 else 's'} {what}" for what, ranks in own)
     return (
-        [replace(one, message=one.message + said) if _differs(one) else one for one in findings] if said else findings
+        [replace(one, message=one.message + text) if _differs(one) else one for one in findings] if text else findings
     )
 
 

@@ -107,17 +107,17 @@ class Shapes:
     def _odd(self, calls: Sequence[Entry], field: str) -> tuple[Entry, list[str]] | None:
         if self.partners.strange(calls):
             return None
-        told = [(entry, self._evidence(entry, field, calls)) for entry in calls]
-        against = [entry for entry, found in told if found.con]
+        weighed = [(entry, self._evidence(entry, field, calls)) for entry in calls]
+        against = [entry for entry, found in weighed if found.con]
         if len(against) == 1:
-            [(odd, found)] = [one for one in told if one[1].con]
-            return None if found.pro else (odd, _said(odd, found.con))
-        unknown = [entry for entry, found in told if not found.pro]
+            [(odd, found)] = [one for one in weighed if one[1].con]
+            return None if found.pro else (odd, _reasons(odd, found.con))
+        unknown = [entry for entry, found in weighed if not found.pro]
         if against or len(unknown) != 1 or not self.partners.known(calls):
             return None
-        if field == "count" and self.relations.as_ever(self._did(unknown[0]), self._samples(unknown[0])):
+        if field == "count" and self.relations.as_usual(self._did(unknown[0]), self._samples(unknown[0])):
             return None
-        return unknown[0], [line for entry, found in told if found.pro for line in _said(entry, found.pro)]
+        return unknown[0], [line for entry, found in weighed if found.pro for line in _reasons(entry, found.pro)]
 
     def _evidence(self, entry: Entry, field: str, calls: Sequence[Entry]) -> Evidence:
         found = Evidence([], [])
@@ -185,7 +185,7 @@ def _shape(entry: Entry) -> tuple[Any, ...]:
     return (raw[COUNT], raw[DTYPE]) if name_of(raw)[0] in ("send", "recv") else raw[OP : REDUCE + 1]
 
 
-def _said(entry: Entry, why: Sequence[str]) -> list[str]:
+def _reasons(entry: Entry, why: Sequence[str]) -> list[str]:
     """Returns the first reasons as lines with site and rank, and how many more there are."""
     site, more = entry.record.site, len(why) - SHOWN
     lines = [f"{site} of rank {entry.rank}: {one}" for one in why[:SHOWN]]

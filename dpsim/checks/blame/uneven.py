@@ -44,13 +44,13 @@ RankCalls: TypeAlias = tuple[int, list[Entry], int]
 class Side(NamedTuple):
     """The calls of one rank on one side, and the names to which rules apply: its own, and those of similar sides.
 
-    `stands_for` is the number of group members that are like this rank.
+    `represents` is the number of group members that are like this rank.
     """
 
     rank: int
     calls: list[Entry]
     names: frozenset[Name]
-    stands_for: int = 1
+    represents: int = 1
 
 
 class Uneven(NamedTuple):
@@ -154,13 +154,13 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
         if len(here[0]) == len(here[1]) and not any(map(partners.strange, zip(*here, strict=True))):
             continue
         apart = frozenset((side.rank, step) for side in pair)
-        told = [{name: rules(steps, (side.rank, step), name, apart) for name in sorted(side.names)} for side in pair]
-        told = [_explaining(steps, pair, which, step, own) for which, own in enumerate(told)]
-        odd = [any(one.odd for one in own.values()) for own in told]
+        judged = [{name: rules(steps, (side.rank, step), name, apart) for name in sorted(side.names)} for side in pair]
+        judged = [_explaining(steps, pair, which, step, own) for which, own in enumerate(judged)]
+        odd = [any(one.odd for one in own.values()) for own in judged]
         if any(odd):
-            alone = sum(odd) == 1 and pair[odd.index(True)].stands_for == 1
-            return _departs(steps, pair, odd.index(True), step, told) if alone else None
-        found = _against_a_sound_peer(steps, pair, step, told)
+            alone = sum(odd) == 1 and pair[odd.index(True)].represents == 1
+            return _departs(steps, pair, odd.index(True), step, judged) if alone else None
+        found = _against_a_sound_peer(steps, pair, step, judged)
         if found is not None:
             return found
         either = either or _either(steps, pair, step)
@@ -168,7 +168,7 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
 
 
 def _explaining(
-    steps: Steps, pair: tuple[Side, Side], which: int, step: int, told: dict[Name, Rules]
+    steps: Steps, pair: tuple[Side, Side], which: int, step: int, judged: dict[Name, Rules]
 ) -> dict[Name, Rules]:
     """Returns the rules of a side, without those that contradict whether it made more or fewer calls than its peer."""
     more = len(_of(pair[which], step)) - len(_of(pair[1 - which], step))
@@ -177,12 +177,12 @@ def _explaining(
         made = steps.made((pair[which].rank, step), name)
         return made - own.usual if own.usual is not None else -(not made)
 
-    return {name: own for name, own in told.items() if not own.odd or surplus(name, own) * more >= 0}
+    return {name: own for name, own in judged.items() if not own.odd or surplus(name, own) * more >= 0}
 
 
-def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, told: list[dict[Name, Rules]]) -> Uneven:
+def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, judged: list[dict[Name, Rules]]) -> Uneven:
     """Returns the result for the side that breaks the rules of its other steps."""
-    side, peer, own = pair[which], pair[1 - which], told[which]
+    side, peer, own = pair[which], pair[1 - which], judged[which]
     name = max(own, key=lambda one: own[one].broken - own[one].kept)
     number, found = steps.made((side.rank, step), name), own[name]
     site = name[1]
@@ -198,13 +198,13 @@ def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, told:
     else:
         rests = f"other ranks made {site} {times(found.usual)} in {found.steps} of {found.steps} steps"
     ground = [rests, *_tags(pair, step)]
-    if all(one.sound for one in told[1 - which].values()):
+    if all(one.sound for one in judged[1 - which].values()):
         ground.append(f"step {step} of its peer, rank {peer.rank}, matches its other steps")
     return _uneven(steps, side, name, step, more, did, ground)
 
 
 def _against_a_sound_peer(
-    steps: Steps, pair: tuple[Side, Side], step: int, told: list[dict[Name, Rules]]
+    steps: Steps, pair: tuple[Side, Side], step: int, judged: list[dict[Name, Rules]]
 ) -> Uneven | None:
     """Returns the side that differs from its peer, if the peer is as in its other steps.
 
@@ -213,8 +213,8 @@ def _against_a_sound_peer(
     """
     for which in (0, 1):
         side, peer = pair[which], pair[1 - which]
-        sound = bool(told[1 - which]) and all(one.sound for one in told[1 - which].values())
-        unknown = bool(told[which]) and all(one.unknown for one in told[which].values())
+        sound = bool(judged[1 - which]) and all(one.sound for one in judged[1 - which].values())
+        unknown = bool(judged[which]) and all(one.unknown for one in judged[which].values())
         number, other = len(_of(side, step)), len(_of(peer, step))
         if sound and unknown and (number > other or steps.done(side.rank, step)):
             names = [name_of(entry.raw) for entry in _of(side, step) or side.calls]
@@ -259,12 +259,12 @@ def _stopped_before(run_index: RunIndex, rank: int, step: int, peer: int) -> boo
     """Returns whether a rank raised or stopped before its other calls of a step, or waits for ranks other than its
     peer.
     """
-    standings = chain(run_index)
-    own = standings.get(rank)
+    states = chain(run_index)
+    own = states.get(rank)
     if own is None or own.since is None or own.since.step != step:
         return False
     if own.state == "waits" and own.waits_for:
-        return not way(standings, rank, {peer})
+        return not way(states, rank, {peer})
     if own.state not in ("raised", "stopped"):
         return False
     following = OpPlaces(run_index).next_op(own.since)

@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from dpsim.checks.blame.chain import ActorState, chain, told_of
+from dpsim.checks.blame.chain import ActorState, chain, text_of
 from dpsim.checks.blame.witnesses import gave_up
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.run_index import RunIndex
 
-LETTERS = ("HANG:MAILBOX", "HANG:STORE")
+MESSAGES = ("HANG:MAILBOX", "HANG:STORE")
 MISSING = ("HANG:COLLECTIVE:MISSING_RANK", "HANG:P2P")
 
 
@@ -32,17 +32,17 @@ def no_waiter(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     """Returns the findings. A missing member is no culprit if it waits for another blocked actor itself."""
     if not any(_missing(one) for one in findings):
         return findings
-    standings = chain(run_index)
-    return [_without(standings, one) if _missing(one) else one for one in findings]
+    states = chain(run_index)
+    return [_without(states, one) if _missing(one) else one for one in findings]
 
 
 def waiters_last(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     """Returns the findings. Those of messages and witnesses come behind the calls to which the chain of waits leads."""
-    if not any(_of_letters(one) or matches(one.klass, "CRASH") for one in findings):
+    if not any(_of_messages(one) or matches(one.klass, "CRASH") for one in findings):
         return findings
-    standings = chain(run_index)
-    calls = [one for one in findings if one.check in ("ledger", "deadlock") and not _of_letters(one)]
-    return [_later(run_index, standings, one, _first(run_index, one, calls)) for one in findings]
+    states = chain(run_index)
+    calls = [one for one in findings if one.check in ("ledger", "deadlock") and not _of_messages(one)]
+    return [_later(run_index, states, one, _first(run_index, one, calls)) for one in findings]
 
 
 def _first(run_index: RunIndex, finding: Finding, calls: Sequence[Finding]) -> tuple[int, int] | None:
@@ -65,31 +65,31 @@ def _ended(run_index: RunIndex, call: Finding) -> bool:
 
 
 def _later(
-    run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding, call: tuple[int, int] | None
+    run_index: RunIndex, states: Mapping[int, ActorState], finding: Finding, call: tuple[int, int] | None
 ) -> Finding:
     """Returns the finding of a wait, sorted behind the first finding about a call.
 
     Without such a call, the exception of a witness loses its culprit if other actors wait for the witness in calls.
     """
     if call is None:
-        stands = _stand_for(run_index, standings, finding)
-        if not stands:
+        blocked_actors = _blocked_behind(run_index, states, finding)
+        if not blocked_actors:
             return finding
         waits = "; ".join(
-            f"rank {one.actor} {told_of(one)}, for {', '.join(f'rank {other}' for other in one.waits_for)}"
-            for one in stands
+            f"rank {one.actor} {text_of(one)}, for {', '.join(f'rank {other}' for other in one.waits_for)}"
+            for one in blocked_actors
         )
         return replace(finding, message=f"{finding.message}; {waits}", culprit=None)
-    behind = _behind(run_index, standings, finding)
+    behind = _behind(run_index, states, finding)
     return replace(finding, position=max(finding.position, (call[0], call[1] + 1))) if behind else finding
 
 
-def _of_letters(finding: Finding) -> bool:
+def _of_messages(finding: Finding) -> bool:
     """Returns whether a finding is about a wait at a mailbox or store that does not show its cause.
 
     A finding with evidence, such as a misspelt key, shows its cause.
     """
-    return any(matches(finding.klass, one) for one in LETTERS) and not finding.ground
+    return any(matches(finding.klass, one) for one in MESSAGES) and not finding.ground
 
 
 def _missing(finding: Finding) -> bool:
@@ -98,28 +98,28 @@ def _missing(finding: Finding) -> bool:
     return one and any(matches(finding.klass, klass) for klass in MISSING)
 
 
-def _without(standings: Mapping[int, ActorState], finding: Finding) -> Finding:
+def _without(states: Mapping[int, ActorState], finding: Finding) -> Finding:
     assert finding.culprit is not None
-    own = standings.get(finding.culprit.rank)
+    own = states.get(finding.culprit.rank)
     if own is None or own.state not in ("waits", "idle") or "#" in own.what:
         return finding
-    others = [standings[one] for one in _reached(standings, own.waits_for) if one != own.actor]
+    others = [states[one] for one in _reached(states, own.waits_for) if one != own.actor]
     blocked = [one for one in others if one.state == "waits"]
     if not blocked:
         return finding
     first = next((one for one in blocked if "#" in one.what), blocked[0])
-    waits = f"rank {own.actor} waits itself, directly or not, for rank {first.actor}, which {told_of(first)}"
+    waits = f"rank {own.actor} waits itself, directly or not, for rank {first.actor}, which {text_of(first)}"
     return replace(finding, message=f"{finding.message}; {waits}", culprit=None)
 
 
-def _stand_for(run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding) -> list[ActorState]:
+def _blocked_behind(run_index: RunIndex, states: Mapping[int, ActorState], finding: Finding) -> list[ActorState]:
     """Returns the actors that wait in a call for the witnesses of this finding.
 
     A witness raised because its timeout expired. So the run does not show whether the witness or the waiting actor was
     first.
     """
     raised = _witnesses(run_index, finding)
-    return [one for one in standings.values() if _in_call(one) and not {*one.waits_for}.isdisjoint(raised)]
+    return [one for one in states.values() if _in_call(one) and not {*one.waits_for}.isdisjoint(raised)]
 
 
 def _witnesses(run_index: RunIndex, finding: Finding) -> tuple[int, ...]:
@@ -131,27 +131,27 @@ def _witnesses(run_index: RunIndex, finding: Finding) -> tuple[int, ...]:
     return actors if all(gave_up(run_index, actor) is not None for actor in actors) else ()
 
 
-def _behind(run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding) -> bool:
+def _behind(run_index: RunIndex, states: Mapping[int, ActorState], finding: Finding) -> bool:
     """Returns whether a finding is about actors that waited for others which are blocked in calls."""
-    if not _of_letters(finding):
+    if not _of_messages(finding):
         return bool(_witnesses(run_index, finding))
     culprit = finding.culprit
     if culprit is None:
         return False
-    own = standings.get(culprit.rank)
-    return own is not None and any(_in_call(standings[one]) for one in _reached(standings, own.waits_for))
+    own = states.get(culprit.rank)
+    return own is not None and any(_in_call(states[one]) for one in _reached(states, own.waits_for))
 
 
-def _in_call(standing: ActorState) -> bool:
-    return standing.state == "waits" and ("#" in standing.what or standing.what == "its device")
+def _in_call(actor_state: ActorState) -> bool:
+    return actor_state.state == "waits" and ("#" in actor_state.what or actor_state.what == "its device")
 
 
-def _reached(standings: Mapping[int, ActorState], start: Iterable[int]) -> list[int]:
+def _reached(states: Mapping[int, ActorState], start: Iterable[int]) -> list[int]:
     """Returns these actors and all actors that they wait for, directly or not."""
     left, seen = [*start], dict[int, None]()
     while left:
         one = left.pop(0)
         if one not in seen:
             seen[one] = None
-            left += standings[one].waits_for
+            left += states[one].waits_for
     return [*seen]

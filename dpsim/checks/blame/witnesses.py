@@ -39,12 +39,12 @@ _MOST = {"take": TAKE_TIMEOUT, "store": STORE_VALUE, "look": LOOK_TIMEOUT}
 class Passed(NamedTuple):
     """The reason why an actor gave up.
 
-    `op` is the op whose timeout expired, or which returned the news that another actor failed or is gone. `told_by` is
+    `op` is the op whose timeout expired, or which returned the news that another actor failed or is gone. `sent_by` is
     the record by which the other actor sent this news.
     """
 
     op: Entry
-    told_by: Entry | None
+    sent_by: Entry | None
 
 
 def gave_up(
@@ -80,7 +80,7 @@ def gave_up(
                 return Passed(Entry(actor, at, raw), sender)
             if most != 0:
                 return None
-        elif not _tells(raw):
+        elif not _ends_a_peer(raw):
             return None
         at -= 1
     return None
@@ -106,13 +106,13 @@ def _failed(run_index: RunIndex, actor: int, raw: RawRecord, outcome: Any, seen:
         if sender.rank in seen:
             continue
         after = run_index.run.journals[sender.rank][sender.at :]
-        ends = run_index.end(sender.rank) == "raised" and all(_tells(one) for one in after)
+        ends = run_index.end(sender.rank) == "raised" and all(_ends_a_peer(one) for one in after)
         if ends or gave_up(run_index, sender.rank, sender.at, seen) is not None:
             return sender
     return None
 
 
-def _tells(raw: RawRecord) -> bool:
+def _ends_a_peer(raw: RawRecord) -> bool:
     """Returns whether an actor may write this record after it gave up."""
     return raw[KIND] in TELLS or (raw[KIND] == "store" and raw[STORE_HOW] in ("set", "close"))
 

@@ -30,10 +30,10 @@ def _with_culprit(run_index: RunIndex, finding: Finding) -> Finding:
         wanted = receives[len(sends)]
         for (other, by, to), (made, taken) in run_index.transfers.items():
             if (other, by) == (communicator, sender) and to != receiver and len(made) > len(taken):
-                astray = made[len(taken)]
-                if _elements(astray) == _elements(wanted):
-                    said = f"rank {sender} sent to rank {to}, which receives nothing; rank {receiver} waits for it"
-                    return replace(finding, culprit=run_index.culprit(astray), ground=(*finding.ground, said))
+                stray = made[len(taken)]
+                if _elements(stray) == _elements(wanted):
+                    reason = f"rank {sender} sent to rank {to}, which receives nothing; rank {receiver} waits for it"
+                    return replace(finding, culprit=run_index.culprit(stray), ground=(*finding.ground, reason))
     return finding
 
 

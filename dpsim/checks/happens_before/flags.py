@@ -50,7 +50,7 @@ def passings(journal: list[RawRecord]) -> dict[int, Passing]:
     waits: dict[int, int | None] = {}  # with the index at which a host first observed its end
     under_way: dict[str, list[int]] = {}
     marks: dict[int, tuple[str, int]] = {}
-    asked: dict[tuple[Any, ...], tuple[str, int]] = {}
+    queried: dict[tuple[Any, ...], tuple[str, int]] = {}
     for at, raw in enumerate(journal):
         kind = raw[KIND]
         if kind == "flag" and raw[FLAG_HOW] in ("set", "clear"):
@@ -63,11 +63,11 @@ def passings(journal: list[RawRecord]) -> dict[int, Passing]:
         elif kind == "mark":
             marks[raw[EVENT]] = raw[STREAM], at
         elif kind == "read":
-            asked[raw[ADDRESS]] = raw[STREAM], at
+            queried[raw[ADDRESS]] = raw[STREAM], at
         elif kind == "ask" and raw[EVENT] in marks:
-            asked[raw[ADDRESS]] = marks[raw[EVENT]]
-        elif kind == "learned" and raw[ADDRESS] in asked and raw[LEARNED_OUTCOME] is not False:
-            stream, point = asked.pop(raw[ADDRESS])
+            queried[raw[ADDRESS]] = marks[raw[EVENT]]
+        elif kind == "learned" and raw[ADDRESS] in queried and raw[LEARNED_OUTCOME] is not False:
+            stream, point = queried.pop(raw[ADDRESS])
             for wait in under_way.get(stream, ()):
                 if wait < point and waits[wait] is None:
                     waits[wait] = at

@@ -56,7 +56,7 @@ Posts: TypeAlias = Literal["wait", "there", "any"]
 """What the walk assumes of posts that it has not reached: wait for them, none was in the box, or any may have been."""
 
 
-class Letters:
+class SenderPosts:
     """All posts of one sender to a mailbox: how many the walk has reached, and how many are certainly taken."""
 
     __slots__ = ("posts", "sent", "sure")
@@ -88,7 +88,7 @@ class MailboxHistory:
     """
 
     def __init__(self) -> None:
-        self.senders: dict[Any, Letters] = {}
+        self.senders: dict[Any, SenderPosts] = {}
         self.counts = True
         self.mixed = False
         self._left: Counter[Any] = Counter()
@@ -148,7 +148,7 @@ class MailboxHistory:
         known = [post.clock for post in maybe if post.clock is not None]
         return (clocks.common(known) if known else None), None
 
-    def _explain(self, message: Any, senders: list[Letters], there: bool) -> Explanations | None:
+    def _explain(self, message: Any, senders: list[SenderPosts], there: bool) -> Explanations | None:
         """Returns the explanations after one more message, or None. `there`: only posts that the walk has reached
         count.
         """
@@ -172,7 +172,7 @@ class MailboxHistory:
         return Explanations(sure, ends, first, left)
 
 
-def _count(senders: list[Letters], ends: list[int], sure: list[int], left: Counter[Any]) -> list[int] | None:
+def _count(senders: list[SenderPosts], ends: list[int], sure: list[int], left: Counter[Any]) -> list[int] | None:
     """Returns the largest number of taken posts of each sender, at most `ends`; None if there are too few posts.
 
     Raises `sure` to the certain posts, and removes these from `left`.
@@ -203,7 +203,7 @@ def _count(senders: list[Letters], ends: list[int], sure: list[int], left: Count
                     del left[content]
 
 
-def _nth(one: Letters, content: Any, at: int, number: int) -> int:
+def _nth(one: SenderPosts, content: Any, at: int, number: int) -> int:
     """Returns the index after `number` posts of that content."""
     while number:
         number -= one.posts[at][0] == content
@@ -211,7 +211,7 @@ def _nth(one: Letters, content: Any, at: int, number: int) -> int:
     return at
 
 
-def _find(one: Letters, content: Any, at: int, end: int) -> int | None:
+def _find(one: SenderPosts, content: Any, at: int, end: int) -> int | None:
     """Returns the index of the first post of that content, or None."""
     return next((number for number in range(at, end) if one.posts[number][0] == content), None)
 
@@ -221,10 +221,10 @@ class NoticePost:
     watch.
     """
 
-    __slots__ = ("_known", "_letters")
+    __slots__ = ("_known", "_of_sender")
 
-    def __init__(self, letters: Letters) -> None:
-        self._letters = letters
+    def __init__(self, of_sender: SenderPosts) -> None:
+        self._of_sender = of_sender
         self._known: Clock | None = None
 
     def learn(self, clock: Clock, clocks: Clocks, ready: list[Waiter]) -> None:
@@ -232,8 +232,8 @@ class NoticePost:
         if self._known is None:
             self._known = clock
             return
-        self._letters.posts[0][1].set(clocks.join(self._known, clock), 0, 0, ready)
-        self._letters.sent = 1
+        self._of_sender.posts[0][1].set(clocks.join(self._known, clock), 0, 0, ready)
+        self._of_sender.sent = 1
 
 
 class MailOrder:
@@ -247,20 +247,20 @@ class MailOrder:
 
     def add(self, rank: int, raw: RawRecord) -> None:
         """Registers a record that may be a post, before the walk."""
-        letter = posted(raw)
-        if letter is None:
+        sent_message = posted(raw)
+        if sent_message is None:
             return
-        to, name, content = letter
+        to, name, content = sent_message
         box, sender = self._boxes[to, name], rank if raw[KIND] == "post" else outside(rank)
-        box.senders.setdefault(sender, Letters()).posts.append((content, Signal()))
+        box.senders.setdefault(sender, SenderPosts()).posts.append((content, Signal()))
         box.counts = box.counts and rank not in self._lossy
 
     def announce(self, rank: int, raw: RawRecord) -> None:
         """Registers a rank that watches an actor, before the walk."""
         box, at = self._boxes[rank, raw[WATCH_MAILBOX]], (rank, raw[ADDRESS])
-        letters = box.senders[at] = Letters()
-        letters.posts.append((("gone", raw[WATCH_ACTOR]), Signal()))
-        notice = self._watches[at] = NoticePost(letters)
+        of_sender = box.senders[at] = SenderPosts()
+        of_sender.posts.append((("gone", raw[WATCH_ACTOR]), Signal()))
+        notice = self._watches[at] = NoticePost(of_sender)
         self._watched[raw[WATCH_ACTOR]].append(notice)
 
     def watches(self, rank: int, raw: RawRecord, clock: Clock, clocks: Clocks, ready: list[Waiter]) -> None:
@@ -276,9 +276,9 @@ class MailOrder:
         """Marks the mailboxes that several threads of a rank use, before the walk."""
         threads: defaultdict[tuple[str, int, str], set[str]] = defaultdict(set)
         for raw in journal:
-            letter = posted(raw)
-            if letter is not None:
-                threads[raw[KIND], letter[0], letter[1]].add(raw[THREAD])
+            sent_message = posted(raw)
+            if sent_message is not None:
+                threads[raw[KIND], sent_message[0], sent_message[1]].add(raw[THREAD])
             elif raw[KIND] == "take":
                 threads["take", rank, raw[TAKE_MAILBOX]].add(raw[THREAD])
         for (_, to, name), users in threads.items():
@@ -287,12 +287,14 @@ class MailOrder:
 
     def post(self, rank: int, raw: RawRecord, clock: Clock, ready: list[Waiter]) -> None:
         """Handles a record that may be a post, during the walk."""
-        letter = posted(raw)
-        if letter is None:
+        sent_message = posted(raw)
+        if sent_message is None:
             return
-        letters = self._boxes[letter[0], letter[1]].senders[rank if raw[KIND] == "post" else outside(rank)]
-        letters.posts[letters.sent][1].set(clock, 0, 0, ready)
-        letters.sent += 1
+        of_sender = self._boxes[sent_message[0], sent_message[1]].senders[
+            rank if raw[KIND] == "post" else outside(rank)
+        ]
+        of_sender.posts[of_sender.sent][1].set(clock, 0, 0, ready)
+        of_sender.sent += 1
 
     def box(self, rank: int, name: str) -> MailboxHistory:
         return self._boxes[rank, name]

@@ -23,15 +23,15 @@ from dpsim.contract.rules.wait_set import awaited
 class Gathering:
     """A collective that not all members have reached yet.
 
-    `came` maps each member that has reached it to the point before its call. All members that wait for every member
+    `arrived` maps each member that has reached it to the point before its call. All members that wait for every member
     share the signal `whole`. `parts` has an item for each member that waits only for some: its signal, its rank, and
     the ranks that it waits for.
     """
 
-    __slots__ = ("came", "parts", "whole")
+    __slots__ = ("arrived", "parts", "whole")
 
     def __init__(self) -> None:
-        self.came: dict[int, Point] = {}
+        self.arrived: dict[int, Point] = {}
         self.whole: Signal | None = None
         self.parts: list[tuple[Signal, int, Sequence[int]]] = []
 
@@ -71,8 +71,8 @@ class WalkState:
         gathering = self.gatherings.get(key)
         if gathering is None:
             gathering = self.gatherings[key] = Gathering()
-        came = gathering.came
-        came[rank] = point
+        arrived = gathering.arrived
+        arrived[rank] = point
         others = members if self.joint else awaited(raw[CALL], rank, members)
         if others is members:
             part = gathering.whole
@@ -82,17 +82,19 @@ class WalkState:
             part = Signal()
             gathering.parts.append((part, rank, others))
         if gathering.parts:
-            gathering.parts = [one for one in gathering.parts if not self._fires(one, came)]
-        if len(came) == len(members):
+            gathering.parts = [one for one in gathering.parts if not self._fires(one, arrived)]
+        if len(arrived) == len(members):
             if gathering.whole is not None:
-                gathering.whole.set(self.clocks.joint(list(came.values())), 0, 0, self.ready)
+                gathering.whole.set(self.clocks.joint(list(arrived.values())), 0, 0, self.ready)
             del self.gatherings[key]
         return part
 
-    def _fires(self, item: tuple[Signal, int, Sequence[int]], came: dict[int, Point]) -> bool:
+    def _fires(self, item: tuple[Signal, int, Sequence[int]], arrived: dict[int, Point]) -> bool:
         part, rank, others = item
         for other in others:
-            if other not in came:
+            if other not in arrived:
                 return False
-        part.set(self.clocks.joint([came[rank], *[came[other] for other in others if other != rank]]), 0, 0, self.ready)
+        part.set(
+            self.clocks.joint([arrived[rank], *[arrived[other] for other in others if other != rank]]), 0, 0, self.ready
+        )
         return True

@@ -169,7 +169,7 @@ def in_order(journal: list[RawRecord]) -> bool:
             else:
                 reads, writes = raw[TRANSFER_READS], raw[TRANSFER_WRITES]
                 group = raw[TRANSFER_GROUP]
-                if group is not None and not _stands_apart(groups, group, at, reads, writes):
+                if group is not None and not _is_apart(groups, group, at, reads, writes):
                     return False
             stream = memory.stream(raw[STREAM])
             turn = turns.get(raw[COMMUNICATOR])
@@ -194,7 +194,7 @@ def in_order(journal: list[RawRecord]) -> bool:
     return True
 
 
-def _stands_apart(groups: dict[int, Group], group: int, at: int, reads: Refs, writes: Refs) -> bool:
+def _is_apart(groups: dict[int, Group], group: int, at: int, reads: Refs, writes: Refs) -> bool:
     """Returns whether a transfer of a coalesced group directly follows the one before and shares no memory with the
     group.
 

@@ -11,7 +11,7 @@ reading.py       reads a folder of dumps
 job.py           combines the dumps into groups and transfers between ranks
 pace.py          decides whether the job still moved when it was dumped
 partings.py      finds the first calls that paired up although they differ
-standings.py     the calls in which ranks are blocked, and the ranks that they wait for
+blocked_ranks.py the calls in which ranks are blocked, and the ranks that they wait for
 usual.py         the usual order of calls on all ranks, and departures from it
 alike.py         finds the one rank that departs from ranks with the same calls so far
 deciding.py      decides the culprit if calls differ

@@ -36,11 +36,11 @@ _DEAD = re.compile(r"^\s*(Process \d{1,9} on node \S{1,80} managing GPU\w* [\d,]
 class Beside(NamedTuple):
     """Evidence beside the dumps.
 
-    `standing`: by rank, where its program is blocked. `ends`: by rank, the last exception of its log. `ras`: lines from
-    RAS. `behind`: the ranks that have launched fewer operations than most.
+    `blocked_at`: by rank, where its program is blocked. `ends`: by rank, the last exception of its log. `ras`: lines
+    from RAS. `behind`: the ranks that have launched fewer operations than most.
     """
 
-    standing: dict[int, CallPlace]
+    blocked_at: dict[int, CallPlace]
     ends: dict[int, str]
     ras: tuple[str, ...]
     behind: tuple[int, ...]
@@ -51,26 +51,26 @@ NOTHING = Beside({}, {}, (), ())
 
 def read_beside(folders: Iterable[Path]) -> Beside:
     """Returns the other evidence in the folders of the dumps."""
-    standing: dict[int, CallPlace] = {}
+    blocked_at: dict[int, CallPlace] = {}
     ends: dict[int, str] = {}
     ras: tuple[str, ...] = ()
     behind: tuple[int, ...] = ()
     for file in (file for folder in folders for file in sorted(folder.iterdir()) if file.is_file()):
         of_rank = _OF_RANK.fullmatch(file.name)
         if _RAS.fullmatch(file.name):
-            ras, behind = said_by_ras(_text(file, from_end=False))
+            ras, behind = notes_of_ras(_text(file, from_end=False))
         elif of_rank and of_rank[2] == "pyspy":
             place = read_stacks(file, 0)
             if place.line:
-                standing[int(of_rank[1])] = place
+                blocked_at[int(of_rank[1])] = place
         elif of_rank:
             found = _EXCEPTION.findall(_text(file, from_end=True))
             if found:
                 ends[int(of_rank[1])] = middle_cut(found[-1], 160)
-    return Beside(standing, ends, ras, behind)
+    return Beside(blocked_at, ends, ras, behind)
 
 
-def said_by_ras(text: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def notes_of_ras(text: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Returns an answer of RAS in a few lines, and the ranks that are behind."""
     counts: dict[int, int] = {}
     ranks: dict[int, list[int]] = {}
@@ -85,15 +85,15 @@ def said_by_ras(text: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
             counts[int(one[2])] = counts.get(int(one[2]), 0) + 1
         elif listed and of >= 0:
             ranks.setdefault(of, []).append(int(listed[1]))
-    said = [f"RAS of NCCL: dead is {found}" for found in _DEAD.findall(text)[:2]]
+    notes = [f"RAS of NCCL: dead is {found}" for found in _DEAD.findall(text)[:2]]
     if len(counts) < 2:
-        return tuple(said), ()
+        return tuple(notes), ()
     most = max(counts)
     behind = tuple(sorted(rank for operation, own in ranks.items() if operation < most for rank in own))
     if behind:
         last = min(operation for operation, own in ranks.items() if {*own} & {*behind})
-        said.append(f"RAS of NCCL: {ranks_text(behind)} launched up to operation {last}, others up to {most}")
-    return tuple(said), behind
+        notes.append(f"RAS of NCCL: {ranks_text(behind)} launched up to operation {last}, others up to {most}")
+    return tuple(notes), behind
 
 
 def _text(file: Path, *, from_end: bool) -> str:

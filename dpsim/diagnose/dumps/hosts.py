@@ -23,12 +23,12 @@ def with_lines(job: DumpedJob, found: Explanation) -> Explanation:
     if culprit is None or len(culprit.ranks) != 1:
         return found
     [rank] = culprit.ranks
-    standing = job.beside.standing.get(rank)
-    if standing is None:
+    place = job.beside.blocked_at.get(rank)
+    if place is None:
         return found
     if _is_idle(job, rank):
-        culprit = culprit._replace(place=standing)
-    return found._replace(culprit=culprit, ground=(f"rank {rank} is at {standing.line}", *found.ground))
+        culprit = culprit._replace(place=place)
+    return found._replace(culprit=culprit, ground=(f"rank {rank} is at {place.line}", *found.ground))
 
 
 def _idle(job: DumpedJob, found: Explanation) -> Explanation:
@@ -46,11 +46,11 @@ def _idle(job: DumpedJob, found: Explanation) -> Explanation:
 
 def _named(job: DumpedJob, found: Explanation, rank: int, why: str) -> Explanation:
     said = f"{found.said.partition(', and no evidence shows')[0]}; rank {rank} {why}"
-    culprit = Suspect((rank,), "", None, "", job.beside.standing.get(rank, NOWHERE))
+    culprit = Suspect((rank,), "", None, "", job.beside.blocked_at.get(rank, NOWHERE))
     klass = "HANG:COLLECTIVE:MISSING_RANK"
     return found._replace(klass=klass, culprit=culprit, said=said, undecided_ranks=(), confidence="medium")
 
 
 def _is_idle(job: DumpedJob, rank: int) -> bool:
     hidden = rank in job.hidden  # a call that its recorder does not show
-    return rank in job.beside.standing and not hidden and all(call.over for call in job.calls.get(rank, []))
+    return rank in job.beside.blocked_at and not hidden and all(call.over for call in job.calls.get(rank, []))

@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import Literal
 
 from dpsim.contract.words import counted, ranks_text
+from dpsim.diagnose.dumps.blocked_ranks import BlockedRanks, ranks_blocked_in
 from dpsim.diagnose.dumps.deciding import Decided, decide_parting
 from dpsim.diagnose.dumps.deciding_waits import decide_waits
 from dpsim.diagnose.dumps.entries import NOWHERE
@@ -29,7 +30,6 @@ from dpsim.diagnose.dumps.job import DumpedJob, job_of
 from dpsim.diagnose.dumps.pace import Pace, pace
 from dpsim.diagnose.dumps.partings import partings
 from dpsim.diagnose.dumps.reading import Dumps
-from dpsim.diagnose.dumps.standings import Standings, standings
 from dpsim.diagnose.dumps.usual import Usual
 
 
@@ -41,14 +41,14 @@ def judge_dumps(dumps: Dumps) -> Explanation:
 def judge_job(job: DumpedJob) -> Explanation:
     """Returns what a job shows."""
     how = pace(job)
-    stands = standings(job)
+    blocked = ranks_blocked_in(job)
     if how.moving:
         return _plain("moving", how.why, "high" if how.sure else "medium")
     if not any(job.calls.values()):
         return _plain("undecided", "no recorder has a call", "low")
-    if not stands.waits and not stands.joined:
+    if not blocked.waits and not blocked.joined:
         return _ended(job)
-    return with_lines(job, _hang(job, stands, how))
+    return with_lines(job, _hang(job, blocked, how))
 
 
 def _plain(outcome: Outcome, why: str, confidence: Literal["high", "medium", "low"], klass: str = "") -> Explanation:
@@ -71,19 +71,19 @@ def _ended(job: DumpedJob) -> Explanation:
     return _plain("finished", "all calls are over, and the members of each group made as many", "high")
 
 
-def _hang(job: DumpedJob, stands: Standings, how: Pace) -> Explanation:
+def _hang(job: DumpedJob, blocked: BlockedRanks, how: Pace) -> Explanation:
     usual = Usual(job)
     undecided: Decided | None = None
     for parting in partings(job):
         decided = decide_parting(job, usual, parting)
         if decided.ranks:
-            return _explained(job, stands, decided, how)
+            return _explained(job, blocked, decided, how)
         undecided = undecided or decided
-    decided = undecided or decide_waits(job, usual, stands)
-    return _explained(job, stands, decided, how)
+    decided = undecided or decide_waits(job, usual, blocked)
+    return _explained(job, blocked, decided, how)
 
 
-def _explained(job: DumpedJob, stands: Standings, decided: Decided, how: Pace) -> Explanation:
+def _explained(job: DumpedJob, blocked: BlockedRanks, decided: Decided, how: Pace) -> Explanation:
     culprit = None
     if decided.ranks:
         group = job.groups[decided.group]
@@ -93,12 +93,12 @@ def _explained(job: DumpedJob, stands: Standings, decided: Decided, how: Pace) -
         culprit = Suspect(decided.ranks, group.name, None if call is None else call.seq, op, place)
     ground = tuple(dict.fromkeys((*decided.ground, *how.ground, *_limits(job))))
     return Explanation(
-        "hang" if stands.waits or decided.ranks or decided.klass != "HANG:UNDECIDED" else "undecided",
+        "hang" if blocked.waits or decided.ranks or decided.klass != "HANG:UNDECIDED" else "undecided",
         decided.klass,
         culprit,
         decided.said,
-        waits_of(job, stands),
-        stands.circle,
+        waits_of(job, blocked),
+        blocked.circle,
         () if culprit else decided.suspects,
         decided.confidence,
         ground,
@@ -107,32 +107,32 @@ def _explained(job: DumpedJob, stands: Standings, decided: Decided, how: Pace) -
 
 def _limits(job: DumpedJob) -> list[str]:
     """Returns lines about what the dumps do not show."""
-    told = []
+    lines = []
     if job.hidden:
-        told.append(f"{ranks_text(job.hidden)} made works that the recorder does not show, such as gloo's transfers")
-    return told
+        lines.append(f"{ranks_text(job.hidden)} made works that the recorder does not show, such as gloo's transfers")
+    return lines
 
 
-def waits_of(job: DumpedJob, stands: Standings) -> tuple[str, ...]:
+def waits_of(job: DumpedJob, blocked: BlockedRanks) -> tuple[str, ...]:
     """Returns the waits in words, with the ranks of one call together."""
     sides: dict[tuple[str, int, str, tuple[int, ...]], list[int]] = {}
-    for rank, own in stands.waits.items():
+    for rank, own in blocked.waits.items():
         call = own[0].call
         name = job.groups[call.group].name
         sides.setdefault((name, call.seq, call.shape.op, own[0].absent), []).append(rank)
-    told = [
+    lines = [
         f"{ranks_text(ranks)} -> {ranks_text(absent)} ({op} on {name} #{seq})"
         for (name, seq, op, absent), ranks in sides.items()
     ]
     by_call: dict[tuple[str, int, str], list[int]] = {}
-    for rank, call in stands.joined.items():
+    for rank, call in blocked.joined.items():
         by_call.setdefault((job.groups[call.group].name, call.seq, call.shape.op), []).append(rank)
-    told += [
+    lines += [
         f"{ranks_text(ranks)} in {op} on {name} #{seq}, which all members made"
         for (name, seq, op), ranks in by_call.items()
-        if not {*ranks} <= {*stands.waits}
+        if not {*ranks} <= {*blocked.waits}
     ]
-    return tuple(told)
+    return tuple(lines)
 
 
 def size_text(job: DumpedJob) -> str:

@@ -9,17 +9,17 @@ peer must not have made its side of the transfer.
 from __future__ import annotations
 
 from dpsim.contract.words import times
+from dpsim.diagnose.dumps.blocked_ranks import BlockedRanks, DumpWait
 from dpsim.diagnose.dumps.deciding import Decided
 from dpsim.diagnose.dumps.job import DumpedJob
-from dpsim.diagnose.dumps.standings import DumpWait, Standings
 
 EARLIER = 2
 """The smallest number of earlier calls with another peer."""
 
 
-def wrong_peer(job: DumpedJob, stands: Standings) -> Decided | None:
+def wrong_peer(job: DumpedJob, blocked: BlockedRanks) -> Decided | None:
     """Returns the decision against the one rank that waits for a peer which it never used at this line, or None."""
-    found = [decided for own in stands.waits.values() if (decided := _stray(job, own[0])) is not None]
+    found = [decided for own in blocked.waits.values() if (decided := _stray(job, own[0])) is not None]
     return found[0] if len(found) == 1 else None
 
 
@@ -37,7 +37,7 @@ def _stray(job: DumpedJob, wait: DumpWait) -> Decided | None:
     if len(before) < EARLIER or len({*before}) != 1 or now in before:
         return None
     way = {"send": "sends to", "recv": "receives from"}[call.shape.op]
-    said = f"rank {wait.rank} {way} rank {now}, which does not answer; its earlier calls there name rank {before[0]}"
+    message = f"rank {wait.rank} {way} rank {now}, which does not answer; its earlier calls there name rank {before[0]}"
     ground = (f"{times(len(before))} before, the peer at {call.place.line} was rank {before[0]}",)
     klass = f"HANG:P2P:UNMATCHED_{call.shape.op.upper()}"
-    return Decided(klass, (wait.rank,), (), call.group, call, said, "medium", ground)
+    return Decided(klass, (wait.rank,), (), call.group, call, message, "medium", ground)

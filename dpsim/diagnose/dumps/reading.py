@@ -119,8 +119,8 @@ def _read(reader: EntryReader, file: Path) -> tuple[RecordedCalls, dict[str, tup
         raise DumpError(f"{name}: no `entries`; expected a dump of torch's flight recorder. {TO_DO}")
     version = content.get("version")
     if type(version) is not str or not _VERSION.fullmatch(version):
-        said = repr(version[:40]) if type(version) is str else "none"
-        raise DumpError(f"{name}: `version` is {said}; expected '2.10' or another 2.x (torch 2.5 and newer)")
+        shown_version = repr(version[:40]) if type(version) is str else "none"
+        raise DumpError(f"{name}: `version` is {shown_version}; expected '2.10' or another 2.x (torch 2.5 and newer)")
     return reader.read(content["entries"], name), _members(content.get("pg_config"), name)
 
 
@@ -145,8 +145,8 @@ def _members(config: Any, name: str) -> dict[str, tuple[int, ...]]:
         return {}
     found = {}
     try:
-        for group, told in config.items():
-            ranks = json.loads(told["ranks"]) if type(told["ranks"]) is str else told["ranks"]
+        for group, description in config.items():
+            ranks = json.loads(description["ranks"]) if type(description["ranks"]) is str else description["ranks"]
             if not (type(ranks) is list and all(type(rank) is int and 0 <= rank < RANKS for rank in ranks)):
                 raise ValueError(f"`ranks` of the group {middle_cut(group, 40)!r} is no list of ranks")
             if type(group) is str and ranks:

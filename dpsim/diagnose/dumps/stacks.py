@@ -31,7 +31,7 @@ _FAULT_LINE = re.compile(r'^  File "(.{1,400})", line (\d{1,9}) in (.{1,200})$')
 _SPY_LINE = re.compile(r"^\s+(.{1,200}) \((.{1,400}):(\d{1,9})\)$")
 
 
-def where_it_stands(text: str, main: int) -> CallPlace:
+def place_of_thread(text: str, main: int) -> CallPlace:
     """Returns the user's lines in the main thread, the innermost first. `main` is the thread's id, or 0 if it is
     unknown.
     """
@@ -65,6 +65,6 @@ def read_stacks(path: Path, main: int) -> CallPlace:
     """Returns the user's lines in the main thread from a file; NOWHERE without a file or lines."""
     try:
         with path.open("rb") as file:
-            return where_it_stands(file.read(LARGEST).decode(errors="replace"), main)
+            return place_of_thread(file.read(LARGEST).decode(errors="replace"), main)
     except FileNotFoundError:
         return NOWHERE

@@ -18,15 +18,15 @@ all other calls are over, and that no ring buffer has lost calls.
 from __future__ import annotations
 
 from dpsim.contract.words import ranks_text
+from dpsim.diagnose.dumps.blocked_ranks import BlockedRanks, DumpWait
 from dpsim.diagnose.dumps.deciding import LEFT_OUT, TOO_MANY, Decided
 from dpsim.diagnose.dumps.job import DumpedJob
-from dpsim.diagnose.dumps.standings import DumpWait, Standings
 from dpsim.diagnose.dumps.usual import Usual
 
 
-def by_second(job: DumpedJob, usual: Usual, stands: Standings, wait: DumpWait) -> Decided | None:
+def by_second(job: DumpedJob, usual: Usual, blocked: BlockedRanks, wait: DumpWait) -> Decided | None:
     """Returns the decision against the side of a wait that differs from its twin or from another group, or None."""
-    roots = [rank for rank in wait.absent if rank in stands.roots and rank in job.calls]
+    roots = [rank for rank in wait.absent if rank in blocked.roots and rank in job.calls]
     if len(roots) != 1 or any(dump.wrapped for dump in job.dumps.values()):
         return None
     members = [one for one in job.groups[wait.call.group].members if one in job.calls]
@@ -73,9 +73,9 @@ def _decided(job: DumpedJob, wait: DumpWait, rank: int, twins: str, left_out: bo
     call = wait.call
     name = f"{call.shape.op} #{call.seq} on {job.groups[call.group].name}"
     did = "did not make the other side of" if call.shape.is_transfer else "did not make"
-    said = f"rank {rank} {did} {name}" if left_out else f"rank {rank} made {name}, one call too many"
+    message = f"rank {rank} {did} {name}" if left_out else f"rank {rank} made {name}, one call too many"
     ground = f"{twins} had the same calls before, and {'this one too' if left_out else 'no further one'}"
     klass = LEFT_OUT if left_out else TOO_MANY
     if call.shape.is_transfer:
         klass = f"HANG:P2P:UNMATCHED_{call.shape.op.upper()}"
-    return Decided(klass, (rank,), (), call.group, call, said, "medium", (ground,))
+    return Decided(klass, (rank,), (), call.group, call, message, "medium", (ground,))

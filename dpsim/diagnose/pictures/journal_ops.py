@@ -100,7 +100,7 @@ class RankOps:
         self._passed = passed_on_streams(journal) if end == "blocked" else None
         for at, raw in enumerate(journal):
             self._read(at, raw)
-        self._stand()
+        self._block_threads()
 
     def is_passed(self, at: int, stream: str) -> bool:
         """Returns whether an op on a stream certainly completed, as far as the journal of a blocked rank shows it."""
@@ -164,8 +164,8 @@ class RankOps:
 
     def _op(self, at: int, raw: RawRecord, lane: str, **more: Any) -> DrawnOp:
         site, ordinal = raw[SITE], raw[ORDINAL]
-        said, address = as_record(raw).describe(), f"{site}[{ordinal}]"
-        op = DrawnOp(self.rank, lane, raw[KIND], said, site, address, raw[STEP], raw[WHERE], **more)
+        words, address = as_record(raw).describe(), f"{site}[{ordinal}]"
+        op = DrawnOp(self.rank, lane, raw[KIND], words, site, address, raw[STEP], raw[WHERE], **more)
         if self.times is not None:
             op.length, op.until = 0, self.times.over.get(at)
         self.ops.append(op)
@@ -263,7 +263,7 @@ class RankOps:
 
     # ---- the end
 
-    def _stand(self) -> None:
+    def _block_threads(self) -> None:
         """If the rank did not end, each thread's last op without a result never ends. A rank that died gets an op for
         it.
         """
@@ -274,11 +274,11 @@ class RankOps:
             self.threads.setdefault(MAIN, []).extend((Issues((dies,)), Learns(dies)))
         if self.end != "blocked":
             return
-        heard = {id(move.op) for moves in self.threads.values() for move in moves if isinstance(move, Learns)}
+        learned = {id(move.op) for moves in self.threads.values() for move in moves if isinstance(move, Learns)}
         pending = {id(op) for op in self._pending.values()}
         for moves in self.threads.values():
             last = moves[-1] if moves else None
-            if isinstance(last, Issues) and id(last.ops[-1]) in pending - heard:
+            if isinstance(last, Issues) and id(last.ops[-1]) in pending - learned:
                 last.ops[-1].after.append(NEVER)
 
 

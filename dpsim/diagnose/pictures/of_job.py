@@ -32,12 +32,12 @@ def picture_of_job(job: DumpedJob, found: Explanation, title: str) -> Picture:
         own = [_op(job, rank, call, keys) for call in calls]
         ops += own
         threads.append(ThreadMoves(rank, _moves(calls, own)))
-    came: dict[Key, set[int]] = {}
+    arrived: dict[Key, set[int]] = {}
     for op in ops:
         assert op.key is not None
-        came.setdefault(op.key, set()).add(op.rank)
+        arrived.setdefault(op.key, set()).add(op.rank)
     for op, over in zip(ops, (call.over for calls in job.calls.values() for call in calls), strict=True):
-        _settle(op, over, came[op.key or ("", 0)])
+        _settle(op, over, arrived[op.key or ("", 0)])
     join_parts(ops, {group.name: group.members for group in job.groups.values()})
     move_all(threads)
     ranks = range(max(job.ranks) + 1)
@@ -56,15 +56,15 @@ def picture_of_job(job: DumpedJob, found: Explanation, title: str) -> Picture:
 def _op(job: DumpedJob, rank: int, call: RecordedCall, keys: dict[int, Key]) -> DrawnOp:
     """Returns the op of a call, without times."""
     group, shape = job.groups[call.group], call.shape
-    said, key, needs = f"{shape.op} on {group.name} #{call.seq}", (group.name, call.seq), group.members
+    words, key, needs = f"{shape.op} on {group.name} #{call.seq}", (group.name, call.seq), group.members
     if shape.is_transfer:
         peer = job.peer(call)
         key, needs = keys.get(id(call), (f"{group.name} of rank {rank}", call.seq)), (peer,)
-        said = f"{shape.op} {'to' if shape.op == 'send' else 'from'} rank {peer} on {group.name} #{call.seq}"
+        words = f"{shape.op} {'to' if shape.op == 'send' else 'from'} rank {peer} on {group.name} #{call.seq}"
     lane = HOST if call.group.startswith("gloo:") else group.name
     site = call.place.line.rpartition("/")[2] or shape.op
     kind = "transfer" if shape.is_transfer else "collective"
-    return DrawnOp(rank, lane, kind, said, site, f"{shape.op} #{call.seq}", -1, call.place.line, key, needs)
+    return DrawnOp(rank, lane, kind, words, site, f"{shape.op} #{call.seq}", -1, call.place.line, key, needs)
 
 
 def _transfer_keys(job: DumpedJob) -> dict[int, Key]:
@@ -78,10 +78,10 @@ def _transfer_keys(job: DumpedJob) -> dict[int, Key]:
     return keys
 
 
-def _settle(op: DrawnOp, over: bool, came: set[int]) -> None:
+def _settle(op: DrawnOp, over: bool, arrived: set[int]) -> None:
     """Makes an op end or not, as the recorder says, whichever members are missing."""
     if over:
-        op.needs = [rank for rank in op.needs if rank in came] if len(came) < len(op.needs) else op.needs
+        op.needs = [rank for rank in op.needs if rank in arrived] if len(arrived) < len(op.needs) else op.needs
     else:
         op.after.append(NEVER)
 

@@ -3,8 +3,8 @@
     DrawnOp(rank=0, lane="host", kind="collective", said="all_reduce int32[8] on dp_cpu #5", ..., begin=21, came=None)
 
 Times are ticks of logical time (`dpsim.diagnose.pictures.logical_time`), or ns if the run has times. An op waits from
-`begin` to `came`, which is the arrival of the last rank that it waits for. It executes from `came` to `end`. An op that
-never ends has neither `came` nor `end`.
+`begin` to `arrival`, which is the arrival of the last rank that it waits for. It executes from `arrival` to `end`. An
+op that never ends has neither `arrival` nor `end`.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class DrawnOp(Follower):
     __slots__ = (
         "address",
         "after",
+        "arrival",
         "began",
         "begin",
-        "came",
         "end",
         "issued",
         "key",
@@ -107,7 +107,7 @@ class DrawnOp(Follower):
         self.began, self.over = TimePoint(), TimePoint()
         self.issued = 0
         self.begin: int | None = None
-        self.came: int | None = None
+        self.arrival: int | None = None
         self.end: int | None = None
         self.label = ""
         self.marked = False
@@ -123,19 +123,19 @@ class DrawnOp(Follower):
         """Ends the op if all points that it waits for have a time; otherwise it waits for the next one."""
         if self.end is not None or self.begin is None:
             return
-        came = self.begin
+        arrival = self.begin
         for signal in self.after:
             if signal.time is None:
                 if signal is not NEVER:
                     signal.waiters.append(self)
                 return
-            came = max(came, signal.time)
-        self.finish(came, ready)
+            arrival = max(arrival, signal.time)
+        self.finish(arrival, ready)
 
-    def finish(self, came: int, ready: list[Follower]) -> None:
-        """Ends the op, which executes from `came` on."""
-        self.end = came + self.length if self.until is None else max(self.until, self.begin or 0)
-        self.came = self.end if self.passive and self.until is not None else min(came, self.end)
+    def finish(self, arrival: int, ready: list[Follower]) -> None:
+        """Ends the op, which executes from `arrival` on."""
+        self.end = arrival + self.length if self.until is None else max(self.until, self.begin or 0)
+        self.arrival = self.end if self.passive and self.until is not None else min(arrival, self.end)
         self.over.set(self.end, ready)
 
 

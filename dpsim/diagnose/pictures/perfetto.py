@@ -70,7 +70,7 @@ def _op(op: DrawnOp, thread: int, until: int) -> list[dict[str, Any]]:
     """Returns the event of an op, and the event of its waiting."""
     assert op.begin is not None
     end = until if op.end is None else op.end
-    colour = COLOURS["never" if op.end is None else "waits" if (op.came or 0) > op.begin else "moves"]
+    colour = COLOURS["never" if op.end is None else "waits" if (op.arrival or 0) > op.begin else "moves"]
     words = {"op": op.said, "address": op.address, "where": op.where, "waits": op.label}
     args: dict[str, Any] = {key: _text(text) for key, text in words.items() if text}
     if op.step >= 0:
@@ -80,7 +80,7 @@ def _op(op: DrawnOp, thread: int, until: int) -> list[dict[str, Any]]:
     place = {"pid": op.rank, "tid": thread}
     whole = {"ts": op.begin, "dur": end - op.begin, "name": _text(op.site), "cname": colour, "args": args}
     events = [{"ph": "X", **place, **whole}]
-    waits = (until if op.came is None else op.came) - op.begin
+    waits = (until if op.arrival is None else op.arrival) - op.begin
     if waits:
         name = _text(f"waits: {op.label}" if op.label else "waits")
         events.append({"ph": "X", **place, "ts": op.begin, "dur": waits, "name": name, "cname": COLOURS["waits"]})

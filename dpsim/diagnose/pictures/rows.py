@@ -136,8 +136,8 @@ def _two_steps(picture: Picture, steps: list[tuple[int, int]], at: int) -> tuple
         around = AROUND // 4 * typical(picture)
         return max(min(first, last - 2 * around) - around, 0), last
     until = steps[at + 1][1] if at + 1 < len(steps) else last
-    stands = [op.begin for op in picture.ops if op.end is None and op.begin is not None]
-    return steps[max(at - 1, 0)][1], max([until, *stands])
+    open_begins = [op.begin for op in picture.ops if op.end is None and op.begin is not None]
+    return steps[max(at - 1, 0)][1], max([until, *open_begins])
 
 
 def lanes_of(picture: Picture) -> dict[int, dict[str, tuple[list[DrawnOp], list[Hole]]]]:
@@ -188,7 +188,7 @@ def _encoded(picture: Picture, ops: list[DrawnOp], texts: Texts, numbers: dict[i
                 label += f", as are {counted(left, 'more op')}"
         row += (
             begin,
-            -1 if op.came is None else op.came,
+            -1 if op.arrival is None else op.arrival,
             -1 if op.end is None else op.end,
             KINDS.get(op.kind, 0),
             texts.number(op.said),

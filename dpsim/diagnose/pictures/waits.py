@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dpsim.checks.blame.chain import waits_of
-from dpsim.checks.blame.letters import LetterIndex
+from dpsim.checks.blame.messages import MessageIndex
 from dpsim.checks.run_index import RunIndex
 from dpsim.checks.thread_hangs import RankThreads
 from dpsim.checks.thread_records import FlagHistory
@@ -41,16 +41,16 @@ MOST_NAMED = 3
 
 def say_own_waits(index: RunIndex, ranks: Sequence[RankOps]) -> list[Arrow]:
     """Labels each op of a host or stream that never ends. Returns the arrows to the ops that would end these waits."""
-    said = _Waits(index, ranks)
+    found = _Waits(index, ranks)
     for rank in ranks:
         if rank.end == "blocked":
             for at, op in rank.by_at.items():
-                if stands(op):
-                    said.read(rank, rank.journal[at], op)
-    return said.arrows
+                if is_open(op):
+                    found.read(rank, rank.journal[at], op)
+    return found.arrows
 
 
-def stands(op: DrawnOp) -> bool:
+def is_open(op: DrawnOp) -> bool:
     """Returns whether the op began and never ends."""
     return op.begin is not None and op.end is None
 
@@ -59,7 +59,7 @@ class _Waits:
     def __init__(self, index: RunIndex, ranks: Sequence[RankOps]) -> None:
         self.index, self.ranks = index, ranks
         self.arrows: list[Arrow] = []
-        self._letters: LetterIndex | None = None
+        self._messages: MessageIndex | None = None
 
     def read(self, rank: RankOps, raw: RawRecord, op: DrawnOp) -> None:
         kind = raw[KIND]
@@ -78,7 +78,7 @@ class _Waits:
 
     def _stream(self, rank: RankOps, op: DrawnOp, stream: str) -> None:
         op.label = f"waits for stream {stream}"
-        held = next((one for one in rank.ops if one.lane == stream and stands(one)), None)
+        held = next((one for one in rank.ops if one.lane == stream and is_open(one)), None)
         if held is not None and held is not op:
             self.arrows.append(Arrow(op, held))
 
@@ -86,24 +86,24 @@ class _Waits:
         history = FlagHistory.of(rank.rank, rank.journal, flag)
         if not history.sets:
             return f"waits for flag {flag}, which no thread set"
-        said = f"waits for flag {flag}, which thread {history.sets[-1].raw[THREAD]} set last"
-        return said if history.cleared is None else f"{said} and thread {history.cleared.raw[THREAD]} cleared"
+        text = f"waits for flag {flag}, which thread {history.sets[-1].raw[THREAD]} set last"
+        return text if history.cleared is None else f"{text} and thread {history.cleared.raw[THREAD]} cleared"
 
-    def _threads(self, rank: RankOps, raw: RawRecord, op: DrawnOp, said: str) -> None:
+    def _threads(self, rank: RankOps, raw: RawRecord, op: DrawnOp, text: str) -> None:
         own = RankThreads(self.index, rank.rank)
         threads = own.releasing(raw[THREAD])
         over = [name for name in threads if name in own.ends]
         if over:
             have = "has" if len(over) == 1 else "have"
-            said += f"; thread{'s' * (len(over) > 1)} {', '.join(over[:MOST_NAMED])} {have} ended"
-        op.label = said
+            text += f"; thread{'s' * (len(over) > 1)} {', '.join(over[:MOST_NAMED])} {have} ended"
+        op.label = text
         for name in threads:
             lane = HOST if name == MAIN else f"thread {name}"
             self._arrow(op, [one for one in rank.ops if one.lane == lane and one.begin is not None])
 
     def _actors(self, rank: RankOps, raw: RawRecord, op: DrawnOp) -> None:
-        self._letters = self._letters or LetterIndex(self.index.run.journals)
-        what, actors = waits_of(self._letters, rank.rank, raw)
+        self._messages = self._messages or MessageIndex(self.index.run.journals)
+        what, actors = waits_of(self._messages, rank.rank, raw)
         run = self.index.run
         named = f" from {with_services(ranks_text(actors), run.size, run.services)}" if actors else ""
         if raw[KIND] == "take":
@@ -116,6 +116,6 @@ class _Waits:
 
     def _arrow(self, op: DrawnOp, ops: Iterable[DrawnOp]) -> None:
         """Adds an arrow to the op in which these actors are blocked, or else to their last op."""
-        last = max(ops, key=lambda one: (stands(one), one.begin or 0), default=None)
+        last = max(ops, key=lambda one: (is_open(one), one.begin or 0), default=None)
         if last is not None and last is not op:
             self.arrows.append(Arrow(op, last))

@@ -36,27 +36,35 @@ def first_difference(recordings: dict[int, ProcessRecording]) -> Differed | None
         step, often = -1, Counter[tuple[int, str, str]]()
         for record in one.records:
             if record.kind == STEP:
-                step = record.came
+                step = record.input_size
             elif record.kind == DECISION:
                 group = one.groups[record.group].name if record.group in one.groups else ""
                 key = step, record.label, group
                 often[key] += 1
                 met[(*key, often[key])][rank] = record.value, record.place, record.start
-    differing = [(key, said) for key, said in met.items() if len({value for value, _, _ in said.values()}) > 1]
+    differing = [
+        (key, sides_by_rank)
+        for key, sides_by_rank in met.items()
+        if len({value for value, _, _ in sides_by_rank.values()}) > 1
+    ]
     if not differing:
         return None
-    (step, label, _, _), said = min(differing, key=lambda one: min(start for _, _, start in one[1].values()))
-    return _differed(step, label, said)
+    (step, label, _, _), sides_by_rank = min(differing, key=lambda one: min(start for _, _, start in one[1].values()))
+    return _differed(step, label, sides_by_rank)
 
 
-def _differed(step: int, label: str, said: dict[int, tuple[str, CallPlace, int]]) -> Differed:
-    counts = Counter(value for value, _, _ in said.values()).most_common()
+def _differed(step: int, label: str, sides_by_rank: dict[int, tuple[str, CallPlace, int]]) -> Differed:
+    counts = Counter(value for value, _, _ in sides_by_rank.values()).most_common()
     majority = counts[0][0] if len(counts) == 1 or counts[0][1] > counts[1][1] else None
-    odd = tuple(rank for rank, (value, _, _) in said.items() if value != majority) if majority is not None else ()
-    at = said[odd[0]] if odd else next(iter(said.values()))
+    odd = (
+        tuple(rank for rank, (value, _, _) in sides_by_rank.items() if value != majority)
+        if majority is not None
+        else ()
+    )
+    at = sides_by_rank[odd[0]] if odd else next(iter(sides_by_rank.values()))
     sides = "; ".join(
-        f"{ranks_text([rank for rank, one in said.items() if one[0] == value])} decided {value}"
+        f"{ranks_text([rank for rank, one in sides_by_rank.items() if one[0] == value])} decided {value}"
         for value, _ in counts[:3]
     )
     when = f" in step {step}" if step >= 0 else ""
-    return Differed(label, step, odd, tuple(said), at[1], f"{label}{when}: {sides}", at[2])
+    return Differed(label, step, odd, tuple(sides_by_rank), at[1], f"{label}{when}: {sides}", at[2])

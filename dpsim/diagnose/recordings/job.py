@@ -57,7 +57,7 @@ def recorded_job(folder: Path) -> RecordedJob:
     """Returns the job of a folder's recordings. Raises RecordingError."""
     every = read_every(folder)
     recordings = of_newest_job(every)
-    standing = {rank: _standing(one) for rank, one in recordings.items()}
+    places = {rank: _place(one) for rank, one in recordings.items()}
     dead = _noticed(recordings) or died(recordings)
     keys = {
         rank: {number: f"{group.library}:{group.name}" for number, group in one.groups.items()}
@@ -72,11 +72,11 @@ def recorded_job(folder: Path) -> RecordedJob:
     }
     ranks = {}
     for rank, one in recordings.items():
-        calls = [*_calls(one, keys[rank], reached, members), *_in_cpp(one, keys[rank], standing[rank], reached)]
+        calls = [*_calls(one, keys[rank], reached, members), *_in_cpp(one, keys[rank], places[rank], reached)]
         wrapped = frozenset(group.library for group in one.groups.values()) if one.wrapped else frozenset()
         ranks[rank] = RankDump(rank, calls, wrapped, 0, False)
-    stands = {rank: place for rank, place in standing.items() if place.line}
-    job = job_of(Dumps(ranks, members, described, read_beside([folder])._replace(standing=stands)))
+    blocked_in = {rank: place for rank, place in places.items() if place.line}
+    job = job_of(Dumps(ranks, members, described, read_beside([folder])._replace(blocked_at=blocked_in)))
     job = job._replace(missing=tuple(sorted({*job.missing, *dead})))
     [name] = {one.job for one in recordings.values()}
     others = sum(one.job != name for one in every)
@@ -99,7 +99,7 @@ def of_newest_job(every: list[ProcessRecording]) -> dict[int, ProcessRecording]:
     return dict(sorted((one.rank, one) for one in ordered if one.job == ordered[-1].job))
 
 
-def _standing(one: ProcessRecording) -> CallPlace:
+def _place(one: ProcessRecording) -> CallPlace:
     """Returns where the program is blocked; NOWHERE if it has ended, or made a call since."""
     return NOWHERE if one.end != "runs" else read_stacks(one.path.with_name(one.path.name + STACKS), one.main)
 
@@ -141,20 +141,20 @@ def _calls(
 ) -> list[RecordedCall]:
     """Returns the calls of a process."""
     calls = [record for record in one.records if record.kind == CALL and record.group in one.groups]
-    stands = _stands_in(one, calls)
+    blocked_in = _blocked_in(one, calls)
     found = []
     for record in calls:
         group, key = one.groups[record.group], keys[record.group]
         transfer = record.op in ("send", "recv")
-        all_came = transfer or all(reached.get((key, rank), 0) >= record.seq for rank in members[group.name])
-        over = record.number not in stands and record.end != RAISED
+        all_arrived = transfer or all(reached.get((key, rank), 0) >= record.seq for rank in members[group.name])
+        over = record.number not in blocked_in and record.end != RAISED
         if group.library == "nccl" and not transfer:
-            over = all_came
+            over = all_arrived
         found.append(_call(record, group, key, over))
     return found
 
 
-def _stands_in(one: ProcessRecording, calls: list[RingRecord]) -> frozenset[int]:
+def _blocked_in(one: ProcessRecording, calls: list[RingRecord]) -> frozenset[int]:
     """Returns the numbers of the calls in which the host threads of a process are blocked.
 
     These are the call that the program waits for, and each thread's last call if it has not returned.
@@ -170,7 +170,10 @@ def _stands_in(one: ProcessRecording, calls: list[RingRecord]) -> frozenset[int]
 
 def _call(record: RingRecord, group: RecordedIn, key: str, over: bool) -> RecordedCall:
     transfer = record.op in ("send", "recv")
-    dims = ((record.came,),) if record.came or not record.goes else (), ((record.goes,),) if record.goes else ()
+    dims = (
+        ((record.input_size,),) if record.input_size or not record.output_size else (),
+        ((record.output_size,),) if record.output_size else (),
+    )
     types = (record.dtype,) if record.dtype else ()
     who = (group.me, record.peer) if transfer else (-1, -1)
     root = -1 if transfer else record.peer
@@ -189,17 +192,17 @@ def _call(record: RingRecord, group: RecordedIn, key: str, over: bool) -> Record
     )
 
 
-def _in_cpp(one: ProcessRecording, keys: dict[int, str], standing: CallPlace, reached: Reached) -> list[RecordedCall]:
+def _in_cpp(one: ProcessRecording, keys: dict[int, str], place: CallPlace, reached: Reached) -> list[RecordedCall]:
     """Returns, for each group, the last call that the library counts beyond the last one that the recorder observed."""
     found = []
     last = _last(one)
     for number, counted in one.counted.items():
         group, key = one.groups[number], keys[number]
         if counted > last.get(number, 0) and one.end == "runs":
-            came = all(reached.get((key, rank), 0) >= counted for rank in group.ranks)
+            arrived = all(reached.get((key, rank), 0) >= counted for rank in group.ranks)
             shape = Shape(IN_CPP, -1, -1, ((), ()), ((), ()))
             beyond = any(reached.get((key, rank), 0) > counted for rank in group.ranks)  # so this call returned
-            over = came and (beyond or not standing.line)
+            over = arrived and (beyond or not place.line)
             newest = one.records[-1].start if one.records else one.began
-            found.append(RecordedCall(key, counted, shape, standing, over, newest, 0, 1 << 60, 1 << 60, 0))
+            found.append(RecordedCall(key, counted, shape, place, over, newest, 0, 1 << 60, 1 << 60, 0))
     return found

@@ -69,8 +69,8 @@ def _outside(job: RecordedJob, found: Explanation) -> Explanation:
     running = [rank for rank, one in job.recordings.items() if one.end == "runs" and rank not in job.died]
     if found.outcome != "finished" or not running or job.gone:
         return found
-    stands = job.dumped.beside.standing
-    lines = tuple(f"rank {rank} is at {stands[rank].line}" for rank in running if rank in stands)
+    places = job.dumped.beside.blocked_at
+    lines = tuple(f"rank {rank} is at {places[rank].line}" for rank in running if rank in places)
     said = f"all calls are over, and the job still runs: {ranks_text(running)}"
     return Explanation("undecided", "", None, said, (), (), (), "low", lines)
 

@@ -47,8 +47,8 @@ class RingRecord(NamedTuple):
     """A record of a call, a step or a decision.
 
     `number` counts the records of the process from 1. `peer` is the root of a collective, or the position of a
-    transfer's peer; -1 without one. `came` is the number of elements that the rank contributes, or the number of a
-    step. `goes` is the number of elements that it receives.
+    transfer's peer; -1 without one. `input_size` is the number of elements that the rank contributes, or the number of
+    a step. `output_size` is the number of elements that it receives.
     """
 
     number: int
@@ -61,8 +61,8 @@ class RingRecord(NamedTuple):
     place: CallPlace
     seq: int
     peer: int
-    came: int
-    goes: int
+    input_size: int
+    output_size: int
     start: int
     end: int
     label: str
@@ -167,7 +167,7 @@ def _records(data: bytes, first: int, slots: int, texts: _Texts) -> tuple[list[R
 
 
 def _record(slot: tuple[int, ...], texts: _Texts) -> RingRecord:
-    kind, op, thread, dtype, how, group, place, seq, peer, came, goes, start, end, number = slot
+    kind, op, thread, dtype, how, group, place, seq, peer, input_size, output_size, start, end, number = slot
     decides = kind == layout.DECISION
     return RingRecord(
         number=number,
@@ -180,12 +180,12 @@ def _record(slot: tuple[int, ...], texts: _Texts) -> RingRecord:
         place=texts.place(place),
         seq=seq,
         peer=peer,
-        came=came,
-        goes=goes,
+        input_size=input_size,
+        output_size=output_size,
         start=start,
         end=end,
         label=texts.plain(peer) if decides else "",
-        value=texts.plain(came) if decides else "",
+        value=texts.plain(input_size) if decides else "",
     )
 
 

@@ -84,7 +84,7 @@ class Picker(Search, Strategy):
         self.redundant = False
         self.failed = False  # the run has a problem; the judge of the run sets this before `end`
         self.known_to_fail: frozenset[int] = frozenset()  # ranks, as this run begins
-        self.heard_to_fail: set[int] = set()  # beside these
+        self.failure_known: set[int] = set()  # beside these
 
     # ---- what a strategy answers
 
@@ -108,9 +108,9 @@ class Picker(Search, Strategy):
         self.too_long = False
         self.redundant = False
         self.failed = False
-        if self.heard_to_fail:
-            self.known_to_fail |= self.heard_to_fail
-            self.heard_to_fail.clear()
+        if self.failure_known:
+            self.known_to_fail |= self.failure_known
+            self.failure_known.clear()
         return True
 
     def end(self, whole: bool) -> None:
@@ -144,7 +144,7 @@ class Picker(Search, Strategy):
         return self.known_to_fail
 
     def raised(self, rank: int) -> None:
-        self.heard_to_fail.add(rank)
+        self.failure_known.add(rank)
 
     def waits(self, wait: OptionalWait) -> bool:
         answer = super().waits(wait)

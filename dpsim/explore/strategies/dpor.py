@@ -112,7 +112,7 @@ class Dpor(Picker):
                 f"a repeated schedule ended after step {self._at} and should go on with {places[self._at].chosen!r}. "
                 f"{WHY}"
             )
-        if self.heard_to_fail:
+        if self.failure_known:
             self._anew = self.own > 0
             self._begin_anew()
             self._at_once.clear()
@@ -156,7 +156,7 @@ class Dpor(Picker):
             )
             for one in self.places
         ]
-        fail, anew = self.known_to_fail | self.heard_to_fail, self._anew
+        fail, anew = self.known_to_fail | self.failure_known, self._anew
         flags = self._begun, self._incomplete, self._first
         return DporState(places, self._fresh, *flags, sorted(self._at_once), sorted(fail), self.own, anew)
 

@@ -6,10 +6,10 @@ probability of at least `1 / (n k^(d-1))`. In practice PCT finds shallow bugs fa
 is weak if an actor of low priority has to run at one certain step. It then has to change priorities at exactly this
 step.
 
-An actor continues independently of others (`dpsim.contract.schedule.goes_on`). It is a rank ("rank 3"), a communicator,
-or the messages that a rank posts at one site ("rank 3 delivers wake"). So a late message delays neither its sender nor
-the sender's other messages. If messages had the priority of their sender, no message would ever be late. k is the
-length of the longest run so far; for the first run it is a guess.
+An actor continues independently of others (`dpsim.contract.schedule.continuing_actor`). It is a rank ("rank 3"), a
+communicator, or the messages that a rank posts at one site ("rank 3 delivers wake"). So a late message delays neither
+its sender nor the sender's other messages. If messages had the priority of their sender, no message would ever be late.
+k is the length of the longest run so far; for the first run it is a guess.
 
 Prior art: Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler with Probabilistic Guarantees of
 Finding Bugs" (ASPLOS 2010); Shuttle's pct.rs.
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsim.contract.schedule import Candidate, goes_on
+from dpsim.contract.schedule import Candidate, continuing_actor
 from dpsim.explore.order import Labels
 from dpsim.explore.strategies.base import LONGEST
 from dpsim.explore.strategies.walks import Sampling
@@ -51,14 +51,14 @@ class Pct(Sampling):
     def select(self, candidates: Sequence[Candidate]) -> int:
         priority = self._priority
         for candidate in candidates:
-            name = goes_on(candidate.label)
+            name = continuing_actor(candidate.label)
             if name not in priority:
                 priority[name] = 1 + self.random.random()
         now = len(self.order.steps)
         for index, change in enumerate(self._changes):
             if change == now:  # below all others; a later change is lower
-                priority[goes_on(candidates[self._leading(candidates)].label)] = -index
+                priority[continuing_actor(candidates[self._leading(candidates)].label)] = -index
         return self._leading(candidates)
 
     def _leading(self, candidates: Sequence[Candidate]) -> int:
-        return max(range(len(candidates)), key=lambda index: self._priority[goes_on(candidates[index].label)])
+        return max(range(len(candidates)), key=lambda index: self._priority[continuing_actor(candidates[index].label)])

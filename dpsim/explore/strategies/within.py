@@ -117,7 +117,7 @@ class Within(Picker):
         if whole and len(self._trunk) < len(self._words):
             raise Diverged(f"a repeated schedule ended after step {len(self._trunk)} of {len(self._words)}. {WHY}")
         self._node = None
-        if self.heard_to_fail:  # from now on there are more choices
+        if self.failure_known:  # from now on there are more choices
             self._begin_anew()
         record = RunRecord(tuple(self._trunk), self._new, whole)
         if not self._alone:
@@ -149,7 +149,7 @@ class Within(Picker):
         left = [] if self._node is None else [self._node]
         while (node := self._nodes.pop()) is not None:
             left.append(node)
-        fail = sorted(self.known_to_fail | self.heard_to_fail)
+        fail = sorted(self.known_to_fail | self.failure_known)
         return WithinDone(self._records, left[::-1], self._incomplete, self.beyond, fail, self._anew)
 
     # ---- what the machine asks

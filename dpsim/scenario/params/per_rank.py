@@ -100,8 +100,8 @@ def differing(params: BaseModel) -> dict[str, tuple[int, ...]]:
         value = getattr(params, name)
         for rank, own in value.ranks.items() if isinstance(value, PerRank) else ():
             if own != value.others:
-                said = f"{name} {own!r} (others: {value.others!r})"
-                found[said] = (*found.get(said, ()), rank)
+                difference = f"{name} {own!r} (others: {value.others!r})"
+                found[difference] = (*found.get(difference, ()), rank)
     return found
 
 

@@ -111,8 +111,8 @@ def refuse_unwritable(model: type[BaseModel]) -> None:
         for name, field in one.model_fields.items():
             reads, writes = field.validation_alias or name, field.serialization_alias or name
             if reads != writes:
-                said = f"the field {name} is read as {reads!r} and written as {writes!r}"
-                raise ValueError(f"{one.__qualname__}: {said}; expected one alias for both, as in Field(alias=...)")
+                problem = f"the field {name} is read as {reads!r} and written as {writes!r}"
+                raise ValueError(f"{one.__qualname__}: {problem}; expected one alias for both, as in Field(alias=...)")
             if field.exclude:
                 raise ValueError(
                     f"{one.__qualname__}: the field {name} has exclude=True; a saved scenario would lose it"

@@ -89,5 +89,7 @@ def _numbers(shape: Number, name: str, limits: Limits) -> list[int]:
 
 def _no_size(name: str, least: int, most: int | None, got: int | None) -> ScenarioError:
     span = f"from {least} on" if most is None else f"from {least} to {most}"
-    said = f"{name} has no size" if got is None else f"{name}={got}"
-    return ScenarioError(f"{OPTION}: {said}; expected a number {span}, as in {name}={least if most is None else most}")
+    problem = f"{name} has no size" if got is None else f"{name}={got}"
+    return ScenarioError(
+        f"{OPTION}: {problem}; expected a number {span}, as in {name}={least if most is None else most}"
+    )

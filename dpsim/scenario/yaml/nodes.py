@@ -293,8 +293,8 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Misread:
     if margin and "\t" in margin.group():
         return Misread(line, margin.group().index("\t") + 1, "a tab; expected spaces: tabs may not indent YAML")
     problem = " ".join((error.problem or error.context or "unreadable").split())
-    said = f"{problem} {error.context or ''}"
-    hint = next((hint for sign, hint in _HINTS if sign in said), "expected YAML: `key: value` lines")
+    error_text = f"{problem} {error.context or ''}"
+    hint = next((hint for sign, hint in _HINTS if sign in error_text), "expected YAML: `key: value` lines")
     begun = error.context_mark.line + 1 if error.context_mark else line
     where = f" (begun in line {begun})" if begun < line else ""
     return Misread(line, column, f"not YAML: {problem}{where}; {hint}")

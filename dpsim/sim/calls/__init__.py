@@ -3,7 +3,7 @@
 flags.py           flags between threads and streams
 streams.py         streams, events and graphs
 underway.py        collectives and transfers that a host has started and not awaited
-asked.py           those of them that a host queries, or awaits with a time-out
+queried_call.py    those of them that a host queries, or awaits with a time-out
 communicators.py   the communicators of one rank
 rank.py            a rank, as the program on its host threads sees it
 life.py            how a rank runs its program and then ends, or dies

@@ -17,7 +17,7 @@ from typing import Any
 from dpsim.backend.hosts.work import Outcome
 from dpsim.contract.interface import HostArray, Received
 from dpsim.contract.ops import MAIN
-from dpsim.sim.calls.asked import Asked, over, part_of, received, unbroken
+from dpsim.sim.calls.queried_call import QueriedCall, over, part_of, received, unbroken
 from dpsim.sim.collectives.parts import EarlyEnd
 from dpsim.sim.collectives.served import served
 from dpsim.sim.graph.op import Op
@@ -56,13 +56,13 @@ class Underway(tuple[Any, ...]):
         communicator, _, _, (word, site, ordinal), wanted = self
         host = communicator.host
         result = yield from host.wait(end, wanted)
-        if end.all_came.at < 0:
+        if end.all_arrived.at < 0:
             host.machine.early.append((host.rank, word.partition("/")[2] or MAIN, site, ordinal))
         return result
 
-    def asked(self) -> Asked:
+    def queried(self) -> QueriedCall:
         communicator, last, _, visit, wanted = self
-        return Asked(communicator, last, partial(served_of, self), visit, wanted)
+        return QueriedCall(communicator, last, partial(served_of, self), visit, wanted)
 
 
 class UnderwayFromAny(tuple[Any, ...]):
@@ -79,9 +79,9 @@ class UnderwayFromAny(tuple[Any, ...]):
             yield from over(communicator, part_of(communicator, last), visit)
         return (yield from received(communicator, last, array))
 
-    def asked(self) -> Asked:
+    def queried(self) -> QueriedCall:
         communicator, last, visit, array = self
-        return Asked(communicator, last, lambda: last, visit, array, from_any=last)
+        return QueriedCall(communicator, last, lambda: last, visit, array, from_any=last)
 
 
 class Skipped:
@@ -96,7 +96,7 @@ class Skipped:
         return self._wanted
         yield
 
-    def asked(self) -> Skipped:
+    def queried(self) -> Skipped:
         return self
 
     def query(self) -> Outcome:

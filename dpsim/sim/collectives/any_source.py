@@ -73,13 +73,13 @@ class AnyReceive:
     offers that the schedule can pick now.
     """
 
-    __slots__ = ("came", "end", "number", "own", "rank", "taken", "takes")
+    __slots__ = ("arrived", "end", "number", "own", "rank", "taken", "takes")
 
     def __init__(self, rank: int, number: int, own: Contribution) -> None:
         self.rank = rank
         self.number = number
         self.own = own
-        self.came, self.end = Op(""), Op("")
+        self.arrived, self.end = Op(""), Op("")
         self.taken = False
         self.takes: list[Op] = []
 
@@ -101,9 +101,9 @@ class AnySource:
         self._numbers[rank] = number + 1
         one = AnyReceive(rank, number, own)
         if host.chained:
-            host.before(one.came)
-        machine.edges(own.before, one.came)
-        machine.submit(one.came)
+            host.before(one.arrived)
+        machine.edges(own.before, one.arrived)
+        machine.submit(one.arrived)
         waiting = self._open.setdefault(rank, deque())
         waiting.append(one)
         if len(waiting) == 1:
@@ -119,7 +119,7 @@ class AnySource:
             offer = Op("")
             offer.effect, offer.args = self._offer, (one, sender, offer)
             self._offers[offer] = None
-            machine.edge(one.came, offer)
+            machine.edge(one.arrived, offer)
             machine.edge(after, offer)
             machine.edge(group.coming(sender, one.rank), offer)
             machine.submit(offer)

@@ -88,8 +88,8 @@ class JointGroup(Transfers):
         for (rank, own), result in zip(brought.items(), results, strict=True):
             if result is not None:
                 own.receive(result)
-            came = own.joined
+            joined_at = own.joined
             for before in own.before:
-                if before.at > came:
-                    came = before.at
-            waited[rank] += start - came
+                if before.at > joined_at:
+                    joined_at = before.at
+            waited[rank] += start - joined_at

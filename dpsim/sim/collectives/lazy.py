@@ -23,27 +23,27 @@ class Made:
     def __init__(self, machine: Machine, spec: CommunicatorSpec) -> None:
         self._machine = machine
         self._name = spec.name
-        self._came: dict[tuple[int, ...], set[int]] = {}
+        self._arrived: dict[tuple[int, ...], set[int]] = {}
         self._formed: dict[tuple[int, ...], Op] = {}
 
     def knows(self, rank: int, members: tuple[int, ...]) -> bool:
         """Whether a rank has already arrived at the creation of the communicator with these members."""
-        return rank in self._came.get(members, ())
+        return rank in self._arrived.get(members, ())
 
     def meet(self, host: Host, members: tuple[int, ...]) -> None:
         """Lets a host arrive at the first use; the record of its call is the last in its journal."""
-        came = self._came.setdefault(members, set())
-        if host.rank in came:
+        arrived = self._arrived.setdefault(members, set())
+        if host.rank in arrived:
             return
         machine = self._machine
         formed = self._formed.get(members)
         if formed is None:
             formed = self._formed[members] = Op("")
-        came.add(host.rank)
+        arrived.add(host.rank)
         label = numbered_label(f"makes {self._name}", members[-1] if len(members) == 2 else 0, host.word)
         arrival = host.op(label if machine.visible else "", host=True)
         machine.edge(arrival, formed)
         machine.submit(arrival)
-        if len(came) == len(members):
+        if len(arrived) == len(members):
             machine.submit(formed)
         host.stand((formed,), len(host.records))

@@ -7,11 +7,11 @@ A member *arrives* at the collective, on its host or at the head of its stream. 
 * *with all*: when all members have arrived. This happens if it receives elements from all members, or if the strategy
   draws it (`dpsim.sim.hosts.early_ends`).
 
-All parts of one collective that wait for all members share one op, `all_came`. So if a rank dies, either all of these
-parts end or none. On a device communicator, each member has a further op behind `all_came`, because a stream needs a
-marked op of this rank at this point. A host learns only of its part and needs no such op. A collective that a dead rank
-began on its host continues without it. If the kill is `partial`, one more op per peer says that this peer was served
-(`dpsim.sim.collectives.served`).
+All parts of one collective that wait for all members share one op, `all_arrived`. So if a rank dies, either all of
+these parts end or none. On a device communicator, each member has a further op behind `all_arrived`, because a stream
+needs a marked op of this rank at this point. A host learns only of its part and needs no such op. A collective that a
+dead rank began on its host continues without it. If the kill is `partial`, one more op per peer says that this peer was
+served (`dpsim.sim.collectives.served`).
 
 Another member may receive a member's elements before all members have arrived. If so, the simulation copies the
 elements at the arrival. So the program may reuse the memory as soon as this member's part ends. If a member waits for
@@ -50,7 +50,7 @@ class Meeting:
     end with all. `looked_for`: a receive from any source waits for the sender, and perhaps neither side has arrived.
     """
 
-    __slots__ = ("all_came", "arrivals", "brought", "indices", "label", "looked_for", "members", "together")
+    __slots__ = ("all_arrived", "arrivals", "brought", "indices", "label", "looked_for", "members", "together")
 
     def __init__(self, label: str, members: tuple[int, ...], indices: Mapping[int, int], device: bool) -> None:
         self.label = label
@@ -60,7 +60,7 @@ class Meeting:
         self.together: list[int] = []
         self.looked_for = False
         self.arrivals = {rank: Op("", 0, None, None, rank if device else None) for rank in members}
-        self.all_came = Op(label)
+        self.all_arrived = Op(label)
 
     def kept(self, members: Collection[int], rank: int) -> Footprint:
         """Returns, as a footprint, the memory of these members (without `rank`) that the simulation reads when their
@@ -73,9 +73,9 @@ class Meeting:
 class EarlyEnd(Op):
     """The op that ends a part that need not wait for all members."""
 
-    __slots__ = ("all_came",)
+    __slots__ = ("all_arrived",)
 
-    all_came: Op
+    all_arrived: Op
 
 
 class PartedGroup(Group):
@@ -134,9 +134,9 @@ class PartedGroup(Group):
         """
         if not isinstance(end, EarlyEnd):
             return end
-        waits, bit = host.line.next(end.label, end, end.all_came)
+        waits, bit = host.line.next(end.label, end, end.all_arrived)
         host.causes |= bit
-        return end.all_came if waits else end
+        return end.all_arrived if waits else end
 
     # ---- inside
 
@@ -144,7 +144,7 @@ class PartedGroup(Group):
         """Creates a collective or transfer at which no member has arrived yet."""
         meeting = Meeting(label, members, indices, self.device)
         if self.device:
-            self._unfired[meeting.all_came] = members
+            self._unfired[meeting.all_arrived] = members
         return meeting
 
     def _take_part(self, host: Comes, own: Contribution, meeting: Meeting, after: Op | None) -> Op:
@@ -167,7 +167,7 @@ class PartedGroup(Group):
         else:  # the arrival fires at once and has no effect
             arrival.pending = arrival.at = 0
         if last:
-            self._all_came(meeting)
+            self._all_arrived(meeting)
         return end
 
     def _early(self, rank: int, own: Contribution, meeting: Meeting, wanted: Collection[int]) -> Op:
@@ -175,7 +175,7 @@ class PartedGroup(Group):
         it waits for all; for a host part, when the host awaits it.
         """
         machine, arrival, end = self.machine, meeting.arrivals[rank], EarlyEnd(own_label(rank, meeting.label))
-        end.all_came = meeting.all_came
+        end.all_arrived = meeting.all_arrived
         if self.device:
             arrival.effect = own.keep
             reads = tuple([use for use in own.touches if use[1] == "r"]) if own.touches else ()
@@ -183,7 +183,7 @@ class PartedGroup(Group):
                 arrival.label = own_label(rank, f"gives {meeting.label}")
                 arrival.footprint = reads + self._lives_of([rank])
                 own.touches = tuple([use for use in own.touches if use[1] != "r"])
-            waits, end.causes = self._lines[rank].next(end.label, end, meeting.all_came)
+            waits, end.causes = self._lines[rank].next(end.label, end, meeting.all_arrived)
             if waits:
                 return self._with_all(rank, meeting, end)
             end.life = rank
@@ -204,17 +204,17 @@ class PartedGroup(Group):
         """Returns the op that ends a part that waits for all members."""
         meeting.together.append(rank)
         if not self.device:
-            return meeting.all_came
+            return meeting.all_arrived
         end = end or Op("")
         end.life = rank
         self.machine.mark(end)
-        self.machine.edge(meeting.all_came, end)
+        self.machine.edge(meeting.all_arrived, end)
         self.machine.submit(end)
         return end
 
-    def _all_came(self, meeting: Meeting) -> None:
-        """Completes the op `all_came` and submits it, when the last member's call is known."""
-        op, together = meeting.all_came, meeting.together
+    def _all_arrived(self, meeting: Meeting) -> None:
+        """Completes the op `all_arrived` and submits it, when the last member's call is known."""
+        op, together = meeting.all_arrived, meeting.together
         op.effect, op.args = self._complete, (meeting,)
         if self.device:
             op.footprint = sum([meeting.brought[member].touches for member in together], ()) + self._lives or None
@@ -223,7 +223,7 @@ class PartedGroup(Group):
 
     def _complete(self, meeting: Meeting) -> None:
         """Ends all parts that end with all: reads all inputs, then writes all outputs."""
-        self._unfired.pop(meeting.all_came, None)
+        self._unfired.pop(meeting.all_arrived, None)
         together, brought = meeting.together, meeting.brought
         if not together:
             return

@@ -83,7 +83,7 @@ class Transfers(Group):
             else:
                 self._sends[pair].append((sent, own))
                 if self._coming:
-                    self._came(pair, own)
+                    self._arrive(pair, own)
             return sent
         if waiting:
             op, their = waiting.popleft()
@@ -92,11 +92,11 @@ class Transfers(Group):
             op = self._joint(label, pair, self._transfer_cost)
             self._sends[pair].append((op, own))
             if self._coming:
-                self._came(pair, own)
+                self._arrive(pair, own)
         machine.edges(own.before, op)
         return op
 
-    def _came(self, pair: tuple[int, int], own: Contribution) -> None:
+    def _arrive(self, pair: tuple[int, int], own: Contribution) -> None:
         """A send has arrived for which no receive has been called yet."""
         coming = self._coming.pop(pair, None)
         if coming is not None:

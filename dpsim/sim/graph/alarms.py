@@ -150,7 +150,7 @@ class Alarms:
             self.quiet.discard(op)
         if dead:
             self._taken |= self._deaths
-        if asleep and any(begun is not None and begun[0] < shortest for begun in asleep.values()):
+        if asleep and any(started is not None and started[0] < shortest for started in asleep.values()):
             return []
         due = [op for op, up in self._waiting.items() if up == shortest and op not in self._early]
         overtaken = self._offered.difference(due)
@@ -183,9 +183,9 @@ class Alarms:
         if up is not None:
             self.sleeps.passed(op, op.causes & ~known & ~self._knew[op], up)
             return op not in self._early
-        begun = self.sleeps.under_way.get(op)
-        if begun is not None:
-            self.sleeps.ended(op, op.causes & ~known & ~begun[1])
+        started = self.sleeps.under_way.get(op)
+        if started is not None:
+            self.sleeps.ended(op, op.causes & ~known & ~started[1])
             self._overslept()
         return False
 

@@ -70,10 +70,10 @@ class Sleeps:
 
     def ended(self, op: Op, bit: int) -> None:
         """The strategy has picked the end of a sleep."""
-        begun = self.under_way.pop(op)
-        assert begun is not None
-        insort(self._ended, (begun[0], bit, op.label))
-        self.passed(op, bit, begun[0])
+        started = self.under_way.pop(op)
+        assert started is not None
+        insort(self._ended, (started[0], bit, op.label))
+        self.passed(op, bit, started[0])
 
     def late(self, causes: int, end: int) -> int:
         """Returns the bits of the sleeps that have ended, are not in these causes, and end at `end` or later."""
@@ -85,5 +85,5 @@ class Sleeps:
     def touched(self, end: int) -> tuple[tuple[tuple[str, str], str], ...]:
         """Returns the resources of a time-out with this end: all sleeps that end at the same time or later."""
         labels = [label for _, _, label in self._ended[bisect_left(self._ended, (end,)) :]]
-        labels += [op.label for op, begun in self.under_way.items() if begun is not None and begun[0] >= end]
+        labels += [op.label for op, started in self.under_way.items() if started is not None and started[0] >= end]
         return tuple((("sleep", label), "w") for label in labels)

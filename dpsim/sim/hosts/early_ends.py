@@ -40,18 +40,18 @@ from dpsim.sim.graph.op import Op
 
 
 class MayWait:
-    """A choice of an op (`dpsim.contract.schedule.OptionalWait`): it ends with `end`, or when `all_came` fires. If a
+    """A choice of an op (`dpsim.contract.schedule.OptionalWait`): it ends with `end`, or when `all_arrived` fires. If a
     kill later hits its host, `ended` is False: a kill within the op equals a kill right behind it. A host that waits in
     the op without end and does not die is another run (`dpsim.sim.graph.op.in_the_end`).
     """
 
-    __slots__ = ("_all_came", "_dead", "_end", "_host", "bit", "label")
+    __slots__ = ("_all_arrived", "_dead", "_end", "_host", "bit", "label")
 
-    def __init__(self, label: str, end: Op, all_came: Op, host: int, dead: Mapping[int, bool]) -> None:
+    def __init__(self, label: str, end: Op, all_arrived: Op, host: int, dead: Mapping[int, bool]) -> None:
         self.label = label
         self.bit = 0
         self._end = end
-        self._all_came = all_came
+        self._all_arrived = all_arrived
         self._host = host
         self._dead = dead
 
@@ -61,7 +61,7 @@ class MayWait:
 
     @property
     def met(self) -> int | None:
-        return self._all_came.causes if self._all_came.at >= 0 else None
+        return self._all_arrived.causes if self._all_arrived.at >= 0 else None
 
 
 class MayWaitInTime(MayWait):
@@ -71,8 +71,8 @@ class MayWaitInTime(MayWait):
 
     __slots__ = ("_knew", "_sleeps", "_up")
 
-    def __init__(self, label: str, end: Op, all_came: Op, host: WaitsHost, up: int) -> None:
-        super().__init__(label, end, all_came, ~host.rank, host.machine.dead)
+    def __init__(self, label: str, end: Op, all_arrived: Op, host: WaitsHost, up: int) -> None:
+        super().__init__(label, end, all_arrived, ~host.rank, host.machine.dead)
         self._sleeps, self._knew, self._up = host.machine.alarms.sleeps, host.causes, up
 
     @property
@@ -99,13 +99,13 @@ class EarlyEnds:
         self._rank = rank
         self._waits = False
 
-    def next(self, label: str, end: Op, all_came: Op) -> tuple[bool, int]:
+    def next(self, label: str, end: Op, all_arrived: Op) -> tuple[bool, int]:
         """Draws whether the next op of the line waits until all members have arrived. Returns that, and the bit that
         all ops behind it carry in `causes`.
         """
         if self._waits:
             return True, 0
         machine = self._machine
-        wait = MayWait(label, end, all_came, ~self._rank, machine.dead)
+        wait = MayWait(label, end, all_arrived, ~self._rank, machine.dead)
         self._waits = machine.waits(wait)
         return self._waits, wait.bit

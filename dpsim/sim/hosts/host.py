@@ -56,7 +56,7 @@ class Host:
         """What all that it does reads, if its rank may be killed."""
         self.device_lives = life if self.rank in machine.fragile else None
         """The footprint of its device work, if its device may stop."""
-        self._may_hear = self.rank in machine.failing
+        self._may_fail = self.rank in machine.failing
         self.killed = False
         self.chained = not machine.timed
         """Whether its ops need `before`, since they come after something that the machine does not order."""
@@ -79,7 +79,7 @@ class Host:
         self.line = EarlyEnds(machine, self.rank)
         """Untimed: the line of collectives and transfers that it awaits."""
         self._unsure: deque[tuple[Op, int]] = deque()
-        self._resumed = self._heard = 0
+        self._resumed = self._failures_seen = 0
         self.waiter = machine.env.waiter()
         self._spun = (0, 0)  # the time of its last poll in vain, and how many there were at that time
         self._at_device: Op | None = None
@@ -238,8 +238,8 @@ class Host:
         """
         if self.gate is not None:
             yield from self.get_through()
-        if self._may_hear and self.error is None:
-            op = self._hears_of(op)
+        if self._may_fail and self.error is None:
+            op = self._after_failure(op)
         if self.error is None and op.at < 0:
             self._at_device = op
             yield self.machine.until(op, self.waiter)
@@ -254,11 +254,11 @@ class Host:
             raise Aborted(f"rank {self.rank} has aborted a communicator, and what it waits for lies behind that")
         return (yield from self.wait(op))
 
-    def _hears_of(self, op: Op) -> Op:
+    def _after_failure(self, op: Op) -> Op:
         """Returns an op by which the host learns that `op` ended before the device stopped. It has the same value."""
-        after = self.op(numbered_label("hears of its device", self._heard, self.word))
+        after = self.op(numbered_label("hears of its device", self._failures_seen, self.word))
         after.effect = lambda: op.value
-        self._heard += 1
+        self._failures_seen += 1
         self.machine.edge(op, after)
         self.machine.submit(after)
         return after

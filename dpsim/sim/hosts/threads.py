@@ -153,9 +153,9 @@ class Threads:
         """Waits until all threads have ended. Returns a thread that raised and that no thread has joined, or None."""
         self._main_is_over = True
         for thread in self.started:  # the list may grow meanwhile
-            if not thread.heard:
+            if not thread.noticed:
                 yield from self.main.wait(thread.ended)
-        return next((one for one in self.started if one.error is not None and not one.heard), None)
+        return next((one for one in self.started if one.error is not None and not one.noticed), None)
 
     def died(self) -> None:
         """A kill has ended the rank."""
@@ -218,7 +218,7 @@ class SimThread(JournaledThread):
     def _join(self) -> Outcome:
         def outcome() -> Generator[Any, Any, str | None]:
             yield from self._threads.host.wait(self.ended, joined=self.name)
-            self.heard = True
+            self.noticed = True
             return self.message or None
 
         return outcome

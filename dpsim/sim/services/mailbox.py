@@ -22,14 +22,14 @@ from dpsim.contract.schedule import Footprint
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 
-Letter: TypeAlias = tuple[Frozen, Op, Address]
+Envelope: TypeAlias = tuple[Frozen, Op, Address]
 """A message, the op of its delivery, and the address of the send."""
 
 
 class _Box:
     def __init__(self, place: tuple[int, str]) -> None:
         self.place = place
-        self.messages: deque[Letter] = deque()
+        self.messages: deque[Envelope] = deque()
         self.taken = 0
         self.delivered = 0
         self.getters: deque[Op] = deque()
@@ -125,13 +125,13 @@ class Mailboxes:
             op.pending += alarm is not None
             self._set(alarm, box, op)
             return
-        letter = next((letter for letter in box.messages if letter[2] == message), None)
-        if letter is None:
+        envelope = next((envelope for envelope in box.messages if envelope[2] == message), None)
+        if envelope is None:
             op.pending += 1
             box.named[message] = op
         else:
-            box.messages.remove(letter)
-            self._hand(box, op, letter)
+            box.messages.remove(envelope)
+            self._hand(box, op, envelope)
 
     def _set(self, alarm: Op | None, box: _Box, getter: Op) -> None:
         """Sets the time-out of a waiting get."""
@@ -155,18 +155,18 @@ class Mailboxes:
         box = self._boxes[rank, name] = _Box((rank, name))
         return box
 
-    def _deliver(self, box: _Box, letter: Letter) -> None:
+    def _deliver(self, box: _Box, envelope: Envelope) -> None:
         box.delivered += 1
-        named = box.named.pop(letter[2], None) if box.named else None
+        named = box.named.pop(envelope[2], None) if box.named else None
         if named is not None:
-            self._hand(box, named, letter)
+            self._hand(box, named, envelope)
             self._machine.submit(named)
             return
-        box.messages.append(letter)
+        box.messages.append(envelope)
         if box.getters:
             getter = box.getters.popleft()
             if box.alarms and getter in box.alarms:
-                self._machine.alarms.cancel(box.alarms.pop(getter), letter[1])
+                self._machine.alarms.cancel(box.alarms.pop(getter), envelope[1])
             self._give(box, getter)
             self._machine.submit(getter)
 
@@ -183,8 +183,8 @@ class Mailboxes:
         """Reserves the next message for this get, even if another thread calls a get before this one continues."""
         self._hand(box, getter, box.messages.popleft())
 
-    def _hand(self, box: _Box, getter: Op, letter: Letter) -> None:
-        message, delivery, self.taken[getter.args[2]] = letter
+    def _hand(self, box: _Box, getter: Op, envelope: Envelope) -> None:
+        message, delivery, self.taken[getter.args[2]] = envelope
         box.taken += 1
         getter.seen_marks |= delivery.seen_marks
         getter.causes |= delivery.causes

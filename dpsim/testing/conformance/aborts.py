@@ -52,8 +52,8 @@ class ConformanceAborts(Program[Any]):
         refused(Aborted, "a barrier", lambda: group.barrier(site="refused"))
         refused(Aborted, "a sum on the device", lambda: device.all_reduce(buffer, main, site="refused"))
         other = at.put(4, "int32", rank.stream("side"))
-        came = await other.read("conformance.read.side")
-        expect("a read elsewhere", came, at.line(rank.rank, 4, "int32"), "streams on other communicators continue")
+        got = await other.read("conformance.read.side")
+        expect("a read elsewhere", got, at.line(rank.rank, 4, "int32"), "streams on other communicators continue")
 
 
 async def aborted(what: str, wait: Awaitable[Any]) -> None:

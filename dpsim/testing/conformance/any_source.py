@@ -45,12 +45,12 @@ async def _from_all(at: Round, ahead: bool) -> None:
     if ahead:
         works = [_receive(group) for _ in range(count)]
         refused(RuntimeError, "a named receive beside one from any source", lambda: group.recv(2, "int32", _last(at)))
-        came = [await work for work in reversed(works)][::-1]
+        received_all = [await work for work in reversed(works)][::-1]
     else:
-        came = [await _receive(group) for _ in range(count)]
+        received_all = [await _receive(group) for _ in range(count)]
     await group.barrier(site="conformance.barrier")
     for sender in group.ranks[1:]:
-        rows = [received.array for received in came if received.source == sender]
+        rows = [received.array for received in received_all if received.source == sender]
         expect(f"messages of rank {sender}", len(rows), EACH, ONCE)
         for number, row in enumerate(rows):
             expect(f"message {number} of rank {sender}", row, _message(at, sender, number), ORDER)

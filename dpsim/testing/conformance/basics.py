@@ -77,8 +77,8 @@ async def _overlap(at: Round) -> None:
     total = np.sum([at.line(rank, 6, "int64") for rank in group.ranks], axis=0)
     expect("the first of two host collectives", await first, total, law)
     expect("the second of two host collectives", await second, at.line(root, 6, "int64"), law)
-    came = await buffer.read("conformance.read")
-    expect("work launched between", came, at.line(at.rank.rank, 4, "int32"), "the host runs ahead of its streams")
+    got = await buffer.read("conformance.read")
+    expect("work launched between", got, at.line(at.rank.rank, 4, "int32"), "the host runs ahead of its streams")
     buffer.free()
 
 
@@ -90,8 +90,8 @@ async def _reuse(at: Round) -> None:
     new = at.alloc(4, "int32")
     at.main.launch("conformance.line", line, writes=[new], args=(20, 1))
     law = "memory that was freed is reused in stream order: earlier work on it is done before"
-    came = await copy.read("conformance.read")
-    expect("a copy of a freed buffer", came, at.line(at.rank.rank, 4, "int32"), law)
+    got = await copy.read("conformance.read")
+    expect("a copy of a freed buffer", got, at.line(at.rank.rank, 4, "int32"), law)
     expect("a new buffer", await new.read("conformance.read"), np.arange(20, 24, dtype=np.int32), law)
     copy.free()
     new.free()
@@ -105,14 +105,14 @@ async def _versions(at: Round) -> None:
     main.launch("conformance.line", line, writes=[table.tagged(version)], args=(30, 1))
     row = table.tagged(version).view(1, 2)
     expect("Buffer.tagged", (row.shape, row.dtype), ((1, 2), "int32"), law)
-    came = await table.tagged(version).read("conformance.read")
-    expect("a read of a version", came, np.arange(30, 34, dtype=np.int32).reshape(2, 2), law)
+    got = await table.tagged(version).read("conformance.read")
+    expect("a read of a version", got, np.arange(30, 34, dtype=np.int32).reshape(2, 2), law)
     main.launch("conformance.line", line, writes=[copy.tagged(1)], args=(at.rank.rank, 1))
     group.all_reduce(copy.tagged(2), main)  # in place: it accepts any version, and leaves its own tag
     group.broadcast(copy.tagged(2), group.ranks[0], main)
     total = sum(group.ranks) + group.size * np.arange(2, dtype=np.int32)
-    came = await copy.tagged(2).read("conformance.read")
-    expect("a sum that leaves a version", came, total.astype(np.int32), law)
+    got = await copy.tagged(2).read("conformance.read")
+    expect("a sum that leaves a version", got, total.astype(np.int32), law)
     refused(TypeError, "an array as a tag", partial(table.tagged, np.zeros(1, np.int32)))  # type: ignore[arg-type]
     refused(RuntimeError, "to free memory by a version of it", table.tagged(version).free)
     table.free()

@@ -52,18 +52,18 @@ async def _host(at: Round, dtype: DType) -> None:
         expect(what, await group.all_reduce(mine, **keywords), _reduced(at, group, dtype, op, (2, 3)), law)
     for root in group.ranks:
         law = f"the array of global rank {root} on every member"
-        came = await group.broadcast(mine, root, site="conformance.host.broadcast")
-        expect(f"host broadcast of {dtype}", came, at.line(root, 6, dtype).reshape(2, 3), law)
+        got = await group.broadcast(mine, root, site="conformance.host.broadcast")
+        expect(f"host broadcast of {dtype}", got, at.line(root, 6, dtype).reshape(2, 3), law)
         op = _one_of(at, root)
-        came = await group.reduce(mine, root, op=op, site="conformance.host.reduce")
+        got = await group.reduce(mine, root, op=op, site="conformance.host.reduce")
         wanted = _reduced(at, group, dtype, op, (2, 3)) if root == at.rank.rank else mine
-        expect(f"host reduce of {dtype}", came, wanted, REDUCED)
+        expect(f"host reduce of {dtype}", got, wanted, REDUCED)
         await _host_pieces(at, root, dtype)
     law = "host collectives give a new array and leave what was sent as it is"
     expect(f"the {dtype} array sent", mine, at.line(at.rank.rank, 6, dtype).reshape(2, 3), law)
     for call in _calls(at, group, dtype):
-        came = await getattr(group, call.name)(at.line(at.rank.rank, call.brings, dtype), **call.keywords)
-        expect(f"host {call.name} of {dtype}", came, call.gets, call.law)
+        got = await getattr(group, call.name)(at.line(at.rank.rank, call.brings, dtype), **call.keywords)
+        expect(f"host {call.name} of {dtype}", got, call.gets, call.law)
     law = "it waits for all members, and its result is an empty array"
     expect("host barrier", (await group.barrier()).size, 0, law)
 
@@ -81,15 +81,15 @@ async def _device(at: Round, group: DeviceCommunicator, dtype: DType) -> None:
     for root in group.ranks:
         buffer = at.put(4, dtype)
         group.broadcast(buffer, root, at.main, site="conformance.device.broadcast")
-        came = await buffer.read("conformance.read")
+        got = await buffer.read("conformance.read")
         law = f"the buffer of global rank {root} in place on every member"
-        expect(f"{group.name} broadcast of {dtype}", came, at.line(root, 4, dtype), law)
+        expect(f"{group.name} broadcast of {dtype}", got, at.line(root, 4, dtype), law)
         buffer.free()
         buffer, op = at.put(4, dtype), _one_of(at, root)
         group.reduce(buffer, root, at.main, op=op, site="conformance.device.reduce")
-        came = await buffer.read("conformance.read")
+        got = await buffer.read("conformance.read")
         wanted = _reduced(at, group, dtype, op, (4,)) if root == me else at.line(me, 4, dtype)
-        expect(f"{group.name} reduce of {dtype}", came, wanted, REDUCED)
+        expect(f"{group.name} reduce of {dtype}", got, wanted, REDUCED)
         buffer.free()
         await _device_pieces(at, group, root, dtype)
     for call in _calls(at, group, dtype):
@@ -97,8 +97,8 @@ async def _device(at: Round, group: DeviceCommunicator, dtype: DType) -> None:
         getattr(group, call.name)(output, source, at.main, **call.keywords)
         expect(f"{group.name} {call.name} of {dtype}", await output.read("conformance.read"), call.gets, call.law)
         law = "only the output is written"
-        came = await source.read("conformance.source")
-        expect(f"the source of {group.name} {call.name}", came, at.line(at.rank.rank, call.brings, dtype), law)
+        got = await source.read("conformance.source")
+        expect(f"the source of {group.name} {call.name}", got, at.line(at.rank.rank, call.brings, dtype), law)
         source.free()
         output.free()
 
@@ -106,12 +106,12 @@ async def _device(at: Round, group: DeviceCommunicator, dtype: DType) -> None:
 async def _host_pieces(at: Round, root: int, dtype: DType) -> None:
     """Checks gather and scatter on the host."""
     group, me = at.host, at.rank.rank
-    came = await group.gather(at.line(me, 2, dtype), root, site="conformance.host.gather")
+    got = await group.gather(at.line(me, 2, dtype), root, site="conformance.host.gather")
     wanted = np.concatenate([at.line(rank, 2 if root == me else 0, dtype) for rank in group.ranks])
-    expect(f"host gather of {dtype}", came, wanted, GATHERED)
-    came = await group.scatter(at.line(me, 2 * group.size, dtype), root, site="conformance.host.scatter")
+    expect(f"host gather of {dtype}", got, wanted, GATHERED)
+    got = await group.scatter(at.line(me, 2 * group.size, dtype), root, site="conformance.host.scatter")
     wanted = at.line(root, 2 * group.size, dtype)[2 * group.index :][:2]
-    expect(f"host scatter of {dtype}", came, wanted, SCATTERED)
+    expect(f"host scatter of {dtype}", got, wanted, SCATTERED)
 
 
 async def _device_pieces(at: Round, group: DeviceCommunicator, root: int, dtype: DType) -> None:
@@ -165,7 +165,7 @@ def _calls(at: Round, group: HostCommunicator | DeviceCommunicator, dtype: DType
         # What member i sends to j differs from what j sends to i, so mixed-up vectors show.
         table = [[2 if equal else (2 * i + j + at.step) % n for j in range(n)] for i in range(n)]
         lines = [at.line(rank, sum(row), dtype) for rank, row in zip(ranks, table, strict=True)]
-        came = [line[sum(row[:me]) : sum(row[: me + 1])] for line, row in zip(lines, table, strict=True)]
+        got = [line[sum(row[:me]) : sum(row[: me + 1])] for line, row in zip(lines, table, strict=True)]
         keywords = {} if equal else {"source_sizes": table[me], "output_sizes": [row[me] for row in table]}
         law = "what came from all members one after the other, flat"
-        yield Call("all_to_all", sum(table[me]), keywords, np.concatenate(came), law)
+        yield Call("all_to_all", sum(table[me]), keywords, np.concatenate(got), law)

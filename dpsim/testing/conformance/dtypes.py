@@ -72,10 +72,10 @@ def _put(at: Round, given: HostArray, dtype: DType) -> Buffer:
     return buffer
 
 
-def _same(what: str, came: HostArray, wanted: HostArray, law: str) -> None:
+def _same(what: str, result: HostArray, wanted: HostArray, law: str) -> None:
     """Compares the bits, because a NaN does not equal itself."""
-    expect(f"the type of {what}", came.dtype, wanted.dtype, law)
-    expect(what, bits(came).view(np.uint8), bits(wanted).view(np.uint8), law)
+    expect(f"the type of {what}", result.dtype, wanted.dtype, law)
+    expect(what, bits(result).view(np.uint8), bits(wanted).view(np.uint8), law)
 
 
 async def _moves_on_host(at: Round, dtype: DType) -> None:
@@ -83,7 +83,7 @@ async def _moves_on_host(at: Round, dtype: DType) -> None:
     mine, root = _array(at, me, 2 * n, dtype), group.ranks[at.step % n]
     each = [_array(at, rank, 2 * n, dtype) for rank in group.ranks]
     place = slice(2 * group.index, 2 * group.index + 2)
-    came = {
+    result = {
         "broadcast": (await group.broadcast(mine, root), _array(at, root, 2 * n, dtype)),
         "all_gather": (await group.all_gather(mine), np.concatenate(each)),
         "gather": (await group.gather(mine, root), np.concatenate(each) if root == me else mine[:0]),
@@ -95,8 +95,8 @@ async def _moves_on_host(at: Round, dtype: DType) -> None:
         sent = group.send(mine, after, site="conformance.host.send")
         got = await group.recv(2 * n, dtype, before, site="conformance.host.recv")
         await sent
-        came["recv"] = got, _array(at, before, 2 * n, dtype)
-    for name, (got, wanted) in came.items():
+        result["recv"] = got, _array(at, before, 2 * n, dtype)
+    for name, (got, wanted) in result.items():
         _same(f"a host {name} of {dtype}", got, wanted, LAW)
 
 
@@ -124,8 +124,8 @@ async def _moves_on_device(at: Round, dtype: DType) -> None:
             group.send(source, after, main)
             group.recv(others, before, main)
         got.append(("recv", await others.read("conformance.read"), _array(at, root, n, dtype)))
-    for name, came, wanted in got:
-        _same(f"a {group.name} {name} of {dtype}", came, wanted, LAW)
+    for name, result, wanted in got:
+        _same(f"a {group.name} {name} of {dtype}", result, wanted, LAW)
     for buffer in (source, whole, one, others):
         buffer.free()
 
@@ -145,8 +145,8 @@ async def _reduces(at: Round, dtype: DType, op: ReduceOp) -> None:
     _same(f"host all_reduce of {dtype}", await host.all_reduce(mine, op=op), wanted, law)
     piece = await host.reduce_scatter(mine, op=op)
     _same(f"host reduce_scatter of {dtype}", piece, wanted[host.index :][:1], law)
-    came = await host.reduce(mine, root, op=op)
-    _same(f"host reduce of {dtype}", came, wanted if root == at.rank.rank else mine, law)
+    result = await host.reduce(mine, root, op=op)
+    _same(f"host reduce of {dtype}", result, wanted if root == at.rank.rank else mine, law)
     mine, wanted = _numbers(at, at.rank.rank, device.size, dtype, op), _reduced(at, device, dtype, op)
     root = device.ranks[at.step % device.size]
     first, second, one = _put(at, mine, dtype), _put(at, mine, dtype), at.alloc(1, dtype)

@@ -30,13 +30,13 @@ class GatesConformance(Program[Any]):
         await self._tell(rank)
         if rank.rank:
             return
-        box, came = rank.mailbox("in"), list[Frozen]()
+        box, taken = rank.mailbox("in"), list[Frozen]()
         for _ in range(POLLS):
-            came.append(await box.poll("conformance.poll"))
-        came.append(await box.get("conformance.moment", timeout_ns=MOMENT_NS))
-        left = EACH * (rank.service("desk") + 1) - sum(one is not None for one in came)
+            taken.append(await box.poll("conformance.poll"))
+        taken.append(await box.get("conformance.moment", timeout_ns=MOMENT_NS))
+        left = EACH * (rank.service("desk") + 1) - sum(one is not None for one in taken)
         for _ in range(left):
-            came.append(await box.get("conformance.get"))
+            taken.append(await box.get("conformance.get"))
         rank.probe("conformance.all")
 
     async def serve(self, rank: Rank, prepared: Any) -> None:

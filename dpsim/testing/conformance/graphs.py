@@ -59,7 +59,7 @@ async def _exchanged(at: Round) -> None:
     """A graph with transfers, alone and in a coalesced group, and a broadcast after them."""
     main, group, n = at.main, at.device, at.device.size
     after, before = group.ranks[(group.index + 1) % n], group.ranks[(group.index - 1) % n]
-    source, come, told = at.put(4, "int64"), at.alloc(4, "int64"), at.put(2, "int64")
+    source, come, shared = at.put(4, "int64"), at.alloc(4, "int64"), at.put(2, "int64")
     graph = at.rank.graph(f"conformance.exchanged.{at.step}")
     async with graph.capture(main):
         with group.coalesced(main):
@@ -69,7 +69,7 @@ async def _exchanged(at: Round) -> None:
             group.send(come, group.ranks[1], main)
         elif group.index == 1:
             group.recv(source, group.ranks[0], main)
-        group.broadcast(told, group.ranks[1], main)
+        group.broadcast(shared, group.ranks[1], main)
     law = "the transfers of a capture go out with each replay, in order, and those of a group as one"
     # Rank 0 received this line and sent it to rank 1, which sends it to the next rank in the second replay.
     first = at.line(group.ranks[-1], 4, "int64")
@@ -77,9 +77,9 @@ async def _exchanged(at: Round) -> None:
         graph.replay(main, "conformance.replay")
         wanted = first if turn and before == group.ranks[1] else at.line(before, 4, "int64")
         expect(f"a recv of replay {turn}", await come.read("conformance.read"), wanted, law)
-    came = await told.read("conformance.read")
-    expect("a broadcast of a replay", came, at.line(group.ranks[1], 2, "int64"), law)
-    for buffer in (source, come, told):
+    got = await shared.read("conformance.read")
+    expect("a broadcast of a replay", got, at.line(group.ranks[1], 2, "int64"), law)
+    for buffer in (source, come, shared):
         buffer.free()
 
 
@@ -140,7 +140,7 @@ async def _refused(at: Round) -> None:
     before = main.record()
     graph = at.rank.graph(f"conformance.refused.{at.step}")
     for what, code in (("a read", 900), ("an event of before", 905)):
-        came = 0
+        got = 0
         try:
             async with graph.capture(main):
                 main.launch("conformance.increase", increase, writes=[source])
@@ -149,8 +149,8 @@ async def _refused(at: Round) -> None:
                 else:
                     await source.read("conformance.read")
         except CaptureError as error:
-            came = error.code
-        expect(f"{what} in a capture", came, code, "a CaptureError with the code that CUDA has for it")
+            got = error.code
+        expect(f"{what} in a capture", got, code, "a CaptureError with the code that CUDA has for it")
     async with graph.capture(main):
         main.launch("conformance.increase", increase, writes=[source])
     graph.replay(main, "conformance.replay")

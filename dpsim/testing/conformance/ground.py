@@ -67,16 +67,16 @@ class Round:
         return WIDE[dtype] + 10 * rank + self.step
 
 
-def expect(what: str, came: Any, wanted: Any, law: str) -> None:
+def expect(what: str, got: Any, wanted: Any, law: str) -> None:
     """Raises AssertionError, with both values and the sentence of the contract, unless the values are equal."""
     if isinstance(wanted, np.ndarray):
-        same = isinstance(came, np.ndarray) and (came.dtype, came.shape) == (wanted.dtype, wanted.shape)
-        if same and (came == wanted).all():
+        same = isinstance(got, np.ndarray) and (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
+        if same and (got == wanted).all():
             return
-        at = f" (they differ from element {int((came != wanted).reshape(-1).argmax())} on)" if same else ""
-        raise AssertionError(f"{what}: expected {_show(wanted)}, got {_show(came)}{at}. The contract: {law}")
-    if came != wanted:
-        raise AssertionError(f"{what}: expected {wanted}, got {came}. The contract: {law}")
+        at = f" (they differ from element {int((got != wanted).reshape(-1).argmax())} on)" if same else ""
+        raise AssertionError(f"{what}: expected {_show(wanted)}, got {_show(got)}{at}. The contract: {law}")
+    if got != wanted:
+        raise AssertionError(f"{what}: expected {wanted}, got {got}. The contract: {law}")
 
 
 def refused(error: type[Exception], what: str, call: Callable[[], object]) -> None:

@@ -29,7 +29,7 @@ SHORT_NS, LONG_NS = 1_000_000, 60_000_000_000
 async def looks(at: Round) -> None:
     group, mine = at.host, at.line(at.rank.rank, 4, "int32")
     total = np.sum([at.line(rank, 4, "int32") for rank in group.ranks], axis=0, dtype=np.int32)
-    expect("a sum that was asked for", await _asked(group.all_reduce(mine), "an all_reduce"), total, RESULT)
+    expect("a sum that was asked for", await _queried(group.all_reduce(mine), "an all_reduce"), total, RESULT)
     if group.size == 1:
         return
     first, last = group.ranks[0], group.ranks[-1]
@@ -42,22 +42,22 @@ async def looks(at: Round) -> None:
         expect("a receive of what was not sent", await _look(received), False, EARLY)
         at.rank.send(last, "conformance.looked", at.step, "conformance.send")
         expect("a wait for a receive", await received.within(LONG_NS, "conformance.within"), True, IN_TIME)
-        expect("a receive that was asked for", await _asked(received, "a recv"), at.line(last, 4, "int32"), RESULT)
+        expect("a receive that was asked for", await _queried(received, "a recv"), at.line(last, 4, "int32"), RESULT)
         expect("a wait for a barrier", await early.within(LONG_NS, "conformance.within"), True, IN_TIME)
         await early
         from_any = group.recv_any(4, "int32", site="conformance.recv_any")
-        came = await _asked(from_any, "a recv_any")
-        expect("a receive from any source that was asked for", came.array, at.line(last, 4, "int32"), RESULT)
+        got = await _queried(from_any, "a recv_any")
+        expect("a receive from any source that was asked for", got.array, at.line(last, 4, "int32"), RESULT)
     elif group.index == group.size - 1:
         await at.rank.mailbox("conformance.looked").get("conformance.get")
-        await _asked(group.send(mine, first, site="conformance.send"), "a send")
+        await _queried(group.send(mine, first, site="conformance.send"), "a send")
         await group.barrier(site="conformance.barrier")
-        await _asked(group.send(mine, first, site="conformance.send"), "a send")
+        await _queried(group.send(mine, first, site="conformance.send"), "a send")
     else:
         await group.barrier(site="conformance.barrier")
 
 
-async def _asked(work: HostWork[Any], what: str) -> Any:
+async def _queried(work: HostWork[Any], what: str) -> Any:
     """Returns the result of a call, which it queries before and after the await."""
     answers = [await _look(work) for _ in range(3)]
     expect(f"looks at {what}", answers, sorted(answers), STAYS)

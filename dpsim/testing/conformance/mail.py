@@ -30,18 +30,18 @@ async def mail(at: Round) -> None:
         law = "None if there is no message; a message that was not taken does not reach the next run"
         expect(f"a poll of the box {name}", await rank.mailbox(name).poll(f"conformance.{name}"), None, law)
     for number in range(3):
-        rank.send(after, "ring", _letter(rank.rank, number, at.step), "conformance.send")
+        rank.send(after, "ring", _message(rank.rank, number, at.step), "conformance.send")
     rank.send(rank.rank, "own", "to myself", "conformance.send.own")
     for number in range(3):
         law = "messages of one sender arrive in the order in which they were sent, as they were sent"
-        came = await rank.mailbox("ring").get("conformance.get")
-        expect(f"message {number} of 3", came, _letter(before, number, at.step), law)
+        got = await rank.mailbox("ring").get("conformance.get")
+        expect(f"message {number} of 3", got, _message(before, number, at.step), law)
     expect("a message to oneself", await rank.mailbox("own").get("conformance.get.own"), "to myself", law)
     vain = await rank.mailbox("empty").get("conformance.get.vain", timeout_ns=MOMENT_NS)
     expect("a get from a box without a sender", vain, None, "None when the time is up")
     rank.send(rank.rank, "own", "again", "conformance.send.again")
-    came = await rank.mailbox("own").get("conformance.get.again", timeout_ns=ENOUGH_NS)
-    expect("a get with a time-out", came, "again", "the next message, if it comes in time")
+    got = await rank.mailbox("own").get("conformance.get.again", timeout_ns=ENOUGH_NS)
+    expect("a get with a time-out", got, "again", "the next message, if it comes in time")
     endless = lambda: rank.mailbox("own").get("refused", idle=True, timeout_ns=1)  # noqa: E731
     refused(ValueError, "an idle get with a time-out", endless)
     refused(ValueError, "the message None", lambda: rank.send(after, "ring", None, "refused"))
@@ -61,21 +61,21 @@ async def serve(rank: Rank) -> None:
         rank.send(other, "left-over", "for no rank", "conformance.leave")
         for number in range(2):
             rank.send(other, "tasks", number, "conformance.task")
-            came = await rank.mailbox(f"done.{other}").get("conformance.answer")
-            expect(f"the answer of rank {other}", came, number, "an idle get takes messages like any other")
+            got = await rank.mailbox(f"done.{other}").get("conformance.answer")
+            expect(f"the answer of rank {other}", got, number, "an idle get takes messages like any other")
 
 
 async def polling(at: Round) -> None:
     """Polls until a message arrives."""
     rank, ring = at.rank, at.host.ranks
     rank.send(ring[(at.host.index + 1) % len(ring)], "polled", ("round", at.step), "conformance.send.polled")
-    came: Frozen = None
+    got: Frozen = None
     for _ in range(PATIENCE):
-        came = await rank.mailbox("polled").poll("conformance.poll")
-        if came is not None:
+        got = await rank.mailbox("polled").poll("conformance.poll")
+        if got is not None:
             break
         await rank.sleep(5_000_000, "conformance.pause")
-    expect("a poll", came, ("round", at.step), "the next message, once it has arrived")
+    expect("a poll", got, ("round", at.step), "the next message, once it has arrived")
 
 
 async def sleep(at: Round) -> None:
@@ -84,6 +84,6 @@ async def sleep(at: Round) -> None:
     await at.rank.turn("conformance.turn")
 
 
-def _letter(sender: int, number: int, step: int) -> Frozen:
+def _message(sender: int, number: int, step: int) -> Frozen:
     """Returns a message with a value of each type."""
     return ("letter", sender, (number, step, 0.5, True, None, ()))

@@ -60,9 +60,9 @@ async def _shared(at: Round, store: Store) -> None:
         for key, value in EVERYTHING.items():
             store.set(key, value, "conformance.set")
     for key, value in EVERYTHING.items():
-        came = await store.get(key, "conformance.get")
-        expect(f"the key {key}", came, value, "a value arrives as it was set")
-        expect(f"the type of {key}", type(came), type(value), "a value arrives as it was set")
+        got = await store.get(key, "conformance.get")
+        expect(f"the key {key}", got, value, "a value arrives as it was set")
+        expect(f"the type of {key}", type(got), type(value), "a value arrives as it was set")
     for number in range(3):
         store.set(f"of.{rank.rank}", (rank.rank, number), "conformance.set.own")
     store.set(f"all.{rank.rank}", at.step, "conformance.set.all")
@@ -116,8 +116,8 @@ async def changes(at: Round) -> None:
     The members race, so their values may differ between runs.
     """
     store, group, size = await _opened(at), at.host, at.host.size
-    came = await store.add("count", group.index + 1, "conformance.add")
-    if came == size * (size + 1) // 2:  # the last member
+    got = await store.add("count", group.index + 1, "conformance.add")
+    if got == size * (size + 1) // 2:  # the last member
         store.set("counted", True, "conformance.counted")
     await store.get("counted", "conformance.get.counted")
     law = "an add reads and changes the key in one step"

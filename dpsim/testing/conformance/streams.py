@@ -108,7 +108,7 @@ async def _held(at: Round) -> None:
     wanted = np.sum([at.line(rank, 4, "int32") for rank in group.ranks], axis=0).astype(np.int32)
     expect("a copy behind a held stream", await after.read("conformance.read"), wanted, law)
     law = "after record_stream memory is not reused before the work that the stream has at the free is done"
-    came = await copy.read("conformance.read.side", side)
-    expect("a copy of a freed buffer", came, at.line(at.rank.rank, 4, "int32"), law)
+    got = await copy.read("conformance.read.side", side)
+    expect("a copy of a freed buffer", got, at.line(at.rank.rank, 4, "int32"), law)
     for buffer in (total, copy, after, new):
         buffer.free()

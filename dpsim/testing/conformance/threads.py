@@ -110,10 +110,10 @@ async def _baton(at: Round) -> None:
 
 async def _beside(at: Round) -> None:
     """A thread awaits a host collective while the main thread uses the device."""
-    rank, came = at.rank, list[HostArray]()
+    rank, got = at.rank, list[HostArray]()
 
     async def agree(own: Rank) -> None:
-        came.append(await own.host("dp_cpu").all_reduce(at.line(own.rank, 2, "int32"), site="conformance.agree"))
+        got.append(await own.host("dp_cpu").all_reduce(at.line(own.rank, 2, "int32"), site="conformance.agree"))
 
     thread = rank.start("agrees", agree)
     source = at.put(4, "int32")
@@ -123,16 +123,16 @@ async def _beside(at: Round) -> None:
     source.free()
     await thread.join("conformance.join")
     wanted = np.sum([at.line(member, 2, "int32") for member in at.host.ranks], axis=0).astype(np.int32)
-    expect("a sum in a thread", came[0], wanted, "communicators are the rank's, for all of its threads")
+    expect("a sum in a thread", got[0], wanted, "communicators are the rank's, for all of its threads")
 
 
 async def _taken(at: Round) -> None:
     """A thread receives the messages of another rank."""
-    rank, ring, came = at.rank, at.host.ranks, list[Any]()
+    rank, ring, got = at.rank, at.host.ranks, list[Any]()
 
     async def take(own: Rank) -> None:
         for _ in range(2):
-            came.append(await own.mailbox("threads").get("conformance.get"))
+            got.append(await own.mailbox("threads").get("conformance.get"))
 
     thread = rank.start("takes", take)
     after, before = ring[(at.host.index + 1) % len(ring)], ring[(at.host.index - 1) % len(ring)]
@@ -140,7 +140,7 @@ async def _taken(at: Round) -> None:
         rank.send(after, "threads", (rank.rank, number, at.step), "conformance.send")
     await thread.join("conformance.join")
     law = "mailboxes are the rank's, for all of its threads"
-    expect("what a thread takes", came, [(before, number, at.step) for number in range(2)], law)
+    expect("what a thread takes", got, [(before, number, at.step) for number in range(2)], law)
 
 
 async def _raised(at: Round) -> None:

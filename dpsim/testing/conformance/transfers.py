@@ -39,8 +39,8 @@ async def _host(at: Round) -> None:
     for work in works:
         expect("host send", (await work).size, 0, "its result is an empty array")
     large = group.send(at.line(at.rank.rank, LARGE, "int32"), after)
-    came = await group.recv(LARGE, "int32", before)
-    expect("a large host recv", came, at.line(before, LARGE, "int32"), "what global rank `source` sent")
+    got = await group.recv(LARGE, "int32", before)
+    expect("a large host recv", got, at.line(before, LARGE, "int32"), "what global rank `source` sent")
     await large
 
 

@@ -36,7 +36,7 @@ Begun: TypeAlias = tuple[str, CodeType, int, list[list[str]]]
 
 _thread = threading.local()
 _users: dict[CodeType, bool] = {}
-_told: dict[tuple[CodeType, int, str], str] = {}
+_known_sites: dict[tuple[CodeType, int, str], str] = {}
 """Maps code object, line and call to the site, if dpsim already has its place."""
 
 
@@ -77,11 +77,11 @@ def _site(code: CodeType, line: int, op: str, of: Callable[[], Begun]) -> str:
     """Returns the site of the call `op` at a line, and sends its place to dpsim at the first call. `of`: finds the
     place.
     """
-    known = _told.get((code, line, op))
+    known = _known_sites.get((code, line, op))
     if known is None:
         module, _, _, calls = of()
         known = _word(f"{module}:{code.co_qualname}+{line - code.co_firstlineno}.{op}")
-        _told[code, line, op] = known
+        _known_sites[code, line, op] = known
         tell(["place", known, calls])
     return known
 

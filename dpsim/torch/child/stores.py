@@ -132,8 +132,8 @@ class TCPStore(RankStore):
             self._timeout = timeout
         self.host, self.port, self.master = host_name, int(found), is_master
         if wait_for_workers and world_size and world_size > 0:
-            came = self.add("init/", 1)
-            if came == world_size:
+            arrived = self.add("init/", 1)
+            if arrived == world_size:
                 self.set("init/all", "1")
             if is_master:
                 self.get("init/all")

@@ -22,13 +22,13 @@ def balanced(row: Row, kind: type[ClientView]) -> Row:
     client = kind(range(row["engines"]), row["client_index"], row["client_count"])
     chosen: list[int] = []
     loads = []
-    for what, told in row["events"]:
+    for what, numbers in row["events"]:
         if what == "COUNTS":
-            client.heard(tuple(map(tuple, told)), 0, True)
+            client.update_counts(tuple(map(tuple, numbers)), 0, True)
         elif what == "REQUEST":
-            chosen.append(client.send(told).engine)
+            chosen.append(client.send(numbers).engine)
         else:
-            for request in told:
+            for request in numbers:
                 client.ended(chosen[request])
         loads.append([list(client.load[engine]) for engine in client.engines])
     return {"chosen": chosen, "loads": loads}

@@ -39,12 +39,12 @@ def table(found: Checked, columns: Columns) -> str:
     for one in found.compared:
         lines += _first_difference(one, columns)
     for heading, trouble in (("could not be asked:", True), ("not compared:", False)):
-        told = defaultdict(list)
+        kinds_by_reason = defaultdict(list)
         for kind in found.unasked:
             if kind.trouble is trouble:
-                told[kind.reason].append(kind.kind)
-        if told:
-            rows = [(", ".join(kinds), reason) for reason, kinds in told.items()]
+                kinds_by_reason[kind.reason].append(kind.kind)
+        if kinds_by_reason:
+            rows = [(", ".join(kinds), reason) for reason, kinds in kinds_by_reason.items()]
             lines += ["", heading, *(f"  {line}" for line in columns(rows, indent=2))]
     return "\n".join([*map(printable, lines), ""])
 

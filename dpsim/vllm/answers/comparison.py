@@ -160,8 +160,8 @@ def compare(kind: Comparison[T], ours: Ours[T], rows: Iterable[Row], release: st
 
     Raises UnreadableRow for a row that lacks a field of this kind.
     """
-    asked = [row for row in rows if readable(kind, row, kind.applies)]
-    found = [difference for row in asked if (difference := difference_of(kind, ours, row)) is not None]
+    applicable = [row for row in rows if readable(kind, row, kind.applies)]
+    found = [difference for row in applicable if (difference := difference_of(kind, ours, row)) is not None]
     real = [one for one in found if not set(one.fields) <= set(ours.departures)]
     departing = Counter(name for one in found if one not in real for name in one.fields)
     return Compared(
@@ -170,7 +170,7 @@ def compare(kind: Comparison[T], ours: Ours[T], rows: Iterable[Row], release: st
         release or ours.release,
         ours.name or ours.release,
         ours.where,
-        len(asked),
+        len(applicable),
         len(found) - len(real),
         {name: ours.departures[name] for name in sorted(departing)},
         len(real),
@@ -181,9 +181,9 @@ def compare(kind: Comparison[T], ours: Ours[T], rows: Iterable[Row], release: st
 def differing(kind: Comparison[T], rows: Iterable[Row], answers: T) -> list[Difference]:
     """Returns the rows for which the function `answers` returns another answer. No departures are allowed."""
     ours = Ours("", answers)
-    asked = [row for row in rows if kind.applies(row)]
-    assert asked, f"no row asks {kind.name}"
-    return [one for row in asked if (one := difference_of(kind, ours, row)) is not None]
+    applicable = [row for row in rows if kind.applies(row)]
+    assert applicable, f"no row asks {kind.name}"
+    return [one for row in applicable if (one := difference_of(kind, ours, row)) is not None]
 
 
 def difference_of(kind: Comparison[T], ours: Ours[T], row: Row) -> Difference | None:
@@ -210,8 +210,10 @@ def readable(kind: Comparison[T], row: Row, read: Callable[[Row], Any]) -> Any:
     except MemoryError:
         raise
     except Exception as error:
-        said = shown(f"{type(error).__name__}: {error}", 200)
-        raise UnreadableRow(f"{kind.file}: {row_name(row)} is no question of the kind {kind.name} ({said})") from error
+        error_text = shown(f"{type(error).__name__}: {error}", 200)
+        raise UnreadableRow(
+            f"{kind.file}: {row_name(row)} is no question of the kind {kind.name} ({error_text})"
+        ) from error
 
 
 # ---- rows

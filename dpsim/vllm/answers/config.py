@@ -73,7 +73,7 @@ def named_together(answer: Row) -> bool:
     return len(answer["fields"]) == 1 and len(blamed(answer)) > 1
 
 
-def _told(answer: Row) -> Row:
+def _theirs(answer: Row) -> Row:
     """Returns vLLM's answer for one configuration."""
     if answer["accepted"]:
         return {"accepted": True, "derived": answer["derived"]}
@@ -104,7 +104,7 @@ CONFIG: Comparison[Form] = Comparison(
     "vllm.config.parallel.ParallelConfig",
     ours_of(lambda release: release.config, V0_14, V0_33),
     lambda row, form: _ours(form, row["fields"], row["answer"]),
-    lambda row: _told(row["answer"]),
+    lambda row: _theirs(row["answer"]),
     applies=lambda row: row["kind"] == "one",
     piece=lambda release: release.config,
 )
@@ -127,10 +127,10 @@ def _pair(row: Row, form: Form) -> Row:
     }
 
 
-def _told_of_pair(row: Row) -> Row:
+def _theirs_of_pair(row: Row) -> Row:
     answer = row["answer"]
     if "hash_equal" not in answer:
-        return {which: _told(answer[which]) for which in BOTH}
+        return {which: _theirs(answer[which]) for which in BOTH}
     return {"hash_equal": answer["hash_equal"], "a field differs": not answer["hash_equal"]}
 
 
@@ -140,7 +140,7 @@ CONFIG_HASH: Comparison[Form] = Comparison(
     "vllm.config.parallel.ParallelConfig.compute_hash",
     ours_of(lambda release: release.config, V0_14, V0_33),
     _pair,
-    _told_of_pair,
+    _theirs_of_pair,
     applies=lambda row: row["kind"] == "pair",
     piece=lambda release: release.config,
 )

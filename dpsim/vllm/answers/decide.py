@@ -15,7 +15,7 @@ import numpy as np
 from dpsim.contract.interface import HostArray
 from dpsim.vllm.answers.comparison import Comparison, Row, ours_of
 from dpsim.vllm.config import Microbatching, RuntimeMode
-from dpsim.vllm.data_parallel.batch import BatchForm, LocalBatch, StepPlan, told
+from dpsim.vllm.data_parallel.batch import BatchForm, LocalBatch, StepPlan, batch_to_send
 from dpsim.vllm.releases import V0_14, V0_17, V0_33, Absent, Release
 
 BEFORE, AFTER = "before the all-reduce", "after the all-reduce"
@@ -72,7 +72,7 @@ def answered(row: Row, form: BatchForm) -> Row:
 def _of_rank(rank: Row, config: Microbatching) -> LocalBatch | None:
     """Returns the local batch of a rank, or None if the rank raises."""
     try:
-        return told(
+        return batch_to_send(
             rank["num_tokens_unpadded"],
             rank["num_tokens_padded"],
             rank["allow_microbatching"],

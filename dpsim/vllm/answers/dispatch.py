@@ -10,13 +10,13 @@ from dpsim.vllm.graphs.dispatcher import ALL_MODES, Dispatcher
 from dpsim.vllm.releases import V0_14, V0_17, V0_24, V0_33
 
 
-def engine_config(asked: Row) -> EngineConfig:
+def engine_config(question: Row) -> EngineConfig:
     return EngineConfig(
-        cudagraph_mode=asked["cudagraph_mode"],
-        num_speculative_tokens=asked["query_len"] - 1,
-        max_num_seqs=asked["max_num_seqs"],
-        enable_lora=asked["lora"] != "off",
-        cudagraph_specialize_lora=asked["lora"] == "both",
+        cudagraph_mode=question["cudagraph_mode"],
+        num_speculative_tokens=question["query_len"] - 1,
+        max_num_seqs=question["max_num_seqs"],
+        enable_lora=question["lora"] != "off",
+        cudagraph_specialize_lora=question["lora"] == "both",
     )
 
 

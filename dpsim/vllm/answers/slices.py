@@ -68,7 +68,7 @@ def of_row(row: Row) -> Split:
     )
 
 
-def as_told(one: Slice) -> Row:
+def slice_row(one: Slice) -> Row:
     requests, tokens = [[part.start, part.stop] for part in one]
     return {"requests": requests, "tokens": tokens, "empty": one.empty}
 
@@ -82,11 +82,11 @@ def question(row: Row) -> Row:
 
 def cut(row: Row, slicing: Slicing) -> Row:
     own, padded = of_row(row).slices(slicing)
-    return {"slices": [as_told(one) for one in own], "padded": [as_told(one) for one in padded]}
+    return {"slices": [slice_row(one) for one in own], "padded": [slice_row(one) for one in padded]}
 
 
 def cut_v2(row: Row, slicing: Slicing) -> list[Row]:
-    return [as_told(one) for one in of_row(row).slices(slicing).padded]
+    return [slice_row(one) for one in of_row(row).slices(slicing).padded]
 
 
 def slicing_of(release: Release) -> Slicing | Absent:
@@ -146,7 +146,7 @@ LAST_EMPTY: Comparison[Callable[[int, int, int], bool]] = Comparison(
 Metadata = tuple[Slicing, MetadataCut]
 
 
-def metadata_as_told(metadata: AttentionMetadata) -> Row:
+def metadata_row(metadata: AttentionMetadata) -> Row:
     return {
         name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in metadata._asdict().items()
     }
@@ -159,7 +159,7 @@ def cut_metadata(row: Row, ours: Metadata) -> list[Any]:
     whole, found = split.metadata(), []
     for one in split.slices(slicing).padded:
         try:
-            found.append(metadata_as_told(cuts.cut(whole, one)))
+            found.append(metadata_row(cuts.cut(whole, one)))
         except (AssertionError, IndexError) as error:
             found.append({"raises": type(error).__name__})
     return found

@@ -89,8 +89,8 @@ def answers(file: str, version: str | None = None, place: Path | None = None) ->
         raise NoAnswers(f"{path}: line {len(rows) + 1} cannot be read: {error}") from error
     expected = rows_of(path)
     if expected not in (None, len(rows)) or not rows:
-        told = "at least one" if expected is None else f"{expected:,}, as {path.parent / README} says"
-        raise NoAnswers(f"{path}: {counted(len(rows), 'row')}; expected {told}")
+        number = "at least one" if expected is None else f"{expected:,}, as {path.parent / README} says"
+        raise NoAnswers(f"{path}: {counted(len(rows), 'row')}; expected {number}")
     return rows if version is None else [row for row in rows if row["version"] == version]
 
 

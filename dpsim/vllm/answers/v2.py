@@ -38,16 +38,16 @@ class Group(NamedTuple):
         return [self.agreement(kind).decide(table, rank) for rank in self.ranks]
 
 
-def engine_config(asked: Row) -> EngineConfig:
+def engine_config(question: Row) -> EngineConfig:
     """Returns the configuration without validation, because rows have thresholds that an engine may refuse."""
     return EngineConfig().model_copy(
         update={
-            "cudagraph_mode": CUDAGraphMode(asked["cudagraph_mode"]),
-            "num_speculative_tokens": asked["decode_query_len"] - 1,
-            "max_num_seqs": asked["max_num_seqs"],
-            "enable_dbo": asked["enable_dbo"],
-            "dbo_decode_token_threshold": asked["dbo_decode_token_threshold"],
-            "dbo_prefill_token_threshold": asked["dbo_prefill_token_threshold"],
+            "cudagraph_mode": CUDAGraphMode(question["cudagraph_mode"]),
+            "num_speculative_tokens": question["decode_query_len"] - 1,
+            "max_num_seqs": question["max_num_seqs"],
+            "enable_dbo": question["enable_dbo"],
+            "dbo_decode_token_threshold": question["dbo_decode_token_threshold"],
+            "dbo_prefill_token_threshold": question["dbo_prefill_token_threshold"],
         }
     )
 

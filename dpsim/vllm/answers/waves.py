@@ -74,12 +74,12 @@ def reduced(op: Op, numbers: list[Numbers]) -> Numbers:
 def asked_of_engine(row: Row) -> Row:
     """Returns the messages, and the numbers that the other ranks bring to each barrier and to the finish sync."""
 
-    def asked(one: Row) -> Row:
-        barriers = [told["resume_barrier"]["others"] for told in one["messages"] if "resume_barrier" in told]
-        messages = [told for told in one["messages"] if isinstance(told, list)]
+    def question(one: Row) -> Row:
+        barriers = [message["resume_barrier"]["others"] for message in one["messages"] if "resume_barrier" in message]
+        messages = [message for message in one["messages"] if isinstance(message, list)]
         return {"messages": messages, "barriers": barriers, "others": one["sync"] and one["sync"]["others"]}
 
-    return {**row, "iterations": [asked(one) for one in row["iterations"]]}
+    return {**row, "iterations": [question(one) for one in row["iterations"]]}
 
 
 class History:
@@ -101,13 +101,13 @@ class History:
     def _paused(self) -> bool:
         return self.engine.pause_state is PauseState.PAUSED_ALL
 
-    def _iteration(self, asked: Row) -> Row:
+    def _iteration(self, question: Row) -> Row:
         was_running = self.engine.engines_running
         outs: list[Out] = []
-        told: list[Any] = []
-        barriers = iter(asked["barriers"])
-        for message in asked["messages"]:
-            told.append(message)
+        answers: list[Any] = []
+        barriers = iter(question["barriers"])
+        for message in question["messages"]:
+            answers.append(message)
             match message:
                 case ["ADD", [wait, runs], wave]:
                     self.scheduler.requests.append((wait, runs))
@@ -117,14 +117,14 @@ class History:
                 case ["PAUSE"]:
                     self.engine.pause("keep")
                 case ["RESUME"]:
-                    told += self._resume(barriers)
+                    answers += self._resume(barriers)
         executed = self.scheduler.step(self._paused)
         unfinished = self.scheduler.unfinished(self._paused)
         if not executed and not unfinished and not self.engine.engines_running:
-            return {"messages": told, "ran": None, "sync": None} | self._state(outs)
-        sync = self._finish_sync(unfinished, asked["others"] or [])
+            return {"messages": answers, "ran": None, "sync": None} | self._state(outs)
+        sync = self._finish_sync(unfinished, question["others"] or [])
         outs += self.engine.end_iteration(was_running)
-        return {"messages": told, "ran": "model" if executed else "dummy", "sync": sync} | self._state(outs)
+        return {"messages": answers, "ran": "model" if executed else "dummy", "sync": sync} | self._state(outs)
 
     def _resume(self, barriers: Iterator[Any]) -> list[Row]:
         """Returns the result of a RESUME: an exception, a barrier, or nothing."""
@@ -176,17 +176,19 @@ WAVES: Comparison[type[EngineWaves]] = Comparison(
 # ---- the coordinator
 
 
-def from_engine(told: Row) -> FromEngine:
+def from_engine(event: Row) -> FromEngine:
     """Returns the message of an engine from its stored form.
 
     >>> from_engine({"engine_index": 1, "wave_complete": 4})
     WaveComplete(engine=1, wave=4)
     """
-    engine = told["engine_index"]
-    if "stats" in told:
-        return EngineCounts(engine, **told["stats"])
+    engine = event["engine_index"]
+    if "stats" in event:
+        return EngineCounts(engine, **event["stats"])
     return (
-        StartWave(engine, told["start_wave"]) if "start_wave" in told else WaveComplete(engine, told["wave_complete"])
+        StartWave(engine, event["start_wave"])
+        if "start_wave" in event
+        else WaveComplete(engine, event["wave_complete"])
     )
 
 

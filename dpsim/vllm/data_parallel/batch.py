@@ -46,7 +46,7 @@ class LocalBatch(NamedTuple):
     mode: RuntimeMode
 
 
-def told(
+def batch_to_send(
     num_tokens: int,
     num_tokens_padded: int,
     allow_microbatching: bool,

@@ -114,52 +114,52 @@ class AgreementV2:
         The lookup also takes this rank's own number of requests. It does not change the graph, because every candidate
         has room for it. If no rank has tokens, the state is None, and no rank runs a forward.
         """
-        told = ReducedTable(*table.tolist())
-        uniform = told.common_uniform()
-        if not any(told.tokens):
+        reduced = ReducedTable(*table.tolist())
+        uniform = reduced.common_uniform()
+        if not any(reduced.tokens):
             return BatchDescriptor(RuntimeMode.NONE, 0, 0), None
-        if self.splits(told, uniform, local):
-            chosen = self.split_dispatch(told, uniform, local)
-            counts = [chosen.num_tokens] * len(told.tokens)
-        elif self.agreed_mode(told) == RuntimeMode.NONE:
-            chosen, counts = BatchDescriptor(RuntimeMode.NONE, local.num_tokens, local.num_reqs), told.tokens
+        if self.splits(reduced, uniform, local):
+            chosen = self.split_dispatch(reduced, uniform, local)
+            counts = [chosen.num_tokens] * len(reduced.tokens)
+        elif self.agreed_mode(reduced) == RuntimeMode.NONE:
+            chosen, counts = BatchDescriptor(RuntimeMode.NONE, local.num_tokens, local.num_reqs), reduced.tokens
         else:
-            chosen = self.graphs.dispatch(local.num_reqs, max(told.tokens), uniform)
-            counts = [chosen.num_tokens] * len(told.tokens)
+            chosen = self.graphs.dispatch(local.num_reqs, max(reduced.tokens), uniform)
+            counts = [chosen.num_tokens] * len(reduced.tokens)
         return chosen, SyncState(
             tuple(counts),
             uniform,
             chosen.mode == RuntimeMode.NONE,
-            max(told.requests),
-            set(told.may_skip_drafts) == {1},
+            max(reduced.requests),
+            set(reduced.may_skip_drafts) == {1},
         )
 
-    def agreed_mode(self, told: ReducedTable) -> RuntimeMode:
-        return RuntimeMode(min(told.modes))
+    def agreed_mode(self, reduced: ReducedTable) -> RuntimeMode:
+        return RuntimeMode(min(reduced.modes))
 
     # ---- microbatches (3.4)
 
-    def splits(self, told: ReducedTable, uniform: int | None, local: LocalV2) -> bool:
+    def splits(self, reduced: ReducedTable, uniform: int | None, local: LocalV2) -> bool:
         """Whether the ranks split the step: all permit it, and the smallest count reaches the threshold. Then all
         counts reach it, because the comparison is monotone (invariant I-UB-7).
         """
-        return set(told.may_split) == {1} and wants_microbatching(
-            min(told.tokens), self.decodes(uniform, local), self.config
+        return set(reduced.may_split) == {1} and wants_microbatching(
+            min(reduced.tokens), self.decodes(uniform, local), self.config
         )
 
     def decodes(self, uniform: int | None, local: LocalV2) -> bool:
         """Whether the threshold of decodes applies: all requests of all ranks are decodes."""
         return uniform == self.graphs.q
 
-    def split_dispatch(self, told: ReducedTable, uniform: int | None, local: LocalV2) -> BatchDescriptor:
+    def split_dispatch(self, reduced: ReducedTable, uniform: int | None, local: LocalV2) -> BatchDescriptor:
         """A FULL graph of the configured number of microbatches. If none fits, the ranks run the largest count without
         a graph.
         """
         parts = self.config.num_ubatches
-        graph = self.graphs.split_graph(local.num_reqs, max(told.tokens), uniform, parts)
-        if graph is not None and not self.leaves_one_empty(min(told.tokens), graph):
+        graph = self.graphs.split_graph(local.num_reqs, max(reduced.tokens), uniform, parts)
+        if graph is not None and not self.leaves_one_empty(min(reduced.tokens), graph):
             return graph
-        return BatchDescriptor(RuntimeMode.NONE, max(told.tokens), local.num_reqs, num_ubatches=parts)
+        return BatchDescriptor(RuntimeMode.NONE, max(reduced.tokens), local.num_reqs, num_ubatches=parts)
 
     def leaves_one_empty(self, num_tokens: int, graph: BatchDescriptor) -> bool:
         """Whether a rank with `num_tokens` tokens has none in its last microbatch, as 0.33 computes it. The answer is

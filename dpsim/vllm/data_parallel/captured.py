@@ -146,7 +146,7 @@ class CapturedForward(GraphedLayers):
         self.put_cached(batch)
         self.put(num_tokens, batch.scheduled, self.main)
         self.put_metadata(metadata, self.refreshed(batch.scheduled, mode, key), self.main)
-        return self.told_requests(max(batch.num_reqs, 1), mode, key)
+        return self.written_requests(max(batch.num_reqs, 1), mode, key)
 
     def metadata_of(self, batch: Batch, num_tokens: int, mode: RuntimeMode) -> Metadata:
         """The metadata of attention for a batch. A dummy is one request without a row of the cache. In mode FULL, inert
@@ -160,7 +160,7 @@ class CapturedForward(GraphedLayers):
         metadata = Metadata(tuple(starts), tuple([tokens + first for _, tokens, first in pieces]), tuple(slots))
         return padded(metadata, self.config.max_num_seqs) if mode is RuntimeMode.FULL else metadata
 
-    def told_requests(self, num_reqs: int, mode: RuntimeMode, key: Descriptor) -> int:
+    def written_requests(self, num_reqs: int, mode: RuntimeMode, key: Descriptor) -> int:
         """The number of requests for attention. In a FULL graph it is the number of the capture, otherwise the real
         one.
 

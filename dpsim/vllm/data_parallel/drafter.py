@@ -21,7 +21,7 @@ drafter's forward hold the values of its input tokens, and the ranks compare the
 from __future__ import annotations
 
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
-from dpsim.vllm.data_parallel.batch import told
+from dpsim.vllm.data_parallel.batch import batch_to_send
 from dpsim.vllm.data_parallel.flow import BatchFlow
 from dpsim.vllm.data_parallel.forward import Forwards, Microbatch
 from dpsim.vllm.data_parallel.timeline import Batch
@@ -72,7 +72,7 @@ class Drafter:
         if self.step.host.size == 1:
             return None
         wants_padding = self.step.flow.wants_padding()
-        local = told(num_tokens, descriptor.num_tokens, False, None, wants_padding, mode, self.config)
+        local = batch_to_send(num_tokens, descriptor.num_tokens, False, None, wants_padding, mode, self.config)
         plan = await self.step.agree(local)
         self.step.rank.decide("draft.plan", (plan.num_tokens, int(plan.mode)), "dp_cpu")
         return plan.num_tokens

@@ -61,20 +61,20 @@ def moves_of_experts(journal: Sequence[RawRecord]) -> str:
     If experts move while steps run, the text also names the last step before the new experts are in use. The text
     numbers ranks within the group of the experts.
     """
-    told: list[str] = []
+    lines: list[str] = []
     before: Placement = ()
     for raw in journal:
         if raw[KIND] != "decision":
             continue
         if raw[SITE] == "moved":
-            told[-1] += f" (used after step {raw[STEP]})"
+            lines[-1] += f" (used after step {raw[STEP]})"
         elif raw[SITE] == "placement":
             after: Placement = raw[DECISION_VALUE]
             moves = _moves(before or tuple(range(len(after))), after)
-            told.append(f"step {raw[STEP]}: {', '.join(moves) or 'none'}")
+            lines.append(f"step {raw[STEP]}: {', '.join(moves) or 'none'}")
             before = after
-    more = [f"and {len(told) - MOVES_LISTED} times more"] if len(told) > MOVES_LISTED else []
-    return "; ".join([*told[:MOVES_LISTED], *more]) or "none were due"
+    more = [f"and {len(lines) - MOVES_LISTED} times more"] if len(lines) > MOVES_LISTED else []
+    return "; ".join([*lines[:MOVES_LISTED], *more]) or "none were due"
 
 
 def _moves(before: Placement, after: Placement) -> list[str]:

@@ -33,7 +33,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from dpsim.vllm.config import EngineConfig, RuntimeMode
-from dpsim.vllm.data_parallel.batch import BatchForm, LocalBatch, StepPlan, told
+from dpsim.vllm.data_parallel.batch import BatchForm, LocalBatch, StepPlan, batch_to_send
 from dpsim.vllm.data_parallel.one_graph import refuse_unequal_counts
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.graphs.dispatcher import ALL_MODES, Descriptor, Dispatcher
@@ -129,7 +129,7 @@ class BatchFlow(ABC):
 
     def local_batch(self, batch: Batch, mode: RuntimeMode, descriptor: Descriptor) -> LocalBatch:
         """What this rank sends. In 0.14 a rank wants padding if the configuration has graphs."""
-        return told(
+        return batch_to_send(
             batch.num_tokens,
             descriptor.num_tokens,
             self.may_split(batch),

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpsim.contract.interface import Buffer, HostArray, Rank
 from dpsim.vllm.config import RuntimeMode
-from dpsim.vllm.data_parallel.batch import LocalBatch, StepPlan, told
+from dpsim.vllm.data_parallel.batch import LocalBatch, StepPlan, batch_to_send
 from dpsim.vllm.data_parallel.flow import BatchFlow
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.graphs.dispatcher import Descriptor
@@ -59,7 +59,7 @@ class Forwards(ABC):
         if counts is None:
             counts = (num_tokens,)
             if self.host.size > 1:
-                local = told(num_tokens, num_tokens, False, None, False, RuntimeMode.NONE, self.config)
+                local = batch_to_send(num_tokens, num_tokens, False, None, False, RuntimeMode.NONE, self.config)
                 plan = await self.agree(local)
                 counts = plan.num_tokens or counts
                 self.rank.decide("context", counts, "dp_cpu")
@@ -81,7 +81,7 @@ class Forwards(ABC):
         self.experts.all_reduce(buffer, self.main, site=f"{of}experts.combine")
         return buffer, slice(start, start + count)
 
-    async def came(self, part: Microbatch, model: str = "") -> HostArray:
+    async def layer_result(self, part: Microbatch, model: str = "") -> HostArray:
         """Wait for a layer, and record the sum of all rows as a decision, which has to be equal on all ranks. Returns
         this rank's rows.
         """

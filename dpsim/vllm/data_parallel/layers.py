@@ -146,13 +146,13 @@ class GraphedLayers:
         context.stream.launch(
             "attention",
             attention.attend,
-            reads=[query, *self.told(context, context.num_reqs)],
+            reads=[query, *self.metadata_buffers(context, context.num_reqs)],
             writes=[self.caches[layer], attended],
             args=(self.flow.q if uniform else 0,),
             cost=LAYER_NS,
         )
 
-    def told(self, context: ForwardContext, num_reqs: int) -> list[Buffer]:
+    def metadata_buffers(self, context: ForwardContext, num_reqs: int) -> list[Buffer]:
         """The metadata of `num_reqs` requests. A graph reads the values at its replay, not those at its capture."""
         starts, lengths, slots = self.metadata
         return [starts.view(0, num_reqs + 1), lengths.view(0, num_reqs), slots.view(0, num_reqs)]

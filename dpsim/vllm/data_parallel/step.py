@@ -212,7 +212,7 @@ class DataParallelStep(Forwards):
     async def retire(self) -> None:
         """Wait for the oldest step in flight. The witness compares the rank's own rows with the tokens of its batch."""
         step, parts, drafts = self.in_flight.pop(0)
-        own = [await self.came(part) for part in parts]
-        self.witness.came(step, own)
+        own = [await self.layer_result(part) for part in parts]
+        self.witness.check_step(step, own)
         for part in drafts:
-            await self.came(part, "draft")
+            await self.layer_result(part, "draft")

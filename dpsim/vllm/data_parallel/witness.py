@@ -50,7 +50,7 @@ class Witness:
         self.timeline, self.dp_index, self.shares = timeline, dp_index, shares
         self.next_step = 0
 
-    def came(self, step: int, parts: Sequence[HostArray]) -> None:
+    def check_step(self, step: int, parts: Sequence[HostArray]) -> None:
         """Compare this rank's own rows of a step, one array for each microbatch. Raises DroppedTokens or WrongSum."""
         if step != self.next_step:
             self._left_out(step)
@@ -95,18 +95,18 @@ class Witness:
 
 def difference(step: int, batch: Batch, own: HostArray, expected: HostArray) -> WrongRows:
     """Returns the error for the first wrong row."""
-    real, came = batch.num_tokens, len(own)
-    row = next((row for row in range(came) if own[row] != expected[row]), came)
+    real, size = batch.num_tokens, len(own)
+    row = next((row for row in range(size) if own[row] != expected[row]), size)
     token = ""
     if row < real:
         ((request, _, position),) = rows.cut(batch.scheduled, row, row + 1)
         token = f"token {row} (request {request}, position {position})"
-    if token and (row == came or not own[row]):
+    if token and (row == size or not own[row]):
         return DroppedTokens(
-            f"{real} tokens were scheduled in step {step}, the forward had room for {came}, "
+            f"{real} tokens were scheduled in step {step}, the forward had room for {size}, "
             f"and {token} did not come out (I-DP-6)"
         )
     return WrongSum(
-        f"row {row} of {came} of step {step} sums up to {own[row]}, "
+        f"row {row} of {size} of step {step} sums up to {own[row]}, "
         f"the model says {expected[row]}: {token or 'padding'}"
     )

@@ -93,8 +93,8 @@ class OfflineLoop:
     async def has_unfinished_requests(self) -> bool:
         """Whether any rank has work, by a reduction over all ranks."""
         local = self.scheduler.has_unfinished(UNPAUSED)
-        told = np.array(self.engine.contribution(local), np.int32)
-        total = await self.group.all_reduce(told, op=self.engine.op, site="engine.has_unfinished")
+        own_numbers = np.array(self.engine.contribution(local), np.int32)
+        total = await self.group.all_reduce(own_numbers, op=self.engine.op, site="engine.has_unfinished")
         anybody = self.engine.reduced(tuple(map(int, total)), local)
         self.rank.decide("unfinished", anybody, "dp_engine")
         return anybody

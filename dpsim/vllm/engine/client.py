@@ -5,7 +5,7 @@ counts of all engines from the coordinator, so both may be out of date. It adds 
 compares it with its own wave (specification 2.2 and 2.5).
 
     >>> client = ClientView(engines=[0, 1, 2])
-    >>> client.heard(((0, 3), (1, 0), (0, 4)), wave=2, running=False)
+    >>> client.update_counts(((0, 3), (1, 0), (0, 4)), wave=2, running=False)
     >>> client.send()  # engine 0 has the least of 4 * waiting + running; the coordinator wakes idle engines
     Sending(engine=0, wave=2, first_request=FirstRequest(exclude=0, wave=2))
     >>> client.send()  # a sent request counts as waiting, and all engines are awake
@@ -17,7 +17,7 @@ more than half full, waiting requests count more. After each choice, the front e
 further:
 
     >>> client = ClientView033(engines=[0, 1, 2])
-    >>> client.heard(((2, 3, 0.75), (0, 6, 0.9), (0, 7, 0.0)), wave=2, running=True)
+    >>> client.update_counts(((2, 3, 0.75), (0, 6, 0.9), (0, 7, 0.0)), wave=2, running=True)
     >>> client.score(0), client.choose()  # 5 requests, and 2 * 6 * 0.25
     (8.0, 1)
 
@@ -91,7 +91,7 @@ class ClientView:
         """Requests of this front end on each engine that have not ended."""
         self._offset = len(self.engines) * index // clients
 
-    def heard(self, counts: Counts | None, wave: int, running: bool) -> None:
+    def update_counts(self, counts: Counts | None, wave: int, running: bool) -> None:
         """Store a message of the coordinator. `counts`: the load of all engines of the group; None if the message has
         no counts.
         """

@@ -169,40 +169,40 @@ class Coordination:
 
     # ---- the effect of a message
 
-    def _first_request(self, told: FirstRequest) -> Changed:
+    def _first_request(self, event: FirstRequest) -> Changed:
         """Wake the engines. If the front end's wave is over, its request may be on an engine that is idle, so wake all
         engines.
         """
         if not self.enable_wave_coordination or self.engines_running:
             return None
         self.engines_running = True
-        return [StartDpWave(self.current_wave, None if told.wave < self.current_wave else told.exclude)]
+        return [StartDpWave(self.current_wave, None if event.wave < self.current_wave else event.exclude)]
 
-    def _from_engine(self, told: FromEngine) -> Changed:
-        if isinstance(told, EngineCounts):
-            self._count(told)
+    def _from_engine(self, event: FromEngine) -> Changed:
+        if isinstance(event, EngineCounts):
+            self._count(event)
             return None
         if not self.enable_wave_coordination:
             return None
-        return self._start_wave(told) if isinstance(told, StartWave) else self._wave_complete(told)
+        return self._start_wave(event) if isinstance(event, StartWave) else self._wave_complete(event)
 
-    def _start_wave(self, told: StartWave) -> Changed:
-        if told.wave < self.current_wave or (told.wave == self.current_wave and self.engines_running):
+    def _start_wave(self, event: StartWave) -> Changed:
+        if event.wave < self.current_wave or (event.wave == self.current_wave and self.engines_running):
             return None
-        self.current_wave, self.engines_running = told.wave, True
-        return [StartDpWave(told.wave, told.engine)]
+        self.current_wave, self.engines_running = event.wave, True
+        return [StartDpWave(event.wave, event.engine)]
 
-    def _wave_complete(self, told: WaveComplete) -> Changed:
-        if told.wave < self.current_wave:
+    def _wave_complete(self, event: WaveComplete) -> Changed:
+        if event.wave < self.current_wave:
             return None
-        self.current_wave, self.engines_running = told.wave + 1, False
+        self.current_wave, self.engines_running = event.wave + 1, False
         return []
 
-    def _count(self, told: EngineCounts) -> None:
-        if (told.wave, told.step) > self._last_counted:
+    def _count(self, event: EngineCounts) -> None:
+        if (event.wave, event.step) > self._last_counted:
             self._later_step()
-            self._last_counted = (told.wave, told.step)
-        self._counts[told.engine] = (told.waiting, told.running)
+            self._last_counted = (event.wave, event.step)
+        self._counts[event.engine] = (event.waiting, event.running)
         self._counts_changed = True
 
     def _later_step(self) -> None:
@@ -227,10 +227,10 @@ class Coordination028(Coordination024):
 
     idle: ClassVar[Load] = (0, 0, 0.0)
 
-    def _count(self, told: EngineCounts) -> None:
-        if told.engine < len(self._counts):
-            super()._count(told)
-            self._counts[told.engine] = (told.waiting, told.running, told.usage)
+    def _count(self, event: EngineCounts) -> None:
+        if event.engine < len(self._counts):
+            super()._count(event)
+            self._counts[event.engine] = (event.waiting, event.running, event.usage)
 
     def _later_step(self) -> None:
         if self.enable_wave_coordination:
@@ -242,9 +242,9 @@ class Coordination031(Coordination028):
     the wake.
     """
 
-    def _first_request(self, told: FirstRequest) -> Changed:
+    def _first_request(self, event: FirstRequest) -> Changed:
         running = self.engines_running
-        woken = super()._first_request(told)
+        woken = super()._first_request(event)
         self.engines_running = running
         return woken
 
@@ -252,5 +252,5 @@ class Coordination031(Coordination028):
 class Coordination033(Coordination028):
     """Release 0.33: only engines report that a wave begins."""
 
-    def _first_request(self, told: FirstRequest) -> Changed:
+    def _first_request(self, event: FirstRequest) -> Changed:
         return None

@@ -152,8 +152,8 @@ class FrontEnd:
         if first is not None and self.layout.coordinated:
             self.first_request(first)
 
-    def first_request(self, told: FirstRequest) -> None:
-        self.rank.send(self.rank.service(COORDINATOR), "events", ("FIRST_REQ", *told), "frontend.first_request")
+    def first_request(self, event: FirstRequest) -> None:
+        self.rank.send(self.rank.service(COORDINATOR), "events", ("FIRST_REQ", *event), "frontend.first_request")
 
     def abort(self, request: RequestId) -> None:
         """Send an abort to both queues of the engine: it reads one right after its model has run, the other among its
@@ -211,7 +211,7 @@ class FrontEnd:
     def learn(self, state: Frozen) -> None:
         match state:
             case [counts, int(wave), bool(running)]:
-                self.view.heard(counts, wave, running)  # type: ignore[arg-type]
+                self.view.update_counts(counts, wave, running)  # type: ignore[arg-type]
                 if counts is not None:
                     self.look_through()
             case _:

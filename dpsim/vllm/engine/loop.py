@@ -207,8 +207,8 @@ class EngineLoop:
             self.waves.no_sync()
 
     async def reduce(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        told = np.array(numbers, np.int32)
-        total = await self.group.all_reduce(told, op=self.waves.op, site="engine.finish_sync")
+        sent = np.array(numbers, np.int32)
+        total = await self.group.all_reduce(sent, op=self.waves.op, site="engine.finish_sync")
         return tuple(map(int, total))
 
     def end(self, was_running: bool) -> None:

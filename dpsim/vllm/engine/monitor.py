@@ -62,13 +62,13 @@ class Monitor:
 
     async def run(self, rank: Rank) -> None:
         """The program of the host thread."""
-        self.why = await self.told(rank)
+        self.why = await self.wait_for_end(rank)
         if self.why:
             self.abort(rank)
             for box in self.boxes:
                 rank.send(rank.rank, box, ("GONE",), "monitor.gone")
 
-    async def told(self, rank: Rank) -> str:
+    async def wait_for_end(self, rank: Rank) -> str:
         """Wait for a reason to end, and return it; "" if this engine itself ends normally."""
         notices, left = rank.mailbox(DEATHS), set()
         while True:

@@ -93,8 +93,8 @@ class Control:
     async def barrier(self, work: bool) -> bool:
         """Whether any engine has work, by a reduction that also is a barrier of all engines."""
         group = self.rank.host("dp_engine")
-        told = np.array([work], np.int32)
-        return bool((await group.all_reduce(told, op="max", site="engine.resume"))[0])
+        sent = np.array([work], np.int32)
+        return bool((await group.all_reduce(sent, op="max", site="engine.resume"))[0])
 
 
 class Control024(Control):

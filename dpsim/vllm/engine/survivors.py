@@ -141,13 +141,13 @@ class Survivor:
         for other in others:
             self.rank.watch(other, DEATHS, "survivors.watch")
         monitor = self.rank.start("monitor", self.monitor)
-        while not await self.goes_on():
+        while not await self.continues():
             self.using = Groups(self.rank, self.dead)
         for one in (*others, self.rank.rank):
             self.rank.send(one, DEATHS, ("LEFT", self.rank.rank), "survivors.left")
         await monitor.join("survivors.join")
 
-    async def goes_on(self) -> bool:
+    async def continues(self) -> bool:
         """Run steps. Returns True at the end of all steps, and False if a rank died."""
         before = self.using.dead  # read once, as the monitor may change it at any time
         try:
@@ -166,9 +166,9 @@ class Survivor:
         return True
 
     async def least(self, made: int) -> int:
-        told = np.array([made], np.int32)
+        sent = np.array([made], np.int32)
         self.rank.step = NO_STEP  # the abort ended ranks in different steps
-        return int((await self.using.host.all_reduce(told, op="min", site="survivors.meet"))[0])
+        return int((await self.using.host.all_reduce(sent, op="min", site="survivors.meet"))[0])
 
     async def step(self) -> None:
         """Run one step of the living ranks. Raises AssertionError if they agree on something wrong, or a message is
@@ -182,8 +182,8 @@ class Survivor:
         assert decided == (MODE, True, self.made + 1), f"ranks {living} agree on {decided}"
         using = self.using
         using.device.all_to_all(using.got, using.own, using.stream, site="survivors.all_to_all")
-        came = await using.got.read("survivors.read")
-        assert tuple(came) == living, f"ranks {living} sent {came}"
+        received = await using.got.read("survivors.read")
+        assert tuple(received) == living, f"ranks {living} sent {received}"
 
     async def monitor(self, rank: Rank) -> None:
         """The program of the monitor thread: it receives the notices of deaths."""

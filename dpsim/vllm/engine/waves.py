@@ -170,7 +170,7 @@ class EngineWaves:
         """The reports at the end of an iteration. `was_running`: whether the group ran at its beginning, before its
         messages.
         """
-        return self._wave_goes_on(was_running) if self.engines_running else self._wave_ends()
+        return self._wave_continues(was_running) if self.engines_running else self._wave_ends()
 
     def _wave_ends(self) -> list[Out]:
         outs = [self._out("wave_complete")] if self.index == 0 or not self.has_coordinator else []
@@ -178,7 +178,7 @@ class EngineWaves:
         self.step_counter = 0
         return outs
 
-    def _wave_goes_on(self, was_running: bool) -> list[Out]:
+    def _wave_continues(self, was_running: bool) -> list[Out]:
         return []
 
     def _out(self, kind: Literal["start_wave", "wave_complete"]) -> Out:
@@ -223,7 +223,7 @@ class Release031(Release024):
 
     sync_form = PauseVotes033
 
-    def _wave_goes_on(self, was_running: bool) -> list[Out]:
+    def _wave_continues(self, was_running: bool) -> list[Out]:
         tells = self.index == 0 and self.has_coordinator
         return [self._out("start_wave")] if tells and not was_running and not self.pending_pause else []
 

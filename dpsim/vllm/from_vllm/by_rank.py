@@ -36,18 +36,22 @@ def by_rank(
         own = {name: value for name, value in other if value != getattr(first, name)}
         if not own:
             continue
-        told = [difference(every[0], settings, name, number) for name in differing_settings(every[0], settings)]
+        differences = [difference(every[0], settings, name, number) for name in differing_settings(every[0], settings)]
         around = Surroundings.of_rank()
         noticed = differing(first.parallel_config(topology, around), other.parallel_config(topology, around))
         if noticed:
-            raise ScenarioError(f"{told[0]}; vLLM refuses to start, as {noticed[0]} is not the same")
+            raise ScenarioError(f"{differences[0]}; vLLM refuses to start, as {noticed[0]} is not the same")
         if settings.get("nnodes", 1) > 1 or topology.pipeline_parallel_size > 1:
-            raise ScenarioError(f"{told[0]}; dpsim models different settings only for whole replicas of dp_batch")
+            raise ScenarioError(
+                f"{differences[0]}; dpsim models different settings only for whole replicas of dp_batch"
+            )
         ranks = [
             replica * topology.replica_size + rank
             for replica in sorted(replicas_of(settings, topology.data_parallel_size))
             for rank in range(topology.replica_size)
         ]
         found |= dict.fromkeys(ranks, other.model_dump(mode="json", include=set(own)))
-        remarks += [f"{line}: so {ranks_text(ranks)} have different settings; vLLM does not notice" for line in told]
+        remarks += [
+            f"{line}: so {ranks_text(ranks)} have different settings; vLLM does not notice" for line in differences
+        ]
     return found, remarks

@@ -114,10 +114,12 @@ def fate(flag: str, field: str, key: str) -> str:
     Raises ScenarioError for an unknown key and for a refused key.
     """
     keys = KEYS[field]
-    while (said := keys.get(key)) is None and "." in key:
+    while (fate_text := keys.get(key)) is None and "." in key:
         key = key.rpartition(".")[0]
-    if said is None:
+    if fate_text is None:
         raise ScenarioError(f"{flag}: no key {key!r} is known{did_you_mean(key, keys)}")
-    if said.startswith("refused: "):
-        raise ScenarioError(f"{flag}: the key {key} cannot be used: {said.removeprefix('refused: ')}; leave it out")
-    return said
+    if fate_text.startswith("refused: "):
+        raise ScenarioError(
+            f"{flag}: the key {key} cannot be used: {fate_text.removeprefix('refused: ')}; leave it out"
+        )
+    return fate_text

@@ -73,8 +73,10 @@ def differing_settings(first: Settings, other: Settings) -> list[str]:
 def difference(first: Settings, other: Settings, name: str, number: int) -> str:
     """Returns a sentence with the values of a setting in two commands. `number` is that of the other command."""
     typed = other.typed.get(name) or first.typed.get(name) or name
-    said = ["nothing" if value is None else plain(value) for value in (first.values.get(name), other.values.get(name))]
-    return f"{typed}: command 1 says {said[0]}, command {number} says {said[1]}"
+    values = [
+        "nothing" if value is None else plain(value) for value in (first.values.get(name), other.values.get(name))
+    ]
+    return f"{typed}: command 1 says {values[0]}, command {number} says {values[1]}"
 
 
 def _all_replicas(found: Sequence[Settings]) -> None:

@@ -49,7 +49,7 @@ class Settings:
     def put(self, name: str, typed: str, value: Any) -> None:
         """Stores a setting. Raises ScenarioError if the setting already has another value."""
         if name in self.values and self.values[name] != value:
-            before, now = (_said(flag, of) for flag, of in ((self.typed[name], self.values[name]), (typed, value)))
+            before, now = (_typed(flag, of) for flag, of in ((self.typed[name], self.values[name]), (typed, value)))
             raise ScenarioError(f"{now} contradicts {before}; give one of them")
         self.values[name], self.typed[name] = value, typed
 
@@ -63,7 +63,7 @@ def plain(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else printable(short(value, 60))
 
 
-def _said(flag: str, value: Any) -> str:
+def _typed(flag: str, value: Any) -> str:
     """Returns a flag with its value; a switch has only its name."""
     return flag if isinstance(value, bool) and "." not in flag else f"{flag} {plain(value)}"
 
@@ -186,18 +186,18 @@ def _put_keys(settings: Settings, flag: CommandFlag, typed: str, key: str, value
         settings.put("optimization_level", typed, int(value))
         return
     if key.endswith("+"):
-        key, told = key[:-1], f"{flag.field}.{key[:-1]}"
-        more = [*_listed(settings.values.pop(told, [])), *map(_loose, value.split(","))]
+        key, target = key[:-1], f"{flag.field}.{key[:-1]}"
+        more = [*_listed(settings.values.pop(target, [])), *map(_loose, value.split(","))]
         given: dict[str, Any] = {key: more}
     else:
         given = {key: _loose(value)} if key else flat(_json(typed, value), flag.field)
     for name, one in given.items():
-        said = fate(base, flag.field, name)
-        told = f"{base}.{name}"
-        if said.startswith("used: "):
-            settings.put(f"{flag.field}.{name}", told, one)
+        fate_text = fate(base, flag.field, name)
+        target = f"{base}.{name}"
+        if fate_text.startswith("used: "):
+            settings.put(f"{flag.field}.{name}", target, one)
         else:
-            settings.ignored[told] = said
+            settings.ignored[target] = fate_text
             settings.values.setdefault(f"{flag.field}.{name}", one)
 
 

@@ -52,9 +52,9 @@ def _sections() -> Iterator[str]:
     yield "\n## Keys of flags with JSON\n\n| flag | use | keys |\n|---|---|---|"
     for field, keys in KEYS.items():
         for fate in dict.fromkeys(keys.values()):
-            said = fate if ":" in fate else f"ignored: {fate}"
+            fate_text = fate if ":" in fate else f"ignored: {fate}"
             named = _joined(f"`{key}`" for key, one in keys.items() if one == fate)
-            yield f"| `--{field.replace('_', '-')}` | {said} | {named} |"
+            yield f"| `--{field.replace('_', '-')}` | {fate_text} | {named} |"
     yield "\n## Variables before the command\n\n| variable | use |\n|---|---|"
     yield from (f"| `{name}` | used: as `--{field.replace('_', '-')}` |" for name, field in environment.USED.items())
     yield from (f"| `{name}` | refused: {why} |" for name, why in environment.REFUSED.items())

@@ -249,8 +249,8 @@ def _of_environment(settings: Settings) -> list[str]:
 def _of_models(every: Sequence[Settings]) -> list[str]:
     """Returns a note if nodes name different models: two paths of one model, or a mistake."""
     models = list(dict.fromkeys(one.model for one in every))
-    told = f"one model on all nodes: the commands name {', '.join(plain(model or 'none') for model in models)}"
-    return [told] if len(models) > 1 else []
+    message = f"one model on all nodes: the commands name {', '.join(plain(model or 'none') for model in models)}"
+    return [message] if len(models) > 1 else []
 
 
 def _of_defaults(settings: Settings, config: Mapping[str, Any]) -> list[str]:

@@ -55,16 +55,16 @@ class Ladder(ABC):
         """
         if config.cudagraph_mode == "NONE" or config.enforce_eager:
             return ()
-        budget, asked = config.max_num_batched_tokens, config.max_cudagraph_capture_size
+        budget, wanted = config.max_num_batched_tokens, config.max_cudagraph_capture_size
         if config.cudagraph_capture_sizes is None:
             default = min(2 * config.uniform_decode_query_len * config.max_num_seqs, self.most)
-            largest = min(default if asked is None else asked, budget)
+            largest = min(default if wanted is None else wanted, budget)
             sizes = ladder(largest, config.performance_mode == "interactivity")
             return tuple(sorted(sizes | {size for size in self.extras(config) if size <= largest}))
         given = tuple(sorted({size for size in config.cudagraph_capture_sizes if size <= budget}))
-        if asked not in (None, max(given, default=0)):
+        if wanted not in (None, max(given, default=0)):
             raise ValueError(
-                f"max_cudagraph_capture_size is {asked}, and the largest of cudagraph_capture_sizes within the budget "
+                f"max_cudagraph_capture_size is {wanted}, and the largest of cudagraph_capture_sizes within the budget "
                 f"of {budget} tokens is {max(given, default=0)}: make them equal, or leave one of them out"
             )
         return given

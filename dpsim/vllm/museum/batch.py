@@ -256,9 +256,9 @@ class WishesAboveThreshold(Flow017):
     """
 
     def local_batch(self, batch: Batch, mode: RuntimeMode, descriptor: Descriptor) -> LocalBatch:
-        told = super().local_batch(batch, mode, descriptor)
-        above = wants_microbatching(told.num_tokens - 1, self.uniform(batch), self.config)
-        return told._replace(wants_microbatching=told.wants_microbatching and above)
+        sent_batch = super().local_batch(batch, mode, descriptor)
+        above = wants_microbatching(sent_batch.num_tokens - 1, self.uniform(batch), self.config)
+        return sent_batch._replace(wants_microbatching=sent_batch.wants_microbatching and above)
 
 
 @register_variant("M-UB-3", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")

@@ -111,10 +111,12 @@ class NoneEmpty(AgreementV2):
 class EagerStays(AgreementV2):
     """The repair of the second defect: a rank checks the agreed mode also in a step that splits."""
 
-    def split_dispatch(self, told: ReducedTable, uniform: int | None, local: LocalV2) -> BatchDescriptor:
-        chosen = super().split_dispatch(told, uniform, local)
-        if self.agreed_mode(told) is RuntimeMode.NONE:
-            return BatchDescriptor(RuntimeMode.NONE, max(told.tokens), local.num_reqs, num_ubatches=chosen.num_ubatches)
+    def split_dispatch(self, reduced: ReducedTable, uniform: int | None, local: LocalV2) -> BatchDescriptor:
+        chosen = super().split_dispatch(reduced, uniform, local)
+        if self.agreed_mode(reduced) is RuntimeMode.NONE:
+            return BatchDescriptor(
+                RuntimeMode.NONE, max(reduced.tokens), local.num_reqs, num_ubatches=chosen.num_ubatches
+            )
         return chosen
 
 

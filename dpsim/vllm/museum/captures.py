@@ -89,10 +89,10 @@ class PadsRequests(CapturedForward):
     cache rows with wrong values.
     """
 
-    def told_requests(self, num_reqs: int, mode: RuntimeMode, key: Descriptor) -> int:
+    def written_requests(self, num_reqs: int, mode: RuntimeMode, key: Descriptor) -> int:
         if mode is RuntimeMode.PIECEWISE:
             return min(key.num_tokens, self.config.max_num_seqs)
-        return super().told_requests(num_reqs, mode, key)
+        return super().written_requests(num_reqs, mode, key)
 
 
 # ---- capture
@@ -235,8 +235,8 @@ def first_rows(slots: Any) -> None:
 class RealBlockTables(CapturedForward):
     """A graph keeps the KV cache rows that requests had at its capture, instead of the rows of the current step."""
 
-    def told(self, context: ForwardContext, num_reqs: int) -> list[Buffer]:
-        starts, lengths, slots = super().told(context, num_reqs)
+    def metadata_buffers(self, context: ForwardContext, num_reqs: int) -> list[Buffer]:
+        starts, lengths, slots = super().metadata_buffers(context, num_reqs)
         if context.mode is RuntimeMode.FULL:
             slots = self.main.alloc(num_reqs, "int32", "captured.slots")
             self.main.launch("captured.slots", first_rows, writes=[slots])

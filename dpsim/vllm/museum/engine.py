@@ -201,8 +201,8 @@ class AllTell(Release033):
     """Every engine reports to the coordinator that a wave is over, instead of one engine."""
 
     def _wave_ends(self) -> list[Out]:
-        told = self._out("wave_complete")
-        return super()._wave_ends() or [told]
+        complete = self._out("wave_complete")
+        return super()._wave_ends() or [complete]
 
 
 @mutant("M-EL-8", "HANG:COLLECTIVE:MISSING_RANK", form="0.14")
@@ -212,7 +212,7 @@ class ForgetsFirstRequest(FrontEnd):
     So one engine runs, and no START wakes the others.
     """
 
-    def first_request(self, told: FirstRequest) -> None:
+    def first_request(self, event: FirstRequest) -> None:
         pass
 
 
@@ -226,8 +226,8 @@ class LoadOffByOne(ClientView033):
     For the first engine it reads the last count of the list.
     """
 
-    def heard(self, counts: Counts | None, wave: int, running: bool) -> None:
-        super().heard(counts, wave, running)
+    def update_counts(self, counts: Counts | None, wave: int, running: bool) -> None:
+        super().update_counts(counts, wave, running)
         if counts is not None:
             self.load = {engine: counts[engine - 1] for engine in self.engines}
 

@@ -96,7 +96,7 @@ class DecodeMetadata(CapturedForward):
             self.put_metadata(self.capture_metadata(self.capture_inputs(target)), self.metadata, stream)
         await super().dummy_run(target, mode, stream, agree)
 
-    def told(self, context: ForwardContext, num_reqs: int) -> list[Buffer]:
+    def metadata_buffers(self, context: ForwardContext, num_reqs: int) -> list[Buffer]:
         own = self.of_decodes if context.key.uniform and context.mode is RuntimeMode.FULL else self.metadata
         starts, lengths, slots = own
         return [starts.view(0, num_reqs + 1), lengths.view(0, num_reqs), slots.view(0, num_reqs)]

@@ -197,7 +197,7 @@ class ReadyTooEarly(EngineCore):
     """An engine reports READY before its subscription to the coordinator is complete, and may miss the first START."""
 
     async def be_ready(self, head: Child) -> None:
-        self.say_ready(head)
+        self.send_ready(head)
         await self.subscribe()
         await head.obey("serve")
 

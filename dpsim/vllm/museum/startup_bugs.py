@@ -19,7 +19,7 @@ from dpsim.vllm.startup.worker import StartupWorker
 
 
 class ComparesNothing(Compared):
-    def told(self, config: Any, parallel: ParallelConfig) -> ConfigFields:
+    def fields_to_send(self, config: Any, parallel: ParallelConfig) -> ConfigFields:
         return ConfigFields("", ())
 
 

@@ -49,7 +49,7 @@ class AllToAll(ABC):
         """The route of the tokens, from the counts of the forward context. These are the counts of this microbatch on
         all ranks.
         """
-        forward = self.state.told()
+        forward = self.state.running_context()
         counts = [rows for rows in forward.context.counts for _ in range(self.shares)]
         return Route.of(layer, forward.first_token, counts, self.experts.index)
 

@@ -62,7 +62,7 @@ class ForwardV2(CapturedForwardV2, Forward033):
 class OverlapStep(DataParallelStep):
     """The steps of one rank on the V1 runner."""
 
-    async def came(self, part: Microbatch, model: str = "") -> HostArray:
+    async def layer_result(self, part: Microbatch, model: str = "") -> HostArray:
         """Wait for a forward. Returns this rank's rows, which no other rank adds to."""
         buffer, mine = part
         result = await buffer.read("rows.read")

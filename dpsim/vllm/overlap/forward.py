@@ -90,7 +90,7 @@ class OverlapForward(OverlapLayers):
         piecewise = mode is RuntimeMode.PIECEWISE
         context = ForwardContext(mode, agreed.key, stream, None if piecewise else inputs.num_reqs, agreed.counts)
         parts = self.parts(context, metadata, inputs.num_scheduled_tokens) if agreed.microbatched else None
-        outputs = await self.told_of(context, self.inputs_of(key.num_tokens), parts)
+        outputs = await self.run_in_context(context, self.inputs_of(key.num_tokens), parts)
         self.give_back(outputs)
 
     # ---- a step
@@ -106,7 +106,7 @@ class OverlapForward(OverlapLayers):
         if agreed.microbatched:
             scheduled = [tokens for _, tokens, _ in batch.scheduled] or [num_tokens]
             parts = self.parts(context, self.metadata_of(batch, num_tokens, mode), scheduled)
-        outputs = await self.told_of(context, self.inputs_of_step(num_tokens), parts)
+        outputs = await self.run_in_context(context, self.inputs_of_step(num_tokens), parts)
         return self.logits(outputs), slice(0, num_tokens)
 
     def put_embeds(self, batch: Batch, num_tokens: int) -> Buffer:
@@ -122,7 +122,7 @@ class OverlapForward(OverlapLayers):
         """The inputs of a whole forward: token ids, or the embeddings that replace them."""
         return self.inputs_of(num_tokens) if self.embeds is None else (self.embeds.view(0, num_tokens),)
 
-    async def told_of(
+    async def run_in_context(
         self, context: ForwardContext, inputs: tuple[Buffer, ...], parts: Sequence[UbatchMetadata] | None
     ) -> Outputs:
         """Run the model while a forward context is installed. `parts`: its microbatches, or None."""
@@ -138,10 +138,10 @@ class OverlapForward(OverlapLayers):
         assert num_reqs is not None, "a forward without attention metadata cannot be split"
         slices = self.slicing().slices(scheduled, num_tokens, num_reqs, self.config.num_ubatches)
         whole = attention_metadata(metadata, num_reqs if full else len(scheduled))
-        told = slices.for_attention(context.mode)
+        cuts = slices.for_attention(context.mode)
         return [
             self.part(number, context, own, padded, whole, metadata)
-            for number, (own, padded) in enumerate(zip(told, slices.padded, strict=True))
+            for number, (own, padded) in enumerate(zip(cuts, slices.padded, strict=True))
         ]
 
     def part(
@@ -160,8 +160,10 @@ class OverlapForward(OverlapLayers):
         starts, lengths = tuple(cut.query_start_loc.tolist()), tuple(cut.seq_lens.tolist())
         into = self.ubatch_metadata[number]
         self.put_metadata(self.cut_slots(starts, lengths, own, metadata), into, context.stream)
-        told = context._replace(num_reqs=cut.num_reqs, counts=self.counts(padded, context))
-        return UbatchMetadata(OverlapContext(told, into, padded.tokens.start), self.part_inputs(padded.tokens))
+        context_of_part = context._replace(num_reqs=cut.num_reqs, counts=self.counts(padded, context))
+        return UbatchMetadata(
+            OverlapContext(context_of_part, into, padded.tokens.start), self.part_inputs(padded.tokens)
+        )
 
     def cut_slots(self, starts: tuple[int, ...], lengths: tuple[int, ...], own: Slice, metadata: Metadata) -> Metadata:
         return Metadata(starts, lengths, metadata.slots[own.requests.start : own.requests.stop])

@@ -43,7 +43,7 @@ class Dbo:
     def stream(self) -> Stream:
         """The current stream of the calling thread."""
         context = self.context
-        return self.state.told().context.stream if context is None else context.current_stream
+        return self.state.running_context().context.stream if context is None else context.current_stream
 
     async def yield_(self) -> None:
         if (context := self.context) is not None:

@@ -54,11 +54,11 @@ class OverlapLayers(CapturedForward):
             [hidden] = inputs
             if number == 0:
                 return await self.project(0, context, hidden)
-            came = await self.mixture(number - 1, hidden)
+            mixed = await self.mixture(number - 1, hidden)
             if number == self.layers:
-                return Outputs((came,), owned=True)
-            outputs = await self.project(number, context, came)
-            came.free()
+                return Outputs((mixed,), owned=True)
+            outputs = await self.project(number, context, mixed)
+            mixed.free()
             return outputs
 
         return run
@@ -74,8 +74,8 @@ class OverlapLayers(CapturedForward):
 
     def attend(self, layer: int, context: ForwardContext, query: Buffer, attended: Buffer) -> None:
         """Run attention with the metadata of the forward context."""
-        told = self.state.told()
-        num_reqs = told.context.num_reqs
+        forward = self.state.running_context()
+        num_reqs = forward.context.num_reqs
         if num_reqs is None:
             super().attend(layer, context, query, attended)
             return
@@ -83,14 +83,14 @@ class OverlapLayers(CapturedForward):
         self.dbo.stream.launch(
             "attention",
             attention.attend,
-            reads=[query, *self.told(context, num_reqs)],
+            reads=[query, *self.metadata_buffers(context, num_reqs)],
             writes=[self.caches[layer], attended],
             args=(self.flow.q if uniform else 0,),
             cost=self.attention_ns,
         )
 
-    def told(self, context: ForwardContext, num_reqs: int) -> list[Buffer]:
-        starts, lengths, slots = self.state.told().metadata
+    def metadata_buffers(self, context: ForwardContext, num_reqs: int) -> list[Buffer]:
+        starts, lengths, slots = self.state.running_context().metadata
         return [starts.view(0, num_reqs + 1), lengths.view(0, num_reqs), slots.view(0, num_reqs)]
 
     async def mixture(self, layer: int, attended: Buffer) -> Buffer:

@@ -101,7 +101,7 @@ class ForwardState:
         finally:
             self.forward = None
 
-    def told(self) -> OverlapContext:
+    def running_context(self) -> OverlapContext:
         """The context of the running forward. Raises AssertionError outside of a forward."""
         assert self.forward is not None, "there is no forward context outside of a forward"
         return self.forward

@@ -150,13 +150,13 @@ class EngineParameters(Parameters):
             for name in sorted(given.model_fields_set):
                 here, elsewhere = getattr(given, name), getattr(self.config, name)
                 if here != elsewhere:
-                    said = f"{name} {_plain(here)} (config: {_plain(elsewhere)})"
-                    own[said] = (*own.get(said, ()), rank)
+                    difference = f"{name} {_plain(here)} (config: {_plain(elsewhere)})"
+                    own[difference] = (*own.get(difference, ()), rank)
         return own
 
     def own_settings(self) -> list[str]:
         """Returns the settings in which single ranks differ from `config`, as lines of a report."""
-        lines = [f"  {ranks_text(ranks)}: {said}" for said, ranks in self.differing().items()]
+        lines = [f"  {ranks_text(ranks)}: {difference}" for difference, ranks in self.differing().items()]
         return ["", "settings of single ranks, by config_by_rank:", *lines, ""] if lines else []
 
     def all_up_to(self, sizes: str) -> Worlds:

@@ -145,12 +145,12 @@ class CapturedLayers(Layers):
         padding.
         """
         into = [self.rows(one, tokens) for one in (self.tokens, self.positions, self.slots)]
-        nobody = self.cache.shape[1] - 1
+        dummy_slot = self.cache.shape[1] - 1
         if input_batch is None:
-            stream.launch("token.clear", no_tokens, writes=into, args=(nobody,), cost=0)
+            stream.launch("token.clear", no_tokens, writes=into, args=(dummy_slot,), cost=0)
         else:
             reads = [input_batch.inputs, input_batch.mapping]
-            stream.launch("token.put", put_tokens, reads=reads, writes=into, args=(spans, nobody), cost=0)
+            stream.launch("token.put", put_tokens, reads=reads, writes=into, args=(spans, dummy_slot), cost=0)
 
     def rows(self, buffer: Buffer, stop: int) -> Buffer:
         """A view of the first rows of a buffer. Each call returns the same view, because a graph reads fixed addresses
@@ -252,18 +252,18 @@ class CapturedLayers(Layers):
 # ---- kernels: buffers that are read, buffers that are written, arguments
 
 
-def no_tokens(tokens: Any, positions: Any, slots: Any, nobody: int) -> None:
+def no_tokens(tokens: Any, positions: Any, slots: Any, dummy_slot: int) -> None:
     """Kernel: write padding into all rows."""
     tokens[:] = 0
     positions[:] = 0
-    slots[:] = nobody
+    slots[:] = dummy_slot
 
 
 def put_tokens(
-    inputs: Any, mapping: Any, tokens: Any, positions: Any, slots: Any, spans: tuple[Span, ...], nobody: int
+    inputs: Any, mapping: Any, tokens: Any, positions: Any, slots: Any, spans: tuple[Span, ...], dummy_slot: int
 ) -> None:
     """Kernel: write the tokens of a batch, their positions and slots, and padding into the rows behind them."""
-    no_tokens(tokens, positions, slots, nobody)
+    no_tokens(tokens, positions, slots, dummy_slot)
     real = inputs.shape[1]
     tokens[:real], positions[:real] = inputs[0], inputs[1]
     slots[:real] = mapping[of_host(mapping, layout(spans)[0])]

@@ -89,7 +89,7 @@ class History:
         self.calls: list[Call] = []
         self.ticks: list[int] = []  # of the calls
         self.mine = in_turn(requests) if mine is None else list(mine)
-        self.told: list[tuple[int, ...]] = []  # of each batch, by row: tokens that clients receive
+        self.delivered_tokens: list[tuple[int, ...]] = []  # of each batch, by row: tokens that clients receive
         self._play(scheduler(stages, config), step_ns, self.mine)
 
     @property
@@ -172,7 +172,7 @@ class History:
             self.calls.append(Call(batch, takes, masks=masks, deferred=deferred))
             self.ticks.append(tick)
             tick += 1
-        self.told = scheduler.told
+        self.delivered_tokens = scheduler.delivered_tokens
 
 
 def in_turn(requests: Sequence[Request]) -> list[int]:

@@ -77,7 +77,7 @@ class PipelineScheduler:
         self.queued: dict[int, deque[RequestState]] = {}  # by session: requests behind one that waits or runs
         self.working: set[int] = set()  # sessions with a request that waits or runs
         self.closed: set[int] = set()  # sessions that a client aborted
-        self.told: list[tuple[int, ...]] = []  # of each batch, by row: tokens that clients receive
+        self.delivered_tokens: list[tuple[int, ...]] = []  # of each batch, by row: tokens that clients receive
         self.steps = 0
         self.admits = True  # whether waiting requests may join
 
@@ -200,7 +200,7 @@ class PipelineScheduler:
 
     def update_from_output(self, results: Sequence[RowOutput]) -> None:
         """Account for the result of a batch."""
-        self.told.append(tuple(self._take(*one) if one.sampled else 0 for one in results))
+        self.delivered_tokens.append(tuple(self._take(*one) if one.sampled else 0 for one in results))
 
     def drops(self, state: RequestState) -> bool:
         """Whether the scheduler drops the result of a row, because its request ended or was aborted meanwhile
@@ -213,13 +213,13 @@ class PipelineScheduler:
         state.in_flight -= 1
         if self.drops(state):
             return 0
-        told = min(sampled, self.ends_at(state) - state.num_output_tokens)
-        state.num_output_tokens += told
+        delivered = min(sampled, self.ends_at(state) - state.num_output_tokens)
+        state.num_output_tokens += delivered
         if state in self.running:  # a preempted request starts again when no result is in flight
             state.num_computed_tokens -= rejected
         if state.num_output_tokens == self.ends_at(state):
             self._end(state)
-        return told
+        return delivered
 
     def ends_at(self, state: RequestState) -> int:
         """The output tokens with which a request ends: all that it asks for, or those up to a stop token."""

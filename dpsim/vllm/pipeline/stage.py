@@ -100,11 +100,11 @@ class Stage(PipelineWorker):
             result.tokens.free()
             result.counts.free()
             self.rank.decide("sampled", (number, tuple(map(tuple, tokens)), tuple(counts)), self.mirrors, local=True)
-            self.witness.sampled(result.step, result.batch.rows, tokens, counts, self.told(result.batch))
+            self.witness.sampled(result.step, result.batch.rows, tokens, counts, self.delivered_tokens(result.batch))
 
-    def told(self, batch: Batch) -> Sequence[int]:
+    def delivered_tokens(self, batch: Batch) -> Sequence[int]:
         """The number of tokens that the client of each row receives, by the scheduler."""
-        return self.history.told[batch.number]
+        return self.history.delivered_tokens[batch.number]
 
     async def drain(self) -> None:
         """End the run: await the sends, check that no result is left, and compare the outputs.

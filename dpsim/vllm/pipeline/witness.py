@@ -102,7 +102,7 @@ class Witness:
         """`ends`: for each request, the tokens that its client receives, and whether fewer are correct, too."""
         self.oracles, self.ends = oracles, ends
         self._sampled: dict[int, list[tuple[int, int, int]]] = {}  # request -> (step, position, token)
-        self._told: Counter[int] = Counter()
+        self._client_tokens: Counter[int] = Counter()
 
     def scheduled(self, batch: Batch) -> None:
         """Check a batch of the scheduler. Raises WrongAdmission if it preempts a request and admits another one.
@@ -131,23 +131,23 @@ class Witness:
         rows: Sequence[Row],
         tokens: Sequence[Sequence[int]],
         counts: Sequence[int],
-        told: Sequence[int],
+        client_tokens: Sequence[int],
     ) -> None:
         """Store the tokens of a step, and count those that clients receive. `end` compares them."""
-        for row, new, count, heard in zip(rows, tokens, counts, told, strict=True):
-            self._told[row.request] += heard
+        for row, new, count, received in zip(rows, tokens, counts, client_tokens, strict=True):
+            self._client_tokens[row.request] += received
             # The scheduler makes no mask for a request that has ended, so its tokens are arbitrary.
-            if row.samples and (heard or not self.oracles[row.request].structured):
+            if row.samples and (received or not self.oracles[row.request].structured):
                 first = row.position + (row.scheduled if row.prefilling else 1)
-                said = self._sampled.setdefault(row.request, [])
-                said += [(step, first + place, token) for place, token in enumerate(new[:count])]
+                sampled_so_far = self._sampled.setdefault(row.request, [])
+                sampled_so_far += [(step, first + place, token) for place, token in enumerate(new[:count])]
 
     def end(self) -> None:
         """Raises WrongOutput for the first wrong token. Raises WrongEnd for the first client that received too many or
         too few tokens.
         """
-        for request, said in sorted(self._sampled.items()):
-            for step, position, token in said:
+        for request, sampled_so_far in sorted(self._sampled.items()):
+            for step, position, token in sampled_so_far:
                 right = self.oracles[request].token(position)
                 if token != right:
                     raise WrongOutput(
@@ -155,6 +155,8 @@ class Witness:
                         f"the model says {right}"
                     )
         for request, (length, fewer) in sorted(self.ends.items()):
-            told = self._told[request]
-            if told > length or (told < length and not fewer):
-                raise WrongEnd(f"the client of request {request} received {told} tokens, the request has {length}")
+            client_tokens = self._client_tokens[request]
+            if client_tokens > length or (client_tokens < length and not fewer):
+                raise WrongEnd(
+                    f"the client of request {request} received {client_tokens} tokens, the request has {length}"
+                )

@@ -75,7 +75,7 @@ class PipelineWorker:
         self.transfer = transfer(rank, tensor_parallel_size) if self.stages > 1 else None
         self.tokens = tokens(rank, slots, self.drafts) if self.stages > 1 else None
         self.slots = RequestSlots(slots)
-        self.nobody = state(self.main, (1,), "int64", "mapping.dummy") if self.replicas > 1 else None
+        self.dummy_state = state(self.main, (1,), "int64", "mapping.dummy") if self.replicas > 1 else None
         self.executed: InputBatch | None = None  # the record of the batch that is sampled next
         self.left: dict[str, Buffer] = {}  # the outputs of the last forward, by name
         own = rank, config, self.layers, self.cache, self.hidden, self.is_first, tensor_parallel_size
@@ -95,8 +95,8 @@ class PipelineWorker:
 
     def dummy_record(self) -> InputBatch:
         """What a dummy step leaves in `executed`: one token of no request, in the first slot."""
-        assert self.nobody is not None, "only replicas run dummy steps"
-        return InputBatch(DUMMY, (0,), self.nobody, DUMMY.spans(), self.nobody)
+        assert self.dummy_state is not None, "only replicas run dummy steps"
+        return InputBatch(DUMMY, (0,), self.dummy_state, DUMMY.spans(), self.dummy_state)
 
     async def execute(self, batch: Batch) -> StepResult | None:
         """Run one step. Returns the result of a batch without tokens; else `sample_tokens` returns it."""

@@ -89,10 +89,10 @@ class DataParallelBatch(Program[DataParallelSetup]):
         config = EngineConfig.model_validate(args.config)
         topology = Topology.model_validate(args.topology)
         configs = {rank: EngineConfig.model_validate(args.config_of(rank)) for rank in args.config_by_rank}
-        (release, runner), asked = named("dp_batch", args.form), f"protocol.form: {args.form}"
-        v2 = there(release.v2, asked) if runner == "v2" else None
-        pieces: dict[type[Any], type[Any]] = {BatchForm: there(release.agreement, asked)}
-        pieces |= {BatchFlow: there(release.flow, asked), Drafter: or_else(v2 and v2.drafter, Drafter)}
+        (release, runner), wanted = named("dp_batch", args.form), f"protocol.form: {args.form}"
+        v2 = there(release.v2, wanted) if runner == "v2" else None
+        pieces: dict[type[Any], type[Any]] = {BatchForm: there(release.agreement, wanted)}
+        pieces |= {BatchFlow: there(release.flow, wanted), Drafter: or_else(v2 and v2.drafter, Drafter)}
         pieces[DataParallelStep] = DataParallelStep if v2 is None else v2.step
         for one in (config, *configs.values()):
             refuse_of_v2(v2, release, args, one)
@@ -112,7 +112,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
         pieces = with_variant(self, args, pieces)
         form, parts = pieces[BatchForm](), topology.tensor_parallel_size
         swapped = named("graphs", args.pieces["graphs"])[0] if "graphs" in args.pieces else release
-        graphs = there(swapped.dispatcher, asked)
+        graphs = there(swapped.dispatcher, wanted)
         try:
             flow = pieces[BatchFlow](config, form, graphs, parts)
             own = {rank: pieces[BatchFlow](one, form, graphs, parts) for rank, one in configs.items()}

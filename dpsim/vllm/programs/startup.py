@@ -139,8 +139,8 @@ class Startup(Program[StartupSetup]):
     def figures(self, prepared: StartupSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
         """Returns how many participants serve, and how many of the others stopped or failed."""
         ends = [raw[SITE] for journal in journals for raw in journal if raw[KIND] == "probe"]
-        told = {"serve": SERVES, "stopped": STOPPED, "failed": FAILED}
-        counts = {word: ends.count(label) for word, label in told.items()}
+        labels = {"serve": SERVES, "stopped": STOPPED, "failed": FAILED}
+        counts = {word: ends.count(label) for word, label in labels.items()}
         return {word: count for word, count in counts.items() if count or word == "serve"}
 
 

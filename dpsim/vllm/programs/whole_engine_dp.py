@@ -204,8 +204,8 @@ def decides_alone(stack: Pieces) -> AgreementV1:
     """
     if isinstance(stack.agreement, AgreementV1):
         return stack.agreement
-    release, asked = stack.release, f"protocol.pieces.agreement: {stack.names['agreement']}"
-    return AgreementV1(there(release.agreement, asked), there(release.flow, asked), there(release.dispatcher, asked))
+    release, wanted = stack.release, f"protocol.pieces.agreement: {stack.names['agreement']}"
+    return AgreementV1(there(release.agreement, wanted), there(release.flow, wanted), there(release.dispatcher, wanted))
 
 
 def refuse_of_v2(config: EngineConfig, stack: Pieces) -> None:

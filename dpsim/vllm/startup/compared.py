@@ -66,7 +66,7 @@ class Compared:
         """Whether hashes have to be equal. Engines of a dense model do not step in lockstep, and may differ."""
         return parallel.data_parallel_size > 1 and parallel.is_moe_model is not False
 
-    def told(self, config: EngineConfig, parallel: ParallelConfig) -> ConfigFields:
+    def fields_to_send(self, config: EngineConfig, parallel: ParallelConfig) -> ConfigFields:
         """What a process sends of its configuration."""
         return ConfigFields(self.hash(parallel), ())
 
@@ -78,9 +78,9 @@ class Compared:
         fields.
         """
         wrong = [
-            f"{who}: {', '.join(differing(dict(own.fields), dict(told.fields))) or 'another hash'}"
-            for who, told in others.items()
-            if told != own
+            f"{who}: {', '.join(differing(dict(own.fields), dict(received.fields))) or 'another hash'}"
+            for who, received in others.items()
+            if received != own
         ]
         if wrong:
             raise ConfigMismatch(
@@ -99,7 +99,7 @@ class ComparedFields(Compared):
     def coordinated(self, parallel: ParallelConfig) -> bool:
         return parallel.data_parallel_size > 1
 
-    def told(self, config: EngineConfig, parallel: ParallelConfig) -> ConfigFields:
+    def fields_to_send(self, config: EngineConfig, parallel: ParallelConfig) -> ConfigFields:
         return ConfigFields(self.hash(parallel), (*self.hashed(parallel), *self.shaping(config)))
 
     def hashed(self, parallel: ParallelConfig) -> Fields:

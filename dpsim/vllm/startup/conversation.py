@@ -45,21 +45,21 @@ class Parent:
         self._titles = titles
         self._where = where
         self._cure = cure
-        self._heard: dict[str, int] = {}
+        self._received: dict[str, int] = {}
 
     def call(self, key: str, value: Frozen = True) -> None:
         """Call all children that wait for the key."""
         self.store.set(key, value, f"call.{key.partition('/')[0]}")
 
-    async def hear(self, child: str, doing: str, timeout_ns: int) -> Frozen:
+    async def receive(self, child: str, doing: str, timeout_ns: int) -> Frozen:
         """The next answer of a child. Raises OneFailed, NobodyCame, or Stopped if another participant stopped the
         child.
         """
-        number = self._heard.get(child, 0)
+        number = self._received.get(child, 0)
         answer = await self.store.get(f"{child}/{number}", f"hear.{doing}", timeout_ns=timeout_ns)
         if answer is None:
             raise self.missing(child, doing, timeout_ns)
-        self._heard[child] = number + 1
+        self._received[child] = number + 1
         return content(answer)
 
     def missing(self, child: str, doing: str, timeout_ns: int) -> NobodyCame:
@@ -67,7 +67,7 @@ class Parent:
         who, where = self._titles.get(child, child), f"{self._where} ({doing})".lstrip()
         return NobodyCame(self.name, who, where, timeout_ns, self._cure)
 
-    async def hear_all(self, children: Sequence[str], doing: str, timeout_ns: int) -> list[Frozen]:
+    async def receive_all(self, children: Sequence[str], doing: str, timeout_ns: int) -> list[Frozen]:
         """The next answer of each child. After the first failure, it reads the others' answers without waiting.
 
         Raises the failure that is the root cause.
@@ -76,7 +76,7 @@ class Parent:
         errors: list[StartupError] = []
         for child in children:
             try:
-                answers.append(await self.hear(child, doing, 0 if errors else timeout_ns))
+                answers.append(await self.receive(child, doing, 0 if errors else timeout_ns))
             except StartupError as error:
                 errors.append(error)
         if errors:
@@ -99,9 +99,9 @@ class Child:
     def __init__(self, store: Store, name: str) -> None:
         self.store = store
         self.name = name
-        self._said = 0
+        self._sent = 0
 
-    def say(self, value: Frozen, doing: str) -> None:
+    def report(self, value: Frozen, doing: str) -> None:
         """Send an answer."""
         self._answer((OK, value), f"say.{doing}")
 
@@ -111,8 +111,8 @@ class Child:
         self._answer((FAILED, self.name, of, str(error)), "say.failed")
 
     def _answer(self, answer: Frozen, site: str) -> None:
-        self.store.set(f"{self.name}/{self._said}", answer, site)
-        self._said += 1
+        self.store.set(f"{self.name}/{self._sent}", answer, site)
+        self._sent += 1
 
     async def obey(self, key: str) -> Frozen:
         """Wait for a call of the parent. Raises Stopped if the parent has left."""

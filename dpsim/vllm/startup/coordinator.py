@@ -24,7 +24,7 @@ class Coordinator(Participant):
         parent = await self.child_of(FRONTEND, *await self.spawned())
         self.rank.step = 1
         store = await self.open(0, "store_of_coordinator")
-        parent.say((store.node, store.port), "address")
+        parent.report((store.node, store.port), "address")
         self.rank.step = 19
         events, subscribed = self.rank.mailbox("events"), list[int]()
         while True:

@@ -67,18 +67,18 @@ class EngineCore(Participant):
         parent = self.lines_at(workers)
         names = [worker_name(worker) for worker in self.layout.workers(self.engine)]
         self.rank.step = 15
-        free = await parent.hear_all(names, "profiled", WORKERS_NS)
+        free = await parent.receive_all(names, "profiled", WORKERS_NS)
         self.rank.step = 16
         blocks = await self.blocks([one for one in free if isinstance(one, int)])
         assert blocks > 0, f"{self.name} has {blocks} blocks for its KV cache"
         parent.call("blocks", blocks)
         self.rank.step = 17
-        await parent.hear_all(names, "warm", WORKERS_NS)
+        await parent.receive_all(names, "warm", WORKERS_NS)
         await self.be_ready(head)
         parent.call("serve")
         for child in self.parents:
             if child is not head:
-                child.say(True, "outcome")
+                child.report(True, "outcome")
 
     # ---- steps 4 to 6
 
@@ -90,13 +90,13 @@ class EngineCore(Participant):
         head = await self.child_of(own, node, port)
         if own != FRONTEND:
             head = await self.child_of(FRONTEND, 0, self.parallel.data_parallel_rpc_port)
-        head.say(True, "hello")
-        self.written(*await self.hear_init(head))
-        head.say(self.told(), "config")
+        head.report(True, "hello")
+        self.written(*await self.receive_init(head))
+        head.report(self.fields_to_send(), "config")
         await head.obey("agreed")
         return head
 
-    async def hear_init(self, head: Child) -> tuple[Frozen, ...]:
+    async def receive_init(self, head: Child) -> tuple[Frozen, ...]:
         """Wait for INIT, which has the front end's addresses and ports. Raises NobodyCame and Stopped.
 
         The port comes from a command line, so another program may listen there and never answer. The time-out is long,
@@ -122,9 +122,9 @@ class EngineCore(Participant):
         self.coordination_port = int(store)
         self.master_node = int(node)
 
-    def told(self) -> Frozen:
+    def fields_to_send(self) -> Frozen:
         """Hash and fields of the configuration after INIT."""
-        return self.compared.told(self.config, self.parallel).frozen
+        return self.compared.fields_to_send(self.config, self.parallel).frozen
 
     def own_ports(self) -> InitPorts:
         """This process's copy of the port list. A single replica has no list, and its workers meet at the master
@@ -190,7 +190,7 @@ class EngineCore(Participant):
         if self.layout.engines > 1:
             store = await self.subscribe()
             await self.all_subscribed(store)
-        self.say_ready(head)
+        self.send_ready(head)
         await head.obey("serve")
 
     async def subscribe(self) -> Store:
@@ -212,9 +212,9 @@ class EngineCore(Participant):
         missing = [self.layout.title(engine) for engine in range(self.layout.engines) if engine not in there]
         return " and ".join(missing) or COORDINATOR
 
-    def say_ready(self, head: Child) -> None:
+    def send_ready(self, head: Child) -> None:
         self.rank.step = 20
-        head.say((self.compared.hash(self.parallel), self.seed()), "ready")
+        head.report((self.compared.hash(self.parallel), self.seed()), "ready")
 
     def seed(self) -> int:
         """Step 18: the seed of the engine's workers. It is the index of the replica, which is unique for a dense model,

@@ -70,23 +70,23 @@ class FrontEnd(Participant):
         coordinator: Frozen = ()
         if self.layout.engines > 1:
             self.spawn(COORDINATOR, store)
-            coordinator = await parent.hear(COORDINATOR, "address", COORDINATOR_NS)
+            coordinator = await parent.receive(COORDINATOR, "address", COORDINATOR_NS)
         self.rank.step = 2
         coordination = await self.open(0, "coordination_store") if self.coordinated else None
         self.rank.step = 3
         for engine in self.layout.engines_of(0):
             self.spawn(engine_name(engine), store)
         self.rank.step = 4
-        await parent.hear_all(self.engines, "hello", HANDSHAKE_NS)
+        await parent.receive_all(self.engines, "hello", HANDSHAKE_NS)
         ports = InitPorts.of(self.parallel)
         port = coordination.port if coordination is not None else 0
         for engine in range(self.layout.engines):
             init = coordinator, 0, ports.master_port, tuple(ports.ports), port, self.layout.engines
             parent.call(f"init/{engine}", init)
-        self.compare(await parent.hear_all(self.engines, "config", HANDSHAKE_NS))
+        self.compare(await parent.receive_all(self.engines, "config", HANDSHAKE_NS))
         parent.call("agreed")
         self.rank.step = 20
-        self.check_ready(await parent.hear_all(self.engines, "ready", READY_NS))
+        self.check_ready(await parent.receive_all(self.engines, "ready", READY_NS))
         parent.call("serve")
 
     def handshake_port(self) -> int:
@@ -102,18 +102,18 @@ class FrontEnd(Participant):
         """Start a process, and pass it the address of this front end's store."""
         self.rank.send(self.rank.service(name), "spawn", (store.node, store.port), f"spawn.{name}")
 
-    def compare(self, told: Sequence[Frozen]) -> None:
+    def compare(self, received: Sequence[Frozen]) -> None:
         """Compare the settings of all engines, if the form compares before the groups. Raises ConfigMismatch."""
         if self.layout.engines > 1 and self.compared.early:
-            others = {name: _told(one) for name, one in zip(self.titles.values(), told, strict=True)}
-            self.compared.refuse(self.compared.told(self.config, self.parallel), others)
+            others = {name: _fields_of(one) for name, one in zip(self.titles.values(), received, strict=True)}
+            self.compared.refuse(self.compared.fields_to_send(self.config, self.parallel), others)
 
     def check_ready(self, ready: Sequence[Frozen]) -> None:
         """Compare the hash in each READY, and check that all engines have different seeds. Raises ConfigMismatch and
         SameSeeds.
         """
         if self.layout.engines > 1:
-            own = self.compared.told(self.config, self.parallel)
+            own = self.compared.fields_to_send(self.config, self.parallel)
             others = {
                 name: own._replace(hash=str(one[0]))
                 for name, one in zip(self.titles.values(), ready, strict=True)
@@ -147,10 +147,10 @@ class NodeFrontEnd(Participant):
         for name in engines:
             self.rank.send(self.rank.service(name), "spawn", (store.node, store.port), f"spawn.{name}")
         self.rank.step = 20
-        await parent.hear_all(engines, "outcome", READY_NS)
+        await parent.receive_all(engines, "outcome", READY_NS)
 
 
-def _told(value: Frozen) -> ConfigFields:
+def _fields_of(value: Frozen) -> ConfigFields:
     assert isinstance(value, tuple)
     first, fields = value
     assert isinstance(fields, tuple)

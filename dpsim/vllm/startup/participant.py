@@ -109,9 +109,9 @@ class Participant(ABC):
 
     async def spawned(self) -> tuple[Frozen, ...]:
         """Wait until a parent starts this process. Returns the parent's message."""
-        told = await self.rank.mailbox("spawn").get("spawned", idle=True)
-        assert isinstance(told, tuple)
-        return told
+        message = await self.rank.mailbox("spawn").get("spawned", idle=True)
+        assert isinstance(message, tuple)
+        return message
 
     async def child_of(self, who: str, node: Frozen, port: Frozen) -> Child:
         """Connect to the parent, which listens already."""

@@ -52,15 +52,15 @@ class Meeting:
         """
         number, self._number = self._number, self._number + 1
         if self.index:
-            self._other.say(value, doing)
+            self._other.report(value, doing)
             return await self._hear(number, doing)
         try:
-            told = [value, *await self._first.hear_all(self.members[1:], doing, GROUP_NS)]
+            values = [value, *await self._first.receive_all(self.members[1:], doing, GROUP_NS)]
         except StartupError as error:
             self._number = number
             self.fail(error)
             raise
-        result = how(told)
+        result = how(values)
         self._first.call(f"met/{number}", (OK, result))
         return result
 

@@ -64,24 +64,24 @@ class Sentinels(Parent):
         super().__init__(*given, **words)
         self._answers = rank.mailbox(ANSWERS)
         self._layout = layout
-        self._said: dict[str, list[Frozen]] = {}
+        self._pending: dict[str, list[Frozen]] = {}
 
-    async def hear(self, child: str, doing: str, timeout_ns: int) -> Frozen:
-        [answer] = await self.hear_all([child], doing, timeout_ns)
+    async def receive(self, child: str, doing: str, timeout_ns: int) -> Frozen:
+        [answer] = await self.receive_all([child], doing, timeout_ns)
         return answer
 
-    async def hear_all(self, children: Sequence[str], doing: str, timeout_ns: int) -> list[Frozen]:
+    async def receive_all(self, children: Sequence[str], doing: str, timeout_ns: int) -> list[Frozen]:
         """The next answer of each child, in whatever order they arrive. Raises the first failure or death."""
         bound = timeout_ns if self._layout.num_nodes > 1 else None
-        while missing := [child for child in children if not self._said.get(child)]:
+        while missing := [child for child in children if not self._pending.get(child)]:
             match await self._answers.get(f"hear.{doing}", timeout_ns=bound):
                 case None:
                     raise self.missing(missing[0], doing, timeout_ns)
                 case "gone", int(number):
                     raise died(self._layout, number)
                 case str(child), answer:
-                    self._said.setdefault(child, []).append(content(answer))
-        return [self._said[child].pop(0) for child in children]
+                    self._pending.setdefault(child, []).append(content(answer))
+        return [self._pending[child].pop(0) for child in children]
 
 
 class Watching(Participant):

@@ -84,13 +84,13 @@ class StartupWorker(Participant):
     async def run_forwards(self, engine: Child, forwards: Forwards, free: int) -> None:
         """Steps 15 to 20: profile, allocate the KV cache, warm up, and wait until the engine serves."""
         await forwards.profile()
-        engine.say(free, "profiled")
+        engine.report(free, "profiled")
         blocks = await engine.obey("blocks")
         assert isinstance(blocks, int)
         self.rank.step = 16
         self.memory.take(blocks, "the KV cache")
         await forwards.warm_up()
         self.memory.take(ALL2ALL, "the first large all-to-all")
-        engine.say(True, "warm")
+        engine.report(True, "warm")
         self.rank.step = 20
         await engine.obey("serve")

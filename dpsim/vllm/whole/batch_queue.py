@@ -172,9 +172,9 @@ class QueuedLoop(EngineLoop, Generic[B]):
 
     async def iterate(self) -> bool:
         """Do one iteration. An iteration without a forward, which only takes a result, is not a step of the group."""
-        goes_on = await super().iterate()
+        continues = await super().iterate()
         self.rank.step = max(self.steps - 1, 0)
-        return goes_on
+        return continues
 
     def has_work(self) -> bool:
         return bool(self.queue) or super().has_work() or self.live.has_requests(self.waves.pause_state)

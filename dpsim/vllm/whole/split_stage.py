@@ -120,15 +120,15 @@ class SplitLayers(CapturedLayers):
 
     async def compute(self, ran: Ran, scheduled: Sequence[int], num_reqs: int | None, stream: Stream) -> Outputs:
         """Run a forward, as microbatches if the ranks agreed on them. `scheduled`: the tokens of each request."""
-        context, told = self.context(ran, num_reqs, stream), (self.tokens, self.positions, self.slots)
+        context, buffers = self.context(ran, num_reqs, stream), (self.tokens, self.positions, self.slots)
         parts = None
         if ran.microbatched:
             slices = self.form.slicing().slices(scheduled, ran.num_tokens, len(scheduled), self.config.num_ubatches)
             parts = [
-                self.part(OverlapContext(context._replace(counts=one.counts(self.replicas)), told, one.tokens.start))
+                self.part(OverlapContext(context._replace(counts=one.counts(self.replicas)), buffers, one.tokens.start))
                 for one in slices.padded
             ]
-        forward = OverlapContext(context, told)
+        forward = OverlapContext(context, buffers)
         with self.state.during(forward):
             return await self.ubatches(forward, self.inputs(0, ran.num_tokens), parts)
 
@@ -167,9 +167,9 @@ class SplitLayers(CapturedLayers):
         added, writes = (mark(self.experts.index, layer),), [workspace, outgoing]
         stream.launch("expert", expert, reads=[received], writes=writes, args=added, cost=EXPERT_NS)
         received.free()
-        came = await self.exchange.combine(outgoing, state.shape[0])
-        self.dbo.stream.launch("experts.take", copy, reads=[came], writes=[state], cost=0)
-        came.free()
+        combined = await self.exchange.combine(outgoing, state.shape[0])
+        self.dbo.stream.launch("experts.take", copy, reads=[combined], writes=[state], cost=0)
+        combined.free()
 
 
 class SplitWorker(StageWorker):

@@ -166,7 +166,7 @@ class StageWorker(Stage):
         group.broadcast(self.weights, group.ranks[0], stream, site="weights.broadcast")
         await stream.record().synchronize("weights.synchronize")
 
-    def told(self, batch: Batch) -> Sequence[int]:
+    def delivered_tokens(self, batch: Batch) -> Sequence[int]:
         """Zeros, because the engine itself sends tokens to clients."""
         return (0,) * len(batch.rows)
 

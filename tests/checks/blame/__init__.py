@@ -2,7 +2,7 @@
 
 lines.py          pipelines of two stages as handmade journals, and faults in them
 test_alike.py     equal ranks that the checks compare only once
-test_astray.py    a call of a collective that met another call
+test_extra_calls.py a call of a collective that met another call
 test_beside.py    the message that a sleeping culprit took before
 test_broken_off.py  a rank that ended because another actor closed its store
 test_circles.py   crossed groups, or a missing call

@@ -14,7 +14,7 @@ import pytest
 
 from dpsim.checks import crosswise
 from dpsim.checks.apart import Members
-from dpsim.checks.blame import astray, cohorts, meetings
+from dpsim.checks.blame import cohorts, extra_calls, meetings
 from dpsim.checks.blame.steps import name_of
 from dpsim.checks.judge import judge
 from dpsim.checks.run_index import RunIndex
@@ -52,7 +52,7 @@ def alter(draw: random.Random, site: str) -> list[str]:
 
 def parting(index: RunIndex) -> Any:
     members = index.collectives.get("dp", {})
-    found = astray._first_parting(index, "dp", members)
+    found = extra_calls._first_parting(index, "dp", members)
     return found and (found.step, found.at, [*found.lists])
 
 
@@ -65,7 +65,7 @@ def of_pairs(index: RunIndex) -> Any:
         at = [
             place
             for one, other in combinations(lists, 2)
-            for place in astray._apart(index, Members(members), step, lists[one], lists[other])
+            for place in extra_calls._apart(index, Members(members), step, lists[one], lists[other])
         ]
         if at:
             return step, min(at), [*lists]
@@ -85,7 +85,7 @@ def test_twin_ranks_count_as_alike_by_their_number_of_calls(monkeypatch: pytest.
     def alike(index: Any, step: int, lists: dict[int, list[Any]], kinds: Any) -> list[int]:
         return [*{len(own): rank for rank, own in lists.items()}.values()]
 
-    monkeypatch.setattr(astray, "_unlike", alike)
+    monkeypatch.setattr(extra_calls, "_unlike", alike)
     assert unlike_rows(range(WORLDS))
 
 
@@ -140,7 +140,7 @@ def test_a_run_of_many_ranks_is_no_quadratic_look(monkeypatch: pytest.MonkeyPatc
 
     def looks(ranks: int) -> int:
         calls: list[int] = []
-        monkeypatch.setattr(astray, "_apart", counting(calls, APART))
+        monkeypatch.setattr(extra_calls, "_apart", counting(calls, APART))
         monkeypatch.setattr(crosswise, "_sites", counting(calls, SITES))
         made = Made(ranks)
         for rank in range(ranks):
@@ -154,7 +154,7 @@ def test_a_run_of_many_ranks_is_no_quadratic_look(monkeypatch: pytest.MonkeyPatc
     assert looks(32) <= 2 * looks(16) + 16
 
 
-APART, SITES = astray._apart, crosswise._sites
+APART, SITES = extra_calls._apart, crosswise._sites
 
 
 def counting(calls: list[int], real: Callable[..., Any]) -> Callable[..., Any]:

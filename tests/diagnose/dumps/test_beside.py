@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpsim.diagnose.dumps.beside import read_beside, said_by_ras
+from dpsim.diagnose.dumps.beside import notes_of_ras, read_beside
 from dpsim.diagnose.dumps.explanation import Explanation
 from dpsim.diagnose.dumps.judgement import judge_dumps
 from dpsim.diagnose.dumps.reading import read_dumps
@@ -64,7 +64,7 @@ def test_ras_names_the_one_that_is_behind(tmp_path: Path) -> None:
 
 
 def test_an_answer_of_ras() -> None:
-    said, behind = said_by_ras(RAS)
+    said, behind = notes_of_ras(RAS)
     assert behind == (0, 2, 9)
     assert said == (
         "RAS of NCCL: dead is Process 3487984 on node 172.16.64.213 managing GPU 5",
@@ -73,7 +73,7 @@ def test_an_answer_of_ras() -> None:
 
 
 def test_an_answer_of_ras_without_trouble() -> None:
-    assert said_by_ras("Group Comms\n  0  8  4  1  4  32  RUNNING  OK\n") == ((), ())
+    assert notes_of_ras("Group Comms\n  0  8  4  1  4  32  RUNNING  OK\n") == ((), ())
 
 
 def test_the_last_exception_of_a_log(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpsim.diagnose.dumps.entries import NOWHERE
-from dpsim.diagnose.dumps.stacks import where_it_stands
+from dpsim.diagnose.dumps.stacks import place_of_thread
 
 FAULT_HANDLER = """Timeout (0:00:15)!
 Thread 0x00007f3a00000700 (most recent call first):
@@ -30,17 +30,17 @@ Thread 4712 (idle): "Thread-1"
 
 
 def test_the_fault_handlers_main_thread() -> None:
-    place = where_it_stands(FAULT_HANDLER, 0x7F3A00000740)
+    place = place_of_thread(FAULT_HANDLER, 0x7F3A00000740)
     assert place.chain == (("step", "train.py:42"), ("<module>", "train.py:60"))
 
 
 def test_another_thread_is_not_it() -> None:
-    assert where_it_stands(FAULT_HANDLER, 0x7F3A00000700).line.startswith("/usr/lib/python3.11/threading.py")
+    assert place_of_thread(FAULT_HANDLER, 0x7F3A00000700).line.startswith("/usr/lib/python3.11/threading.py")
 
 
 def test_py_spy() -> None:
-    assert where_it_stands(PY_SPY, 0).chain == (("step", "train.py:42"), ("<module>", "train.py:60"))
+    assert place_of_thread(PY_SPY, 0).chain == (("step", "train.py:42"), ("<module>", "train.py:60"))
 
 
 def test_text_without_threads() -> None:
-    assert where_it_stands("no thread here\n", 0) == NOWHERE
+    assert place_of_thread("no thread here\n", 0) == NOWHERE

@@ -74,7 +74,9 @@ def model(picture: Picture, first: int = 0) -> dict[str, Any]:
 
     calls = [op for op in picture.ops if op.key is not None]
     return {
-        "calls": sorted((op.rank, op.lane, *call(op), op.begin, op.came, op.end, op.label, op.marked) for op in calls),
+        "calls": sorted(
+            (op.rank, op.lane, *call(op), op.begin, op.arrival, op.end, op.label, op.marked) for op in calls
+        ),
         "holes": sorted((hole.rank, *call(hole.op), hole.op.begin, hole.culprit) for hole in picture.holes),
         "culprits": tuple(picture.culprits),
         "undecided": picture.undecided,

@@ -45,11 +45,11 @@ def test_the_simulation_has_its_own_durations(tmp_path: Path, text: str) -> None
     assert (in_time.unit, in_ticks.unit) == ("ns", "tick")
     assert named(in_time) == named(in_ticks)
     agree = of(in_time, "dp.agree")
-    assert agree.came is not None
+    assert agree.arrival is not None
     assert agree.end is not None
     ranks = len({op.rank for op in in_time.ops})
     elements = int(agree.said.partition("[")[2].partition("]")[0])
-    assert agree.end - agree.came == REFERENCE.on_host(ranks, 4 * elements)
+    assert agree.end - agree.arrival == REFERENCE.on_host(ranks, 4 * elements)
     assert not in_time.open_ends
 
 
@@ -83,4 +83,4 @@ def test_gloo_has_the_times_at_which_its_hosts_called_and_returned(dpsim_backend
     assert parts
     for members in parts.values():  # one clock: no rank leaves a collective before the last joins
         last = max(op.begin or 0 for op in members)
-        assert all(op.came == last and (op.end or 0) > last for op in members)
+        assert all(op.arrival == last and (op.end or 0) > last for op in members)

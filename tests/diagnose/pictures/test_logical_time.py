@@ -13,7 +13,7 @@ def op(rank: int = 0, lane: str = "host", length: int = 1) -> DrawnOp:
 
 
 def times(ops: Sequence[DrawnOp]) -> list[tuple[int | None, int | None, int | None]]:
-    return [(one.begin, one.came, one.end) for one in ops]
+    return [(one.begin, one.arrival, one.end) for one in ops]
 
 
 def waited(*ops: DrawnOp) -> list[Issues | Learns]:

@@ -22,7 +22,7 @@ def pictured(made: MadeJob, folder: Path) -> Picture:
     return picture_of_job(*job_of_folder(folder), "job")
 
 
-def standing(picture: Picture) -> dict[int, str]:
+def blocked_at(picture: Picture) -> dict[int, str]:
     return {op.rank: op.label for op in picture.ops if op.begin is not None and op.end is None}
 
 
@@ -30,14 +30,14 @@ def test_a_call_that_a_rank_left_out(tmp_path: Path) -> None:
     picture = pictured(steps(MadeJob(4), 3, HANGS["absent"][0]), tmp_path)
     [hole] = picture.holes
     assert (hole.rank, hole.culprit, hole.op.key, picture.culprits) == (2, True, ("default_pg", 10), (2,))
-    assert standing(picture) == dict.fromkeys((0, 1, 3), "waits for rank 2")
+    assert blocked_at(picture) == dict.fromkeys((0, 1, 3), "waits for rank 2")
 
 
 def test_a_call_of_another_kind_is_marked_and_no_call_is_missing(tmp_path: Path) -> None:
     picture = pictured(steps(MadeJob(4), 3, HANGS["mismatched"][0]), tmp_path)
     assert not picture.holes
     assert [op.rank for op in picture.ops if op.marked] == [2]
-    assert standing(picture)[0] == "meets broadcast on default_pg #10 of rank 2"
+    assert blocked_at(picture)[0] == "meets broadcast on default_pg #10 of rank 2"
 
 
 def test_a_job_that_ended_has_neither(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_job_that_ended_has_neither(tmp_path: Path) -> None:
         made.call(range(4), "all_reduce")
     picture = pictured(made, tmp_path)
     assert not picture.holes
-    assert not standing(picture)
+    assert not blocked_at(picture)
     assert not picture.undecided
 
 
@@ -58,9 +58,9 @@ def test_the_simulation_of_a_job_has_its_picture(name: str, tmp_path: Path) -> N
     result = run_scenario(scenario_from(imported(job_of_folder(tmp_path)[0], "job")))
     run = picture_of_run(result.world, result.run, result.findings, "job", in_ticks=True)
     times = [
-        sorted((op.rank, op.key[1] - shift, op.begin, op.came, op.end) for op in one.ops if op.key is not None)
+        sorted((op.rank, op.key[1] - shift, op.begin, op.arrival, op.end) for op in one.ops if op.key is not None)
         for one, shift in ((job, 1), (run, 0))
     ]
     assert times[0] == times[1]
     assert {hole.rank for hole in job.holes} == {hole.rank for hole in run.holes} != set()
-    assert standing(job) == standing(run)
+    assert blocked_at(job) == blocked_at(run)

@@ -101,7 +101,7 @@ def test_a_race_marks_both_accesses_and_a_wait_between_them_none() -> None:
 
 def op_at(picture: Picture, rank: int, site: str) -> tuple[int | None, int | None, int | None]:
     [one] = [op for op in picture.ops if (op.rank, op.site) == (rank, site)]
-    return one.begin, one.came, one.end
+    return one.begin, one.arrival, one.end
 
 
 def test_a_message_is_taken_after_its_post() -> None:

@@ -14,7 +14,7 @@ def drawn(
     rank: int, begin: int | None, end: int | None, said: str = "call", lane: str = "host", step: int = 0
 ) -> DrawnOp:
     op = DrawnOp(rank, lane, "launch", said, "site", step=step)
-    op.begin, op.came, op.end = begin, None if end is None else begin, end
+    op.begin, op.arrival, op.end = begin, None if end is None else begin, end
     return op
 
 

@@ -41,7 +41,7 @@ def test_the_newest_records_are_kept_in_order(folder: Path) -> None:
     assert [record.number for record in recording.records] == [*range(7, 22)]
     assert recording.wrapped
     last = recording.records[-1]
-    assert (last.op, last.peer, last.dtype, last.came, last.place.line) == (
+    assert (last.op, last.peer, last.dtype, last.input_size, last.place.line) == (
         "broadcast",
         1,
         "float32",

@@ -61,6 +61,6 @@ def test_a_message_under_the_priority_of_its_sender_is_hardly_ever_late(
     """A faulty variant of PCT gives a message the priority of its sender. Of two steps with equal priority it takes the
     one that was ready first, so it does not find the bug in 200 runs.
     """
-    monkeypatch.setattr(pct, "goes_on", actor)
+    monkeypatch.setattr(pct, "continuing_actor", actor)
     result = explored(world_of(3), script, "pct", schedules=RUNS)  # type: ignore[arg-type]
     assert result.verdict == "sampled"

@@ -147,8 +147,8 @@ class Moves(CapturedForward):
 class FewRequests(CapturedForward):
     """A rank replays graphs as if they had been captured for one request."""
 
-    def told_requests(self, num_reqs: int, mode: RuntimeMode, key: Descriptor) -> int:
-        return super().told_requests(num_reqs, mode, key if key.num_reqs is None else key._replace(num_reqs=1))
+    def written_requests(self, num_reqs: int, mode: RuntimeMode, key: Descriptor) -> int:
+        return super().written_requests(num_reqs, mode, key if key.num_reqs is None else key._replace(num_reqs=1))
 
 
 class LiveTails(CapturedForward):

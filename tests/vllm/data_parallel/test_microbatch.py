@@ -16,7 +16,7 @@ import pytest
 
 from dpsim.vllm.answers import comparison
 from dpsim.vllm.answers.comparison import Difference
-from dpsim.vllm.answers.slices import LAST_EMPTY, SLICES, SLICES_V2, Split, as_told
+from dpsim.vllm.answers.slices import LAST_EMPTY, SLICES, SLICES_V2, Split, slice_row
 from dpsim.vllm.answers.stored import answers
 from dpsim.vllm.config import Microbatching, RuntimeMode
 from dpsim.vllm.data_parallel.microbatch import (
@@ -199,7 +199,7 @@ def test_a_boundary_behind_the_end() -> None:
     Such a slice does not count as empty, and its negative length makes the sizes of all slices add up to the batch.
     """
     own, padded = Slicing().slices([1] * 5, 10, 6, 3, split=7)
-    assert [as_told(one)["tokens"] for one in own] == [[0, 7], [7, 14], [14, 5]]
+    assert [slice_row(one)["tokens"] for one in own] == [[0, 7], [7, 14], [14, 5]]
     assert not padded[-1].empty
 
 

@@ -15,7 +15,7 @@ import pytest
 from dpsim.contract.interface import HostArray
 from dpsim.vllm.answers import comparison
 from dpsim.vllm.answers.comparison import Difference
-from dpsim.vllm.answers.slices import METADATA, Split, metadata_as_told
+from dpsim.vllm.answers.slices import METADATA, Split, metadata_row
 from dpsim.vllm.answers.stored import answers
 from dpsim.vllm.config import RuntimeMode
 from dpsim.vllm.data_parallel.microbatch import Slice, Slices, Slicing, Slicing033, SlicingV2
@@ -110,7 +110,7 @@ def test_a_dummy_run_has_the_query_length_of_the_batch() -> None:
     """A microbatch with padding only has queries without tokens; its longest query counts as that of the batch."""
     whole = attention_metadata([4], [0], num_reqs_padded=3)
     cut = MetadataCutV2().cut(whole, Slice(range(1, 3), range(4, 8)))
-    assert metadata_as_told(cut) == {
+    assert metadata_row(cut) == {
         "query_start_loc": [0, 0, 0],
         "seq_lens": [0, 0],
         "num_reqs": 2,
@@ -139,9 +139,9 @@ def positions(split: Split, cut: MetadataCut, slicing: Slicing) -> list[tuple[in
 
 def same_positions(cut: MetadataCut, split: Split) -> None:
     """Every token has the same position as in the whole batch, so it attends to the same context."""
-    before = metadata_as_told(split.metadata())
+    before = metadata_row(split.metadata())
     assert positions(split, cut, Slicing()) == split.positions, "tokens stand somewhere else (I-UB-4)"
-    assert metadata_as_told(split.metadata()) == before
+    assert metadata_row(split.metadata()) == before
 
 
 def query_starts(cut: MetadataCut, split: Split) -> None:

@@ -334,7 +334,7 @@ def rows_and_tokens(played: Played) -> Iterator[tuple[int, int]]:
 def test_no_overhead_is_negative(mutant: str | None) -> None:
     """The figures of a report count dropped tokens separately, and not as negative padding."""
 
-    def told_apart(drawn: Drawn) -> None:
+    def contrasted(drawn: Drawn) -> None:
         played = drawn.play(**(pieces(mutant) if mutant else {}))
         figures = DataParallelBatch().figures(played.prepared, played.run.journals)
         plans = len(played.decided("plan", 0))
@@ -349,4 +349,4 @@ def test_no_overhead_is_negative(mutant: str | None) -> None:
         assert figures.get("tokens dropped", 0) == lost
         assert figures["tokens scheduled"] == real == figures["tokens run"] - padding + lost
 
-    holds(told_apart, drawn_worlds(), examples=40)
+    holds(contrasted, drawn_worlds(), examples=40)

@@ -172,7 +172,7 @@ class Group:
                     for number in range(self.world.clients):
                         self.send("coordinator", f"client {number}", *sent.message)
         else:
-            self.clients[int(to.split()[1])].heard(*message)
+            self.clients[int(to.split()[1])].update_counts(*message)
 
     def _take(self, rank: int, kind: str, *content: Any) -> None:
         engine = self.engines[rank]

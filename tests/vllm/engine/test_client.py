@@ -20,7 +20,7 @@ def unfair(kind: type[ClientView]) -> list[object]:
     wrong: list[object] = []
     for index, counts in product(range(3), product(loads, repeat=3)):
         client = kind([0, 1, 2], index, clients=3)
-        client.heard(counts, 0, True)
+        client.update_counts(counts, 0, True)
         order = [(index + at) % 3 for at in range(3)]
         weights = [4 * counts[engine][0] + counts[engine][1] for engine in order]
         if client.choose() != order[weights.index(min(weights))]:
@@ -75,9 +75,9 @@ def test_counts_replace_what_was_counted() -> None:
     """Published counts replace the requests that a front end has counted itself."""
     client = ClientView([2, 3])
     assert [client.send().engine for _ in range(3)] == [2, 3, 2]
-    client.heard(None, 1, True)
+    client.update_counts(None, 1, True)
     assert client.load == {2: (2, 0), 3: (1, 0)}
-    client.heard(((9, 9), (9, 9), (0, 1), (0, 3)), 1, True)
+    client.update_counts(((9, 9), (9, 9), (0, 1), (0, 3)), 1, True)
     assert client.load == {2: (0, 1), 3: (0, 3)}
     assert client.send().engine == 2
     assert client.load == {2: (1, 1), 3: (0, 3)}
@@ -92,7 +92,7 @@ def test_a_first_request() -> None:
     """
     for kind, told in ((ClientView, FirstRequest(0, 5)), (ClientView033, None)):
         client = kind([0])
-        client.heard(None, 5, False)
+        client.update_counts(None, 5, False)
         assert [client.send() for _ in range(2)] == [(0, 5, told), (0, 5, None)]
-        client.heard(None, 6, False)
+        client.update_counts(None, 6, False)
         assert client.send() == (0, 6, told and FirstRequest(0, 6))

@@ -224,8 +224,8 @@ def test_front_ends_balance_by_them() -> None:
 class OfOthers(ClientView033):
     """The front end takes the counts of one engine for those of another."""
 
-    def heard(self, counts: Counts | None, wave: int, running: bool) -> None:
-        super().heard(counts and (*counts[1:], counts[0]), wave, running)
+    def update_counts(self, counts: Counts | None, wave: int, running: bool) -> None:
+        super().update_counts(counts and (*counts[1:], counts[0]), wave, running)
 
 
 def test_a_wrong_load_is_found() -> None:
@@ -241,8 +241,8 @@ def test_a_wrong_load_is_found() -> None:
 class Swapped(ClientView033):
     """The front end exchanges the numbers of waiting and running requests."""
 
-    def heard(self, counts: Counts | None, wave: int, running: bool) -> None:
-        super().heard(counts and tuple((run, wait, usage) for wait, run, usage in counts), wave, running)
+    def update_counts(self, counts: Counts | None, wave: int, running: bool) -> None:
+        super().update_counts(counts and tuple((run, wait, usage) for wait, run, usage in counts), wave, running)
 
 
 def test_swapped_counts_are_found() -> None:

@@ -105,13 +105,13 @@ def test_a_death_before_the_first_agreement(monkeypatch: pytest.MonkeyPatch) -> 
     The faulty twin reads it in every step, so the two threads race.
     """
     assert found_in("survivors.agree", 0) == set()
-    goes_on = Survivor.goes_on
+    continues = Survivor.continues
 
     async def looks(self: Survivor) -> bool:
         self.using.dead = self.dead
-        return await goes_on(self)
+        return await continues(self)
 
-    monkeypatch.setattr(Survivor, "goes_on", looks)
+    monkeypatch.setattr(Survivor, "continues", looks)
     assert "RACE:THREADS" in found_in("survivors.agree", 0)
 
 

@@ -144,7 +144,7 @@ def test_024_loses_a_wake_across_a_pause() -> None:
     coordinator.wave_complete(0, 0)
     wake, state = (sent.message for sent in coordinator.first_request(*late))
     assert (wake, state) == (StartDpWave(1, None), Published(None, 1, True))
-    client.heard(None, 1, True)
+    client.update_counts(None, 1, True)
     for one in engines:
         one.start_dp_wave(1, None)
         assert one.resume()

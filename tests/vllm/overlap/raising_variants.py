@@ -17,7 +17,7 @@ class Raises(ForwardRepaired):
     number = 0
 
     async def mixture(self, layer: int, attended: Buffer) -> Buffer:
-        capturing = self.state.told().context.capturing
+        capturing = self.state.running_context().context.capturing
         if layer and capturing and self.dbo.enabled and self.dbo.current_ubatch_id == self.number:
             raise BrokenKernel(f"microbatch {self.number} has no kernel")
         return await super().mixture(layer, attended)

@@ -66,7 +66,7 @@ def test_varied_worlds_have_something_in_them() -> None:
         wasted = [
             history.requests[row.request].abort_ns is None
             for batch in batches
-            for row, told in zip(batch.rows, history.told[batch.number], strict=True)
+            for row, told in zip(batch.rows, history.delivered_tokens[batch.number], strict=True)
             if row.samples and not told
         ]
         drafts = [{row.drafts for row in batch.rows if not row.prefilling} for batch in batches]

@@ -35,7 +35,7 @@ def what_is_in(played: Played) -> Counter[str]:
         batches = [call.batch for call in history.calls if call.batch]
         most = history.config.num_speculative_tokens
         for batch in batches:
-            told = history.told[batch.number]
+            told = history.delivered_tokens[batch.number]
             wasted = [row.request for row, heard in zip(batch.rows, told, strict=True) if row.samples and not heard]
             seen["wasted"] += any(history.requests[number].abort_ns is None for number in wasted)
             decodes = [row.drafts for row in batch.rows if not row.prefilling]
@@ -73,9 +73,11 @@ def test_what_was_started_after_a_stop_token_is_wasted() -> None:
     history = drawn.prepared().histories[0]
     rows = {call.batch.number: len(call.batch.rows) for call in history.calls if call.batch}
     assert [number for number, count in rows.items() if count] == [0, 2, 4]
-    assert [history.told[number] for number in (0, 2, 4)] == [(1,), (1,), (0,)]
+    assert [history.delivered_tokens[number] for number in (0, 2, 4)] == [(1,), (1,), (0,)]
     synchronous = Drawn(2, drawn.requests, {**config, "async_scheduling": False}).prepared().histories[0]
-    assert all(all(told) for told in synchronous.told), "the scheduler waits for the result before the next step"
+    assert all(all(told) for told in synchronous.delivered_tokens), (
+        "the scheduler waits for the result before the next step"
+    )
 
 
 class NeedsByLimit(SampledTokens):

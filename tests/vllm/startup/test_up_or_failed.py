@@ -131,12 +131,12 @@ def test_an_engine_does_not_wait_for_ever_for_a_program_that_is_not_its_front_en
 
 
 def test_a_front_end_that_does_not_wait_for_ready_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    hear_all = Parent.hear_all
+    receive_all = Parent.receive_all
 
     async def hasty(self: Parent, children: Any, doing: str, timeout_ns: int) -> Any:
-        return [] if doing == "ready" else await hear_all(self, children, doing, timeout_ns)
+        return [] if doing == "ready" else await receive_all(self, children, doing, timeout_ns)
 
-    monkeypatch.setattr(Parent, "hear_all", hasty)
+    monkeypatch.setattr(Parent, "receive_all", hasty)
     monkeypatch.setattr(FrontEnd, "check_ready", lambda self, ready: None)
     result, _ = explored(start("0.14", ports=[20004]), 200)
     assert result.verdict == "violated"

@@ -39,7 +39,7 @@ def need_mask(row: Row) -> Row:
 # ---- slices
 
 
-def as_told(one: Any) -> Row:
+def slice_row(one: Any) -> Row:
     requests, tokens = ([int(part.start), int(part.stop)] for part in (one.request_slice, one.token_slice))
     return {"requests": requests, "tokens": tokens, "empty": bool(one.is_empty())}
 
@@ -63,7 +63,7 @@ def slices(row: Row) -> Row:
         own, padded = cut(row)
     except REFUSALS as error:
         return {"answer": {"slices": refusal(error), "padded": refusal(error)}}
-    return {"answer": {"slices": [as_told(one) for one in own], "padded": [as_told(one) for one in padded]}}
+    return {"answer": {"slices": [slice_row(one) for one in own], "padded": [slice_row(one) for one in padded]}}
 
 
 def slices_v2(row: Row) -> Row:
@@ -76,7 +76,7 @@ def slices_v2(row: Row) -> Row:
     )
     make = function("vllm.v1.worker.gpu.ubatch_utils", "create_ubatch_slices")
     try:
-        return {"answer": {"v2_runner": [as_told(one) for one in make(batch, row["num_ubatches"])]}}
+        return {"answer": {"v2_runner": [slice_row(one) for one in make(batch, row["num_ubatches"])]}}
     except REFUSALS as error:
         return {"answer": {"v2_runner": refusal(error)}}
 

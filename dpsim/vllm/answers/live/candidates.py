@@ -17,35 +17,35 @@ from dpsim.vllm.answers.live.stand_ins import Reduction, parallel_config, plain,
 MANAGER, AGREEMENT = "vllm.v1.worker.gpu.cudagraph_utils", "vllm.v1.worker.gpu.dp_utils"
 
 
-def _parallel(asked: Row, ranks: int, rank: int) -> SimpleNamespace:
+def _parallel(question: Row, ranks: int, rank: int) -> SimpleNamespace:
     names = ("enable_dbo", "dbo_decode_token_threshold", "dbo_prefill_token_threshold")
-    return parallel_config({name: asked[name] for name in names} | {"ubatch_size": 0}, ranks, rank)
+    return parallel_config({name: question[name] for name in names} | {"ubatch_size": 0}, ranks, rank)
 
 
-def manager(asked: Row) -> Any:
-    place, mode = module(MANAGER), mode_of(asked["cudagraph_mode"])
-    sizes = asked["cudagraph_capture_sizes"]
+def manager(question: Row) -> Any:
+    place, mode = module(MANAGER), mode_of(question["cudagraph_mode"])
+    sizes = question["cudagraph_capture_sizes"]
     compilation = SimpleNamespace(
         cudagraph_mode=mode, cudagraph_capture_sizes=sizes, max_cudagraph_capture_size=max(sizes, default=0)
     )
     vllm_config = SimpleNamespace(
-        scheduler_config=SimpleNamespace(max_num_seqs=asked["max_num_seqs"]),
+        scheduler_config=SimpleNamespace(max_num_seqs=question["max_num_seqs"]),
         compilation_config=compilation,
-        parallel_config=_parallel(asked, 1, 0),
+        parallel_config=_parallel(question, 1, 0),
         cache_config=SimpleNamespace(use_kda_recoverssm=False),
         speculative_config=None,
-        num_speculative_tokens=asked["decode_query_len"] - 1,
+        num_speculative_tokens=question["decode_query_len"] - 1,
     )
     stage = SimpleNamespace(is_first_rank=True, is_last_rank=True)
     platform = SimpleNamespace(get_global_graph_pool=lambda: None)
-    runner = SimpleNamespace() if asked["enable_dbo"] else None
+    runner = SimpleNamespace() if question["enable_dbo"] else None
     with replaced(
         place,
         get_pp_group=lambda: stage,
         current_platform=platform,
         is_breakable_cudagraph_enabled=lambda: False,
     ):
-        made = place.CudaGraphManager(vllm_config, "cpu", mode, asked["decode_query_len"], ubatch_runner=runner)
+        made = place.CudaGraphManager(vllm_config, "cpu", mode, question["decode_query_len"], ubatch_runner=runner)
     made._graphs_captured = True
     return made
 
@@ -75,8 +75,8 @@ def v2_sync(row: Row) -> Row:
 
     def ask(index: int) -> Row:
         config = _parallel(row["config"], len(ranks), index)
-        told = {"dp_size": len(ranks), "dp_rank": index, "parallel_config": config}
-        chosen, sync = place.dispatch_cg_and_sync_dp(graphs, **ranks[index], **told)
+        position = {"dp_size": len(ranks), "dp_rank": index, "parallel_config": config}
+        chosen, sync = place.dispatch_cg_and_sync_dp(graphs, **ranks[index], **position)
         if sync is None:
             return {"desc": described(chosen), "sync": None}
         fields = ("uniform_token_count", "eager", "num_reqs", "skip_drafts")

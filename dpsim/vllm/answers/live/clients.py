@@ -34,13 +34,15 @@ def balance(row: Row) -> Row:
     client.reqs_in_flight, client.engine_inflight, client.streaming_reqs = {}, Counter(), set()
     chosen: list[int] = []
     loads = []
-    for what, told in row["events"]:
+    for what, arguments in row["events"]:
         if what == "COUNTS":
-            client.lb_engines = [list(one) for one in told]
+            client.lb_engines = [list(one) for one in arguments]
         elif what == "REQUEST":
-            chosen.append(client.core_engines.index(client.get_core_engine_for_request(_request(len(chosen), told))))
+            chosen.append(
+                client.core_engines.index(client.get_core_engine_for_request(_request(len(chosen), arguments)))
+            )
         else:
-            ended = SimpleNamespace(finished_requests={str(request) for request in told})
+            ended = SimpleNamespace(finished_requests={str(request) for request in arguments})
             asyncio.run(kind.process_engine_outputs(client, ended))
         loads.append([list(one) for one in client.lb_engines])
     return {"answer": {"chosen": chosen, "loads": loads}}

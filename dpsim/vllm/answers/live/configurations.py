@@ -75,9 +75,9 @@ def made(fields: Row) -> tuple[Any, Row]:
             given["eplb_config"] = eplb_config(**given["eplb_config"])
         config = parallel_config(**given)
     except module("pydantic").ValidationError as error:
-        told = error.errors()
-        message = " | ".join(one["msg"] for one in told)[:200]
-        where = [".".join(map(str, one["loc"])) for one in told]
+        errors = error.errors()
+        message = " | ".join(one["msg"] for one in errors)[:200]
+        where = [".".join(map(str, one["loc"])) for one in errors]
         return None, {"accepted": False, "raises": type(error).__name__, "message": message, "fields": where}
     except (ValueError, AssertionError, NotImplementedError) as error:
         return None, {"accepted": False, "raises": type(error).__name__, "message": str(error)[:200], "fields": [""]}

@@ -50,7 +50,7 @@ class Poller:
         self.sockets["back"].inbox.extend([b"\x01"] * row["engines"])
         self.left, self.answer = deque(row["steps"]), list[Row]()
 
-    def register(self, *told: Any) -> None:
+    def register(self, *fields: Any) -> None:
         """Ignores the call, because this poller serves all three sockets."""
 
     def poll(self, timeout: int) -> list[tuple[Socket, int]]:
@@ -73,14 +73,14 @@ class Poller:
         return ready
 
 
-def _outputs(told: Row) -> SimpleNamespace:
-    stats = told.get("stats")
+def _outputs(fields: Row) -> SimpleNamespace:
+    stats = fields.get("stats")
     return SimpleNamespace(
         outputs=[],
         utility_output=None,
-        engine_index=told["engine_index"],
-        wave_complete=told.get("wave_complete"),
-        start_wave=told.get("start_wave"),
+        engine_index=fields["engine_index"],
+        wave_complete=fields.get("wave_complete"),
+        start_wave=fields.get("start_wave"),
         scheduler_stats=stats
         and SimpleNamespace(
             step_counter=stats["step"],
@@ -101,7 +101,7 @@ def coordination(row: Row) -> Row:
     coordinator.engines = [place.EngineState() for _ in range(row["engines"])]
     coordinator.enable_wave_coordination = row["enable_wave_coordination"]
 
-    def socket(**told: Any) -> AbstractContextManager[Socket]:
+    def socket(**fields: Any) -> AbstractContextManager[Socket]:
         return nullcontext(next(sockets))
 
     zmq = SimpleNamespace(Poller=lambda: poller, XPUB=0, PULL=0, POLLIN=1, Socket=Socket)

@@ -81,18 +81,18 @@ def _coordinator(random: Random, release: str) -> Row:
         elif random.random() < 0.06:
             count = random.randint(1, 4) if shrinks else count + random.randint(0, 2)
             front = ["SCALE_ELASTIC_EP", count]
-        engine = _told(random, count) if random.random() < 0.7 else None
+        engine = _outputs(random, count) if random.random() < 0.7 else None
         steps.append({"event": {"front": front, "engine": engine}})
     waves = random.random() < 0.85
     return {"kind": "coordinator", "engines": engines, "enable_wave_coordination": waves, "steps": steps}
 
 
-def _told(random: Random, engines: int) -> Row:
-    told: Row = {"engine_index": random.randrange(engines)}
+def _outputs(random: Random, engines: int) -> Row:
+    outputs: Row = {"engine_index": random.randrange(engines)}
     match random.choice(["stats", "stats", "wave_complete", "start_wave"]):
         case "stats":
             numbers = {name: random.randint(0, 4) for name in ("waiting", "running")}
-            told["stats"] = {"step": random.randint(0, 5), "wave": random.randint(0, 2), **numbers}
+            outputs["stats"] = {"step": random.randint(0, 5), "wave": random.randint(0, 2), **numbers}
         case kind:
-            told[kind] = random.randint(0, 3)
-    return told
+            outputs[kind] = random.randint(0, 3)
+    return outputs

@@ -48,24 +48,24 @@ def _dispatch(row: Row, **asked: Any) -> Row:
     return {"answer": {"mode": mode.name, **fields}}
 
 
-def _vllm_config(asked: Row) -> SimpleNamespace:
+def _vllm_config(question: Row) -> SimpleNamespace:
     """Returns the settings that a dispatcher reads; they declare attention as compiled piecewise."""
-    sizes, drafts = asked["capture_sizes"], asked["query_len"] - 1
+    sizes, drafts = question["capture_sizes"], question["query_len"] - 1
     padded = [sizes[bisect_left(sizes, count)] for count in range(max(sizes, default=-1) + 1)]
     lora = SimpleNamespace(max_loras=3, specialize_active_lora=False)
     compilation = SimpleNamespace(
-        cudagraph_mode=mode_of(asked["cudagraph_mode"]),
+        cudagraph_mode=mode_of(question["cudagraph_mode"]),
         cudagraph_capture_sizes=sizes,
         max_cudagraph_capture_size=max(sizes, default=0),
         bs_to_padded_graph_size=padded,
         compile_sizes=[],
-        cudagraph_specialize_lora=asked["lora"] == "both",
+        cudagraph_specialize_lora=question["lora"] == "both",
         is_attention_compiled_piecewise=lambda: True,
     )
     return SimpleNamespace(
         compilation_config=compilation,
-        scheduler_config=SimpleNamespace(max_num_seqs=asked["max_num_seqs"]),
-        lora_config=None if asked["lora"] == "off" else lora,
+        scheduler_config=SimpleNamespace(max_num_seqs=question["max_num_seqs"]),
+        lora_config=None if question["lora"] == "off" else lora,
         speculative_config=_speculative(drafts),
         num_speculative_tokens=drafts,
         pad_for_cudagraph=padded.__getitem__,
@@ -101,29 +101,31 @@ def ladder_024(row: Row) -> Row:
     return _ladder(row, mode_of(row["config"]["cudagraph_mode"]).decode_mode() == mode_of("FULL"), 1)
 
 
-def _ladder(row: Row, rounds: bool, *told: int) -> Row:
+def _ladder(row: Row, rounds: bool, *tokens: int) -> Row:
     """Returns the capture sizes before and after the rounding.
 
-    `told` contains arguments of the rounding besides the tokens of a decode.
+    `tokens` contains arguments of the rounding besides the tokens of a decode.
     """
-    asked, place = row["config"], module("vllm.config.vllm")
-    drafts = asked["num_speculative_tokens"]
-    sizes = {name: asked[name] for name in ("cudagraph_capture_sizes", "max_cudagraph_capture_size")}
+    config, place = row["config"], module("vllm.config.vllm")
+    drafts = config["num_speculative_tokens"]
+    sizes = {name: config[name] for name in ("cudagraph_capture_sizes", "max_cudagraph_capture_size")}
     given = {name: value for name, value in sizes.items() if value is not None}  # 0.24 refuses None as a value
-    compilation = function("vllm.config", "CompilationConfig")(cudagraph_mode=mode_of(asked["cudagraph_mode"]), **given)
+    compilation = function("vllm.config", "CompilationConfig")(
+        cudagraph_mode=mode_of(config["cudagraph_mode"]), **given
+    )
     settings = place.VllmConfig.__new__(place.VllmConfig)  # its constructor needs a model
     vars(settings).update(
         compilation_config=compilation,
-        model_config=SimpleNamespace(enforce_eager=asked["enforce_eager"]),
+        model_config=SimpleNamespace(enforce_eager=config["enforce_eager"]),
         scheduler_config=SimpleNamespace(
-            max_num_seqs=asked["max_num_seqs"], max_num_batched_tokens=asked["max_num_batched_tokens"]
+            max_num_seqs=config["max_num_seqs"], max_num_batched_tokens=config["max_num_batched_tokens"]
         ),
         parallel_config=SimpleNamespace(tensor_parallel_size=1),
         speculative_config=_speculative(drafts),
-        performance_mode=asked["performance_mode"],
+        performance_mode=config["performance_mode"],
     )
     platform = SimpleNamespace(
-        is_device_capability_family=lambda family, *_: bool(asked["blackwell"]) and family == 100,
+        is_device_capability_family=lambda family, *_: bool(config["blackwell"]) and family == 100,
         is_cuda=lambda: True,
         is_cuda_alike=lambda: True,
         support_static_graph_mode=lambda: True,
@@ -140,7 +142,7 @@ def _ladder(row: Row, rounds: bool, *told: int) -> Row:
     if not rounds or not drafts:
         return {"answer": {"config_time": at_config_time, "v1_runner": at_config_time}}
     try:
-        compilation.adjust_cudagraph_sizes_for_spec_decode(1 + drafts, *told)
+        compilation.adjust_cudagraph_sizes_for_spec_decode(1 + drafts, *tokens)
     except REFUSALS as error:
         return {"answer": {"config_time": at_config_time, "v1_runner": refusal(error)}}
     return {"answer": {"config_time": at_config_time, "v1_runner": _held(compilation)}}
@@ -154,14 +156,14 @@ def _held(compilation: Any) -> Row:
 # ---- the graph manager of source page 004
 
 
-def _maps(asked: Row) -> tuple[dict[int, int], dict[int, int]]:
-    mode = mode_of(asked["cudagraph_mode"])
+def _maps(question: Row) -> tuple[dict[int, int], dict[int, int]]:
+    mode = mode_of(question["cudagraph_mode"])
     general, decodes = function("vllm.v1.worker.gpu.cudagraph_utils", "get_cudagraph_sizes")(
-        asked["cudagraph_capture_sizes"],
-        asked["max_num_seqs"],
-        asked["max_num_batched_tokens"],
+        question["cudagraph_capture_sizes"],
+        question["max_num_seqs"],
+        question["max_num_batched_tokens"],
         mode,
-        1 + asked["num_speculative_tokens"],
+        1 + question["num_speculative_tokens"],
         mode.decode_mode() == mode_of("FULL") and mode.separate_routine(),
     )
     return general, decodes

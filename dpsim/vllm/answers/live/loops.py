@@ -102,7 +102,7 @@ class Asked:
         )
         return engine
 
-    def _none(self, *told: Any) -> None:
+    def _none(self, *arguments: Any) -> None:
         return None
 
     # ---- the input queue
@@ -118,9 +118,9 @@ class Asked:
         return self.get_nowait()
 
     def get_nowait(self) -> tuple[str, Any]:
-        what, *told = self.messages.popleft()
-        self.answer[-1]["messages"].append([what, *told])
-        return what, told
+        what, *arguments = self.messages.popleft()
+        self.answer[-1]["messages"].append([what, *arguments])
+        return what, arguments
 
     def _next_pass(self) -> None:
         if not self.left:
@@ -130,16 +130,16 @@ class Asked:
         self.barriers = iter([*self.barriers, *asked["barriers"]])
         self.others = asked["others"]
 
-    def _handle(self, what: str, told: list[Any]) -> None:
+    def _handle(self, what: str, arguments: list[Any]) -> None:
         engine, types = self.core, module(CORE).EngineCoreRequestType
         real = partial(type(engine)._handle_client_request, engine)
         match what:
             case "ADD":
                 nothing = dict.fromkeys(("pooling_params", "kv_transfer_params", "ec_transfer_params"))
-                request = SimpleNamespace(request_id="0", steps=tuple(told[0]), abort_immediately=False, **nothing)
-                real(types.ADD, (request, told[1]))
+                request = SimpleNamespace(request_id="0", steps=tuple(arguments[0]), abort_immediately=False, **nothing)
+                real(types.ADD, (request, arguments[1]))
             case "START_DP_WAVE":
-                real(types.START_DP_WAVE, told)
+                real(types.START_DP_WAVE, arguments)
             case "PAUSE":
                 engine.pause_scheduler("keep")
             case _:

@@ -26,8 +26,8 @@ REFUSALS = (AssertionError, ValueError, IndexError)
 
 
 def refusal(error: BaseException, when: str = "") -> Row:
-    told = {"raises": type(error).__name__, "message": str(error)[:200]}
-    return {**told, "when": when} if when else told
+    described = {"raises": type(error).__name__, "message": str(error)[:200]}
+    return {**described, "when": when} if when else described
 
 
 @contextmanager

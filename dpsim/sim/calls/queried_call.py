@@ -48,7 +48,7 @@ class CallsGroup(Protocol):
         """Returns the exception that an await raises if an abort ended the call."""
 
 
-class Asked:
+class QueriedCall:
     """A call that its host queries, or awaits with a time-out.
 
     `last` is the op that ends the call. `resolve` draws how the call ends, and returns the op that an awaiting host
@@ -96,7 +96,7 @@ class Asked:
             return (yield from received(communicator, self._from_any, self._wanted))
         return (yield from communicator.host.wait(end, self._wanted))
 
-    def asked(self) -> Asked:
+    def queried(self) -> QueriedCall:
         return self
 
     def _resolved(self) -> Op:
@@ -198,11 +198,11 @@ class Asked:
         if isinstance(last, EarlyEnd) and not machine.timed:
             up = machine.alarms.sleeps.clock(host.causes) + timeout_ns
             label = host.label(at, "waits for all at")
-            wait = MayWaitInTime(label, last, last.all_came, host, up)
+            wait = MayWaitInTime(label, last, last.all_arrived, host, up)
             waits = machine.waits(wait)
             host.causes |= wait.bit
             if waits:
-                ends.append(last.all_came)
+                ends.append(last.all_arrived)
         return ends
 
 

@@ -1,4 +1,4 @@
-"""Astray: finds the rank that made one collective call too many, or left one out, so that its calls paired up wrongly.
+"""Extra calls: finds the rank that made a collective call too many or too few, so that its calls paired up wrongly.
 
 The ledger (the check that compares the calls of all members step by step) needs complete steps. A member that raised or
 hangs inside a step has fewer calls for that reason alone. So this pass compares the site and the host thread of each
@@ -64,7 +64,7 @@ def place_of(entry: Entry) -> Place:
     return entry.raw[THREAD], entry.raw[SITE]
 
 
-def astray(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
+def extra_calls(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     """Returns the findings. A communicator whose members differ gets a finding with a culprit, if the evidence names
     one.
     """

@@ -1,10 +1,10 @@
-"""Letters: which actors may end a wait, because they post to a mailbox, set a store's key, or listen at a port.
+"""Messages: which actors may end a wait, because they post to a mailbox, set a store's key, or listen at a port.
 
 No record says which actor should have sent a message, but the run shows which actors communicate:
 
-    letters = LetterIndex(run.journals)
-    letters.posters(2, "outputs")           # actors that posted to outputs of actor 2, or got posts of actor 2
-    letters.setters(2, (0, 49152), "up/1")  # actors that set this key of the store at port 49152, or listen there
+    messages = MessageIndex(run.journals)
+    messages.posters(2, "outputs")          # actors that posted to outputs of actor 2, or got posts of actor 2
+    messages.setters(2, (0, 49152), "up/1") # actors that set this key of the store at port 49152, or listen there
 
 Suppose that an actor waits at a mailbox, and has neither posted nor received anything so far. Then the index returns
 the senders to mailboxes of the same name on other actors.
@@ -40,7 +40,7 @@ Actors: TypeAlias = dict[int, None]
 """A set of actors that keeps the order of insertion."""
 
 
-class LetterIndex:
+class MessageIndex:
     """The posts and store accesses of a run.
 
     `posts` maps (receiver, mailbox) to senders, and `boxes` maps a mailbox name to the senders to any actor. `wrote`
@@ -65,8 +65,8 @@ class LetterIndex:
                     self._store(actor, raw, opened)
                 elif kind == "learned" and raw[LEARNED_OUTCOME] is not None and raw[ADDRESS] in opened:
                     how, node = opened[raw[ADDRESS]]
-                    came = self.listeners if how == "open" else self.joined
-                    came.setdefault((node, raw[LEARNED_OUTCOME]), {})[actor] = None
+                    candidates = self.listeners if how == "open" else self.joined
+                    candidates.setdefault((node, raw[LEARNED_OUTCOME]), {})[actor] = None
 
     def _post(self, actor: int, raw: RawRecord) -> None:
         to, box = raw[POST_TO], raw[POST_MAILBOX]
@@ -84,21 +84,21 @@ class LetterIndex:
 
     def posters(self, actor: int, box: str) -> tuple[int, ...]:
         """Returns the actors that may post to mailbox `box` of `actor`, the likeliest first."""
-        known = self.posts.get((actor, box), {}) | dict.fromkeys(self.wrote.get(actor, {}))
-        return _others(actor, known or self.boxes.get(box, {}))
+        setters_so_far = self.posts.get((actor, box), {}) | dict.fromkeys(self.wrote.get(actor, {}))
+        return _others(actor, setters_so_far or self.boxes.get(box, {}))
 
     def setters(self, actor: int, place: Place, key: str) -> tuple[int, ...]:
         """Returns the actors that may set `key` of the store at `place`, for the `actor` that waits for the key."""
         listeners, keys = self.listeners.get(place, {}), self.sets.get(place, {})
-        known = _others(actor, keys.get(key, {}))
-        if known or actor not in listeners:
-            return known or _others(actor, listeners)
-        told = [
+        setters_so_far = _others(actor, keys.get(key, {}))
+        if setters_so_far or actor not in listeners:
+            return setters_so_far or _others(actor, listeners)
+        informed = [
             to for to, contents in self.wrote.get(actor, {}).items() if any(_has(one, place[1]) for one in contents)
         ]
         did = {one for other, actors in keys.items() if form(other) == form(key) for one in actors}
-        came = _others(actor, [*self.joined.get(place, {}), *told])
-        return tuple(one for one in dict.fromkeys(came) if one not in did)
+        candidates = _others(actor, [*self.joined.get(place, {}), *informed])
+        return tuple(one for one in dict.fromkeys(candidates) if one not in did)
 
 
 def _others(actor: int, actors: Iterable[int]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Standings: lists the calls in which ranks are blocked, the ranks that they wait for, and the ranks that wait for
+"""Blocked ranks: lists the calls in which ranks are blocked, the ranks that they wait for, and the ranks that wait for
 none.
 
     rank 0 -> rank 2 (default_pg #6)      rank 0 stands in its sixth call there, and rank 2 made five
@@ -29,7 +29,7 @@ class DumpWait(NamedTuple):
     absent: tuple[int, ...]
 
 
-class Standings(NamedTuple):
+class BlockedRanks(NamedTuple):
     """Where the ranks of a job are blocked.
 
     `waits`: by rank, its unfinished calls with an absent rank, the first one first. `joined`: by rank, an unfinished
@@ -70,7 +70,7 @@ class Standings(NamedTuple):
         return tuple(path)
 
 
-def standings(job: DumpedJob) -> Standings:
+def ranks_blocked_in(job: DumpedJob) -> BlockedRanks:
     """Returns where the ranks of a job are blocked."""
     last = {
         key: {rank: own[-1].seq if own else 0 for rank, own in group.calls.items()} for key, group in job.groups.items()
@@ -83,16 +83,16 @@ def standings(job: DumpedJob) -> Standings:
             if call.shape.is_transfer:
                 absent = places.get(id(call), ())
             else:
-                came = last[call.group]
+                last_seq = last[call.group]
                 members = job.groups[call.group].members
-                absent = tuple(one for one in members if one != rank and came.get(one, -1) < call.seq)
+                absent = tuple(one for one in members if one != rank and last_seq.get(one, -1) < call.seq)
             if absent:
                 waits.setdefault(rank, []).append(DumpWait(rank, call, absent))
             elif rank not in joined:
                 joined[rank] = call
     awaited = {one for own in waits.values() for wait in own for one in wait.absent}
     held = frozenset(rank for rank, call in joined.items() if not _over_elsewhere(job, call))
-    return Standings(waits, joined, tuple(sorted(awaited - {*waits})), held)
+    return BlockedRanks(waits, joined, tuple(sorted(awaited - {*waits})), held)
 
 
 def _over_elsewhere(job: DumpedJob, call: RecordedCall) -> bool:

@@ -1,4 +1,4 @@
-"""Standing: describes where each rank of an unfinished run is, for `dpsim replay` with --until, --break and --step.
+"""Rank state: describes where each rank of an unfinished run is, for `dpsim replay` with --until, --break and --step.
 
 rank 0  step 5: waits in dp_cpu #5, for ranks 1 to 3
 rank 1  step 5: is at poll look[0]                        # it takes a message or nothing, and waits for no rank
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpsim.checks.blame.chain import ActorState, chain, told_of
+from dpsim.checks.blame.chain import ActorState, chain, text_of
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.ops import (
     ASK_HOW,
@@ -34,7 +34,7 @@ from dpsim.contract.world import End, Run, World
 NO_STEP = 1_000_000
 
 
-def standing_lines(world: World, journals: Sequence[Sequence[RawRecord]]) -> list[str]:
+def state_lines(world: World, journals: Sequence[Sequence[RawRecord]]) -> list[str]:
     """Returns where the ranks of an unfinished run are, with one line for ranks in the same state."""
     ended: dict[Any, End] = {"finished": "finished", "raised": "raised"}
     ends = [ended.get(own[-1][KIND], "blocked") if own else "blocked" for own in journals]
@@ -42,10 +42,10 @@ def standing_lines(world: World, journals: Sequence[Sequence[RawRecord]]) -> lis
     run = Run("sim", [[*own] for own in journals], ends, [0] * len(ends), 0, services=services)
     alike: dict[tuple[str, str], list[int]] = {}
     for state in chain(RunIndex.of(world, run)).values():
-        alike.setdefault(_said(state), []).append(state.actor)
+        alike.setdefault(_step_and_words(state), []).append(state.actor)
     lines = [
-        f"{ranks_text(ranks)}  {step}{_of_many(said) if len(ranks) > 1 else said}"
-        for (step, said), ranks in alike.items()
+        f"{ranks_text(ranks)}  {step}{_of_many(words) if len(ranks) > 1 else words}"
+        for (step, words), ranks in alike.items()
     ]
     return [with_services(line, size, services) for line in lines]
 
@@ -53,16 +53,16 @@ def standing_lines(world: World, journals: Sequence[Sequence[RawRecord]]) -> lis
 _PLURAL = {"has": "have", "is": "are", "waits": "wait", "sleeps": "sleep", "stands": "stand"}
 
 
-def _of_many(said: str) -> str:
+def _of_many(words: str) -> str:
     """Returns a state in the plural, for several ranks.
     >>> _of_many("has ended"), _of_many("raised")
     ('have ended', 'raised')
     """
-    verb, space, rest = said.partition(" ")
+    verb, space, rest = words.partition(" ")
     return _PLURAL.get(verb, verb) + space + rest
 
 
-def _said(state: ActorState) -> tuple[str, str]:
+def _step_and_words(state: ActorState) -> tuple[str, str]:
     """Returns the step of a rank, and where it is."""
     raw = None if state.since is None else state.since.raw
     step = "" if raw is None or not 0 <= raw[STEP] < NO_STEP else f"step {raw[STEP]}: "
@@ -74,7 +74,7 @@ def _said(state: ActorState) -> tuple[str, str]:
         how = {"take": TAKE_HOW, "store": STORE_HOW, "ask": ASK_HOW}[raw[KIND]]
         return step, f"is at {raw[how]} {raw[SITE]}[{raw[ORDINAL]}]"
     waits = f", for {ranks_text(state.waits_for)}" if state.waits_for else ""
-    return step, f"{told_of(state)}{waits}"
+    return step, f"{text_of(state)}{waits}"
 
 
 def look_of(raw: RawRecord) -> str:

@@ -1,4 +1,4 @@
-"""Standing: finds the op at the head of each stream of a hung run, and a cycle of such ops that wait for each other.
+"""Running ops: finds the op at the head of each stream of a hung run, and a cycle of ops that wait for each other.
 
 Op A waits for op B if a rank that A needs is still executing B. `cycle` removes the ops that wait for none until only
 cycles remain.
@@ -29,20 +29,20 @@ Key: TypeAlias = tuple[str, int]
 
 
 @dataclass
-class Standing:
+class RunningOps:
     """The ops that devices execute at the end of a run.
 
-    `stands[x]` lists the ranks that execute x, and `needed[x]` the ranks that they need. `behind[x][rank]` is the op
+    `executing[x]` lists the ranks that execute x, and `needed[x]` the ranks that they need. `behind[x][rank]` is the op
     that a needed rank has to complete before x.
     """
 
-    stands: dict[Key, list[int]] = field(default_factory=dict)
+    executing: dict[Key, list[int]] = field(default_factory=dict)
     needed: dict[Key, set[int]] = field(default_factory=dict)
     behind: dict[Key, dict[int, Key]] = field(default_factory=dict)
 
-    def stand(self, key: Key, rank: int, needs: Sequence[int]) -> None:
+    def add_rank(self, key: Key, rank: int, needs: Sequence[int]) -> None:
         """Notes that a rank executes op `key` and needs the ranks `needs`."""
-        self.stands.setdefault(key, []).append(rank)
+        self.executing.setdefault(key, []).append(rank)
         self.needed.setdefault(key, set()).update(needs)
 
     def wait(self, key: Key, rank: int, other: Key | None) -> None:
@@ -54,7 +54,7 @@ class Standing:
 
     def cycle(self) -> list[Key]:
         """Returns ops that each wait for the next, and the last one for the first. Empty if there is no cycle."""
-        waits = {key: dict.fromkeys(self.behind.get(key, {}).values()) for key in self.stands}
+        waits = {key: dict.fromkeys(self.behind.get(key, {}).values()) for key in self.executing}
         left = 0
         while len(waits) != left:
             left = len(waits)
@@ -80,12 +80,12 @@ def needs_of(run_index: RunIndex, raw: RawRecord, rank: int, joint: bool) -> Seq
     return members if joint else awaited(raw[CALL], rank, members)
 
 
-def heads(run_index: RunIndex, walk: Walk, joint: bool) -> Standing:
+def heads(run_index: RunIndex, walk: Walk, joint: bool) -> RunningOps:
     """Returns the ops at the heads of all streams after a walk.
 
     The transfers of a coalesced group have separate queues (lanes) beside their stream.
     """
-    standing = Standing()
+    running = RunningOps()
     marks: dict[Signal, StreamState] = {}  # the stream that records each event
     later: list[tuple[Key, StreamState]] = []
     for stream in (one for host in walk.hosts for one in (*host.streams.values(), *host.lanes.values())):
@@ -97,7 +97,7 @@ def heads(run_index: RunIndex, walk: Walk, joint: bool) -> Standing:
                 if place:
                     later.append((key, stream))
                 else:
-                    standing.stand(key, stream.rank, needs_of(run_index, item, stream.rank, joint))
+                    running.add_rank(key, stream.rank, needs_of(run_index, item, stream.rank, joint))
 
     def keeps(stream: StreamState | None, seen: tuple[StreamState, ...] = ()) -> Key | None:
         """Returns the op of the same rank that a stream waits for, directly or through events."""
@@ -109,14 +109,14 @@ def heads(run_index: RunIndex, walk: Walk, joint: bool) -> Standing:
         return key_of(item, stream.rank) if fire in PARTS else None
 
     for key, stream in later:
-        standing.wait(key, stream.rank, keeps(stream))
+        running.wait(key, stream.rank, keeps(stream))
     for host in walk.hosts:  # a host that waits for its device has not issued its next ops
         reading = [last.raw[STREAM] for last in run_index.living(host.rank) if last.raw[KIND] == "read"]
-        for stream, (communicator, seq) in product(reading, standing.stands):
+        for stream, (communicator, seq) in product(reading, running.executing):
             calls = run_index.collectives.get(communicator, {}).get(host.rank)
             if calls is not None and len(calls) <= seq:
-                standing.wait((communicator, seq), host.rank, keeps(host.streams[stream]))
-    return standing
+                running.wait((communicator, seq), host.rank, keeps(host.streams[stream]))
+    return running
 
 
 def key_of(raw: RawRecord, rank: int) -> Key:
