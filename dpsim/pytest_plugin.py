@@ -15,7 +15,7 @@ resource (torch, GPUs, a data file), the test is skipped with the reason. It is 
 the expected finding. With pytest-xdist and `--dist loadgroup`, the tests of a real backend stay on one worker, which
 owns its processes.
 
-A user's test may use the fixture `dpsim_backend`, and such a test may have the marker `gpu(2)`. If
+The fixture `dpsim_backend` gives a user's test a backend. The marker `gpu(2)` says that the test needs two GPUs. If
 `dpsim.testing.holds` failed in a test and the folder `.dpsim` still exists, the next run of that test first tries the
 saved failure. The command `pytest NODEID --dpsim-replay=TOKEN`, which a failure prints, runs that failure in place of
 the test.

@@ -17,8 +17,8 @@ usable again:
   device is idle. This takes about a second.
 - That failed, a worker reports its process as spoiled, a rank died, or a rank is stuck and recovery is "kill" (gloo).
   Then the pool kills all workers, and forks others when it needs them (`crew`).
-- The machine took a resource away (`Run.lost`): the pool kills all workers as well. During set-up, this is the error
-  `Lost` and no run, and the next run gets a new store too.
+- The machine took a resource away (`Run.lost`): the pool kills all workers as well. If this happens during set-up, the
+  pool raises `Lost` and returns no run. The next run then gets a new store, too.
 
 The pool kills all workers, not only the guilty ones: that is always right, and a partly new pool is one more state.
 

@@ -14,7 +14,8 @@ closes it, without effect on other connections. Before a valid word, the server 
 connection.
 
 The thread that serves a store may fail, for example because no descriptor is free. It calls `failed` before it closes
-its sockets. Then the run is lost, so the errors that ranks get from the closed store are no verdict.
+its sockets. Then the run is lost: it has no verdict, and dpsim reports the failed store. The errors that ranks get from
+the closed store do not count.
 
     server = Server(listener, owner, "6c1f... 7", failed=print)
     server.start()                      # until its owner closes the connection

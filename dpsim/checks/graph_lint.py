@@ -3,8 +3,7 @@
 * GRAPH:HOST_EFFECT: a host thread sent a message, or set a key of a store, while it captured. This happened once, at
   capture, and no replay repeats it. A peer that waits for one message in each step then hangs.
 * GRAPH:UNPAIRED: in one collective or transfer, some members replay a captured call. The others call eagerly, or replay
-  a
-  call of another capture. NCCL requires that all members replay the same capture, or that none does.
+  a call of another capture. NCCL requires that all members replay the same capture, or that none does.
 
     rank 0   capture g: all_reduce    replay g          step 2: all_reduce #1 is call 0 of capture 0
     rank 1   capture g: all_reduce    all_reduce        step 2: all_reduce #1 is eager            ->   GRAPH:UNPAIRED
@@ -13,8 +12,9 @@ The captures of different ranks correspond by their order, whatever the names of
 different calls, the finding lists the captures of each rank. For a member that called eagerly, it also lists the
 captures that the rank had abandoned.
 
-This check ignores calls that a capture forbids, because they raise at once. The check `stale` finds replays that use
-freed memory. Source: NCCL's documentation of CUDA graphs, "captured or not must be uniform over the ranks".
+The check compares, for each collective and transfer, which members captured the call. It ignores calls that a capture
+forbids, because they raise at once. The check `stale` finds replays that use freed memory. Source: NCCL's documentation
+of CUDA graphs, "captured or not must be uniform over the ranks".
 """
 
 from __future__ import annotations

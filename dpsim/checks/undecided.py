@@ -13,8 +13,9 @@ member that decided it in a step has to decide it as often as the others.
 The check ignores a rank that hangs, died or raised. It may not have reached its decision, and another check finds the
 cause. It also ignores a rank in an idle get, which may continue its step.
 
-If one rank decides another label instead, the check merges both into one finding. The culprit is the minority. Of two
-members, it is the one whose label no other step has.
+A label is the name that a program gives to a value in `Rank.decide`. If one rank decides another label instead, the
+check merges both into one finding. The culprit is the minority. Of two members, it is the one whose label no other step
+has.
 """
 
 from __future__ import annotations

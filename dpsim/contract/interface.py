@@ -21,8 +21,8 @@ like CUDA, and only calls that learn something are `async`.
 
 Host and device communicators are two classes, because a program awaits a host collective, and orders a device
 collective by a stream. A single method for both would invite mistakes. Every op has a *site*: a word in the source,
-without spaces, that makes its address (see `dpsim.contract.ops`). Ranks are global ranks everywhere, also as roots,
-sources and destinations.
+without spaces. The address of an op is its rank, its site and its number there (see `dpsim.contract.ops`). Ranks are
+global ranks everywhere, also as roots, sources and destinations.
 
 A program's coroutine awaits only the results of the calls in this module. A program cannot add attributes to the
 objects of this module (AttributeError); it keeps its state in local variables.

@@ -3,8 +3,8 @@
     params(Sizes, {"steps": st.just(2)})        # draws mappings with the keys of a scenario file
 
 A whole number is within its bounds. Without an upper bound it is at most 8 above the lower bound, which is 0 by
-default. A list has up to three items, or more if the model requires them. A `PerRank` value differs for some of the
-first four ranks.
+default. A list has up to three items, or more if the model requires them. A `PerRank` value is one default, with
+another value for none, some or all of the ranks 0 to 3.
 
 The simplest value is first in every choice, so Hypothesis shrinks a failure to the smallest parameters and not to the
 defaults of the model. If the model refuses the drawn parameters, Hypothesis draws again.

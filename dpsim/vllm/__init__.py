@@ -22,6 +22,7 @@ dpsim runs each protocol as a program, in the simulation or on GPUs. The package
     museum/          known bugs and planted mistakes, each with a healthy twin
 
 The protocols import `graphs` and `model`, and never each other. Code that needs two protocols is in a package above
-both, such as `overlap` and `whole`. The classes of a protocol do not refer to releases; only programs look a release
-up. The framework imports nothing from this package, and finds it by entry points.
+both, such as `overlap` and `whole`. The classes of a protocol do not refer to releases. Only the programs in
+`programs/` look up the classes of a release. The framework imports nothing from this package, and finds it by entry
+points.
 """

@@ -6,7 +6,8 @@
 
 A swarm is a set of copies of a scenario, each with random faults. If a scenario plants a death and expects that the run
 holds, its protocol survives deaths. Its swarm then draws deaths and delays in place of the planted death. All other
-swarms draw delays and early timeouts. If one world of a swarm fails, the others run all the same.
+swarms draw delays and early timeouts only: waits whose timeout passes before an answer comes. No copy keeps the faults
+that the scenario plants. If one world of a swarm fails, the others run all the same.
 """
 
 from __future__ import annotations

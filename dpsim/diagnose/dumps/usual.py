@@ -4,7 +4,8 @@
     receive  receive  size  text  hidden  size  text  hidden  hidden              hidden once, elsewhere twice
 
 Two calls are alike if source line, operation and kind of group are equal. A dump has no steps, so the calls of a rank
-are one list, in which equal neighbours count as one repeated call. Two departures are evidence:
+are one list, in which equal neighbours count as one repeated call. If ranks differ, the rank with one of these two
+departures is to blame. A place is a position in the calls of any rank:
 
 * A call is repeated a number of times that occurs nowhere else, and another number occurs in at least two places.
 * A call directly follows another one, which happens nowhere else; elsewhere a third call is between the two.

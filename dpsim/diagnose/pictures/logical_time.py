@@ -7,8 +7,9 @@ collective ends one tick after the arrival of the last member that it waits for.
 ends. If a host awaits an op, it continues when the op is over. So equal journals give equal pictures on every backend.
 
 An op may have returned although nothing in the journals explains it: an abort ended it, or a message came from outside.
-When no other thread can continue, the earliest of these hosts continues anyway. The same is true for a stream of a rank
-that ended. The times are the smallest ones that obey these rules, so they do not depend on the order of computation.
+When no other thread can continue, the one of these hosts with the smallest time continues anyway. The same is true for
+a stream of a rank that ended. The times are the smallest ones that obey these rules, so they do not depend on the order
+of computation.
 
 If a run has real times (`dpsim.contract.times`), they say when a thread issued each op and when it received each
 result. Then times are in ns. An op ends at its recorded time, or else at the earliest time that the rules allow.

@@ -8,10 +8,10 @@
         counts = frontier.take(share.number, chosen.state())
     frontier.over
 
-A *place* is a point of a schedule at which the search chose a step. A *node* is a choice that no run has taken: the
-first choices of an earlier run (its *trunk*), and then another option. A run follows a node, and after it takes the
-cheapest option at each place. If a run is the first to reach a place, the other options of the place become nodes. So
-each option of each place is run once.
+A *place* is a point of a schedule at which the search chose the next event. A *node* is a choice that no run has taken:
+the first choices of an earlier run (its *trunk*), and then another option. A run follows a node, and after it takes the
+cheapest option at each place: the one that uses least of the bounds. If a run is the first to reach a place, the other
+options of the place become nodes. So each option of each place is run once.
 
 A node has a *layer*: how much of the bounds its choices use. A layer begins when the layer before it is over. So a run
 that reaches a place first has used the least of the bounds there, whatever the order of runs is. Therefore one search

@@ -9,9 +9,10 @@ One iteration (specification 2.3):
     sync            at a sync point: reduce which engines have work, and which have a pause pending
     end             continue the wave or end it, and inform the coordinator
 
-An idle engine makes no collective (invariant I-EL-4). The loop sets `rank.step` to the number of its iterations with a
-forward. All engines of a running group make equally many of these iterations (invariant I-EL-1). So a step number means
-the same step on all engines, and a check can compare their decisions.
+An engine is idle from the end of a wave until a message starts the next one. It then makes no collective (invariant
+I-EL-4). During a wave, an engine without requests makes forwards without tokens. The loop sets `rank.step` to the
+number of its iterations with a forward. All engines of a running group make equally many of these iterations (invariant
+I-EL-1). So a step number means the same step on all engines, and a check can compare their decisions.
 
 Each method of `EngineLoop` makes one decision, and a variant overrides one of them. Sources: specification 2.2 to 2.7.
 """
