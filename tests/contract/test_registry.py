@@ -194,3 +194,29 @@ def test_a_form_that_is_left_out_is_the_default(own: Prepare) -> None:
 def test_a_variant_that_cannot_be_run_is_refused(own: Prepare) -> None:
     with pytest.raises(TypeError, match="has no run"):
         own(Asks, derived(Program))
+
+
+# ---- the summary of a program or a variant
+
+
+def first_line(owner: type[Any]) -> str:
+    """Faulty twin: the first line of the docstring, even if its sentence continues on the next line."""
+    return (owner.__doc__ or "").strip().partition("\n")[0]
+
+
+DOCSTRINGS = {
+    "One sentence.": "One sentence.",
+    "The first sentence has\n    two lines. The second one is left out.": "The first sentence has two lines.",
+    "No full stop\n\n    Details of 4.2.": "No full stop",
+    "Release 0.33 differs, e.g. in\n    its waves.": "Release 0.33 differs, e.g. in its waves.",
+    "": "",
+}
+
+
+def summaries(summary: Callable[[type[Any]], str]) -> list[str]:
+    return [summary(type("Documented", (), {"__doc__": text})) for text in DOCSTRINGS]
+
+
+def test_a_summary_is_the_first_sentence_of_a_docstring() -> None:
+    assert summaries(registry._summary) == [*DOCSTRINGS.values()]
+    assert summaries(first_line) != [*DOCSTRINGS.values()]

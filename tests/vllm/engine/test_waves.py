@@ -195,7 +195,7 @@ def test_an_equivalent_is_not_found(twin: type[EngineWaves]) -> None:
 
 def test_another_interval_on_one_rank() -> None:
     """Mutant M-EL-3: one rank has another interval between sync points."""
-    world = RELEASES["0.33"]._replace(waves=(Release033, twins.TwiceAsOften), interval=5)
+    world = RELEASES["0.33"]._replace(waves=(Release033, twins.OneStepShorter), interval=5)
     assert first_trouble(world, 200) == (0, "some ranks sync and others do not")
 
 
