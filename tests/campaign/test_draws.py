@@ -63,7 +63,7 @@ FAULTY: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", FAULTY)
-def test_who_drew_is_named(name: str) -> None:
+def test_the_report_names_the_rank_that_drew(name: str) -> None:
     draws = FAULTY[name]
     (finding,) = found(draws)
     assert finding.klass == "NONDETERMINISM:RANDOM"

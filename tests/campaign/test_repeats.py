@@ -193,7 +193,7 @@ def test_ranks_that_talk_through_what_they_share(program: type[Program[Any]], co
     assert not any(one.startswith("seen:") for one in details)
 
 
-def test_what_was_changed_is_told_with_the_difference() -> None:
+def test_a_change_is_reported_with_its_difference() -> None:
     class Stays(Talks):
         async def run(self, rank: Rank, prepared: Any) -> None:
             await super().run(rank, prepared)
@@ -201,7 +201,7 @@ def test_what_was_changed_is_told_with_the_difference() -> None:
 
     (finding,) = explored(Stays()).findings
     assert finding.klass == "NONDETERMINISM:REPEAT"
-    assert finding.details[-1].startswith("seen: test_what_was_changed_is_told_with_the_difference.<locals>.Stays.run")
+    assert finding.details[-1].startswith("seen: test_a_change_is_reported_with_its_difference.<locals>.Stays.run")
     assert " changed self.most. Ranks in one process share it" in finding.details[-1]
 
 
@@ -264,7 +264,7 @@ def test_which_runs_are_made_again(name: str, runs: int, repeated: int) -> None:
         assert (found.exploration.runs, found.exploration.repeated) == (runs, repeated)
 
 
-def test_nothing_is_repeated_where_nobody_wants_to_hear_of_it() -> None:
+def test_no_run_is_repeated_without_a_reporter() -> None:
     for more in ({"repeats": False}, {"switched_off": ("NONDETERMINISM",)}):
         found = explored(Counts(), **more)
         assert (found.verdict, found.exploration.repeated) == ("proven", 0)

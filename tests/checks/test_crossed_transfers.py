@@ -57,12 +57,12 @@ def test_a_ring_hangs_unless_one_receives_first(size: int) -> None:
         assert found.klass == (SENDS if turned == 0 else RECEIVES if turned == size else "HANG:UNDECIDED"), orders
 
 
-def test_many_ranks_are_told_in_few_lines() -> None:
+def test_many_ranks_are_reported_in_few_lines() -> None:
     details = only(on_stream(*["send recv"] * 9)).details
     assert (len(details), details[-2]) == (10, "and 1 more rank in a ring")
 
 
-def test_receives_that_cross_hang_on_every_device_and_are_told_first() -> None:
+def test_crossed_receives_hang_and_are_reported_first() -> None:
     found = only(on_stream("recv send", "recv send"))
     assert found.klass == RECEIVES
     assert found.details[-1].endswith("or let one of these ranks send first")

@@ -65,7 +65,7 @@ def test_collectives_and_transfers_are_awaited_on_the_host_alone() -> None:
     assert ended(made).classes() == ["LEFTOVER:NEVER_AWAITED"] * 3
 
 
-def test_of_a_site_the_first_is_told_and_the_rest_counted() -> None:
+def test_a_site_reports_its_first_finding_and_counts_others() -> None:
     made = Made(2)
     for hand in made.hands:
         for hand.step in (4, 5):
@@ -136,7 +136,7 @@ def test_a_line_is_told_once_and_by_direction() -> None:
     assert ended(made).classes() == ["LEFTOVER:SEND"] * 2
 
 
-def test_a_message_that_nobody_took_is_no_finding() -> None:
+def test_a_message_that_no_rank_took_is_no_finding() -> None:
     made = Made(2)
     made[0].post(1, "news")
     assert not ended(made).findings()

@@ -55,7 +55,7 @@ def found(script: Script, world: World, timed: bool) -> list[Finding]:
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_who_asks_for_ever_after_a_death(timed: bool) -> None:
+def test_an_endless_poll_after_a_death(timed: bool) -> None:
     """A rank repeats a get without end. It is no hang, because events happen, and no livelock, because a time-out is no
     repetition.
     """

@@ -290,7 +290,7 @@ def letters(senders: list[tuple[int, str, bool]], taken: list[str]) -> list[str]
     return made.classes()
 
 
-def test_who_takes_a_message_comes_after_its_post() -> None:
+def test_a_take_is_ordered_after_its_post() -> None:
     assert letters([(0, "done", True)], ["done"]) == []
     assert letters([(0, "done", False)], ["done"]) == BUFFER
     assert letters([(0, "done", True)], []) == BUFFER

@@ -37,13 +37,13 @@ def test_the_others_are_there() -> None:
 
 
 @pytest.mark.usefixtures("broken")
-def test_who_misses_a_name_is_told() -> None:
+def test_a_missing_name_reports_the_import_error() -> None:
     said = r"'mine'.*could not be loaded: the entry point theirs = no_such_module: ModuleNot"
     with pytest.raises(registry.UnknownName, match=said):
         registry.protocol("mine")
 
 
-def test_without_an_installation_that_is_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_installation_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_loaded", True)
     monkeypatch.setattr(registry, "_protocols", {})
     monkeypatch.setattr(registry, "_failed", {})
@@ -169,7 +169,7 @@ def test_a_variant_that_is_looked_up_is_a_piece(own: Prepare, program: type[Any]
 
 
 @pytest.mark.parametrize("made", [Something, derived(Program, Piece)])
-def test_a_variant_of_which_nobody_takes_notice_is_refused(own: Prepare, made: type[Any]) -> None:
+def test_a_variant_that_no_program_looks_up_is_refused(own: Prepare, made: type[Any]) -> None:
     """The program does not look the variant up, and the variant does not derive from it. So the healthy protocol would
     run under the variant's name.
     """

@@ -142,7 +142,7 @@ def test_a_crowded_host_sleeps_within_torch() -> None:
 @pytest.mark.parametrize(
     ("says", "raised"), [("no such thing", RuntimeError), ("Connection reset by peer", Unfinished)]
 )
-def test_a_crowded_host_hears_of_an_error(says: str, raised: type[BaseException]) -> None:
+def test_a_crowded_host_raises_the_error(says: str, raised: type[BaseException]) -> None:
     with pytest.raises(raised):
         Patience(threading.Event(), polls=True, crowded=True).work(Sleeper(2, says))
 

@@ -52,7 +52,7 @@ async def a_host_that_never_waits_hears_of_it_at_the_end(rank: Rank, right: bool
 
 
 @twins("CRASH:KERNELERROR", learned=[(3,)])
-async def whoever_synchronises_hears_of_it(rank: Rank, right: bool) -> Any:
+async def a_synchronizing_rank_raises(rank: Rank, right: bool) -> Any:
     main = rank.stream("main")
     main.launch("divide", divide, writes=[main.alloc(1, "int32", "x")], args=(4 if right else 0,))
     await main.record().synchronize("synchronize")
@@ -109,7 +109,7 @@ def test_behind_a_kernel_error_nothing_happens_on_that_device() -> None:
 
 def test_an_error_is_raised_by_the_wait_itself() -> None:
     async def script(rank: Rank) -> Any:
-        await whoever_synchronises_hears_of_it(rank, False)
+        await a_synchronizing_rank_raises(rank, False)
 
     for seen in everywhere(script, told(1)):
         assert seen.findings[0].culprit is not None
@@ -139,7 +139,7 @@ def test_a_rank_that_ended_before_its_time_came_does_not_die() -> None:
     assert see(rounds, told(kills=(Kill(1, 10**9),))).classes == []
 
 
-def test_a_death_after_which_nobody_waits_is_no_hang() -> None:
+def test_a_death_without_waiting_ranks_is_no_hang() -> None:
     async def script(rank: Rank) -> None:
         await rank.host("h").barrier()
         if rank.rank == 1:
@@ -251,7 +251,7 @@ async def with_one_slot_collectives_need_one_order(rank: Rank, right: bool) -> A
     return await two_streams(rank, right)
 
 
-def test_who_found_no_slot_gets_the_one_that_comes_free() -> None:
+def test_a_waiting_rank_takes_the_free_slot() -> None:
     """With one slot, two collectives that both ranks issue in one order run one after the other. With two slots they
     overlap, so the run is shorter.
     """

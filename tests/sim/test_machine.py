@@ -196,7 +196,7 @@ async def fails_beside_others(rank: Rank) -> None:
     await rank.stream("main").alloc(1, "int32", "other").read("read")
 
 
-def test_a_kernel_error_stops_its_device_and_nobody_else() -> None:
+def test_a_kernel_error_stops_only_its_device() -> None:
     pair, single = CommunicatorSpec("d", "d", "device", (0, 1)), CommunicatorSpec("d", "e", "device", (2,))
     done = SimBackend(FREE).run_program(World(3, (pair, single)), Scripted(fails_beside_others), None)
     assert done.ends == ["finished", "raised", "finished"]

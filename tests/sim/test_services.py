@@ -129,7 +129,7 @@ def test_services_have_names_and_numbers_behind_the_ranks() -> None:
     ],
     ids=lambda one: type(one).__name__ if isinstance(one, Program) else "",
 )
-def test_what_a_service_does_wrong_is_told_by_its_name(program: Program[Any], klass: str, said: str) -> None:
+def test_the_mistake_of_a_service_is_reported_by_name(program: Program[Any], klass: str, said: str) -> None:
     told, done = run(program)
     [found] = judge(told, done)
     assert found.klass == klass

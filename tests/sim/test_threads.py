@@ -104,7 +104,7 @@ async def starts_another(rank: Rank) -> None:
         (starts_another, []),
     ],
 )
-def test_how_a_thread_ends_is_told(program: Any, expected: list[tuple[str, str]], choose: Any) -> None:
+def test_a_thread_reports_its_end(program: Any, expected: list[tuple[str, str]], choose: Any) -> None:
     async def script(rank: Rank) -> None:
         rank.start("u1", program)
 
@@ -342,7 +342,7 @@ def test_faults_and_delays_name_a_thread(more: dict[str, Any], primary: str | No
     assert (findings[0].klass if findings else None) == primary
 
 
-def test_a_thread_that_is_not_there_is_told() -> None:
+def test_a_missing_thread_is_reported() -> None:
     world = world_of(2, hosts=["h"], delays=(Delay(1, At("nap", 0, thread="u2"), 1_000),))
     [line] = never_applied(world, done(meets_beside, world))
     assert "rank 1 has no host thread 'u2'; it has main, u1" in line

@@ -62,7 +62,7 @@ def test_what_a_witness_still_does(between: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize("first", ["witness", "raises", "healthy"])
-def test_one_that_hears_of_a_failure_is_a_witness_of_it(first: str) -> None:
+def test_a_rank_that_learns_of_a_failure_is_a_witness(first: str) -> None:
     made = Made(2)
     if first == "witness":
         get(made[0], None, 5)

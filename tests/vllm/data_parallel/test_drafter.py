@@ -192,7 +192,7 @@ def test_its_graphs(mode: CUDAGraphMode) -> None:
 # ---- a forward without an agreed list of tokens (specification 1.8)
 
 
-def test_an_agreement_that_nobody_sees() -> None:
+def test_a_context_without_a_list_agrees_implicitly() -> None:
     """A forward context without a list of tokens makes an implicit agreement: each rank keeps its own count, unpadded.
 
     The explicit agreement of the healthy drafter pads both ranks to the same graph.

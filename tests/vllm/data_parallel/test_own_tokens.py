@@ -295,7 +295,7 @@ class SkipsABusyStep(DataParallelStep):
 
 
 @pytest.mark.parametrize("output_tokens", [2, 3])
-def test_a_step_that_nobody_runs(output_tokens: int) -> None:
+def test_a_step_that_no_rank_runs(output_tokens: int) -> None:
     """If all ranks leave out a step, no rank waits, but the witness reports it, in the last step and before."""
     played = play(line_up(decodes(1, output_tokens), decodes(1, output_tokens)), step=SkipsABusyStep)
     assert set(played.classes) == {"CRASH:DROPPEDTOKENS"}
@@ -311,7 +311,7 @@ class ForgetsAPart(DataParallelStep):
             del self.in_flight[-1][1][1:]
 
 
-def test_a_microbatch_that_nobody_looks_at() -> None:
+def test_the_witness_reports_a_dropped_microbatch() -> None:
     """The witness reports a microbatch that the rank does not hand to it."""
     config: dict[str, Any] = {"enable_dbo": True, "dbo_decode_token_threshold": 2, "async_scheduling": True}
     played = play(line_up(decodes(4), decodes(4)), step=ForgetsAPart, **config)

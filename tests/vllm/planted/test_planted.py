@@ -76,12 +76,12 @@ def tree() -> Iterator[Copy]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("mistake", MISTAKES, ids=names)
-def test_who_notices_it(tree: Copy, mistake: Mistake) -> None:
+def test_a_check_notices_each_planted_mistake(tree: Copy, mistake: Mistake) -> None:
     answer = asked(tree, mistake)
     assert answer.by == mistake.by, answer.failed
 
 
 @pytest.mark.nightly
-def test_nobody_complains_of_the_healthy_tree(tree: Copy) -> None:
+def test_the_healthy_tree_has_no_complaint(tree: Copy) -> None:
     mistake = MISTAKES[0]
     assert asked(tree, mistake._replace(new=mistake.old)).by == "nothing"

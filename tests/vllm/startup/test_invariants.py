@@ -219,7 +219,7 @@ def test_the_engine_dp_group_goes_last() -> None:
         assert [closes[-1][STORE_PORT]] == opened
 
 
-def test_all_engines_are_told_the_same_ports() -> None:
+def test_all_engines_receive_the_same_ports() -> None:
     """Invariant I-CF-9: engines use the port list of the INIT message, and do not run post-init on it again."""
     seen = run(start("0.14"))
     ports = [learned(seen, engine, "obey.init")[0] for engine in engines(seen)]
