@@ -220,7 +220,7 @@ def test_holds_raises() -> None:
         holds(Subject(WORLD, Counts()))
 
 
-def test_a_schedule_that_the_search_cannot_repeat_is_told_with_the_line() -> None:
+def test_an_unrepeatable_schedule_is_reported_with_its_line() -> None:
     turns = itertools.count(-2)  # two ranks, and the timed run comes first
 
     async def asks(rank: Rank) -> None:
@@ -241,7 +241,7 @@ def test_a_program_with_a_seed() -> None:
     assert explored(Seeded()).verdict == "proven"
 
 
-def test_the_generators_of_the_process_go_on_as_they_would() -> None:
+def test_the_generators_of_the_process_are_unchanged() -> None:
     random.seed(5)
     explored(Scripted(_nothing))
     first = random.random()
@@ -273,7 +273,7 @@ def test_no_run_is_repeated_without_a_reporter() -> None:
 # ---- faulty rules
 
 
-def test_to_repeat_in_the_same_instance_would_be_caught() -> None:
+def test_a_repeat_in_the_same_instance_is_caught() -> None:
     """A program whose second run on one instance differs is healthy, because elsewhere an instance has only one run."""
 
     class Once(Program[Any]):
@@ -288,7 +288,7 @@ def test_to_repeat_in_the_same_instance_would_be_caught() -> None:
     assert explored(Once()).verdict == "proven"
 
 
-def test_to_look_at_ends_alone_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_of_ends_only_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpsim.checks.nondeterminism._difference", lambda *given: None)
     assert explored(Counts()).verdict == "proven"
 

@@ -36,7 +36,7 @@ def only(made: Made) -> Finding:
     return found
 
 
-def test_who_stands_before_whom_and_the_cure() -> None:
+def test_the_report_names_the_order_and_the_cure() -> None:
     found = only(on_stream("send recv", "send recv"))
     assert (found.klass, str(found.culprit)) == (SENDS, "every rank, step 0, send at here.py:0")
     assert found.message == ("each of ranks 0, 1 is blocked in a send, before the receive for which another one waits")

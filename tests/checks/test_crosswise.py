@@ -101,7 +101,7 @@ def test_the_finding_names_the_first_step() -> None:
     assert crossed.position[0] == 1
 
 
-def test_where_calls_differ_otherwise_that_is_told() -> None:
+def test_other_differences_of_calls_are_reported() -> None:
     """A mismatch of counts or ops is the finding, if it is in the same step. In a later step it follows from the
     crosswise calls.
     """

@@ -20,7 +20,7 @@ def raised(made: Made, *ranks: int, where: str = "p.py:9") -> list[str]:
     return ["raised" if rank in ranks else "finished" for rank in range(len(made.hands))]
 
 
-def test_one_that_raised_is_the_culprit() -> None:
+def test_a_rank_that_raised_is_the_culprit() -> None:
     made = Made(3)
     [found] = made.findings(*raised(made, 1))
     assert (found.klass, found.message) == ("CRASH:VALUEERROR", "rank 1 raised ValueError in step 0: no 1")
@@ -150,7 +150,7 @@ def test_what_is_no_op_does_not_change_which_finding_is_first(beside: list[str],
 
 
 @pytest.mark.parametrize(("what", "step", "site"), [("die", 3, "agree"), ("delay", 2, "kernel")])
-def test_a_planted_death_is_told_with_its_own_step_and_place(what: str, step: int, site: str) -> None:
+def test_a_planted_death_is_reported_with_step_and_place(what: str, step: int, site: str) -> None:
     """A planted death happens before its op, so the journal's last op is of the step before. The finding names the step
     and site of the fault.
     """
@@ -203,5 +203,5 @@ def test_all_senders_of_equal_messages_are_reported() -> None:
     assert said.endswith("sent by rank 1 at post, here.py:0, step 0 or by rank 2 at post, here.py:0, step 0")
 
 
-def test_a_message_before_the_last_thing_that_was_learned_is_not_told() -> None:
+def test_a_message_before_the_last_learned_value_is_not_reported() -> None:
     assert crash_at_a_message(between="poll") == ()

@@ -128,7 +128,7 @@ def test_names_alone_are_no_difference() -> None:
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_capture_that_was_given_up_is_told_of_who_is_eager(again: bool) -> None:
+def test_an_abandoned_capture_is_reported_with_the_eager_rank(again: bool) -> None:
     made = Made(4)
     for rank in range(4):
         capture(made[rank], "x", 1, what="abandon" if rank == 0 else "end")  # rank 0, which replays a, gave up x

@@ -121,14 +121,14 @@ def test_the_message_names_the_call_and_what_to_do() -> None:
     )
 
 
-def test_who_made_another_number_than_in_every_step_before_is_the_culprit() -> None:
+def test_a_rank_with_an_unusual_number_is_the_culprit() -> None:
     [found] = lines([0, 1, 1, 2], [0, 1, 2]).findings()
     assert found.culprit is not None
     assert (found.culprit.rank, found.culprit.step, found.culprit.where) == (0, 1, "here.py:2")
     assert ". In step 1 rank 0 made 2 of these; its peer made 1, as in every step before. Make" in found.message
 
 
-def test_a_line_is_told_once_and_by_direction() -> None:
+def test_a_line_is_reported_once_for_each_direction() -> None:
     made = Made(2)
     for hand in made.hands:
         for _ in range(hand.rank + 1):

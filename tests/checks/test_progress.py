@@ -101,7 +101,7 @@ def test_each_fault_makes_the_counts_begin_anew(bound: int, delay: str | None, o
     assert [one.klass for one in judged(world, works)] == ["PROGRESS:BOUND"] * overdue
 
 
-def test_what_stands_still_is_a_hang_all_the_same() -> None:
+def test_a_run_without_progress_is_a_hang() -> None:
     async def waits(rank: Rank) -> None:
         await rank.mailbox("box").get("get")
 

@@ -70,7 +70,7 @@ def test_the_message_names_both_calls() -> None:
     )
 
 
-def test_directions_are_lines_of_their_own_and_the_first_difference_of_each_is_told() -> None:
+def test_each_direction_reports_its_first_difference() -> None:
     made = Made(2)
     for hand in made.hands:
         for count in (8, 6 + hand.rank, 4 + hand.rank):
@@ -102,7 +102,7 @@ def steps_of(*numbers: tuple[int, int]) -> Made:
 
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("number", [1, 3])
-def test_who_left_one_out_before_or_made_one_too_many_is_the_culprit(side: int, number: int) -> None:
+def test_a_rank_with_one_call_too_few_or_many_is_the_culprit(side: int, number: int) -> None:
     here = (number, 2) if side == 0 else (2, number)
     [found] = steps_of((2, 2), here, (2, 2)).findings()
     assert found.culprit is not None

@@ -89,7 +89,7 @@ def test_a_simulated_run_without_memory(words: tuple[str, ...], expected: str) -
     assert not Path(".dpsim").exists()
 
 
-def test_one_that_is_lost_leaves_the_others_their_verdicts() -> None:
+def test_a_lost_run_keeps_the_other_verdicts() -> None:
     files = [write(Path(f"{name}.yaml"), scenario(name)) for name in ("t_exhausts", "t_look", "t_lost")]
     answer = dpsim_("explore", *files, *MODULE)
     assert answer.code == 3

@@ -87,7 +87,7 @@ def test_no_rank_learns_of_a_hung_rank(backend: TorchBackend) -> None:
 
 
 @pytest.mark.parametrize("backend", ["gloo"], indirect=True)
-def test_a_process_that_the_dead_forked_keeps_nobody_from_being_told(backend: TorchBackend, tmp_path: Path) -> None:
+def test_a_fork_of_a_dead_process_hides_no_death(backend: TorchBackend, tmp_path: Path) -> None:
     """The dead rank has forked a process with copies of all its connections, which outlives the run. It waits for a
     lock that the test holds.
     """

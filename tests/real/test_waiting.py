@@ -101,7 +101,7 @@ def test_polls_are_without_a_pause_at_first(ready_ns: int, pauses: list[int], mo
     assert sorted(set(clock.slept)) == pauses
 
 
-def test_what_is_ready_is_asked_for_once() -> None:
+def test_a_ready_result_is_requested_once() -> None:
     work = Sleeper(naps=0)
     Patience(threading.Event(), polls=True).until(work.is_completed)
     assert work.polls == 1

@@ -209,7 +209,7 @@ def test_a_fault_lets_a_rank_die_at_an_op() -> None:
 
 
 @pytest.mark.runs_once  # the function that chooses has state
-def test_untimed_a_kill_can_come_anywhere() -> None:
+def test_a_kill_can_occur_anywhere_without_time() -> None:
     world, ends = told(kills=(Kill(1, 0),)), []
     for when in range(40):
         left = [when]
@@ -325,7 +325,7 @@ def fails_meanwhile(wait: str) -> Any:
 
 
 @pytest.mark.parametrize("wait", ["sleep", "get", "query", "idle"])
-def test_a_host_that_is_elsewhere_goes_on_when_its_kernel_fails(wait: str) -> None:
+def test_a_busy_host_continues_when_its_kernel_fails(wait: str) -> None:
     for seen in everywhere(fails_meanwhile(wait), told(2)):
         assert seen.run.ends == ["raised", "finished"], seen.mode
         assert [finding.klass for finding in seen.findings] == ["CRASH:KERNELERROR"], seen.mode

@@ -104,7 +104,7 @@ async def only_rank_0_comes(rank: Rank) -> None:
         await rank.host("h").all_reduce(np.ones(1, np.int32))
 
 
-def test_a_host_that_waits_for_ever_is_blocked() -> None:
+def test_a_host_that_waits_endlessly_is_blocked() -> None:
     done = run(only_rank_0_comes)
     assert done.ends == ["blocked", "finished"]
     assert done.observed

@@ -145,7 +145,7 @@ def test_a_message_takes_its_time() -> None:
     assert see(script, told(1)).learned == [(None, 1)]
 
 
-def test_a_hang_at_a_mailbox_names_who_waits_and_how_many_messages_there_were() -> None:
+def test_a_hang_at_a_mailbox_counts_its_messages() -> None:
     async def script(rank: Rank) -> None:
         if rank.rank == 0:
             rank.send(1, "in", 1, "send")

@@ -106,7 +106,7 @@ def test_an_order_by_a_message_from_outside_is_an_order(right: bool) -> None:
         assert seen.classes == ([] if right else ["RACE:BUFFER"])
 
 
-def test_what_was_never_sent_and_what_nobody_looks_for_is_told() -> None:
+def test_unsent_and_unread_messages_are_reported() -> None:
     seen = see(hears, world(FIRST, HEARD))
     assert never_applied(world(FIRST, HEARD), seen.run) == []
     lost = [

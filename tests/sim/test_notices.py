@@ -60,7 +60,7 @@ async def words_elsewhere(rank: Rank) -> None:
         rank.send(0, "in", "last words", "say")
 
 
-def test_a_notice_comes_behind_the_messages_of_who_is_gone() -> None:
+def test_a_notice_follows_the_messages_of_the_dead_rank() -> None:
     assert told(THREE, last_words) == {("last words", ("gone", 1))}
     assert told(THREE, words_elsewhere) == {(("gone", 1), "last words"), (("gone", 1), None)}
 
@@ -110,7 +110,7 @@ async def late(rank: Rank) -> None:
             await rank.mailbox("deaths").get("told")
 
 
-def test_to_watch_late_is_to_be_told_at_once() -> None:
+def test_a_late_watch_is_notified_at_once() -> None:
     assert told(THREE, late) == {(None, ("gone", 1), ("gone", 1))}
 
 

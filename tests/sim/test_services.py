@@ -198,7 +198,7 @@ def test_dpor_sees_what_all_schedules_show(ranks: int) -> None:
     assert missed(Case("served", world(ranks), Served())) == (0, 0, 0)
 
 
-def test_a_program_that_names_services_and_has_no_serve_is_told_so() -> None:
+def test_services_need_a_serve_method() -> None:
     class Silent(Program[Any]):
         async def run(self, rank: Rank, prepared: Any) -> None:
             return

@@ -126,7 +126,7 @@ def test_ranks_that_hang_alike_share_a_finding() -> None:
     assert str(one.culprit).startswith("every rank, step 0, hold at ")
 
 
-def test_a_host_that_would_set_it_and_stands_elsewhere_is_told_instead() -> None:
+def test_a_host_blocked_before_its_set_is_reported_instead() -> None:
     """Rank 0 would set the flag after a barrier, but rank 1 omits the barrier. So the finding names the barrier and not
     the flag.
     """

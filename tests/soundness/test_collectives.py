@@ -148,7 +148,7 @@ def test_a_host_collective_of_nothing_is_no_meeting() -> None:
     assert shows(explored(world_of(2, hosts=["h"]), through_on_the_host(host_all_reduce_of_nothing)), TOLD_EARLY)
 
 
-def test_who_gives_to_a_reduce_waits_for_no_member() -> None:
+def test_a_contributor_to_a_reduce_waits_for_no_member() -> None:
     """Explores a reduce. A member that is not the root can end before the others arrive, because the library has sent
     or copied its elements.
     """

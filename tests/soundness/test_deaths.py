@@ -49,9 +49,7 @@ def all_of_them(deaths: Sequence[Op], strategy: Strategy) -> list[Op]:
 
 
 @pytest.mark.parametrize("script", [sends_and_serves, send_to_each_other])
-def test_a_rank_may_stand_for_ever_before_the_op_from_which_it_may_die(
-    script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rank_may_block_before_its_possible_death(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     """Explores a rank that may be killed from one op on, and that sends before it. No rank receives the send, so the
     rank may wait in it without end. In the faulty twin, a rank that reaches the op always dies, so DPOR misses an
     outcome.

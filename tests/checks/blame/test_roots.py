@@ -87,7 +87,7 @@ def test_the_nearest_one_is_blamed() -> None:
 
 
 @pytest.mark.parametrize("work", ["none", "kernel", "collective"])
-def test_one_that_stands_in_no_op_is_behind_it(work: str) -> None:
+def test_a_rank_outside_any_op_is_the_root(work: str) -> None:
     """Rank 0 stopped between two ops, so it is blamed. If its last op is a collective that did not end, its device may
     block it, so it is not.
     """

@@ -38,7 +38,7 @@ def test_a_time_out_that_passed(outcome: Any, timeout_ns: int | None, expected: 
     assert is_witness(made, 0) == expected
 
 
-def test_one_that_did_not_raise_is_no_witness() -> None:
+def test_a_rank_that_did_not_raise_is_no_witness() -> None:
     made = Made(1)
     get(made[0], None, 5)
     assert gave_up(RunIndex.of(made.world, made.run("blocked")), 0) is None

@@ -46,7 +46,7 @@ def asked(picture: Picture, folder: Path, script: str) -> Any:
     return json.loads(unquote(found[1]))
 
 
-def test_a_reader_finds_who_waits_for_whom(tmp_path: Path) -> None:
+def test_a_reader_finds_the_waits(tmp_path: Path) -> None:
     picture = pictured(tmp_path, HEALTHY + SKIP)
     rows = asked(picture, tmp_path, "rows.map(row => [row.name, row.culprit])")
     assert rows == [["ranks 0, 2", False], ["rank 1", True]]

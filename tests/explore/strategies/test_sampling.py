@@ -145,7 +145,7 @@ def test_fifo_is_one_schedule() -> None:
     assert result.summary() == "sampled: holds in 1 schedule; there may be others; 1 schedule (1 class)"
 
 
-def test_told_of_samples() -> None:
+def test_a_summary_of_samples() -> None:
     def once(strategy: Strategy) -> Sequence[Problem]:
         Toy("wx", "rx").run(strategy)
         return []

@@ -263,7 +263,7 @@ def first(played: Played) -> str:
     return played.findings[0].message
 
 
-def test_what_is_said_of_a_dropped_token() -> None:
+def test_the_message_on_a_dropped_token() -> None:
     """The message about a dropped token names the step, the room of the forward, and the token."""
     played = play(line_up(decodes(2), decodes(3)), step=faulty(drops_last)[0])
     assert set(played.classes) == {"CRASH:DROPPEDTOKENS"}
@@ -271,14 +271,14 @@ def test_what_is_said_of_a_dropped_token() -> None:
     assert said in first(played)
 
 
-def test_what_is_said_of_a_wrong_sum() -> None:
+def test_the_message_on_a_wrong_sum() -> None:
     """The message about a wrong sum names the row, both sums and the token."""
     played = play(line_up(decodes(1), decodes(1)), step=faulty(turns_round)[0])
     assert set(played.classes) == {"CRASH:WRONGSUM"}
     assert "row 0 of 1 of step 0 sums up to 618035, the model says 1: token 0 (request 0, position 0)" in first(played)
 
 
-def test_what_is_said_of_padding() -> None:
+def test_the_message_on_padding() -> None:
     """The message about a wrong row of padding names the row, and says that it is padding."""
     played = play(line_up(decodes(3), decodes(3)), step=faulty(leaks_padding)[0])
     assert set(played.classes) == {"CRASH:WRONGSUM"}

@@ -80,7 +80,7 @@ class Again(RequestCounts):
 
 
 @pytest.mark.parametrize("twin", [ToldAtTheEnd, Again, RequestCounts])
-def test_another_rule_tells_otherwise(twin: type[RequestCounts]) -> None:
+def test_another_rule_gives_another_answer(twin: type[RequestCounts]) -> None:
     """Each faulty rule sends other counts."""
     seen = run(group(**ALONE, pieces={RequestCounts: twin}))
     assert [tuple(event[4:6]) for event in posted(seen, 0, "engine.counts")] != [(1, 0), (0, 1), (0, 0)]

@@ -200,7 +200,7 @@ def test_a_rank_that_does_not_learn_of_a_death(twin: str) -> None:
 
 
 @pytest.mark.parametrize("twin", [LeavesSilently, LeavesInMidStep])
-def test_who_leaves_has_to_do_it_in_order(twin: type[Any]) -> None:
+def test_ranks_leave_in_order(twin: type[Any]) -> None:
     """Engines have to leave in order. Here engine 1 receives its order to stop a little later than engine 0."""
     late = Delay(2, At("coordinator.stop", 1), 100 * MS)
     given: Any = {"requests": [2], "interval": 32, "delays": (late,)}

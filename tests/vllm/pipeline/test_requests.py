@@ -140,7 +140,7 @@ def session(*requests: tuple[int, ...], config: dict[str, Any] | None = None) ->
     return Drawn(2, made, config or CONFIG)
 
 
-def test_a_session_goes_on_where_it_ended() -> None:
+def test_a_session_resumes_where_it_ended() -> None:
     """A session continues with all tokens so far, and the stages compute them again.
 
     In this hand-computed example, the first request has one prompt token and two outputs, and the second a prompt of

@@ -33,7 +33,7 @@ def test_it_fits_the_code(mistake: Mistake) -> None:
 
 
 @pytest.mark.parametrize("old", ["no such line", "self"])
-def test_one_that_fits_nowhere_or_anywhere_is_an_error(old: str) -> None:
+def test_a_mistake_without_a_unique_place_is_an_error(old: str) -> None:
     with pytest.raises(DoesNotFit, match="expected once"):
         MISTAKES[0]._replace(old=old).planted(MISTAKES[0].path(ROOT).read_text())
 

@@ -226,7 +226,7 @@ def test_all_engines_receive_the_same_ports() -> None:
     assert ports[0] == ports[1], "all get the same list"
 
 
-def test_a_mismatch_is_told_with_engine_and_fields_before_any_group_is_made() -> None:
+def test_a_mismatch_names_engine_and_fields_before_any_group() -> None:
     scenario = start(config_by_rank={1: {"enable_dbo": True, "max_num_seqs": 2}}, pieces=FIELDS)
     seen = run(scenario)
     assert not seen.serving

@@ -119,7 +119,7 @@ def test_a_start_that_fails_ends_the_front_ends_of_other_nodes_at_once(form: str
 
 
 @pytest.mark.parametrize("form", ["0.33", "0.14"])
-def test_an_engine_does_not_wait_for_ever_for_a_program_that_is_not_its_front_end(form: str) -> None:
+def test_an_engine_does_not_wait_endlessly_for_a_stranger(form: str) -> None:
     seen = run(start(form, config={"nnodes": 2}, ports=[29550]))
     assert seen.wrong() == []
     assert "frontend cannot listen at port 29550" in seen.errors["frontend"]

@@ -25,7 +25,7 @@ def composition(fault: dict[str, Any] | None, runner: str = "v1", protocol: str 
     return run_scenario(scenario_from(document)).findings
 
 
-def test_one_that_stands_still_is_blamed_though_its_monitor_waits() -> None:
+def test_a_blocked_process_is_blamed_though_its_monitor_waits() -> None:
     fault = {"kind": "hang", "rank": "engine.0", "at": {"site": "call.sample", "ordinal": 1}}
     first = composition(fault, protocol="whole_engine_watched")[0]
     assert (first.klass, first.culprit and first.culprit.service) == (SILENT, "engine.0")
