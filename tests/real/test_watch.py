@@ -241,7 +241,7 @@ def test_set_up_does_not_count_it_either(planted: Planted, monkeypatch: pytest.M
     assert len(looks) == 180
 
 
-def test_a_query_of_the_fork_method_starts_no_worker(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_server_counts_no_stopped_time(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     server = object.__new__(ForkServer)
     looks: list[int] = []
 
