@@ -173,7 +173,7 @@ def test_saved_failures(seconds: float) -> None:
     assert fuzzed("saved failures", seeds, read, seconds)
 
 
-def test_a_saved_command_that_goes_on_in_the_next_line_is_passed_over(tmp_path: Path) -> None:
+def test_a_saved_command_of_two_lines_is_skipped(tmp_path: Path) -> None:
     """Reads a saved command that ends in a backslash. The token would contain a line break, so the reader ignores the
     file.
     """

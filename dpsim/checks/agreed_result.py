@@ -9,7 +9,8 @@ side proves nothing. These rules replace the majority, in this order:
 
 1. In another step, the ranks received the same result and decided alike. A rank that now decides otherwise departs.
 2. One side has members in different states, and still decides alike. The other side has only one state, so it departs.
-3. Both sides have members in different states. Then the majority is right.
+3. Both sides have members in different states, or two ranks in one state are on different sides. Then the state does
+   not explain the sides, and the majority is right.
 
 If no rule decides, no rank is the culprit. The state of a rank is what it did in the step before the agreement.
 """
@@ -112,14 +113,18 @@ def majority(
 def agreement_before(run_index: RunIndex, here: Mapping[int, Entry]) -> Agreement | None:
     """Returns the last collective of the step whose result each of these ranks received before its op, or None."""
     heard = {rank: _heard(run_index, entry) for rank, entry in here.items()}
-    common = set.intersection(*(set(own) for own in heard.values())) if len(heard) > 1 else set()
-    common = {call for call in common if len({own[call][1] for own in heard.values()}) == 1}
+    first, *rest = heard.values()
+    common = [
+        call
+        for call, (_, value) in first.items()
+        if rest and all(call in own and own[call][1] == value for own in rest)
+    ]
     if not common:
         return None
     last = max(common, key=lambda call: max(own[call][0].at for own in heard.values()))
     entries = {rank: own[last][0] for rank, own in heard.items()}
     site = next(iter(entries.values())).raw[SITE]
-    result = next(iter(heard.values()))[last][1]
+    result = first[last][1]
     return Agreement(site, result, {rank: _state(run_index, entry) for rank, entry in entries.items()})
 
 
@@ -173,7 +178,7 @@ def _decided_before(
         if step == first.step or any(len(own) != 1 for own in others.values()):
             continue
         there = {rank: own[0] for rank, own in others.items()}
-        values = {entry.raw[DECISION_VALUE] for entry in there.values()}
+        values = [*dict.fromkeys(entry.raw[DECISION_VALUE] for entry in there.values())]
         same = agreement_before(run_index, there)
         if len(values) == 1 and same is not None and (same.site, same.result) == (agreement.site, agreement.result):
             found.append((step, *values))

@@ -79,11 +79,14 @@ def _finding(
 
 
 def _departs(run_index: RunIndex, here: dict[int, Entry], values: dict[int, object]) -> tuple[tuple[int, ...], str]:
-    """Returns the ranks that departed, and why. Without a common result before, they are the first of a minority."""
-    ruled = ruling(run_index, here, values)
-    if ruled is not None:
+    """Returns the ranks that departed, and why.
+
+    Without a common result before, they are the first of a minority. The same is true if ranks in one state are on
+    different sides.
+    """
+    ruled, parted = ruling(run_index, here, values), split(values)
+    if ruled is not None and not (ruled.alike and parted):
         return ruled.odd, ruled.text
-    parted = split(values)
     return (tuple(parted[1][:1]) if parted else ()), ""
 
 

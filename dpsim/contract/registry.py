@@ -24,6 +24,7 @@ runs in its place. Any other variant replaces a piece of it: the program's `prep
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -292,4 +293,8 @@ def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]
 
 
 def _summary(owner: type[Any]) -> str:
-    return (owner.__doc__ or "").strip().partition("\n")[0]
+    """Returns the first sentence of the docstring as one line. It ends at a full stop before a blank, or at an empty
+    line.
+    """
+    paragraph = " ".join((owner.__doc__ or "").strip().partition("\n\n")[0].split())
+    return re.split(r"(?<=[.!?]) +(?=[A-Z`\"'(])", paragraph, maxsplit=1)[0]

@@ -82,7 +82,7 @@ def test_what_each_process_has_alike_is_no_finding(way: str) -> None:
 
 
 @pytest.mark.slow
-def test_threads_go_on_in_their_order() -> None:
+def test_threads_continue_in_their_order() -> None:
     found = explored("alone_started", "own")
     assert (found.failure, found.looked.runs) == (None, lone_ranks.EACH)
     assert f"checked in {lone_ranks.EACH} of {len(found.exploration.classes)} schedules" in found.summary()

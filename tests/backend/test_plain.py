@@ -38,7 +38,7 @@ def test_a_mistake_is_refused_at_its_line(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", KERNELS)
-def test_a_mistake_of_a_kernel_is_heard_of_by_the_host(how: str) -> None:
+def test_the_host_raises_the_mistake_of_a_kernel(how: str) -> None:
     run = made(how)
     assert run.ends == ["finished", "raised"]
     raised = run.journals[1][-1]

@@ -104,7 +104,7 @@ def test_descriptors_that_are_free() -> None:
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-def test_nobody_waits_for_ever_for_the_rest_of_a_message() -> None:
+def test_a_wait_for_the_rest_of_a_message_ends() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         limit(ours.fileno(), 0.01)

@@ -53,7 +53,7 @@ def test_a_work_is_no_result(use: Callable[[Any], Any]) -> None:
         use(made())
 
 
-def test_a_work_may_be_kept_and_told_from_others() -> None:
+def test_a_work_can_be_kept_and_distinguished() -> None:
     one, other = made(), made()
     assert one == one
     assert one != other

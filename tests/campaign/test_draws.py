@@ -63,7 +63,7 @@ FAULTY: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", FAULTY)
-def test_who_drew_is_named(name: str) -> None:
+def test_the_report_names_the_rank_that_drew(name: str) -> None:
     draws = FAULTY[name]
     (finding,) = found(draws)
     assert finding.klass == "NONDETERMINISM:RANDOM"
@@ -116,7 +116,7 @@ def test_who_seeds_is_left_alone(name: str) -> None:
     assert found(HEALTHY[name]) == []
 
 
-def test_a_difference_says_who_drew() -> None:
+def test_a_difference_names_the_rank_that_drew() -> None:
     drawn: list[float] = []
     draws = random.Random
 
@@ -128,7 +128,7 @@ def test_a_difference_says_who_drew() -> None:
     assert finding.details[-1].startswith(f"seen: rank 1, step 3, draws at {HERE}:")
 
 
-def test_a_difference_says_who_drew_from_a_shared_generator() -> None:
+def test_a_difference_names_the_user_of_a_shared_generator() -> None:
     drawn: list[float] = []
     (finding,) = found(
         lambda: drawn.append(random.random()),

@@ -51,7 +51,7 @@ def cut(run: Run, rank: int, site: str, end: End = "blocked") -> Run:
     return replace(run, journals=journals, ends=[end] * len(run.ends))
 
 
-def test_a_gate_says_for_whom_it_waits() -> None:
+def test_a_gate_names_the_ranks_that_it_waits_for() -> None:
     gated, run, _ = failing("threads")
     assert stalled(gated.gates, run) == []
     said = stalled(gated.gates, cut(run, 0, "adder.start"))

@@ -160,7 +160,7 @@ def test_a_unit_that_ends_two_workers_is_no_verdict_and_the_others_are_explored(
 
 
 @pytest.mark.parametrize("expected", [Expected(), Expected("violated"), Expected("violated", "HANG:*")], ids=str)
-def test_nobody_expects_a_loss(expected: Expected) -> None:
+def test_a_lost_scenario_meets_no_expectation(expected: Expected) -> None:
     (lost,) = explore_all([replace(acting(end_itself), expected=expected)], "dpor", jobs=2)
     assert lost.unmet == f"lost: {ENDS_ITSELF}"
 
@@ -169,7 +169,7 @@ def test_nobody_expects_a_loss(expected: Expected) -> None:
 @pytest.mark.parametrize(
     "error", [MemoryError(), OSError(errno.ENOSPC, "full"), OSError(errno.EMFILE, "many")], ids=str
 )
-def test_what_was_found_before_is_told(
+def test_an_earlier_finding_is_reported(
     error: Exception, jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ninth run finds no memory or disk space. The report contains a failure that was found before, and claims
@@ -272,7 +272,7 @@ def test_an_exception_in_a_run_reaches_the_caller(error: Exception, jobs: int, m
     assert jobs == 1 or "in judge\n    raise error" in raised.value.__notes__[0]
 
 
-def test_progress_is_told_of_units_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_reports_units_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """The explorer reports progress after the first run of a unit, not only after the unit."""
     monkeypatch.setattr(unit_process, "REPORT_EVERY_S", -1.0)
     for jobs in (1, 2):

@@ -281,7 +281,7 @@ def test_a_planted_fault_that_never_happens_is_no_success() -> None:
 LATE = {"rank": 1, "by": "1ms", "at": {"site": "dp.agre"}}
 
 
-def test_a_delay_that_never_happens_is_no_success_where_somebody_wrote_it() -> None:
+def test_an_unmet_delay_of_a_scenario_fails() -> None:
     """`holds` fails if a delay in the scenario never applies. It does not fail for a delay that Hypothesis drew,
     because a small world may not reach it.
     """
@@ -393,7 +393,7 @@ def test_the_module_of_a_protocol_is_named(tmp_path: Path, monkeypatch: pytest.M
     assert str(raised.value).endswith(f" --module {__name__}")
 
 
-def test_hypothesis_is_told_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hypothesis_receives_events_and_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     events: set[str] = set()
     targets: list[float] = []
     monkeypatch.setattr(hypothesis, "event", events.add)

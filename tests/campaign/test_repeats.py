@@ -193,7 +193,7 @@ def test_ranks_that_talk_through_what_they_share(program: type[Program[Any]], co
     assert not any(one.startswith("seen:") for one in details)
 
 
-def test_what_was_changed_is_told_with_the_difference() -> None:
+def test_a_change_is_reported_with_its_difference() -> None:
     class Stays(Talks):
         async def run(self, rank: Rank, prepared: Any) -> None:
             await super().run(rank, prepared)
@@ -201,7 +201,7 @@ def test_what_was_changed_is_told_with_the_difference() -> None:
 
     (finding,) = explored(Stays()).findings
     assert finding.klass == "NONDETERMINISM:REPEAT"
-    assert finding.details[-1].startswith("seen: test_what_was_changed_is_told_with_the_difference.<locals>.Stays.run")
+    assert finding.details[-1].startswith("seen: test_a_change_is_reported_with_its_difference.<locals>.Stays.run")
     assert " changed self.most. Ranks in one process share it" in finding.details[-1]
 
 
@@ -220,7 +220,7 @@ def test_holds_raises() -> None:
         holds(Subject(WORLD, Counts()))
 
 
-def test_a_schedule_that_the_search_cannot_repeat_is_told_with_the_line() -> None:
+def test_an_unrepeatable_schedule_is_reported_with_its_line() -> None:
     turns = itertools.count(-2)  # two ranks, and the timed run comes first
 
     async def asks(rank: Rank) -> None:
@@ -241,7 +241,7 @@ def test_a_program_with_a_seed() -> None:
     assert explored(Seeded()).verdict == "proven"
 
 
-def test_the_generators_of_the_process_go_on_as_they_would() -> None:
+def test_the_generators_of_the_process_are_unchanged() -> None:
     random.seed(5)
     explored(Scripted(_nothing))
     first = random.random()
@@ -264,7 +264,7 @@ def test_which_runs_are_made_again(name: str, runs: int, repeated: int) -> None:
         assert (found.exploration.runs, found.exploration.repeated) == (runs, repeated)
 
 
-def test_nothing_is_repeated_where_nobody_wants_to_hear_of_it() -> None:
+def test_no_run_is_repeated_without_a_reporter() -> None:
     for more in ({"repeats": False}, {"switched_off": ("NONDETERMINISM",)}):
         found = explored(Counts(), **more)
         assert (found.verdict, found.exploration.repeated) == ("proven", 0)
@@ -273,7 +273,7 @@ def test_nothing_is_repeated_where_nobody_wants_to_hear_of_it() -> None:
 # ---- faulty rules
 
 
-def test_to_repeat_in_the_same_instance_would_be_caught() -> None:
+def test_a_repeat_in_the_same_instance_is_caught() -> None:
     """A program whose second run on one instance differs is healthy, because elsewhere an instance has only one run."""
 
     class Once(Program[Any]):
@@ -288,7 +288,7 @@ def test_to_repeat_in_the_same_instance_would_be_caught() -> None:
     assert explored(Once()).verdict == "proven"
 
 
-def test_to_look_at_ends_alone_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_of_ends_only_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpsim.checks.nondeterminism._difference", lambda *given: None)
     assert explored(Counts()).verdict == "proven"
 

@@ -45,7 +45,7 @@ def whole(scenario: Scenario, kinds: tuple[str, ...], folder: Path) -> Whole:
 
 
 @pytest.mark.parametrize("kinds", [("die", "kill"), ("delay",)])
-def test_who_asks_for_ever_is_found_where_a_rank_dies_or_is_late(kinds: tuple[str, ...], tmp_path: Path) -> None:
+def test_an_endless_poll_is_found_after_a_death_or_delay(kinds: tuple[str, ...], tmp_path: Path) -> None:
     found = whole(asks("T-ASKS-FOR-EVER"), kinds, tmp_path)
     assert found.first is not None
     assert found.first.explored.findings[0].klass == "PROGRESS:BOUND"
@@ -57,7 +57,7 @@ def test_its_twin_gives_up(tmp_path: Path) -> None:
     assert (found.first, found.verdict, found.explored) == (None, "proven", 12)
 
 
-def test_who_asks_for_ever_is_answered_where_no_rank_dies_or_is_late(tmp_path: Path) -> None:
+def test_a_poll_ends_without_a_death_or_delay(tmp_path: Path) -> None:
     found = explore_whole([asks("T-ASKS-FOR-EVER")], 1, Options("dpor", 300, folder=tmp_path))
     assert (found.first, found.verdict) == (None, "proven")
 

@@ -40,7 +40,7 @@ def test_one_decided_more_seldom(plan: Plan, culprit: str) -> None:
     ],
     ids=["one-after-the-other", "alone", "all-leave-it-out"],
 )
-def test_nobody_leaves_anything_out(plan: Plan) -> None:
+def test_a_member_that_decides_nothing_is_legal(plan: Plan) -> None:
     """A member that does nothing in a step need not decide in it. Members that decide a local label may begin and end
     at different steps.
     """
@@ -48,7 +48,7 @@ def test_nobody_leaves_anything_out(plan: Plan) -> None:
     assert judged(world_of(3, ["dp_cpu"]), script(plan, local=True, busy=True)) == []
 
 
-def test_who_takes_part_in_a_step_has_to_decide_its_label() -> None:
+def test_members_of_a_step_decide_its_label() -> None:
     plan: Plan = {0: [(0, 7), (1, 7)], 1: [(0, 7), (1, 7)], 2: [(0, 7)]}
     [finding] = judged(world_of(3, ["dp_cpu"]), script(plan, busy=True))
     assert (finding.klass, str(finding.culprit).partition(" at ")[0]) == ("DISAGREEMENT:PLAN", "rank 2, step 1, plan")

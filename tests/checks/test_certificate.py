@@ -189,7 +189,7 @@ def test_what_is_not_wanted_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -
         certified(made.world, made.run(), ["race"])
 
 
-def test_where_anything_is_found_all_checks_speak(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_checks_run_after_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def spy(name: str, check: judge.Check) -> judge.Check:

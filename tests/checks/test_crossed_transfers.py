@@ -36,7 +36,7 @@ def only(made: Made) -> Finding:
     return found
 
 
-def test_who_stands_before_whom_and_the_cure() -> None:
+def test_the_report_names_the_order_and_the_cure() -> None:
     found = only(on_stream("send recv", "send recv"))
     assert (found.klass, str(found.culprit)) == (SENDS, "every rank, step 0, send at here.py:0")
     assert found.message == ("each of ranks 0, 1 is blocked in a send, before the receive for which another one waits")
@@ -57,12 +57,12 @@ def test_a_ring_hangs_unless_one_receives_first(size: int) -> None:
         assert found.klass == (SENDS if turned == 0 else RECEIVES if turned == size else "HANG:UNDECIDED"), orders
 
 
-def test_many_ranks_are_told_in_few_lines() -> None:
+def test_many_ranks_are_reported_in_few_lines() -> None:
     details = only(on_stream(*["send recv"] * 9)).details
     assert (len(details), details[-2]) == (10, "and 1 more rank in a ring")
 
 
-def test_receives_that_cross_hang_on_every_device_and_are_told_first() -> None:
+def test_crossed_receives_hang_and_are_reported_first() -> None:
     found = only(on_stream("recv send", "recv send"))
     assert found.klass == RECEIVES
     assert found.details[-1].endswith("or let one of these ranks send first")

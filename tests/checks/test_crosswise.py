@@ -91,17 +91,17 @@ def test_of_two_the_one_that_always_made_this_order_is_right() -> None:
     assert culprit(found(steps(("ab", "ab"), ("ab", "ab"), ("ba", "ab")))) == (0, 2)
 
 
-def test_where_both_orders_are_usual_nobody_is_blamed() -> None:
+def test_no_rank_is_blamed_if_both_orders_are_usual() -> None:
     assert culprit(found(steps(("ab", "ab"), ("ba", "ba"), ("ba", "ab")))) is None
 
 
-def test_the_first_step_is_told() -> None:
+def test_the_finding_names_the_first_step() -> None:
     crossed = found(steps(("ab", "ab"), ("ab", "ba"), ("ab", "ba")))
     assert crossed is not None
     assert crossed.position[0] == 1
 
 
-def test_where_calls_differ_otherwise_that_is_told() -> None:
+def test_other_differences_of_calls_are_reported() -> None:
     """A mismatch of counts or ops is the finding, if it is in the same step. In a later step it follows from the
     crosswise calls.
     """

@@ -20,7 +20,7 @@ def raised(made: Made, *ranks: int, where: str = "p.py:9") -> list[str]:
     return ["raised" if rank in ranks else "finished" for rank in range(len(made.hands))]
 
 
-def test_one_that_raised_is_the_culprit() -> None:
+def test_a_rank_that_raised_is_the_culprit() -> None:
     made = Made(3)
     [found] = made.findings(*raised(made, 1))
     assert (found.klass, found.message) == ("CRASH:VALUEERROR", "rank 1 raised ValueError in step 0: no 1")
@@ -28,7 +28,7 @@ def test_one_that_raised_is_the_culprit() -> None:
 
 
 @pytest.mark.parametrize(("ranks", "who"), [((0, 2), "ranks 0, 2"), ((0, 1, 2), "every rank")])
-def test_those_that_raised_alike_are_told_together_and_the_line_is_blamed(ranks: tuple[int, ...], who: str) -> None:
+def test_equal_exceptions_are_reported_together(ranks: tuple[int, ...], who: str) -> None:
     made = Made(3)
     [found] = made.findings(*raised(made, *ranks))
     assert str(found.culprit) == f"{who}, step 0, ValueError at p.py:9"
@@ -54,7 +54,7 @@ def test_a_service_beside_a_rank_has_its_name_in_the_report() -> None:
 
 
 @pytest.mark.parametrize("differ", ["step", "place"])
-def test_those_that_raised_in_another_step_or_place_are_told_apart(differ: str) -> None:
+def test_exceptions_of_different_places_are_reported_separately(differ: str) -> None:
     made = Made(2)
     made[1].step = int(differ == "step")
     raised(made, 0)
@@ -150,7 +150,7 @@ def test_what_is_no_op_does_not_change_which_finding_is_first(beside: list[str],
 
 
 @pytest.mark.parametrize(("what", "step", "site"), [("die", 3, "agree"), ("delay", 2, "kernel")])
-def test_a_planted_death_is_told_with_its_own_step_and_place(what: str, step: int, site: str) -> None:
+def test_a_planted_death_is_reported_with_step_and_place(what: str, step: int, site: str) -> None:
     """A planted death happens before its op, so the journal's last op is of the step before. The finding names the step
     and site of the fault.
     """
@@ -188,20 +188,20 @@ def crash_at_a_message(*, between: str = "", senders: int = 1, outside: bool = F
 
 
 @pytest.mark.parametrize("between", ["", "kernel"])
-def test_who_sent_the_message_over_which_a_rank_raised_is_told(between: str) -> None:
+def test_the_report_names_the_sender_of_the_fatal_message(between: str) -> None:
     said = "rank 0 last took (5,) from box at get: sent by rank 1 at post, here.py:0, step 0"
     assert crash_at_a_message(between=between) == (said,)
 
 
-def test_what_came_from_outside_is_told_with_its_address() -> None:
+def test_a_message_from_outside_is_reported_with_its_address() -> None:
     said = "rank 0 last took (5,) from box at get: sent from outside, as rank 1 reached agree[0]"
     assert crash_at_a_message(outside=True) == (said,)
 
 
-def test_where_several_sent_the_same_all_are_told() -> None:
+def test_all_senders_of_equal_messages_are_reported() -> None:
     (said,) = crash_at_a_message(senders=2)
     assert said.endswith("sent by rank 1 at post, here.py:0, step 0 or by rank 2 at post, here.py:0, step 0")
 
 
-def test_a_message_before_the_last_thing_that_was_learned_is_not_told() -> None:
+def test_a_message_before_the_last_learned_value_is_not_reported() -> None:
     assert crash_at_a_message(between="poll") == ()

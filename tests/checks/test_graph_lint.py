@@ -47,7 +47,7 @@ def found(made: Made) -> list[Finding]:
     return findings
 
 
-def test_those_who_replay_the_same_capture_go_together() -> None:
+def test_replays_of_one_capture_are_grouped() -> None:
     made = Made(3)
     for rank in range(3):
         capture(made[rank], "small" if rank else "other_name", 2)
@@ -86,7 +86,7 @@ def test_the_odd_one_is_named(way: str) -> None:
     assert "as call 1 of 2, captured at here.py:10" in finding.message
 
 
-def test_of_two_nobody_is_blamed() -> None:
+def test_two_ranks_without_evidence_are_not_blamed() -> None:
     made = Made(2)
     for rank in range(2):
         capture(made[rank], "a", 1)
@@ -97,7 +97,7 @@ def test_of_two_nobody_is_blamed() -> None:
 
 
 @pytest.mark.parametrize("order", ["fewer", "other order", "other names"])
-def test_captures_that_differ_are_told(order: str) -> None:
+def test_captures_that_differ_are_reported(order: str) -> None:
     own = {"fewer": ["d1", "d4"], "other order": ["d1", "d4", "d2"], "other names": ["e1", "e4"]}[order]
     made = Made(3)
     for rank in range(3):
@@ -128,7 +128,7 @@ def test_names_alone_are_no_difference() -> None:
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_capture_that_was_given_up_is_told_of_who_is_eager(again: bool) -> None:
+def test_an_abandoned_capture_is_reported_with_the_eager_rank(again: bool) -> None:
     made = Made(4)
     for rank in range(4):
         capture(made[rank], "x", 1, what="abandon" if rank == 0 else "end")  # rank 0, which replays a, gave up x

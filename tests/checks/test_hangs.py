@@ -59,7 +59,7 @@ def test_two_ranks_that_both_receive_first() -> None:
 # ---- mailboxes
 
 
-def test_a_get_that_nobody_answers() -> None:
+def test_a_get_without_an_answer() -> None:
     made = Made(2)
     made[0].post(1, "one")
     made[1].learned(made[1].take(), "one")

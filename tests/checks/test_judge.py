@@ -286,7 +286,7 @@ def test_every_class_of_the_table_is_found_by_a_check() -> None:
         ("never", ("CRASH",), []),
     ],
 )
-def test_a_crash_that_nobody_hears_of_explains_no_hang(raises: str, off: tuple[str, ...], classes: list[str]) -> None:
+def test_an_unnoticed_crash_explains_no_hang(raises: str, off: tuple[str, ...], classes: list[str]) -> None:
     async def script(rank: Rank) -> None:
         if rank.rank == 1 and raises == "before":
             raise ValueError
@@ -343,9 +343,7 @@ CIRCLE = "HANG:P2P:UNMATCHED_RECV"
         (comes, ("CRASH",), [CIRCLE]),
     ],
 )
-def test_a_hang_of_others_is_told_whatever_is_switched_off(
-    script: Any, off: tuple[str, ...], classes: list[str]
-) -> None:
+def test_a_hang_is_reported_if_checks_are_off(script: Any, off: tuple[str, ...], classes: list[str]) -> None:
     specs = (CommunicatorSpec("a", "a", "host", (0, 1)), CommunicatorSpec("b", "b", "host", (2, 3)))
     world = World(4, specs)
     played = run(world, script, choose=lambda *able: 0)
@@ -353,7 +351,7 @@ def test_a_hang_of_others_is_told_whatever_is_switched_off(
     assert sorted(one.klass for one in told) == sorted(classes)
 
 
-def test_a_death_is_told_where_no_hang_is() -> None:
+def test_a_death_without_a_hang_is_reported() -> None:
     async def dies(rank: Rank) -> None:
         await rank.host("h").barrier(site="meet")
         if rank.rank:

@@ -65,7 +65,7 @@ def test_collectives_and_transfers_are_awaited_on_the_host_alone() -> None:
     assert ended(made).classes() == ["LEFTOVER:NEVER_AWAITED"] * 3
 
 
-def test_of_a_site_the_first_is_told_and_the_rest_counted() -> None:
+def test_a_site_reports_its_first_finding_and_counts_others() -> None:
     made = Made(2)
     for hand in made.hands:
         for hand.step in (4, 5):
@@ -121,14 +121,14 @@ def test_the_message_names_the_call_and_what_to_do() -> None:
     )
 
 
-def test_who_made_another_number_than_in_every_step_before_is_the_culprit() -> None:
+def test_a_rank_with_an_unusual_number_is_the_culprit() -> None:
     [found] = lines([0, 1, 1, 2], [0, 1, 2]).findings()
     assert found.culprit is not None
     assert (found.culprit.rank, found.culprit.step, found.culprit.where) == (0, 1, "here.py:2")
     assert ". In step 1 rank 0 made 2 of these; its peer made 1, as in every step before. Make" in found.message
 
 
-def test_a_line_is_told_once_and_by_direction() -> None:
+def test_a_line_is_reported_once_for_each_direction() -> None:
     made = Made(2)
     for hand in made.hands:
         for _ in range(hand.rank + 1):
@@ -136,7 +136,7 @@ def test_a_line_is_told_once_and_by_direction() -> None:
     assert ended(made).classes() == ["LEFTOVER:SEND"] * 2
 
 
-def test_a_message_that_nobody_took_is_no_finding() -> None:
+def test_a_message_that_no_rank_took_is_no_finding() -> None:
     made = Made(2)
     made[0].post(1, "news")
     assert not ended(made).findings()

@@ -52,7 +52,7 @@ CASES: list[tuple[Callable[[Made], None], End, str, str]] = [
 
 
 @pytest.mark.parametrize(("script", "end", "stands", "runs_on"), CASES, ids=[case[0].__name__ for case in CASES])
-def test_who_stands_is_named_where_peers_wait_for_it(
+def test_a_blocked_rank_is_named_if_peers_wait(
     script: Callable[[Made], None], end: End, stands: str, runs_on: str
 ) -> None:
     """The finding names the blocked launch if peers wait for the host. With the same journals, but no host blocked in a
@@ -65,7 +65,7 @@ def test_who_stands_is_named_where_peers_wait_for_it(
         assert found[0].klass == klass
 
 
-def test_the_others_that_stand_are_told_as_well() -> None:
+def test_the_report_names_other_blocked_ranks() -> None:
     made = Made(2)
     for rank in (0, 1):
         made[rank].collective(("dp", "ep")[rank], "main")
@@ -112,7 +112,7 @@ def test_of_many_ranks_a_few_are_named() -> None:
     assert found.details[-1] == "3 more ranks without a free slot"
 
 
-def test_a_host_that_stands_is_told_where_another_is_to_blame() -> None:
+def test_a_blocked_host_is_named_beside_the_culprit() -> None:
     made = Made(2)
     left_alone(made)
     run = replace(made.run("blocked", "finished"), standing=(0,))
@@ -121,7 +121,7 @@ def test_a_host_that_stands_is_told_where_another_is_to_blame() -> None:
     assert found.details[-1].startswith("rank 0 is blocked in more ")
 
 
-def test_who_came_first_is_told_by_the_machine() -> None:
+def test_the_machine_decides_the_first_arrival() -> None:
     """Both ranks issue dp before ep, on two streams. On rank 1, ep got its slots first, as the simulation reports."""
     made = Made(2)
     for rank in (0, 1):

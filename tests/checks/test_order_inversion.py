@@ -39,7 +39,7 @@ def in_order(orders: Sequence[str], streams: str = "main main") -> Made:
     return made
 
 
-def test_two_ranks_in_opposite_order_and_nobody_is_blamed() -> None:
+def test_two_ranks_in_opposite_order_are_not_blamed() -> None:
     found = only(in_order(["dp ep", "ep dp"]).findings("blocked", "blocked"))
     assert found.culprit is None
     assert found.message == (
@@ -243,7 +243,7 @@ def test_what_holds_without_roots_that_wait_is_a_proof(roots: dict[str, int], pr
     assert "rank 0: dp #0 before ep #0; rank 1: ep #0 before dp #0" in found.message
 
 
-def test_who_is_not_needed_keeps_nobody() -> None:
+def test_a_rank_without_elements_delays_no_rank() -> None:
     """Rank 2 contributes no elements. So its late arrival is not the reason why ranks 0 and 1 hang."""
     made = Made(3)
     for rank, order in enumerate(["dp ep", "ep dp", "ep dp"]):

@@ -55,7 +55,7 @@ def found(script: Script, world: World, timed: bool) -> list[Finding]:
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_who_asks_for_ever_after_a_death(timed: bool) -> None:
+def test_an_endless_poll_after_a_death(timed: bool) -> None:
     """A rank repeats a get without end. It is no hang, because events happen, and no livelock, because a time-out is no
     repetition.
     """
@@ -101,7 +101,7 @@ def test_each_fault_makes_the_counts_begin_anew(bound: int, delay: str | None, o
     assert [one.klass for one in judged(world, works)] == ["PROGRESS:BOUND"] * overdue
 
 
-def test_what_stands_still_is_a_hang_all_the_same() -> None:
+def test_a_run_without_progress_is_a_hang() -> None:
     async def waits(rank: Rank) -> None:
         await rank.mailbox("box").get("get")
 

@@ -140,7 +140,7 @@ def test_memory_of_a_side_stream_is_not_reused_in_flight() -> None:
     assert handed("copy") == REUSED, "the wrong stream was named"
 
 
-def test_a_reuse_names_the_old_access_that_the_allocator_was_not_told_of() -> None:
+def test_a_reuse_names_the_unrecorded_old_access() -> None:
     made, a = one()
     x = a.alloc("main", 8, (0, 0), site="old")
     a.launch("write", "main", writes=[x])
@@ -290,7 +290,7 @@ def letters(senders: list[tuple[int, str, bool]], taken: list[str]) -> list[str]
     return made.classes()
 
 
-def test_who_takes_a_message_comes_after_its_post() -> None:
+def test_a_take_is_ordered_after_its_post() -> None:
     assert letters([(0, "done", True)], ["done"]) == []
     assert letters([(0, "done", False)], ["done"]) == BUFFER
     assert letters([(0, "done", True)], []) == BUFFER

@@ -38,7 +38,7 @@ def test_memory_that_was_given_away_and_overwritten(keeps: bool, found: list[str
     assert [one.culprit and one.culprit.site for one in findings] == ["late"] * len(found)
 
 
-def test_memory_that_nobody_wrote() -> None:
+def test_a_read_of_unwritten_memory() -> None:
     made, a = one()
     x = a.alloc("main", 8, (0, 0))
     a.launch("write", "main", writes=[(x[0], 0, 4)])

@@ -146,7 +146,7 @@ def test_a_thread_that_ended_on_one_rank_and_set_the_flag_on_another() -> None:
     assert any(line.startswith("h #0: 1 of 2 joined: rank 1") for line in findings[0].details)
 
 
-def test_who_raised_is_told_before_who_waits_for_it() -> None:
+def test_a_raising_rank_is_reported_before_waiting_ranks() -> None:
     async def script(rank: Rank) -> None:
         rank.start("u1", raises)
         await rank.flag("ready").wait("ready.wait")
@@ -194,7 +194,7 @@ def test_a_flag_that_is_waited_for_beside_a_hang_is_not_its_cause() -> None:
     assert findings
 
 
-def test_ranks_that_hang_alike_are_told_once() -> None:
+def test_ranks_that_hang_alike_are_reported_once() -> None:
     [finding], _ = found(nobody_sets, world_of(3, hosts=["h"]))
     assert finding.message.startswith("thread u1 of ranks 0 to 2 waits for flag ready")
     assert finding.culprit is not None

@@ -57,7 +57,7 @@ def test_the_side_that_departs_from_what_its_line_usually_is_is_the_culprit(
         [FITS, (USUAL, SHORT), (SHORT, USUAL)],  # later steps differ too
     ],
 )
-def test_where_nothing_is_usual_nobody_is_blamed(pairs: Any) -> None:
+def test_no_rank_is_blamed_without_a_usual_order(pairs: Any) -> None:
     [found] = line(*pairs).findings()
     assert (found.klass, found.culprit) == ("MISMATCH:TRANSFER:COUNT", None)
 
@@ -70,7 +70,7 @@ def test_the_message_names_both_calls() -> None:
     )
 
 
-def test_directions_are_lines_of_their_own_and_the_first_difference_of_each_is_told() -> None:
+def test_each_direction_reports_its_first_difference() -> None:
     made = Made(2)
     for hand in made.hands:
         for count in (8, 6 + hand.rank, 4 + hand.rank):
@@ -102,7 +102,7 @@ def steps_of(*numbers: tuple[int, int]) -> Made:
 
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("number", [1, 3])
-def test_who_left_one_out_before_or_made_one_too_many_is_the_culprit(side: int, number: int) -> None:
+def test_a_rank_with_one_call_too_few_or_many_is_the_culprit(side: int, number: int) -> None:
     here = (number, 2) if side == 0 else (2, number)
     [found] = steps_of((2, 2), here, (2, 2)).findings()
     assert found.culprit is not None
@@ -113,5 +113,5 @@ def test_who_left_one_out_before_or_made_one_too_many_is_the_culprit(side: int, 
 
 
 @pytest.mark.parametrize("numbers", [[(2, 1), (2, 2)], [(2, 2), (3, 3), (2, 3), (2, 2)], [(2, 2), (1, 3), (2, 2)]])
-def test_where_steps_have_no_usual_number_nobody_is_blamed(numbers: Any) -> None:
+def test_no_rank_is_blamed_without_a_usual_number(numbers: Any) -> None:
     assert [one.culprit for one in steps_of(*numbers).findings()] == [None]

@@ -154,7 +154,7 @@ def test_columns_are_not_cut_for_a_pipe() -> None:
     assert columns([("a", "")]) == ["a"]
 
 
-def test_columns_go_on_below_themselves_on_a_terminal(capsys: pytest.CaptureFixture[str], terminal: None) -> None:
+def test_long_columns_wrap_on_a_terminal(capsys: pytest.CaptureFixture[str], terminal: None) -> None:
     lines = columns(ROWS, indent=2)
     assert lines[0] == "name  short"
     assert [line[:6] for line in lines[2:]] == ["      "] * len(lines[2:])

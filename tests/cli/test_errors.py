@@ -122,7 +122,7 @@ def test_a_bug_is_called_a_bug(
 # ---- commands in another process
 
 
-def test_nobody_reads(healthy: Path) -> None:
+def test_a_closed_pipe_is_no_error(healthy: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = process("run", str(healthy), *MODULE, stdout=writer)

@@ -31,7 +31,7 @@ COMMANDS = [("run",), ("explore",), ("explore", "--jobs", "2"), RANDOM]
         (LATE_NOWHERE, "delay: rank 1 never reached dp.agre; did you mean dp.agree?"),
     ],
 )
-def test_what_is_planted_where_nobody_comes_is_not_met(words: tuple[str, ...], planted: str, why: str) -> None:
+def test_a_fault_at_an_unreached_place_is_not_met(words: tuple[str, ...], planted: str, why: str) -> None:
     file = write(Path("x.yaml"), HEALTHY + planted)
     answer = dpsim_(*words, file)
     assert answer.code == 1

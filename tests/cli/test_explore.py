@@ -157,7 +157,7 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["dpor", "portfolio"])
-def test_dpor_goes_on_until_its_budget(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dpor_runs_until_its_budget(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With only a time budget, DPOR has no bound on the number of schedules. With a number, or without a budget, it has
     one.
     """
@@ -250,7 +250,7 @@ def test_expected_failures_are_met(planted: Path, broken: Path) -> None:
     assert answer.out.endswith("NOT met: expected a finding of class RACE:*, got HANG:MAILBOX:NO_MESSAGE\n")
 
 
-def test_keep_going_tells_each_failure_once() -> None:
+def test_keep_going_reports_each_failure_once() -> None:
     answer = explore("t_two", "--keep-going", ranks=3)
     assert answer.code == 1
     assert answer.out.count("VIOLATED  ") == 2
@@ -332,7 +332,7 @@ def test_json_has_every_key() -> None:
     }
 
 
-def test_a_wrong_footprint_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_footprint_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """The faulty twin of each confirmation: the normal form omits polls as if they affected nothing. So its run does
     not show the failure.
     """

@@ -53,7 +53,7 @@ def test_a_rank_is_killed_from_an_op_on() -> None:
         ),
     ],
 )
-def test_a_kill_that_kills_nobody_is_not_met(more: str, why: str) -> None:
+def test_a_kill_without_a_victim_is_not_met(more: str, why: str) -> None:
     answer = dpsim_("run", scenario(KILL.format(more)))
     assert (answer.code, answer.out.splitlines()[-1]) == (1, f"expected: held; NOT met: never applied: {why}")
 
@@ -65,7 +65,7 @@ def test_exploring_kills_at_any_point_from_there_on(at: str) -> None:
     assert "  kill rank 1" in answer.out
 
 
-def test_exploring_notices_a_kill_of_nobody() -> None:
+def test_exploring_notices_a_kill_without_a_victim() -> None:
     answer = dpsim_("explore", scenario(KILL.format(", at: {site: dp.agree, ordinal: 99}")))
     assert (answer.code, "never applied: kill: rank 1 never reached dp.agree[99]" in answer.out) == (1, True)
 

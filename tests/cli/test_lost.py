@@ -62,7 +62,7 @@ def test_no_expectation_is_met(planted: str, expected: str) -> None:
 
 
 @pytest.mark.usefixtures("losing")
-def test_what_was_found_before_is_told() -> None:
+def test_an_earlier_finding_is_reported() -> None:
     """The report contains findings about what the ranks did, but no hang, because the loss may have caused that."""
     differs = "faults: [{kind: alter, rank: 1, at: {site: dp.agree, ordinal: 2}, change: {count: 7}}]\n"
     answer = dpsim_("run", write(Path("x.yaml"), HEALTHY + differs), "--backend", "losing")
@@ -89,7 +89,7 @@ def test_a_simulated_run_without_memory(words: tuple[str, ...], expected: str) -
     assert not Path(".dpsim").exists()
 
 
-def test_one_that_is_lost_leaves_the_others_their_verdicts() -> None:
+def test_a_lost_run_keeps_the_other_verdicts() -> None:
     files = [write(Path(f"{name}.yaml"), scenario(name)) for name in ("t_exhausts", "t_look", "t_lost")]
     answer = dpsim_("explore", *files, *MODULE)
     assert answer.code == 3
@@ -115,7 +115,7 @@ def test_a_pipe_is_refused_unread() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_nobody_may_write_to(healthy: Path, broken: Path, planted: Path) -> None:
+def test_a_folder_without_write_permission(healthy: Path, broken: Path, planted: Path) -> None:
     os.chmod(".", 0o500)
     try:
         for file, code, warns in ((healthy, 0, False), (broken, 1, True), (planted, 0, True)):

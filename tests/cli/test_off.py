@@ -41,7 +41,7 @@ def test_other_findings_are_reported_and_the_replay_repeats_the_switch(broken: P
     assert answer.out.splitlines()[-2] == "0 findings switched off: 0 by MISMATCH:*, 0 by CRASH"
 
 
-def test_the_trace_tells_of_the_switch(broken: Path) -> None:
+def test_the_trace_records_the_switch(broken: Path) -> None:
     assert dpsim_("run", broken, "--off", "HANG", "--trace", "t.jsonl").code == 0
     header = read_trace("t.jsonl").header
     assert (header.verdict, header.scenario["checks"]) == ("held", {"switched_off": ["HANG"]})

@@ -131,7 +131,7 @@ def test_its_errors_are_one_line(stranger: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "why"), [("broken", "AttributeError"), ("gone", "ModuleNotFoundError")])
-def test_one_that_cannot_be_loaded_says_so_when_it_is_called(stranger: Path, name: str, why: str) -> None:
+def test_an_unloadable_command_reports_its_error_when_called(stranger: Path, name: str, why: str) -> None:
     code, _, err = dpsim(stranger, name)
     assert code == 2
     assert err.startswith(f"dpsim: the command {name} = ")
@@ -139,7 +139,7 @@ def test_one_that_cannot_be_loaded_says_so_when_it_is_called(stranger: Path, nam
     assert err.count("\n") == 1
 
 
-def test_one_that_cannot_be_loaded_says_so_whatever_its_arguments(stranger: Path) -> None:
+def test_an_unloadable_command_reports_its_error_for_any_arguments(stranger: Path) -> None:
     code, _, err = dpsim(stranger, "gone", "with", "--some", "words")
     assert code == 2
     assert err.startswith("dpsim: the command gone = no_such_package:command cannot be loaded: ModuleNotFoundError")

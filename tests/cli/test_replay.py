@@ -237,7 +237,7 @@ def test_a_body_that_was_cut_off(trace: str) -> None:
     assert trace in bad(trace, *MODULE)
 
 
-def test_a_scenario_of_nobody(trace: str) -> None:
+def test_replay_refuses_an_unregistered_protocol(trace: str) -> None:
     """The trace names a protocol that this process does not have, for example because the user forgot --module."""
 
     def renamed(row: dict[str, Any]) -> None:

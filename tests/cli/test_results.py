@@ -53,7 +53,7 @@ def test_what_is_as_expected_leaves_nothing(text: str) -> None:
     assert not FOLDER.exists()
 
 
-def test_who_wants_none(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_can_keep_no_files(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for command in ("run", "explore"):
         assert "results" not in dpsim_(command, broken, "--no-results").out
     monkeypatch.setenv("DPSIM_RESULTS", "0")

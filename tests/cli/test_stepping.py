@@ -105,7 +105,7 @@ def test_bad_options(trace: str) -> None:
         assert answer.out.count("\n") == ("--json" in words), "the object of an error, or nothing"
 
 
-def test_each_choice_is_told_and_who_waits_after_it() -> None:
+def test_each_choice_is_printed_with_its_waiting_ranks() -> None:
     write(Path("t_lost.yaml"), scenario("t_lost", 3))
     dpsim_("explore", "t_lost.yaml", *MODULE)
     (path,) = Path(".dpsim").iterdir()

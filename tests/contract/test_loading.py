@@ -91,7 +91,7 @@ def test_a_form_of_another_entry_point_is_found() -> None:
         scenario_from({"name": "x", "protocol": {"name": "asked", "form": "never"}})
 
 
-def test_one_that_fails_is_imported_once_and_told() -> None:
+def test_a_failed_entry_point_is_imported_once() -> None:
     for _ in range(2):
         with pytest.raises(registry.UnknownName, match=r"'broken' .*the entry point broken = loading_broken: KeyError"):
             registry.protocol("broken")

@@ -14,7 +14,7 @@ from dpsim.sim.backend import SimBackend
 from tests.programs import world_of
 
 
-def test_a_program_that_nobody_can_await_is_refused() -> None:
+def test_a_program_without_an_awaitable_run_is_refused() -> None:
     """A `run` that is a plain function is refused when Python creates the class. Otherwise it would do all its work,
     and fail only when the backend awaits its result.
     """

@@ -37,13 +37,13 @@ def test_the_others_are_there() -> None:
 
 
 @pytest.mark.usefixtures("broken")
-def test_who_misses_a_name_is_told() -> None:
+def test_a_missing_name_reports_the_import_error() -> None:
     said = r"'mine'.*could not be loaded: the entry point theirs = no_such_module: ModuleNot"
     with pytest.raises(registry.UnknownName, match=said):
         registry.protocol("mine")
 
 
-def test_without_an_installation_that_is_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_installation_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_loaded", True)
     monkeypatch.setattr(registry, "_protocols", {})
     monkeypatch.setattr(registry, "_failed", {})
@@ -169,7 +169,7 @@ def test_a_variant_that_is_looked_up_is_a_piece(own: Prepare, program: type[Any]
 
 
 @pytest.mark.parametrize("made", [Something, derived(Program, Piece)])
-def test_a_variant_of_which_nobody_takes_notice_is_refused(own: Prepare, made: type[Any]) -> None:
+def test_a_variant_that_no_program_looks_up_is_refused(own: Prepare, made: type[Any]) -> None:
     """The program does not look the variant up, and the variant does not derive from it. So the healthy protocol would
     run under the variant's name.
     """
@@ -194,3 +194,29 @@ def test_a_form_that_is_left_out_is_the_default(own: Prepare) -> None:
 def test_a_variant_that_cannot_be_run_is_refused(own: Prepare) -> None:
     with pytest.raises(TypeError, match="has no run"):
         own(Asks, derived(Program))
+
+
+# ---- the summary of a program or a variant
+
+
+def first_line(owner: type[Any]) -> str:
+    """Faulty twin: the first line of the docstring, even if its sentence continues on the next line."""
+    return (owner.__doc__ or "").strip().partition("\n")[0]
+
+
+DOCSTRINGS = {
+    "One sentence.": "One sentence.",
+    "The first sentence has\n    two lines. The second one is left out.": "The first sentence has two lines.",
+    "No full stop\n\n    Details of 4.2.": "No full stop",
+    "Release 0.33 differs, e.g. in\n    its waves.": "Release 0.33 differs, e.g. in its waves.",
+    "": "",
+}
+
+
+def summaries(summary: Callable[[type[Any]], str]) -> list[str]:
+    return [summary(type("Documented", (), {"__doc__": text})) for text in DOCSTRINGS]
+
+
+def test_a_summary_is_the_first_sentence_of_a_docstring() -> None:
+    assert summaries(registry._summary) == [*DOCSTRINGS.values()]
+    assert summaries(first_line) != [*DOCSTRINGS.values()]

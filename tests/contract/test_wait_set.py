@@ -19,7 +19,7 @@ def call(op: str, count: int, sizes: tuple[int, ...] = (), root: int | None = No
 
 
 @pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "scatter"])
-def test_where_nothing_is_moved_nobody_is_waited_for(op: str) -> None:
+def test_an_empty_transfer_waits_for_no_rank(op: str) -> None:
     root = 5 if op in ("broadcast", "scatter") else None
     for rank in MEMBERS:
         assert awaited(call(op, 0, root=root), rank, MEMBERS) == ()
@@ -55,5 +55,5 @@ def test_pieces_of_no_elements_are_not_waited_for(sizes: tuple[int, ...]) -> Non
 
 
 @pytest.mark.parametrize("op", ["broadcast", "scatter"])
-def test_a_root_that_is_no_member_has_nothing_for_anybody_so_all_are_waited_for(op: str) -> None:
+def test_a_foreign_root_makes_members_wait_for_all(op: str) -> None:
     assert awaited(call(op, 4, root=4), 3, MEMBERS) is MEMBERS

@@ -187,7 +187,7 @@ def test_json_has_the_same_facts() -> None:
     assert evidence(None, [])["chain"] == []
 
 
-def test_a_hang_without_a_chain_is_told_by_its_check() -> None:
+def test_a_hang_without_a_chain_is_reported_by_its_check() -> None:
     circle = replace(HANG, check="deadlock", message="ranks wait: rank 0 (x #0) -> rank 1 (y #0) -> rank 0", waits=())
     other = replace(circle, message="rank 0 waits in agree for rank 1, which never joins (ended)")
     first = replace(HANG, waits=())

@@ -27,7 +27,7 @@ def shifted(left_out: int | None = 1, lag: int = 0) -> Made:
     return made
 
 
-def test_the_value_and_who_raised() -> None:
+def test_the_report_names_the_value_and_the_raising_rank() -> None:
     found = first_wrong(shifted().run("finished", "raised"))
     assert found == [
         "wrong value: rank 1, step 1, recv got send of step 2 from rank 0",

@@ -125,7 +125,7 @@ def test_eager_against_captured() -> None:
     assert "captured on ep, in order" not in text  # both ranks captured the same
 
 
-def test_who_gave_up_a_capture_is_told_so() -> None:
+def test_a_rank_with_an_abandoned_capture_is_reported() -> None:
     async def script(rank: Rank) -> None:
         main, graphs = rank.stream("main"), []
         y = main.alloc(4, "int32", "y")

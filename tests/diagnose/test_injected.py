@@ -59,7 +59,7 @@ def test_the_sites_of_a_service_are_named_where_none_is_near() -> None:
     assert line == "delay: frontend never reached xyz; its sites: call.engine, hear.answer, hear.hello"
 
 
-def test_of_many_sites_the_first_are_told() -> None:
+def test_the_first_of_many_sites_are_reported() -> None:
     line = said(delays=[{"rank": 0, "by": "1ms", "at": {"site": "xyz"}}])
     sites = line.partition("its sites: ")[2].split(", ")
     assert len(sites) <= SHOWN + 1

@@ -72,7 +72,7 @@ def test_an_op_that_did_not_return_is_marked() -> None:
     assert "step 1" in marked[0]
 
 
-def test_ranks_that_wait_in_opposite_order_form_a_cycle_and_nobody_is_blamed() -> None:
+def test_a_cycle_of_opposite_waits_blames_no_rank() -> None:
     journals = [[agree(0, 0, "a", "x"), agree(0, 0, "b", "y")][:1], [agree(0, 0, "b", "y")]]
     findings = judge(told(2, "x", "y"), run(journals, ["blocked", "blocked"]))
     assert findings[0].klass == "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"

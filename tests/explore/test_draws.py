@@ -29,7 +29,7 @@ async def passes_on(rank: Rank) -> None:
             await rank.host("h").send(np.ones(size, np.int32), rank.rank + 1)
 
 
-def test_where_no_wait_would_last_one_run_is_the_proof() -> None:
+def test_one_run_is_the_proof_without_lasting_waits() -> None:
     found = explored(world_of(3, ["h"]), passes_on)
     assert (found.verdict, found.exploration.runs) == ("proven", 1)
 

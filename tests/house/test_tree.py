@@ -143,7 +143,7 @@ def a_function_that_is_too_long(tree: Path) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_broken_rule_is_told(tree: Path, wrong: Callable[[Path], None], says: str) -> None:
+def test_a_broken_rule_is_reported(tree: Path, wrong: Callable[[Path], None], says: str) -> None:
     wrong(tree)
     assert any(complaint.startswith(says) for complaint in complaints(tree)), complaints(tree)
 

@@ -48,7 +48,7 @@ def test_messages_of_one_sender_stay_in_order_and_those_of_two_do_not() -> None:
     assert {taken for taken, *_ in learned(two)} == {(3, 4), (4, 3)}
 
 
-def test_a_receiver_hears_of_the_root_and_the_root_of_nobody() -> None:
+def test_a_receiver_depends_on_the_root_only() -> None:
     """Runs a broadcast in which the member that ends first sends a message to the other, which polls before it arrives.
     Only the root can end before the other member has arrived.
     """
@@ -115,7 +115,7 @@ def test_views_of_other_elements_do_not_conflict() -> None:
     assert interpret(Script(((*one, ("fill", "t", ("x", 0, 2))),))).races
 
 
-def test_what_nobody_wrote_is_not_read() -> None:
+def test_the_interpreter_reports_unwritten_memory() -> None:
     assert interpret(Script(((("alloc", "x", "s", 1), ("read", ("x", 0, 1), None)),))).unwritten
     assert not interpret(Script(((("alloc", "x", "s", 0), ("read", ("x", 0, 0), None)),))).bad
 

@@ -108,7 +108,7 @@ def replay_line(result: pytest.RunResult) -> list[str]:
 
 
 @pytest.mark.parametrize("test", [PROPERTY, DRAWN], ids=["written", "drawn"])
-def test_a_failure_is_told_once_and_shortly(pytester: pytest.Pytester, test: str) -> None:
+def test_a_failure_is_reported_once_and_briefly(pytester: pytest.Pytester, test: str) -> None:
     """Checks that the report of a failure has at most 46 lines and names the finding once. It once had 133 lines."""
     write(pytester, BROKEN + test)
     result = run(pytester)
@@ -304,7 +304,7 @@ def test_on_workers_a_token_is_replayed(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["replayed along 0 steps: the same run again"])
 
 
-def test_what_pytest_cannot_collect_is_told_first(pytester: pytest.Pytester) -> None:
+def test_collection_errors_are_reported_first(pytester: pytest.Pytester) -> None:
     """Checks that pytest's errors about missing files, tests and modules come first, because they explain the rest."""
     write(pytester, BROKEN + PROPERTY)
     [_, option] = replay_line(run(pytester))

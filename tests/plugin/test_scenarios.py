@@ -78,7 +78,7 @@ def test_what_is_left_alone_is_named_and_not_read(pytester: pytest.Pytester, sce
     result.stdout.fnmatch_lines([f"dpsim: left alone: {left}, scenarios/c0.yaml (no scenario), and 2 more"])
 
 
-def test_a_file_that_is_no_file_hangs_nobody(pytester: pytest.Pytester) -> None:
+def test_a_path_that_is_no_file_hangs_no_reader(pytester: pytest.Pytester) -> None:
     folder = pytester.mkdir("scenarios")
     os.mkfifo(folder / "fifo.yaml")
     (folder / "nowhere.yaml").symlink_to("nothing")
@@ -376,7 +376,7 @@ def test_the_ini_option_explores_and_the_option_comes_first(
 
 
 @pytest.mark.parametrize("given", ["", "-1", "many", "1.5", "9" * 20])
-def test_a_number_of_schedules_that_is_none(
+def test_a_wrong_number_of_schedules_is_refused(
     pytester: pytest.Pytester, scenario: Write, healthy: str, given: str
 ) -> None:
     scenario("scenarios/two.yaml", healthy)

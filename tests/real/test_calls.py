@@ -193,7 +193,7 @@ def test_what_is_not_there(groups: list[Group], library: Any) -> None:
 
 
 @pytest.mark.parametrize("library", [gloo, nccl])
-def test_who_gets_nothing_keeps_what_it_brought(groups: list[Group], library: Any) -> None:
+def test_only_the_root_of_a_reduce_changes_memory(groups: list[Group], library: Any) -> None:
     """Reduces in place. Only the root's memory changes, although gloo itself changes the memory of every member, as the
     next test shows.
     """

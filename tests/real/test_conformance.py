@@ -125,7 +125,7 @@ def test_skipped_everywhere_is_no_hang(backend: TorchBackend, world: World) -> N
         assert decided == {"host.sum": 4 * (rank + 1), "device.sum": 4 * (rank + 1), "end.sum": 2}
 
 
-def test_progress_tells_the_step_of_rank_0(backend: TorchBackend, world: World) -> None:
+def test_progress_reports_the_step_of_rank_0(backend: TorchBackend, world: World) -> None:
     seen: list[int] = []
     delay = Delay(0, At("end", 0), 700_000_000)
     run = backend.run(replace(world, delays=(delay,)), "real_rounds", {"rounds": 3}, seen.append)

@@ -80,7 +80,7 @@ def test_mail_is_for_those_that_work(warm: AbortingGloo, world: World) -> None:
 
 
 @pytest.mark.slow
-def test_one_that_ended_in_the_reserve_is_not_used(warm: AbortingGloo, world: World) -> None:
+def test_a_worker_that_ended_in_the_reserve_is_not_used(warm: AbortingGloo, world: World) -> None:
     first, second = reserve(warm)
     os.kill(second, signal.SIGKILL)
     dies(warm, world)
@@ -208,7 +208,7 @@ class Killed:
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_one_that_is_killed_in_set_up_is_lost(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_killed_in_set_up_is_lost(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gathers two workers during set-up, of which one was killed and the other one refuses because its peer is gone.
     The run is lost. Without a killed worker, a refusal is no loss.
     """

@@ -125,7 +125,7 @@ def test_an_abort_of_what_is_over_breaks_nothing_off(what: Callable[[Case], None
     assert not told(case.read(case.main))
 
 
-def test_another_communicator_goes_on() -> None:
+def test_another_communicator_continues() -> None:
     case = Case()
     case.sum("ep")
     case.abort()

@@ -33,7 +33,7 @@ def test_each_flag_has_a_word_from_its_first_wait_on() -> None:
         main.wait_flag(rank.flag("third"), "hold")
 
 
-def test_words_are_given_back_clear_and_let_go_of_who_waits() -> None:
+def test_words_are_released_clear_and_wake_waiters() -> None:
     calls = NullCalls()
     first = calls.words.take()
     first.set()

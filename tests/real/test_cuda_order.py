@@ -94,7 +94,7 @@ def test_before_anything_that_may_wait_it_is_recorded(does: Callable[[Case], obj
     assert not any(one.startswith("event") for one in others[:1])
 
 
-def test_kernels_and_reads_wait_for_nobody() -> None:
+def test_kernels_and_reads_wait_for_no_rank() -> None:
     case = Case()
     told = case.told(lambda case: case.buffer.read("read"))
     assert events(told) == 1, "that of the read"

@@ -46,7 +46,7 @@ def good_run(backend: TorchBackend) -> None:
 
 @pytest.mark.slow
 @on_each
-def test_a_peer_is_told_of_an_exception_and_ends(backend: TorchBackend) -> None:
+def test_an_exception_of_a_peer_ends_a_rank(backend: TorchBackend) -> None:
     run = with_fault(backend, "raise", At("sum", 1))
     assert run.ends == ["raised"] * size_on(backend), run.observed
     good_run(backend)
@@ -55,7 +55,7 @@ def test_a_peer_is_told_of_an_exception_and_ends(backend: TorchBackend) -> None:
 @pytest.mark.slow
 @on_each
 @pytest.mark.parametrize("at", [At("watch", 0), At("agree", 0), At("agree", 2), At("sum", 1), At("read", 1)], ids=str)
-def test_every_peer_of_a_dead_rank_ends_and_says_who_is_gone(backend: TorchBackend, at: At) -> None:
+def test_peers_of_a_dead_rank_end_and_name_it(backend: TorchBackend, at: At) -> None:
     """Runs a rank that dies. The cases exclude its last read: a GPU finishes its work without the process, so no rank
     waits for it any more.
     """
@@ -80,14 +80,14 @@ def test_the_twins_hang(backend: TorchBackend, program: str) -> None:
 
 @pytest.mark.slow
 @on_each
-def test_nobody_is_told_of_one_that_hangs(backend: TorchBackend) -> None:
+def test_no_rank_learns_of_a_hung_rank(backend: TorchBackend) -> None:
     run = with_fault(backend, "hang", At("agree", 1))
     assert run.ends == ["blocked"] * size_on(backend), run.observed
     good_run(backend)
 
 
 @pytest.mark.parametrize("backend", ["gloo"], indirect=True)
-def test_a_process_that_the_dead_forked_keeps_nobody_from_being_told(backend: TorchBackend, tmp_path: Path) -> None:
+def test_a_fork_of_a_dead_process_hides_no_death(backend: TorchBackend, tmp_path: Path) -> None:
     """The dead rank has forked a process with copies of all its connections, which outlives the run. It waits for a
     lock that the test holds.
     """

@@ -274,7 +274,7 @@ def test_what_is_out_of_place_is_refused_alike(program: Callable[..., None]) -> 
 
 
 @pytest.mark.parametrize("use", MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_told_alike(use: Use) -> None:
+def test_a_fused_call_reports_the_same_mistake(use: Use) -> None:
     one, other = (through(mistaken(use), fused) for fused in (False, True))
     assert one == other
     assert one.said

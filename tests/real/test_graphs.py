@@ -173,7 +173,7 @@ def test_a_kernel_that_waits_for_the_device_cannot_be_captured(backend: TorchBac
 
 
 @on_gpus
-def test_a_program_goes_on_after_a_capture_that_cuda_refused(backend: TorchBackend, world: World) -> None:
+def test_a_program_continues_after_a_refused_capture(backend: TorchBackend, world: World) -> None:
     good_run(backend, world)
     before = backend.pool.processes
     run = backend.run(replace(world, stall_ns=20 * STALL_NS), "real_peeks", {"goes_on": True})

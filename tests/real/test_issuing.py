@@ -321,7 +321,7 @@ class OneEvent(RealFlag):
         return outcome
 
 
-def test_who_waits_when_the_flag_is_set_goes_on(patience: Patience) -> None:
+def test_a_waiting_thread_continues_when_the_flag_is_set(patience: Patience) -> None:
     """Checks that a wait returns if the flag was set after the call, even if it was cleared before the thread polls."""
     for kind in (RealFlag, OneEvent):
         flag = flag_of(patience, kind)
@@ -351,7 +351,7 @@ def test_the_rank_is_over_when_the_run_is() -> None:
     assert over.wait()
 
 
-def test_after_the_end_main_alone_writes_and_nobody_after_a_death() -> None:
+def test_only_main_writes_after_the_end() -> None:
     records: list[RawRecord] = []
     over = Over(threading.Event())
     write = issuing.one_by_one(records.append, over)

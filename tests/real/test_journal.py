@@ -123,7 +123,7 @@ def test_a_length_that_comes_before_its_record_is_put_up_with(path: Path) -> Non
         assert last_step(path) is None
 
 
-def test_records_go_on_behind_a_window(path: Path) -> None:
+def test_records_continue_after_a_window(path: Path) -> None:
     """Writes records across the ends of windows, and a record that is longer than a window."""
     file = JournalFile(str(path))
     records = [decided("x" * size) for size in (40_000,) * 60 + (WINDOW - 100, 3 * WINDOW, 7, 0)]

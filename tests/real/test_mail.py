@@ -17,7 +17,7 @@ def folder() -> Iterator[str]:
         yield folder
 
 
-def test_a_sender_that_stops_within_a_message_holds_nobody_up(folder: str) -> None:
+def test_a_sender_that_stops_mid_message_blocks_no_reader(folder: str) -> None:
     """Stops a sender within a message, as a signal may do. The reader still takes the messages of other senders."""
     mail = Mail(folder, 0)
     mail.begin(7, 1)

@@ -33,7 +33,7 @@ RIGHT = [[4 * surplus_program.TOLD]] * 2
 
 
 @on_gpus
-def test_what_nobody_received_does_not_come_to_the_next_job(backend: TorchBackend) -> None:
+def test_an_unreceived_message_does_not_reach_the_next_job(backend: TorchBackend) -> None:
     world = make_world(2, ["dp"])
     assert told(backend.run(world, "real_surplus", {"surplus": True})) == RIGHT
     for _ in range(2):

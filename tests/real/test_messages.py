@@ -71,7 +71,7 @@ def test_messages_of_three_senders_are_taken_as_in_each_schedule(backend: TorchB
 
 
 @pytest.mark.parametrize("backend", ["gloo", pytest.param("aborting", marks=pytest.mark.slow), NCCL], indirect=True)
-def test_a_message_that_never_comes_to_its_gate_is_a_hang_of_its_own(backend: TorchBackend, world: World) -> None:
+def test_a_message_that_misses_its_gate_is_a_hang(backend: TorchBackend, world: World) -> None:
     gate = Gate((0, "main", "conformance.poll", 2), (1, "main", "conformance.tell", 7))
     told = replace(world, gates=(gate,), stall_ns=500_000_000)
     run = backend.run(told, "conformance_gates", None)

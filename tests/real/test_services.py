@@ -118,7 +118,7 @@ def test_a_service_that_raises(backend: TorchBackend, world: World) -> None:
 
 @pytest.mark.slow
 @on_all
-def test_a_service_that_waits_for_ever_is_a_hang(backend: TorchBackend, world: World) -> None:
+def test_a_service_that_waits_endlessly_is_a_hang(backend: TorchBackend, world: World) -> None:
     """Runs a service that waits in a get when all ranks have ended. The run hangs, unless the get is idle."""
     world = replace(world, services=("desk",), stall_ns=1_000_000_000)
     for how, end in (("gets_for_ever", "blocked"), ("idles", "finished")):

@@ -131,7 +131,7 @@ ANSWERS = [b"HTTP/1.0 400 Bad Request\r\n\r\n", b"[1]\n", b"[99,1]\n", b'[[],1]\
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=range(len(ANSWERS)))
-def test_a_stranger_that_answers_is_not_heard(answer: bytes) -> None:
+def test_an_answer_of_a_stranger_is_ignored(answer: bytes) -> None:
     """Lets another program answer on the store's port. Calls on it time out, and return None when the program closes
     the connection.
     """

@@ -140,7 +140,7 @@ def test_a_stranger_has_its_port_and_never_answers(backend: TorchBackend, world:
 
 
 @pytest.mark.parametrize("backend", ["gloo"], indirect=True)
-def test_a_stranger_s_port_that_somebody_has_is_a_loss(backend: TorchBackend, world: World, port: int) -> None:
+def test_a_taken_port_of_a_stranger_is_a_loss(backend: TorchBackend, world: World, port: int) -> None:
     with listening([Stranger(port)]), pytest.raises(Lost, match=f"port {port} of node 0, a stranger's in this world"):
         backend.run(replace(world, strangers=(Stranger(port),)), "real_stores", {"how": "ends", "others": "ends"})
 
@@ -205,7 +205,7 @@ def test_nothing_is_left_listening(backend: TorchBackend, world: World, port: in
 
 @in_proc
 @pytest.mark.parametrize("backend", ["aborting"], indirect=True)
-def test_a_pool_that_tells_nobody_leaves_a_listener(
+def test_a_silent_pool_leaves_a_listener(
     backend: TorchBackend, world: World, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The faulty twin: the pool does not tell its workers that the job is over, so the store of a finished program
@@ -271,7 +271,7 @@ def test_a_port_whose_connections_were_closed_is_free(port: int) -> None:
     again.close()
 
 
-def test_who_reaches_himself_has_reached_nobody(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_to_itself_is_refused(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Checks a caller to whom the system gives the very port that it calls, so that it connects to itself."""
 
     class Bound(socket.socket):

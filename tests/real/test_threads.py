@@ -186,7 +186,7 @@ def test_another_order_gives_another_number() -> None:
 
 
 @on_each
-def test_what_a_thread_raises_is_learned_by_who_joins_it(backend: TorchBackend, world: World) -> None:
+def test_a_join_raises_the_exception_of_its_thread(backend: TorchBackend, world: World) -> None:
     run = on_both(backend, world, "real_thread_ends", {"how": "raises", "error": "value", "joins": True})
     assert run.finished
     assert decisions(run) == [{"learned": "ValueError: two words"}] * 2
@@ -196,7 +196,7 @@ def test_what_a_thread_raises_is_learned_by_who_joins_it(backend: TorchBackend, 
 @pytest.mark.parametrize(
     ("error", "kind", "message"), [("value", "ValueError", "two words"), ("exit", "SystemExit", "3")]
 )
-def test_what_nobody_joins_is_a_crash_of_the_rank(
+def test_an_exception_of_an_unjoined_thread_is_a_crash(
     backend: TorchBackend, world: World, error: str, kind: str, message: str
 ) -> None:
     good_run(backend, world)

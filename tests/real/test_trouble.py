@@ -101,7 +101,7 @@ def test_memory_of_the_device(backend: TorchBackend, world: World) -> None:
 
 @forked
 @pytest.mark.slow
-def test_what_was_found_before_is_told(backend: TorchBackend, world: World) -> None:
+def test_an_earlier_finding_is_reported(backend: TorchBackend, world: World) -> None:
     run = lacking(backend, world, "agreement, then memory")
     assert run.lost == "rank 1: no memory"
     assert [finding.klass for finding in judge(world, run)] == ["DISAGREEMENT:BEFORE"]

@@ -101,7 +101,7 @@ def test_polls_are_without_a_pause_at_first(ready_ns: int, pauses: list[int], mo
     assert sorted(set(clock.slept)) == pauses
 
 
-def test_what_is_ready_is_asked_for_once() -> None:
+def test_a_ready_result_is_requested_once() -> None:
     work = Sleeper(naps=0)
     Patience(threading.Event(), polls=True).until(work.is_completed)
     assert work.polls == 1
@@ -142,7 +142,7 @@ def test_a_crowded_host_sleeps_within_torch() -> None:
 @pytest.mark.parametrize(
     ("says", "raised"), [("no such thing", RuntimeError), ("Connection reset by peer", Unfinished)]
 )
-def test_a_crowded_host_hears_of_an_error(says: str, raised: type[BaseException]) -> None:
+def test_a_crowded_host_raises_the_error(says: str, raised: type[BaseException]) -> None:
     with pytest.raises(raised):
         Patience(threading.Event(), polls=True, crowded=True).work(Sleeper(2, says))
 

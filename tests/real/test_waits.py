@@ -47,9 +47,7 @@ def test_to_stand_in_an_idle_get_is_to_have_ended_well(backend: TorchBackend, wo
         ("sends", "ends", ["finished", "blocked"]),
     ],
 )
-def test_what_waits_for_ever_is_a_hang(
-    backend: TorchBackend, world: World, how: str, others: str, ends: list[End]
-) -> None:
+def test_an_endless_wait_is_a_hang(backend: TorchBackend, world: World, how: str, others: str, ends: list[End]) -> None:
     run = wait(backend, world, how, others)
     assert (run.ends, run.observed) == (ends, "no rank moved for 1 s")
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished

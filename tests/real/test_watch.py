@@ -100,7 +100,7 @@ def once_stopped(seconds: int, before: int) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("before", [0, 30, 190])  # within the grace, after it, and shortly before the stall's end
-def test_to_be_stopped_is_no_hang(
+def test_a_stopped_process_is_no_hang(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, world: World, tmp_path: Path, before: int
 ) -> None:
     world = replace(world, stall_ns=10 * SECOND, deadline_ns=60 * SECOND)
@@ -241,7 +241,7 @@ def test_set_up_does_not_count_it_either(planted: Planted, monkeypatch: pytest.M
     assert len(looks) == 180
 
 
-def test_nor_does_who_asks_what_forks_the_workers(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_server_counts_no_stopped_time(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     server = object.__new__(ForkServer)
     looks: list[int] = []
 

@@ -72,7 +72,7 @@ def test_a_transfer_that_is_not_received(tmp_path: Path) -> None:
     job.transfer(0, 1, size=100_000, sides="recv")
     [finding] = simulated(job, tmp_path).findings
     assert (finding.klass, finding.culprit) == ("HANG:P2P:UNMATCHED_RECV", None)
-    assert finding.ground[-1].endswith("one too many of rank 1, or one too few of rank 0")
+    assert finding.ground[-1].endswith("rank 1 made one too many, or rank 0 one too few")
 
 
 def test_the_steps_of_a_job_are_its_rounds(tmp_path: Path) -> None:

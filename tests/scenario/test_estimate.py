@@ -74,7 +74,7 @@ def test_a_program_that_does_not_know_is_not_bounded() -> None:
     assert Large.asked == {0}
 
 
-def test_a_large_run_is_told_before_it_begins() -> None:
+def test_a_large_run_is_announced_before_it_begins() -> None:
     told: list[Any] = []
     allow(None, lambda text: told.append((text, sorted(Large.asked))))
     run(LARGE // 10**6)

@@ -29,7 +29,7 @@ def test_nodes_are_those_of_the_program(nodes: int, of_each: tuple[int, ...]) ->
     assert told(made(nodes)).nodes == of_each
 
 
-def test_ports_and_lazy_communicators_are_told() -> None:
+def test_ports_and_lazy_communicators_are_reported() -> None:
     ports = [{"port": 5}, {"port": 6, "node": 1, "late": True}]
     scenario = made(2, ports=ports, limits={"lazy_communicators": True})
     assert told(scenario).strangers == (Stranger(5), Stranger(6, 1, True))
@@ -62,7 +62,7 @@ def test_a_node_that_is_none_is_refused() -> None:
         told(agreed(ports=ports))
 
 
-def test_a_file_is_read_where_nobody_knows_its_program_s_services() -> None:
+def test_a_scenario_with_unknown_services_is_readable() -> None:
     """Reads a file that names an unknown service and a wrong number of nodes. The reader accepts it, because it does
     not know the program's services; making the world raises the error.
     """

@@ -23,7 +23,7 @@ def made(messages: list[dict[str, Any]] = BOTH) -> Scenario:
     return served(4, messages=messages)
 
 
-def test_messages_are_told() -> None:
+def test_messages_reach_the_program() -> None:
     program, _, prepared = prepare(made())
     assert world(made(), program, prepared).messages == (
         Message(7, "inbox", ("wave", (3, True, 0.5, None)), by=7),
@@ -36,7 +36,7 @@ def test_files_keep_messages() -> None:
     assert scenario_from(made().model_dump(mode="json", by_alias=True, exclude_defaults=True)) == made()
 
 
-def test_a_message_that_nobody_looks_for_is_not_met() -> None:
+def test_a_message_that_no_rank_takes_is_not_met() -> None:
     healthy = agreed()
     assert run_scenario(healthy).met
     for extra, said in (

@@ -111,7 +111,7 @@ async def never_joins(rank: Rank) -> None:
         await rank.host("h").all_reduce(np.ones(1, np.int32), site="agree")
 
 
-def test_a_peer_stands_where_nobody_came() -> None:
+def test_a_peer_is_blocked_where_no_rank_arrived() -> None:
     done = run(TWO, never_joins)
     [finding] = judge(TWO, done)
     assert finding.klass == "HANG:COLLECTIVE:ABORTED"
@@ -139,7 +139,7 @@ async def from_a_thread(rank: Rank) -> Any:
     return "through"
 
 
-def test_a_blocked_call_hears_of_an_abort_or_is_through_before() -> None:
+def test_a_blocked_call_returns_or_raises_at_an_abort() -> None:
     world = world_of(2, ["h", "own"])
     case = case_of(world, from_a_thread, Threaded)
     ends = set()
@@ -173,7 +173,7 @@ async def on_a_device(rank: Rank) -> Any:
     return heard
 
 
-def test_a_stream_goes_on_behind_what_was_broken_off_and_its_host_hears_of_it() -> None:
+def test_a_stream_continues_after_an_abort() -> None:
     for done in (run(TWO, on_a_device), *every(TWO, on_a_device)):
         assert done.ends == ["finished"] * 2
         assert learned(done, 0) == [BROKEN_OFF]

@@ -152,7 +152,7 @@ def test_an_event_of_a_capture_is_no_use_afterwards() -> None:
     holds(script, [(907, 907)], told(1))
 
 
-def test_a_capture_lets_other_streams_go_on() -> None:
+def test_a_capture_does_not_block_other_streams() -> None:
     """During a capture other streams work, and the rank may sleep. In relaxed mode it may also synchronize an event
     that another stream recorded before.
     """

@@ -314,7 +314,7 @@ test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
 @pytest.mark.parametrize(("late", "waited"), [(0, 1_000_000), (1, 0)])
-def test_who_comes_early_waits_for_the_last(late: int, waited: int) -> None:
+def test_an_early_rank_waits_for_the_last(late: int, waited: int) -> None:
     async def script(rank: Rank) -> None:
         if rank.rank == late:
             await rank.sleep(1_000_000, "sleep")

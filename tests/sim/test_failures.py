@@ -52,7 +52,7 @@ async def a_host_that_never_waits_hears_of_it_at_the_end(rank: Rank, right: bool
 
 
 @twins("CRASH:KERNELERROR", learned=[(3,)])
-async def whoever_synchronises_hears_of_it(rank: Rank, right: bool) -> Any:
+async def a_synchronizing_rank_raises(rank: Rank, right: bool) -> Any:
     main = rank.stream("main")
     main.launch("divide", divide, writes=[main.alloc(1, "int32", "x")], args=(4 if right else 0,))
     await main.record().synchronize("synchronize")
@@ -109,7 +109,7 @@ def test_behind_a_kernel_error_nothing_happens_on_that_device() -> None:
 
 def test_an_error_is_raised_by_the_wait_itself() -> None:
     async def script(rank: Rank) -> Any:
-        await whoever_synchronises_hears_of_it(rank, False)
+        await a_synchronizing_rank_raises(rank, False)
 
     for seen in everywhere(script, told(1)):
         assert seen.findings[0].culprit is not None
@@ -139,7 +139,7 @@ def test_a_rank_that_ended_before_its_time_came_does_not_die() -> None:
     assert see(rounds, told(kills=(Kill(1, 10**9),))).classes == []
 
 
-def test_a_death_after_which_nobody_waits_is_no_hang() -> None:
+def test_a_death_without_waiting_ranks_is_no_hang() -> None:
     async def script(rank: Rank) -> None:
         await rank.host("h").barrier()
         if rank.rank == 1:
@@ -209,7 +209,7 @@ def test_a_fault_lets_a_rank_die_at_an_op() -> None:
 
 
 @pytest.mark.runs_once  # the function that chooses has state
-def test_untimed_a_kill_can_come_anywhere() -> None:
+def test_a_kill_can_occur_anywhere_without_time() -> None:
     world, ends = told(kills=(Kill(1, 0),)), []
     for when in range(40):
         left = [when]
@@ -251,7 +251,7 @@ async def with_one_slot_collectives_need_one_order(rank: Rank, right: bool) -> A
     return await two_streams(rank, right)
 
 
-def test_who_found_no_slot_gets_the_one_that_comes_free() -> None:
+def test_a_waiting_rank_takes_the_free_slot() -> None:
     """With one slot, two collectives that both ranks issue in one order run one after the other. With two slots they
     overlap, so the run is shorter.
     """
@@ -325,7 +325,7 @@ def fails_meanwhile(wait: str) -> Any:
 
 
 @pytest.mark.parametrize("wait", ["sleep", "get", "query", "idle"])
-def test_a_host_that_is_elsewhere_goes_on_when_its_kernel_fails(wait: str) -> None:
+def test_a_busy_host_continues_when_its_kernel_fails(wait: str) -> None:
     for seen in everywhere(fails_meanwhile(wait), told(2)):
         assert seen.run.ends == ["raised", "finished"], seen.mode
         assert [finding.klass for finding in seen.findings] == ["CRASH:KERNELERROR"], seen.mode

@@ -107,7 +107,7 @@ class Late(Program[Any]):
         ),
     ],
 )
-def test_a_message_that_never_comes_to_its_gate_is_told(at: str, message: Any, said: str) -> None:
+def test_a_message_that_misses_its_gate_is_reported(at: str, message: Any, said: str) -> None:
     look = Gate((0, "main", "look", 0), (1, "main", "tell", 0))
     told = world_of(2, gates=(look, Gate((0, "main", at, 0), message)))
     for run in runs(told, Late()):

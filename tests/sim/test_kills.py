@@ -88,12 +88,12 @@ def test_the_journal_says_after_which_op_the_rank_was_killed() -> None:
         (Kill(1, 0, At("agree", 0, thread="t")), "kill: rank 1 has no host thread 't'; it has main"),
     ],
 )
-def test_a_kill_that_kills_nobody_is_told(kill: Kill, why: str) -> None:
+def test_a_kill_without_a_victim_is_reported(kill: Kill, why: str) -> None:
     world = told(kill)
     assert never_applied(world, run(world, agrees_in_steps)) == [why]
 
 
-def test_a_kill_that_kills_is_not_told() -> None:
+def test_a_kill_that_was_met_is_not_reported() -> None:
     world = told(Kill(1, 300_000))
     assert never_applied(world, run(world, agrees_in_steps)) == []
 

@@ -124,7 +124,7 @@ def ring(turned: bool) -> Script:
 
 
 @pytest.mark.parametrize("ranks", [3, 10])
-def test_a_ring_of_first_transfers_is_told_from_rank_to_rank(ranks: int) -> None:
+def test_a_ring_of_first_transfers_lists_its_ranks(ranks: int) -> None:
     [found] = judged(lazy(ranks), ring(turned=False))
     assert (found.klass, found.culprit and found.culprit.every) == (FIRST_USE, True)
     assert found.message.startswith(

@@ -48,7 +48,7 @@ async def comes_later(rank: Rank) -> bool | None:
     return answer
 
 
-def test_yes_needs_all_for_whom_it_waits() -> None:
+def test_yes_needs_all_awaited_ranks() -> None:
     assert outcomes(comes_later, 2) == {NO}
 
 

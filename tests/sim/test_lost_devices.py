@@ -117,7 +117,7 @@ async def may_fail_too(rank: Rank) -> None:
         await x.read("read")
 
 
-def test_the_search_is_told_of_every_rank_whose_kernel_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_knows_each_rank_with_a_kernel_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """DPOR learns of each rank whose kernel raises. The faulty twin records only the first, so it misses that rank 1's
     device stops before its sum ends.
     """
@@ -194,7 +194,7 @@ async def hears(rank: Rank) -> object:
     return tuple(heard)
 
 
-def test_a_host_hears_of_the_failure_at_any_of_its_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_wait_of_a_host_raises_the_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     assert missed(case_of(world_of(1), hears, memory=True)) == NONE_MISSED
     monkeypatch.setattr(Host, "_after_failure", lambda self, op: op)
     with pytest.raises(AssertionError):  # the assertion in missed fails: one class of schedules has two outcomes
@@ -256,7 +256,7 @@ def test_a_schedule_says_whose_kernels_raise() -> None:
         assert again.schedule == strategy.schedule
 
 
-def test_dpor_goes_on_elsewhere_with_what_it_knows() -> None:
+def test_dpor_continues_elsewhere_with_its_knowledge() -> None:
     """DPOR's state between two runs contains the ranks whose kernels raise, so another process can resume it."""
     whole, pieces = Dpor(), 0
     state = whole.state()

@@ -104,7 +104,7 @@ async def only_rank_0_comes(rank: Rank) -> None:
         await rank.host("h").all_reduce(np.ones(1, np.int32))
 
 
-def test_a_host_that_waits_for_ever_is_blocked() -> None:
+def test_a_host_that_waits_endlessly_is_blocked() -> None:
     done = run(only_rank_0_comes)
     assert done.ends == ["blocked", "finished"]
     assert done.observed
@@ -196,7 +196,7 @@ async def fails_beside_others(rank: Rank) -> None:
     await rank.stream("main").alloc(1, "int32", "other").read("read")
 
 
-def test_a_kernel_error_stops_its_device_and_nobody_else() -> None:
+def test_a_kernel_error_stops_only_its_device() -> None:
     pair, single = CommunicatorSpec("d", "d", "device", (0, 1)), CommunicatorSpec("d", "e", "device", (2,))
     done = SimBackend(FREE).run_program(World(3, (pair, single)), Scripted(fails_beside_others), None)
     assert done.ends == ["finished", "raised", "finished"]

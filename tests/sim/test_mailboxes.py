@@ -126,7 +126,7 @@ async def three_tell_one(rank: Rank) -> Any:
     return tuple([await box.get("hear") for _ in range(9)])
 
 
-def test_each_sender_is_heard_in_its_order_and_senders_are_mixed() -> None:
+def test_messages_of_senders_interleave_in_order() -> None:
     heard = [seen.learned[3] for seen in everywhere(three_tell_one, told(4))]
     for order in heard:
         assert sorted(order) == [(sender, number) for sender in range(3) for number in range(3)]
@@ -145,7 +145,7 @@ def test_a_message_takes_its_time() -> None:
     assert see(script, told(1)).learned == [(None, 1)]
 
 
-def test_a_hang_at_a_mailbox_names_who_waits_and_how_many_messages_there_were() -> None:
+def test_a_hang_at_a_mailbox_counts_its_messages() -> None:
     async def script(rank: Rank) -> None:
         if rank.rank == 0:
             rank.send(1, "in", 1, "send")

@@ -38,7 +38,7 @@ async def hears(rank: Rank) -> Any:
     return await rank.mailbox("in").get("hear")
 
 
-def test_messages_come_to_who_waits_for_them() -> None:
+def test_messages_reach_the_waiting_rank() -> None:
     came = {seen.learned[0] for seen in everywhere(hears, world(FIRST, HEARD))}
     assert came == {"second", ("first", 1)}, "what is sent where two ranks are comes in either order"
     for seen in everywhere(hears, world(FIRST, FIRST._replace(content="later"))):
@@ -106,7 +106,7 @@ def test_an_order_by_a_message_from_outside_is_an_order(right: bool) -> None:
         assert seen.classes == ([] if right else ["RACE:BUFFER"])
 
 
-def test_what_was_never_sent_and_what_nobody_looks_for_is_told() -> None:
+def test_unsent_and_unread_messages_are_reported() -> None:
     seen = see(hears, world(FIRST, HEARD))
     assert never_applied(world(FIRST, HEARD), seen.run) == []
     lost = [
@@ -120,7 +120,7 @@ def test_what_was_never_sent_and_what_nobody_looks_for_is_told() -> None:
         assert said in line
 
 
-def test_a_message_of_nobody_is_refused() -> None:
+def test_a_message_without_a_sender_is_refused() -> None:
     with pytest.raises(ValueError, match=r"World.messages: .*; there are ranks 0 to 1"):
         world(FIRST._replace(to=2))
 
@@ -193,7 +193,7 @@ def test_a_rank_that_dies_before_it_comes_there_sends_nothing() -> None:
     assert seen == {(False, False), (True, False), (True, True)}
 
 
-def test_a_message_that_is_left_in_its_box_is_told() -> None:
+def test_a_message_left_in_its_mailbox_is_reported() -> None:
     """If rank 0 takes one of two messages, the report names the other one. If it takes both, the report names none."""
 
     def hears_so_many(count: int) -> Any:

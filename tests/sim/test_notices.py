@@ -33,7 +33,7 @@ async def two_ends(rank: Rank) -> None:
             await rank.mailbox("deaths").get("told")
 
 
-def test_ends_are_told_in_any_order() -> None:
+def test_ends_are_reported_in_any_order() -> None:
     assert told(THREE, two_ends) == {(("gone", 1), ("gone", 2)), (("gone", 2), ("gone", 1))}
     assert missed(case_of(THREE, two_ends)) == (0, 0, 0)
     assert run(THREE, two_ends).ends == ["finished"] * 3
@@ -60,7 +60,7 @@ async def words_elsewhere(rank: Rank) -> None:
         rank.send(0, "in", "last words", "say")
 
 
-def test_a_notice_comes_behind_the_messages_of_who_is_gone() -> None:
+def test_a_notice_follows_the_messages_of_the_dead_rank() -> None:
     assert told(THREE, last_words) == {("last words", ("gone", 1))}
     assert told(THREE, words_elsewhere) == {(("gone", 1), "last words"), (("gone", 1), None)}
 
@@ -94,7 +94,7 @@ FAULT, KILL = Fault("die", 1, At("nap", 0)), Kill(1, ns=2)
 
 
 @pytest.mark.parametrize("more", [{}, {"faults": (FAULT,)}, {"kills": (KILL,)}])
-def test_who_raised_or_died_is_gone(more: Any) -> None:
+def test_a_rank_that_raised_or_died_is_gone(more: Any) -> None:
     world = replace(THREE, **more)
     done = run(world, one_end)
     assert (done.ends[0], learned(done, 0)) == ("finished", [("gone", 1)])
@@ -110,7 +110,7 @@ async def late(rank: Rank) -> None:
             await rank.mailbox("deaths").get("told")
 
 
-def test_to_watch_late_is_to_be_told_at_once() -> None:
+def test_a_late_watch_is_notified_at_once() -> None:
     assert told(THREE, late) == {(None, ("gone", 1), ("gone", 1))}
 
 
@@ -127,7 +127,7 @@ def test_no_run_waits_for_an_end_that_does_not_come() -> None:
     assert explored(world_of(2), waits_for_ever).verdict == "proven"
 
 
-def test_who_waits_for_one_that_hangs_is_not_told() -> None:
+def test_a_rank_that_waits_for_a_hung_rank_learns_nothing() -> None:
     async def hangs(rank: Rank) -> None:
         if rank.rank == 0:
             rank.watch(1, "deaths", "watch")
@@ -167,7 +167,7 @@ def test_a_notice_comes_after_all_that_the_dead_did() -> None:
     assert missed(case_of(THREE, chain)) == (0, 0, 0)
 
 
-def test_a_death_within_a_collective_is_told() -> None:
+def test_a_death_within_a_collective_is_reported() -> None:
     async def together(rank: Rank) -> Any:
         if rank.rank == 0:
             rank.watch(1, "deaths", "watch")

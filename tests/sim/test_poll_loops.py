@@ -73,7 +73,7 @@ def test_one_that_delivers_it_holds() -> None:
 
 
 @pytest.mark.parametrize("timed", [True, False], ids=["in time", "explored"])
-def test_where_none_is_under_way_it_is_a_livelock(timed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_poll_without_messages_under_way_is_a_livelock(timed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "REPEATS", 5_000)
     (finding,) = judged(WORLD, serves) if timed else explored(WORLD, serves).findings
     assert finding.klass == "LIVELOCK:POLL"
@@ -98,7 +98,7 @@ def gets_on(new: bool) -> Script:
 
 
 @pytest.mark.parametrize(("new", "cut"), [(True, 0), (False, 1)])
-def test_ranks_that_agree_on_something_new_get_on(new: bool, cut: int) -> None:
+def test_ranks_with_a_new_agreement_make_progress(new: bool, cut: int) -> None:
     found = explore_subject(Subject(WORLD, Scripted(gets_on(new))), Starving()).exploration
     assert (found.cut, len(found.fresh)) == (cut, 1 - cut)
 

@@ -112,7 +112,7 @@ async def recorded_again_elsewhere(rank: Rank) -> None:
 @pytest.mark.parametrize(
     "script", [a_first_record_behind_the_wait, recorded_twice_behind_the_wait, recorded_again_elsewhere]
 )
-def test_where_no_record_moved_the_event_behind_the_wait_it_is_the_flag(script: Script) -> None:
+def test_the_flag_is_named_if_no_record_moved_the_event(script: Script) -> None:
     assert [one.klass for one in judged(told(1), script)] == ["HANG:FLAG:NEVER_SET"]
 
 

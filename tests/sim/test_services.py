@@ -129,7 +129,7 @@ def test_services_have_names_and_numbers_behind_the_ranks() -> None:
     ],
     ids=lambda one: type(one).__name__ if isinstance(one, Program) else "",
 )
-def test_what_a_service_does_wrong_is_told_by_its_name(program: Program[Any], klass: str, said: str) -> None:
+def test_the_mistake_of_a_service_is_reported_by_name(program: Program[Any], klass: str, said: str) -> None:
     told, done = run(program)
     [found] = judge(told, done)
     assert found.klass == klass
@@ -199,7 +199,7 @@ def test_dpor_sees_what_all_schedules_show(ranks: int) -> None:
     assert missed(Case("served", world(ranks), Served())) == (0, 0, 0)
 
 
-def test_a_program_that_names_services_and_has_no_serve_is_told_so() -> None:
+def test_services_need_a_serve_method() -> None:
     class Silent(Program[Any]):
         async def run(self, rank: Rank, prepared: Any) -> None:
             return

@@ -307,7 +307,7 @@ def test_who_looks_and_does_not_wait_may_be_too_early() -> None:
     assert see(again).learned == [None, 1]
 
 
-def test_what_does_not_conflict_is_one_class() -> None:
+def test_ops_without_a_conflict_are_one_class() -> None:
     """A value set once is one class of schedules, whether the get comes early or late. A second value makes two
     classes.
     """

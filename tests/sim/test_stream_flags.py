@@ -40,7 +40,7 @@ def test_a_stream_waits_and_its_host_does_not() -> None:
     holds(script, [(False, (3, 3), (9, 9))] * 2)
 
 
-def test_a_flag_that_was_set_before_holds_nobody() -> None:
+def test_a_flag_set_earlier_blocks_no_thread() -> None:
     async def script(rank: Rank) -> Any:
         rank.flag("f").set("go")
         return numbers(await behind(rank).read("out"))
@@ -80,7 +80,7 @@ HUNG = {
 
 
 @pytest.mark.parametrize("calls", HUNG)
-def test_a_flag_that_nobody_sets_is_a_hang(calls: tuple[str, ...]) -> None:
+def test_a_flag_that_is_never_set_is_a_hang(calls: tuple[str, ...]) -> None:
     """A flag that stays unset is a hang, also if a collective follows it on the stream and all members have
     called it.
     """
@@ -126,7 +126,7 @@ def test_ranks_that_hang_alike_share_a_finding() -> None:
     assert str(one.culprit).startswith("every rank, step 0, hold at ")
 
 
-def test_a_host_that_would_set_it_and_stands_elsewhere_is_told_instead() -> None:
+def test_a_host_blocked_before_its_set_is_reported_instead() -> None:
     """Rank 0 would set the flag after a barrier, but rank 1 omits the barrier. So the finding names the barrier and not
     the flag.
     """

@@ -43,7 +43,7 @@ ADDRESSES = [At("watch", 0), At("agree", 1), At("put", 0), At("sum", 1), At("rea
 
 @pytest.mark.parametrize("kind", ["die", "raise"])
 @pytest.mark.parametrize("at", ADDRESSES, ids=str)
-def test_every_peer_ends_and_says_who_is_gone(kind: Any, at: At) -> None:
+def test_every_peer_ends_and_names_the_dead_rank(kind: Any, at: At) -> None:
     done = run(world(3, faults=(Fault(kind, 1, at),)), Survivors())
     if kind == "raise" and at.thread != "main":
         assert done.ends == ["finished", "raised", "finished"], "it raises when main has ended, as no thread joined it"
@@ -80,7 +80,7 @@ def test_the_twins_hang(program: Program[Any]) -> None:
     assert "HANG:COLLECTIVE:DEAD_RANK" in {finding.klass for finding in found.findings}
 
 
-def test_who_watches_one_that_hangs_hangs_with_it() -> None:
+def test_a_watcher_of_a_hung_rank_hangs() -> None:
     """A rank that hangs without end is not gone, so its watchers hang too."""
     done = run(world(3, faults=(Fault("hang", 1, At("agree", 1)),)), Survivors())
     assert done.ends == ["blocked"] * 3

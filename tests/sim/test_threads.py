@@ -104,7 +104,7 @@ async def starts_another(rank: Rank) -> None:
         (starts_another, []),
     ],
 )
-def test_how_a_thread_ends_is_told(program: Any, expected: list[tuple[str, str]], choose: Any) -> None:
+def test_a_thread_reports_its_end(program: Any, expected: list[tuple[str, str]], choose: Any) -> None:
     async def script(rank: Rank) -> None:
         rank.start("u1", program)
 
@@ -155,14 +155,14 @@ def test_a_rank_that_raises_takes_its_threads_with_it() -> None:
     assert judge(world_of(1), run)[0].klass == "CRASH:VALUEERROR"
 
 
-def test_a_look_at_a_flag_for_ever_is_a_livelock() -> None:
+def test_an_endless_poll_of_a_flag_is_a_livelock() -> None:
     async def script(rank: Rank) -> None:
         rank.start("u1", spins)
 
     assert found(script) == [("LIVELOCK:FLAG", "u1")]
 
 
-def test_two_threads_that_poll_for_ever_are_a_livelock() -> None:
+def test_two_threads_that_poll_endlessly_are_a_livelock() -> None:
     async def polls(rank: Rank) -> None:
         while True:
             await rank.mailbox("box").poll("poll")
@@ -280,7 +280,7 @@ def same_order(seed: int) -> bool:
 
 
 @pytest.mark.runs_once  # the function that chooses has state
-def test_threads_that_a_full_queue_holds_up_go_on_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_blocked_by_a_full_queue_continue_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(same_order(seed) for seed in range(40))
     monkeypatch.setattr(TurningHost, "turns", False)  # the faulty twin: the first thread continues
     assert not all(same_order(seed) for seed in range(40))
@@ -342,7 +342,7 @@ def test_faults_and_delays_name_a_thread(more: dict[str, Any], primary: str | No
     assert (findings[0].klass if findings else None) == primary
 
 
-def test_a_thread_that_is_not_there_is_told() -> None:
+def test_a_missing_thread_is_reported() -> None:
     world = world_of(2, hosts=["h"], delays=(Delay(1, At("nap", 0, thread="u2"), 1_000),))
     [line] = never_applied(world, done(meets_beside, world))
     assert "rank 1 has no host thread 'u2'; it has main, u1" in line

@@ -210,7 +210,7 @@ async def many_steps(rank: Rank) -> None:
             rank.send(rank.rank, "other", 0, "send")
 
 
-def test_a_long_run_that_gets_on() -> None:
+def test_a_long_run_that_makes_progress() -> None:
     assert found(many_steps) == []
 
 
@@ -399,7 +399,7 @@ def test_a_budget_over_processes() -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_where_a_run_stood_is_told_by_workers(jobs: int) -> None:
+def test_workers_report_where_a_run_is_blocked(jobs: int) -> None:
     (result,) = explore_all([Subject(HOST, Scripted(polls), longest=50)], jobs=jobs)
     assert result.exploration.stood.startswith("a run stood here after 50 steps, where it was cut off:\nrank")
     (whole,) = explore_all([Subject(HOST, Scripted(late_message(0, _nothing)))], jobs=jobs)

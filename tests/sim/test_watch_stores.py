@@ -85,7 +85,7 @@ def test_a_key_that_no_rank_sets(script: Script, timed: bool) -> None:
 
 
 @pytest.mark.parametrize("script", [adds, is_set_late])
-def test_what_changes_the_store_gets_on(script: Script) -> None:
+def test_changes_of_a_store_are_progress(script: Script) -> None:
     assert not found(script, WORLD)
 
 

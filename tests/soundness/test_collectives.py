@@ -118,7 +118,7 @@ def through_on_the_device(call: Callable[[DeviceCommunicator, Stream], Buffer], 
     return script
 
 
-def test_the_root_of_a_host_broadcast_waits_for_nobody() -> None:
+def test_the_root_of_a_host_broadcast_waits_for_no_rank() -> None:
     """Explores a broadcast. Its root can end before the other member arrives, because the root has its data already.
     gloo behaves so for members that get the data from another member.
     """
@@ -148,7 +148,7 @@ def test_a_host_collective_of_nothing_is_no_meeting() -> None:
     assert shows(explored(world_of(2, hosts=["h"]), through_on_the_host(host_all_reduce_of_nothing)), TOLD_EARLY)
 
 
-def test_who_gives_to_a_reduce_waits_for_no_member() -> None:
+def test_a_contributor_to_a_reduce_waits_for_no_member() -> None:
     """Explores a reduce. A member that is not the root can end before the others arrive, because the library has sent
     or copied its elements.
     """
@@ -165,7 +165,7 @@ def test_the_root_of_a_device_reduce_waits_for_all() -> None:
 
 
 @pytest.mark.parametrize("call", [host_gather, host_scatter])
-def test_a_root_that_gives_waits_for_no_member_nor_does_who_gives_to_one(
+def test_a_sender_waits_for_no_member(
     call: Callable[[HostCommunicator], Awaitable[HostArray]],
 ) -> None:
     assert shows(explored(world_of(2, hosts=["h"]), through_on_the_host(call)), TOLD_EARLY)
@@ -184,7 +184,7 @@ def test_a_device_collective_of_something_is_a_meeting() -> None:
     assert explored(world, through_on_the_device(device_all_reduce, 1, 2)).verdict == "proven"
 
 
-def test_nobody_is_through_a_device_broadcast_before_its_root_comes() -> None:
+def test_a_device_broadcast_waits_for_its_root() -> None:
     world = world_of(3, devices=["d"])
     assert explored(world, through_on_the_device(device_broadcast, 1, 0)).verdict == "proven"
 

@@ -49,9 +49,7 @@ def all_of_them(deaths: Sequence[Op], strategy: Strategy) -> list[Op]:
 
 
 @pytest.mark.parametrize("script", [sends_and_serves, send_to_each_other])
-def test_a_rank_may_stand_for_ever_before_the_op_from_which_it_may_die(
-    script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rank_may_block_before_its_possible_death(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     """Explores a rank that may be killed from one op on, and that sends before it. No rank receives the send, so the
     rank may wait in it without end. In the faulty twin, a rank that reaches the op always dies, so DPOR misses an
     outcome.
@@ -112,7 +110,7 @@ async def hears_of_a_sender_by_an_error(rank: Rank) -> None:
         await rank.host("h").recv(1, "int32", 2)
 
 
-def test_who_hears_of_an_error_comes_after_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_raised_error_is_ordered_after_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     case = case_of(world_of(3, ["h"], ["d"]), hears_of_a_sender_by_an_error)
     assert missed(case) == NONE_MISSED
     _, outcomes = explored(case)
@@ -162,7 +160,7 @@ def test_who_comes_past_a_gate_knows_what_held_it_up(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(("size", "end"), [(0, "finished"), (1, "blocked")])
-def test_an_allocation_of_nothing_waits_for_nobody(size: int, end: str) -> None:
+def test_an_empty_allocation_waits_for_no_rank(size: int, end: str) -> None:
     """Allocates on a second stream while the first waits in a collective that no peer joins. An allocation without
     elements does not wait for the first stream. An allocation with elements does, so rank 1 never gets its message.
     """

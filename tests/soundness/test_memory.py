@@ -32,7 +32,7 @@ async def one_of_two_streams_is_recorded(rank: Rank) -> None:
     filled(main, "new", value=8)
 
 
-def test_a_recorded_block_may_be_reused_though_the_host_heard_nothing() -> None:
+def test_a_recorded_block_is_reusable_before_the_host_synchronizes() -> None:
     """Explores `one_of_two_streams_is_recorded`, which has a race. The allocator queries the recorded stream itself, so
     it can reuse the block though the host has not observed the stream's end.
     """

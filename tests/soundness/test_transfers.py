@@ -86,7 +86,7 @@ def test_a_transfer_takes_a_slot() -> None:
     assert shows(explored(world_of(2, devices=["d", "p"], residency=1), receive_before_a_collective), "HANG")
 
 
-def test_who_holds_the_slots_is_told() -> None:
+def test_the_report_names_the_holders_of_slots() -> None:
     (finding,) = explored(world_of(2, devices=["d", "p"], residency=1), receive_before_a_collective).findings
     assert finding.klass == "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"
     assert "1 place: rank 0: p from rank 1 to 0 #0 before d #0; rank 1: d #0 before p from rank 1" in finding.message
@@ -107,7 +107,7 @@ async def receive_of_a_send_that_is_left_out(rank: Rank) -> None:
         rank.device("p").recv(filled(rank.stream("side"), "y"), 1, rank.stream("side"))
 
 
-def test_slots_are_not_named_where_nobody_waits_for_one() -> None:
+def test_slots_are_named_only_if_a_rank_waits() -> None:
     for residency in (1, 2):
         world = world_of(2, devices=["p"], residency=residency)
         (finding,) = explored(world, receive_of_a_send_that_is_left_out).findings

@@ -56,7 +56,7 @@ def test_a_call_is_the_one_of_its_name(call: TorchCall, own: int, more: dict[str
     assert lowered.array.tobytes() == block
 
 
-def test_who_gets_of_a_scatter_brings_zeros() -> None:
+def test_receivers_of_a_scatter_pass_zeros() -> None:
     lowered = lower(TorchCall("scatter", "s", "float32", 6, root=1), b"", (0, 1, 2), 2)
     assert (lowered.array.tolist(), lowered.elements) == ([0.0] * 6, 2)
 

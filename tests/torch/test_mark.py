@@ -18,7 +18,7 @@ def test_a_mark_does_nothing_by_itself_and_imports_nothing() -> None:
     assert said.strip() == "['dpsim.mark']"
 
 
-def test_a_listener_hears_of_marks() -> None:
+def test_a_listener_receives_marks() -> None:
     heard: list[Any] = []
 
     class Heard(mark.Listener):

@@ -58,7 +58,7 @@ def test_nan_comes_back() -> None:
     assert encode(0, back) == line
 
 
-def test_types_of_values_are_told_apart() -> None:
+def test_types_of_values_are_distinguished() -> None:
     lines = {encode(0, decided(value)) for value in (1, True, 1.0, "1", (1,), None)}
     assert len(lines) == 6
 

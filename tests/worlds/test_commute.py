@@ -45,7 +45,7 @@ def test_a_footprint_that_leaves_something_out_is_found(
     ("resource", "name", "classes"),
     [(("mailbox", 0, "work", 0), "dp_wave_skip 2x1", 2), (("mailbox", 0, "in"), "wake_pause 2x1", 1)],
 )
-def test_where_schedules_of_one_class_differ_that_is_found(
+def test_schedules_of_one_class_that_differ_are_found(
     resource: tuple[Any, ...], name: str, classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Removes one resource from all footprints. Brute force then finds classes with more than one outcome.

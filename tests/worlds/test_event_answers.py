@@ -80,7 +80,7 @@ def test_a_machine_whose_records_are_no_ops_misses_no(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("tells", [True, False])
-def test_a_thread_knows_what_it_was_told(tells: bool) -> None:
+def test_a_flag_orders_an_event_query(tells: bool) -> None:
     """Runs a thread that waits for an event. The main thread's query can return False unless it has first waited for a
     flag of that thread.
     """

@@ -70,7 +70,7 @@ def test_dpor_sees_every_outcome_where_ranks_receive_from_any_source() -> None:
         assert missed(case) == (0, 0, 0), case.name
 
 
-def test_where_offers_that_come_late_are_no_race_outcomes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_offers_without_a_race_miss_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The faulty twin: DPOR ignores races with sends that arrive after a receive from any source has matched."""
     monkeypatch.setattr(Dpor, "lost", lambda *_: None)
     assert any(missed(case)[0] for case in small_any_source_worlds(0, 12, limit=40))
@@ -94,7 +94,7 @@ def test_dpor_sees_every_outcome_where_hosts_ask_for_their_calls() -> None:
         assert missed(case) == (0, 0, 0), case.name
 
 
-def test_where_the_end_of_a_call_is_no_race_outcomes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ends_of_calls_without_a_race_miss_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The faulty twin: DPOR ignores races with the op that ends a queried call."""
     turn_round = Dpor._turn_round
 
@@ -146,7 +146,7 @@ def test_dpor_sees_every_outcome_where_ranks_have_threads() -> None:
         assert (outcomes, twice) == (0, 0), case.name
 
 
-def test_where_turns_are_no_choice_outcomes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turns_without_a_choice_miss_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The faulty twin: DPOR treats turns of two threads of a rank as independent."""
     turn_round = Dpor._turn_round
 
@@ -165,7 +165,7 @@ def test_dpor_sees_every_outcome_of_many_worlds_with_threads(first: int) -> None
 
 
 @pytest.mark.slow
-def test_where_no_wait_is_tried_outcomes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_without_waits_misses_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The faulty twin: DPOR tries no wait that lasts to the end. tests/explore/test_draws.py has cases for the rule
     that selects the waits to try.
     """

@@ -15,12 +15,12 @@ MISSES = 0
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_nothing_is_missed_of_one_host(seed: int) -> None:
+def test_explore_misses_no_outcome_of_one_host(seed: int) -> None:
     assert missed(one_host(seed)) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("seed", [6, 7, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (12, 23))])
-def test_nothing_is_missed_of_two_threads(seed: int) -> None:
+def test_explore_misses_no_outcome_of_two_threads(seed: int) -> None:
     assert missed(two_threads(seed)) == (0, 0, 0)
 
 

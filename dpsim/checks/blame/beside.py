@@ -136,9 +136,8 @@ def _returned(run_index: RunIndex, finding: Finding) -> str:
     culprit = finding.culprit
     if culprit is None or not any(matches(finding.klass, one) for one in LEFT_OUT):
         return ""
-    lasts = {_last_op(run_index, rank) for rank in culprit.ranks or (culprit.rank,)}
-    last = lasts.pop()
-    if lasts or last is None or last[0] > culprit.step or _made_behind(run_index, culprit, *last):
+    last, *others = dict.fromkeys(_last_op(run_index, rank) for rank in culprit.ranks or (culprit.rank,))
+    if others or last is None or last[0] > culprit.step or _made_behind(run_index, culprit, *last):
         return ""
     step, site, where = last
     of = "" if step == culprit.step else " before its first step" if step < 0 else f" of step {step}"

@@ -58,8 +58,9 @@ def changed_sections(scenario: Scenario, base: Scenario) -> str:
 
     Leaves out name, description and expectation. `params` stands for `protocol.params`.
 
-    >>> one = Scenario.model_validate({"name": "x", "protocol": "conformance"})
-    >>> changed_sections(one.model_copy(update={"name": "y", "ports": [{"port": 20004}]}), one)
+    >>> one, other = ({"name": name, "protocol": "conformance", "ports": []} for name in "xy")
+    >>> other["ports"] = [{"port": 20004}]
+    >>> changed_sections(Scenario.model_validate(other), Scenario.model_validate(one))
     'ports: [{port: 20004}]'
     """
     data, other = _data(scenario), _data(base)

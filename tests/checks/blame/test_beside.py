@@ -26,7 +26,7 @@ def found(ops_behind: int = 0, message: object = ("START", 0)) -> Finding:
     return made.findings("blocked", "finished")[0]
 
 
-def test_the_message_and_who_sent_it() -> None:
+def test_the_report_names_message_and_sender() -> None:
     one = found()
     assert one.culprit is not None
     assert one.culprit.rank == 1

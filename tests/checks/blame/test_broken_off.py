@@ -43,7 +43,7 @@ def found(patience: int | None = 9, answer: Any = None, behind: bool = False) ->
     )
 
 
-def test_who_closed_the_store_is_named_and_for_whom_it_waited() -> None:
+def test_the_rank_that_closed_the_store_is_named() -> None:
     one = found()
     assert one.culprit is None
     said = "; rank 0 was broken off in get.blocks: rank 2 gave up in get.go (key go), for rank 3"
@@ -57,7 +57,7 @@ def test_one_that_got_its_answer_or_went_on_left_its_call_out(answer: Any, behin
     assert one.culprit.rank == 0
 
 
-def test_one_that_closed_its_store_for_another_reason_says_nothing() -> None:
+def test_an_unrelated_close_of_a_store_proves_nothing() -> None:
     one = found(patience=None)
     assert one.culprit is not None
     assert one.culprit.rank == 0

@@ -85,7 +85,7 @@ def test_a_member_waits_for_those_that_did_not_join() -> None:
         ([(0, 1, "other")], ()),
     ],
 )
-def test_letters_tell_from_whom_one_may_hear(posts: list[tuple[int, int, str]], expected: tuple[int, ...]) -> None:
+def test_posts_show_the_possible_senders(posts: list[tuple[int, int, str]], expected: tuple[int, ...]) -> None:
     made = Made(3)
     for sender, to, box in posts:
         made[sender].post(to, "one", box)

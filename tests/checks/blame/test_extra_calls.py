@@ -80,7 +80,7 @@ def test_with_one_place_and_two_ranks_nothing_decides(kind: str) -> None:
         assert (found.klass, found.culprit) == ("CRASH:ASSERTIONERROR", None)
 
 
-def test_one_that_does_something_new_may_be_right_to() -> None:
+def test_a_rank_with_a_new_call_is_not_always_wrong() -> None:
     """Rank 0 blocks in a call that no earlier step had, and rank 1 sleeps. Rank 0 may be right, so the finding gives no
     evidence (ground) against a rank.
     """

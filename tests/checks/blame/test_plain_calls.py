@@ -61,7 +61,7 @@ def test_of_two_members_the_one_that_parts_from_its_cohort(odd: int, call: str) 
         ["b", "w", "b", "w", "b s9", "w r8"],  # the other ranks are behind
     ],
 )
-def test_where_cohorts_do_not_tell_no_rank_is_named(texts: list[str]) -> None:
+def test_no_rank_is_named_without_distinct_cohorts(texts: list[str]) -> None:
     last = len(texts)
     found = of_two(words(*texts), {last - 2: 1, last - 1: 1})
     assert found.ranks == ()

@@ -42,7 +42,7 @@ def test_what_comes_next_elsewhere_is_what_was_reached(others: list[str], expect
 
 
 @pytest.mark.parametrize(("word", "expected"), [("run", "execute"), ("stop", "leave"), ("pause", "get")])
-def test_what_an_op_learned_tells_places_apart(word: str, expected: str) -> None:
+def test_learned_values_distinguish_places(word: str, expected: str) -> None:
     made = Made(1)
     for message, site in (("run", "execute"), ("stop", "leave"), ("run", "execute")):
         made[0].learned(made[0].take(), (message, 1))

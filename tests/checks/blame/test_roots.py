@@ -47,14 +47,14 @@ def test_one_that_was_written_to_and_died_is_behind_it() -> None:
 
 
 @pytest.mark.parametrize(("end", "expected"), [("died", (DEAD, 2)), ("finished", (SILENT, None))])
-def test_a_dead_one_beats_those_that_wait_also_without_letters(end: str, expected: tuple[str, int | None]) -> None:
+def test_a_dead_rank_is_blamed_before_waiting_ranks(end: str, expected: tuple[str, int | None]) -> None:
     made = Made(3)
     waits_on(made, 1, 0)
     assert found(made, "finished", "blocked", end) == expected
 
 
 @pytest.mark.parametrize(("box", "expected"), [("box", 0), ("other", 1)])
-def test_of_two_dead_ones_letters_tell_which(box: str, expected: int) -> None:
+def test_posts_decide_which_dead_rank_is_blamed(box: str, expected: int) -> None:
     """Of two dead ranks, the one that posted to this mailbox is blamed. A message to another mailbox proves nothing."""
     made = Made(3)
     made[0].post(1, "one", box)
@@ -86,7 +86,7 @@ def test_the_nearest_one_is_blamed() -> None:
 
 
 @pytest.mark.parametrize("work", ["none", "kernel", "collective"])
-def test_one_that_stands_in_no_op_is_behind_it(work: str) -> None:
+def test_a_rank_outside_any_op_is_the_root(work: str) -> None:
     """Rank 0 stopped between two ops, so it is blamed. If its last op is a collective that did not end, its device may
     block it, so it is not.
     """
@@ -141,7 +141,7 @@ def test_beside_one_that_is_asleep_the_only_dead_one_is_blamed(ends: tuple[Any, 
 
 
 @pytest.mark.parametrize(("box", "said"), [("box", ("rank 0 last took ('REFUSED', 'no') from box",)), ("other", ())])
-def test_what_came_last_to_the_mailbox_is_told(box: str, said: tuple[str, ...]) -> None:
+def test_the_last_message_of_the_mailbox_is_reported(box: str, said: tuple[str, ...]) -> None:
     """The details name the last message that the rank took, which may be the error that ended the exchange. An empty
     poll does not count.
     """

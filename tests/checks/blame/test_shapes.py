@@ -137,7 +137,7 @@ def test_calls_that_meet_since_one_is_missing_are_not_held_against_each_other(fa
     assert who(first) == (0, 0, "hidden.send")
 
 
-def test_a_side_that_contradicts_itself_is_not_told_from_the_other() -> None:
+def test_a_contradictory_side_is_not_distinguished() -> None:
     """One kernel of rank 1 fits its receive, and the other kernel fits what rank 0 sent. So no rank is blamed."""
 
     def fault(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:

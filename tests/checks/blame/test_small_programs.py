@@ -150,7 +150,7 @@ def test_a_member_that_waits_in_a_mailbox_is_held_against_its_other_steps(kind: 
     assert found.klass == f"HANG:COLLECTIVE:{klass}"
 
 
-def test_one_that_looks_in_vain_is_no_culprit_where_another_made_a_call_twice() -> None:
+def test_a_polling_rank_is_no_culprit_beside_a_repeated_call() -> None:
     found = planted(*ordered(3, polls=True), "repeat", 2, "sum", 2)
     assert (found.klass, blamed(found)) == ("LIVELOCK:POLL", (2, 2))
     assert found.message.startswith("rank 2 made sum twice in step 2; ")

@@ -50,7 +50,7 @@ def raised(made: Made, step: int) -> Made:
     return made
 
 
-def test_what_all_ranks_raise_steps_later_has_its_cause_there() -> None:
+def test_a_later_exception_of_all_ranks_has_an_earlier_cause() -> None:
     found, culprit = primary(raised(stages(EQUAL, twice(2, "rest.send")), 5), "raised", "raised")
     assert (found.klass, culprit.rank, culprit.step, culprit.ranks) == ("CRASH:WRONGTOKEN", 0, 2, ())
 
@@ -90,7 +90,7 @@ def test_without_another_step_no_rank_is_blamed() -> None:
     assert (found.klass, found.culprit) == ("LEFTOVER:RECV", None)
 
 
-def test_where_both_sides_are_odd_no_rank_is_blamed() -> None:
+def test_no_rank_is_blamed_if_both_sides_are_odd() -> None:
     def fault(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
         number = {"hidden.send": 0, "rest.receive": 2}.get(call["site"], 1) if step == 2 else 1
         return [call] * number
@@ -266,7 +266,7 @@ def test_a_finding_that_follows_from_no_call_stays() -> None:
 
 
 @pytest.mark.parametrize(("steps", "blamed"), [(3, None), (2, 0)])
-def test_one_that_never_sends_is_not_to_blame_for_a_receive(steps: int, blamed: int | None) -> None:
+def test_a_rank_that_never_sends_is_not_blamed(steps: int, blamed: int | None) -> None:
     """Rank 0 ends after `steps` steps without a send. Two steps are too few to show that it never sends, so it is
     blamed; three clear it.
     """

@@ -38,7 +38,7 @@ def test_a_time_out_that_passed(outcome: Any, timeout_ns: int | None, expected: 
     assert is_witness(made, 0) == expected
 
 
-def test_one_that_did_not_raise_is_no_witness() -> None:
+def test_a_rank_that_did_not_raise_is_no_witness() -> None:
     made = Made(1)
     get(made[0], None, 5)
     assert gave_up(RunIndex.of(made.world, made.run("blocked")), 0) is None
@@ -62,7 +62,7 @@ def test_what_a_witness_still_does(between: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize("first", ["witness", "raises", "healthy"])
-def test_one_that_hears_of_a_failure_is_a_witness_of_it(first: str) -> None:
+def test_a_rank_that_learns_of_a_failure_is_a_witness(first: str) -> None:
     made = Made(2)
     if first == "witness":
         get(made[0], None, 5)

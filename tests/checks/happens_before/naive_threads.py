@@ -69,7 +69,7 @@ class ThreadedProgram(Program):
 
     # ---- switches between threads
 
-    def switch(self, rank: int, away: bool = False) -> bool:
+    def switch(self, rank: int) -> bool:
         """Makes another thread current. Returns False if all others are blocked."""
         own, threads = self.present[rank], self.threads[rank]
         others = [name for name, host in threads.items() if host.able and name != own]

@@ -28,7 +28,7 @@ def read_by(hand: Hand, thread: str, x: Ref) -> None:
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_a_thread_that_was_not_told_races(told: bool) -> None:
+def test_a_thread_without_an_order_races(told: bool) -> None:
     made = Made(1)
     a, x = written_by_main(made)
     a.thread = "u1"
@@ -54,7 +54,7 @@ def test_one_sequence_is_no_order_of_threads() -> None:
 
 
 @pytest.mark.parametrize("joins", [True, False])
-def test_who_joins_a_thread_comes_after_it(joins: bool) -> None:
+def test_a_join_is_ordered_after_its_thread(joins: bool) -> None:
     made = Made(1)
     a = made[0]
     x = a.alloc("main", 8)

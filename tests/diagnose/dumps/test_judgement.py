@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from dpsim.diagnose.dumps import deciding_waits
 from dpsim.diagnose.dumps.judgement import judge_dumps
 from dpsim.diagnose.dumps.reading import read_dumps
 from tests.diagnose.dumps.made import MadeJob
@@ -146,8 +147,8 @@ def test_ranks_in_different_groups() -> None:
     assert any("rank 2 -> ranks 0, 1, 3" in wait for wait in found.waits)
 
 
-def test_a_chain_of_waits_leads_to_its_end() -> None:
-    """Ranks 0 and 1 wait for rank 2, which waits for rank 3 in a group of two."""
+def chain() -> MadeJob:
+    """Returns a job in which ranks 0 and 1 wait for ranks 2 and 3. Rank 2 waits for rank 3 in a group of two."""
     job = steps(MadeJob(4, groups=PAIRS), 2)
     for _ in range(3):
         job.call([2, 3], "all_reduce", 8, "b", line=30)
@@ -155,10 +156,20 @@ def test_a_chain_of_waits_leads_to_its_end() -> None:
     job.call([2], "all_reduce", 8, "b", line=30)
     job.call([0, 1], "all_reduce", 8, "a", line=30)
     job.call([0, 1], "all_reduce", 16, line=10)
-    found = job.explained()
-    assert (found.outcome, found.culprit) == ("hang", None) or found.culprit is not None
-    assert found.culprit is None or found.culprit.ranks == (3,)
-    assert 0 not in found.undecided_ranks
+    return job
+
+
+def test_a_chain_of_waits_ends_undecided_between_two_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report names the pair at the end of the chain. Two ranks have no majority, so it blames neither.
+
+    The faulty twin reads the first wait of the chain instead of its end.
+    """
+    found = chain().explained()
+    assert (found.outcome, found.culprit, found.undecided_ranks) == ("hang", None, (2, 3))
+    assert found.said.startswith("rank 2 waits for rank 3,")
+    ordered = deciding_waits._first_waits
+    monkeypatch.setattr(deciding_waits, "_first_waits", lambda stands: ordered(stands)[::-1])
+    assert chain().explained().undecided_ranks != (2, 3)
 
 
 def test_two_ranks_have_no_majority() -> None:

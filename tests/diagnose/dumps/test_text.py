@@ -21,7 +21,7 @@ FIELDS = {
 
 
 @pytest.mark.parametrize("what", HANGS)
-def test_ten_lines_say_who_and_where(what: str) -> None:
+def test_ten_lines_name_the_rank_and_the_place(what: str) -> None:
     fault, _, line, _ = HANGS[what]
     found = steps(MadeJob(4), 3, fault).explained()
     lines = as_text(found).split("\n")

@@ -52,7 +52,7 @@ def test_an_arrow_leads_from_a_set_to_each_get_of_its_value(value: str, arrows: 
     assert asked(pictured_of(of_a_store(value)), tmp_path, drawn) == arrows
 
 
-def test_a_reader_finds_who_waits_for_whom(tmp_path: Path) -> None:
+def test_a_reader_finds_the_waits(tmp_path: Path) -> None:
     picture = pictured(tmp_path, HEALTHY + SKIP)
     rows = asked(picture, tmp_path, "rows.map(row => [row.name, row.culprit])")
     assert rows == [["ranks 0, 2", False], ["rank 1", True]]

@@ -86,7 +86,7 @@ def test_a_host_that_waits_for_its_own_stream_points_at_the_op_there() -> None:
         assert arrows(picture) == [(site, "dp.all_reduce")]
 
 
-def test_a_take_names_its_mailbox_and_who_posts_there() -> None:
+def test_a_take_names_its_mailbox_and_the_senders() -> None:
     made = Made(2)
     made[1].post(0, ("go",))
     made[0].learned(made[0].take(), ("go",))

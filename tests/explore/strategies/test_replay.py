@@ -68,7 +68,7 @@ def test_strict_stops_at_the_first_difference() -> None:
     )
 
 
-def test_strict_where_the_run_goes_on() -> None:
+def test_strict_refuses_a_schedule_that_is_too_short() -> None:
     with pytest.raises(
         Mismatch, match=r"step 2 of 1 of the schedule: expected the end, possible are 'rank 0 rx\[1\]'. "
     ):

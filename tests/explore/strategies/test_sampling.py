@@ -76,12 +76,32 @@ def test_a_random_walk_is() -> None:
     assert hits(ELSEWHERE, RandomWalk(), LATE, 2_000) < 20  # 2000 / 2^8 is 8
 
 
-def test_every_order_of_a_race_is_likely_under_pos(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under POS, the read comes last in about one of five runs, although it races with all four writes."""
-    runs = 2_000
-    toy = Toy("wx", "wx", "wx", "wx", "rx")
-    bug = {f"rank {rank} wx[0] < rank 4 rx[0]" for rank in range(4)}
-    assert 0.15 * runs < hits(toy, Pos(), bug, runs) < 0.25 * runs
+ALTERNATING = Toy("wx wx wx", "wx wx wx")
+"""Two ranks with three writes each, which all race. In the order of the bug, the ranks alternate."""
+IN_TURN = {f"rank 0 wx[{step}] < rank 1 wx[{step}]" for step in range(3)}
+IN_TURN |= {f"rank 1 wx[{step}] < rank 0 wx[{step + 1}]" for step in range(2)}
+
+
+class KeepsPriorities(Pos):
+    """Faulty twin: ops that race with a chosen op keep their priorities, so they draw no new ones."""
+
+    class Kept(dict[str, float]):
+        def __delitem__(self, label: str) -> None:
+            pass
+
+    def begin(self) -> bool:
+        begun = super().begin()
+        self._priority = self.Kept()
+        return begun
+
+
+def test_every_order_of_a_race_is_likely_under_pos() -> None:
+    """Racing ops draw new priorities, so each of the five choices of the alternating order has a chance of 1/2.
+
+    Without new draws, the six priorities must decrease from write to write, in one of 720 runs.
+    """
+    assert 40 < hits(ALTERNATING, Pos(), IN_TURN, 2_000) < 90  # 2000 / 2^5 is 62
+    assert hits(ALTERNATING, KeepsPriorities(), IN_TURN, 2_000) < 12  # 2000 / 720 is 3
 
 
 @pytest.mark.parametrize("kind", [RandomWalk, Pct, Pos])
@@ -125,7 +145,7 @@ def test_fifo_is_one_schedule() -> None:
     assert result.summary() == "sampled: holds in 1 schedule; there may be others; 1 schedule (1 class)"
 
 
-def test_told_of_samples() -> None:
+def test_a_summary_of_samples() -> None:
     def once(strategy: Strategy) -> Sequence[Problem]:
         Toy("wx", "rx").run(strategy)
         return []

@@ -128,7 +128,7 @@ for _ in range(3):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("disk", ["full", "free"])
-def test_a_full_disk_is_said_once_and_the_job_goes_on(disk: str, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_once_and_the_job_continues(disk: str, tmp_path: Path) -> None:
     told = {**environment(tmp_path / "recording"), "RANK": "0"}
     words = [sys.executable, "-c", FULL, str(tmp_path / "store"), disk]
     done = subprocess.run(words, env=told, capture_output=True, text=True, timeout=120)

@@ -85,7 +85,7 @@ def rewrite(place: Path, old: str, new: str) -> Path:
     return folder
 
 
-def test_rows_that_nobody_answers_are_not_left_out_silently(tmp_path: Path) -> None:
+def test_rows_without_an_answer_are_reported(tmp_path: Path) -> None:
     """The report counts rows of a release that dpsim has no function for.
 
     The faulty twin skips such rows silently and reports the rest as equal.
@@ -164,7 +164,7 @@ def test_an_answer_that_differs(tmp_path: Path) -> None:
     assert shown["ours"].startswith("dpsim/vllm/pipeline/need_mask.py:")
 
 
-def test_a_release_that_nobody_knows(answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_release_is_refused(answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`check-engine` refuses an unknown release before it imports the package, and names the supported releases."""
     monkeypatch.setattr(installed, "installed", lambda: "0.99.1")
     answer = dpsim_("check-engine", "--answers", answers)

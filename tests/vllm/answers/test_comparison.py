@@ -85,7 +85,9 @@ def test_what_is_no_question() -> None:
         ("3.1", "2.0", None),
     ],
 )
-def test_who_answers_as_a_release(release: str, last: str, expected: Callable[[int], int] | None) -> None:
+def test_the_newest_older_function_answers_for_a_release(
+    release: str, last: str, expected: Callable[[int], int] | None
+) -> None:
     """The newest function that is not newer than the release answers for it.
 
     No function answers for a release before the first one, or after the `last` one that has the function.

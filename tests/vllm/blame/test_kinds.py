@@ -38,7 +38,7 @@ def test_there_is_no_other_file() -> None:
 
 
 @pytest.mark.parametrize("kind", PLANTED)
-def test_who_did_it_is_named(kind: str) -> None:
+def test_the_report_names_the_culprit(kind: str) -> None:
     assert f"\n{PLANTED[kind]} at " in file_of(kind).read_text()
 
 

@@ -154,7 +154,7 @@ def test_a_session_warms_up_and_goes_from_large_to_small() -> None:
         assert seen.classes == []
 
 
-def test_a_session_that_differs_is_told_by_the_names_of_what_it_decided() -> None:
+def test_a_session_that_differs_names_its_decisions() -> None:
     async def script(rank: Rank) -> None:
         async def dummy_run(target: Target, mode: RuntimeMode, stream: Any) -> None: ...
 

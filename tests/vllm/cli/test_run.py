@@ -88,7 +88,7 @@ def test_captures_and_microbatches_are_refused(protocol: str, asked: str, tmp_pa
     assert answer.err.endswith(f"three: config.capture_graphs: microbatches are not captured; remove {keys}\n")
 
 
-def test_a_mismatch_is_told_with_the_settings_that_differ(tmp_path: Path) -> None:
+def test_a_mismatch_names_the_settings_that_differ(tmp_path: Path) -> None:
     """The report lists the settings that `config_by_rank` changes, because a differing flag may be the cause of the
     hang.
 

@@ -165,7 +165,7 @@ def test_with_microbatches() -> None:
     assert plan(prefill(600), prefill(1500)) == (NONE, 2, [1500, 1500], (1500, 1500))
 
 
-def test_who_permits_and_who_has_enough() -> None:
+def test_ranks_split_if_all_permit_it_and_have_enough() -> None:
     """A step is split if all ranks permit it and the smallest rank reaches the threshold (specification 3.4).
 
     The threshold for decodes counts only if all ranks have decodes.
@@ -186,7 +186,7 @@ def test_a_rank_that_needs_to_run_eagerly() -> None:
     assert plan(needs, decodes(128), config=one) == (NONE, 1, [100, 128], (100, 128))
 
 
-def test_nobody_has_work() -> None:
+def test_ranks_without_work_skip_the_forward() -> None:
     """If no rank has tokens, every rank skips the forward, and there is no record."""
     idle = Group(SMALL, [LocalV2(0, 0), LocalV2(0, 0)])
     assert idle.decided(AgreementV2) == [((NONE, 0, 0, None, 1), None)] * 2

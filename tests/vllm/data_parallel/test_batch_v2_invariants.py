@@ -279,7 +279,7 @@ def test_a_record_of_another_batch() -> None:
     assert uniform == [4, "a record of 1 tokens a request, where there are 2"]
 
 
-def test_nobody_asks_whose_record_it_is() -> None:
+def test_an_unchecked_record_runs_the_wrong_graph() -> None:
     """Without the check of the record, eight tokens run in a graph of four, and no rank raises."""
     _, state = record(Group(SMALL, [decodes(3), decodes(4)]), AgreementV2)
     assert reused(ReusesAnything, [decodes(4), decodes(8)], state) == [4, 4]

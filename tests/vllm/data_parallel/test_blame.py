@@ -98,7 +98,7 @@ def test_a_fault_is_blamed_where_it_was_planted(ranks: int, examples: int) -> No
 
 
 @examples(20, 150, 600)
-def test_with_two_ranks_history_decides_or_nobody_is_blamed(examples: int) -> None:
+def test_the_history_of_two_ranks_decides_the_blame(examples: int) -> None:
     """With two ranks, a finding names the rank of the fault, or none.
 
     Two ranks have no majority, but earlier steps show which rank differs, in more than 70 % of the faults.

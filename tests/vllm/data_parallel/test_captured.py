@@ -237,7 +237,7 @@ def test_an_invariant_is_looked_at(invariant: str, twin: type[CapturedForward], 
     breaks(lambda drawn: nothing_found(drawn, captured=twin), WORLDS, found, examples=200)
 
 
-def test_a_shared_prefix_that_nobody_put_is_found() -> None:
+def test_an_unwritten_shared_prefix_is_found() -> None:
     """In some random world, a check finds the twin that does not fill the cache row of a shared prefix."""
     breaks(lambda drawn: nothing_found(drawn, captured=NothingCached), MORE, "CRASH:WRONG", examples=200)
 

@@ -30,7 +30,7 @@ RARE = ["M-CG-6", "M-CG-11-late", "M-CG-15-replay", "M-CG-16", "M-CG-18", "sgl-s
     "name",
     [pytest.param(name, marks=[pytest.mark.slow] * (name in RARE), id=name) for name in KNOWN if name not in HARMLESS],
 )
-def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
+def test_random_worlds_find_the_mutant(name: str) -> None:
     """In some random world, a check finds each harmful mutant with its registered class."""
     expected = str(KNOWN[name])
 

@@ -66,7 +66,7 @@ def one_mask_too_few(rank: int, ranks: int) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("ranks", RANKS)
-def test_everybody_has_everything_once(ranks: int) -> None:
+def test_each_rank_has_each_element_once(ranks: int) -> None:
     """After all rounds, every rank has the numbers of every rank once, and no rank hangs."""
     every = Counter(range(ranks))
     assert contributions(ranks, exchanges) == [every] * ranks

@@ -56,10 +56,10 @@ def agreements_are_fixed(played: Played) -> None:
 
 
 def forwards_are_fixed(played: Played) -> None:
-    """The drafter runs one forward for each speculative token."""
+    """The drafter runs one forward for each speculative token, on every rank (specification 10.1, row 15)."""
     drafts = played.prepared.config.num_speculative_tokens
     forwards = calls(played, "draft.experts.combine")
-    assert all(set(of_rank) == {drafts} for of_rank in forwards), "I-ES-4: a forward for each token that is speculated"
+    assert all(set(of_rank) == {drafts} for of_rank in forwards), "one drafter forward for each speculative token"
 
 
 def nothing_found(played: Played) -> None:
@@ -111,7 +111,7 @@ class AlwaysTwice(Drafter):
         (nothing_found, pieces("dp-implicit-on-dummies"), "nothing"),
         (agreements_are_fixed, {"drafter": OnePhase}, "I-DP-2"),
         (agreements_are_fixed, {"drafter": AlwaysTwice}, "I-DP-2"),
-        (forwards_are_fixed, {"drafter": AlwaysTwice}, "I-ES-4"),
+        (forwards_are_fixed, {"drafter": AlwaysTwice}, "one drafter forward"),
     ],
 )
 def test_a_wrong_drafter_is_found(property_: Callable[[Played], None], wrong: dict[str, Any], says: str) -> None:
@@ -192,7 +192,7 @@ def test_its_graphs(mode: CUDAGraphMode) -> None:
 # ---- a forward without an agreed list of tokens (specification 1.8)
 
 
-def test_an_agreement_that_nobody_sees() -> None:
+def test_a_context_without_a_list_agrees_implicitly() -> None:
     """A forward context without a list of tokens makes an implicit agreement: each rank keeps its own count, unpadded.
 
     The explicit agreement of the healthy drafter pads both ranks to the same graph.

@@ -68,7 +68,7 @@ MOVES = [
 
 
 @pytest.mark.parametrize(("decided", "said"), MOVES)
-def test_a_run_tells_which_expert_went_where(decided: list[RawRecord], said: str) -> None:
+def test_a_run_reports_the_moves_of_experts(decided: list[RawRecord], said: str) -> None:
     """The report of a run lists the moves of experts by step."""
     assert moves_of_experts(decided) == said
 

@@ -142,7 +142,7 @@ HARMFUL = [name for name, entry in REGISTERED.items() if entry.expected is not N
 
 
 @pytest.mark.parametrize("mutant", slow_but(HARMFUL, lambda name: name not in RARE))
-def test_a_mutant_is_found_without_being_told_where(mutant: str) -> None:
+def test_random_worlds_find_the_mutant(mutant: str) -> None:
     """In one of a few hundred random worlds, a check finds the mutant; the test gives no hint where to look."""
     expected = str(REGISTERED[mutant].expected)
 

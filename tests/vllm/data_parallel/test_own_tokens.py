@@ -263,7 +263,7 @@ def first(played: Played) -> str:
     return played.findings[0].message
 
 
-def test_what_is_said_of_a_dropped_token() -> None:
+def test_the_message_on_a_dropped_token() -> None:
     """The message about a dropped token names the step, the room of the forward, and the token."""
     played = play(line_up(decodes(2), decodes(3)), step=faulty(drops_last)[0])
     assert set(played.classes) == {"CRASH:DROPPEDTOKENS"}
@@ -271,14 +271,14 @@ def test_what_is_said_of_a_dropped_token() -> None:
     assert said in first(played)
 
 
-def test_what_is_said_of_a_wrong_sum() -> None:
+def test_the_message_on_a_wrong_sum() -> None:
     """The message about a wrong sum names the row, both sums and the token."""
     played = play(line_up(decodes(1), decodes(1)), step=faulty(turns_round)[0])
     assert set(played.classes) == {"CRASH:WRONGSUM"}
     assert "row 0 of 1 of step 0 sums up to 618035, the model says 1: token 0 (request 0, position 0)" in first(played)
 
 
-def test_what_is_said_of_padding() -> None:
+def test_the_message_on_padding() -> None:
     """The message about a wrong row of padding names the row, and says that it is padding."""
     played = play(line_up(decodes(3), decodes(3)), step=faulty(leaks_padding)[0])
     assert set(played.classes) == {"CRASH:WRONGSUM"}
@@ -295,7 +295,7 @@ class SkipsABusyStep(DataParallelStep):
 
 
 @pytest.mark.parametrize("output_tokens", [2, 3])
-def test_a_step_that_nobody_runs(output_tokens: int) -> None:
+def test_a_step_that_no_rank_runs(output_tokens: int) -> None:
     """If all ranks leave out a step, no rank waits, but the witness reports it, in the last step and before."""
     played = play(line_up(decodes(1, output_tokens), decodes(1, output_tokens)), step=SkipsABusyStep)
     assert set(played.classes) == {"CRASH:DROPPEDTOKENS"}
@@ -311,7 +311,7 @@ class ForgetsAPart(DataParallelStep):
             del self.in_flight[-1][1][1:]
 
 
-def test_a_microbatch_that_nobody_looks_at() -> None:
+def test_the_witness_reports_a_dropped_microbatch() -> None:
     """The witness reports a microbatch that the rank does not hand to it."""
     config: dict[str, Any] = {"enable_dbo": True, "dbo_decode_token_threshold": 2, "async_scheduling": True}
     played = play(line_up(decodes(4), decodes(4)), step=ForgetsAPart, **config)

@@ -28,7 +28,7 @@ DRAWN = sorted(ALL.keys() - NOT_DRAWN)
 
 @pytest.mark.slow  # the exhibits of these mutants run in every test run
 @pytest.mark.parametrize("name", [name for name in DRAWN if ALL[name].expected is not None])
-def test_is_found_without_being_told_where(name: str) -> None:
+def test_random_worlds_find_the_mistake(name: str) -> None:
     expected = str(variant(name).expected)
 
     def not_found(drawn: Drawn) -> None:

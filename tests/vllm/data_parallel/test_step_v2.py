@@ -176,7 +176,7 @@ def test_a_last_microbatch_without_a_token() -> None:
     assert plans(decodes(65), decodes(128), **SPLIT) == [(True, (128, 128), 2)]
 
 
-def test_one_rank_agrees_with_nobody() -> None:
+def test_a_single_rank_makes_no_agreement() -> None:
     """A single rank makes no agreement, neither for the target model nor for the drafter (invariant I-DP-8)."""
     config: dict[str, Any] = {"num_speculative_tokens": 3, "speculative_method": "mtp", "cudagraph_mode": "NONE"}
     done = play(prefill(3), ranks=1, step=DataParallelStepV2, drafter=DrafterV2, flow=Flow033, **config)

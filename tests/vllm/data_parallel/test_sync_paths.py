@@ -102,7 +102,7 @@ def test_a_path_that_differs_is_found() -> None:
 
 
 @pytest.mark.parametrize("on_host", [True, False])
-def test_over_nccl_nothing_is_gained_by_scheduling_ahead(on_host: bool) -> None:
+def test_async_scheduling_does_not_speed_up_nccl(on_host: bool) -> None:
     """Async scheduling makes the run faster over gloo, but not over NCCL.
 
     Over gloo, the host continues while the device computes. Over NCCL, the host waits for the device in each step.

@@ -117,7 +117,7 @@ def first_come_first_served(case: Case) -> None:
     started = [parts[index][0] for index in order if parts[index]]
     for rank in range(case.ranks):
         ticks = [part.tick for part in started if part.rank == rank]
-        assert ticks == sorted(ticks), "who came later does not start earlier"
+        assert ticks == sorted(ticks), "a request that arrives later does not start earlier"
 
 
 def ranks_take_turns(case: Case) -> None:
@@ -154,8 +154,8 @@ def idle_ranks_say_so(case: Case) -> None:
     for step in range(timeline.steps):
         batches = timeline.batches(step)
         assert len(batches) == case.ranks
-        assert any(batch.num_tokens for batch in batches), "in a step somebody has work"
-        assert all(batch == IDLE for batch in batches if not batch.scheduled), "who has none has the idle batch"
+        assert any(batch.num_tokens for batch in batches), "some rank has work in each step"
+        assert all(batch == IDLE for batch in batches if not batch.scheduled), "a rank without work has the idle batch"
 
 
 def clock_runs(case: Case) -> None:
@@ -315,7 +315,7 @@ PAIRS: list[tuple[Property, type[RankScheduler] | type[Timeline], str]] = [
     (tokens_are_conserved, Repeats, "no decode after the last|no less"),
     (limits_are_kept, TwiceTheBudget, "budget"),
     (limits_are_kept, OneMoreSlot, "slots"),
-    (first_come_first_served, LastComeFirstServed, "came later"),
+    (first_come_first_served, LastComeFirstServed, "arrives later"),
     (ranks_take_turns, AllOnOne, "round the ranks"),
     (aborts_work, AbortsWaitingOnly, "after its abort"),
     (aborts_do_not_look_ahead, Foresees, "before it"),

@@ -68,7 +68,7 @@ def test_a_wave_is_over(running: bool) -> None:
     assert in_wave_2(running).wave_complete(0, 5) == [state(6, False)]
 
 
-def test_a_poll_tells_the_front_once() -> None:
+def test_a_poll_publishes_the_state_once() -> None:
     """If the coordinator reads two messages at once, it sends both wakes, but publishes its state only once."""
     assert in_wave_2(running=False).poll(FirstRequest(0, 2), StartWave(1, 3)) == [
         wake(2, 0),

@@ -369,7 +369,7 @@ def test_pipelines_are_refused() -> None:
         group(pp=2)
 
 
-def test_a_batch_job_goes_on_until_nobody_has_work() -> None:
+def test_a_batch_job_runs_until_no_rank_has_work() -> None:
     """A batch job has no services, and all engines run until none has work."""
     seen = run(group(requests=[1, 4], distributed_executor_backend="external_launcher"))
     assert seen.classes == []

@@ -40,7 +40,7 @@ def posted(seen: Seen, actor: int, site: str) -> list[Any]:
         ("0.14", [(0, 1), (0, 0)]),
     ],
 )
-def test_what_an_engine_tells(form: str, told: list[tuple[object, ...]]) -> None:
+def test_an_engine_sends_its_counts(form: str, told: list[tuple[object, ...]]) -> None:
     """An engine sends its counts when a request waits, runs and ends. Release 0.14 sends nothing while it waits.
 
     Engine 1 has no request and sends nothing.
@@ -80,7 +80,7 @@ class Again(RequestCounts):
 
 
 @pytest.mark.parametrize("twin", [ToldAtTheEnd, Again, RequestCounts])
-def test_another_rule_tells_otherwise(twin: type[RequestCounts]) -> None:
+def test_another_rule_gives_another_answer(twin: type[RequestCounts]) -> None:
     """Each faulty rule sends other counts."""
     seen = run(group(**ALONE, pieces={RequestCounts: twin}))
     assert [tuple(event[4:6]) for event in posted(seen, 0, "engine.counts")] != [(1, 0), (0, 1), (0, 0)]
@@ -274,7 +274,7 @@ def test_one_request_in_every_schedule(form: str, schedules: int) -> None:
         {"distributed_executor_backend": "external_launcher"},
     ],
 )
-def test_where_nobody_balances(config: dict[str, Any]) -> None:
+def test_published_counts_need_balancing_front_ends(config: dict[str, Any]) -> None:
     """A group whose front ends do not balance refuses published counts."""
     with pytest.raises(ScenarioError, match=r"protocol\.pieces\.counts: published; expected own"):
         group(**config, **PUBLISHED)

@@ -55,7 +55,7 @@ def test_a_death_at_every_op() -> None:
 
 
 @pytest.mark.parametrize(("actor", "site"), [(1, "engine.left"), (2, "coordinator.stop")])
-def test_a_front_end_hears_of_a_death_behind_its_last_request(actor: int, site: str) -> None:
+def test_a_front_end_learns_of_a_late_death(actor: int, site: str) -> None:
     """A front end notices the death of a participant even after its last request.
 
     An engine that leaves normally reports this before, and an engine that dies does not.
@@ -73,7 +73,7 @@ class TakesAllForLeft(WatchedFrontEnd):
         super().gone(child)
 
 
-def test_a_front_end_that_hears_nothing_of_it() -> None:
+def test_a_front_end_that_does_not_learn_of_it() -> None:
     """The faulty twin: a front end that treats a dead engine as one that left normally ends without an error."""
     death = [Fault("die", 1, At("engine.left", 0))]
     assert run(watched(requests=[1], faults=death, pieces={FrontEnd: TakesAllForLeft})).error(3) == ""
@@ -190,7 +190,7 @@ TWINS: dict[str, tuple[type[Any], type[Any], int, tuple[int, str, int]]] = {
 
 
 @pytest.mark.parametrize("twin", TWINS)
-def test_who_does_not_learn_of_a_death(twin: str) -> None:
+def test_a_rank_that_does_not_learn_of_a_death(twin: str) -> None:
     """With each faulty twin, some participant does not notice a death, or a request gets no answer."""
     base, piece, dp, (actor, site, ordinal) = TWINS[twin]
     given: Any = {"dp": dp, "requests": [2, (1, 2 * MS)], "control": WAITS}
@@ -200,7 +200,7 @@ def test_who_does_not_learn_of_a_death(twin: str) -> None:
 
 
 @pytest.mark.parametrize("twin", [LeavesSilently, LeavesInMidStep])
-def test_who_leaves_has_to_do_it_in_order(twin: type[Any]) -> None:
+def test_ranks_leave_in_order(twin: type[Any]) -> None:
     """Engines have to leave in order. Here engine 1 receives its order to stop a little later than engine 0."""
     late = Delay(2, At("coordinator.stop", 1), 100 * MS)
     given: Any = {"requests": [2], "interval": 32, "delays": (late,)}

@@ -60,7 +60,7 @@ def test_without_a_coordinator(kind: type[EngineWaves]) -> None:
 
 @pytest.mark.parametrize("kind", [Release014, Release024, Release033])
 @pytest.mark.parametrize("index", [0, 1])
-def test_who_tells(kind: type[EngineWaves], index: int) -> None:
+def test_only_rank_0_reports_a_wave(kind: type[EngineWaves], index: int) -> None:
     """Only rank 0 reports: the end of a wave, and in release 0.33 a wave that began in this iteration."""
     one = engine(kind, running=True, index=index)
     begun = [Out("start_wave", 4, "coordinator")] if index == 0 and kind is Release033 else []
@@ -195,7 +195,7 @@ def test_an_equivalent_is_not_found(twin: type[EngineWaves]) -> None:
 
 def test_another_interval_on_one_rank() -> None:
     """Mutant M-EL-3: one rank has another interval between sync points."""
-    world = RELEASES["0.33"]._replace(waves=(Release033, twins.TwiceAsOften), interval=5)
+    world = RELEASES["0.33"]._replace(waves=(Release033, twins.OneStepShorter), interval=5)
     assert first_trouble(world, 200) == (0, "some ranks sync and others do not")
 
 

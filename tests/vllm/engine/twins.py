@@ -168,8 +168,8 @@ class OnlyIfAllWork(Release033):
     sync_form = Sync
 
 
-class TwiceAsOften(Release033):
-    """Another interval between sync points, shorter by one step. On one rank only, it is mutant M-EL-3."""
+class OneStepShorter(Release033):
+    """The interval between sync points is shorter by one step. On one rank only, it is mutant M-EL-3."""
 
     class Sync(PauseVotes033):
         def due(self, step: int) -> bool:

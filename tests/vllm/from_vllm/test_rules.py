@@ -136,6 +136,6 @@ def test_what_dpsim_cannot_run_is_said_with_the_flag(flags: str, says: str) -> N
     assert refusal(flags).startswith(says)
 
 
-def test_an_unknown_release_is_told_with_those_that_there_are() -> None:
+def test_an_unknown_release_lists_the_known_ones() -> None:
     said = "--release: dp_batch has no form '0.34'; expected one of source-000, 0.14, 0.33; did you mean '0.14'?"
     assert refusal("-dp 2", "0.34").startswith(said.partition(";")[0])

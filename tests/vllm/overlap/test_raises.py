@@ -58,7 +58,7 @@ def test_the_repaired_form_lets_the_sibling_go() -> None:
 
 
 @pytest.mark.parametrize(("form", "ends"), [("0.33", "CRASH:DROPPEDTOKENS"), ("v2-0.33", "CRASH:RUNTIMEERROR")])
-def test_one_that_raises_behind_its_last_yield(form: str, ends: str) -> None:
+def test_a_rank_that_raises_after_its_last_yield(form: str, ends: str) -> None:
     """After the last yield of a microbatch, an error blocks no sibling.
 
     The V1 runner continues with the rows of the other microbatch only; the V2 runner raises.

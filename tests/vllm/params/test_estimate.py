@@ -59,7 +59,7 @@ def test_what_is_enormous_is_refused(protocol: str, topology: dict[str, int], wo
         run_scenario(scenario(protocol, topology, **workload))
 
 
-def test_a_million_requests_are_told() -> None:
+def test_a_million_requests_are_announced() -> None:
     lengths = {"min": 5, "max": 10}
     made = {"requests": 1_000, "prompt_tokens": lengths, "output_tokens": lengths}
     args = scenario("dp_batch", {}, synthetic=made).arguments()

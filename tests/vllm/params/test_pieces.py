@@ -21,7 +21,7 @@ def made(**choice: Any) -> Scenario:
     return scenario_from({"name": "made", "protocol": choice, "workload": {"requests": [REQUEST]}})
 
 
-def test_told_to_the_program() -> None:
+def test_pieces_select_classes_of_the_program() -> None:
     for pieces, graphs in (({"graphs": "source-004"}, Managed), ({}, Dispatcher017)):
         scenario = made(name="dp_batch", pieces=pieces)
         assert parse_scenario(dump_scenario(scenario)) == scenario

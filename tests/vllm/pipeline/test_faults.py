@@ -48,7 +48,7 @@ def with_fault(kind: str, rank: int, site: str, **more: Any) -> Result:
         (("die", 0, "hidden.send"), "for rank 0, which never sends (died)"),
     ],
 )
-def test_the_culprit_is_who_did_it(fault: tuple[str, int, str], says: str) -> None:
+def test_the_culprit_is_the_rank_of_the_mistake(fault: tuple[str, int, str], says: str) -> None:
     """The finding names the rank and step of the fault, and describes the call."""
     found = with_fault(*fault).primary
     assert found is not None

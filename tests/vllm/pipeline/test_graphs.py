@@ -184,7 +184,7 @@ def test_an_invariant_is_looked_at(invariant: str, twin: type[CapturedLayers], f
 @pytest.mark.parametrize(
     "name", slow_but((name for name in KNOWN if name not in HARMLESS), lambda name: name != "M-CG-2")
 )
-def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
+def test_random_worlds_find_the_mutant(name: str) -> None:
     expected = str(KNOWN[name])
 
     def not_found(drawn: Drawn) -> None:

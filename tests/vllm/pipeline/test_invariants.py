@@ -289,7 +289,7 @@ class EndsEarly(Stage):
         await super().run()
 
 
-def test_tokens_that_nobody_took_over_are_told_at_the_end() -> None:
+def test_tokens_without_a_receiver_are_reported_at_the_end() -> None:
     """At the end, the witness reports tokens that a request needed and no stage applied."""
     drawn = Drawn(2, [Request(0, 1, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 1})
     findings = drawn.play(stage=EndsEarly, scheduler=WaitsAtOnce).findings

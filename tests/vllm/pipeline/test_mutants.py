@@ -71,7 +71,7 @@ RARE += ["drafts-in-every-step", "pp-width-of-all"]
     "name",
     [pytest.param(name, marks=[pytest.mark.slow] * (name in RARE), id=name) for name in KNOWN if name not in HARMLESS],
 )
-def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
+def test_random_worlds_find_the_mutant(name: str) -> None:
     expected = KNOWN[name]
     assert expected is not None
 

@@ -26,7 +26,7 @@ def test_as_the_engine_answers(version: str, rule: Rule) -> None:
     assert differing(version, rule) == []
 
 
-def whoever_samples(row: Row) -> bool:
+def sampling_rows(row: Row) -> bool:
     """The faulty rule: every row that samples needs its token."""
     return row.samples
 
@@ -47,10 +47,10 @@ def decodes_alone(row: Row) -> bool:
     [
         ("0.24.0", needs_033),
         ("0.24.0", one_token_more),
-        ("0.24.0", whoever_samples),
+        ("0.24.0", sampling_rows),
         ("0.33.0", needs_024),
         ("0.33.0", decodes_alone),
-        ("0.33.0", whoever_samples),
+        ("0.33.0", sampling_rows),
     ],
 )
 def test_another_rule_is_found(version: str, wrong: Rule) -> None:

@@ -92,7 +92,7 @@ class NoDummies(Stage):
         pass
 
 
-def test_who_skips_dummy_steps_is_found() -> None:
+def test_a_rank_that_skips_dummy_steps_is_found() -> None:
     breaks(lambda drawn: all_is_well(drawn, drawn.play(stage=NoDummies)), SEVERAL, "COLLECTIVE")
     breaks(lambda drawn: steps_are_made_together(drawn, drawn.play(stage=NoDummies)), SEVERAL, "met its peers in steps")
 

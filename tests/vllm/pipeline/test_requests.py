@@ -87,11 +87,11 @@ class NeedsByLimit(SampledTokens):
         return super().row_needs(row) and row.position < 3
 
 
-def test_whoever_knows_the_end_before_is_found() -> None:
+def test_random_requests_find_needs_by_limit() -> None:
     breaks(lambda drawn: nothing_found(drawn, tokens=NeedsByLimit), SEVERAL, "WRONG")
 
 
-def test_nobody_is_admitted_in_a_step_that_preempts() -> None:
+def test_a_step_that_preempts_admits_no_request() -> None:
     """The scheduler admits no request in a step that preempts one.
 
     In this hand-computed example, the second request has no room for its draft and loses its slot. Without a draft it
@@ -142,7 +142,7 @@ def session(*requests: tuple[int, ...], config: dict[str, Any] | None = None) ->
     return Drawn(2, made, config or CONFIG)
 
 
-def test_a_session_goes_on_where_it_ended() -> None:
+def test_a_session_resumes_where_it_ended() -> None:
     """A session continues with all tokens so far, and the stages compute them again.
 
     In this hand-computed example, the first request has one prompt token and two outputs, and the second a prompt of
@@ -158,7 +158,7 @@ def test_a_session_goes_on_where_it_ended() -> None:
     assert [call.batch.freed for call in history.calls if call.batch and call.batch.freed] == [(1,)], "and not 0"
 
 
-def test_what_is_under_way_of_a_session_is_for_nobody() -> None:
+def test_a_token_in_flight_reaches_no_later_request() -> None:
     """A token in flight of a session's earlier request goes to no request.
 
     The first request stops early. The second one arrives at once, while a token of the first is on its way to their

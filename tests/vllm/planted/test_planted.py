@@ -33,7 +33,7 @@ def test_it_fits_the_code(mistake: Mistake) -> None:
 
 
 @pytest.mark.parametrize("old", ["no such line", "self"])
-def test_one_that_fits_nowhere_or_anywhere_is_an_error(old: str) -> None:
+def test_a_mistake_without_a_unique_place_is_an_error(old: str) -> None:
     with pytest.raises(DoesNotFit, match="expected once"):
         MISTAKES[0]._replace(old=old).planted(MISTAKES[0].path(ROOT).read_text())
 
@@ -76,12 +76,12 @@ def tree() -> Iterator[Copy]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("mistake", MISTAKES, ids=names)
-def test_who_notices_it(tree: Copy, mistake: Mistake) -> None:
+def test_a_check_notices_each_planted_mistake(tree: Copy, mistake: Mistake) -> None:
     answer = asked(tree, mistake)
     assert answer.by == mistake.by, answer.failed
 
 
 @pytest.mark.nightly
-def test_nobody_complains_of_the_healthy_tree(tree: Copy) -> None:
+def test_the_healthy_tree_has_no_complaint(tree: Copy) -> None:
     mistake = MISTAKES[0]
     assert asked(tree, mistake._replace(new=mistake.old)).by == "nothing"

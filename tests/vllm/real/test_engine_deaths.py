@@ -64,7 +64,7 @@ def test_without_a_death_all_end_in_order(backend: TorchBackend) -> None:
 @pytest.mark.slow
 @on_gloo
 @pytest.mark.parametrize(("actor", "site", "ordinal"), PLACES)
-def test_a_death_ends_everybody(backend: TorchBackend, actor: int, site: str, ordinal: int) -> None:
+def test_a_death_ends_all_ranks(backend: TorchBackend, actor: int, site: str, ordinal: int) -> None:
     seen = run(backend, faults=[Fault("die", actor, At(site, ordinal))])
     assert seen.wrong == [], seen.run.observed
     assert seen.run.ends.count("died") == 1
@@ -75,7 +75,7 @@ def test_a_death_ends_everybody(backend: TorchBackend, actor: int, site: str, or
 @pytest.mark.slow
 @on_gloo
 @pytest.mark.parametrize(("actor", "site", "ordinal"), PLACES)
-def test_an_exception_ends_everybody(backend: TorchBackend, actor: int, site: str, ordinal: int) -> None:
+def test_an_exception_ends_all_ranks(backend: TorchBackend, actor: int, site: str, ordinal: int) -> None:
     seen = run(backend, faults=[Fault("raise", actor, At(site, ordinal))])
     assert seen.wrong == [], seen.run.observed
     assert seen.error(actor) == f"InjectedError: injected at {site}[{ordinal}]"

@@ -53,7 +53,7 @@ def test_without_a_death_all_end_in_order() -> None:
 
 
 @pytest.mark.parametrize(("actor", "site", "ordinal"), PLACES)
-def test_a_death_ends_everybody(actor: str, site: str, ordinal: int) -> None:
+def test_a_death_ends_all_ranks(actor: str, site: str, ordinal: int) -> None:
     rank: int | str = int(actor) if actor.isdigit() else actor
     seen = run({"kind": "die", "rank": rank, "at": {"site": site, "ordinal": ordinal}})
     assert seen.wrong == [], seen.run.observed

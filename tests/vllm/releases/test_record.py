@@ -84,6 +84,7 @@ ALLOWED = {
     "config/engine.py": "the same names, as the JSON Schema lists them",
     "config/parallel.py": "the version in which the text of a refusal names the engine",
     "config/parallel_033.py": "the same",
+    "keys.py": "the names of the source pages, with the file of vLLM behind each",
 }
 """Files that may name a release, and why. Each variant of the museum also names its form."""
 

@@ -219,14 +219,14 @@ def test_the_engine_dp_group_goes_last() -> None:
         assert [closes[-1][STORE_PORT]] == opened
 
 
-def test_all_engines_are_told_the_same_ports() -> None:
+def test_all_engines_receive_the_same_ports() -> None:
     """Invariant I-CF-9: engines use the port list of the INIT message, and do not run post-init on it again."""
     seen = run(start("0.14"))
     ports = [learned(seen, engine, "obey.init")[0] for engine in engines(seen)]
     assert ports[0] == ports[1], "all get the same list"
 
 
-def test_a_mismatch_is_told_with_engine_and_fields_before_any_group_is_made() -> None:
+def test_a_mismatch_names_engine_and_fields_before_any_group() -> None:
     scenario = start(config_by_rank={1: {"enable_dbo": True, "max_num_seqs": 2}}, pieces=FIELDS)
     seen = run(scenario)
     assert not seen.serving

@@ -73,7 +73,7 @@ def test_worlds_of_one_to_four_ranks_come_up_in_every_schedule(form: str, sizes:
 @pytest.mark.parametrize("dp", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("who", ["frontend", "coordinator", "engine.0", "engine.1", 0, 1])
 @pytest.mark.parametrize("form", ["0.33", "0.14"])
-def test_who_dies_at_its_start_is_missed_by_all(form: str, who: str | int, dp: int) -> None:
+def test_all_ranks_wait_for_a_rank_that_dies_at_start(form: str, who: str | int, dp: int) -> None:
     first = "data_parallel_rpc_port.open" if who == "frontend" else "spawned"
     fault = {"kind": "die", "rank": who, "at": {"site": first, "ordinal": 0}}
     result, seen = explored(start(form, dp=dp, faults=[fault]), 1_000)
@@ -119,7 +119,7 @@ def test_a_start_that_fails_ends_the_front_ends_of_other_nodes_at_once(form: str
 
 
 @pytest.mark.parametrize("form", ["0.33", "0.14"])
-def test_an_engine_does_not_wait_for_ever_for_a_program_that_is_not_its_front_end(form: str) -> None:
+def test_an_engine_does_not_wait_endlessly_for_a_stranger(form: str) -> None:
     seen = run(start(form, config={"nnodes": 2}, ports=[29550]))
     assert seen.wrong() == []
     assert "frontend cannot listen at port 29550" in seen.errors["frontend"]

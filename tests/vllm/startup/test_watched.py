@@ -40,9 +40,9 @@ def wrong(who: str | int, seen: Seen) -> list[str]:
     A front end that already serves need not report it. Else it reports the exception, or that the process is gone if
     the process failed before it had a connection to its parent.
     """
-    found = [f"{name} stands still" for name in seen.ended("blocked")]
+    found = [f"{name} is blocked at the end" for name in seen.ended("blocked")]
     if who != "frontend" and "frontend" not in seen.serving and not TOLD & told(seen):
-        found.append(f"the front end does not say it: {seen.errors.get('frontend')}")
+        found.append(f"the front end does not report it: {seen.errors.get('frontend')}")
     return found
 
 

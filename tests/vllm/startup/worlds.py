@@ -99,9 +99,9 @@ class Seen:
         if self.serving and self.gave_up:
             found.append(f"{self.serving} serve, and {self.gave_up} gave up")
         if blocked := self.ended("blocked"):
-            found.append(f"{blocked} stand still")
+            found.append(f"{blocked} are blocked at the end")
         if not self.up and "frontend" not in (*self.errors, *self.ended("died")):
-            found.append("the front end does not say why")
+            found.append("the front end reports no reason")
         return found
 
 

@@ -39,11 +39,11 @@ class ResultFirst(QueuedLoop[Any]):
         await self.take_aborts()
 
 
-def test_the_result_of_an_aborted_request_is_told_to_nobody() -> None:
+def test_the_result_of_an_aborted_request_is_dropped() -> None:
     seen = late_abort({})
     assert (seen.classes, seen.run.finished) == ([], True)
     assert told(seen) == []
 
 
-def test_a_result_that_is_taken_first_is_told() -> None:
+def test_a_result_that_is_taken_first_is_reported() -> None:
     assert told(late_abort({QueuedLoop: ResultFirst})) == [("FINISHED", "r0")]

@@ -25,13 +25,13 @@ def composition(fault: dict[str, Any] | None, runner: str = "v1", protocol: str 
     return run_scenario(scenario_from(document)).findings
 
 
-def test_one_that_stands_still_is_blamed_though_its_monitor_waits() -> None:
+def test_a_blocked_process_is_blamed_though_its_monitor_waits() -> None:
     fault = {"kind": "hang", "rank": "engine.0", "at": {"site": "call.sample", "ordinal": 1}}
     first = composition(fault, protocol="whole_engine_watched")[0]
     assert (first.klass, first.culprit and first.culprit.service) == (SILENT, "engine.0")
 
 
-def test_who_goes_is_blamed_where_ranks_agree_by_swaps() -> None:
+def test_a_dead_rank_is_blamed_if_ranks_swap() -> None:
     """On the V2 runner ranks agree by sends and receives, so a death shows as a receive without a send.
 
     The report blames the engine that died, because its worker therefore never sends.
@@ -53,7 +53,7 @@ def test_who_goes_is_blamed_where_ranks_agree_by_swaps() -> None:
         ),
     ],
 )
-def test_a_service_that_goes_is_blamed_and_not_who_waits_for_it(fault: dict[str, Any], klass: str) -> None:
+def test_a_dead_service_is_blamed_before_its_waiters(fault: dict[str, Any], klass: str) -> None:
     first = composition(fault)[0]
     assert (first.klass, first.culprit and first.culprit.service) == (klass, fault["rank"])
 

@@ -41,7 +41,7 @@ class AdmitsAlways(LiveRankScheduler):
         return super().next_batch(PauseState.UNPAUSED)
 
 
-def test_who_comes_while_a_pause_waits_is_let_in_after_it() -> None:
+def test_a_request_during_a_pause_is_admitted_after_it() -> None:
     assert forwards({}) == (STEPS, STEPS + 2)
 
 

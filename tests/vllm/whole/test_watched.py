@@ -93,7 +93,7 @@ def test_an_exception_at_many_ops() -> None:
     assert [one.wrong for one in everywhere("raise", 6, **ONE) if one.wrong] == []
 
 
-def test_who_says_what() -> None:
+def test_participants_report_the_failed_worker() -> None:
     """A worker of the first engine raises.
 
     Its core detects that, the other core detects the end of the first, and both stop.
@@ -198,7 +198,7 @@ TWINS: dict[str, tuple[type[Any], type[Any], dict[str, Any], Fault | None]] = {
 
 
 @pytest.mark.parametrize("twin", TWINS)
-def test_who_does_not_learn_of_it(twin: str) -> None:
+def test_a_twin_does_not_learn_of_a_failure(twin: str) -> None:
     base, piece, settings, fault = TWINS[twin]
     faults = [fault] if fault else []
     assert run(watched(**settings, faults=faults)).wrong == []
