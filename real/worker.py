@@ -5,8 +5,7 @@ sets a flag that every wait of the main thread checks. If the main thread does n
 blocked inside a call of CUDA or NCCL. Then the control thread aborts the communicators. `Dismiss` arrives when all
 other ranks are done and the main thread waits in an idle get for a next request. It sets another flag, which only idle
 gets check. A program never suspends: every call of the contract blocks, so one `send(None)` runs it, or one of its host
-threads, to the end. If a host thread remains when the job has ended, the process is spoiled: it runs no further job,
-and the pool replaces it.
+threads, to the end. If a host thread remains when the job has ended, the process is spoiled, and the pool replaces it.
 
 No worker outlives its parent, however the parent ends. The control thread exits when the socket closes. If it cannot
 run, because some call holds Python's lock, the kernel ends the worker. Only the parent has the write end of a pipe, and
