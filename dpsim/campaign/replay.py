@@ -27,7 +27,7 @@ from dpsim.campaign.calls import with_calls, with_calls_along
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.gates import gates_of
 from dpsim.campaign.stalled import stalled
-from dpsim.campaign.stepping import Stepping
+from dpsim.campaign.stepping import Stepping, stepping
 from dpsim.campaign.subject import Subject, kept, problem
 from dpsim.campaign.token import Token
 from dpsim.campaign.unforced import unforced
@@ -41,7 +41,6 @@ from dpsim.runner import SIMULATION, run_scenario
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
 from dpsim.sim.backend import SimRun
-from dpsim.sim.onlooker import looking_on
 from dpsim.trace import Difference, Schedule, Trace, TraceError, compare
 
 CHANGED = "the schedule does not fit any more, for the program or the scenario has changed"
@@ -148,7 +147,7 @@ def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION, look
 def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks: Stepping) -> Replayed:
     """Repeats the run of a trace in the simulation."""
     if trace.schedule is None:
-        with looking_on(looks):
+        with stepping(looks):
             result = run_scenario(scenario, base=base)
         with_calls(result, base)
         difference = compare(trace, Trace.of(kept(result.run), "replay"))
@@ -157,7 +156,7 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks
     follow.begin()
     try:
         subject = Subject.of(scenario, base)
-        with looking_on(looks):
+        with stepping(looks):
             run, findings = subject.run(follow)
     except CutOff as error:
         raise Mismatch(
@@ -199,7 +198,7 @@ def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
     run: Run
     findings: Sequence[Finding]
     try:
-        with looking_on(looks):
+        with stepping(looks):
             run, findings = subject.run(follow)
     except CutOff as error:
         raise Mismatch(f"the run was cut off after {error}: something polls that did not poll so long before") from None

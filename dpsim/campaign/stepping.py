@@ -1,7 +1,7 @@
 """Stepping: stops a replay at a step, opens a debugger at an op, or prints who waits for whom after each choice.
 
-    looks = Stepping(world, at=break_address("rank 1 dp.agree[5]"), debug=open_debugger)
-    with looking_on(looks):
+    looks = Stepping(at=break_address("rank 1 dp.agree[5]"), debug=open_debugger)
+    with stepping(looks):
         subject.run(follow)
 
 This affects only the first run that begins, because a replay makes further runs for its report.
@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from dpsim.contract.words import BadInput, counted, short, with_services
 from dpsim.contract.world import World
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.graph.machine import Machine
+from dpsim.sim.onlooker import looking_on
 
 _ADDRESS = re.compile(r"(?:(?:rank )?(\d{1,9})(?:/(\S+))? )?([^\s\[\]]+)(?:\[(\d{1,18})\])?")
 
@@ -133,6 +135,21 @@ class Stepping:
     def frame_of(self, rank: int) -> FrameType | None:
         """Returns the innermost frame in which a rank's program is; None if there is no coroutine."""
         return _innermost(self.programs[rank]) if 0 <= rank < len(self.programs) else None
+
+    def running(self) -> int | None:
+        """Returns the rank whose program runs now; None if a host thread beside the main thread runs."""
+        return next((rank for rank, one in enumerate(self.programs) if getattr(one, "cr_running", False)), None)
+
+
+@contextmanager
+def stepping(looks: Stepping) -> Iterator[None]:
+    """Shows the run in the block to `looks`. Afterwards no debugger traces, so the runs for the report do not stop."""
+    try:
+        with looking_on(looks):
+            yield
+    finally:
+        if looks.reached and looks.debug is not None:
+            sys.settrace(None)
 
 
 class _Announced(ScheduleReplay):

@@ -6,14 +6,20 @@
 
 All other commands are pdb's own: `w`, `p`, `up`, `n`, `c`. The debugger stops inside of a call of the program, before
 the op of that call has any effect.
+
+The debugger differs from pdb where the program returns to dpsim. After the return of `run`, pdb would stop in frames of
+dpsim, or in the program of another rank. So the debugger stops at the return of a coroutine for the last time, and the
+replay then continues without it.
 """
 
 from __future__ import annotations
 
+import inspect
 import pdb
 import sys
+from dis import opname
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpsim.backend.journal.call_site import is_own_code
 from dpsim.contract.words import printable, short
@@ -57,18 +63,56 @@ class RankDebugger(pdb.Pdb):
 
     def stop_here(self, frame: FrameType) -> bool:
         """Returns False in frames of dpsim, so that `s` steps into calls of the program and not into those of dpsim."""
-        return not is_own_code(frame) and bool(super().stop_here(frame))
+        return not _is_dpsim(frame) and bool(super().stop_here(frame))
+
+    def dispatch_return(self, frame: FrameType, arg: Any) -> Any:
+        """Stops where a coroutine returns, as pdb stops where a function returns, but not where it waits in an `await`.
+        If the coroutine returns to dpsim, the debugger ends.
+        """
+        observed = frame is self.stopframe or self.stop_here(frame)
+        if not observed or not frame.f_code.co_flags & inspect.CO_COROUTINE:
+            return super().dispatch_return(frame, arg)
+        if opname[frame.f_code.co_code[frame.f_lasti]] == "YIELD_VALUE":
+            if self.stopframe is None:
+                self.set_next(frame)  # else `s` would stop in the program of another rank
+            return self.trace_dispatch
+        self.set_step()  # else pdb ignores the return of a coroutine
+        action = super().dispatch_return(frame, arg)
+        if self.stoplineno != -1 and frame.f_back is not None and _is_dpsim(frame.f_back):
+            ends = "pdb stops at the next breakpoint" if self.breaks else "pdb ends"
+            self.message(f"{frame.f_code.co_name}() has returned, so {ends}, and the replay continues")
+            self.set_continue()
+        return action
+
+    def user_exception(self, frame: FrameType, exc_info: Any) -> None:
+        """Continues if the exception is in a frame of dpsim, where pdb has no line of the program to show."""
+        if _is_dpsim(frame):
+            self.set_continue()
+        else:
+            super().user_exception(frame, exc_info)
 
     def get_stack(self, f: FrameType | None, t: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
-        """Returns only the frames of the program, without the frames of dpsim that run it."""
+        """Returns only the frames of the program, without the frames of dpsim that run it. A breakpoint that the user
+        sets in dpsim has no frame of the program, so there it returns all frames.
+        """
         stack, at = super().get_stack(f, t)
-        begin = next((place + 1 for place in range(at, -1, -1) if is_own_code(stack[place][0])), 0)
+        if _is_dpsim(stack[at][0]):
+            return stack, at
+        begin = next((place + 1 for place in range(at, -1, -1) if _is_dpsim(stack[place][0])), 0)
         return stack[begin:], at - begin
 
     def _frame(self, number: str) -> FrameType | None:
         if not number.isdecimal():
             return None
-        return self.curframe if int(number) == self._rank else self._looks.frame_of(int(number))
+        running = self._looks.running()  # another rank than at first, if the user sets further breakpoints
+        current = int(number) == (self._rank if running is None else running)
+        return self.curframe if current else self._looks.frame_of(int(number))
+
+
+def _is_dpsim(frame: FrameType) -> bool:
+    """Whether a frame belongs to the simulation or to the code that watches it. Models of engines are programs."""
+    module = str(frame.f_globals.get("__name__", ""))
+    return is_own_code(frame) or module.startswith(("dpsim.contract.", "dpsim.campaign.", "dpsim.explore."))
 
 
 def _shown(value: object) -> str:

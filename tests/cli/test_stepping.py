@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,48 @@ def test_a_step_into_a_call_stays_in_the_program(trace: str) -> None:
     assert answer.code == 130
     assert "dpsim/sim" not in answer.out
     assert not [word for word in ("Error", "GeneratorExit", "Traceback") if word in answer.out + answer.err]
+
+
+@pytest.mark.parametrize("words", ["r\nn\nn\n", "n\n" * 12, "s\n" * 12, "r\nr\n", "r\nc\n"])
+def test_the_debugger_ends_where_the_program_returns(words: str) -> None:
+    """pdb's own rules stop in a frame of dpsim, which has no line of the program, so pdb itself raises IndexError."""
+    write(Path("x.yaml"), HEALTHY)
+    dpsim_("run", "x.yaml", "--trace", "x.jsonl")
+    answer = typed(words, "replay", "x.jsonl", "--break", "rank 2 experts.read[5]")
+    assert (answer.code, answer.err) == (0, "")
+    assert "--Return--\n" in answer.out
+    assert "run()->None\n" in answer.out
+    assert ("run() has returned, so pdb ends" in answer.out) == (words[-2] in "ns")
+    assert "StopIteration" not in answer.out
+    assert answer.out.endswith("the same run again\n")
+
+
+def test_a_helper_that_returns_and_a_breakpoint_in_another_rank(trace: str) -> None:
+    """After the return of `told`, `n` stops in its caller. `rank 1` shows the rank at the breakpoint."""
+    write(
+        Path("mine.py"),
+        "from dpsim.contract.registry import register_protocol\n"
+        "from tests.sized import SizedProgram\n\n"
+        '@register_protocol("t_helped")\n'
+        "class Helped(SizedProgram):\n"
+        "    async def run(self, rank, prepared):\n"
+        "        rank.step = 0\n"
+        "        size = await self.told(rank)\n"
+        "        if rank.rank == 1:\n"
+        "            rank.step = 1\n\n"
+        "    async def told(self, rank):\n"
+        '        await rank.host("world").barrier(site="all")\n'
+        "        return 7\n",
+    )
+    write(Path("y.yaml"), scenario("t_helped", 2))
+    dpsim_("run", "y.yaml", "--module", "mine.py", "--trace", "y.jsonl")
+    words = "n\nn\nn\nb mine.py:10\nc\nrank 1 rank.rank, size\ncl 1\nc\n"
+    answer = typed(words, "replay", "y.jsonl", "--module", "mine.py", "--break", "rank 0 all[0]")
+    assert "told()->7\n" in answer.out
+    assert "mine.py(10)run()\n-> rank.step = 1\n" in answer.out
+    assert "(1, 7)" in answer.out
+    assert sys.gettrace() is None
+    assert answer.out.endswith("the same run again\n")
 
 
 def test_an_op_that_the_run_does_not_make(trace: str) -> None:
