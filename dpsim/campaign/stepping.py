@@ -72,7 +72,8 @@ class Stepping:
 
     `until`: the step before which the run stops. `at`: the op at which it calls `debug`, with the frame of the program,
     this object and the rank. `debug` returns whether the user quits. `say`: receives the lines after each choice; None
-    for no lines. `told` counts these choices.
+    for no lines. `told` counts these choices. `last`: the last op of the rank of
+    `at`, which helps if `at` is not reached.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Stepping:
         self.until, self.at, self.debug, self.say = until, at, debug, say
         self.world: World | None = None
         self.reached = False
+        self.last: BreakAddress | None = None  # the last op of the rank of `at`, or of any rank
         self.told = 0
         self.programs: Sequence[Any] = ()
         self._machine: Machine | None = None
@@ -104,7 +106,11 @@ class Stepping:
             return None
         if self.until is not None and self.until <= raw[STEP] < NO_STEP:
             return machine.halt(StoppedAt(self.until, self.lines()))
-        if self.at is None or self.reached or not _is_at(self.at, rank, raw):
+        if self.at is None or self.reached:
+            return None
+        if not _is_at(self.at, rank, raw):
+            if raw[KIND] not in ("end", "raised") and self.at.rank in (None, rank) and self.at.thread == raw[THREAD]:
+                self.last = BreakAddress(rank, raw[THREAD], raw[SITE], raw[ORDINAL])
             return None
         self.reached = True
         if self.debug is not None and self.debug(_program_frame(sys._getframe(1)), self, rank):

@@ -141,9 +141,10 @@ def _results(looks: Stepping, replayed: Replayed, extras: Extras) -> Path | None
 
 
 def _missed(looks: Stepping, replayed: Replayed) -> None:
-    """Prints a note for each option whose place the run did not reach."""
+    """Prints a note for each option whose place the run did not reach. Without the op of --break, the command fails."""
     if looks.at is not None and not looks.reached:
-        note(f"dpsim: --break: the run made no op at {looks.at}")
+        near = f"; its last op is at {shlex.quote(str(looks.last))}" if looks.last else ""
+        fail(f"--break: the run made no op at {looks.at}{near}", BAD_INPUT)
     if looks.until is not None:
         note(f"dpsim: --until: no rank reached step {looks.until}")
     if looks.say is None or looks.told:

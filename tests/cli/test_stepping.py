@@ -131,8 +131,12 @@ def test_a_helper_that_returns_and_a_breakpoint_in_another_rank(trace: str) -> N
 
 
 def test_an_op_that_the_run_does_not_make(trace: str) -> None:
-    answer = dpsim_("replay", trace, "--break", "rank 1 dp.agree[77]")
-    assert answer.err == "dpsim: --break: the run made no op at rank 1 dp.agree[77]\n"
+    """Rank 1 leaves out this op, so the error names its last op, and that address works."""
+    answer = dpsim_("replay", trace, "--break", "rank 1 dp.agree[2]")
+    last = "'rank 1 experts.read[2]'"
+    assert answer.err == f"dpsim: --break: the run made no op at rank 1 dp.agree[2]; its last op is at {last}\n"
+    assert (answer.code, answer.out) == (2, "")
+    assert typed("c\n", "replay", trace, "--break", last.strip("'")).code == 0
 
 
 @pytest.mark.parametrize("words", ["", "rank x y z", "a b c[1]", "dp.agree[x]"])
