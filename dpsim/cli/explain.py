@@ -38,6 +38,7 @@ def explain(
     ],
     module: Modules = None,
     as_json: AsJson = False,
+    full: Annotated[bool, typer.Option("--full", help="Print all waits and all evidence, each in a line.")] = False,
 ) -> None:
     """Explain a hung job from the dumps of its flight recorders: which rank, which call, which line."""
     with one_line_errors(), json_alone(as_json):
@@ -49,7 +50,7 @@ def explain(
         if as_json:
             say_json(text.as_json(found))
         else:
-            say(painted(text.as_text(found), good=found.outcome in ("finished", "moving")))
+            say(painted(text.as_text(found, full), good=found.outcome in ("finished", "moving")))
 
 
 def job_of_folder(*folders: Path) -> tuple[DumpedJob, Explanation]:

@@ -2,7 +2,7 @@
 
     rank 2 made five calls where its peers stand in the sixth          ->  rank 2 left it out (a minority of one)
     rank 3 stands in a seventh call, and its peers made six            ->  rank 3 made one too many
-    rank 3 left no dump, and its peers wait                            ->  rank 3 is gone
+    rank 3 left no dump, and its peers wait                            ->  rank 3 is gone, or its dump is missing
 
 Two ranks have no majority. Then the culprit is the rank that departs from the usual order of calls. If neither or both
 do, this module names no rank.
@@ -70,12 +70,20 @@ def _dead(job: DumpedJob, blocked: BlockedRanks) -> Decided:
     waits = [wait for own in blocked.waits.values() for wait in own]
     wait = next((one for one in waits if {*dead} & {*one.absent}), waits[0] if waits else None)
     call = wait.call if wait is not None else next(iter(blocked.joined.values()))
-    left = "died" if {*dead} & {*job.dumps} else "left no dump"
-    message = f"{ranks_text(dead)} {left}, and others wait"
+    known = bool({*dead} & {*job.dumps})
+    left = "died" if known else "left no dump"
+    either = (
+        ""
+        if known
+        else ": it died, or its dump is missing"
+        if len(dead) == 1
+        else ": they died, or their dumps are missing"
+    )
+    message = f"{ranks_text(dead)} {left}, and others wait{either}"
     verb = "waits" if len(blocked.waits) == 1 else "wait"
     ground = (f"{ranks_text(job.missing)} {left}, and {ranks_text(blocked.waits)} {verb}",)
     klass = DEAD if wait is None else _dead_class(wait)
-    sure: Literal["high", "low"] = "high" if awaited & {*dead} else "low"
+    sure: Literal["high", "low"] = "high" if known and awaited & {*dead} else "low"
     return Decided(klass, dead, (), call.group, call, message, sure, ground)
 
 
@@ -206,7 +214,7 @@ def _last_of(job: DumpedJob, ranks: Iterable[int]) -> list[str]:
         if own:
             call = own[-1]
             where = f" at {call.place.line}" if call.place.line else ""
-            state = "over" if call.over else "not over"
+            state = "which finished" if call.over else "which did not finish"
             lines.append(
                 f"the last call of rank {rank} is {call.shape.op} #{call.seq} on {job.groups[call.group].name}"
                 f"{where}, {state}"

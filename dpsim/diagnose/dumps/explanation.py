@@ -33,7 +33,8 @@ class Explanation(NamedTuple):
     """What the dumps of a job show.
 
     `said` is what the culprit did, in a sentence. `confidence` is "high" for facts of the recorders, "medium" for a
-    majority or a usual order, otherwise "low".
+    majority or a usual order, otherwise "low". `raised` is the exception with which the culprit's program or its log
+    ends, or empty.
     """
 
     outcome: Outcome
@@ -47,3 +48,6 @@ class Explanation(NamedTuple):
     ground: tuple[str, ...]
     simulated: bool = False
     """Whether this is a run of dpsim. Its calls count from 0, and it has no process that a user could inspect."""
+    raised: str = ""
+    no_dump: bool = False
+    """Whether the culprit left no dump, and no other record shows that it died."""

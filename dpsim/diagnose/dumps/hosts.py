@@ -23,6 +23,7 @@ def with_lines(job: DumpedJob, found: Explanation) -> Explanation:
     if culprit is None or len(culprit.ranks) != 1:
         return found
     [rank] = culprit.ranks
+    found = found._replace(raised=job.beside.ends.get(rank, ""))
     place = job.beside.blocked_at.get(rank)
     if place is None:
         return found

@@ -61,7 +61,8 @@ def _ended(job: DumpedJob) -> Explanation:
     if job.missing:
         why = f"{ranks_text(job.missing)} left no dump; all calls of the others are over"
         gone = Suspect(job.missing, "", None, "", NOWHERE)
-        return _plain("failed", why, "low", "DEATH:RANK")._replace(culprit=gone, said=why)
+        no_dump = not {*job.missing} & {*job.dumps}
+        return _plain("failed", why, "low", "DEATH:RANK")._replace(culprit=gone, said=why, no_dump=no_dump)
     if uneven:
         group = uneven[0]
         last = {rank: own[-1].seq for rank, own in group.calls.items() if own}
@@ -102,6 +103,7 @@ def _explained(job: DumpedJob, blocked: BlockedRanks, decided: Decided, how: Pac
         () if culprit else decided.suspects,
         decided.confidence,
         ground,
+        no_dump=bool(decided.ranks) and {*decided.ranks} <= {*job.missing} - {*job.dumps},
     )
 
 

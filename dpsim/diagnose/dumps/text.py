@@ -4,9 +4,9 @@
     culprit   rank 2, all_reduce #6 on default_pg at train.py:42 < steps
               rank 2 did not make all_reduce #6 on default_pg; ranks 0, 1, 3 wait in it
     waits     ranks 0, 1, 3 -> rank 2 (all_reduce on default_pg #6)
-    ground    3 of 4 members made it; the last call of rank 2 is all_reduce #5 at train.py:42, over
-    sure      high
-    next      py-spy dump --pid PID of rank 2, and read train.py:42
+    ground    3 of 4 members made it; the last call of rank 2 is all_reduce #5 at train.py:42, which finished
+    sure      high: the recorders show it
+    next      read train.py:42 as rank 2 runs it; py-spy dump --pid PID shows its current stack
 
 The source line (`train.py:42` above) is that of the culprit's call. If the culprit left the call out, it is the line at
 which its peers made it.
@@ -14,19 +14,28 @@ which its peers made it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpsim.contract.chain import chain_text
 from dpsim.contract.words import printable, ranks_text
 from dpsim.diagnose.class_words import class_words
 from dpsim.diagnose.dumps.explanation import Explanation, Suspect
-from dpsim.diagnose.fitting import WIDTH, block, cut, folded, labelled
+from dpsim.diagnose.fitting import LABEL, WIDTH, block, cut, folded, labelled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SCHEMA_VERSION = 1
 """The version of the JSON. It increases if a field changes its meaning or disappears, and not for a new field."""
 
 LINES = 10
 """The largest number of lines of the text."""
+
+MORE_WAITS, MORE_GROUND = "wait", "fact"
+"""The nouns for what the text leaves out: "and 3 more facts"."""
+
+ALL = "; dpsim explain --full prints all waits and all evidence"
+"""The end of the line `next` if the text leaves something out."""
 
 PLAIN = {
     "finished": "the job ended: no rank is to blame",
@@ -37,18 +46,32 @@ PLAIN = {
 }
 
 
-def as_text(found: Explanation) -> str:
-    """Returns the lines without colours."""
+def as_text(found: Explanation, full: bool = False) -> str:
+    """Returns the lines without colours. `full`: with all waits and all evidence, each in its line."""
     words = class_words(found.klass) if found.klass else PLAIN[found.outcome]
-    lines = [cut(f"{headline(found, culprit=False)}  {words}", WIDTH)]
+    missing = ", or its dump is missing" * found.no_dump
+    lines = [cut(f"{headline(found, culprit=False)}  {words}{missing}", WIDTH)]
     lines += labelled("culprit", _culprit(found))
     lines += labelled("", folded(found.said)) if found.said else []
-    ends = labelled("sure", [_sure(found)]) + labelled("next", folded(_next(found)))
-    waits, ground = block("waits", found.waits), block("ground", [*found.ground])
-    while len(lines) + len(waits) + len(ground) + len(ends) > LINES:
-        longer = waits if len(waits) > len(ground) else ground
-        longer.pop()
-    return "\n".join(map(printable, [*lines, *waits, *ground, *ends]))
+    sure = labelled("sure", [_sure(found)])
+    if full:
+        waits, ground = labelled("waits", found.waits), labelled("ground", found.ground)
+        return "\n".join(map(printable, [*lines, *waits, *ground, *sure, *labelled("next", folded(_next(found)))]))
+    waits, ground = block("waits", found.waits, one=MORE_WAITS), block("ground", found.ground, one=MORE_GROUND)
+    room = LINES - len(lines) - len(sure)
+    ends = labelled("next", folded(_next(found)))
+    if len(waits) + len(ground) + len(ends) > room or _more(found.waits, waits) or _more(found.ground, ground):
+        ends = labelled("next", folded(_next(found) + ALL))
+    if len(waits) + len(ground) + len(ends) > room:
+        ground = block("ground", found.ground, 1, MORE_GROUND)
+    if len(waits) + len(ground) + len(ends) > room:
+        waits = block("waits", found.waits, 1, MORE_WAITS)
+    return "\n".join(map(printable, [*lines, *waits, *ground, *sure, *ends]))
+
+
+def _more(parts: Sequence[str], lines: Sequence[str]) -> bool:
+    """Returns whether a block leaves out some of its parts."""
+    return "; ".join(parts).split() != " ".join(line[LABEL:] for line in lines).split()
 
 
 def headline(found: Explanation, culprit: bool = True) -> str:
@@ -75,7 +98,7 @@ def _culprit(found: Explanation) -> list[str]:
 def _sure(found: Explanation) -> str:
     return {
         "high": "high: the trace shows it" if found.simulated else "high: the recorders show it",
-        "medium": "medium: a majority or a habit says so",
+        "medium": "medium: dpsim concludes it from the majority of ranks, or from earlier steps",
         "low": "low: no majority and no other evidence"
         if found.simulated
         else "low: other causes look the same in a dump",
@@ -96,12 +119,16 @@ def _next(found: Explanation) -> str:
     if culprit is None:
         who = f" of {ranks_text(found.undecided_ranks)}" if found.undecided_ranks else ""
         return f"py-spy dump --pid PID{who}, and the dumps of the job's other recorders (docs/a-job-hangs.md)"
+    who = ranks_text(culprit.ranks)
+    if found.raised:
+        return f"read the exception in the log of {who}: {found.raised}"
+    if found.no_dump:
+        end = "its end, its exit code, the system's log of killed processes"
+        return f"fetch the dump of {who} if it exists, and explain again; otherwise read the log of {who}: {end}"
     if found.klass.endswith(("DEAD_RANK", "DEATH:RANK")) or not (culprit.op or culprit.place.line):
-        return (
-            f"read the log of {ranks_text(culprit.ranks)}: its end, its exit code, the system's log of killed processes"
-        )
+        return f"read the log of {who}: its end, its exit code, the system's log of killed processes"
     line = culprit.place.line or "the code around this call"
-    return f"read {line} as {ranks_text(culprit.ranks)} runs it; py-spy dump --pid PID shows its current stack"
+    return f"read {line} as {who} runs it; py-spy dump --pid PID shows its current stack"
 
 
 def as_json(found: Explanation) -> dict[str, Any]:

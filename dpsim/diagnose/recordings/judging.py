@@ -136,7 +136,8 @@ def _with_ends(job: RecordedJob, found: Explanation) -> Explanation:
         for rank, one in ends
         if one.end != "runs" and found.outcome == "hang"
     ]
-    return found._replace(ground=(*said, *found.ground))
+    raised = next((one.error for _, one in ends if one.end == "raised"), found.raised)
+    return found._replace(ground=(*said, *found.ground), raised=raised)
 
 
 def _limits(job: RecordedJob) -> list[str]:

@@ -9,6 +9,8 @@ import pytest
 
 from dpsim.diagnose.dumps.entries import CallPlace
 from dpsim.diagnose.dumps.explanation import Explanation, Suspect
+from dpsim.diagnose.dumps.judgement import judge_dumps
+from dpsim.diagnose.dumps.reading import read_dumps
 from dpsim.diagnose.dumps.text import LINES, as_json, as_text
 from dpsim.diagnose.fitting import WIDTH
 from tests.diagnose.dumps.made import MadeJob
@@ -55,6 +57,33 @@ def test_no_rank_is_named_where_none_is_to_blame() -> None:
     assert "culprit" not in text
 
 
+def test_a_culprit_without_a_dump_may_have_died_or_not() -> None:
+    """Its faulty twin is the same job with all dumps: there the rank certainly left out the call."""
+    for gone in (True, False):
+        text = as_text(steps(MadeJob(4), 3, HANGS["absent"][0]).explained(without=(2,) if gone else ()))
+        assert ("or its dump is missing" in text.split("\n")[0]) is gone
+        assert ("sure      low" in text) is gone
+        assert ("next      fetch the dump of rank 2" in text) is gone
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_the_next_step_is_the_exception_of_the_culprit_s_log(tmp_path: Path, rank: int) -> None:
+    """The exception of another rank does not explain what the culprit did."""
+    steps(MadeJob(4), 3, HANGS["absent"][0]).write(tmp_path)
+    (tmp_path / f"rank_{rank}.log").write_text("Traceback\nValueError: bad batch\n")
+    lines = as_text(judge_dumps(read_dumps(tmp_path))).split("\n")
+    assert (lines[-1] == "next      read the exception in the log of rank 2: ValueError: bad batch") is (rank == 2)
+
+
+@pytest.mark.parametrize("number", [1, 60])
+def test_full_prints_what_the_short_text_leaves_out(number: int) -> None:
+    found = long(number)
+    short, full = as_text(found), as_text(found, full=True)
+    assert "rank 0 waits" in short
+    assert ("more facts" in short) is ("--full" in short) is (number == 60)
+    assert full.count("rank 59 waits") == (2 if number == 60 else 0)
+
+
 def test_json_has_all_fields() -> None:
     found = as_json(steps(MadeJob(4), 3, HANGS["absent"][0]).explained())
     assert {*found} == FIELDS
@@ -78,7 +107,5 @@ def test_the_command_line_page_documents_each_field() -> None:
 
 
 def test_a_folder_is_named_as_it_was_typed(tmp_path: Path) -> None:
-    from dpsim.diagnose.dumps.reading import read_dumps
-
     with pytest.raises(ValueError, match=str(tmp_path)):
         read_dumps(tmp_path)
