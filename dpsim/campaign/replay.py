@@ -33,7 +33,7 @@ from dpsim.campaign.token import Token
 from dpsim.campaign.unforced import unforced
 from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff, failing_rank
-from dpsim.contract.words import counted
+from dpsim.contract.words import counted, with_services
 from dpsim.contract.world import Run
 from dpsim.explore.explorer import failure_of
 from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
@@ -158,12 +158,14 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks
         subject = Subject.of(scenario, base)
         with stepping(looks):
             run, findings = subject.run(follow)
+        follow.end(True)
+    except Mismatch as error:
+        raise Mismatch(with_services(str(error), subject.world.size, subject.world.services)) from None
     except CutOff as error:
         raise Mismatch(
             f"the run was cut off after {error}, and the schedule has {len(trace.schedule.steps)}: something polls "
             "that did not poll so long when the trace was written"
         ) from None
-    follow.end(True)
     with_calls_along(subject, run, findings, trace.schedule.steps)
     difference = compare(trace, Trace.of(run, "replay"))
     noted, steps = trace.header.klass, len(trace.schedule.steps)

@@ -193,4 +193,4 @@ def _stood(error: CutOff) -> str:
     """Returns where the ranks were when a run was cut off, in words."""
     when = "when the time was up" if isinstance(error, OutOfTime) else f"after {error}, where it was cut off"
     runs_on = [str(error)] if isinstance(error, OutOfTime) and str(error) else []
-    return "\n".join([f"a run stood here {when}:", *runs_on, whereabouts(error.run.journals, FEW)])
+    return "\n".join([f"a run stood here {when}:", *runs_on, whereabouts(error.run.journals, FEW, error.run.services)])

@@ -92,6 +92,7 @@ class Stepping:
         self._machine: Machine | None = None
         self._journals: Sequence[Sequence[RawRecord]] | None = None
         self._over = False
+        self._printed: dict[int, int] = {}
 
     def begins(self, machine: Machine, journals: Sequence[Sequence[RawRecord]], programs: Sequence[Any]) -> None:
         if self._machine is None:
@@ -136,7 +137,22 @@ class Stepping:
             first = (
                 f"choice {number}{f' of {of}' * (number <= of)}: {named}{others}{_outcome(word, self._journals or ())}"
             )
-            self.say("\n".join([first, *(f"  {line}" for line in self.lines())]))
+            self.say("\n".join([first, *(f"  {line}" for line in [*self._taken(), *self.lines()])]))
+
+    def _taken(self) -> list[str]:
+        """Returns the messages that gets took since the last choice. The line of the choice has those of polls."""
+        lines: list[str] = []
+        for rank, journal in enumerate(self._journals or ()):
+            begin, self._printed[rank] = self._printed.get(rank, 0), len(journal)
+            for raw in journal[begin:]:
+                if raw[KIND] == "learned" and raw[LEARNED_OUTCOME] is not None:
+                    own = (one for one in journal if one[KIND] != "learned" and one[ADDRESS] == raw[ADDRESS])
+                    take = next(own, None)
+                    if take is not None and take[KIND] == "take" and not look_of(take):
+                        outcome = short(repr(raw[LEARNED_OUTCOME]), 60)
+                        lines.append(f"rank {rank} took {outcome} at {raw[SITE]}[{raw[ORDINAL]}]")
+        world = self.world
+        return lines if world is None else [with_services(line, world.size, world.services) for line in lines]
 
     def frame_of(self, rank: int) -> FrameType | None:
         """Returns the innermost frame in which a rank's program is; None if there is no coroutine."""

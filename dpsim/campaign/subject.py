@@ -136,7 +136,7 @@ class Subject:
 def kept(run: AnyRun) -> AnyRun:
     """Returns the run. Raises Lost, with the place of every rank, if the machine could not finish it."""
     if run.lost:
-        raise Lost(f"{run.lost}\n{whereabouts(run.journals)}")
+        raise Lost(f"{run.lost}\n{whereabouts(run.journals, services=run.services)}")
     return run
 
 

@@ -75,7 +75,9 @@ def ruling(run_index: RunIndex, here: Mapping[int, Entry], values: Mapping[int, 
     if before is not None and before[1] in values.values():
         step, value = before
         odd = tuple(rank for rank in sorted(values) if values[rank] != value)
-        return Ruling(odd, f"with the same result of {agreement.site}, all decided as the other ranks in step {step}")
+        right = [rank for rank in sorted(values) if values[rank] == value]
+        then = f"{ranks_text(odd)} then decided as {ranks_text(right)} decide{'s' * (len(right) == 1)} now"
+        return Ruling(odd, f"in step {step}, {agreement.site} gave the same result, and {then}")
     states: dict[Hashable, set[frozenset[Hashable]]] = {}
     for rank, value in values.items():
         states.setdefault(value, set()).add(agreement.states[rank])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dpsim.campaign.results import whole_report
 from dpsim.cli.console import painted
 from dpsim.contract.words import printable
-from dpsim.diagnose.evidence import NOTHING, Extras, evidence
+from dpsim.diagnose.evidence import NOTHING, Extras, evidence, in_words
 from dpsim.diagnose.report import report
 from dpsim.explore.normal_form import folded
 
@@ -26,7 +26,7 @@ def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False, fo
         told = whole_report(replayed, extras) if full else report(replayed.run, replayed.findings, extras)
         lines = [told, ""]
     for what, words in (("skipped", replayed.skipped), ("added", replayed.added)):
-        lines += [f"{what}: {printable(line)}" for line in folded(words)]
+        lines += [f"{what}: {printable(in_words(replayed.run, line))}" for line in folded(words)]
     lines += [printable(line) for line in replayed.stalled]
     lines.append(painted(printable(replayed.summary()), good=replayed.same))
     if replayed.difference is not None:

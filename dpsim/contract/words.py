@@ -155,6 +155,15 @@ def duration(ns: float) -> str:
 # ---- ranks and values
 
 
+def taken_text(outcome: object) -> str:
+    """Returns what a get or poll took, as reports print it.
+
+    >>> taken_text(("done", 0)), taken_text(None)
+    ("('done', 0)", 'nothing')
+    """
+    return "nothing" if outcome is None else repr(outcome)
+
+
 def ranks_text(ranks: Iterable[int]) -> str:
     """Returns a list of ranks as short text, with neighbours as ranges.
 

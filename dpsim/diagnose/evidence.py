@@ -51,14 +51,17 @@ def evidence(run: Run | None, findings: Sequence[Finding], extras: Extras = NOTH
     innermost first.
     """
     primary = findings[0] if findings else None
+
+    def named(text: str) -> str:
+        return text if run is None else in_words(run, text)
+
+    events = {"no_return": extras.no_return, "swap": extras.swap, "one_more": extras.one_more}
     return {
         "agreed": None if run is None else last_agreed(run, findings),
         "chain": [] if run is None or primary is None else [list(call) for call in chain_of(run, primary)],
         "waits": waits(findings),
         "ground": [] if primary is None else list(primary.ground),
-        "no_return": extras.no_return or None,
-        "swap": extras.swap or None,
-        "one_more": extras.one_more or None,
+        **{key: (named(text) or None) for key, text in events.items()},
         "variant": extras.variant or None,
         "unprotected": list(shown_unprotected(findings, extras)),
         "next": list(extras.next) if findings else [],

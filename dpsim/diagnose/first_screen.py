@@ -83,7 +83,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
         Passage(5, block("first", [in_words(run, line) for line in first_wrong(run)] if primary.culprit else []), 1),
         Passage(1, block("observed", [run.observed] * bool(run.observed))),
         Passage(3, block("agreed", [] if agreed is None else [f"all steps up to {agreed}" if agreed else "step 0"])),
-        Passage(6, labelled("turning", _turning(extras)), 2),
+        Passage(6, labelled("turning", _turning(run, extras)), 2),
         Passage(2, _schedule(extras.schedule), 0),
         Passage(
             2,
@@ -205,10 +205,11 @@ def _schedule(schedule: Sequence[str]) -> list[str]:
     return block("schedule", [whole if len(whole) <= WIDTH - LABEL else head])
 
 
-def _turning(extras: Extras) -> list[str]:
+def _turning(run: Run, extras: Extras) -> list[str]:
     """Returns the point of no return, and the swap of events with which the run finishes."""
     lines = folded(f"point of no return: {extras.no_return}", 1) if extras.no_return else []
-    return [*lines, *(folded(f"in this run, {extras.swap}; otherwise, the run finishes") if extras.swap else [])]
+    other = "nothing fails" if run.finished else "the run finishes"
+    return [*lines, *(folded(f"in this run, {extras.swap}; otherwise, {other}") if extras.swap else [])]
 
 
 def _fitted(parts: list[Passage]) -> list[str]:

@@ -6,6 +6,8 @@ Ops that race stand above the last ops of their rank, however early they are:
 
     rank 0  step 1  kernel write.h on s reading 0 writing [1]  <- in no order  write.h  app/step.py:20
 
+A get or poll that returned shows what it took: `idle events -> ('done', 0)`, or `poll inbox -> nothing`.
+
 The columns leave out records that never block a host, such as allocations and results. A replay of a graph is one op,
 and so is a capture.
 """
@@ -23,6 +25,7 @@ from dpsim.contract.ops import (
     FLAG_HOW,
     INJECTED_WHAT,
     KIND,
+    LEARNED_OUTCOME,
     SITE,
     STEP,
     STORE_HOW,
@@ -34,7 +37,7 @@ from dpsim.contract.ops import (
     as_record,
 )
 from dpsim.contract.rules.replay_frame import replay_at
-from dpsim.contract.words import actors_text, short, with_services
+from dpsim.contract.words import actors_text, short, taken_text, with_services
 from dpsim.contract.world import Run
 from dpsim.diagnose.fitting import step_words
 
@@ -133,7 +136,7 @@ def _row(journal: list[RawRecord], at: int, races: bool = False) -> tuple[str, .
     record = as_record(raw)
     if isinstance(record, Injected):
         return f"step {record.step}", f"{STOPPED[record.what]} (injected)", record.site, record.where
-    op = short(_wait_text(journal, at) if raw[KIND] == "ask" else record.describe(), 80)
+    op = short(_wait_text(journal, at) if raw[KIND] == "ask" else record.describe() + _taken(journal, at), 80)
     if _is_blocked_in(journal, at):
         op += "  <- did not return"
     if races:
@@ -153,6 +156,15 @@ def _is_blocked_in(journal: list[RawRecord], at: int) -> bool:
         return False
     later = (journal[index] for index in range(at + 1, len(journal)))
     return not any(other[KIND] == "learned" and other[ADDRESS] == raw[ADDRESS] for other in later)
+
+
+def _taken(journal: list[RawRecord], at: int) -> str:
+    """Returns what a get or poll took, after an arrow; empty for other ops, and if it did not return."""
+    if journal[at][KIND] != "take":
+        return ""
+    later = (journal[index] for index in range(at + 1, len(journal)))
+    own = (other for other in later if other[KIND] == "learned" and other[ADDRESS] == journal[at][ADDRESS])
+    return next((f" -> {taken_text(other[LEARNED_OUTCOME])}" for other in own), "")
 
 
 def _continues(raw: RawRecord) -> bool:

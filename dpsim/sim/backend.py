@@ -177,7 +177,7 @@ def _go_on(wiring: Wiring, run: SimRun) -> None:
         run.lost = str(error)
     except KeyboardInterrupt as error:
         if not isinstance(error, DebuggerQuit):  # its user has just seen where the ranks are
-            error.add_note(whereabouts(run.journals))
+            error.add_note(whereabouts(run.journals, services=run.services))
         raise
     except (MemoryError, OSError) as error:  # raised by the simulation itself, not by a program
         run.lost = trouble(error)

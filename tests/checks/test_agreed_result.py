@@ -84,7 +84,9 @@ def test_an_equal_result_in_another_step_shows_what_to_decide(same: bool) -> Non
     finding = found(agrees((1, 2), steps=2 if same else 1))
     assert blamed(finding) == ((1, 2) if same else ())
     if same:
-        assert finding.ground == ("with the same result of agree, all decided as the other ranks in step 0",)
+        assert finding.ground == (
+            "in step 0, agree gave the same result, and ranks 1, 2 then decided as rank 0 decides now",
+        )
 
 
 @pytest.mark.parametrize("before", [(0, 0), (0, 2)])

@@ -1,5 +1,6 @@
 """Tests worlds with a service: commands print its name, and do not change numbers that are no ranks."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from pydantic import BaseModel
 
 from dpsim import Program, Rank
 from dpsim.contract.registry import register_protocol
+from dpsim.trace import Schedule
 from tests.cli.commands import dpsim_
 
 MODULE = "--module", __name__
@@ -82,3 +84,53 @@ def test_a_delay_of_a_store_says_why_it_never_happens() -> None:
     )
     out = dpsim_("run", "served.yaml", *MODULE).out
     assert "rank 1 reached look, but there it changes nothing: calls on stores, ports and events" in out
+
+
+@register_protocol("t_routed")
+class Routed(Program[Any]):
+    """Each rank sends its number to the service. The service fails if rank 1 is first."""
+
+    Params = Pair
+
+    @staticmethod
+    def ranks(params: Pair) -> int:
+        return params.ranks
+
+    def services(self, args: Any) -> tuple[str, ...]:
+        return ("router",)
+
+    async def serve(self, rank: Rank, args: Any) -> None:
+        first = await rank.mailbox("events").get("event")
+        assert first == 0, "rank 1 was first"
+
+    async def run(self, rank: Rank, args: Any) -> None:
+        rank.send(rank.service("router"), "events", rank.rank, "done")
+
+
+def test_a_replay_names_the_service_and_the_message_that_it_takes() -> None:
+    write_routed()
+    (path,) = Path(".dpsim").glob("*.jsonl")
+    out = dpsim_("replay", str(path), "--step", *MODULE).out
+    assert "  router took 1 at event[0]\n" in out
+    assert "rank 2" not in out
+
+
+def test_an_error_about_a_schedule_names_the_service() -> None:
+    """A schedule that begins with a choice of the service does not fit. Its number would be 2."""
+    write_routed()
+    (path,) = Path(".dpsim").glob("*.jsonl")
+    *records, last = path.read_text().splitlines()
+    end = json.loads(last)
+    old = end["schedule"]
+    steps = ("rank 2 event[7]", *old["steps"][1:])
+    end["schedule"] = {**old, "steps": steps, "digest": Schedule(old["strategy"], steps).digest}
+    path.write_text("\n".join([*records, json.dumps(end, separators=(",", ":"))]) + "\n")
+    strict = dpsim_("replay", str(path), *MODULE)
+    assert "expected 'router event[7]'" in strict.err, strict.err
+    loose = dpsim_("replay", str(path), "--fallback", *MODULE)
+    assert "skipped: router event[7]" in loose.out, loose.out
+
+
+def write_routed() -> None:
+    Path("x.yaml").write_text("name: x\nprotocol: t_routed\n")
+    assert dpsim_("explore", "x.yaml", *MODULE).code == 1

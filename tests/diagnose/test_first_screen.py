@@ -77,6 +77,15 @@ def test_all_that_is_known_in_ten_lines() -> None:
     ]
 
 
+def test_the_other_order_of_a_run_that_finished_fails_nothing() -> None:
+    """A run with a disagreement finishes too, so its report does not contrast it with a run that finishes."""
+    whole = run()
+    whole.ends = ["finished"] * len(whole.ends)
+    text = report(whole, [HANG], EXTRAS._replace(no_return="", schedule=()))
+    assert "otherwise, nothing fails" in text
+    assert "the run finishes" not in text
+
+
 LONGEST = [
     replace(HANG, message=f"rank 1 made {LONG}", ground=(LONG,), waits=(LONG, LONG)),
     replace(

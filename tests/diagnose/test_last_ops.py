@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.diagnose.last_ops import LAST_OPS
+from dpsim.diagnose.last_ops import LAST_OPS, last_ops
 from dpsim.diagnose.report import report
 from tests.checks.handmade import Hand, Made
 
@@ -68,3 +68,16 @@ def test_another_finding_marks_no_op() -> None:
     hand = made[0]
     hand.launch("reads", "main", reads=[hand.alloc("main", 8)])
     assert RACES not in "\n".join(last(made))
+
+
+def test_a_get_shows_the_message_that_it_took() -> None:
+    """A get that did not return shows no message, and a poll without a message shows `nothing`."""
+    made = Made(2)
+    made[1].post(0, ("done", 0))
+    made[0].learned(made[0].take("idle"), ("done", 0))
+    made[0].learned(made[0].take("poll"), None)
+    made[0].take()
+    lines = "\n".join(last_ops(made.run("blocked", "finished"), None))
+    assert "idle box -> ('done', 0)" in lines
+    assert "poll box -> nothing" in lines
+    assert "get box  <- did not return" in lines

@@ -19,14 +19,17 @@ from collections.abc import Sequence
 from dpsim.contract.interface import NO_STEP
 from dpsim.contract.ops import KIND, MAIN, THREAD, THREAD_HOW, THREAD_NAME, RawRecord, as_record
 from dpsim.contract.rules.replay_frame import replay_at
-from dpsim.contract.words import counted, ranks_text, short
+from dpsim.contract.words import counted, ranks_text, short, with_services
 
 NO_OPS = ("learned", "injected", "finished")
 FEW = 8
 
 
-def whereabouts(journals: Sequence[Sequence[RawRecord]], most: int | None = None) -> str:
-    """Returns one line per place, at most `most` of them, and a line that counts the ranks at other places."""
+def whereabouts(journals: Sequence[Sequence[RawRecord]], most: int | None = None, services: Sequence[str] = ()) -> str:
+    """Returns one line per place, at most `most` of them, and a line that counts the ranks at other places.
+
+    `services`: the names of the services, whose journals follow those of the ranks.
+    """
     places: dict[str, list[int]] = {}
     for rank, journal in enumerate(journals):
         for place in _places(journal):
@@ -35,7 +38,7 @@ def whereabouts(journals: Sequence[Sequence[RawRecord]], most: int | None = None
     if most is not None and len(lines) > most:
         elsewhere = sum(len(ranks) for ranks in [*places.values()][most:])
         lines[most:] = [f"and {counted(elsewhere, 'rank')} elsewhere"]
-    return "\n".join(lines)
+    return with_services("\n".join(lines), len(journals) - len(services), services)
 
 
 def _places(journal: Sequence[RawRecord]) -> list[str]:

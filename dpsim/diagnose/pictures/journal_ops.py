@@ -43,6 +43,7 @@ from dpsim.contract.ops import (
 )
 from dpsim.contract.rules.wait_set import awaited, is_idle
 from dpsim.contract.times import ActorTimes
+from dpsim.contract.words import short, taken_text
 from dpsim.contract.world import End
 from dpsim.diagnose.pictures.logical_time import Issues, Learns, Move, StreamLane, ThreadMoves
 from dpsim.diagnose.pictures.meetings import LINE
@@ -165,6 +166,8 @@ class RankOps:
     def _op(self, at: int, raw: RawRecord, lane: str, **more: Any) -> DrawnOp:
         site, ordinal = raw[SITE], raw[ORDINAL]
         words, address = as_record(raw).describe(), f"{site}[{ordinal}]"
+        if raw[KIND] == "take" and raw[ADDRESS] in self.outcomes:
+            words = short(f"{words} -> {taken_text(self.outcomes[raw[ADDRESS]])}", 80)
         op = DrawnOp(self.rank, lane, raw[KIND], words, site, address, raw[STEP], raw[WHERE], **more)
         if self.times is not None:
             op.length, op.until = 0, self.times.over.get(at)

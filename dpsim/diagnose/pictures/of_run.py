@@ -72,6 +72,10 @@ def picture_of_run(world: World, run: Run, findings: Sequence[Finding], title: s
     say_waits(picture, lambda missing: with_services(ranks_text(missing), run.size, run.services))
     picture.arrows += say_own_waits(index, ranks)
     _mark(picture, index, ranks, findings)
+    for op in ops:
+        op.said = with_services(op.said, run.size, run.services)
+        if op.key is not None:
+            op.key = with_services(op.key[0], run.size, run.services), op.key[1]
     return picture
 
 
