@@ -105,6 +105,21 @@ def test_a_planted_bug_shrinks_to_the_smallest_world(variant: str, tokens: list[
     says_how_it_fails(scenario, told, tmp_path)
 
 
+@pytest.mark.parametrize(("asserts", "raises"), [(False, DoesNotHold), (True, ExceptionGroup)])
+def test_two_findings_of_holds_count_as_one_failure(asserts: bool, raises: type[BaseException], tmp_path: Path) -> None:
+    """Both findings leave `holds` at the same line. An assertion of the test itself is another failure (docs/ci.md)."""
+
+    @settings(SHRINKS, max_examples=20)
+    @given(st.sampled_from([smallest("T-SKIPS"), smallest("T-STRICT")]))
+    def test(scenario: Scenario) -> None:
+        assert not asserts or scenario == smallest("T-SKIPS")
+        holds(scenario, save=tmp_path)
+
+    with pytest.raises(raises):
+        test()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 # ---- a user's protocol, on flat scenarios
 
 

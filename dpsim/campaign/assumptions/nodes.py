@@ -70,8 +70,8 @@ NODES = Section(
         ),
         Assumption(
             "end a child when its parent ends",
-            "no: the program has to end its children. Services (`World.services`) and ranks end by themselves, and a "
-            "rank that watches one is notified of its end (`Rank.watch`)",
+            "no: the program has to end its children. No service (`World.services`) or rank ends because another one "
+            "ends; a rank that watches another one receives a message at its end (`Rank.watch`)",
             "",
             (Statement("services end by themselves", lambda on: bool(on.world.services)),),
         ),
