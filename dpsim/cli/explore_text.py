@@ -55,7 +55,7 @@ def table(explored: Explored) -> list[tuple[str, str]]:
     if probes:
         missed = [probe for probe in probes if not found.probes[probe]]
         never = f"; never: {', '.join(missed)}" if missed else ""
-        others = sorted({fact[1] for fact in found.did if fact[0] == "probe"}.difference(probes))
+        others = [probe for probe in found.probed() if probe not in probes]
         also = f"; also {', '.join(others)}" if others else ""
         rows.append(("probes", f"{len(probes) - len(missed)} of {len(probes)} reached{never}{also}"))
     return rows
@@ -198,7 +198,7 @@ def as_json(
         "stood": found.stood or None,
         "new_per_hundred": round(found.new_per_hundred, 1),
         "races": {"pairs": pairs, "both_orders": both},
-        "probes": {probe: found.probes[probe] for probe in explored.subject.probes},
+        "probes": {probe: found.probes[probe] for probe in dict.fromkeys([*explored.subject.probes, *found.probes])},
         "failures": [
             {
                 "class": one.failure.problem.klass,
