@@ -106,9 +106,11 @@ def as_text(
     next: Callable[[Failure], tuple[str, ...]] = lambda failure: (),
     full: bool = False,
     goes_on: str = "",
+    all_failures: bool = False,
 ) -> str:
     """Returns the block of one scenario. `next`: returns the commands to suggest for a failure. `full`: all details.
-    `goes_on`: the command that goes on where a limit ended the search.
+    `goes_on`: the command that goes on where a limit ended the search. `all_failures`: the search continued after the
+    first failure, so the number of schedules that fail has a meaning.
     """
     world = explored.subject.world
 
@@ -131,7 +133,17 @@ def as_text(
     if failed:
         found = explored.exploration
         in_a_line = schedules_text(found, " schedule" if found.runs == 1 else " schedules")
-        lines += ["", *columns(rows if full else [("explored", f"{scenario.name}: {named(in_a_line)}")])]
+        seen = sum(one.seen for one in found.failures.values() if one.problem.evidence is None)
+        if all_failures and seen:
+            rows.append(("failing", f"{seen:,} of {counted(found.runs, 'schedule')} fail"))
+        lines += [
+            "",
+            *columns(
+                rows
+                if full
+                else [("explored", f"{scenario.name}: {named(in_a_line)}"), *rows[-1:] * (rows[-1][0] == "failing")]
+            ),
+        ]
     if explored.failure is None or explored.exploration.lost:
         lines += map(named, _verdict(explored))
     return "\n".join(lines if failed else [*lines, "", *columns(rows), *next_line(rows, goes_on)])

@@ -74,7 +74,7 @@ def test_full_names_each_world_that_a_limit_cut_short() -> None:
 
 
 def test_the_probes_that_a_program_does_not_declare() -> None:
-    """A variant may have undeclared probes. `probes` counts the worlds that reached them. The twin declares all of its."""
+    """A variant may have undeclared probes. `probes` counts the worlds that reached them. The twin declares all."""
     words = ("t_nothing", "--all-up-to", "ranks=2")
     assert "probes    here in 2 worlds" in explore(*words).out.splitlines()
     assert explore(*words, "--json").json["scenarios"][0]["probes"] == {"here": 2}
@@ -221,3 +221,12 @@ def test_the_first_world_that_fails_after_worlds_that_a_limit_cut_short(words: t
     """Only where all smaller worlds were explored whole, the verdict says that none fails."""
     answer = explore("t_third", "--all-up-to", "ranks=3", *words)
     assert answer.out.splitlines()[0] == said
+
+
+def test_keep_going_counts_the_schedules_that_fail() -> None:
+    """A search that stops at the first failure says nothing about the rest, so it prints no number."""
+    words = ("--strategy", "random", "--schedules", "30")
+    found = explore("t_lost", *words, "--keep-going", "--json").json["scenarios"][0]
+    seen = sum(one["seen"] for one in found["failures"])
+    assert f"failing   {seen} of 30 schedules fail" in explore("t_lost", *words, "--keep-going").out.splitlines()
+    assert "failing" not in explore("t_lost", *words).out
