@@ -10,6 +10,7 @@ A larger number of schedules or a larger budget lets a search go on. No option l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from dpsim.explore import Exploration
@@ -44,7 +45,8 @@ class Cut(NamedTuple):
 
     `begun`: whether the search ran any of their schedules. `worlds`: their number. `first`: the number of the first one
     in the set, from 1, and `scenario`: its scenario. `bound`: what cut the first one's runs off, in words. `polls`: its
-    loop that polls (`dpsim.campaign.polling`).
+    loop that polls (`dpsim.campaign.polling`). `all`: the number and the scenario of each of these worlds. It is empty
+    if the search began none, because then they are all worlds from the first one on.
     """
 
     limit: Limit
@@ -54,6 +56,7 @@ class Cut(NamedTuple):
     scenario: Scenario
     bound: str = ""
     polls: str = ""
+    all: Sequence[tuple[int, Scenario]] = ()
 
 
 class Cuts:
@@ -61,15 +64,16 @@ class Cuts:
 
     def __init__(self) -> None:
         self._cuts: dict[Limit, Cut] = {}
+        self._worlds: dict[Limit, list[tuple[int, Scenario]]] = {}
 
     def add(self, limit: Limit, number: int, scenario: Scenario, found: Exploration) -> None:
         """Adds a world that was cut short. An empty limit adds nothing."""
         if not limit:
             return
-        new = Cut(limit, True, 0, number, scenario, " or ".join(found.bounds), found.polls)
-        cut = self._cuts.setdefault(limit, new)
-        self._cuts[limit] = cut._replace(worlds=cut.worlds + 1)
+        self._cuts.setdefault(limit, Cut(limit, True, 0, number, scenario, " or ".join(found.bounds), found.polls))
+        self._worlds.setdefault(limit, []).append((number, scenario))
 
     def all(self) -> tuple[Cut, ...]:
         """Returns one `Cut` for each limit, in the order of the first worlds."""
-        return tuple(self._cuts.values())
+        worlds = self._worlds
+        return tuple(one._replace(worlds=len(worlds[key]), all=worlds[key]) for key, one in self._cuts.items())

@@ -154,8 +154,9 @@ class _SoFar:
             self._shared += 1
             self._unchecked += one.looked.runs < len(found.classes)
         self._assumes.update(dict.fromkeys(one.assumes))
-        for probe in one.subject.probes:
-            self._probes[probe] = self._probes.get(probe, 0) + bool(found.probes[probe])
+        reached = found.probed()
+        for probe in dict.fromkeys([*one.subject.probes, *reached]):  # a variant may have undeclared ones
+            self._probes[probe] = self._probes.get(probe, 0) + (probe in reached)
         for planted, why in found.injected.items():  # with the reason of the last world
             self._injected[planted] = why if self._injected.get(planted, why) else ""
         limit = limit_of(found, options.strategy, options.schedules, options.seconds is not None)

@@ -29,7 +29,6 @@ from dpsim.cli.explore_display import Display, end, warn
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import (
     AsJson,
-    Full,
     KeepResults,
     Memory,
     Modules,
@@ -84,7 +83,7 @@ def explore(
     coverage: options.Coverage = False,
     module: Modules = None,
     off: Off = None,
-    full: Full = False,
+    full: options.Full = False,
     quiet: Quiet = False,
     memory: Memory = None,
     results: KeepResults = True,

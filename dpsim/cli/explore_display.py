@@ -39,7 +39,8 @@ class Display(NamedTuple):
             return () if trace is None else (shlex.join(again),)
 
         expected = text.expectation_line(one.explored.subject.expected, unmet)
-        return f"{text.as_text(one.explored, one.scenario, next_of, self.full, goes_on)}\n{expected}"
+        on = "keep_going" in self.again.options
+        return f"{text.as_text(one.explored, one.scenario, next_of, self.full, goes_on, on)}\n{expected}"
 
     def kept(self, outcome: Outcome, options: Options) -> list[str]:
         """Writes a folder of results for each failure of a scenario that is not as expected. Returns the folders."""

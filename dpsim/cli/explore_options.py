@@ -31,6 +31,14 @@ AllUpTo = Annotated[
         help="Explore every world with parameters up to these sizes instead, e.g. interval=3,slots=2.",
     ),
 ]
+Full = Annotated[
+    bool,
+    typer.Option(
+        "--full",
+        help="Print all of a failure: figures, last ops, all waits, other findings, its schedule. Of a set of worlds, "
+        "name each one that a limit cut short.",
+    ),
+]
 Worlds = Annotated[
     str | None,
     typer.Option(

@@ -55,7 +55,7 @@ def table(explored: Explored) -> list[tuple[str, str]]:
     if probes:
         missed = [probe for probe in probes if not found.probes[probe]]
         never = f"; never: {', '.join(missed)}" if missed else ""
-        others = sorted({fact[1] for fact in found.did if fact[0] == "probe"}.difference(probes))
+        others = [probe for probe in found.probed() if probe not in probes]
         also = f"; also {', '.join(others)}" if others else ""
         rows.append(("probes", f"{len(probes) - len(missed)} of {len(probes)} reached{never}{also}"))
     return rows
@@ -106,9 +106,11 @@ def as_text(
     next: Callable[[Failure], tuple[str, ...]] = lambda failure: (),
     full: bool = False,
     goes_on: str = "",
+    all_failures: bool = False,
 ) -> str:
     """Returns the block of one scenario. `next`: returns the commands to suggest for a failure. `full`: all details.
-    `goes_on`: the command that goes on where a limit ended the search.
+    `goes_on`: the command that goes on where a limit ended the search. `all_failures`: the search continued after the
+    first failure, so the number of schedules that fail has a meaning.
     """
     world = explored.subject.world
 
@@ -131,7 +133,17 @@ def as_text(
     if failed:
         found = explored.exploration
         in_a_line = schedules_text(found, " schedule" if found.runs == 1 else " schedules")
-        lines += ["", *columns(rows if full else [("explored", f"{scenario.name}: {named(in_a_line)}")])]
+        seen = sum(one.seen for one in found.failures.values() if one.problem.evidence is None)
+        if all_failures and seen:
+            rows.append(("failing", f"{seen:,} of {counted(found.runs, 'schedule')} fail"))
+        lines += [
+            "",
+            *columns(
+                rows
+                if full
+                else [("explored", f"{scenario.name}: {named(in_a_line)}"), *rows[-1:] * (rows[-1][0] == "failing")]
+            ),
+        ]
     if explored.failure is None or explored.exploration.lost:
         lines += map(named, _verdict(explored))
     return "\n".join(lines if failed else [*lines, "", *columns(rows), *next_line(rows, goes_on)])
@@ -198,7 +210,7 @@ def as_json(
         "stood": found.stood or None,
         "new_per_hundred": round(found.new_per_hundred, 1),
         "races": {"pairs": pairs, "both_orders": both},
-        "probes": {probe: found.probes[probe] for probe in explored.subject.probes},
+        "probes": {probe: found.probes[probe] for probe in dict.fromkeys([*explored.subject.probes, *found.probes])},
         "failures": [
             {
                 "class": one.failure.problem.klass,

@@ -63,7 +63,7 @@ def explore_sets(sets: Iterator[AskedWorlds], options: Options, shown: Display) 
             say(two_lines.of_worlds(name, asked.sizes, asked.total, whole))
             _ = None if whole.first is None else shown.kept(whole.first, options)
         elif not shown.as_json:
-            say(text.as_text(asked, whole, options, goes_on))
+            say(text.as_text(asked, whole, options, goes_on, shown.full))
             if whole.first is not None:
                 say(f"\n{shown.outcome(whole.first, whole.unmet)}")
                 for folder in shown.kept(whole.first, options):

@@ -11,7 +11,8 @@
     next      dpsim explore wake --all-up-to ranks=3,polls=2 --schedules 10000 --strategy dpor
     expected: held; met
 
-The lines `sampled`, `bounded` and `not begun` name the worlds that a limit cut short, and the first of them.
+The lines `sampled`, `bounded` and `not begun` name the worlds that a limit cut short, and the first of them. With
+`--full`, they name each of them.
 """
 
 from __future__ import annotations
@@ -62,8 +63,9 @@ class AskedWorlds(NamedTuple):
     fixed: Sequence[str] = ()
 
 
-def as_text(asked: AskedWorlds, whole: Whole, options: Options, next: str = "") -> str:
-    """Returns the block for a set of worlds. `next`: the command that goes on where a limit ended the search.
+def as_text(asked: AskedWorlds, whole: Whole, options: Options, next: str = "", full: bool = False) -> str:
+    """Returns the block for a set of worlds. `next`: the command that goes on where a limit ended the search. `full`:
+    with each world that a limit cut short, not only the first one.
 
     If a world is violated, the block of this world follows, and has the expectation.
     """
@@ -78,7 +80,7 @@ def as_text(asked: AskedWorlds, whole: Whole, options: Options, next: str = "") 
         ("scenario", asked.scenario.name),
         ("worlds", summary if drawn else f"all {asked.total:,} up to {summary}"),
         ("explored", f"{whole.explored:,} in {counted(whole.runs, 'schedule')}{order}"),
-        *((_title(cut), _cut(cut, asked.scenario, options)) for cut in whole.cuts),
+        *(row for cut in whole.cuts for row in _cut_rows(cut, asked.scenario, options, full)),
         *[("possible", _probed(asked.possible))] * bool(asked.possible),
         *[("probes", _probed(whole.probes))] * bool(whole.probes),
         *[("alone", f"each rank ran again in its own process in {alone}")] * holds,
@@ -100,11 +102,18 @@ def _title(cut: Cut) -> str:
     return "bounded" if cut.limit == "length" else "sampled"
 
 
-def _cut(cut: Cut, base: Scenario, options: Options) -> str:
-    """Returns the number of worlds that a limit cut short, the limit, and the first of them."""
-    changed = changed_sections(cut.scenario, base)
-    first = f"world {cut.first:,}, {changed or 'as the scenario has it'}"
-    return f"{counted(cut.worlds, 'world')}, {limit_words(cut.limit, options, cut.bound)}; the first one is {first}"
+def _cut_rows(cut: Cut, base: Scenario, options: Options, full: bool) -> list[tuple[str, str]]:
+    """Returns the number of worlds that a limit cut short, the limit, and the first of them. With `full`, each further
+    world has its own line.
+    """
+    first = _world(cut.first, cut.scenario, base)
+    said = f"{counted(cut.worlds, 'world')}, {limit_words(cut.limit, options, cut.bound)}; the first one is {first}"
+    further = [("", _world(number, scenario, base)) for number, scenario in cut.all[1:]] if full else []
+    return [(_title(cut), said), *further]
+
+
+def _world(number: int, scenario: Scenario, base: Scenario) -> str:
+    return f"world {number:,}, {changed_sections(scenario, base) or 'as the scenario has it'}"
 
 
 def limit_words(limit: str, options: Options, bound: str) -> str:
@@ -126,7 +135,7 @@ def whole_verdict(sizes: Scale, total: int, whole: Whole) -> str:
         others = f"; of the {which} ones, {held}" if part else f", and no {which} one"
         return f"VIOLATED  world {whole.explored:,} of {total:,}{others}"
     if whole.verdict == "vacuous":
-        left = f"; {total - whole.explored:,} not reached in time" if whole.explored < total else ""
+        left = f"; {total - whole.explored:,} not begun" if whole.explored < total else ""
         return f"VACUOUS  in all these worlds no rank issued anything but decisions, sleeps and idle gets{left}"
     if whole.verdict == "proven":
         vacuous = whole.verdicts["vacuous"]
@@ -137,7 +146,7 @@ def whole_verdict(sizes: Scale, total: int, whole: Whole) -> str:
         for word in ("proven", "bounded", "sampled", "vacuous")
         if whole.verdicts[word]
     ]
-    words += [f"{total - whole.explored:,} not reached in time"] if whole.explored < total else []
+    words += [f"{total - whole.explored:,} not begun"] if whole.explored < total else []
     return f"{whole.verdict.upper()}  no failure; {', '.join(words)}"
 
 
@@ -169,7 +178,7 @@ def as_plain_data(asked: AskedWorlds, whole: Whole, options: Options, next: str 
         "bounded": whole.verdicts["bounded"],
         "sampled": whole.verdicts["sampled"],
         "vacuous": whole.verdicts["vacuous"],
-        "cut_short": [_cut_as_json(cut, options) for cut in whole.cuts],
+        "cut_short": [_cut_as_json(cut, asked.scenario, options) for cut in whole.cuts],
         "schedules": whole.runs,
         "probes": whole.probes,
         "alone": whole.alone,
@@ -181,7 +190,7 @@ def as_plain_data(asked: AskedWorlds, whole: Whole, options: Options, next: str 
     }
 
 
-def _cut_as_json(cut: Cut, options: Options) -> dict[str, Any]:
+def _cut_as_json(cut: Cut, base: Scenario, options: Options) -> dict[str, Any]:
     return {
         "limit": cut.limit,
         "reason": limit_words(cut.limit, options, cut.bound),
@@ -189,4 +198,8 @@ def _cut_as_json(cut: Cut, options: Options) -> dict[str, Any]:
         "worlds": cut.worlds,
         "first": cut.first,
         "first_scenario": dump_scenario(cut.scenario),
+        "all": [
+            {"world": number, "params": one.protocol.plain_params, "differs": changed_sections(one, base)}
+            for number, one in cut.all
+        ],
     }

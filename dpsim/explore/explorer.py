@@ -156,6 +156,10 @@ class Exploration:
         pairs = {tuple(sorted(pair)) for pair in self.races}
         return sum((one, other) in self.races and (other, one) in self.races for one, other in pairs), len(pairs)
 
+    def probed(self) -> list[str]:
+        """The probes that some run reached, in alphabetical order, also those that the program does not declare."""
+        return sorted({*+self.probes, *(fact[1] for fact in self.did if fact[0] == "probe")})
+
     def claim(self) -> str:
         """The text behind the verdict: what is known."""
         if self.verdict == "lost":

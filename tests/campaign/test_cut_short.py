@@ -64,6 +64,7 @@ def test_each_limit_has_its_first_world() -> None:
         ("length", 1, 3, "w2"),
     ]
     assert cuts.all()[1].bound == "9 steps"
+    assert [number for number, _ in cuts.all()[0].all] == [2, 4]
 
 
 @pytest.mark.parametrize("limit", ["schedules", "budget"])

@@ -53,6 +53,10 @@ def test_the_same_as_json() -> None:
     [row] = explore("t_look", *words).json["scenarios"]
     [cut] = row["cut_short"]
     world = parse_scenario(cut.pop("first_scenario").encode(), "cut", Path())
+    assert cut.pop("all") == [
+        {"world": 2, "params": {"ranks": 2}, "differs": ""},
+        {"world": 3, "params": {"ranks": 3}, "differs": "params: {ranks: 3}"},
+    ]
     assert cut == {"limit": "schedules", "reason": "ended by --schedules 2", "begun": True, "worlds": 2, "first": 2}
     assert world.protocol.plain_params == {"ranks": 2}
     assert (row["verdict"], row["met"], row["unmet"], row["not_varied"]) == ("sampled", True, None, [])
@@ -61,8 +65,26 @@ def test_the_same_as_json() -> None:
     assert (row["verdict"], row["cut_short"], row["next"]) == ("proven", [], [])
 
 
+def test_full_names_each_world_that_a_limit_cut_short() -> None:
+    """Without `--full`, only the first one has a line."""
+    words = ("--all-up-to", "ranks=3", "--schedules", "2", "--strategy", "dpor")
+    named = "          world 3, params: {ranks: 3}"
+    assert named in explore("t_look", *words, "--full").out.splitlines()
+    assert "world 3" not in explore("t_look", *words).out
+
+
+def test_the_probes_that_a_program_does_not_declare() -> None:
+    """A variant may have undeclared probes. `probes` counts the worlds that reached them. The twin declares all."""
+    words = ("t_nothing", "--all-up-to", "ranks=2")
+    assert "probes    here in 2 worlds" in explore(*words).out.splitlines()
+    assert explore(*words, "--json").json["scenarios"][0]["probes"] == {"here": 2}
+    answer = explore("t_look", "--all-up-to", "ranks=2")
+    assert "probes    early in 1 world, late in 2 worlds; never: never" in answer.out.splitlines()
+
+
 def test_worlds_that_the_time_did_not_reach() -> None:
     answer = explore("t_look", "--all-up-to", "ranks=3", "--budget", "0s", "--schedules", "7")
+    assert answer.out.splitlines()[0] == "SAMPLED  no failure; 3 not begun"
     assert "not begun  3 worlds, ended by --budget 0s; the first one is world 1, params: {ranks: 1}" in answer.out
     assert next_of(answer)[2:] == [
         *("--schedules", "7", "--budget", "10s", "--all-up-to", "ranks=3"),
@@ -199,3 +221,12 @@ def test_the_first_world_that_fails_after_worlds_that_a_limit_cut_short(words: t
     """Only where all smaller worlds were explored whole, the verdict says that none fails."""
     answer = explore("t_third", "--all-up-to", "ranks=3", *words)
     assert answer.out.splitlines()[0] == said
+
+
+def test_keep_going_counts_the_schedules_that_fail() -> None:
+    """A search that stops at the first failure says nothing about the rest, so it prints no number."""
+    words = ("--strategy", "random", "--schedules", "30")
+    found = explore("t_lost", *words, "--keep-going", "--json").json["scenarios"][0]
+    seen = sum(one["seen"] for one in found["failures"])
+    assert f"failing   {seen} of 30 schedules fail" in explore("t_lost", *words, "--keep-going").out.splitlines()
+    assert "failing" not in explore("t_lost", *words).out

@@ -58,6 +58,11 @@ CUT_SHORT = (
     JsonField("worlds", "number", "the number of these worlds"),
     JsonField("first", "number", "the number of the first one in the set, from 1"),
     JsonField("first_scenario", "text", "its scenario, as a file that `explore` reads"),
+    JsonField("all", "list of objects", "each of these worlds; empty if none began: then all from the first one on"),
+    JsonField("all[].world", "number", "its number in the set, from 1"),
+    JsonField("all[].params", "object or null", "the parameters of its program"),
+    JsonField("all[].params.*", "any", "a parameter"),
+    JsonField("all[].differs", "text", "how it differs from the scenario; empty if it does not"),
 )
 
 EXPLORED = (
@@ -89,7 +94,7 @@ EXPLORED = (
     JsonField("races", "object", "pairs of sites that race"),
     JsonField("races.pairs", "number", "all pairs"),
     JsonField("races.both_orders", "number", "pairs that the search saw in both orders"),
-    JsonField("probes", "object", "the probes of the program"),
+    JsonField("probes", "object", "the probes of the program, and further ones that a rank reached"),
     JsonField("probes.*", "number", "schedules that reached this probe"),
     JsonField("failures", "list of objects", "the failures, each once"),
     *below("failures[]", FAILURES),
@@ -134,7 +139,7 @@ WHOLE = (
             JsonField("cut_short", "list of objects", "the worlds that a limit cut short, an object for each limit"),
             *below("cut_short[]", CUT_SHORT),
             JsonField("schedules", "number", "schedules of all worlds"),
-            JsonField("probes", "object", "the probes of the program"),
+            JsonField("probes", "object", "the probes of the program, and further ones that a rank reached"),
             JsonField("probes.*", "number", "worlds that reached this probe"),
             JsonField("alone", "number", "worlds in which each rank also ran alone in a process"),
             JsonField("never_applied", "list of text", "planted faults and delays whose address no rank reached"),

@@ -53,7 +53,7 @@ def test_every_small_world_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_no_time_for_all_small_worlds(healthy: Path) -> None:
     answer = dpsim_("explore", healthy, "--all-up-to", "ranks=2", "--budget", "0s")
-    assert answer.out.splitlines()[0] == "SAMPLED  no failure; 16 not reached in time"
+    assert answer.out.splitlines()[0] == "SAMPLED  no failure; 16 not begun"
     row = dpsim_("explore", healthy, "--all-up-to", "ranks=2", "--budget", "0s", "--json").json["scenarios"][0]
     assert "prefix" in row.pop("not_varied")
     assert [len(row.pop(key)) for key in ("cut_short", "next")] == [1, 1]  # tests/cli/test_explore_worlds.py
