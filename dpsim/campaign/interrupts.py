@@ -28,12 +28,12 @@ class Done(NamedTuple):
         """Returns the text that a command prints; empty if no schedule was run.
         >>> str(Done(51, 0)), str(Done(1, 1)), str(Done(90, 0, (3, 100))), str(Done(0, 0))
         ('sampled: 51 schedules, no failure', 'violated: 1 schedule, 1 failure', \
-'sampled: 3 of 100 worlds, 90 schedules, no failure', '')
+'sampled: explored 3 of 100 worlds, 90 schedules, no failure', '')
         """
         if not self.schedules:
             return ""
         failures = counted(self.failures, "failure") if self.failures else "no failure"
-        worlds = f"{self.worlds[0]:,} of {self.worlds[1]:,} worlds, " if self.worlds is not None else ""
+        worlds = f"explored {self.worlds[0]:,} of {self.worlds[1]:,} worlds, " if self.worlds is not None else ""
         verdict = "violated" if self.failures else "sampled"
         polls = f"; {self.polls}" if self.polls else ""
         return f"{verdict}: {worlds}{counted(self.schedules, 'schedule')}, {failures}{polls}"

@@ -149,7 +149,7 @@ class Counts(SizedProgram):
     [
         ((), "sampled: {} schedules, no failure"),
         (("--strategy", "dpor"), "sampled: {} schedules, no failure"),
-        (("--swarm", "500:delay"), "sampled: {} of 500 worlds, {} schedules, no failure"),
+        (("--swarm", "500:delay"), "sampled: explored {} of 500 worlds, {} schedules, no failure"),
     ],
     ids=["portfolio", "dpor", "swarm"],
 )
