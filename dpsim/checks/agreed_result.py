@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from dpsim.checks.run_index import Entry, RunIndex, Signature, first_difference, split
+from dpsim.checks.run_index import SIGNATURE, Entry, RunIndex, Signature, first_difference, split
 from dpsim.contract.ops import (
     ADDRESS,
     COMMUNICATOR,
@@ -98,7 +98,8 @@ def majority(
 ) -> tuple[list[int], list[int]] | None:
     """Returns (followers, others) of members that made different calls `here` in a step, by their signatures `calls`.
 
-    None without a majority, or if a common result before makes it worthless. The rules need equally many calls of all.
+    None without a majority, or if a common result before makes it worthless. The rules need equally many calls of all
+    members, and calls that differ in count or sizes.
     A call may also differ for another reason, so a majority in the same state counts.
     """
     parted = split(calls)
@@ -106,10 +107,19 @@ def majority(
         return parted
     index = first_difference([*calls.values()])
     assert index is not None
+    if not _may_follow_from_plan([own[index] for own in calls.values()]):
+        return parted
     ruled = ruling(run_index, {rank: here[rank][index] for rank in calls}, calls)
     if ruled is None or ruled.alike:
         return parted
     return ([rank for rank in calls if rank not in ruled.odd], [*ruled.odd]) if ruled.odd else None
+
+
+def _may_follow_from_plan(calls: Sequence[Signature]) -> bool:
+    """Returns whether calls of one operation differ in count or sizes. Ranks agree on these, and not on the others."""
+    named = [dict(zip(SIGNATURE, call, strict=False)) for call in calls]
+    plans = [(call.get("count"), call.get("sizes")) for call in named]
+    return len({call["op"] for call in named}) == 1 and len({*plans}) > 1
 
 
 def agreement_before(run_index: RunIndex, here: Mapping[int, Entry]) -> Agreement | None:
