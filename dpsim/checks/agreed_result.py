@@ -12,7 +12,9 @@ side proves nothing. These rules replace the majority, in this order:
 3. Both sides have members in different states, or two ranks in one state are on different sides. Then the state does
    not explain the sides, and the majority is right.
 
-If no rule decides, no rank is the culprit. The state of a rank is what it did in the step before the agreement.
+Of calls, this concerns count and sizes alone. No agreement decides an operation, dtype, reduction or root, so there
+the majority is right. If no rule decides, no rank is the culprit. The state of a rank is what it did in the step before
+the agreement.
 """
 
 from __future__ import annotations
@@ -99,8 +101,8 @@ def majority(
     """Returns (followers, others) of members that made different calls `here` in a step, by their signatures `calls`.
 
     None without a majority, or if a common result before makes it worthless. The rules need equally many calls of all
-    members, and calls that differ in count or sizes.
-    A call may also differ for another reason, so a majority in the same state counts.
+    members, and calls that differ in count or sizes. A call may also differ for another reason, so a majority in one
+    state counts.
     """
     parted = split(calls)
     if parted is None or len({len(own) for own in calls.values()}) > 1:
@@ -124,8 +126,8 @@ def _may_follow_from_plan(calls: Sequence[Signature]) -> bool:
 
 def agreement_before(run_index: RunIndex, here: Mapping[int, Entry]) -> Agreement | None:
     """Returns the last collective of the step whose result each of these ranks received before its op, or None."""
-    heard = {rank: _heard(run_index, entry) for rank, entry in here.items()}
-    first, *rest = heard.values()
+    received = {rank: _results_before(run_index, entry) for rank, entry in here.items()}
+    first, *rest = received.values()
     common = [
         call
         for call, (_, value) in first.items()
@@ -133,14 +135,14 @@ def agreement_before(run_index: RunIndex, here: Mapping[int, Entry]) -> Agreemen
     ]
     if not common:
         return None
-    last = max(common, key=lambda call: max(own[call][0].at for own in heard.values()))
-    entries = {rank: own[last][0] for rank, own in heard.items()}
+    last = max(common, key=lambda call: max(own[call][0].at for own in received.values()))
+    entries = {rank: own[last][0] for rank, own in received.items()}
     site = next(iter(entries.values())).raw[SITE]
     result = first[last][1]
     return Agreement(site, result, {rank: _state(run_index, entry) for rank, entry in entries.items()})
 
 
-def _heard(run_index: RunIndex, until: Entry) -> dict[Call, tuple[Entry, Hashable]]:
+def _results_before(run_index: RunIndex, until: Entry) -> dict[Call, tuple[Entry, Hashable]]:
     """Returns the collectives of the step before an op, with the value that the host received next on this thread.
 
     For a collective on a stream, this is the value of the next read.

@@ -71,7 +71,7 @@ def as_text(asked: AskedWorlds, whole: Whole, options: Options, next: str = "", 
     """
     drawn = isinstance(asked.sizes, Swarm)
     failed = whole.first is not None
-    said = whole_verdict(asked.sizes, asked.total, whole) + ":" * (failed and not whole.lost)
+    text = whole_verdict(asked.sizes, asked.total, whole) + ":" * (failed and not whole.lost)
     holds = whole.first is None and not whole.lost and whole.explored > 0
     alone = f"{whole.alone:,} of {counted(whole.explored, 'world')}"
     order = "" if drawn else ", smaller ones first"
@@ -85,7 +85,7 @@ def as_text(asked: AskedWorlds, whole: Whole, options: Options, next: str = "", 
         *[("probes", _probed(whole.probes))] * bool(whole.probes),
         *[("alone", f"each rank ran again in its own process in {alone}")] * holds,
     ]
-    lines = [painted(said, good=whole.first is None and not whole.lost)]
+    lines = [painted(text, good=whole.first is None and not whole.lost)]
     if whole.first is not None:
         world = [f"  {line}" for line in dump_scenario(whole.first.scenario).splitlines()]
         return "\n".join([*lines, "", *world, "", *columns(rows)])
@@ -107,9 +107,9 @@ def _cut_rows(cut: Cut, base: Scenario, options: Options, full: bool) -> list[tu
     world has its own line.
     """
     first = _world(cut.first, cut.scenario, base)
-    said = f"{counted(cut.worlds, 'world')}, {limit_words(cut.limit, options, cut.bound)}; the first one is {first}"
+    text = f"{counted(cut.worlds, 'world')}, {limit_words(cut.limit, options, cut.bound)}; the first one is {first}"
     further = [("", _world(number, scenario, base)) for number, scenario in cut.all[1:]] if full else []
-    return [(_title(cut), said), *further]
+    return [(_title(cut), text), *further]
 
 
 def _world(number: int, scenario: Scenario, base: Scenario) -> str:

@@ -111,6 +111,22 @@ def test_without_the_rule_the_rank_that_follows_the_agreement_is_blamed(monkeypa
     assert blamed(found(agrees((2, 3, 4), (0, 1)), 5)) != (2, 3, 4)
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.int32])
+def test_no_agreement_decides_a_dtype(dtype: type) -> None:
+    """Rank 0 alone has work, and gathers another dtype: the majority is right. The faulty twin gathers more elements,
+    which may follow from the agreed result.
+    """
+
+    async def script(rank: Rank) -> None:
+        group, busy = rank.host("dp_cpu"), rank.rank == 0
+        rank.step = 0
+        rank.probe("work" if busy else "idle")
+        await group.all_reduce(np.array([busy], np.int32), site="agree")
+        await group.all_gather(np.ones(1 + (busy and dtype is np.int32), dtype if busy else np.int32), site="forward")
+
+    assert blamed(found(script)) == ((0,) if dtype is np.int64 else ())
+
+
 def test_a_barrier_is_no_agreement() -> None:
     async def script(rank: Rank) -> None:
         rank.step = 0

@@ -87,14 +87,8 @@ def test_a_delay_of_a_store_says_why_it_never_happens() -> None:
 
 
 @register_protocol("t_routed")
-class Routed(Program[Any]):
+class Routed(Served):
     """Each rank sends its number to the service. The service fails if rank 1 is first."""
-
-    Params = Pair
-
-    @staticmethod
-    def ranks(params: Pair) -> int:
-        return params.ranks
 
     def services(self, args: Any) -> tuple[str, ...]:
         return ("router",)

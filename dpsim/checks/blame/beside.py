@@ -8,8 +8,8 @@ The pass adds such a line in three cases.
 2. Two actors took equal messages from mailboxes of one name. The first made a collective call and waits in it for the
    second, which issued no op after its message.
 3. The program of the culprit returned before a collective or transfer of its peers, and made no op that peers make
-   behind it. The place of the culprit is the
-   line of its peers, which the culprit never reached. So the message names the culprit's last op:
+   behind it. The place of the culprit is the line of its peers, which the culprit never reached. So the message names
+   the culprit's last op:
 
     rank 1 left out sync (barrier on world_cpu) in step 1; ranks 0, 2 made it; rank 1 ended after sum at early.py:21
 """

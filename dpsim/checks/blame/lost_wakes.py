@@ -29,7 +29,7 @@ from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import KIND, POST_MAILBOX, POST_TO, STEP, STORE_HOW, TAKE_MAILBOX, RawRecord
 from dpsim.contract.words import ranks_text
 
-LETTERS = ("HANG:MAILBOX:NO_MESSAGE", "HANG:STORE:NO_VALUE")
+WAITS = ("HANG:MAILBOX:NO_MESSAGE", "HANG:STORE:NO_VALUE")
 MISSING = "HANG:COLLECTIVE:MISSING_RANK"
 
 
@@ -45,7 +45,7 @@ def _open(finding: Finding) -> bool:
     """Returns whether a finding blames one actor for a wait or a missing call, and has no evidence yet."""
     if finding.culprit is None or len(finding.culprit.ranks) > 1 or finding.ground:
         return False
-    return matches(finding.klass, MISSING) or any(matches(finding.klass, one) for one in LETTERS)
+    return matches(finding.klass, MISSING) or any(matches(finding.klass, one) for one in WAITS)
 
 
 def _decided(run_index: RunIndex, states: Mapping[int, ActorState], finding: Finding) -> Finding:
@@ -62,7 +62,7 @@ def _decided(run_index: RunIndex, states: Mapping[int, ActorState], finding: Fin
 
 
 def _wait_of(own: ActorState) -> PendingWait | None:
-    """Returns the wait of an actor at a mailbox or for a key; None if it stands elsewhere."""
+    """Returns the wait of an actor at a mailbox or for a key; None if it is blocked elsewhere."""
     if own.state not in ("waits", "idle") or own.since is None or "#" in own.what:
         return None
     raw = own.since.raw
@@ -127,9 +127,9 @@ def _was_awake(run_index: RunIndex, finding: Finding, own: ActorState) -> bool:
 def _with(run_index: RunIndex, finding: Finding, wait: PendingWait, departure: OddActor) -> Finding:
     """Returns the finding with the actor that departs as its culprit."""
     own = departure.actor == wait.entry.rank
-    said = "" if own else f"; rank {wait.entry.rank} waits for it in {wait.entry.record.site}"
+    text = "" if own else f"; rank {wait.entry.rank} waits for it in {wait.entry.record.site}"
     culprit = replace(run_index.culprit(departure.entry, departure.actor), step=departure.step)
-    return replace(finding, message=f"{departure.text}{said}", culprit=culprit, ground=departure.ground)
+    return replace(finding, message=f"{departure.text}{text}", culprit=culprit, ground=departure.ground)
 
 
 def _without(finding: Finding, states: Mapping[int, ActorState], wait: PendingWait, likely: Sequence[int]) -> Finding:
@@ -137,9 +137,9 @@ def _without(finding: Finding, states: Mapping[int, ActorState], wait: PendingWa
     rank, some = wait.entry.rank, ranks_text(likely)
     if matches(finding.klass, MISSING):
         reached = finding.message.replace(f"rank {rank} left out ", f"rank {rank} did not reach ", 1)
-        said = f"{reached}; rank {rank} is blocked in {wait.entry.record.site}, and {some} may owe it {wait.what}"
-        return replace(finding, message=said, culprit=None)
-    said = f"{finding.message}; {some} may owe it"
+        text = f"{reached}; rank {rank} is blocked in {wait.entry.record.site}, and {some} may owe it {wait.what}"
+        return replace(finding, message=text, culprit=None)
+    text = f"{finding.message}; {some} may owe it"
     here = f"rank {rank} is blocked in {wait.entry.record.site} at {wait.entry.record.where}: perhaps once too often"
     there = [f"rank {one} {text_of(states[one])}, and may owe {wait.what} to rank {rank}" for one in likely]
-    return replace(finding, message=said, culprit=None, details=(here, *there, *finding.details))
+    return replace(finding, message=text, culprit=None, details=(here, *there, *finding.details))
