@@ -22,7 +22,7 @@ RUN = (
     JsonField("switched_off.*", "number", "the findings that this pattern left out"),
     JsonField("not_run", "object", "the checks whose classes are all switched off"),
     JsonField("not_run.*", "list of text", "the patterns that switch this check off"),
-    JsonField("steps", "number", "steps of the run"),
+    JsonField("steps", "number", "one more than the step of the last call of rank 0"),
     JsonField("figures", "object", "figures of the program, under its names"),
     JsonField("figures.*", "any", "a figure"),
     JsonField("graphs", "object or null", "captured graphs, if the scenario asks for them"),
