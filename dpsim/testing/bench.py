@@ -118,7 +118,7 @@ class Bench:
         for rank, end in enumerate(run.ends):
             self.require(end == "finished", f"rank {rank} ended as {end}; its last record: {run.journals[rank][-1:]}")
         found = [finding.message for finding in judge(world, run)]
-        self.require(not found, f"the checks find something in a healthy run: {found}")
+        self.require(not found, f"the checks report findings of a run without a fault: {found}")
         return run
 
     def finds(self, klass: str, site: str, fault: Fault | None, *parts: str, same: bool = True) -> Run:
@@ -171,7 +171,7 @@ class Bench:
             ends = [raw[KIND] for raw in journal if raw[KIND] in ("finished", "raised")]
             idle = bool(journal) and journal[-1][KIND] == "take" and journal[-1][TAKE_HOW] == "idle"
             closed = ends == [end] and journal[-1][KIND] == end if ends else end != "finished" or idle
-            self.require(closed, f"rank {rank} ended as {end}, but its journal says {ends or 'nothing of an end'}")
+            self.require(closed, f"rank {rank} ended as {end}, but its journal records {ends or 'no end'}")
 
 
 def _is_record(raw: RawRecord) -> bool:

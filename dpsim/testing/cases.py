@@ -124,8 +124,8 @@ def any_source(bench: Bench) -> None:
 
 @case
 def looks(bench: Bench) -> None:
-    """A query of a host collective or transfer returns False while it cannot be over, and True after an await. Between,
-    it may return either, and once True, it stays True.
+    """A query of a host collective or transfer returns False until the members for which it waits have called, and True
+    after an await. Between, it may return either, and after True it always returns True.
 
     The results depend on time, so the bench does not compare the runs.
     """
@@ -150,7 +150,9 @@ def graphs(bench: Bench) -> None:
 
 @case
 def mail(bench: Bench) -> None:
-    """Messages arrive in order. A rank in an idle get has ended well. No message is left for the next run."""
+    """Messages of one sender arrive in order. A rank that waits in an idle get when the run ends counts as finished. The
+    next run receives no message of this run.
+    """
     for _ in range(2):
         bench.conforms("mail")
 
@@ -165,7 +167,7 @@ def polling(bench: Bench) -> None:
 
 @case
 def sleep(bench: Bench) -> None:
-    """A host that sleeps continues after this time, and not before."""
+    """A host that sleeps continues when the time of its sleep is over, and not before."""
     run = bench.conforms("sleep")
     bench.require(run.elapsed_ns >= 3 * SLEEP_NS, f"sleeps of 3 x {SLEEP_NS} ns took {run.elapsed_ns} ns in all")
 
@@ -182,7 +184,9 @@ def threads(bench: Bench) -> None:
 
 @case
 def stores(bench: Bench) -> None:
-    """A rank finds a listener on its port until the listener leaves. A key has its last value. Time-outs raise."""
+    """A rank can join a store while an actor listens at its port. A get returns the last value of a key, and None if its
+    time-out passes or the listener closes the store.
+    """
     bench.conforms("stores")
 
 
@@ -215,8 +219,8 @@ def gates(bench: Bench) -> None:
 
 @case
 def aborts(bench: Bench) -> None:
-    """After an abort, each wait and call of the rank on the communicator raises. Its streams continue, and so does the
-    backend.
+    """After a rank aborts a communicator, each wait and call of this rank on it raises Aborted. The rank's other streams
+    continue, and the backend can run the next world.
     """
     bench.healthy("conformance_aborts", {}, bench.world())
     bench.conforms("collectives")
@@ -257,7 +261,7 @@ def order(bench: Bench) -> None:
 
 @case
 def groups(bench: Bench) -> None:
-    """A rank gets its own communicator of a kind. Groups of one kind are independent."""
+    """A rank uses the communicator of its own group of a kind, and groups of one kind do not affect each other."""
     bench.passes("device", world=bench.world(alone=True))
 
 

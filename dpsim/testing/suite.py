@@ -18,7 +18,7 @@ def check_backend(backend: str | Backend, *, size: int = 2, only: str | Iterable
     Raises ValueError for fewer than two ranks, and KeyError for an unknown case. The caller closes the backend.
     """
     if size < 2:
-        raise ValueError(f"size is {size}, but what ranks do to one another takes at least 2")
+        raise ValueError(f"size is {size}, but the cases need at least 2 ranks")
     if isinstance(backend, str):
         backend = find_backend(backend)
     reason = backend.unavailable(size)

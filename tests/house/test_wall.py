@@ -41,7 +41,6 @@ ALLOWED = {
     "dpsim/scenario/yaml/reader.py": "the advice for a file that is too large",
     "dpsim/testing/__init__.py": "where the strategies are that it offers",
     "dpsim/campaign/properties.py": "an example that runs with the parameters that are installed",
-    "dpsim/testing/conformance/services.py": "a sentence of the contract",
     "real/communicators.py": "prior art",
     "real/fork_server.py": "prior art",
 }

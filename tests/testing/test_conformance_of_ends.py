@@ -61,9 +61,9 @@ def tells_once(patch: Patch) -> None:
 
 
 WRONG: dict[Callable[[Patch], None], tuple[str, str]] = {
-    takes_calls: ("conformance_aborts", "a barrier was accepted"),
+    takes_calls: ("conformance_aborts", "accepted a barrier"),
     breaks_nothing_off: ("conformance_aborts", ""),
-    gives_what_was_there: ("conformance_aborts", "a read behind a sum that was broken off came back"),
+    gives_what_was_there: ("conformance_aborts", "a read behind a sum that the abort interrupted returned"),
     tells_nobody: ("conformance_services", ""),
     tells_once: ("conformance_services", ""),
 }

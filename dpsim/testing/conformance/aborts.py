@@ -17,7 +17,11 @@ from dpsim.contract.program import Program
 from dpsim.contract.registry import register_protocol
 from dpsim.testing.conformance.ground import Round, expect, refused
 
-LAW = "every later call on an aborted communicator, and every await of what was started before, raises Aborted"
+LAW = (
+    "after a rank aborts a communicator, each call of this rank on it raises Aborted, and so "
+    "does each wait for earlier work. A wrong backend returns a result, or lets the rank wait "
+    "without end"
+)
 
 
 @register_protocol("conformance_aborts")
@@ -34,7 +38,15 @@ class ConformanceAborts(Program[Any]):
         at = Round(rank, 0)
         group, device, main = at.host, at.device, at.main
         total = await group.all_reduce(np.ones(1, np.int32), site="conformance.sum")
-        expect("a sum before", int(total[0]), group.size, "the elementwise reduction over the group")
+        expect(
+            "a sum before",
+            int(total[0]),
+            group.size,
+            (
+                "an all_reduce returns the sum over all members. A wrong backend loses the input of a "
+                "member, or adds it twice"
+            ),
+        )
         buffer = at.put(4, "int32")
         device.all_reduce(buffer, main, op="max", site="conformance.max")
         await buffer.read("conformance.read")
@@ -47,13 +59,21 @@ class ConformanceAborts(Program[Any]):
             group.abort(site="conformance.abort")
             device.abort(site="conformance.abort.device")
         if begun is not None:
-            await aborted("the await of a barrier that was begun before", begun)
-            await aborted("a read behind a sum that was broken off", buffer.read("conformance.read.behind"))
+            await aborted("the await of a barrier that began before the abort", begun)
+            await aborted("a read behind a sum that the abort interrupted", buffer.read("conformance.read.behind"))
         refused(Aborted, "a barrier", lambda: group.barrier(site="refused"))
         refused(Aborted, "a sum on the device", lambda: device.all_reduce(buffer, main, site="refused"))
         other = at.put(4, "int32", rank.stream("side"))
         got = await other.read("conformance.read.side")
-        expect("a read elsewhere", got, at.line(rank.rank, 4, "int32"), "streams on other communicators continue")
+        expect(
+            "a read on a stream without calls of the communicator",
+            got,
+            at.line(rank.rank, 4, "int32"),
+            (
+                "an abort affects only the streams that run calls of the communicator. A wrong backend "
+                "also stops other streams"
+            ),
+        )
 
 
 async def aborted(what: str, wait: Awaitable[Any]) -> None:
@@ -61,4 +81,4 @@ async def aborted(what: str, wait: Awaitable[Any]) -> None:
         await wait
     except Aborted:
         return
-    raise AssertionError(f"{what} came back. The contract: {LAW}")
+    raise AssertionError(f"{what} returned. The contract: {LAW}")

@@ -42,12 +42,32 @@ async def basics(at: Round) -> None:
 def _names(at: Round) -> None:
     """Checks the step of a rank, the names of its streams, and its index in each group."""
     rank = at.rank
-    expect("Rank.step", rank.step, at.step, "the tag that the protocol set stays until it sets another")
-    expect("Stream.name", at.main.name, "main", "a stream has the name that it was asked for by")
-    expect("Rank.stream", rank.stream("main") is at.main, True, "it is made at first use and then the same")
+    expect(
+        "Rank.step",
+        rank.step,
+        at.step,
+        "rank.step keeps the number that the program set last. A wrong backend resets it",
+    )
+    expect(
+        "Stream.name",
+        at.main.name,
+        "main",
+        ("a stream has the name that the program passed to rank.stream. A wrong backend renames it"),
+    )
+    expect(
+        "Rank.stream",
+        rank.stream("main") is at.main,
+        True,
+        ("rank.stream returns the same stream each time for one name. A wrong backend creates a second stream"),
+    )
     for group in (at.host, at.device, rank.device("ep")):
         place = group.ranks.index(rank.rank), len(group.ranks)
-        expect(f"{group.name}.index, .size", (group.index, group.size), place, "a rank's position in `ranks`")
+        expect(
+            f"{group.name}.index, .size",
+            (group.index, group.size),
+            place,
+            ("`index` is the rank's position in `ranks`, and `size` is their number. A wrong backend counts otherwise"),
+        )
 
 
 async def _kernels(at: Round, dtype: DType) -> None:
@@ -57,7 +77,10 @@ async def _kernels(at: Round, dtype: DType) -> None:
     at.main.launch("conformance.fold", fold, reads=[flat], writes=[table], args=args, cost=1_000)
     at.main.launch("conformance.flip", flip, writes=[table])
     mine = at.line(at.rank.rank, 6, dtype)
-    law = "the content after all work put on the buffer's stream so far, as a numpy array of its shape and type"
+    law = (
+        "a read returns the content after all work enqueued on the buffer's stream so far, as an "
+        "array of the buffer's shape and type. A wrong backend copies earlier, or converts"
+    )
     expect(f"read of {dtype}[6]", await flat.read("conformance.read"), mine, law)
     folded = (mine.reshape(2, 3) + at.step + 2 + 6)[:, ::-1].astype(dtype)
     expect(f"read of {dtype}[2, 3]", await table.read("conformance.read"), folded, law)
@@ -73,12 +96,23 @@ async def _overlap(at: Round) -> None:
     second = group.broadcast(mine, root, site="conformance.second")
     buffer = at.put(4, "int32")
     mine[:] = -1
-    law = "a host collective starts when it is called, with the content that the array has then"
+    law = (
+        "a host collective sends the content that the array has at the call. A wrong backend "
+        "reads the array later, after the program changed it"
+    )
     total = np.sum([at.line(rank, 6, "int64") for rank in group.ranks], axis=0)
     expect("the first of two host collectives", await first, total, law)
     expect("the second of two host collectives", await second, at.line(root, 6, "int64"), law)
     got = await buffer.read("conformance.read")
-    expect("work launched between", got, at.line(at.rank.rank, 4, "int32"), "the host runs ahead of its streams")
+    expect(
+        "work launched between",
+        got,
+        at.line(at.rank.rank, 4, "int32"),
+        (
+            "a kernel runs as any other if the host launches it while its collectives are in "
+            "progress. A wrong backend drops or spoils its result"
+        ),
+    )
     buffer.free()
 
 
@@ -89,7 +123,10 @@ async def _reuse(at: Round) -> None:
     old.free()
     new = at.alloc(4, "int32")
     at.main.launch("conformance.line", line, writes=[new], args=(20, 1))
-    law = "memory that was freed is reused in stream order: earlier work on it is done before"
+    law = (
+        "a stream reuses freed memory only after its earlier work on this memory. A wrong backend "
+        "overwrites a buffer that a kernel has yet to read"
+    )
     got = await copy.read("conformance.read")
     expect("a copy of a freed buffer", got, at.line(at.rank.rank, 4, "int32"), law)
     expect("a new buffer", await new.read("conformance.read"), np.arange(20, 24, dtype=np.int32), law)
@@ -99,7 +136,14 @@ async def _reuse(at: Round) -> None:
 
 async def _versions(at: Round) -> None:
     """A buffer with a version tag is the same memory as the buffer."""
-    main, group, law = at.main, at.device, "the same memory, named together with the version that it should have"
+    main, group, law = (
+        at.main,
+        at.device,
+        (
+            "a tagged buffer is the memory of the buffer, with the version that the program expects "
+            "there. A wrong backend copies the memory, or changes its shape"
+        ),
+    )
     table, copy = main.alloc((2, 2), "int32", "conformance.table"), at.alloc(2, "int32")
     version = (at.step, "table", None, True, 0.5)
     main.launch("conformance.line", line, writes=[table.tagged(version)], args=(30, 1))
@@ -148,7 +192,11 @@ async def _refusals(at: Round) -> None:
         refused(TypeError, f"a kernel that is {what}", partial(main.launch, "refused", kernel))
     _refused_values(at, buffer, sent)
     for thing in (rank, host, device, main, buffer, main.record(), rank.mailbox("refused")):
-        refused(AttributeError, "an attribute of the program's own", partial(setattr, thing, "own", 1))
+        refused(
+            AttributeError,
+            "a new attribute that the program sets on an object of dpsim",
+            partial(setattr, thing, "own", 1),
+        )
     work: Any = host.all_reduce(sent, site="conformance.once")
     refused(TypeError, "a sum that was not awaited, as an array", lambda: work[0])
     await work
@@ -157,7 +205,10 @@ async def _refusals(at: Round) -> None:
     except RuntimeError:
         pass
     else:
-        raise AssertionError("a host collective was awaited twice without a RuntimeError; the result is given once")
+        raise AssertionError(
+            "the program awaited one host collective twice, and no RuntimeError was raised. The "
+            "contract: an await returns a result only once"
+        )
     piece = buffer.view(0, 1)
     refused(RuntimeError, "to free a view", piece.free)
     buffer.free()

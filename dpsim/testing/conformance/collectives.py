@@ -18,9 +18,18 @@ from dpsim.testing.conformance.ground import WIDE, Round, expect, increase
 REDUCTIONS: dict[ReduceOp, Callable[..., HostArray]] = {"sum": np.sum, "max": np.max, "min": np.min}
 """The expected reductions. They are written here again, because `dpsim.contract.collectives` is under test."""
 
-GATHERED = "on global rank `root` the arrays of all members one after the other, and on the others nothing"
-SCATTERED = "this member's piece of the array of global rank `root`"
-REDUCED = "the reduction over the group on global rank `root`, and on the others what they brought"
+GATHERED = (
+    "the root receives the arrays of all members in the order of `ranks`, and the other "
+    "members receive nothing. A wrong backend mixes up the order, or gives all members the "
+    "arrays"
+)
+SCATTERED = (
+    "each member receives its own piece of the root's array. A wrong backend sends it the piece of another member"
+)
+REDUCED = (
+    "the root receives the reduction over the group, and the other members keep what they "
+    "sent. A wrong backend reduces too early, or gives all members the result"
+)
 
 
 class Call(NamedTuple):
@@ -47,11 +56,17 @@ async def _host(at: Round, dtype: DType) -> None:
     group, mine = at.host, at.line(at.rank.rank, 6, dtype).reshape(2, 3)
     for op in REDUCTIONS:
         keywords: dict[str, Any] = {} if op == "sum" else {"op": op}
-        law = f"a new array with the {op} over the group, of the shape and type that was sent"
+        law = (
+            f"each member receives a new array with the {op} over the group, in the shape and type of its input. "
+            "A wrong backend loses an input, or changes shape or type"
+        )
         what = f"host all_reduce of {dtype}"
         expect(what, await group.all_reduce(mine, **keywords), _reduced(at, group, dtype, op, (2, 3)), law)
     for root in group.ranks:
-        law = f"the array of global rank {root} on every member"
+        law = (
+            f"each member receives the array of global rank {root}. A wrong backend takes another "
+            "root, or changes shape or type"
+        )
         got = await group.broadcast(mine, root, site="conformance.host.broadcast")
         expect(f"host broadcast of {dtype}", got, at.line(root, 6, dtype).reshape(2, 3), law)
         op = _one_of(at, root)
@@ -59,12 +74,15 @@ async def _host(at: Round, dtype: DType) -> None:
         wanted = _reduced(at, group, dtype, op, (2, 3)) if root == at.rank.rank else mine
         expect(f"host reduce of {dtype}", got, wanted, REDUCED)
         await _host_pieces(at, root, dtype)
-    law = "host collectives give a new array and leave what was sent as it is"
+    law = (
+        "a host collective returns a new array and does not change the sent one. A wrong backend "
+        "writes the result into the sent array"
+    )
     expect(f"the {dtype} array sent", mine, at.line(at.rank.rank, 6, dtype).reshape(2, 3), law)
     for call in _calls(at, group, dtype):
         got = await getattr(group, call.name)(at.line(at.rank.rank, call.brings, dtype), **call.keywords)
         expect(f"host {call.name} of {dtype}", got, call.gets, call.law)
-    law = "it waits for all members, and its result is an empty array"
+    law = "the await of a barrier returns an empty array. A wrong backend returns elements"
     expect("host barrier", (await group.barrier()).size, 0, law)
 
 
@@ -74,7 +92,10 @@ async def _device(at: Round, group: DeviceCommunicator, dtype: DType) -> None:
         buffer, keywords = at.put(4, dtype), {} if op == "sum" else {"op": op}
         group.all_reduce(buffer, at.main, **keywords)
         at.main.launch("conformance.increase", increase, writes=[buffer])
-        law = f"an in-place {op} over the group, after the kernels before it on the stream and before those after it"
+        law = (
+            f"all_reduce computes the {op} over the group in place, after the stream's earlier kernels "
+            "and before its later ones. A wrong backend runs it too early or too late"
+        )
         wanted = _reduced(at, group, dtype, op, (4,)) + 1
         expect(f"{group.name} all_reduce of {dtype}", await buffer.read("conformance.read"), wanted.astype(dtype), law)
         buffer.free()
@@ -82,7 +103,10 @@ async def _device(at: Round, group: DeviceCommunicator, dtype: DType) -> None:
         buffer = at.put(4, dtype)
         group.broadcast(buffer, root, at.main, site="conformance.device.broadcast")
         got = await buffer.read("conformance.read")
-        law = f"the buffer of global rank {root} in place on every member"
+        law = (
+            f"broadcast copies the buffer of global rank {root} into the buffer of each member. A "
+            "wrong backend takes another root"
+        )
         expect(f"{group.name} broadcast of {dtype}", got, at.line(root, 4, dtype), law)
         buffer.free()
         buffer, op = at.put(4, dtype), _one_of(at, root)
@@ -158,14 +182,29 @@ def _calls(at: Round, group: HostCommunicator | DeviceCommunicator, dtype: DType
         keywords: dict[str, Any] = {} if equal else {"sizes": sizes}
         first, end = sum(sizes[:me]), sum(sizes[: me + 1])
         gathered = np.concatenate([at.line(rank, size, dtype) for rank, size in zip(ranks, sizes, strict=True)])
-        yield Call("all_gather", sizes[me], keywords, gathered, "the arrays of all members one after the other, flat")
+        yield Call(
+            "all_gather",
+            sizes[me],
+            keywords,
+            gathered,
+            (
+                "each member receives the arrays of all members in the order of `ranks`, as one flat "
+                "array. A wrong backend mixes up the order or the sizes"
+            ),
+        )
         total = _reduced(at, group, dtype, "sum", (sum(sizes),))
-        law = "this member's piece of the elementwise sum, flat"
+        law = (
+            "each member receives its own piece of the sum over the group, as a flat array. A wrong "
+            "backend sends it another piece"
+        )
         yield Call("reduce_scatter", sum(sizes), keywords, total[first:end], law)
         # What member i sends to j differs from what j sends to i, so mixed-up vectors show.
         table = [[2 if equal else (2 * i + j + at.step) % n for j in range(n)] for i in range(n)]
         lines = [at.line(rank, sum(row), dtype) for rank, row in zip(ranks, table, strict=True)]
         got = [line[sum(row[:me]) : sum(row[: me + 1])] for line, row in zip(lines, table, strict=True)]
         keywords = {} if equal else {"source_sizes": table[me], "output_sizes": [row[me] for row in table]}
-        law = "what came from all members one after the other, flat"
+        law = (
+            "each member receives a piece from each member, in the order of `ranks`, as one flat "
+            "array. A wrong backend mixes up the order or the sizes"
+        )
         yield Call("all_to_all", sum(table[me]), keywords, np.concatenate(got), law)

@@ -41,7 +41,7 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 WHOLE = ("bool", "int8", "uint8", "int32", "int64")
 
-LAW = "elements of every type of the contract arrive as they were"
+LAW = "elements of each type arrive with the same bytes. A wrong backend converts or truncates them"
 
 
 async def dtypes(at: Round) -> None:
@@ -139,7 +139,10 @@ async def _reduces(at: Round, dtype: DType, op: ReduceOp) -> None:
         refused(ValueError, f"a {op} of {dtype}", partial(device.all_reduce, none, at.main, op=op))
         none.free()
         return
-    law = f"the {op} over the group"
+    law = (
+        f"the result is the {op} over the group, exact and in the type of the inputs. A wrong backend "
+        "rounds it, or computes another reduction"
+    )
     mine, root = _numbers(at, at.rank.rank, host.size, dtype, op), host.ranks[at.step % host.size]
     wanted = _reduced(at, host, dtype, op)
     _same(f"host all_reduce of {dtype}", await host.all_reduce(mine, op=op), wanted, law)

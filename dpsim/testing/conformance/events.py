@@ -10,7 +10,7 @@ from __future__ import annotations
 from dpsim.contract.interface import Event
 from dpsim.testing.conformance.ground import Round, copy_to, expect, increase
 
-LAW = "an event has passed when the host has waited for it or for something behind it"
+LAW = "an event has passed once the host has waited for it, or for later work. A wrong backend still answers False"
 
 
 async def events(at: Round) -> None:
@@ -23,14 +23,14 @@ async def events(at: Round) -> None:
 async def queries(at: Round) -> None:
     """Queries that may return either value. How often a host queries until True depends on time."""
     main, side = at.main, at.rank.stream("side")
-    await _either(side.record(), "on a stream that may be idle")
+    await _either(side.record(), "of an event on a stream that may be idle")
     source = at.put(4, "int32")
     await source.read("conformance.read")
     done = main.record()
-    await _either(done, "behind a read")
-    await _either(main.record(), "behind an event that has passed")
+    await _either(done, "of an event behind a read")
+    await _either(main.record(), "of an event behind one that has passed")
     main.record(done)
-    await _either(done, "that was recorded again")
+    await _either(done, "of an event that was recorded again")
     source.free()
 
 
@@ -41,7 +41,15 @@ async def _passed(event: Event, what: str) -> None:
 async def _either(event: Event, what: str) -> None:
     """Checks that answers change only from False to True, and that the event has passed after synchronize."""
     answers = [await event.query("conformance.query") for _ in range(3)]
-    expect(f"queries {what}", answers, sorted(answers), "a completed event stays complete")
+    expect(
+        f"queries {what}",
+        answers,
+        sorted(answers),
+        (
+            "after a query returned True, each later query of the event returns True. A wrong backend "
+            "answers False again"
+        ),
+    )
     await event.synchronize("conformance.synchronize")
     await _passed(event, f"{what}, after synchronize")
 
@@ -55,7 +63,7 @@ async def _waited_for(at: Round) -> None:
     main.launch("conformance.increase", increase, writes=[source])
     main.record(event)
     await source.read("conformance.read")  # which was launched before the second record of the event
-    await _passed(event, "that was recorded again, after a read behind it")
+    await _passed(event, "of an event that was recorded again, after a read behind it")
     source.free()
 
 
@@ -68,8 +76,8 @@ async def _behind_on_streams(at: Round) -> None:
     side.wait(later)
     side.launch("conformance.copy", copy_to, reads=[source], writes=[copy])
     await side.record().synchronize("conformance.synchronize")
-    await _passed(later, "for which another stream waited")
-    await _passed(event, "in front of that")
+    await _passed(later, "of an event for which another stream waited")
+    await _passed(event, "of an event before that one")
     source.free()
     copy.free()
 
@@ -84,7 +92,7 @@ async def _behind_a_collective(at: Round) -> None:
     group.all_reduce(total, main)
     if group.index or group.size == 1:
         await total.read("conformance.read")
-        await _passed(event, "in front of a collective")
+        await _passed(event, "of an event before a collective whose result this rank has read")
     await at.host.barrier(site="conformance.barrier")
-    await _passed(event, "in front of a collective that peers are through with")
+    await _passed(event, "of an event before a collective whose result a peer has read")
     total.free()

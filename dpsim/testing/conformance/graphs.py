@@ -36,11 +36,19 @@ async def _replayed(at: Round) -> None:
         sizes = [2] * n
         group.all_to_all(come, sent, main, output_sizes=sizes, source_sizes=sizes)
     mine = at.line(at.rank.rank, 4, "int32")
-    expect("a buffer of a capture", await total.read("conformance.read"), mine, "what is captured is kept, not run")
+    expect(
+        "a buffer of a capture",
+        await total.read("conformance.read"),
+        mine,
+        ("a capture records work and does not run it. A wrong backend runs it during the capture"),
+    )
     for turn in range(2):
         graph.replay(main, "conformance.replay")
         wanted = np.sum([_line(at, rank, turn) + 1 for rank in group.ranks], axis=0).astype(np.int32)
-        law = "a replay runs what was kept on what the buffers hold then"
+        law = (
+            "a replay runs the recorded work on the contents that the buffers have then. A wrong "
+            "backend does not run it, or uses older contents"
+        )
         expect(f"the sum of replay {turn}", await total.read("conformance.read"), wanted, law)
         main.launch("conformance.line", line, writes=[source], args=(1000 + at.rank.rank, 1))
     first, end = 2 * group.index, 2 * group.index + 2
@@ -70,7 +78,10 @@ async def _exchanged(at: Round) -> None:
         elif group.index == 1:
             group.recv(source, group.ranks[0], main)
         group.broadcast(shared, group.ranks[1], main)
-    law = "the transfers of a capture go out with each replay, in order, and those of a group as one"
+    law = (
+        "each replay makes the recorded transfers in their order, and those of a coalesced group "
+        "together. A wrong backend omits one, or changes the order"
+    )
     # Rank 0 received this line and sent it to rank 1, which sends it to the next rank in the second replay.
     first = at.line(group.ranks[-1], 4, "int64")
     for turn in range(2):
@@ -99,11 +110,17 @@ async def _joined(at: Round) -> None:
     mine = at.line(at.rank.rank, 4, "int32")
     for turn in range(2):
         graph.replay(main, "conformance.replay")
-        law = "a stream that waits for an event of the capture joins it"
+        law = (
+            "a stream that waits for an event of the capture joins the capture. A wrong backend runs "
+            "its work at once, or without the wait"
+        )
         expect("a copy on the other stream", await copy.read("conformance.read"), mine + 2 * turn + 1, law)
     graph.replay(side, "conformance.replay.side")
     main.wait_stream(side)
-    law = "replays of one graph run one after the other, on whatever streams"
+    law = (
+        "replays of one graph run one after the other, also on different streams. A wrong backend "
+        "runs two of them at once"
+    )
     expect("a third replay", await source.read("conformance.read"), mine + 6, law)
     source.free()
     copy.free()
@@ -122,12 +139,20 @@ async def _weak(at: Round) -> None:
     other = at.put(4, "int32")
     graph.replay(main, "conformance.replay")
     mine = at.line(at.rank.rank, 4, "int32")
-    law = "a buffer that was given back to the graph's pool has what the last replay left"
+    law = (
+        "a buffer that the program freed within the capture keeps what the last replay wrote. A "
+        "wrong backend gives its memory to another buffer"
+    )
     expect("memory of a graph", await kept.read("conformance.read"), mine, law)
     main.launch("conformance.increase", increase, writes=[source])
     graph.replay(main, "conformance.replay")
     expect("memory of a graph, again", await kept.read("conformance.read"), mine + 1, law)
-    expect("memory of the program", await other.read("conformance.read"), mine, "a graph has its own memory")
+    expect(
+        "memory of the program",
+        await other.read("conformance.read"),
+        mine,
+        ("a graph allocates from its own pool. A wrong backend lets a replay overwrite other memory of the program"),
+    )
     source.free()
     other.free()
 
@@ -139,7 +164,7 @@ async def _refused(at: Round) -> None:
     main, source = at.main, at.put(4, "int32")
     before = main.record()
     graph = at.rank.graph(f"conformance.refused.{at.step}")
-    for what, code in (("a read", 900), ("an event of before", 905)):
+    for what, code in (("a read", 900), ("a wait for an earlier event", 905)):
         got = 0
         try:
             async with graph.capture(main):
@@ -150,11 +175,22 @@ async def _refused(at: Round) -> None:
                     await source.read("conformance.read")
         except CaptureError as error:
             got = error.code
-        expect(f"{what} in a capture", got, code, "a CaptureError with the code that CUDA has for it")
+        expect(
+            f"{what} in a capture",
+            got,
+            code,
+            (
+                "a capture refuses this call with a CaptureError that has CUDA's error code. A wrong "
+                "backend makes the call"
+            ),
+        )
     async with graph.capture(main):
         main.launch("conformance.increase", increase, writes=[source])
     graph.replay(main, "conformance.replay")
-    law = "if the block raises, the capture is given up, and the graph can be captured anew"
+    law = (
+        "if the block raises, the capture ends, and the program can capture the graph again. A "
+        "wrong backend stays in the failed capture"
+    )
     expect("a graph captured anew", await source.read("conformance.read"), at.line(at.rank.rank, 4, "int32") + 1, law)
     source.free()
 
@@ -166,12 +202,20 @@ async def _again(at: Round) -> None:
     event = main.record()
     for turn in range(2):
         main.launch("conformance.increase", increase, writes=[source], cost=SLOW_NS)
-        expect("Stream.record of an event", main.record(event) is event, True, "the event itself is the answer")
+        expect(
+            "Stream.record of an event",
+            main.record(event) is event,
+            True,
+            "record(event) returns the same event. A wrong backend returns a new one",
+        )
         side.wait(event)
         side.launch("conformance.copy", copy_to, reads=[source], writes=[copy])
         main.wait_stream(side)
         wanted = at.line(at.rank.rank, 4, "int32") + turn + 1
-        law = "an event that is recorded again stands behind what was put on the stream before"
+        law = (
+            "an event that is recorded again completes after all work that was enqueued before the "
+            "new record. A wrong backend keeps its first position"
+        )
         expect("a copy behind it", await copy.read("conformance.read"), wanted, law)
     source.free()
     copy.free()
@@ -189,11 +233,21 @@ async def _fresh(at: Round) -> None:
             main.alloc(4, "int32", "conformance.refused", per_replay=True)
         except ValueError as error:
             refused = str(error).partition(",")[0]
-    expect("per_replay in a capture", refused, "conformance.refused: per_replay within a capture", "a ValueError")
+    expect(
+        "per_replay in a capture",
+        refused,
+        "conformance.refused: per_replay within a capture",
+        "the call raises this ValueError",
+    )
     for turn in range(2):
         main.launch("conformance.line", line, writes=[source], args=(turn, 1))
         graph.replay(main, "conformance.replay")
         wanted = np.arange(turn, turn + 4, dtype=np.int32)
-        expect(f"a copy of replay {turn}", await copy.read("conformance.read"), wanted, "a replay reads what is there")
+        expect(
+            f"a copy of replay {turn}",
+            await copy.read("conformance.read"),
+            wanted,
+            ("a replay reads what the program wrote before it. A wrong backend reads older contents"),
+        )
     source.free()
     copy.free()

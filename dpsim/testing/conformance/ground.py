@@ -85,7 +85,8 @@ def refused(error: type[Exception], what: str, call: Callable[[], object]) -> No
         call()
     except error:
         return
-    raise AssertionError(f"{what} was accepted. The contract: it is a {error.__name__}, before anything is sent")
+    law = f"it refuses this call with {error.__name__} before the call has any effect"
+    raise AssertionError(f"the backend accepted {what}. The contract: {law}")
 
 
 def _show(array: Any) -> str:

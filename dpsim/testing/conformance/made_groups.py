@@ -10,7 +10,10 @@ import numpy as np
 
 from dpsim.testing.conformance.ground import Round, expect, refused
 
-LAW = "a group has what other groups have, for its members alone"
+LAW = (
+    "a group that ranks make during a run works like any other, between its members only. A "
+    "wrong backend mixes in other ranks"
+)
 
 
 async def made_groups(at: Round) -> None:
@@ -21,8 +24,8 @@ async def made_groups(at: Round) -> None:
     name = f"pair.{at.step}"
     made = await at.rank.group(name, pair, device=True, site="conformance.group")
     expect("the members of a made group", made.ranks, pair, LAW)
-    refused(ValueError, "a second group of one name", lambda: at.rank.group(name, pair))
-    refused(ValueError, "a group without its maker", lambda: at.rank.group("others", ()))
+    refused(ValueError, "a second group with the same name", lambda: at.rank.group(name, pair))
+    refused(ValueError, "a group without the rank that makes it", lambda: at.rank.group("others", ()))
     total = np.sum([at.line(rank, 4, "int32") for rank in pair], axis=0, dtype=np.int32)
     expect("a sum in a made group", await made.all_reduce(at.line(me, 4, "int32")), total, LAW)
     buffer = at.put(4, "int32")

@@ -27,21 +27,40 @@ async def mail(at: Round) -> None:
     rank, ring = at.rank, at.host.ranks
     after, before = ring[(at.host.index + 1) % len(ring)], ring[(at.host.index - 1) % len(ring)]
     for name in ("left-over", "empty"):
-        law = "None if there is no message; a message that was not taken does not reach the next run"
-        expect(f"a poll of the box {name}", await rank.mailbox(name).poll(f"conformance.{name}"), None, law)
+        law = (
+            "a poll returns None if the mailbox is empty. A wrong backend delivers a message that no "
+            "rank took in an earlier run"
+        )
+        expect(f"a poll of mailbox {name}", await rank.mailbox(name).poll(f"conformance.{name}"), None, law)
     for number in range(3):
         rank.send(after, "ring", _message(rank.rank, number, at.step), "conformance.send")
     rank.send(rank.rank, "own", "to myself", "conformance.send.own")
     for number in range(3):
-        law = "messages of one sender arrive in the order in which they were sent, as they were sent"
+        law = (
+            "the messages of one sender arrive unchanged, in the order of its sends. A wrong backend "
+            "reorders or converts them"
+        )
         got = await rank.mailbox("ring").get("conformance.get")
         expect(f"message {number} of 3", got, _message(before, number, at.step), law)
     expect("a message to oneself", await rank.mailbox("own").get("conformance.get.own"), "to myself", law)
     vain = await rank.mailbox("empty").get("conformance.get.vain", timeout_ns=MOMENT_NS)
-    expect("a get from a box without a sender", vain, None, "None when the time is up")
+    expect(
+        "a get from a mailbox to which no actor sends",
+        vain,
+        None,
+        (
+            "get returns None when its time-out passes without a message. A wrong backend returns a "
+            "message of another mailbox"
+        ),
+    )
     rank.send(rank.rank, "own", "again", "conformance.send.again")
     got = await rank.mailbox("own").get("conformance.get.again", timeout_ns=ENOUGH_NS)
-    expect("a get with a time-out", got, "again", "the next message, if it comes in time")
+    expect(
+        "a get with a time-out",
+        got,
+        "again",
+        ("get returns the next message if one arrives before the time-out. A wrong backend returns None all the same"),
+    )
     endless = lambda: rank.mailbox("own").get("refused", idle=True, timeout_ns=1)  # noqa: E731
     refused(ValueError, "an idle get with a time-out", endless)
     refused(ValueError, "the message None", lambda: rank.send(after, "ring", None, "refused"))
@@ -62,7 +81,12 @@ async def serve(rank: Rank) -> None:
         for number in range(2):
             rank.send(other, "tasks", number, "conformance.task")
             got = await rank.mailbox(f"done.{other}").get("conformance.answer")
-            expect(f"the answer of rank {other}", got, number, "an idle get takes messages like any other")
+            expect(
+                f"the answer of rank {other}",
+                got,
+                number,
+                ("an idle get takes messages like any other get. A wrong backend loses or reorders them"),
+            )
 
 
 async def polling(at: Round) -> None:
@@ -75,7 +99,15 @@ async def polling(at: Round) -> None:
         if got is not None:
             break
         await rank.sleep(5_000_000, "conformance.pause")
-    expect("a poll", got, ("round", at.step), "the next message, once it has arrived")
+    expect(
+        "a poll",
+        got,
+        ("round", at.step),
+        (
+            "a poll returns the next message once it has arrived. A wrong backend returns None for "
+            "good, or another message"
+        ),
+    )
 
 
 async def sleep(at: Round) -> None:

@@ -14,6 +14,14 @@ from dpsim.testing.conformance.ground import Round, expect, refused
 MOMENT_NS = 20_000_000
 """The time-out of a wait that receives nothing."""
 
+JOINED = (
+    "The contract: join_store returns the store as soon as an actor listens at the port. A "
+    "wrong backend finds no listener"
+)
+ANY_PORT = "The contract: port 0 means any free port, and open_store returns a store there. A wrong backend finds none"
+NONE_IN_TIME = "get returns None when its time-out passes and no actor has set the key. A wrong backend returns a value"
+AS_SET = "get returns the value with the type that another rank set. A wrong backend converts it"
+
 ENOUGH_NS = 30_000_000_000
 """The time-out of a wait that succeeds."""
 
@@ -40,13 +48,29 @@ async def _opened(at: Round) -> Store:
     if at.host.index:
         where: Any = await rank.mailbox("store").get("conformance.where")
         joined = await rank.join_store(where[0], where[1], "conformance.join", timeout_ns=ENOUGH_NS)
-        assert joined is not None, "a join: expected a store, got None. The contract: as soon as an actor listens"
-        expect("a joined store", (joined.node, joined.port), where, "a store says where it is")
+        assert joined is not None, "a join: expected a store, got None. " + JOINED
+        expect(
+            "a joined store",
+            (joined.node, joined.port),
+            where,
+            (
+                "a joined store has the node and the port of the store that the first rank opened. A "
+                "wrong backend joins another store"
+            ),
+        )
         return joined
     store = await rank.open_store(0, "conformance.open")
-    assert store is not None, "port 0: expected a store, got None. The contract: any port that is free"
-    expect("the node of a store", store.node, rank.node, "a rank listens on its own node")
-    law = "None if another actor already listens there"
+    assert store is not None, "port 0: expected a store, got None. " + ANY_PORT
+    expect(
+        "the node of a store",
+        store.node,
+        rank.node,
+        "a rank opens a store on its own node. A wrong backend opens it on another node",
+    )
+    law = (
+        "open_store returns None if another actor already listens at the port. A wrong backend "
+        "opens a second store there"
+    )
     expect("the same port again", await rank.open_store(store.port, "conformance.open.taken"), None, law)
     for other in ring[1:]:
         rank.send(other, "store", (store.node, store.port), "conformance.tell")
@@ -61,17 +85,20 @@ async def _shared(at: Round, store: Store) -> None:
             store.set(key, value, "conformance.set")
     for key, value in EVERYTHING.items():
         got = await store.get(key, "conformance.get")
-        expect(f"the key {key}", got, value, "a value arrives as it was set")
-        expect(f"the type of {key}", type(got), type(value), "a value arrives as it was set")
+        expect(f"the key {key}", got, value, AS_SET)
+        expect(f"the type of {key}", type(got), type(value), AS_SET)
     for number in range(3):
         store.set(f"of.{rank.rank}", (rank.rank, number), "conformance.set.own")
     store.set(f"all.{rank.rank}", at.step, "conformance.set.all")
     for other in group.ranks:
         await store.get(f"all.{other}", "conformance.get.all", timeout_ns=ENOUGH_NS)
-        law = "the last value counts, and what one rank sets arrives in that order"
+        law = (
+            "get returns the value that a rank set last, because the sets of one rank arrive in "
+            "order. A wrong backend returns an earlier value"
+        )
         expect(f"the last of rank {other}", await store.get(f"of.{other}", "conformance.get.own"), (other, 2), law)
     nothing = await store.get("missing", "conformance.get.missing", timeout_ns=MOMENT_NS)
-    expect("a key that no actor sets", nothing, None, "None when the time is up")
+    expect("a key that no actor sets", nothing, None, NONE_IN_TIME)
 
 
 async def _refused(at: Round, store: Store) -> None:
@@ -89,7 +116,10 @@ async def _left(at: Round, store: Store) -> None:
     rank, group, port = at.rank, at.host, store.port
     if group.index:
         store.set(f"waits.{rank.rank}", True, "conformance.set.waits")
-        law = "None when the listener has left"
+        law = (
+            "a get that waits returns None when the listener closes its store. A wrong backend "
+            "returns a value, or waits without end"
+        )
         expect("a key that no actor sets", await store.get("missing", "conformance.get.left"), None, law)
         store.close("conformance.close")
         again = await rank.join_store(store.node, port, "conformance.join.again")  # maybe before the listener is back
@@ -101,9 +131,12 @@ async def _left(at: Round, store: Store) -> None:
             await store.get(f"waits.{other}", "conformance.get.waits")
         store.close("conformance.close")
         again = await rank.open_store(port, "conformance.open.again")
-        assert again is not None, "a port: expected a store, got None. The contract: who leaves gives the port back"
+        assert again is not None, (
+            "a port that was closed: expected a store, got None. The contract: a listener that closes "
+            "its store frees the port. A wrong backend keeps it in use"
+        )
         for other in group.ranks[1:]:
-            law = "an actor that leaves and does not listen takes nothing with it"
+            law = "a value stays in the store after the rank that set it has closed its end. A wrong backend removes it"
             expect(f"the key of rank {other}", await again.get(f"gone.{other}", "conformance.get.gone"), True, law)
         again.close("conformance.close.again")
     refused(RuntimeError, "a store that was closed", lambda: store.get("key", "refused"))
@@ -120,18 +153,26 @@ async def changes(at: Round) -> None:
     if got == size * (size + 1) // 2:  # the last member
         store.set("counted", True, "conformance.counted")
     await store.get("counted", "conformance.get.counted")
-    law = "an add reads and changes the key in one step"
+    law = "an add reads and changes the key in one step. A wrong backend loses adds of ranks that race"
     expect("the count", await store.add("count", 0, "conformance.add.nothing"), size * (size + 1) // 2, law)
     first = await store.compare_set("first", "", group.index, "conformance.compare")
-    law = "a value where there was none, for the first; the others learn it"
-    expect("the first", await store.get("first", "conformance.get.first"), first, law)
-    expect("another than expected", await store.compare_set("first", -1, 99, "conformance.compare.other"), first, law)
-    law = "a delete learns whether there was a value"
+    law = (
+        "compare_set changes a key only if it has the expected value, and returns the value after "
+        "that. A wrong backend replaces the first value"
+    )
+    expect("the key first", await store.get("first", "conformance.get.first"), first, law)
+    expect(
+        "compare_set with another expected value",
+        await store.compare_set("first", -1, 99, "conformance.compare.other"),
+        first,
+        law,
+    )
+    law = "delete returns whether the key had a value. A wrong backend returns the same in both cases"
     key = f"own.{group.index}"
-    expect("to delete nothing", await store.delete(key, "conformance.delete.nothing"), False, law)
+    expect("a delete of a key without a value", await store.delete(key, "conformance.delete.nothing"), False, law)
     store.set(key, 1, "conformance.set.deleted")
-    expect("to delete a value", await store.delete(key, "conformance.delete"), True, law)
+    expect("a delete of a key with a value", await store.delete(key, "conformance.delete"), True, law)
     gone = await store.get(key, "conformance.get.deleted", timeout_ns=0)
-    expect("a key that was deleted", gone, None, "a delete takes the value away")
+    expect("a key that was deleted", gone, None, "a key has no value after delete. A wrong backend keeps the value")
     await group.barrier(site="conformance.changed")
     store.close("conformance.changes-done")

@@ -13,6 +13,15 @@ from typing import Any
 from dpsim.contract.interface import Buffer, Flag
 from dpsim.testing.conformance.ground import Round, expect, increase, refused
 
+STARTS = (
+    "a stream starts the work behind wait_flag once the flag is set. A wrong backend starts "
+    "it earlier, or does not notice the flag"
+)
+EACH_REPLAY = (
+    "each replay waits for the state that the flag has then. A wrong backend uses the state "
+    "at the capture, or omits the wait"
+)
+
 
 async def stream_flags(at: Round) -> None:
     flag = at.rank.flag("conformance.stream")
@@ -23,7 +32,7 @@ async def stream_flags(at: Round) -> None:
     flag.clear("conformance.clear")
     source.free()
     wrong: Any = at.main
-    refused(TypeError, "a wait for a stream as if it were a flag", partial(at.main.wait_flag, wrong, "refused"))
+    refused(TypeError, "a stream in place of a flag", partial(at.main.wait_flag, wrong, "refused"))
 
 
 async def _goes(at: Round, flag: Flag, source: Buffer) -> None:
@@ -32,8 +41,12 @@ async def _goes(at: Round, flag: Flag, source: Buffer) -> None:
     flag.set("conformance.set")
     side.wait_flag(flag, "conformance.hold")
     side.launch("conformance.increase", increase, writes=[source])
-    law = "later work on a stream starts when it finds the flag set"
-    expect("a wait for a set flag", await source.read("conformance.read"), at.line(at.rank.rank, 4, "int32") + 1, law)
+    expect(
+        "a read behind a flag that is set",
+        await source.read("conformance.read"),
+        at.line(at.rank.rank, 4, "int32") + 1,
+        STARTS,
+    )
     flag.clear("conformance.clear")
 
 
@@ -48,12 +61,11 @@ async def _held(at: Round, flag: Flag, source: Buffer) -> None:
         behind = side.record()
         main.launch("conformance.increase", increase, writes=[other])
         mine = at.line(at.rank.rank, 4, "int32")
-        law = "the host does not wait, nor do other streams"
+        law = "only the stream of wait_flag waits for the flag. A wrong backend also stops the host or other streams"
         expect("a read of another stream", await other.read("conformance.read"), mine + turn + 1, law)
-        law = "later work on a stream starts when it finds the flag set"
-        expect("an event behind a held stream", await behind.query("conformance.query"), False, law)
+        expect("a query behind a flag that is clear", await behind.query("conformance.query"), False, STARTS)
         flag.set("conformance.set")
-        expect("what was held", await source.read("conformance.read"), mine + turn + 2, law)
+        expect("a read after the host set the flag", await source.read("conformance.read"), mine + turn + 2, STARTS)
         flag.clear("conformance.clear")
     other.free()
 
@@ -66,14 +78,14 @@ async def _replayed(at: Round, flag: Flag, source: Buffer) -> None:
         side.launch("conformance.increase", increase, writes=[source])
     flag.set("conformance.set")
     graph.replay(side, "conformance.replay")
-    mine, law = at.line(at.rank.rank, 4, "int32"), "each replay looks at the flag as it is then"
-    expect("a replay, of which the flag is set", await source.read("conformance.read"), mine + 4, law)
+    mine, law = at.line(at.rank.rank, 4, "int32"), EACH_REPLAY
+    expect("a read behind a replay whose flag is set", await source.read("conformance.read"), mine + 4, law)
     flag.clear("conformance.clear")
     graph.replay(side, "conformance.replay")
     behind = side.record()
     other = at.put(4, "int32")
     await other.read("conformance.read")  # by then, the replay would be done if it did not wait
-    expect("an event behind a replay that is held", await behind.query("conformance.query"), False, law)
+    expect("a query behind a replay whose flag is clear", await behind.query("conformance.query"), False, law)
     flag.set("conformance.set")
-    expect("a replay that was held", await source.read("conformance.read"), mine + 5, law)
+    expect("a read behind the replay after the host set the flag", await source.read("conformance.read"), mine + 5, law)
     other.free()

@@ -38,11 +38,19 @@ async def _joined(at: Round) -> None:
         own.decide("conformance.inside", own.step, "dp_cpu")
 
     thread = rank.start("helper", look)
-    law = "None if the thread ended without an error"
-    expect("what a join learns", await thread.join("conformance.join"), None, law)
-    law = "a thread begins in the step of the one that starts it; streams are the rank's"
-    expect("what a thread sees", seen, [("helper", at.step, rank.rank, True)], law)
-    expect("the step of main", (rank.thread, rank.step), ("main", at.step), "each thread has its own step")
+    law = "join returns None if the thread ended without an exception. A wrong backend returns a text"
+    expect("the result of a join", await thread.join("conformance.join"), None, law)
+    law = (
+        "a thread begins in the step of the thread that starts it, and uses the streams of its "
+        "rank. A wrong backend begins in another step, or creates another stream"
+    )
+    expect("the name, step, rank and stream of a thread", seen, [("helper", at.step, rank.rank, True)], law)
+    expect(
+        "the name and step of main",
+        (rank.thread, rank.step),
+        ("main", at.step),
+        ("each thread has its own step. A wrong backend changes the step of main when the helper sets its step"),
+    )
 
 
 async def _flags(at: Round) -> None:
@@ -50,22 +58,42 @@ async def _flags(at: Round) -> None:
     function.
     """
     rank, flag = at.rank, at.rank.flag("conformance.flag")
-    expect("Rank.flag, twice", rank.flag("conformance.flag") is flag, True, "made at first use and then the same")
-    expect("a query", await flag.query("conformance.query"), False, "a flag is clear at first")
+    expect(
+        "Rank.flag, twice",
+        rank.flag("conformance.flag") is flag,
+        True,
+        ("rank.flag returns the same flag each time for one name. A wrong backend creates a second flag"),
+    )
+    expect("a query", await flag.query("conformance.query"), False, "a flag is clear until a thread sets it")
     thread = rank.start("waits", waiting_for(flag))
-    law = "a name can be used again when its thread has been joined"
-    refused(RuntimeError, f"a second thread waits ({law})", partial(rank.start, "waits", waiting_for(flag)))
+    law = "a name can be used again only after a join of its thread"
+    refused(RuntimeError, f"a second thread named waits ({law})", partial(rank.start, "waits", waiting_for(flag)))
     refused(ValueError, "a thread named main", partial(rank.start, "main", waiting_for(flag)))
     plain: Any = print
-    refused(TypeError, "a plain function as the program of a thread", partial(rank.start, "plain", plain))
+    refused(TypeError, "a function that is not async as the program of a thread", partial(rank.start, "plain", plain))
     for _ in range(2):
         flag.set("conformance.set")
-        expect("a query", await flag.query("conformance.query"), True, "a flag that is set already stays so")
+        expect(
+            "a query",
+            await flag.query("conformance.query"),
+            True,
+            "a flag stays set if a thread sets it again. A wrong backend clears it",
+        )
     await flag.wait("conformance.wait.set")
-    expect("a query", await flag.query("conformance.query"), True, "to wait does not clear a flag")
+    expect(
+        "a query",
+        await flag.query("conformance.query"),
+        True,
+        "a wait does not clear the flag. A wrong backend clears it",
+    )
     await thread.join("conformance.join")
     flag.clear("conformance.clear")
-    expect("a query", await flag.query("conformance.query"), False, "whether it is set")
+    expect(
+        "a query",
+        await flag.query("conformance.query"),
+        False,
+        "a query returns False after clear. A wrong backend keeps the flag set",
+    )
 
 
 def waiting_for(flag: Flag) -> Callable[[Rank], Coroutine[Any, Any, None]]:
@@ -103,7 +131,10 @@ async def _baton(at: Round) -> None:
     wanted: HostArray = np.max([at.line(member, 2, "int64") for member in group.ranks], axis=0)
     for turn in range(2 * TURNS):
         wanted = 2 * wanted + (5 if turn % 2 else 1)
-    law = "what threads put on a stream lies there in the order in which they did so"
+    law = (
+        "a stream runs the work of all threads in the order in which they enqueued it. A wrong "
+        "backend mixes up the turns"
+    )
     expect("a total of all turns", await total.read("conformance.read"), wanted, law)
     total.free()
 
@@ -118,12 +149,20 @@ async def _beside(at: Round) -> None:
     thread = rank.start("agrees", agree)
     source = at.put(4, "int32")
     at.main.launch("conformance.increase", increase, writes=[source])
-    law = "threads run beside one another"
+    law = (
+        "main can use the device while another thread waits in a collective. A wrong backend "
+        "blocks main, or spoils its kernel"
+    )
     expect("a read of main", await source.read("conformance.read"), at.line(rank.rank, 4, "int32") + 1, law)
     source.free()
     await thread.join("conformance.join")
     wanted = np.sum([at.line(member, 2, "int32") for member in at.host.ranks], axis=0).astype(np.int32)
-    expect("a sum in a thread", got[0], wanted, "communicators are the rank's, for all of its threads")
+    expect(
+        "a sum in a thread",
+        got[0],
+        wanted,
+        ("each thread of a rank can use the rank's communicators. A wrong backend returns another result to a thread"),
+    )
 
 
 async def _taken(at: Round) -> None:
@@ -139,8 +178,8 @@ async def _taken(at: Round) -> None:
     for number in range(2):
         rank.send(after, "threads", (rank.rank, number, at.step), "conformance.send")
     await thread.join("conformance.join")
-    law = "mailboxes are the rank's, for all of its threads"
-    expect("what a thread takes", got, [(before, number, at.step) for number in range(2)], law)
+    law = "each thread of a rank can receive from the rank's mailboxes. A wrong backend loses or reorders messages"
+    expect("the messages that a thread receives", got, [(before, number, at.step) for number in range(2)], law)
 
 
 async def _raised(at: Round) -> None:
@@ -151,8 +190,13 @@ async def _raised(at: Round) -> None:
         raise ValueError(f"in step {own.step}")
 
     thread = at.rank.start("fails", fail)
-    law = "what the thread raised is learned by who joins it, and is a crash of the rank no longer"
-    expect("a join", await thread.join("conformance.join"), f"ValueError: in step {at.step}", law)
+    law = (
+        "a join returns the exception of the thread as text, and the rank continues. A wrong "
+        "backend returns None, or ends the rank"
+    )
+    expect(
+        "a join of a thread that raised", await thread.join("conformance.join"), f"ValueError: in step {at.step}", law
+    )
 
 
 def double_and_add(buffer: Any, value: int) -> None:

@@ -32,15 +32,31 @@ async def _host(at: Round) -> None:
     works = [group.send(array, after) for array in sent]
     sent[2][:] = -1
     wanted = [np.full(2, 10 * before + number + at.step, np.float32) for number in range(3)]
-    law = "transfers between two ranks arrive in order, with the content that the array had at the send"
+    law = (
+        "transfers between two ranks arrive in order, with the content that the array had at the "
+        "send. A wrong backend reorders them, or reads the array later"
+    )
     expect("the first host recv, made before the sends", await early, wanted[0].reshape(1, 2), law)
     for number in (1, 2):
         expect(f"host recv {number} of 2", await group.recv(2, "float32", before), wanted[number], law)
     for work in works:
-        expect("host send", (await work).size, 0, "its result is an empty array")
+        expect(
+            "host send",
+            (await work).size,
+            0,
+            "the await of a send returns an empty array. A wrong backend returns elements",
+        )
     large = group.send(at.line(at.rank.rank, LARGE, "int32"), after)
     got = await group.recv(LARGE, "int32", before)
-    expect("a large host recv", got, at.line(before, LARGE, "int32"), "what global rank `source` sent")
+    expect(
+        "a large host recv",
+        got,
+        at.line(before, LARGE, "int32"),
+        (
+            "recv returns all elements that global rank `source` sent, however many. A wrong backend "
+            "truncates or changes a large message"
+        ),
+    )
     await large
 
 
@@ -61,7 +77,10 @@ async def _lone(at: Round, count: int) -> None:
             elif (member + 1) % n == me:
                 group.recv(first, before, at.main)
                 group.recv(second, before, at.main)
-    law = "a transfer in stream order; those between two ranks arrive in order"
+    law = (
+        "a transfer runs in stream order, and transfers between two ranks match in the order of "
+        "their calls. A wrong backend swaps or truncates them"
+    )
     wanted = np.arange(7 * before, 7 * before + count, dtype=np.int32)
     expect(f"a recv of {count}", await first.read("conformance.read"), at.line(before, count, "int32"), law)
     expect(f"the recv of {count} after it", await second.read("conformance.read"), wanted, law)
@@ -83,7 +102,10 @@ async def _coalesced(at: Round, count: int) -> None:
         pass
     sent = {rank: at.line(rank, 2 * count, "int32").reshape(2, count) for rank in (before, after)}
     wanted = np.stack([sent[before][0], sent[after][1]])  # also if both are the same peer
-    law = "transfers of a group go out as one, in no order among themselves; those with one peer match in order"
+    law = (
+        "transfers of a coalesced group run together, and those with one peer match in the order "
+        "of their calls. A wrong backend swaps them, or hangs"
+    )
     expect(f"an exchange of {count} with both", await theirs.read("conformance.read"), wanted, law)
     mine.free()
     theirs.free()

@@ -9,7 +9,7 @@ from tests.testing.test_check_backend import DropsADecision, KeepsNoEnd, Twin
 
 TWINS = [
     (DropsADecision, r"of rank 1: expected plan\[0\].*got dp.padded_further\[0\]"),
-    (KeepsNoEnd, "rank 0 ended as finished, but its journal says nothing of an end"),
+    (KeepsNoEnd, "rank 0 ended as finished, but its journal records no end"),
 ]
 
 
