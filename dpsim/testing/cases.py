@@ -150,8 +150,8 @@ def graphs(bench: Bench) -> None:
 
 @case
 def mail(bench: Bench) -> None:
-    """Messages of one sender arrive in order. A rank that waits in an idle get when the run ends counts as finished. The
-    next run receives no message of this run.
+    """Messages of one sender arrive in order. A rank that waits in an idle get when the run ends counts as finished.
+    The next run receives no message of this run.
     """
     for _ in range(2):
         bench.conforms("mail")
@@ -184,8 +184,8 @@ def threads(bench: Bench) -> None:
 
 @case
 def stores(bench: Bench) -> None:
-    """A rank can join a store while an actor listens at its port. A get returns the last value of a key, and None if its
-    time-out passes or the listener closes the store.
+    """A rank can join a store while an actor listens at its port. A get returns the last value of a key, and None
+    if its time-out passes or the listener closes the store.
     """
     bench.conforms("stores")
 
@@ -219,8 +219,8 @@ def gates(bench: Bench) -> None:
 
 @case
 def aborts(bench: Bench) -> None:
-    """After a rank aborts a communicator, each wait and call of this rank on it raises Aborted. The rank's other streams
-    continue, and the backend can run the next world.
+    """After a rank aborts a communicator, each wait and call of this rank on it raises Aborted. The rank's other
+    streams continue, and the backend can run the next world.
     """
     bench.healthy("conformance_aborts", {}, bench.world())
     bench.conforms("collectives")
@@ -261,7 +261,7 @@ def order(bench: Bench) -> None:
 
 @case
 def groups(bench: Bench) -> None:
-    """A rank uses the communicator of its own group of a kind, and groups of one kind do not affect each other."""
+    """A rank uses the communicator of its group of a kind, and groups of one kind do not affect each other."""
     bench.passes("device", world=bench.world(alone=True))
 
 
