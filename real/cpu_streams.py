@@ -71,7 +71,7 @@ class CpuStream(RealStream):
         self.settle(mark)
         if mark.broken:
             raise Aborted(
-                f"rank {self.journal.rank} has aborted a communicator, and what it waits for lies behind that"
+                f"rank {self.journal.rank} waits for work behind a call on a communicator that it has aborted"
             )
 
     def _drain(self) -> None:

@@ -47,7 +47,10 @@ def settle(behind: Behind) -> None:
     """A host's wait for this point has ended. Raises Aborted if an abort ended work before the point."""
     for communicator, number in behind.items():
         if communicator.broken and number > communicator.seen:
-            raise Aborted(f"{communicator.name} was aborted, and this lies behind an operation that was broken off")
+            raise Aborted(
+                f"{communicator.name} was aborted, and the rank waits for work behind an operation "
+                "that the abort interrupted"
+            )
     for communicator, number in behind.items():
         communicator.seen = max(communicator.seen, number)
 

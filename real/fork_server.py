@@ -149,7 +149,7 @@ class ForkServer:
             code = self._process.poll()
             self.close()
             how = str(error) or "its socket closed" if code is None else f"exit status {code}"
-            raise Lost(f"what forks the workers was lost ({how})") from error
+            raise Lost(f"the process that forks the workers was lost ({how})") from error
         except BaseException:
             self.close()
             raise

@@ -46,7 +46,7 @@ def make(rank: MakingRank, device: MakingDevice, specs: GroupSpecs, issues: list
 
     def outcome() -> Generator[Any, Any, Made]:
         if not issues:
-            raise RuntimeError(f"{specs[0].name}: a fault left out its making, so this rank is not connected")
+            raise RuntimeError(f"{specs[0].name}: a planted fault skipped its creation, so this rank is not connected")
         for times in range(1, len(issues) + 1):
             rank.maker.meet(specs[0], times, rank.patience)
         host, *devices = rank.maker.of(specs)

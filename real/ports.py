@@ -87,6 +87,9 @@ def listening(strangers: Iterable[Stranger]) -> Generator[None, None, None]:
         for stranger in strangers:
             listener = listen(stranger.node, stranger.port)
             if listener is None:
-                raise Lost(f"port {stranger.port} of node {stranger.node}, a stranger's in this world, is in use")
+                raise Lost(
+                    f"port {stranger.port} of node {stranger.node}, which the scenario gives to another program, "
+                    "is in use on this machine"
+                )
             stack.enter_context(listener)
         yield

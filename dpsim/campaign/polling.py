@@ -56,7 +56,7 @@ class Polls:
                 continue
             look = loop(journal)
             if look is not None:
-                why = f"each look is a choice of the schedule; poll once a step, or {INSTEAD[look[KIND]]}"
+                why = f"each poll is a choice of the schedule; poll once a step, or {INSTEAD[look[KIND]]}"
                 self.text = f"{ranks_text([rank])} polls in a loop at {look[SITE]}, {look[WHERE]}: {why}"
 
 

@@ -41,7 +41,7 @@ def _finding(run_index: RunIndex, name: str, entry: Entry) -> Finding:
         check="floats",
         klass="UNDEFINED:NAN",
         message=f"rank {entry.rank} brings a NaN to {record.site} ({record.describe()}, step {record.step}): "
-        f"the {how} of a NaN and a number is either of them, by their order",
+        f"the {how} of a NaN and a number depends on their order",
         culprit=run_index.culprit(entry),
         position=run_index.position(entry),
         details=(f"{name}: test the input with isnan before the call, and reduce a flag beside it",),

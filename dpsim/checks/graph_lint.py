@@ -179,7 +179,8 @@ def _messages(run_index: RunIndex) -> list[Finding]:
             check="graph_lint",
             klass="GRAPH:HOST_EFFECT",
             message=f"rank {first.rank}, step {record.step}: {record.site}[{record.ordinal}] ({record.describe()}) "
-            f"within the capture of graph {graph}: it happens once, and no replay does it{rest}; send it outside of it",
+            f"within the capture of graph {graph}: it takes effect once, in no replay{rest}; "
+            "send it outside of the capture",
             culprit=run_index.of_all(first, entries),
             position=run_index.position(first),
         )

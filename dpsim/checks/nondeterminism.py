@@ -60,7 +60,7 @@ def check(first: Journals, second: Journals, stopped: str = "") -> Finding | Non
     return Finding(
         check="nondeterminism",
         klass="NONDETERMINISM:REPEAT",
-        message=f"rank {rank} in step {record.step}, made again with the same schedule, did something else",
+        message=f"rank {rank} acts differently in step {record.step} when dpsim repeats the run with the same schedule",
         culprit=Culprit.of(rank, record),
         position=(record.step, at),
         details=(f"first:   {_text(one)}", f"again:   {_text(other)}", *CAUSES),
@@ -98,7 +98,7 @@ def shared_state(
     return Finding(
         check="nondeterminism",
         klass="NONDETERMINISM:SHARED_STATE",
-        message=f"rank {rank} in step {record.step} does something else where no other rank runs in its process",
+        message=f"rank {rank} in step {record.step} acts differently when no other rank runs in its process",
         culprit=Culprit.of(rank, record),
         position=(record.step, at),
         details=(

@@ -91,9 +91,9 @@ def _unheard(world: World, run: Run, message: Message) -> str:
             raw[KIND] == "learned" and raw[ADDRESS] in looks and raw[LEARNED_OUTCOME] == message.content
             for raw in journal
         )
-        return "" if taken else f"{world.actor(message.to)} looked there and never took it"
-    hint = f"it looks into {', '.join(boxes)}" if boxes else "it looks into none"
-    return f"{world.actor(message.to)} never looked there; {hint}{did_you_mean(message.mailbox, boxes)}"
+        return "" if taken else f"{world.actor(message.to)} polled this mailbox and never took the message"
+    hint = f"it polls {', '.join(boxes)}" if boxes else "it polls no mailbox"
+    return f"{world.actor(message.to)} never polled this mailbox; {hint}{did_you_mean(message.mailbox, boxes)}"
 
 
 def injection_text(record: Injected) -> str:

@@ -394,9 +394,11 @@ SCRIBBLES = (
     "kernel {} of rank 1 scribble[0]: it writes an array that it was given to read ({}); name the buffer in writes"
 )
 OWN = "A protocol can add none; keep what is its own in local variables of run"
-HOLDS = ", which may hold what changes before it runs; write a plain function, and pass the values in args"
+HOLDS = (
+    ", which may contain data that changes before the kernel runs; write a plain function, and pass the values in args"
+)
 KERNEL = "; a function is needed, as launch(site, kernel, ...)"
-NAN = ", which equals nothing, not even itself; say None or a word in its place"
+NAN = ", which does not equal itself; use None or a string in its place"
 MAKE = "; write np.array(..., dtype=np.int32)"
 TYPES = ", ".join(DTYPES)
 SENDS = (
@@ -404,7 +406,7 @@ SENDS = (
     "write it without await"
 )
 BLOCK = "; it is a block: async with graph.capture(stream)"
-ALLOC, HOST = "which Stream.alloc gives", "memory of the host goes through rank.host(...)"
+ALLOC, HOST = "which Stream.alloc returns", "memory of the host goes through rank.host(...)"
 STREAM = "a Stream of this backend is needed, not {} (str)"
 FOREIGN = (
     "the protocol awaited something that is not of its Rank (a call of asyncio, perhaps); await only calls of "
@@ -504,12 +506,12 @@ SAID = {
     "writes_no_list": ("TypeError", "fill: writes is a Buffer; a list of buffers is needed, as writes=[x]"),
     "writes_an_array": (
         "TypeError",
-        "fill: writes has [0. 0. 0. 0.] (numpy.ndarray); a Buffer is needed, which Stream.alloc gives",
+        "fill: writes has [0. 0. 0. 0.] (numpy.ndarray); a Buffer is needed, which Stream.alloc returns",
     ),
-    "reads_nothing": ("TypeError", "fill: reads has None (NoneType); a Buffer is needed, which Stream.alloc gives"),
-    "decides_nan": ("ValueError", f"plan: the decision has NaN{NAN}"),
-    "sends_nan": ("ValueError", f"tell: the message has NaN{NAN}"),
-    "tags_with_nan": ("ValueError", f"x: the tag has NaN{NAN}"),
+    "reads_nothing": ("TypeError", "fill: reads has None (NoneType); a Buffer is needed, which Stream.alloc returns"),
+    "decides_nan": ("ValueError", f"plan: the decision contains NaN{NAN}"),
+    "sends_nan": ("ValueError", f"tell: the message contains NaN{NAN}"),
+    "tags_with_nan": ("ValueError", f"x: the tag contains NaN{NAN}"),
     "decides_for_nobody": (
         "KeyError",
         "\"rank 1 has no communicator 'dpcpu'; it has dp_cpu, dp, ep\"",

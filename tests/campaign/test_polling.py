@@ -61,7 +61,7 @@ BARRIER: list[RawRecord] = [
 def test_a_loop_is_found_with_its_line(kind: str) -> None:
     polls = Polls()
     polls.note([[], [one for at in range(MANY) for one in look(at, kind=kind)]])
-    assert polls.text.startswith("rank 1 polls in a loop at poll, mine.py:7: each look is a choice")
+    assert polls.text.startswith("rank 1 polls in a loop at poll, mine.py:7: each poll is a choice")
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_what_is_no_function_of_its_schedule(program: type[Program[Any]], jobs: 
 
 def test_the_first_difference_is_named() -> None:
     (finding,) = explored(Counts()).findings
-    assert finding.message == "rank 0 in step 2, made again with the same schedule, did something else"
+    assert finding.message == "rank 0 acts differently in step 2 when dpsim repeats the run with the same schedule"
     assert finding.culprit is not None
     assert (finding.culprit.rank, finding.culprit.step, finding.culprit.site) == (0, 2, "run")
     assert finding.culprit.where.startswith("tests/campaign/test_repeats.py:")

@@ -146,7 +146,7 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = explore("t_polls")
     line = polls_for_long.__code__.co_firstlineno + 2
     assert answer.code == 1
-    polls = "each look is a choice of the schedule; poll once a step, or wait with `get`"
+    polls = "each poll is a choice of the schedule; poll once a step, or wait with `get`"
     assert [*answer.out.splitlines()[:4], answer.out.splitlines()[-1]] == [
         "BOUNDED  no schedule was judged: 1 of 1 were cut off after 50 steps and not judged",
         f"polls: rank 0 polls in a loop at poll, tests/cli/test_explore.py:{line}: {polls}",

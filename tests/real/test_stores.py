@@ -141,7 +141,10 @@ def test_a_stranger_has_its_port_and_never_answers(backend: TorchBackend, world:
 
 @pytest.mark.parametrize("backend", ["gloo"], indirect=True)
 def test_a_taken_port_of_a_stranger_is_a_loss(backend: TorchBackend, world: World, port: int) -> None:
-    with listening([Stranger(port)]), pytest.raises(Lost, match=f"port {port} of node 0, a stranger's in this world"):
+    with (
+        listening([Stranger(port)]),
+        pytest.raises(Lost, match=f"port {port} of node 0, which the scenario gives to another program"),
+    ):
         backend.run(replace(world, strangers=(Stranger(port),)), "real_stores", {"how": "ends", "others": "ends"})
 
 

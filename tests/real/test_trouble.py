@@ -195,7 +195,7 @@ def test_what_forks_the_workers_was_stopped(
     assert server is not None
     backend.pool.kill()
     os.kill(server.pid, signal.SIGSTOP)
-    with pytest.raises(Lost, match=r"what forks the workers was lost \(it was stopped\)"):
+    with pytest.raises(Lost, match=r"the process that forks the workers was lost \(it was stopped\)"):
         lacking(backend, world, "memory")
     assert backend.pool.crew.server is None
 

@@ -40,7 +40,7 @@ def test_a_message_that_no_rank_takes_is_not_met() -> None:
     healthy = agreed()
     assert run_scenario(healthy).met
     for extra, said in (
-        ({}, "rank 0 never looked there; it looks into none"),
+        ({}, "rank 0 never polled this mailbox; it polls no mailbox"),
         ({"after": {"rank": 1, "site": "dp.agre", "ordinal": 0}}, "rank 1 never reached dp.agre[0]; did you mean"),
     ):
         unmet = run_scenario(agreed(messages=[{"to": 0, "mailbox": "in", "content": 1, **extra}])).unmet

@@ -300,7 +300,7 @@ async def destroys_alone(rank: Rank) -> None:
 def test_to_destroy_is_the_last_that_all_do_together() -> None:
     done = run(TWO, destroys, Scripted)
     told = [raw[DECISION_VALUE] for raw in done.journals[1] if raw[0] == "decision"]
-    assert told == ["again: the rank has destroyed h; make no call on it behind that"]
+    assert told == ["again: the rank has destroyed h; make no call on it after that"]
     assert judge(TWO, done) == []
     classes = {finding.klass for finding in judge(TWO, run(TWO, destroys_alone, Scripted))}
     assert "HANG:COLLECTIVE:MISSING_RANK" in classes, "the twin"

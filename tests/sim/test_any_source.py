@@ -137,7 +137,9 @@ def test_a_named_receive_beside_one_from_any_source_is_refused() -> None:
         if rank.rank:
             return await send(rank)
         work = rank.host("h").recv_any(1, "int32")
-        with pytest.raises(RuntimeError, match="under way on h; await that before it receives from rank 1"):
+        with pytest.raises(
+            RuntimeError, match="has not awaited its recv_any on h; await it before a receive from rank 1"
+        ):
             rank.host("h").recv(1, "int32", 1)
         await work
         await receive(rank)

@@ -116,9 +116,9 @@ def test_the_minority_is_the_culprit() -> None:
     [
         ("a group", ALL, "a name is printable ASCII without spaces"),
         ("own", ALL, "rank 0 has a communicator 'own' already"),
-        ("x", (1,), "rank 0 is none of .1,.; only the members of a group make it"),
-        ("x", (0, 0), "a group has different members of 0 to 1"),
-        ("x", (0, 2), "a group has different members of 0 to 1"),
+        ("x", (1,), "rank 0 is none of .1,.; only the members of a group may make it"),
+        ("x", (0, 0), "a group needs different members from 0 to 1"),
+        ("x", (0, 2), "a group needs different members from 0 to 1"),
     ],
 )
 def test_what_is_no_group_is_refused(name: str, ranks: tuple[int, ...], words: str) -> None:

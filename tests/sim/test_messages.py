@@ -112,7 +112,7 @@ def test_unsent_and_unread_messages_are_reported() -> None:
     lost = [
         (HEARD._replace(at=At("hear", 4)), "message 'second' to in of rank 0: rank 1 never reached hear[4]"),
         (HEARD._replace(at=At("haer", 0)), "rank 1 never reached haer[0]"),
-        (FIRST._replace(mailbox="im"), "to im of rank 0: rank 0 never looked there; it looks into in"),
+        (FIRST._replace(mailbox="im"), "to im of rank 0: rank 0 never polled this mailbox; it polls in"),
     ]
     for message, said in lost:
         told = world(FIRST, HEARD, message)
@@ -204,6 +204,9 @@ def test_a_message_left_in_its_mailbox_is_reported() -> None:
         return script
 
     both = world(FIRST, FIRST._replace(content="later"))
-    for count, left in ((1, ["message 'later' to in of rank 0: rank 0 looked there and never took it"]), (2, [])):
+    for count, left in (
+        (1, ["message 'later' to in of rank 0: rank 0 polled this mailbox and never took the message"]),
+        (2, []),
+    ):
         done = SimBackend().run_program(both, Scripted(hears_so_many(count)), None)
         assert never_applied(both, done) == left

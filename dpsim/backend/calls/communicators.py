@@ -59,7 +59,7 @@ class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
 
     def coalesced(self, stream: Stream) -> AbstractContextManager[None]:
         if self._group is not None:
-            raise RuntimeError(f"{self.name}: a coalesced group is open already; groups are not nested")
+            raise RuntimeError(f"{self.name}: a coalesced group is open already; end it before the next one begins")
         return self._coalesce(stream)
 
     @contextmanager
@@ -92,7 +92,9 @@ class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
             self.journal.on("stream", on)
             self.journal.come(site)
         if self._group is not None:
-            raise RuntimeError(f"{self.name}: {issue.op} within a coalesced group, which is for send and recv")
+            raise RuntimeError(
+                f"{self.name}: {issue.op} within a coalesced group, which may contain only send and recv"
+            )
         gives, gets = role(issue.op, issue.root, self.journal.rank)
         reads = ref_of(source) if gives else ()
         writes = ref_of(output) if gets else ()
@@ -125,7 +127,10 @@ class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
         if self._group is not None:
             issue = issue._replace(group=self._group)
             if stream is not self._together:
-                raise ValueError(f"{self.name}: a transfer on stream {on} within a group on another stream")
+                raise ValueError(
+                    f"{self.name}: a transfer on stream {on} within a group on another stream; "
+                    "use the stream of the group"
+                )
         capture = stream.capture  # type: ignore[attr-defined]
         if capture is not None:
             self._refuse_unmade(issue, site, stream)

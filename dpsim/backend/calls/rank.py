@@ -152,7 +152,7 @@ class JournaledRank(Rank):
 
     def send(self, to: int, mailbox: str, message: Frozen, site: str) -> None:
         if message is None:
-            raise ValueError(f"{site}: None is what poll gives for an empty mailbox, and cannot be a message")
+            raise ValueError(f"{site}: a message cannot be None, because poll returns None for an empty mailbox")
         if type(message) not in PLAIN or message != message:
             check_plain(message, "the message", site, named=False)
         if type(to) is not int:

@@ -82,13 +82,13 @@ def check_kernel(kernel: Any, site: str) -> None:
         raise TypeError(f"{site}: the kernel is {typed(kernel)}; a function is needed, as launch(site, kernel, ...)")
     if type(kernel) is not FunctionType:
         raise TypeError(
-            f"{site}: the kernel is {typed(kernel)}, which may hold what changes before it runs; write a plain "
-            "function, and pass the values in args"
+            f"{site}: the kernel is {typed(kernel)}, which may contain data that changes before the kernel runs; "
+            "write a plain function, and pass the values in args"
         )
     if kernel.__closure__:
         raise TypeError(
             f"{site}: the kernel {kernel.__qualname__} is a closure; it would read its variables when it runs, "
-            "not as they are now. Pass the values in args"
+            "not as they are at the launch. Pass the values in args"
         )
     defaults = (*(kernel.__defaults__ or ()), *(kernel.__kwdefaults__ or {}).values())
     check_plain(defaults, f"a default of the kernel {kernel.__qualname__}", site, compared=False)

@@ -25,7 +25,7 @@ class Abortable(ABC):
         site = site or f"{self.name}.abort"
         if not self.journal.shared.aborts:
             raise RuntimeError(
-                f"{site}: the program does not say that it aborts communicators; write `aborts = True` in its class"
+                f"{site}: the program does not declare that it aborts communicators; write `aborts = True` in its class"
             )
         self.journal.about = "communicator", self.name, "abort"
         self.journal.note("abort", site, (self.name,))

@@ -50,7 +50,7 @@ def count_of(communicator: DeviceCommunicator, buffer: Buffer | None) -> int:
     except AttributeError:
         pass
     raise TypeError(
-        f"{communicator.name}: a Buffer is needed, which Stream.alloc gives, not {typed(buffer)}; memory of the host "
+        f"{communicator.name}: a Buffer is needed, which Stream.alloc returns, not {typed(buffer)}; memory of the host "
         "goes through rank.host(...)"
     )
 

@@ -71,7 +71,9 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         if dtype not in DTYPES:
             raise unknown_dtype(dtype, site)
         if self.size == 1:
-            raise ValueError(f"{site}: rank {self.journal.rank} is the only member of {self.name}; no rank can send")
+            raise ValueError(
+                f"{site}: rank {self.journal.rank} is the only member of {self.name}; no other rank can send to it"
+            )
         self._refuse(site)
         journal, array = self.journal, np.zeros(shape, NUMPY[dtype])
         number = journal.seqs[self.name, "any"]
@@ -93,7 +95,7 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
             self.refuse_aborted(site)
         if self.destroyed:
             raise RuntimeError(
-                f"{site}: rank {self.journal.rank} has destroyed {self.name}; make no call on it behind that"
+                f"{site}: rank {self.journal.rank} has destroyed {self.name}; make no call on it after that"
             )
 
     def _collective(self, call: Call, array: HostArray, shape: tuple[int, ...], site: str | None) -> CallWork:
@@ -103,7 +105,7 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
             self.refuse_aborted(site)
         if self.destroyed:
             raise RuntimeError(
-                f"{site}: rank {self.journal.rank} has destroyed {self.name}; make no call on it behind that"
+                f"{site}: rank {self.journal.rank} has destroyed {self.name}; make no call on it after that"
             )
         issues = self.journal.collective(self.name, issue, None, site)
         if issue.dtype in FLOATS and issue.reduce in COMPARES and issues and has_nan(array):
@@ -116,8 +118,8 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
             self._refuse(site)
         if self.any_open and issue.op == "recv":
             raise RuntimeError(
-                f"{site}: rank {self.journal.rank} has a receive from any source under way on {self.name}; await that "
-                f"before it receives from rank {issue.peer}, or use another communicator"
+                f"{site}: rank {self.journal.rank} has not awaited its recv_any on {self.name}; "
+                f"await it before a receive from rank {issue.peer}, or use another communicator"
             )
         issues = self.journal.transfer(self.name, issue, None, site)
         return CallWork(self.journal, self._start(issues, array, shape))

@@ -66,9 +66,9 @@ def _members(rank: Making, name: str, ranks: Sequence[int], device: bool, site: 
     most = rank.world.size if device else rank.world.actors
     members = tuple(whole(one, "a member", site, 0) for one in ranks)
     if rank.rank not in members:
-        raise ValueError(f"{site}: rank {rank.rank} is none of {members}; only the members of a group make it")
+        raise ValueError(f"{site}: rank {rank.rank} is none of {members}; only the members of a group may make it")
     if len(set(members)) < len(members) or max(members) >= most:
-        raise ValueError(f"{site}: {members}; a group has different members of 0 to {most - 1}")
+        raise ValueError(f"{site}: {members}; a group needs different members from 0 to {most - 1}")
     return members
 
 

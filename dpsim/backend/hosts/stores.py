@@ -34,7 +34,7 @@ class JournaledStore(Store):
 
     def set(self, key: str, value: Frozen, site: str) -> None:
         if value is None:
-            raise ValueError(f"{site}: None is what get gives when its time is up, and cannot be a value")
+            raise ValueError(f"{site}: a value cannot be None, because get returns None when its time-out passes")
         if type(value) not in PLAIN or value != value:
             check_plain(value, "the value", site, named=False)
         self._use(site, "set", key, value)
@@ -52,7 +52,7 @@ class JournaledStore(Store):
 
     def compare_set(self, key: str, expected: Frozen, desired: Frozen, site: str) -> Work:
         if desired is None:
-            raise ValueError(f"{site}: None is what get gives when its time is up, and cannot be a value")
+            raise ValueError(f"{site}: a value cannot be None, because get returns None when its time-out passes")
         for value in (expected, desired):
             check_plain(value, "the value", site, named=False)
         return self._changes("compare_set", key, (expected, desired), site)
@@ -131,5 +131,5 @@ def checked_port(port: int, site: str) -> int:
     """Returns a port as an int. Raises ValueError for a number that is no port."""
     port = whole(port, "the port", site, 0)
     if port > MAX_PORT:
-        raise ValueError(f"{site}: port {port}: ports are 0 to {MAX_PORT}, and 0 stands for any that is free")
+        raise ValueError(f"{site}: port {port}: ports are 0 to {MAX_PORT}, and 0 selects any free port")
     return port

@@ -130,7 +130,7 @@ def refuse_start(rank: Starter, name: str, program: Any) -> None:
         raise TypeError(f"thread {name}: {program!r} is no coroutine function; write `async def {name}(rank)`")
     if rank.journal.shared.front is None:
         raise RuntimeError(
-            f"thread {name}: the program does not say that it has threads; write `threaded = True` in its class"
+            f"thread {name}: the program does not declare that it has threads; write `threaded = True` in its class"
         )
 
 
@@ -138,4 +138,4 @@ def refuse_again(rank: Starter, name: str) -> None:
     """Raises RuntimeError if such a thread runs. The starter has its turn, so no other thread starts one meanwhile."""
     earlier = rank.started.get(name)
     if earlier is not None and not earlier.noticed:
-        raise RuntimeError(f"a thread {name} was started before and was not joined; join it, or take another name")
+        raise RuntimeError(f"a thread {name} is not joined yet; join it, or use another name")

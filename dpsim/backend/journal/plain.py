@@ -50,9 +50,7 @@ def check_plain(value: Any, what: str, site: str, named: bool = True, compared: 
             "tuple of these"
         )
     elif compared and value != value:
-        raise ValueError(
-            f"{site}: {what} has NaN, which equals nothing, not even itself; say None or a word in its place"
-        )
+        raise ValueError(f"{site}: {what} contains NaN, which does not equal itself; use None or a string in its place")
 
 
 def whole(number: Any, what: str, site: str, least: int | None = None) -> int:

@@ -145,7 +145,9 @@ class JournaledBuffer(Buffer):
 
     def free(self) -> None:
         if self.base is not None:
-            raise RuntimeError(f"a view is not freed; it ends with its buffer {self.base._site}[{self.base._ordinal}]")
+            raise RuntimeError(
+                f"the program cannot free a view; free its buffer {self.base._site}[{self.base._ordinal}]"
+            )
         journal = self.stream.journal
         if journal.turn is not None:
             journal.turn(f"free.{self._site}", self._ordinal)
@@ -229,7 +231,7 @@ def check_buffers(site: str, reads: Any, writes: Any) -> None:
             raise TypeError(f"{site}: {name} is {typed(buffers)}; a list of buffers is needed, as {name}=[x]")
         for one in buffers:
             if not isinstance(one, JournaledBuffer):
-                raise TypeError(f"{site}: {name} has {typed(one)}; a Buffer is needed, which Stream.alloc gives")
+                raise TypeError(f"{site}: {name} has {typed(one)}; a Buffer is needed, which Stream.alloc returns")
 
 
 def untagged(refs: Refs) -> Refs:

@@ -221,4 +221,4 @@ class SimRank(JournaledRank):
 
 
 def _alone(spec: CommunicatorSpec) -> Any:
-    raise RuntimeError(f"{spec.name}: the run is over")
+    raise RuntimeError(f"{spec.name}: the program makes this call after the run has ended")

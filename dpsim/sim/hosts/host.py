@@ -251,7 +251,7 @@ class Host:
             raise self.error
         if not self.drains and self.machine.is_broken(op, self.rank):
             yield from self.wait(op)
-            raise Aborted(f"rank {self.rank} has aborted a communicator, and what it waits for lies behind that")
+            raise Aborted(f"rank {self.rank} waits for work behind a call on a communicator that it has aborted")
         return (yield from self.wait(op))
 
     def _after_failure(self, op: Op) -> Op:

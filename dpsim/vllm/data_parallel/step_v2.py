@@ -116,7 +116,7 @@ class DataParallelStepV2(DataParallelStep):
         if full and parts > 1 and last_microbatch_empty(local.num_tokens, chosen.num_tokens, parts):
             raise EmptyReplay(
                 f"{local.num_tokens} tokens are to fill {parts} microbatches of a FULL graph of {chosen.num_tokens}, "
-                "and the last one has none of them (I-DP-7)"
+                "and the last microbatch receives none of them (I-DP-7)"
             )
 
     def syncs_on_host(self) -> bool:

@@ -147,7 +147,7 @@ class Receive:
     def __call__(self) -> None:
         """Raises ReceivedTwice at the second call."""
         if self.complete:
-            raise ReceivedTwice("the hook of a receive runs once more (I-BT-7)")
+            raise ReceivedTwice("the hook of a receive runs a second time (I-BT-7)")
         self.complete = True
         self.stream.wait(self.done)
 

@@ -79,7 +79,7 @@ class UBatchContext:
         await self.wait_event.wait("baton.wait")
         self.clear_own()
         if self.state.aborted:
-            raise Aborted(f"microbatch {self.id} must not go on")
+            raise Aborted(f"microbatch {self.id} may not continue, because another microbatch has raised")
         self.state.take(self.id)
 
     def clear_own(self) -> None:

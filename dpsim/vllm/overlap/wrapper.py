@@ -266,7 +266,9 @@ class UBatchWrapper:
         """
         tokens = tuple([part.num_tokens for part in parts])
         if tokens in self.sizes:
-            raise CapturedAgain(f"microbatches of {tokens} tokens are captured once more: their graph was not found")
+            raise CapturedAgain(
+                f"microbatches of {tokens} tokens are captured again, because the rank did not find their graph"
+            )
         parts = [part._replace(forward=captured(part.forward)) for part in parts]
         before = self.state.forward
         stream = parts[0].forward.context.stream
