@@ -28,7 +28,7 @@ def import_job(
         from dpsim.cli.explain import job_of_folder
         from dpsim.contract.words import counted, ranks_text
         from dpsim.diagnose.dumps.text import headline
-        from dpsim.recorded.importing import imported
+        from dpsim.recorded.importing import imported, numbers_text
         from dpsim.runner import run_scenario
         from dpsim.scenario import dump_scenario, scenario_from
 
@@ -46,4 +46,6 @@ def import_job(
         say(f"the job:        {headline(found)}")
         who = "" if culprit is None else f", {ranks_text([culprit])}"
         say(f"the simulation: {result.verdict.upper()}{'' if primary is None else '  ' + primary.klass}{who}")
+        if numbers := numbers_text(job, found.culprit):
+            say(f"the numbers:    {numbers}")
         say(f"next: dpsim run {output}")

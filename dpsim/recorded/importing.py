@@ -17,6 +17,7 @@ from dpsim.contract.ops import DTYPES
 from dpsim.contract.words import BadInput
 from dpsim.diagnose.dumps.blocked_ranks import ranks_blocked_in
 from dpsim.diagnose.dumps.entries import RecordedCall
+from dpsim.diagnose.dumps.explanation import Suspect
 from dpsim.diagnose.dumps.job import DumpedJob
 from dpsim.recorded.inferred import with_steps
 from dpsim.recorded.rows import OPS, REDUCTIONS, CallRow
@@ -85,6 +86,20 @@ def imported(job: DumpedJob, name: str) -> dict[str, Any]:
     calls = [[str(row) for row in own] for own in with_steps(rows)]
     params = {"groups": groups, "calls": calls}
     return {"name": name, "protocol": {"name": "recorded", "params": params}, **({"faults": faults} if faults else {})}
+
+
+def numbers_text(job: DumpedJob, culprit: Suspect | None) -> str:
+    """Returns which number the culprit's collective has in `dpsim run`; empty if the job has no such call. Recorders
+    count the calls of a group from 1, and may have dropped the first ones. Journals count from 0.
+    """
+    group = next((one for one in job.groups.values() if culprit is not None and one.name == culprit.group), None)
+    if culprit is None or group is None:
+        return ""
+    there = (at for own in group.calls.values() for at, call in enumerate(own) if call.seq == culprit.seq)
+    at = next(there, None)
+    if at is None:
+        return ""
+    return f"{culprit.op} #{culprit.seq} on {culprit.group} is #{at} in dpsim run, which counts from 0"
 
 
 def _names(job: DumpedJob) -> dict[str, str]:

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpsim.cli.app import app
+from dpsim.contract.ops import KIND, WHERE
 from dpsim.diagnose.dumps.job import job_of
 from dpsim.diagnose.dumps.reading import read_dumps
 from dpsim.recorded import importing
@@ -102,7 +103,10 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "the job:        HANG  HANG:COLLECTIVE:MISSING_RANK  rank 2" in done.output
     assert "the simulation: VIOLATED  HANG:COLLECTIVE:MISSING_RANK, rank 2" in done.output
-    assert run_scenario(load_scenario(tmp_path / "hung.yaml")).met
+    assert "the numbers:    all_reduce #7 on default_pg is #6 in dpsim run" in done.output
+    result = run_scenario(load_scenario(tmp_path / "hung.yaml"))
+    assert result.met
+    assert {finding.culprit.where for finding in result.findings if finding.culprit} == {"train.py:10"}
 
 
 def test_the_command_on_a_folder_without_dumps(tmp_path: Path) -> None:
@@ -125,6 +129,18 @@ def test_wrong_parameters(change: dict[str, Any], said: str) -> None:
     params = {"groups": {"world": [0, 1]}, "calls": [[row], [row]], **change}
     with pytest.raises(ValueError, match=said):
         scenario_from({"name": "x", "protocol": {"name": "recorded", "params": params}})
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [("train.py:42", "train.py:42"), ("josé/train.py:42", "josé/train.py:42"), ("", "dpsim/recorded/program.py:")],
+)
+def test_the_place_of_a_call_is_its_recorded_line(line: str, place: str) -> None:
+    row = f"all_reduce world 4 float32 sum{' @' * bool(line)}{line}"
+    params = {"groups": {"world": [0, 1]}, "calls": [[row], [row]]}
+    run = run_scenario(scenario_from({"name": "x", "protocol": {"name": "recorded", "params": params}})).run
+    [where] = {raw[WHERE] for journal in run.journals for raw in journal if raw[KIND] == "collective"}
+    assert where.startswith(place)
 
 
 DATA = os.environ.get("DPSIM_DATA")
