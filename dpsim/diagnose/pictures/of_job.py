@@ -56,11 +56,11 @@ def picture_of_job(job: DumpedJob, found: Explanation, title: str) -> Picture:
 def _op(job: DumpedJob, rank: int, call: RecordedCall, keys: dict[int, Key]) -> DrawnOp:
     """Returns the op of a call, without times."""
     group, shape = job.groups[call.group], call.shape
-    words, key, needs = f"{shape.op} on {group.name} #{call.seq}", (group.name, call.seq), group.members
+    words, key, needs = f"{shape.op} #{call.seq} on {group.name}", (group.name, call.seq), group.members
     if shape.is_transfer:
         peer = job.peer(call)
         key, needs = keys.get(id(call), (f"{group.name} of rank {rank}", call.seq)), (peer,)
-        words = f"{shape.op} {'to' if shape.op == 'send' else 'from'} rank {peer} on {group.name} #{call.seq}"
+        words = f"{shape.op} #{call.seq} {'to' if shape.op == 'send' else 'from'} rank {peer} on {group.name}"
     lane = HOST if call.group.startswith("gloo:") else group.name
     site = call.place.line.rpartition("/")[2] or shape.op
     kind = "transfer" if shape.is_transfer else "collective"
