@@ -299,3 +299,17 @@ def test_real_dumps_of_nccl() -> None:
         assert (culprit and list(culprit.ranks)) == told.get("culprit_ranks"), name
         if culprit is not None:
             assert (culprit.group, culprit.seq) == (told["group"], told["seq"]), name
+
+
+def test_a_call_that_a_rank_left_out_has_the_number_of_its_peer() -> None:
+    """In a group of two, rank 3 broadcasts where its peer gathers for the fifth time. Both made the others alike."""
+    job = MadeJob(4, groups={"dp[0, 2]": [0, 2], "dp[1, 3]": [1, 3]})
+    for turn in range(5):
+        job.call(range(4), line=5)
+        for ranks in ([0, 2], [1, 3] if turn < 4 else [1]):
+            job.call(ranks, "all_gather", group="dp[0, 2]" if 0 in ranks else "dp[1, 3]", line=6)
+    job.call([3], "broadcast", group="dp[1, 3]", line=9)
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.culprit.ranks, found.culprit.op, found.culprit.seq) == ((3,), "all_gather", 5)
+    assert found.waits == ("rank 1 in all_gather and rank 3 in broadcast meet at #5 on dp[1, 3]",)
