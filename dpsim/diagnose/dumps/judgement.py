@@ -134,8 +134,9 @@ def waits_of(job: DumpedJob, blocked: BlockedRanks) -> tuple[str, ...]:
         if {rank for ranks in by_op.values() for rank in ranks} <= {*blocked.waits}:
             continue
         meet = " and ".join(f"{ranks_text(ranks)} in {op}" for op, ranks in by_op.items())
-        alone = f"{meet} on {name} #{seq}, which all members made"
-        lines.append(alone if len(by_op) == 1 else f"{meet} meet at #{seq} on {name}")
+        members = "both sides" if {*by_op} <= {"send", "recv"} else "all members"
+        alone = f"{meet} on {name} #{seq}, which {members} made"
+        lines.append(alone if len(by_op) == 1 or members == "both sides" else f"{meet} meet at #{seq} on {name}")
     return tuple(lines)
 
 

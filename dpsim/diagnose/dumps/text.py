@@ -37,6 +37,9 @@ MORE_WAITS, MORE_GROUND = "wait", "fact"
 ALL = "; dpsim explain --full prints all waits and all evidence"
 """The end of the line `next` if the text leaves something out."""
 
+NO_PROGRESS = "the job made no progress, and the recorders do not show why"
+"""The meaning of HANG:UNDECIDED for a job, which has no journals."""
+
 PLAIN = {
     "finished": "the job ended: no rank is to blame",
     "moving": "the job moved when it was dumped: no rank is to blame",
@@ -49,6 +52,8 @@ PLAIN = {
 def as_text(found: Explanation, full: bool = False) -> str:
     """Returns the lines without colours. `full`: with all waits and all evidence, each in its line."""
     words = class_words(found.klass) if found.klass else PLAIN[found.outcome]
+    if found.klass == "HANG:UNDECIDED" and not found.simulated:
+        words = NO_PROGRESS
     missing = ", or its dump is missing" * found.no_dump
     lines = [cut(f"{headline(found, culprit=False)}  {words}{missing}", WIDTH)]
     lines += labelled("culprit", _culprit(found))

@@ -56,7 +56,8 @@ function redTags(lane) {
   if (first === undefined || ops[first + BEGIN] > view.until) return [];
   const name = data.texts[ops[first + ADDRESS]], said = data.texts[ops[first + SAID]];
   const more = marked.length > 1 ? `  (${marked.length} calls, outlined)` : "";
-  return [{ x: xOf(ops[first + BEGIN]), text: `culprit: ${said.startsWith(name) ? said : `${name}  ${said}`}${more}` }];
+  const where = data.texts[ops[first + WHERE]], at = where && !said.includes(where) ? ` at ${where}` : "";
+  return [{ x: xOf(ops[first + BEGIN]), text: `culprit: ${said.startsWith(name) ? said : `${name}  ${said}`}${at}${more}` }];
 }
 
 // The words of a lane's events whose swap lets the run finish, as far as they are in view.
