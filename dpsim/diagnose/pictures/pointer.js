@@ -92,7 +92,13 @@ window.addEventListener("keydown", (event) => {
     ArrowUp: () => move(0, -60), ArrowDown: () => move(0, 60) }[event.key];
   if (does) { event.preventDefault(); does(); }
 });
-document.getElementById("here").addEventListener("click", () => { show(...data.focus); redraw(); });
+// Moves the picture down to the first row of a culprit, if that row is below the window.
+function reveal() {
+  const row = rows.find((one) => one.culprit);
+  if (row && row.until - view.top > high) view.top = Math.max(Math.min(row.until + GAP - high, height - high), 0);
+}
+
+document.getElementById("here").addEventListener("click", () => { show(...data.focus); reveal(); redraw(); });
 document.getElementById("turn").addEventListener("click", () => { show(...data.turn); redraw(); });
 document.getElementById("near").addEventListener("click", () => { show(...data.near); redraw(); });
 document.getElementById("whole").addEventListener("click", () => { show(0, data.last); redraw(); });
@@ -117,4 +123,5 @@ fitColumns();
 showKeys();
 resize();
 show(...data.focus);
+reveal();
 draw();
