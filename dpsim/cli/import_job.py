@@ -46,7 +46,7 @@ def import_job(
         say(f"the job:        {headline(found)}")
         who = "" if culprit is None else f", {ranks_text([culprit])}"
         say(f"the simulation: {result.verdict.upper()}{'' if primary is None else '  ' + primary.klass}{who}")
-        if found.outcome == "hang" and result.verdict == "held":
+        if found.klass and found.outcome in ("hang", "undecided") and result.verdict == "held":
             say("note: no hang: the calls lack its cause, e.g. the order on an NCCL stream (docs/a-job-hangs.md)")
         if numbers := numbers_text(job, found.culprit):
             say(f"the numbers:    {numbers}")

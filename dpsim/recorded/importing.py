@@ -134,7 +134,7 @@ def _row(job: DumpedJob, rank: int, call: RecordedCall, group: str) -> CallRow:
     if shape.is_transfer:
         count = inputs if shape.op == "send" else outputs
         return CallRow(shape.op, group, count, dtype, "", job.peer(call), not call.over, line)
-    op = next((ours for theirs, ours in _SAME if shape.op.startswith(theirs)), "barrier")
+    op = next((ours for theirs, ours in _SAME if shape.op.lower().startswith(theirs)), "barrier")
     assert op in OPS
     rooted = op in ("broadcast", "reduce", "gather", "scatter")
     members = job.groups[call.group].members

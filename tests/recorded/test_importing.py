@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpsim.cli.app import app
+from dpsim.cli.unchecked import unchecked
 from dpsim.contract.ops import KIND, WHERE
 from dpsim.diagnose.dumps.blocked_ranks import ranks_blocked_in
 from dpsim.diagnose.dumps.job import job_of
@@ -41,7 +42,21 @@ def rounds(ranks: int, often: int = 3) -> MadeJob:
 
 
 def test_a_healthy_job_holds(tmp_path: Path) -> None:
-    assert simulated(rounds(4), tmp_path).verdict == "held"
+    """The report does not advise calls of `rank.decide`, since the user did not write the program."""
+    result = simulated(rounds(4), tmp_path)
+    assert (result.verdict, unchecked(result)) == ("held", [])
+
+
+def test_a_hang_that_the_simulation_does_not_show(tmp_path: Path) -> None:
+    """All ranks make the same call, and it does not end: a network may be the cause."""
+    job = rounds(4)
+    for own in job.entries.values():
+        own[-1].update(state="scheduled", retired=False, profiling_name="nccl:ALLTOALL_BASE")
+    (tmp_path / "dumps").mkdir()
+    job.write(tmp_path / "dumps")
+    done = CliRunner().invoke(app, ["import", str(tmp_path / "dumps"), "-o", str(tmp_path / "hung.yaml")])
+    assert "the simulation: HELD\nnote: no hang: the calls lack its cause" in done.output
+    assert "all_to_all default_pg 16 float32 open" in " ".join((tmp_path / "hung.yaml").read_text().split())
 
 
 def test_an_absent_call(tmp_path: Path) -> None:

@@ -128,8 +128,10 @@ def _next(found: Explanation) -> str:
     if found.raised:
         return f"read the exception in the log of {who}: {found.raised}"
     if found.no_dump:
-        end = "its end, its exit code, the system's log of killed processes"
-        return f"fetch the dump of {who} if it exists, and explain again; otherwise read the log of {who}: {end}"
+        end = "the end of the program, its exit code, the system's log of killed processes"
+        which = "the dump of" if len(culprit.ranks) == 1 else "the dumps of"
+        exist = "if it exists" if len(culprit.ranks) == 1 else "if they exist"
+        return f"fetch {which} {who} {exist}, and explain again; otherwise read the log of {who}: {end}"
     if found.klass.endswith(("DEAD_RANK", "DEATH:RANK")) or not (culprit.op or culprit.place.line):
         return f"read the log of {who}: its end, its exit code, the system's log of killed processes"
     line = culprit.place.line or "the code around this call"
