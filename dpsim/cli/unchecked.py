@@ -34,8 +34,8 @@ RECORDED = "recorded"
 
 
 def unchecked(result: Result) -> list[str]:
-    """Returns a note for each omission. Returns none for a run with findings, for a program without `Params`, and for an
-    imported job.
+    """Returns a note for each omission. Returns none for a run with findings, for a program without `Params`, and for
+    an imported job.
     """
     own = result.scenario.protocol
     if result.verdict != "held" or own.plain_params is None or own.name == RECORDED:
