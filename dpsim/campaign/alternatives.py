@@ -3,6 +3,7 @@
     extras = of_result(extras, result, folder)              # of `dpsim run`
     extras = of_shown(extras, subject, shown, scenario)     # of a failure of an exploration
     extras = of_replayed(extras, replayed)                  # of a trace or a token that was run again
+    extras = events_of_replayed(replayed)                   # of its picture
 
 The report names the events to swap so that the run finishes (`turns`). It also names the culprit in a world with one
 more rank (`one_more`). Both need further runs of the simulation. So commands compute them only for a report that a user
@@ -21,7 +22,7 @@ from dpsim.campaign.subject import Subject
 from dpsim.campaign.turns import turning_in_time, turning_of
 from dpsim.checks.finding import Finding
 from dpsim.contract.world import Run
-from dpsim.diagnose.evidence import Extras
+from dpsim.diagnose.evidence import NOTHING, Extras
 from dpsim.diagnose.turning_text import no_return, to_swap
 from dpsim.explore.turning import Turning
 from dpsim.runner import SIMULATION, Result
@@ -65,15 +66,28 @@ def of_replayed(extras: Extras, replayed: Replayed) -> Extras:
     if not findings or run.lost or replayed.backend != SIMULATION:
         return extras
     with no_breakpoints():
-        found = None
-        if replayed.schedule is not None:
-            found = turning_of(Subject.of(scenario, replayed.base), replayed.schedule.steps)
-        elif replayed.steps is None and sum(map(len, run.journals)) <= LONGEST:
-            found = turning_in_time(Subject.of(scenario, replayed.base))
+        found = _turning(replayed)
         return _with(extras, run, found, with_one_more(scenario, findings[0], replayed.base))
+
+
+def events_of_replayed(replayed: Replayed) -> Extras:
+    """Returns only the events to swap, without the run of a larger world: for a picture, which has no room for it."""
+    if not replayed.findings or replayed.run.lost or replayed.backend != SIMULATION:
+        return NOTHING
+    with no_breakpoints():
+        return _with(NOTHING, replayed.run, _turning(replayed), None)
+
+
+def _turning(replayed: Replayed) -> Turning | None:
+    subject = Subject.of(replayed.scenario, replayed.base)
+    if replayed.schedule is not None:
+        return turning_of(subject, replayed.schedule.steps)
+    in_time = replayed.steps is None and sum(map(len, replayed.run.journals)) <= LONGEST
+    return turning_in_time(subject) if in_time else None
 
 
 def _with(extras: Extras, run: Run, found: Turning | None, more: Finding | None) -> Extras:
     if found is not None and found.finishes:
-        extras = extras._replace(no_return=no_return(run, found.point, found.after), swap=to_swap(run, found.swaps))
+        point, swap = no_return(run, found.point, found.after), to_swap(run, found.swaps)
+        extras = extras._replace(no_return=point, swap=swap, swaps=found.swaps)
     return extras if more is None else extras._replace(one_more=str(more.culprit))

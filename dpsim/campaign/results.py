@@ -31,7 +31,7 @@ from dpsim.campaign.traces import write_judged
 from dpsim.checks.finding import Finding
 from dpsim.contract.words import counted
 from dpsim.contract.world import Run, World
-from dpsim.diagnose.evidence import Extras
+from dpsim.diagnose.evidence import NOTHING, Extras
 from dpsim.diagnose.pictures.of_run import picture_of_run
 from dpsim.diagnose.pictures.page import page
 from dpsim.diagnose.report import report
@@ -51,7 +51,7 @@ MOST = 200_000
 
 class Failed(NamedTuple):
     """A failure. `report`: the whole report as text. `fingerprint`: equal for equal failures. `schedule`: for an
-    untimed run.
+    untimed run. `extras`: the events whose swap lets the run finish, for the picture.
     """
 
     scenario: Scenario
@@ -61,6 +61,7 @@ class Failed(NamedTuple):
     report: str
     fingerprint: str
     schedule: Schedule | None = None
+    extras: Extras = NOTHING
 
     @property
     def name(self) -> str:
@@ -94,7 +95,9 @@ def keep_results(failed: Failed, folder: Path = FOLDER) -> Path | None:
         _write(own / "report.txt", f"{failed.report}\n")
         _write(own / "scenario.yaml", dump_scenario(failed.scenario))
         if sum(map(len, failed.run.journals)) <= MOST:
-            picture = picture_of_run(failed.world, failed.run, failed.findings, failed.scenario.name)
+            picture = picture_of_run(
+                failed.world, failed.run, failed.findings, failed.scenario.name, extras=failed.extras
+            )
             _write(own / "picture.html", page(picture))
             klass = failed.findings[0].klass if failed.findings else None
             with suppress(TraceError):  # the run has a value that a trace cannot contain
@@ -121,11 +124,12 @@ def results_of_explored(scenario: Scenario, explored: Explored, folder: Path = F
     return [one for one in kept if one is not None]
 
 
-def results_of(result: Result, told: str, folder: Path = FOLDER) -> Path | None:
+def results_of(result: Result, told: str, folder: Path = FOLDER, extras: Extras = NOTHING) -> Path | None:
     """Writes the results of a single run that is not as its scenario expects; None for any other."""
     if result.unmet is None or result.run.lost:
         return None
-    failed = Failed(result.scenario, result.world, result.run, result.findings, told, fingerprint_of(result))
+    name = fingerprint_of(result)
+    failed = Failed(result.scenario, result.world, result.run, result.findings, told, name, extras=extras)
     return keep_results(failed, folder)
 
 
@@ -143,7 +147,8 @@ def results_of_replayed(replayed: Replayed, world: World, extras: Extras, folder
         return None
     fingerprint = replayed.fingerprint or _hashed(replayed.scenario, run, findings[0], unmet)
     told = f"{whole_report(replayed, extras)}\n\n{replayed.summary()}"
-    return keep_results(Failed(replayed.scenario, world, run, findings, told, fingerprint, replayed.schedule), folder)
+    failed = Failed(replayed.scenario, world, run, findings, told, fingerprint, replayed.schedule, extras)
+    return keep_results(failed, folder)
 
 
 def whole_report(replayed: Replayed, extras: Extras) -> str:

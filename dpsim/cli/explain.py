@@ -23,6 +23,7 @@ from dpsim.cli.options import AsJson, Modules, import_modules
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpsim.campaign.replay import Replayed
     from dpsim.checks.finding import Finding
     from dpsim.contract.world import Run, World
     from dpsim.diagnose.dumps.explanation import Explanation
@@ -92,7 +93,7 @@ def judged_trace(path: Path, modules: list[str] | None) -> tuple[World, Run, Seq
     from dpsim.trace import TraceError, read_trace
 
     if is_token(str(path)):
-        return _of_token(str(path), modules)
+        return judged_token(replayed_token(str(path), modules))
     with path.open("rb") as file:
         if is_dump(file.read(HEAD)):
             fail(f"{path}: the dump of one rank; expected the folder of all: dpsim explain {path.parent}", BAD_INPUT)
@@ -109,19 +110,23 @@ def judged_trace(path: Path, modules: list[str] | None) -> tuple[World, Run, Seq
     return rebuilt, run, judge(rebuilt, run)
 
 
-def _of_token(word: str, modules: list[str] | None) -> tuple[World, Run, Sequence[Finding]]:
-    """Runs the token again, and returns its world, run and findings. Raises BadInput."""
+def replayed_token(word: str, modules: list[str] | None) -> Replayed:
+    """Runs the token again. Raises BadInput."""
     from dpsim.campaign.replay import replay_token
     from dpsim.campaign.token import read_token
     from dpsim.cli.console import BAD_INPUT, fail
     from dpsim.explore.strategies.replay import Mismatch
-    from dpsim.scenario.to_world import prepare, world
 
     import_modules(modules)
-    token = read_token(word)
     try:
-        replayed = replay_token(token)
+        return replay_token(read_token(word))
     except Mismatch as error:
         fail(f"the token: {error}", BAD_INPUT)
-    program, _, prepared = prepare(token.scenario)
-    return world(token.scenario, program, prepared), replayed.run, replayed.findings
+
+
+def judged_token(replayed: Replayed) -> tuple[World, Run, Sequence[Finding]]:
+    """Returns the world, the run and the findings of a token that was run again."""
+    from dpsim.scenario.to_world import prepare, world
+
+    program, _, prepared = prepare(replayed.scenario)
+    return world(replayed.scenario, program, prepared), replayed.run, replayed.findings

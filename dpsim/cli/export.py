@@ -21,6 +21,11 @@ from dpsim.cli.console import BAD_INPUT, fail, one_line_errors, say, write
 from dpsim.cli.options import Modules
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpsim.checks.finding import Finding
+    from dpsim.contract.world import Run
+    from dpsim.diagnose.evidence import Extras
     from dpsim.diagnose.pictures.op import Picture
 
 
@@ -78,11 +83,38 @@ def picture_of(source: Path, modules: list[str] | None = None, in_ticks: bool = 
         from dpsim.diagnose.pictures.of_job import picture_of_job
 
         return picture_of_job(*job_of_folder(source), source.resolve().name)
-    from dpsim.cli.explain import judged_trace
+    from dpsim.campaign.alternatives import events_of_replayed
+    from dpsim.cli.explain import judged_token, judged_trace, replayed_token
     from dpsim.diagnose.pictures.of_run import picture_of_run
 
-    name = "token" if token else source.name
-    return picture_of_run(*judged_trace(source, modules), name, in_ticks)
+    if token:
+        replayed = replayed_token(str(source), modules)
+        return picture_of_run(*judged_token(replayed), "token", in_ticks, events_of_replayed(replayed))
+    judged = judged_trace(source, modules)
+    return picture_of_run(*judged, source.name, in_ticks, _turning(source, *judged[1:]))
+
+
+def _turning(source: Path, run: Run, findings: Sequence[Finding]) -> Extras:
+    """Returns the events of a trace whose swap lets the run finish.
+
+    Empty if the trace is of a real backend, if the run is too long, or if the program makes another run now.
+    """
+    from dpsim.campaign.alternatives import LONGEST, events_of_replayed
+    from dpsim.campaign.replay import replay
+    from dpsim.contract.schedule import RunStopped
+    from dpsim.contract.words import BadInput
+    from dpsim.contract.world import Unended
+    from dpsim.diagnose.evidence import NOTHING
+    from dpsim.runner import SIMULATION
+    from dpsim.trace import read_trace
+
+    if not findings or run.backend != SIMULATION or sum(map(len, run.journals)) > LONGEST:
+        return NOTHING
+    try:
+        replayed = replay(read_trace(source))
+        return events_of_replayed(replayed) if replayed.same else NOTHING
+    except (BadInput, OSError, RunStopped, Unended):  # the trace alone gives the rest of the picture
+        return NOTHING
 
 
 def text_of(picture: Picture, form: PictureFormat = PictureFormat.HTML) -> str:

@@ -28,7 +28,7 @@ def import_job(
         from dpsim.cli.explain import job_of_folder
         from dpsim.contract.words import counted, ranks_text
         from dpsim.diagnose.dumps.text import headline
-        from dpsim.recorded.importing import imported
+        from dpsim.recorded.importing import imported, numbers_text
         from dpsim.runner import run_scenario
         from dpsim.scenario import dump_scenario, scenario_from
 
@@ -41,9 +41,13 @@ def import_job(
             expected = {"class": primary.klass, **({} if culprit is None else {"culprit": {"rank": culprit}})}
             made["expect"] = expected
         output.write_text(dump_scenario(scenario_from(made)))
-        calls = sum(map(len, made["protocol"]["params"]["calls"]))
+        calls = sum(not row.startswith("step ") for own in made["protocol"]["params"]["calls"] for row in own)
         say(f"{output}: {counted(calls, 'call')} of {counted(len(made['protocol']['params']['calls']), 'rank')}")
         say(f"the job:        {headline(found)}")
         who = "" if culprit is None else f", {ranks_text([culprit])}"
         say(f"the simulation: {result.verdict.upper()}{'' if primary is None else '  ' + primary.klass}{who}")
+        if found.klass and found.outcome in ("hang", "undecided") and result.verdict == "held":
+            say("note: no hang: the calls lack its cause, e.g. the order on an NCCL stream (docs/a-job-hangs.md)")
+        if numbers := numbers_text(job, found.culprit):
+            say(f"the numbers:    {numbers}")
         say(f"next: dpsim run {output}")

@@ -123,7 +123,7 @@ def _results(result: Result, extras: Extras) -> Path | None:
     from dpsim.diagnose.report import report
 
     lines = [report(result.run, result.findings, extras, full=True), expectation_line(result)]
-    return results_of(result, "\n\n".join(filter(None, lines)))
+    return results_of(result, "\n\n".join(filter(None, lines)), extras=extras)
 
 
 def _extras(result: Result, base: Path, commands: tuple[str, ...]) -> Extras:

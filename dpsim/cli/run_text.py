@@ -26,7 +26,7 @@ from dpsim.checks.judge import counted as counted_off
 from dpsim.checks.judge import not_run, switched_off_text
 from dpsim.cli.console import columns, painted
 from dpsim.cli.unchecked import unchecked
-from dpsim.contract.words import actors_text, counted, duration, printable, with_services
+from dpsim.contract.words import actors_text, counted, duration, middle_cut, printable, with_services
 from dpsim.diagnose.evidence import NOTHING, Extras, chain_of, evidence
 from dpsim.diagnose.report import report
 from dpsim.diagnose.timeouts import passed_timeouts
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 RANKS_LISTED = 8
 WORST_RANKS = 3
+LONGEST_PARAM = 400
+"""The most characters of a parameter in the report. The calls of an imported job have more."""
 ENDED = {"blocked": "hung", "raised": "raised", "died": "died"}
 
 
@@ -101,7 +103,7 @@ def params_row(scenario: Scenario) -> list[tuple[str, str]]:
     from dpsim.scenario.yaml.writer import on_one_line
 
     params = scenario.protocol.plain_params
-    words = [f"{name} {on_one_line(value)}" for name, value in (params or {}).items()]
+    words = [middle_cut(f"{name} {on_one_line(value)}", LONGEST_PARAM) for name, value in (params or {}).items()]
     return [("params", printable(", ".join(words)))] if words else []
 
 

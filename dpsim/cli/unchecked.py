@@ -29,9 +29,16 @@ NO_STEP_SET = "no rank sets rank.step, so reports name no step; write `for rank.
 TIME_SLEEP = "calls time.sleep, for which no simulated time passes; write `await rank.sleep(ns, site)`"
 
 
+RECORDED = "recorded"
+"""The program of `dpsim import`. Its calls are those of a job, and no user can add a decision to it."""
+
+
 def unchecked(result: Result) -> list[str]:
-    """Returns a note for each omission. Returns none for a run with findings, and for a program without `Params`."""
-    if result.verdict != "held" or result.scenario.protocol.plain_params is None:
+    """Returns a note for each omission. Returns none for a run with findings, for a program without `Params`, and for
+    an imported job.
+    """
+    own = result.scenario.protocol
+    if result.verdict != "held" or own.plain_params is None or own.name == RECORDED:
         return []
     records = [raw for journal in result.run.journals for raw in journal]
     notes = []

@@ -30,7 +30,8 @@ class Extras(NamedTuple):
     swap so that the run finishes ("rank 0 takes RESUME before START_WAVE 1"). `one_more`: the culprit in the same
     scenario with one more rank ("rank 1, step 2"). `variant`: the planted bug, its class and file. `unprotected`: what
     the simulated release leaves unprotected, one sentence each; `shows`: the classes of findings that may follow, by
-    sentence. `schedule`: how the search found the failing schedule, and its steps. `next`: commands to type.
+    sentence. `schedule`: how the search found the failing schedule, and its steps. `next`: commands to type. `swaps`:
+    the labels of the events of `swap`, in the order of the failing run, for the marks of a picture.
     """
 
     no_return: str = ""
@@ -41,6 +42,7 @@ class Extras(NamedTuple):
     shows: Mapping[str, tuple[str, ...]] = {}
     schedule: tuple[str, ...] = ()
     next: tuple[str, ...] = ()
+    swaps: tuple[tuple[str, ...], ...] = ()
 
 
 NOTHING = Extras()

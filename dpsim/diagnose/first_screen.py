@@ -206,10 +206,16 @@ def _schedule(schedule: Sequence[str]) -> list[str]:
 
 
 def _turning(run: Run, extras: Extras) -> list[str]:
-    """Returns the point of no return, and the swap of events with which the run finishes."""
-    lines = folded(f"point of no return: {extras.no_return}", 1) if extras.no_return else []
+    """Returns the lines of the turning: one for the point of no return, and at most two for the swap."""
+    point, swap = turning_texts(run, extras)
+    return [*folded(point, 1), *folded(swap)]
+
+
+def turning_texts(run: Run, extras: Extras) -> tuple[str, str]:
+    """Returns the point of no return, and the swap of events with which the run finishes. Either may be empty."""
     other = "nothing fails" if run.finished else "the run finishes"
-    return [*lines, *(folded(f"in this run, {extras.swap}; otherwise, {other}") if extras.swap else [])]
+    point = f"point of no return: {extras.no_return}" if extras.no_return else ""
+    return point, f"in this run, {extras.swap}; otherwise, {other}" if extras.swap else ""
 
 
 def _fitted(parts: list[Passage]) -> list[str]:

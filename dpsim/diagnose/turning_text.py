@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from dpsim.contract.ops import (
     KIND,
@@ -38,6 +39,29 @@ LONGEST = 40
 """The largest number of characters of a message's content."""
 
 
+class VisitedOp(NamedTuple):
+    """The op of a label: rank, thread, site and ordinal. `verb`: how another event follows from this op, or empty."""
+
+    rank: int
+    thread: str
+    verb: str
+    site: str
+    ordinal: int
+
+
+def visited(label: str) -> VisitedOp | None:
+    """Returns the op that a label names; None for a label without a site.
+
+    >>> visited("rank 1/ubatch.1 delivers start[2]")
+    VisitedOp(rank=1, thread='ubatch.1', verb='delivers', site='start', ordinal=2)
+    """
+    found = _VISIT.fullmatch(label)
+    if found is None:
+        return None
+    rank, thread, verb, site, ordinal = found.groups()
+    return VisitedOp(int(rank), thread or MAIN, verb or "", site, int(ordinal))
+
+
 def step_text(run: Run, label: str) -> str:
     """Returns a step in words. A label that names no op of a rank does not change.
 
@@ -51,13 +75,13 @@ def step_text(run: Run, label: str) -> str:
     >>> step_text(run, "dp #4"), step_text(run, "rank 0 pp 0>1 #0: rendezvous")
     ('dp #4', 'rank 0 pp 0>1 #0 waits for its receive')
     """
-    found = _VISIT.fullmatch(label)
+    found = visited(label)
     if found is None:
         waits = _WAITS.fullmatch(label)
         return label if waits is None else f"{waits[1]} waits for its receive"
-    rank, thread, verb, site, ordinal = found.groups()
-    who = f"rank {rank}" + (f" thread {thread}" if thread else "")
-    raw = _record(run, int(rank), thread or MAIN, site, int(ordinal))
+    rank, thread, verb, site, ordinal = found
+    who = f"rank {rank}" + (f" thread {thread}" if thread != MAIN else "")
+    raw = _record(run, found)
     if verb == "delivers from outside":
         return f"{who} receives message {ordinal} from outside ({site})"
     if verb == "delivers":
@@ -70,8 +94,9 @@ def step_text(run: Run, label: str) -> str:
     return f"{who} calls {site}[{ordinal}]"
 
 
-def _record(run: Run, rank: int, thread: str, site: str, ordinal: int) -> RawRecord | None:
-    """Returns the record of an op with this address, or None."""
+def _record(run: Run, op: VisitedOp) -> RawRecord | None:
+    """Returns the record of an op, or None."""
+    rank, thread, _, site, ordinal = op
     if rank >= len(run.journals):
         return None
     outcomes = ("learned", "injected")

@@ -4,7 +4,8 @@
     scenario["protocol"]["params"]["calls"][2][-1]      # "all_reduce default_pg 16 float32 sum open @train.py:42"
 
 Dumps have no roots, so a broadcast from a dump has the first member of its group as root. Groups of one member have no
-calls in the scenario. A rank that left no dump makes the collective in which its peers wait for it, and dies there.
+calls in the scenario. A rank that left no dump repeats the finished calls of a peer. It makes the collective in which
+its peers wait for it, and dies there.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import Any
 
 from dpsim.contract.ops import DTYPES
 from dpsim.contract.words import BadInput
-from dpsim.diagnose.dumps.blocked_ranks import ranks_blocked_in
+from dpsim.diagnose.dumps.blocked_ranks import BlockedRanks, ranks_blocked_in
 from dpsim.diagnose.dumps.entries import RecordedCall
+from dpsim.diagnose.dumps.explanation import Suspect
 from dpsim.diagnose.dumps.job import DumpedJob
 from dpsim.recorded.inferred import with_steps
+from dpsim.recorded.repeatable import finished_with, repeatable_calls
 from dpsim.recorded.rows import OPS, REDUCTIONS, CallRow
 
 MOST = 20_000
@@ -79,12 +82,33 @@ def imported(job: DumpedJob, name: str) -> dict[str, Any]:
     names = _names(job)
     groups = {names[key]: [*job.groups[key].members] for key in names}
     rows: list[list[CallRow]] = [[] for _ in range(size)]
-    for rank, own in job.calls.items():
+    blocked = ranks_blocked_in(job)
+    repeatable = repeatable_calls(job, blocked)
+    for rank, own in repeatable.calls.items():
         rows[rank] = [_row(job, rank, call, names[call.group]) for call in own if call.group in names]
-    faults = _deaths(job, names, rows)
+    for rank, model in repeatable.models.items():
+        shared = finished_with(job, repeatable.calls[model], rank)
+        own_rows = [_row(job, model, call, names[call.group]) for call in shared if call.group in names]
+        rows[rank] = [_other_side(row, model) for row in own_rows]
+    faults = _deaths(job, blocked, names, rows)
     calls = [[str(row) for row in own] for own in with_steps(rows)]
     params = {"groups": groups, "calls": calls}
     return {"name": name, "protocol": {"name": "recorded", "params": params}, **({"faults": faults} if faults else {})}
+
+
+def numbers_text(job: DumpedJob, culprit: Suspect | None) -> str:
+    """Returns which number the culprit's collective has in `dpsim run`; empty if the job has no such call. Recorders
+    count the calls of a group from 1, and may have dropped the first ones. Journals count from 0.
+    """
+    group = next((one for one in job.groups.values() if culprit is not None and one.name == culprit.group), None)
+    if culprit is None or group is None:
+        return ""
+    calls = repeatable_calls(job, ranks_blocked_in(job)).calls.values()
+    kept = ([call for call in own if call.group == group.key and not call.shape.is_transfer] for own in calls)
+    at = next((at for own in kept for at, call in enumerate(own) if call.seq == culprit.seq), None)
+    if at is None:
+        return ""
+    return f"{culprit.op} #{culprit.seq} on {culprit.group} is #{at} in dpsim run, which counts from 0"
 
 
 def _names(job: DumpedJob) -> dict[str, str]:
@@ -110,7 +134,7 @@ def _row(job: DumpedJob, rank: int, call: RecordedCall, group: str) -> CallRow:
     if shape.is_transfer:
         count = inputs if shape.op == "send" else outputs
         return CallRow(shape.op, group, count, dtype, "", job.peer(call), not call.over, line)
-    op = next((ours for theirs, ours in _SAME if shape.op.startswith(theirs)), "barrier")
+    op = next((ours for theirs, ours in _SAME if shape.op.lower().startswith(theirs)), "barrier")
     assert op in OPS
     rooted = op in ("broadcast", "reduce", "gather", "scatter")
     members = job.groups[call.group].members
@@ -129,12 +153,19 @@ def _row(job: DumpedJob, rank: int, call: RecordedCall, group: str) -> CallRow:
     )
 
 
-def _deaths(job: DumpedJob, names: dict[str, str], rows: list[list[CallRow]]) -> list[dict[str, Any]]:
+def _other_side(row: CallRow, peer: int) -> CallRow:
+    """Returns the row of the other rank of a transfer, whose peer is `peer`; of a collective, the row itself."""
+    other = {"send": "recv", "recv": "send"}.get(row.op)
+    return row if other is None else row._replace(op=other, peer=peer)
+
+
+def _deaths(
+    job: DumpedJob, blocked: BlockedRanks, names: dict[str, str], rows: list[list[CallRow]]
+) -> list[dict[str, Any]]:
     """Adds to `rows`, for each rank without a dump, the collective in which a peer waits for it. Returns for each such
     rank a fault by which it dies in this collective. A rank for which peers wait only in a transfer gets neither.
     """
     faults = []
-    blocked = ranks_blocked_in(job)
     for rank in job.missing:
         waits = [wait for own in blocked.waits.values() for wait in own if rank in wait.absent]
         missed = next((wait for wait in waits if not wait.call.shape.is_transfer and wait.call.group in names), None)

@@ -10,23 +10,29 @@
 
 If the job recorded the end of a call, the rank awaits the call at once. Otherwise the rank starts the call, continues
 with the next row, and awaits the open calls after its last row. So each rank makes every call that it made in the job.
+Reports and traces name the recorded line as the place of a call, and a row without a line has its place in this file.
 All buffers contain zeros.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from pydantic import BaseModel, Field, model_validator
 
+from dpsim.backend.journal.elsewhere import set_place
 from dpsim.contract.dtypes import numpy_dtype
 from dpsim.contract.interface import HostCommunicator, Rank
 from dpsim.contract.ops import Domain
 from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol
 from dpsim.recorded.rows import CallRow, parsed
+
+_NO_WORD = re.compile(r"[^!-~]")
+"""Matches the characters of a file's name that a site cannot have."""
 
 
 class RecordedParams(BaseModel):
@@ -93,8 +99,10 @@ class RecordedProgram(Program[RecordedCallsOfRanks]):
 
 
 def made(group: HostCommunicator, row: CallRow) -> Awaitable[Any]:
-    """Starts the call of a row on the rank's group, and returns the work to await."""
-    site = f"{row.line or row.op}.{row.op}"
+    """Starts the call of a row on the rank's group, and returns the work to await. The recorded line is its place."""
+    site = f"{_NO_WORD.sub('?', row.line) or row.op}.{row.op}"
+    if row.line:
+        set_place(site, ((row.op, row.line),))
     dtype = numpy_dtype(row.dtype)
     if row.op == "recv":
         return group.recv(row.elements, row.dtype, row.peer, site=site)  # type: ignore[arg-type]  # checked by its row

@@ -12,9 +12,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from dpsim.checks.finding import Finding
 from dpsim.cli.app import app
+from dpsim.diagnose.dumps.of_run import explained
+from dpsim.diagnose.dumps.text import as_text
 from dpsim.runner import run_scenario
 from dpsim.trace import write_trace
+from tests.checks.handmade import Made
 from tests.diagnose.dumps.made import MadeJob
 from tests.diagnose.dumps.test_judgement import HANGS, steps
 from tests.protocols import agreed
@@ -34,6 +38,17 @@ def test_a_folder_of_dumps(dumps: Path) -> None:
     assert done.exit_code == 0
     assert done.output.startswith("HANG  HANG:COLLECTIVE:MISSING_RANK  ")
     assert "\nculprit   rank 2, all_reduce #10 on default_pg at train.py:10" in done.output
+
+
+@pytest.mark.parametrize("blocked", [1, 2])
+def test_one_blocked_rank_is_not_named_as_one_of_several(blocked: int) -> None:
+    made = Made(3)
+    for rank in range(blocked):
+        made[rank].collective("dp", None)
+    run = made.run(*["blocked"] * blocked, *["finished"] * (3 - blocked))
+    finding = Finding("hangs", "HANG:COLLECTIVE:MISSING_RANK", "ranks wait", None, (0, 0))
+    assert as_text(explained(made.world, run, [finding])).count("; one of ranks 0, 1") == (blocked == 2)
+    assert "one of rank 0" not in as_text(explained(made.world, run, [finding]))
 
 
 def test_json_alone(dumps: Path) -> None:

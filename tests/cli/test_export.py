@@ -9,6 +9,7 @@ import pytest
 
 from tests.agreeing import HEALTHY, SKIP
 from tests.cli.commands import dpsim_, write
+from tests.cli.protocols import scenario
 from tests.diagnose.dumps.made import MadeJob
 from tests.diagnose.dumps.test_judgement import HANGS, steps
 
@@ -27,6 +28,23 @@ def test_a_trace(trace: Path) -> None:
     assert first.startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK")
     assert last == "picture: x.html"
     assert "waits for rank 1" in Path("x.html").read_text()
+
+
+def test_the_turning_of_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws a race of a poll with a message. A trace that the program no longer makes has a picture without it."""
+    monkeypatch.chdir(tmp_path)
+    dpsim_("explore", write(tmp_path / "x.yaml", scenario("t_lost", 2)), "--save", "traces", "--no-results")
+    [found] = Path("traces").iterdir()
+    for same in (True, False):
+        monkeypatch.setattr("dpsim.campaign.replay.Replayed.same", same)
+        assert dpsim_("export", found, "-o", "x.html").code == 0
+        page = Path("x.html").read_text()
+        texts = (
+            '"turning   point of no return: ',
+            '"          in this run, rank 0 reads',
+            '"too early: rank 0 reads mailbox',
+        )
+        assert [text in page for text in texts] == [same] * 3
 
 
 def test_trace_events(trace: Path) -> None:

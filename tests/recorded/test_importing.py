@@ -10,9 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from dpsim.cli.app import app
+from dpsim.cli.unchecked import unchecked
+from dpsim.contract.ops import KIND, WHERE
+from dpsim.diagnose.dumps.blocked_ranks import ranks_blocked_in
 from dpsim.diagnose.dumps.job import job_of
+from dpsim.diagnose.dumps.judgement import judge_job
 from dpsim.diagnose.dumps.reading import read_dumps
 from dpsim.recorded import importing
+from dpsim.recorded.repeatable import repeatable_calls
 from dpsim.runner import Result, run_scenario
 from dpsim.scenario import load_scenario, scenario_from
 from tests.diagnose.dumps.made import MadeJob
@@ -37,7 +42,21 @@ def rounds(ranks: int, often: int = 3) -> MadeJob:
 
 
 def test_a_healthy_job_holds(tmp_path: Path) -> None:
-    assert simulated(rounds(4), tmp_path).verdict == "held"
+    """The report does not advise calls of `rank.decide`, since the user did not write the program."""
+    result = simulated(rounds(4), tmp_path)
+    assert (result.verdict, unchecked(result)) == ("held", [])
+
+
+def test_a_hang_that_the_simulation_does_not_show(tmp_path: Path) -> None:
+    """All ranks make the same call, and it does not end: a network may be the cause."""
+    job = rounds(4)
+    for own in job.entries.values():
+        own[-1].update(state="scheduled", retired=False, profiling_name="nccl:ALLTOALL_BASE")
+    (tmp_path / "dumps").mkdir()
+    job.write(tmp_path / "dumps")
+    done = CliRunner().invoke(app, ["import", str(tmp_path / "dumps"), "-o", str(tmp_path / "hung.yaml")])
+    assert "the simulation: HELD\nnote: no hang: the calls lack its cause" in done.output
+    assert "all_to_all default_pg 16 float32 open" in " ".join((tmp_path / "hung.yaml").read_text().split())
 
 
 def test_an_absent_call(tmp_path: Path) -> None:
@@ -61,10 +80,36 @@ def test_another_size_and_type(tmp_path: Path) -> None:
     assert found(simulated(job, tmp_path)) == ("MISMATCH:COLLECTIVE:DTYPE", 2)
 
 
-def test_a_rank_that_left_no_dump_dies(tmp_path: Path) -> None:
+def test_a_rank_that_left_no_dump_dies_where_its_peers_wait(tmp_path: Path) -> None:
+    """The ranks 0 and 1 make calls that rank 3 does not. It makes the finished calls of rank 1 that it shares."""
+    job = MadeJob(4, groups={"one": [0, 1], "two": [2, 3], "three": [1, 3]})
+    for _ in range(3):
+        job.call(range(4))
+        for group in ("one", "two", "three"):
+            job.call(job.groups[group], "all_gather", group=group, line=11)
+        job.transfer(1, 3)
+        job.transfer(2, 3)
+    job.call((0, 1, 2), "broadcast", line=12)
+    made = importing.imported(job_of(read_dumps(job.write(tmp_path, without=(3,)))), "hung")
+    result = run_scenario(scenario_from(made))
+    assert made["faults"] == [{"kind": "die", "rank": 3, "at": {"communicator": "default_pg", "seq": 3}}]
+    assert found(result) == ("HANG:COLLECTIVE:DEAD_RANK", 3)
+    assert {one.culprit.where for one in result.findings if one.culprit} == {"train.py:12"}
+
+
+def test_rings_that_begin_with_different_calls(tmp_path: Path) -> None:
+    """Each ring holds four calls. That of rank 2 begins with an earlier one, because rank 2 made fewer."""
     job = rounds(4)
-    job.call((0, 1, 2))
-    assert found(simulated(job, tmp_path, without=(3,))) == ("HANG:COLLECTIVE:DEAD_RANK", 3)
+    job.call((0, 1, 3))
+    for rank, own in job.entries.items():
+        job.entries[rank] = own[-4:]
+    dumped = job_of(read_dumps(job.write(tmp_path)))
+    assert [len(own) for own in repeatable_calls(dumped, ranks_blocked_in(dumped)).calls.values()] == [4, 4, 3, 4]
+    assert found(run_scenario(scenario_from(importing.imported(dumped, "hung")))) == (
+        "HANG:COLLECTIVE:MISSING_RANK",
+        2,
+    )
+    assert importing.numbers_text(dumped, judge_job(dumped).culprit).startswith("all_reduce #7 on default_pg is #3 ")
 
 
 def test_a_transfer_that_is_not_received(tmp_path: Path) -> None:
@@ -100,9 +145,13 @@ def test_the_command(tmp_path: Path) -> None:
     job.write(tmp_path / "dumps")
     done = CliRunner().invoke(app, ["import", str(tmp_path / "dumps"), "-o", str(tmp_path / "hung.yaml")])
     assert done.exit_code == 0, done.output
+    assert f"{tmp_path / 'hung.yaml'}: 27 calls of 4 ranks\n" in done.output
     assert "the job:        HANG  HANG:COLLECTIVE:MISSING_RANK  rank 2" in done.output
     assert "the simulation: VIOLATED  HANG:COLLECTIVE:MISSING_RANK, rank 2" in done.output
-    assert run_scenario(load_scenario(tmp_path / "hung.yaml")).met
+    assert "the numbers:    all_reduce #7 on default_pg is #6 in dpsim run" in done.output
+    result = run_scenario(load_scenario(tmp_path / "hung.yaml"))
+    assert result.met
+    assert {finding.culprit.where for finding in result.findings if finding.culprit} == {"train.py:10"}
 
 
 def test_the_command_on_a_folder_without_dumps(tmp_path: Path) -> None:
@@ -127,6 +176,18 @@ def test_wrong_parameters(change: dict[str, Any], said: str) -> None:
         scenario_from({"name": "x", "protocol": {"name": "recorded", "params": params}})
 
 
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [("train.py:42", "train.py:42"), ("josé/train.py:42", "josé/train.py:42"), ("", "dpsim/recorded/program.py:")],
+)
+def test_the_place_of_a_call_is_its_recorded_line(line: str, place: str) -> None:
+    row = f"all_reduce world 4 float32 sum{' @' * bool(line)}{line}"
+    params = {"groups": {"world": [0, 1]}, "calls": [[row], [row]]}
+    run = run_scenario(scenario_from({"name": "x", "protocol": {"name": "recorded", "params": params}})).run
+    [where] = {raw[WHERE] for journal in run.journals for raw in journal if raw[KIND] == "collective"}
+    assert where.startswith(place)
+
+
 DATA = os.environ.get("DPSIM_DATA")
 
 
@@ -136,8 +197,6 @@ def test_real_dumps(case: str) -> None:
     """Imports real dumps of a job on four H200 GPUs. The simulation reports the class and the rank that `judge_job`
     reads from the dumps.
     """
-    from dpsim.diagnose.dumps.judgement import judge_job
-
     job = job_of(read_dumps(Path(DATA or "") / "flight_recorder" / case))
     told = judge_job(job)
     came = found(run_scenario(scenario_from(importing.imported(job, case))))

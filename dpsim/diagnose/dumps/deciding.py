@@ -135,7 +135,8 @@ def departed(job: DumpedJob, departure: Departure, calls: Mapping[int, RecordedC
     rank = departure.rank
     own = job.calls[rank]
     here = own[min(departure.at, len(own) - 1)]
-    call = here if departure.more else next((one for one in own if one.place.line == departure.token.line), here)
+    alike = (one for one in (*calls.values(), *own) if one.place.line == departure.token.line)
+    call = here if departure.more else next(alike, here)  # of a call that it left out, the number is that of a peer
     did = f"made {departure.token} once too often" if departure.more else f"left out {departure.token}"
     others = ranks_text(other for other in calls if other != rank)
     said = f"rank {rank} {did}; its calls and those of {others} meet wrongly from there on"

@@ -240,7 +240,12 @@ def _undecided(job: DumpedJob, blocked: BlockedRanks) -> Decided:
         klass = _dead_class(wait) if wait.call.shape.is_transfer else UNKNOWN
         message = f"rank {wait.rank} waits for {ranks_text(wait.absent)}, and no evidence shows which side is wrong"
         return Decided(klass, (), suspects, wait.call.group, wait.call, message, "low", tuple(_last_of(job, suspects)))
-    call = next(iter(blocked.joined.values()))
+    rank, call = next(iter(blocked.joined.items()))
+    if call.shape.is_transfer:
+        both = ranks_text(sorted((rank, job.peer(call))))
+        message = f"{call.shape.op} #{call.seq} between {both} has both sides, and is not over"
+        ground = ("sends that cross outside of a batch, a network or a GPU may be the cause: no recorder shows these",)
+        return Decided(UNKNOWN, (), tuple(blocked.joined), call.group, call, message, "low", ground)
     message = f"all members made {call.shape.op} #{call.seq} on {job.groups[call.group].name} alike, and it is not over"
     ground = ("a root, a reduction, a network or a GPU may differ: no recorder shows these",)
     return Decided(UNKNOWN, (), tuple(blocked.joined), call.group, call, message, "low", ground)

@@ -126,14 +126,17 @@ def waits_of(job: DumpedJob, blocked: BlockedRanks) -> tuple[str, ...]:
         f"{ranks_text(ranks)} -> {ranks_text(absent)} ({op} on {name} #{seq})"
         for (name, seq, op, absent), ranks in sides.items()
     ]
-    by_call: dict[tuple[str, int, str], list[int]] = {}
+    met: dict[tuple[str, int], dict[str, list[int]]] = {}
     for rank, call in blocked.joined.items():
-        by_call.setdefault((job.groups[call.group].name, call.seq, call.shape.op), []).append(rank)
-    lines += [
-        f"{ranks_text(ranks)} in {op} on {name} #{seq}, which all members made"
-        for (name, seq, op), ranks in by_call.items()
-        if not {*ranks} <= {*blocked.waits}
-    ]
+        by_op = met.setdefault((job.groups[call.group].name, call.seq), {})
+        by_op.setdefault(call.shape.op, []).append(rank)
+    for (name, seq), by_op in met.items():
+        if {rank for ranks in by_op.values() for rank in ranks} <= {*blocked.waits}:
+            continue
+        meet = " and ".join(f"{ranks_text(ranks)} in {op}" for op, ranks in by_op.items())
+        members = "both sides" if {*by_op} <= {"send", "recv"} else "all members"
+        alone = f"{meet} on {name} #{seq}, which {members} made"
+        lines.append(alone if len(by_op) == 1 or members == "both sides" else f"{meet} meet at #{seq} on {name}")
     return tuple(lines)
 
 

@@ -3,8 +3,7 @@
     explained(world, run, judge(world, run)).culprit     # Suspect(ranks=(1,), group="dp_cpu", seq=5, ...)
 
 A journal has more than a dump: steps, roots, decisions. So the checks judge the run, and this module converts their
-result. `seq` counts
-from 1, as recorders do.
+result. `seq` counts from 1, as recorders do.
 """
 
 from __future__ import annotations
@@ -44,7 +43,9 @@ def explained(world: World, run: Run, findings: Sequence[Finding]) -> Explanatio
 
 
 def _blocked(run: Run) -> tuple[int, ...]:
-    return tuple(rank for rank, end in enumerate(run.ends[: run.size]) if end == "blocked")
+    """Returns the blocked ranks if there are several. One alone waits for an actor that is asleep or has ended."""
+    blocked = tuple(rank for rank, end in enumerate(run.ends[: run.size]) if end == "blocked")
+    return blocked if len(blocked) > 1 else ()
 
 
 def _suspect(run: Run, culprit: Culprit) -> Suspect:

@@ -37,6 +37,9 @@ MORE_WAITS, MORE_GROUND = "wait", "fact"
 ALL = "; dpsim explain --full prints all waits and all evidence"
 """The end of the line `next` if the text leaves something out."""
 
+NO_PROGRESS = "the job made no progress, and the recorders do not show why"
+"""The meaning of HANG:UNDECIDED for a job, which has no journals."""
+
 PLAIN = {
     "finished": "the job ended: no rank is to blame",
     "moving": "the job moved when it was dumped: no rank is to blame",
@@ -49,6 +52,8 @@ PLAIN = {
 def as_text(found: Explanation, full: bool = False) -> str:
     """Returns the lines without colours. `full`: with all waits and all evidence, each in its line."""
     words = class_words(found.klass) if found.klass else PLAIN[found.outcome]
+    if found.klass == "HANG:UNDECIDED" and not found.simulated:
+        words = NO_PROGRESS
     missing = ", or its dump is missing" * found.no_dump
     lines = [cut(f"{headline(found, culprit=False)}  {words}{missing}", WIDTH)]
     lines += labelled("culprit", _culprit(found))
@@ -123,8 +128,10 @@ def _next(found: Explanation) -> str:
     if found.raised:
         return f"read the exception in the log of {who}: {found.raised}"
     if found.no_dump:
-        end = "its end, its exit code, the system's log of killed processes"
-        return f"fetch the dump of {who} if it exists, and explain again; otherwise read the log of {who}: {end}"
+        end = "the end of the program, its exit code, the system's log of killed processes"
+        which = "the dump of" if len(culprit.ranks) == 1 else "the dumps of"
+        exist = "if it exists" if len(culprit.ranks) == 1 else "if they exist"
+        return f"fetch {which} {who} {exist}, and explain again; otherwise read the log of {who}: {end}"
     if found.klass.endswith(("DEAD_RANK", "DEATH:RANK")) or not (culprit.op or culprit.place.line):
         return f"read the log of {who}: its end, its exit code, the system's log of killed processes"
     line = culprit.place.line or "the code around this call"

@@ -1,6 +1,6 @@
 // Drawing: bands of steps, lanes with their ops, holes, and lines between what belongs together.
 
-const MOVES = "#2f6fb7", KERNEL = "#86aedb", HOSTED = "#9aa8b8", WAITS = "#f5a524", RED = "#c62828", INK = "#1b232d";
+const MOVES = "#2f6fb7", KERNEL = "#86aedb", HOSTED = "#9aa8b8", WAITS = "#f5a524", RED = "#c62828", TURN = "#6a1b9a", INK = "#1b232d";
 const COLOURS = [HOSTED, KERNEL, MOVES, MOVES, KERNEL, "#6f93bd", INK];
 const MOST_LINES = 500;
 const canvas = document.getElementById("canvas"), pen = canvas.getContext("2d");
@@ -53,7 +53,7 @@ function drawLane(lane) {
     const queued = begin > data.last, over = ops[at + END], x = Math.max(xOf(begin), GUTTER);
     const until = over < 0 && !queued ? wide + 4 : Math.min(xOf(queued ? begin + 0.9 : over), wide + 4);
     const colour = COLOURS[ops[at + KIND]], stuck = over < 0 && !queued;
-    if (until - x < 1.5 && !stuck && !ops[at + MARKED] && ops[at + KIND] !== 6) {
+    if (until - x < 1.5 && !stuck && !ops[at + MARKED] && ops[at + TURNING] < 0 && ops[at + KIND] !== 6) {
       const pixel = Math.floor(x);
       if (pixel === last && colour === lastColour) continue;
       last = pixel;
@@ -80,14 +80,17 @@ function drawOp(lane, at, { x, until, y, tall, colour, stuck, queued }) {
     pen.fillRect(moves, y, Math.max(until - moves - gap, 0.5), tall);
   }
   if (chosen >= 0 && ops[at + KEY] === chosen) { pen.fillStyle = "rgba(255,255,255,0.45)"; pen.fillRect(x, y, until - x, tall); }
-  if (ops[at + MARKED]) {
-    pen.strokeStyle = RED;
-    pen.lineWidth = 2.5;
-    pen.strokeRect(x + 0.5, y - 0.5, Math.max(until - x - gap - 1, 2), tall + 1);
-    pen.lineWidth = 1;
-  }
+  if (ops[at + MARKED]) outline(RED, x + 0.5, y - 0.5, Math.max(until - x - gap - 1, 2), tall + 1);
+  if (ops[at + TURNING] >= 0) outline(TURN, x - 1.5, y - 2.5, Math.max(until - x - gap + 3, 4), tall + 5);
   if (until - x > 16) writeInBar(lane, at, { x, until, y, tall, stuck, moves: stuck ? until : Math.min(Math.max(xOf(came), x), until) });
   if (ops[at + KIND] === 6 && at + WIDTH >= ops.length) write("ended", until + 4, y + tall / 2 + 4, wide - until - 6, INK, STRONG);
+}
+
+function outline(colour, x, y, across, tall) {
+  pen.strokeStyle = colour;
+  pen.lineWidth = 2.5;
+  pen.strokeRect(x, y, across, tall);
+  pen.lineWidth = 1;
 }
 
 // The words of an op lie in its wider part where the other one is dark: in what waits, or in what moves.
@@ -99,7 +102,7 @@ function writeInBar(lane, at, { x, until, y, tall, stuck, moves }) {
 }
 
 function drawHole(lane, hole) {
-  const [begin, over, said, address, , , culprit] = hole, y = lane.holeY - view.top + 2, tall = LANE - 4;
+  const [begin, over, words, address, where, , culprit] = hole, y = lane.holeY - view.top + 2, tall = LANE - 4;
   const x = Math.max(xOf(begin), GUTTER), until = over < 0 ? wide - 3 : Math.min(xOf(over), wide - 3);
   if (until < GUTTER || x > wide) return;
   pen.setLineDash([5, 3]);
@@ -109,8 +112,9 @@ function drawHole(lane, hole) {
   pen.setLineDash([]);
   pen.lineWidth = 1;
   const who = lane.row.name, name = data.texts[address], did = `did not make ${name}`;
-  const texts = culprit ? [`${who} ${did}: ${data.texts[said]}`, `${who} ${did}`, did, shortName(name)]
-    : [`${who} did not come to ${data.texts[said]}`, `${who} did not come to ${name}`, `did not come to ${name}`, name];
+  const said = data.texts[words];
+  const whole = said.startsWith(name) ? said : `${name}: ${said}`, at = data.texts[where] ? `, which its peers made at ${data.texts[where]}` : "";
+  const texts = [`${who} did not make ${whole}${at}`, `${who} did not make ${whole}`, `${who} ${did}`, did, shortName(name)];
   const font = culprit ? BOLD : "";
   if (until - x > 60) write(texts, x + 6, y + tall / 2 + 4, until - x - 8 - (over < 0 ? reserved : 0), culprit ? RED : "#5a6774", font);
   else write(texts, until + 5, y + tall / 2 + 4, wide - until - 8, culprit ? RED : "#5a6774", font);
@@ -130,8 +134,9 @@ function draw() {
   drawLinks();
   for (const row of seen) for (const lane of row.lanes) for (const hole of lane.holes) drawHole(lane, hole);
   drawPairs();
-  for (const row of seen) for (const lane of row.lanes) drawTags(lane);
+  drawTurns();
   drawWaits();
+  for (const row of seen) for (const lane of row.lanes) drawTags(lane);
   pen.restore();
   drawNames();
   sayScale();

@@ -2,8 +2,8 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const WIDTH = data.fields.length;
-const [BEGIN, CAME, END, KIND, SAID, ADDRESS, WHERE, STEP, KEY, MARKED, LABEL] = data.fields.map((_, at) => at);
-const LANE = 22, GAP = 12, TOP = 26;
+const [BEGIN, CAME, END, KIND, SAID, ADDRESS, WHERE, STEP, KEY, MARKED, LABEL, TURNING] = data.fields.map((_, at) => at);
+const LANE = 22, GAP = 12, TOP = 26, TAG = 18, MOST_TAGS = 4;
 let GUTTER = 216, LANE_NAMES = 90;     // pixels at the left, and those of them that names of lanes take
 
 const view = { from: 0, until: 1, top: 0, folded: true };
@@ -37,7 +37,8 @@ function lay() {
     for (const one of from.lanes) {
       const lane = { ...one, y, holeY: 0, tagY: 0, row };
       y += LANE;
-      if (hasMarks(one.ops)) { lane.tagY = y; y += LANE - 2; }
+      lane.tagLines = marksOf(one.ops);
+      if (lane.tagLines) { lane.tagY = y; y += TAG * lane.tagLines + 2; }
       if (one.holes.length) { lane.holeY = y; y += LANE + 2; }
       row.lanes.push(lane);
       for (let at = 0; at < one.ops.length; at += WIDTH) {
@@ -53,9 +54,14 @@ function lay() {
   height = y;
 }
 
-function hasMarks(ops) {
-  for (let at = 0; at < ops.length; at += WIDTH) if (ops[at + MARKED]) return true;
-  return false;
+// The number of lines for words below a lane: one for the culprit or a race, and one for each event of the turning.
+function marksOf(ops) {
+  let marked = 0, turning = 0;
+  for (let at = 0; at < ops.length; at += WIDTH) {
+    if (ops[at + MARKED]) marked = 1;
+    if (data.texts[ops[at + TURNING]]) turning += 1;
+  }
+  return Math.min(marked + turning, MOST_TAGS);
 }
 
 // The first op of a lane that is not over at a time; ops of a lane are in order and do not overlap.

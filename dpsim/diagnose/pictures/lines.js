@@ -45,7 +45,7 @@ function findWaits() {
 
 function drawWaits() {
   for (const { from, to, x } of waits) {
-    const y = middleOf(from.lane), begin = Math.max(xOf(from.lane.ops[from.at + BEGIN]), GUTTER) + 4;
+    const down = to.y > middleOf(from.lane), y = middleOf(from.lane) + (down ? 8 : -8), begin = Math.max(xOf(from.lane.ops[from.at + BEGIN]), GUTTER) + 4;
     const over = to.over >= 0 ? xOf(to.over) : 0, at = x >= 0 ? Math.max(wide - 12 - COLUMN * x, begin) : Math.max(over, begin);
     pen.fillStyle = WAIT_LINE;
     pen.beginPath();
@@ -113,7 +113,8 @@ function linkTo(from, to, strong) {
   if (came < 0 || from.lane === to.lane) return;
   const end = xOf(came), y = from.lane.y - view.top + LANE / 2, toY = to.lane.y - view.top + LANE / 2;
   if (x < GUTTER || end < GUTTER) return;
-  arrow(x, y, end, toY + (toY > y ? -8 : 8), strong ? INK : "rgba(47,111,183,0.6)", strong ? 2 : 1);
+  const turning = from.lane.ops[from.at + TURNING] >= 0, thick = strong || turning;
+  arrow(x, y, end, toY + (toY > y ? -8 : 8), turning ? TURN : strong ? INK : "rgba(47,111,183,0.6)", thick ? 2 : 1);
 }
 
 // Two accesses that have no order.
@@ -125,15 +126,31 @@ function drawPairs() {
       return lane && { x: xOf(pair.middles[at]), y: lane.y - view.top + LANE / 2 };
     });
     if (!ends[0] || !ends[1]) continue;
-    const [one, other] = ends;
-    pen.strokeStyle = RED;
-    pen.lineWidth = 2;
-    pen.setLineDash([6, 4]);
-    pen.beginPath();
-    pen.moveTo(one.x, one.y);
-    pen.lineTo(other.x, other.y);
-    pen.stroke();
-    pen.setLineDash([]);
-    pen.lineWidth = 1;
+    dashed(RED, ...ends);
+  }
+}
+
+function dashed(colour, one, other) {
+  pen.strokeStyle = colour;
+  pen.lineWidth = 2;
+  pen.setLineDash([6, 4]);
+  pen.beginPath();
+  pen.moveTo(one.x, one.y);
+  pen.lineTo(other.x, other.y);
+  pen.stroke();
+  pen.setLineDash([]);
+  pen.lineWidth = 1;
+}
+
+// Two events whose swap lets the run finish.
+function drawTurns() {
+  const ends = new Map();
+  for (const row of rows) for (const lane of row.lanes) for (let at = 0; at < lane.ops.length; at += WIDTH) {
+    const turning = lane.ops[at + TURNING];
+    if (data.texts[turning]) ends.set(turning, { x: xOf(lane.ops[at + BEGIN]), y: middleOf(lane), lane });
+  }
+  for (const [one, other] of data.turns) {
+    const from = ends.get(one), to = ends.get(other);
+    if (from && to && from.lane !== to.lane) dashed(TURN, from, to);
   }
 }

@@ -67,7 +67,7 @@ def say_waits(picture: Picture, words: Callable[[Sequence[int]], str]) -> None:
         if missing:
             op.label = f"waits for {words(missing)}"
         elif alike:
-            op.label = f"meets {others[0].said} of {words(alike)}"
+            op.label = f"meets {others[0].said.partition(' on ')[0]} of {words(alike)}"
         else:
             op.label = op.label or "does not end"
 

@@ -29,6 +29,7 @@ function barTexts(lane, at) {
   if (!label) return [name, shortName(name)];
   const all = [name, shortName(name)], ends = [...all.map((one) => `${one}  ${label}`), label];
   if (ops[at + KIND] !== 2 && ops[at + KIND] !== 3) return ends;
+  if (texts[ops[at + SAID]].startsWith(name)) return [`${texts[ops[at + SAID]]}:  ${label}`, ...ends];
   const said = texts[ops[at + SAID]].replace(/ \w+\[\d+\]/, ""), group = (/ on .*$/.exec(said) || [""])[0];
   return [...all.map((one) => `${one} ${said}:  ${label}`), ...all.map((one) => `${one}${group}:  ${label}`), ...ends];
 }
@@ -42,7 +43,7 @@ function fitColumns() {
 }
 
 // The words of a lane's marked ops: of one call site at the first of them in view, of two accesses at each.
-function tagsOf(lane) {
+function redTags(lane) {
   const ops = lane.ops, found = [];
   for (const pair of data.pairs) pair.lanes.forEach((name, at) => {
     if (lane.name !== name || !lane.row.ranks.includes(pair.rank)) return;
@@ -55,21 +56,39 @@ function tagsOf(lane) {
   if (first === undefined || ops[first + BEGIN] > view.until) return [];
   const name = data.texts[ops[first + ADDRESS]], said = data.texts[ops[first + SAID]];
   const more = marked.length > 1 ? `  (${marked.length} calls, outlined)` : "";
-  return [{ x: xOf(ops[first + BEGIN]), text: `culprit: ${said.startsWith(name) ? said : `${name}  ${said}`}${more}` }];
+  const where = data.texts[ops[first + WHERE]], at = where && !said.includes(where) ? ` at ${where}` : "";
+  return [{ x: xOf(ops[first + BEGIN]), text: `culprit: ${said.startsWith(name) ? said : `${name}  ${said}`}${at}${more}` }];
 }
 
-// Each in the line below the lane, behind the one before it.
+// The words of a lane's events whose swap lets the run finish, as far as they are in view.
+function turningTags(lane) {
+  const found = [];
+  for (let at = 0; at < lane.ops.length; at += WIDTH) {
+    const text = data.texts[lane.ops[at + TURNING]], x = xOf(lane.ops[at + BEGIN]);
+    if (text && x >= GUTTER - 2 && x <= wide) found.push({ x: x + 2, text, colour: TURN });
+  }
+  return found;
+}
+
+const tagsOf = (lane) => [...redTags(lane), ...turningTags(lane)];
+
+// Each in a line below the lane: the first line where it overlaps no other words.
 function drawTags(lane) {
   if (!lane.tagY) return;
-  const y = lane.tagY - view.top;
-  let free = GUTTER + 2;
+  const free = Array(lane.tagLines).fill(GUTTER + 2);
   pen.font = BOLD;
-  for (const { x, text } of tagsOf(lane).sort((one, other) => one.x - other.x)) {
-    const room = pen.measureText(text).width, left = Math.max(Math.min(x, wide - room - 4), free);
-    pen.fillStyle = RED;
-    pen.fillRect(Math.max(x, GUTTER) + 1, y - 3, 2, 8);
+  for (const { x, text, colour } of tagsOf(lane).sort((one, other) => one.x - other.x)) {
+    const room = pen.measureText(text).width, best = Math.min(x, wide - room - 4);
+    const fits = free.findIndex((from) => from <= best), line = fits < 0 ? free.indexOf(Math.min(...free)) : fits;
+    const left = Math.max(best, free[line]), y = lane.tagY - view.top + TAG * line;
+    pen.fillStyle = colour || RED;
+    pen.fillRect(Math.max(x, GUTTER) + 1, lane.tagY - view.top - 3, 2, 8 + TAG * line);
+    pen.strokeStyle = "rgba(255,255,255,0.85)";
+    pen.lineWidth = 4;
+    pen.strokeText(text, left, y + 15);
+    pen.lineWidth = 1;
     pen.fillText(text, left, y + 15);
-    free = left + room + 12;
+    free[line] = left + room + 12;
   }
 }
 
@@ -111,7 +130,7 @@ function showKeys() {
     members: places.some((parts) => parts && parts.length > 1), arrow: holes.length > 0 || data.arrows.length > 0,
     left: holes.some((hole) => hole[6]), hole: holes.some((hole) => !hole[6]),
     marked: !data.pairs.length && any((ops, at) => ops[at + MARKED]), pair: data.pairs.length > 0,
-    row: rows.some((row) => row.culprit), undecided: data.undecided,
+    turning: any((ops, at) => ops[at + TURNING] >= 0), row: rows.some((row) => row.culprit), undecided: data.undecided,
     ticks: data.unit === "tick", clock: data.unit !== "tick",
     open: data.openEnds && any((ops, at) => ops[at + KIND] >= 1 && ops[at + KIND] <= 4),
   };

@@ -16,7 +16,7 @@ from dpsim.contract.words import ranks_text
 from dpsim.diagnose.dumps.entries import RecordedCall
 from dpsim.diagnose.dumps.explanation import Explanation
 from dpsim.diagnose.dumps.job import DumpedJob
-from dpsim.diagnose.dumps.partings import shift
+from dpsim.diagnose.dumps.partings import called, shift
 from dpsim.diagnose.dumps.text import as_text
 from dpsim.diagnose.pictures.logical_time import Issues, Learns, Move, StreamLane, ThreadMoves, move_all
 from dpsim.diagnose.pictures.meetings import LINE, holes_of, join_parts, say_waits
@@ -56,11 +56,13 @@ def picture_of_job(job: DumpedJob, found: Explanation, title: str) -> Picture:
 def _op(job: DumpedJob, rank: int, call: RecordedCall, keys: dict[int, Key]) -> DrawnOp:
     """Returns the op of a call, without times."""
     group, shape = job.groups[call.group], call.shape
-    words, key, needs = f"{shape.op} on {group.name} #{call.seq}", (group.name, call.seq), group.members
+    asked = called(shape)
+    size = f" of {asked.elements:,} {asked.dtype}" if asked.elements is not None else ""
+    words, key, needs = f"{shape.op} #{call.seq}{size} on {group.name}", (group.name, call.seq), group.members
     if shape.is_transfer:
         peer = job.peer(call)
         key, needs = keys.get(id(call), (f"{group.name} of rank {rank}", call.seq)), (peer,)
-        words = f"{shape.op} {'to' if shape.op == 'send' else 'from'} rank {peer} on {group.name} #{call.seq}"
+        words = f"{shape.op} #{call.seq}{size} {'to' if shape.op == 'send' else 'from'} rank {peer} on {group.name}"
     lane = HOST if call.group.startswith("gloo:") else group.name
     site = call.place.line.rpartition("/")[2] or shape.op
     kind = "transfer" if shape.is_transfer else "collective"

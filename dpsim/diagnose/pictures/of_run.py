@@ -31,18 +31,27 @@ from dpsim.contract.ops import (
 from dpsim.contract.times import ActorTimes, fits
 from dpsim.contract.words import ranks_text, with_services
 from dpsim.contract.world import Run, World
-from dpsim.diagnose.evidence import NOTHING, in_words
-from dpsim.diagnose.first_screen import first_screen
+from dpsim.diagnose.evidence import NOTHING, Extras, in_words
+from dpsim.diagnose.first_screen import first_screen, turning_texts
+from dpsim.diagnose.fitting import labelled
 from dpsim.diagnose.pictures.journal_ops import RankOps
 from dpsim.diagnose.pictures.logical_time import move_all
 from dpsim.diagnose.pictures.meetings import holes_of, join_parts, say_waits
 from dpsim.diagnose.pictures.op import NEVER, DrawnOp, Hole, Picture
+from dpsim.diagnose.pictures.turning import mark_turning
 from dpsim.diagnose.pictures.waits import say_own_waits
 
 
-def picture_of_run(world: World, run: Run, findings: Sequence[Finding], title: str, in_ticks: bool = False) -> Picture:
+def picture_of_run(
+    world: World,
+    run: Run,
+    findings: Sequence[Finding],
+    title: str,
+    in_ticks: bool = False,
+    extras: Extras = NOTHING,
+) -> Picture:
     """Returns the picture. `title` is the name of the scenario. `in_ticks`: use logical time even if the
-    run has times.
+    run has times. `extras`: the events whose swap lets the run finish, which get a line and a mark.
     """
     index = RunIndex.of(world, run)
     world, run = index.world, index.run
@@ -60,6 +69,7 @@ def picture_of_run(world: World, run: Run, findings: Sequence[Finding], title: s
     move_all([move for rank in ranks for move in rank.moves()], [lane for rank in ranks for lane in rank.over])
     shown = [op for op in ops if op.kind != "mark" and (not op.silent or op.end is None or op.end > (op.begin or 0))]
     lines = first_screen(run, findings, NOTHING) if findings else [f"HELD  {title}: no check finds anything"]
+    lines += labelled("turning", [text for text in turning_texts(run, extras) if text])
     picture = Picture(
         title=title,
         lines=in_words(run, "\n".join(lines)).split("\n"),
@@ -72,6 +82,7 @@ def picture_of_run(world: World, run: Run, findings: Sequence[Finding], title: s
     say_waits(picture, lambda missing: with_services(ranks_text(missing), run.size, run.services))
     picture.arrows += say_own_waits(index, ranks)
     _mark(picture, index, ranks, findings)
+    mark_turning(picture, run, ranks, extras.swaps)
     for op in ops:
         op.said = with_services(op.said, run.size, run.services)
         if op.key is not None:

@@ -55,7 +55,8 @@ class DrawnOp(Follower):
     `address`: site and ordinal. `needs`: the ranks that it waits for. `after`: the points that it waits for. `length`:
     how long it executes, in ticks or ns. `until`: when it ended, if the run has that. `silent`: it has no length, and
     is drawn only if it waits. `passive`: the host only waits in it. `label`: for an op that never ends, what it waits
-    for, in words. `marked`: it is the culprit's op, or one of two unordered accesses.
+    for, in words. `marked`: it is the culprit's op, or one of two unordered accesses. `turning`: None, or the words of
+    the mark of an op whose swap with another lets the run finish, "" for an outline alone.
     """
 
     __slots__ = (
@@ -80,6 +81,7 @@ class DrawnOp(Follower):
         "silent",
         "site",
         "step",
+        "turning",
         "until",
         "where",
     )
@@ -111,6 +113,7 @@ class DrawnOp(Follower):
         self.end: int | None = None
         self.label = ""
         self.marked = False
+        self.turning: str | None = None
 
     def start(self, time: int, ready: list[Follower]) -> None:
         """Begins the op, when its rank or stream reaches it."""
@@ -159,9 +162,10 @@ class Picture:
     """The ops of all ranks, with a report.
 
     `actors`: the name of each rank and service. `ends`: how each ended. `lines`: the report. `culprits`: the ranks that
-    are the cause. `pairs`: pairs of unordered accesses. `arrows`: waits of hosts and streams. `undecided`: there is a
-    finding without a culprit. `focus`: the step to show first; None for the end. `unit`: the unit of times, "tick" or
-    "ns". `open_ends`: the run has times, but lacks the ends of ops on streams.
+    are the cause. `pairs`: pairs of unordered accesses. `turns`: pairs of ops whose swap lets the run finish.
+    `arrows`: waits of hosts and streams. `undecided`: there is a finding without a culprit. `focus`: the step to show
+    first; None for the end. `unit`: the unit of times, "tick" or "ns". `open_ends`: the run has times, but lacks the
+    ends of ops on streams.
     """
 
     title: str
@@ -172,6 +176,7 @@ class Picture:
     culprits: Sequence[int] = ()
     holes: list[Hole] = field(default_factory=list)
     pairs: list[tuple[DrawnOp, DrawnOp]] = field(default_factory=list)
+    turns: list[tuple[DrawnOp, DrawnOp]] = field(default_factory=list)
     arrows: list[Arrow] = field(default_factory=list)
     undecided: bool = False
     focus: int | None = None

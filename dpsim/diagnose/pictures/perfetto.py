@@ -77,6 +77,8 @@ def _op(op: DrawnOp, thread: int, until: int) -> list[dict[str, Any]]:
         args["step"] = op.step
     if op.marked:
         args["culprit"] = True
+    if op.turning:
+        args["turning"] = _text(op.turning)
     place = {"pid": op.rank, "tid": thread}
     whole = {"ts": op.begin, "dur": end - op.begin, "name": _text(op.site), "cname": colour, "args": args}
     events = [{"ph": "X", **place, **whole}]

@@ -27,25 +27,25 @@ function move(time, down) {
 }
 
 function inTicks(begin, came, end) {
-  if (end < 0) return `waits from tick ${begin}, and does not end`;
-  return came > begin ? `waits from tick ${begin} to ${came}, then moves to ${end}` : `moves from tick ${begin} to ${end}`;
+  if (end < 0) return `waits from tick ${begin} on, without end`;
+  return came > begin ? `waits from tick ${begin} to ${came}, then runs until tick ${end}` : `runs from tick ${begin} to ${end}`;
 }
 
 function inTime(begin, came, end) {
   const from = `at ${timeText(begin)}`;
-  if (end < 0) return `${from}: waits, and does not end`;
+  if (end < 0) return `${from}: waits without end`;
   const waits = came > begin ? `waits ${timeText(came - begin)}` : "";
-  return `${from}: ${[waits, end > came || !waits ? `moves ${timeText(end - came)}` : ""].filter(Boolean).join(", then ")}`;
+  return `${from}: ${[waits, end > came || !waits ? `runs ${timeText(end - came)}` : ""].filter(Boolean).join(", then ")}`;
 }
 
 function wordsOf(found) {
   const { lane, at, hole } = found, texts = data.texts;
-  if (hole) return [`MISSING on ${lane.row.name}: ${texts[hole[2]]}`, `peers: ${texts[hole[3]]}`, texts[hole[4]]];
+  if (hole) return [`MISSING on ${lane.row.name}: ${texts[hole[2]]}`, `its peers made ${texts[hole[3]]} at:`, texts[hole[4]]];
   const ops = lane.ops, [begin, came, end] = [ops[at + BEGIN], ops[at + CAME], ops[at + END]];
-  const times = begin > data.last ? "did not begin" : data.unit === "tick" ? inTicks(begin, came, end) : inTime(begin, came, end);
+  const times = begin > data.last ? "does not begin" : data.unit === "tick" ? inTicks(begin, came, end) : inTime(begin, came, end);
   const step = ops[at + STEP] >= 0 ? `step ${ops[at + STEP]}, ` : "";
   return [texts[ops[at + SAID]], `${lane.row.name}, ${lane.name}, ${step}${texts[ops[at + ADDRESS]]}`,
-    texts[ops[at + WHERE]], times, end < 0 ? behind(lane) : "", texts[ops[at + LABEL]]];
+    texts[ops[at + WHERE]], times, end < 0 ? behind(lane) : "", texts[ops[at + TURNING]] || "", texts[ops[at + LABEL]]];
 }
 
 // What a stream or a host has behind an op that never ends.
@@ -92,7 +92,14 @@ window.addEventListener("keydown", (event) => {
     ArrowUp: () => move(0, -60), ArrowDown: () => move(0, 60) }[event.key];
   if (does) { event.preventDefault(); does(); }
 });
-document.getElementById("here").addEventListener("click", () => { show(...data.focus); redraw(); });
+// Moves the picture down to the first row of a culprit, if that row is below the window.
+function reveal() {
+  const row = rows.find((one) => one.culprit);
+  if (row && row.until - view.top > high) view.top = Math.max(Math.min(row.until + GAP - high, height - high), 0);
+}
+
+document.getElementById("here").addEventListener("click", () => { show(...data.focus); reveal(); redraw(); });
+document.getElementById("turn").addEventListener("click", () => { show(...data.turn); redraw(); });
 document.getElementById("near").addEventListener("click", () => { show(...data.near); redraw(); });
 document.getElementById("whole").addEventListener("click", () => { show(0, data.last); redraw(); });
 document.getElementById("fold").addEventListener("click", (event) => {
@@ -109,10 +116,12 @@ const report = document.getElementById("report");
 for (const line of data.lines) report.appendChild(document.createElement("div")).textContent = line || " ";
 report.className = /^(VIOLATED|HANG|FAILED)/.test(data.lines[0] || "") ? "bad" : "";
 if (/^HELD/.test(data.lines[0] || "")) document.getElementById("here").hidden = true;
+if (!data.turn) document.getElementById("turn").hidden = true;
 if (!data.steps.length) document.getElementById("near").hidden = true;
 lay();
 fitColumns();
 showKeys();
 resize();
 show(...data.focus);
+reveal();
 draw();

@@ -17,7 +17,7 @@ from typing import Any
 from dpsim.contract.words import counted, middle_cut, printable
 from dpsim.diagnose.pictures.op import HOST, DrawnOp, Hole, Picture
 
-FIELDS = ("begin", "came", "end", "kind", "said", "address", "where", "step", "key", "marked", "label")
+FIELDS = ("begin", "came", "end", "kind", "said", "address", "where", "step", "key", "marked", "label", "turning")
 """The numbers of an op. Kinds and texts are numbers as well. -1 stands for no value."""
 
 KINDS = {
@@ -34,8 +34,8 @@ KINDS = {
 """The number of each kind of op. 0 is any other call of a host."""
 
 QUEUED = 3
-LONGEST = 300
-"""The largest number of characters of a text."""
+LONGEST, LONGEST_LINE = 300, 1_000
+"""The largest number of characters of a text, and of a line of the report, which the page wraps."""
 
 NO_STEP = 1_000_000
 """The number from which a service counts its steps."""
@@ -75,7 +75,7 @@ def content(picture: Picture) -> dict[str, Any]:
     steps = _steps(picture)
     return {
         "title": printable(middle_cut(picture.title, LONGEST)),
-        "lines": [printable(middle_cut(line, LONGEST)) for line in picture.lines],
+        "lines": [printable(middle_cut(line, LONGEST_LINE)) for line in picture.lines],
         "fields": FIELDS,
         "last": picture.last,
         "unit": picture.unit,
@@ -88,6 +88,8 @@ def content(picture: Picture) -> dict[str, Any]:
         "actors": [printable(middle_cut(name, 60)) for name in picture.actors],
         "undecided": picture.undecided,
         "arrows": [{"from": _place(one.op), "to": _place(one.to)} for one in picture.arrows],
+        "turns": [[texts.number(op.turning or "") for op in pair] for pair in picture.turns],
+        "turn": _around_turns(picture),
         "pairs": [_pair(one, other) for one, other in picture.pairs],
         "rows": [
             {
@@ -116,6 +118,16 @@ def focus(picture: Picture, steps: list[tuple[int, int]]) -> tuple[int, int]:
     return _two_steps(
         picture, steps, next((at for at, (step, _) in enumerate(steps) if step == picture.focus), len(steps) - 1)
     )
+
+
+def _around_turns(picture: Picture) -> tuple[int, int] | None:
+    """Returns the times around the events whose swap lets the run finish; None without any."""
+    ops = [op for op in picture.ops if op.turning and op.begin is not None]
+    if not ops:
+        return None
+    around = AROUND // 4 * typical(picture)
+    ends = [op.begin or 0 if op.end is None else op.end for op in ops]
+    return max(min(op.begin or 0 for op in ops) - around, 0), min(max(ends) + around, picture.last)
 
 
 def typical(picture: Picture) -> int:
@@ -198,6 +210,7 @@ def _encoded(picture: Picture, ops: list[DrawnOp], texts: Texts, numbers: dict[i
             numbers.get(id(op), -1),
             int(op.marked),
             texts.number(label),
+            -1 if op.turning is None else texts.number(op.turning),
         )
     return tuple(row)
 

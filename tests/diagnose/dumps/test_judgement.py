@@ -15,6 +15,7 @@ import pytest
 from dpsim.diagnose.dumps import deciding_waits
 from dpsim.diagnose.dumps.judgement import judge_dumps
 from dpsim.diagnose.dumps.reading import read_dumps
+from dpsim.diagnose.dumps.text import as_text
 from tests.diagnose.dumps.made import MadeJob
 
 ALL = [0, 1, 2, 3]
@@ -299,3 +300,31 @@ def test_real_dumps_of_nccl() -> None:
         assert (culprit and list(culprit.ranks)) == told.get("culprit_ranks"), name
         if culprit is not None:
             assert (culprit.group, culprit.seq) == (told["group"], told["seq"]), name
+
+
+def test_a_call_that_a_rank_left_out_has_the_number_of_its_peer() -> None:
+    """In a group of two, rank 3 broadcasts where its peer gathers for the fifth time. Both made the others alike."""
+    job = MadeJob(4, groups={"dp[0, 2]": [0, 2], "dp[1, 3]": [1, 3]})
+    for turn in range(5):
+        job.call(range(4), line=5)
+        for ranks in ([0, 2], [1, 3] if turn < 4 else [1]):
+            job.call(ranks, "all_gather", group="dp[0, 2]" if 0 in ranks else "dp[1, 3]", line=6)
+    job.call([3], "broadcast", group="dp[1, 3]", line=9)
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.culprit.ranks, found.culprit.op, found.culprit.seq) == ((3,), "all_gather", 5)
+    assert found.waits == ("rank 1 in all_gather and rank 3 in broadcast meet at #5 on dp[1, 3]",)
+
+
+def test_sends_to_each_other_that_have_both_sides() -> None:
+    job = MadeJob(2)
+    job.transfer(0, 1)
+    job.transfer(1, 0)
+    for own in job.entries.values():
+        for entry in own:
+            entry.update(state="scheduled", retired=False)
+    found = job.explained()
+    assert (found.klass, found.undecided_ranks) == ("HANG:UNDECIDED", (0, 1))
+    assert found.said == "send #1 between ranks 0, 1 has both sides, and is not over"
+    assert all(wait.endswith(", which both sides made") for wait in found.waits)
+    assert "the job made no progress, and the recorders do not show why" in as_text(found)

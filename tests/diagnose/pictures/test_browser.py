@@ -100,7 +100,10 @@ def test_names_arrows_and_marks_of_a_lost_baton(tmp_path: Path) -> None:
     keys = "[...document.querySelectorAll('[data-key]')].filter(key => !key.hidden).map(key => key.dataset.key)"
     found = asked(baton(), tmp_path, f"[{lanes}, {tags}, {arrows}, {bar}, {cut}, {keys}]")
     assert found[0] == ["host", "thread ubatch.0"]
-    assert found[1] == [[], ["culprit: ubatch.0.event.set[0]  set flag ubatch.0.event  (3 calls, outlined)"]]
+    assert found[1] == [
+        [],
+        ["culprit: ubatch.0.event.set[0]  set flag ubatch.0.event at here.py:1  (3 calls, outlined)"],
+    ]
     assert found[2] == [["host", 0]]
     said = "waits for flag ubatch.1.event, which no thread set; thread ubatch.0 has ended"
     assert found[3] == [f"ubatch.1.event.wait[0]  {said}", f"wait[0]  {said}", said]

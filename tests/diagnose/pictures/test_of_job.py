@@ -37,7 +37,7 @@ def test_a_call_of_another_kind_is_marked_and_no_call_is_missing(tmp_path: Path)
     picture = pictured(steps(MadeJob(4), 3, HANGS["mismatched"][0]), tmp_path)
     assert not picture.holes
     assert [op.rank for op in picture.ops if op.marked] == [2]
-    assert blocked_at(picture)[0] == "meets broadcast on default_pg #10 of rank 2"
+    assert blocked_at(picture)[0] == "meets broadcast #10 of 16 Float of rank 2"
 
 
 def test_a_job_that_ended_has_neither(tmp_path: Path) -> None:

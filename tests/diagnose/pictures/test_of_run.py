@@ -9,6 +9,7 @@ import pytest
 
 from dpsim.checks.judge import judge
 from dpsim.cli.export import picture_of
+from dpsim.diagnose.evidence import Extras
 from dpsim.diagnose.pictures.of_run import picture_of_run
 from dpsim.diagnose.pictures.op import Picture
 from dpsim.diagnose.pictures.rows import content
@@ -97,6 +98,33 @@ def test_a_race_marks_both_accesses_and_a_wait_between_them_none() -> None:
         marked = [op.site for op in picture.ops if op.marked]
         assert marked == ([] if ordered else ["write", "use"])
         assert len(picture.pairs) == (not ordered)
+
+
+MOVED = [
+    (("rank 0 poll[0]", "rank 1 delivers post[0]"), ["rank 0 poll", "rank 1 post"]),
+    (("rank 0 poll[0]", "rank 0 poll[7]"), ["rank 0 poll"]),
+    (("rank 1 post[0]", "dp #0"), ["rank 1 post", "rank 0 agree", "rank 1 agree"]),
+    (("rank 1 dp #0", "rank 0 poll[0]"), ["rank 1 agree", "rank 0 poll"]),
+    (("rank 0 event 5 passes", "rank 0/helper poll[0]"), []),
+]
+
+
+@pytest.mark.parametrize(("swap", "outlined"), MOVED)
+def test_the_events_of_the_turning_have_marks(swap: tuple[str, str], outlined: list[str]) -> None:
+    made = Made(2)
+    for rank in (0, 1):
+        made[rank].learned(made[rank].collective("dp", None, site="agree"))
+    made[0].learned(made[0].take("poll"), None)
+    made[1].post(0, ("go",))
+    extras = Extras(swap="one before the other", swaps=(swap,))
+    picture = picture_of_run(made.world, made.run(), made.findings(), "by hand", extras=extras)
+    marked = [op for op in picture.ops if op.turning is not None]
+    assert sorted(f"rank {op.rank} {op.site}" for op in marked) == sorted(outlined)
+    sides = {op.turning.partition(":")[0] for op in marked if op.turning}
+    assert sides == {"too early", "too late"} if len(outlined) > 1 else len(sides) == len(outlined)
+    assert len(picture.turns) == (len(outlined) > 1)
+    assert picture.lines[-1].startswith("turning   in this run, one before the other; otherwise, ")
+    assert (content(picture)["turn"] is None) == (not outlined)
 
 
 def op_at(picture: Picture, rank: int, site: str) -> tuple[int | None, int | None, int | None]:
