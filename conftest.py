@@ -26,7 +26,7 @@ import pytest
 from hypothesis import settings
 
 from dpsim.runner import find_backend
-from real.backend import NcclBackend
+from real.backend import GlooBackend, NcclBackend
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("nightly", derandomize=False, deadline=None, print_blob=True, max_examples=2_000)
@@ -123,6 +123,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.set_threshold(50_000, 20, 20)  # reference counts free nearly all that the tests allocate
     if any(item.get_closest_marker("gpu") for item in session.items):
         cast(NcclBackend, find_backend("nccl")).pool.crew.keeps_reserve = True
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Ends gloo's processes after the last test that shares them: idle ones poll their sockets, a tenth of a core.
+
+    Only a worker of xdist runs the tests of a group one after another. Elsewhere a later test would start them again.
+    """
+    if hasattr(item.config, "workerinput") and _is_of_gloo(item) and not (nextitem and _is_of_gloo(nextitem)):
+        cast(GlooBackend, find_backend("gloo")).close()
+
+
+def _is_of_gloo(item: pytest.Item) -> bool:
+    return any(marker.args == ("gloo",) for marker in item.iter_markers("xdist_group"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
