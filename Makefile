@@ -52,7 +52,7 @@ test: .venv/.installed-test
 	@echo '==> ruff format --check'
 	@$(BIN)/ruff format --check
 	@echo '==> mypy'
-	@$(BIN)/mypy
+	@$(BIN)/mypy --num-workers 2
 	@echo '==> lint-imports'
 	@$(BIN)/lint-imports --no-logo
 	@echo '==> pytest'

@@ -16,6 +16,8 @@ and nightly. This file does not load the plugin of dpsim: pytest loads it becaus
 import gc
 import os
 from collections.abc import Generator, Iterable
+from contextlib import suppress
+from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
 from typing import cast
@@ -24,12 +26,13 @@ import pytest
 from hypothesis import settings
 
 from dpsim.runner import find_backend
-from real.backend import NcclBackend
+from real.backend import GlooBackend, NcclBackend
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("nightly", derandomize=False, deadline=None, print_blob=True, max_examples=2_000)
 os.environ.setdefault("DPSIM_RESULTS", "0")  # thousands of tests fail on purpose; the tests of results turn them on
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+gc.disable()  # until all tests are collected: what pytest allocates until then lives on, and it is a third of that time
 
 
 @pytest.fixture(scope="session")
@@ -84,6 +87,21 @@ def refuse_two_runs(items: Iterable[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid}: expected the marker slow or the marker nightly; got both")
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Imports the test modules from the last to the first in each second worker of xdist.
+
+    Each worker imports all test modules, and in a fresh clone none has bytecode. pytest takes most of that time to
+    rewrite their assertions. All other workers start with the first module, so each worker compiles half of them and
+    reads the bytecode that the others wrote.
+    """
+    if getattr(session.config, "workerinput", {}).get("workerid", "")[-1:] not in tuple("13579"):
+        return
+    folders = [path for path in map(Path, session.config.args) if path.is_dir()]
+    for file in sorted((file for folder in folders for file in folder.rglob("test_*.py")), reverse=True):
+        with suppress(Exception, pytest.skip.Exception):  # the collection imports it again and reports the error
+            import_module(".".join(file.resolve().relative_to(session.config.rootpath).with_suffix("").parts))
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
     items[:] = [item for item in items if not _times_out(item) and not _has_another_moment(item)]
@@ -101,8 +119,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()  # ten thousand items live on, so the garbage collector should skip them in each test
+    gc.enable()
+    gc.set_threshold(50_000, 20, 20)  # reference counts free nearly all that the tests allocate
     if any(item.get_closest_marker("gpu") for item in session.items):
         cast(NcclBackend, find_backend("nccl")).pool.crew.keeps_reserve = True
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Ends gloo's processes after the last test that shares them: idle ones poll their sockets, a tenth of a core.
+
+    Only a worker of xdist runs the tests of a group one after another. Elsewhere a later test would start them again.
+    """
+    if hasattr(item.config, "workerinput") and _is_of_gloo(item) and not (nextitem and _is_of_gloo(nextitem)):
+        cast(GlooBackend, find_backend("gloo")).close()
+
+
+def _is_of_gloo(item: pytest.Item) -> bool:
+    return any(marker.args == ("gloo",) for marker in item.iter_markers("xdist_group"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

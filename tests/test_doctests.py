@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import linecache
 import pkgutil
 
 import pytest
@@ -17,10 +18,17 @@ WITH_VLLM = ("dpsim.campaign.museum", "dpsim.campaign.properties", "dpsim.runner
 MODULES = [name for name in ALL if name not in WITH_VLLM and not f"{name}.".startswith("dpsim.vllm.")]
 
 
+def run_examples(name: str) -> doctest.TestResults:
+    """Runs the examples of a module. For each docstring, doctest looks at every file in Python's cache of source lines.
+    Other tests fill that cache, so it is emptied first.
+    """
+    linecache.clearcache()
+    return doctest.testmod(importlib.import_module(name))
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name: str) -> None:
-    result = doctest.testmod(importlib.import_module(name))
-    assert result.failed == 0
+    assert run_examples(name).failed == 0
 
 
 def test_there_are_examples() -> None:

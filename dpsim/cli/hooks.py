@@ -39,13 +39,27 @@ def hooks(protocol: str) -> list[Hook]:
     It also has a `rule`, the first sentence of the class, and `methods`: name, `signature`, `arguments`, `rule`.
     """
     entry = registry.protocol(protocol)
+    if entry not in _have_requested:
+        _request(entry)
+        _have_requested.add(entry)
+    variants = {one.make for one in registry.variants()}
+    return [
+        _hook(base, [one for one in made if one not in variants])
+        for base, made in REQUESTED.get(entry.program, {}).items()
+    ]
+
+
+_have_requested: set[registry.ProtocolEntry] = set()
+"""The programs whose `prepare` has requested its pieces. `REQUESTED` keeps them."""
+
+
+def _request(entry: registry.ProtocolEntry) -> None:
     with suppress(ScenarioError, Unsuitable):
-        prepare(scenario_from({"name": "hooks", "protocol": protocol}), None)
-    shipped = [one for one in _shipped() if one.protocol.name == protocol]
+        prepare(scenario_from({"name": "hooks", "protocol": entry.name}), None)
+    shipped = [one for one in _shipped() if one.protocol.name == entry.name]
     for scenario in sorted(shipped, key=lambda one: one.protocol.form not in (None, entry.forms[0])):
         with suppress(ScenarioError, Unsuitable):
             prepare(scenario, None)
-    return [_hook(base, [*made]) for base, made in REQUESTED.get(entry.program, {}).items()]
 
 
 def of_name(name: str) -> list[Hook]:
@@ -91,8 +105,7 @@ def _shipped() -> tuple[Scenario, ...]:
 
 def _hook(base: type[Any], made: list[type[Any]]) -> Hook:
     """Returns the hook for the class `base`. `made`: the classes that the forms of the program use in its place."""
-    variants = {entry.make for entry in registry.variants()}
-    classes = [one for one in made if one not in variants and _importable(one)] or [base]
+    classes = [one for one in made if _importable(one)] or [base]
     return {
         "name": base.__qualname__,
         "classes": [f"{one.__module__}.{one.__qualname__}" for one in classes],
@@ -110,8 +123,17 @@ def _first_sentence(method_or_class: Any) -> str:
     return words[: words.index(". ") + 1] if ". " in words else words
 
 
-def methods(piece: type[Any]) -> Iterator[dict[str, str]]:
-    """Yields the public methods of a class in the order of the source, those of its base class first."""
+_methods_of: dict[type[Any], tuple[dict[str, str], ...]] = {}
+
+
+def methods(piece: type[Any]) -> tuple[dict[str, str], ...]:
+    """Returns the public methods of a class in the order of the source, those of its base class first."""
+    if piece not in _methods_of:
+        _methods_of[piece] = tuple(_methods(piece))
+    return _methods_of[piece]
+
+
+def _methods(piece: type[Any]) -> Iterator[dict[str, str]]:
     package = piece.__module__.partition(".")[0]
     names = [name for base in reversed(piece.__mro__) if base.__module__.startswith(package) for name in vars(base)]
     for name in dict.fromkeys(names):

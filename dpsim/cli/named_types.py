@@ -54,6 +54,7 @@ def types_of(hooks: list[Hook]) -> dict[str, Definition]:
     return found
 
 
+@functools.cache
 def annotations_of(path: str) -> set[tuple[str, str]]:
     """Returns the names in the annotations of a class or in an alias, each with the module whose names count there."""
     module, _, name = path.rpartition(".")
@@ -97,6 +98,7 @@ def _names(node: ast.AST) -> list[str]:
     return DOTTED.findall(ast.unparse(node))
 
 
+@functools.cache
 def definition(module: str, name: str) -> Definition | None:
     """Finds the type that `name` means in a module: through imports, to the class or to the assignment of an alias.
 

@@ -10,6 +10,7 @@ every part may import it.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 
@@ -99,13 +100,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return question(nearest(word, known))
 
 
-def by_number(name: str) -> list[tuple[int, str]]:
+@functools.cache
+def by_number(name: str) -> tuple[tuple[int, str], ...]:
     """Returns a sort key that orders names by the numbers in them.
 
     >>> sorted(["M-DP-10", "M-DP-9"], key=by_number)
     ['M-DP-9', 'M-DP-10']
     """
-    return [(int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name)]
+    return tuple((int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name))
 
 
 # ---- numbers

@@ -16,7 +16,7 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from dpsim.campaign.explored import Explored, explore_subject
@@ -34,7 +34,8 @@ from tests import ROOT
 from tests.programs import Script, Scripted, touch, world_of
 from tests.protocols import SizedProgram, agreed, sized
 
-SHRINKS = settings(max_examples=1_000, derandomize=True, database=None, print_blob=False)
+PHASES = (Phase.generate, Phase.shrink)  # without Phase.explain, which traces each line of dpsim
+SHRINKS = settings(max_examples=1_000, derandomize=True, database=None, print_blob=False, phases=PHASES)
 
 
 def smallest(variant: str | None = None, ranks: int = 2, **more: Any) -> Scenario:

@@ -1,5 +1,6 @@
-"""Worker pools for the tests of `real`: one for each backend, and one of NCCL for the whole session. The tests of gloo
-run on one worker of pytest-xdist.
+"""Worker pools for the tests of `real`: one for each backend of this folder, and one of NCCL for the whole session.
+The tests of gloo run on one worker of pytest-xdist. The pools of this folder end with its last test, because idle
+workers of gloo poll their sockets.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from real.backend import TorchBackend
 from tests.real import worlds
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def backends() -> Iterator[Callable[[str], TorchBackend]]:
     """Returns a function that returns the backend of a name, and creates it at the first call."""
     made: dict[str, TorchBackend] = {}

@@ -33,6 +33,9 @@ MOST_BYTES, MOST_ROWS, MOST_OF_A_LINE, MOST_NUMBER = 32 << 20, 100_000, 64 << 10
 MOST_OF_README = 1 << 20
 """The largest number of bytes that dpsim reads of a README."""
 
+MAY_BE_HUGE = re.compile(rb"[0-9]{6}|[eE][+-]?[0-9]|Infinity|NaN")
+"""Matches each line with a number beyond MOST_NUMBER, which has six digits. A search is quicker than a walk."""
+
 _CLONE = Path(__file__).resolve().parents[3]
 
 
@@ -126,7 +129,8 @@ def _row(line: bytes) -> Row:
         raise ValueError("expected a JSON object with a version")
     if not numbers(row["version"]):
         raise ValueError(f"the version {row['version']!r} is no release; expected one such as 0.33.0")
-    _refuse_huge(row)
+    if MAY_BE_HUGE.search(line):
+        _refuse_huge(row)
     return row
 
 

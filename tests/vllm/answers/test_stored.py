@@ -87,6 +87,13 @@ def test_files_that_cannot_be_read(named: Path, content: bytes, said: str) -> No
         answers("decide", place=named)
 
 
+@pytest.mark.parametrize("number", ["100001", "-100000.5", "2.5e5", "1E+06", "-Infinity", "NaN"])
+def test_a_huge_number_is_found_in_each_spelling(named: Path, number: str) -> None:
+    (named / "decide.jsonl.gz").write_bytes(gzip.compress(f'{{"version": "1.0", "a": [100000, {number}]}}\n'.encode()))
+    with pytest.raises(NoAnswers, match=r"the number .* expected none beyond 100,000"):
+        answers("decide", place=named)
+
+
 @pytest.mark.parametrize(("count", "complete"), [("2", True), ("1,500", False), ("1", False)])
 def test_a_file_has_as_many_rows_as_the_readme_says(named: Path, count: str, complete: bool) -> None:
     """dpsim refuses a file with fewer rows than the README declares.

@@ -6,6 +6,7 @@ the journals of its ranks. `drawn_worlds` draws random worlds for Hypothesis.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -164,6 +165,7 @@ def prefill(tokens: int, output_tokens: int = 1, **fields: Any) -> list[Request]
     return [Request(ARRIVAL, tokens, output_tokens, **fields)]
 
 
+@functools.cache  # each example draws from it, and Hypothesis examines each new strategy
 def request_lists(
     largest: int = 70, force_eager: bool = False, loras: bool = False, prefixes: bool = False
 ) -> st.SearchStrategy[list[Request]]:
