@@ -5,14 +5,14 @@
 
     scenario  wake
     worlds    all 6 up to ranks 3, polls 2
-    explored  6 in 1,240 schedules, smaller ones first
+    explored  6 worlds in 1,240 schedules, smaller ones first
     sampled   1 world, ended by --schedules 1000; the first one is world 6, params: {ranks: 3, polls: 2}
     alone     each rank ran again in its own process in 1 of 6 worlds
     next      dpsim explore wake --all-up-to ranks=3,polls=2 --schedules 10000 --strategy dpor
     expected: held; met
 
 The lines `sampled`, `bounded` and `not begun` name the worlds that a limit cut short, and the first of them. With
-`--full`, they name each of them.
+`--full`, the first two name each of them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def as_text(asked: AskedWorlds, whole: Whole, options: Options, next: str = "", 
     rows = [
         ("scenario", asked.scenario.name),
         ("worlds", summary if drawn else f"all {asked.total:,} up to {summary}"),
-        ("explored", f"{whole.explored:,} in {counted(whole.runs, 'schedule')}{order}"),
+        ("explored", f"{counted(whole.explored, 'world')} in {counted(whole.runs, 'schedule')}{order}"),
         *(row for cut in whole.cuts for row in _cut_rows(cut, asked.scenario, options, full)),
         *[("possible", _probed(asked.possible))] * bool(asked.possible),
         *[("probes", _probed(whole.probes))] * bool(whole.probes),
@@ -107,9 +107,10 @@ def _cut_rows(cut: Cut, base: Scenario, options: Options, full: bool) -> list[tu
     world has its own line.
     """
     first = _world(cut.first, cut.scenario, base)
-    text = f"{counted(cut.worlds, 'world')}, {limit_words(cut.limit, options, cut.bound)}; the first one is {first}"
-    further = [("", _world(number, scenario, base)) for number, scenario in cut.all[1:]] if full else []
-    return [(_title(cut), text), *further]
+    further = [("", _world(number, scenario, base)) for number, scenario in cut.all[1:]]
+    parts = [f"{counted(cut.worlds, 'world')}, {limit_words(cut.limit, options, cut.bound)}"]
+    parts += ["--full lists all"] * (bool(further) and not full)
+    return [(_title(cut), "; ".join([*parts, f"the first one is {first}"])), *(further if full else [])]
 
 
 def _world(number: int, scenario: Scenario, base: Scenario) -> str:

@@ -39,7 +39,8 @@ def test_worlds_that_too_few_schedules_cut_short() -> None:
     answer = explore("t_look", "--all-up-to", "ranks=3", "--schedules", "2", "--strategy", "dpor", "--off", "RACE:*")
     lines = answer.out.splitlines()
     assert lines[0] == "SAMPLED  no failure; 1 proven, 2 sampled"
-    assert "sampled   2 worlds, ended by --schedules 2; the first one is world 2, as the scenario has it" in lines
+    named = "the first one is world 2, as the scenario has it"
+    assert f"sampled   2 worlds, ended by --schedules 2; --full lists all; {named}" in lines
     assert lines[-1] == "expected: held; met"
     assert lines[-2] == f"next      dpsim {shlex.join(next_of(answer))}"
     assert next_of(answer)[:2] == ["explore", "t_look.yaml"]
@@ -66,10 +67,12 @@ def test_the_same_as_json() -> None:
 
 
 def test_full_names_each_world_that_a_limit_cut_short() -> None:
-    """Without `--full`, only the first one has a line."""
+    """Without `--full`, only the first one has a line, and the line mentions `--full`."""
     words = ("--all-up-to", "ranks=3", "--schedules", "2", "--strategy", "dpor")
     named = "          world 3, params: {ranks: 3}"
-    assert named in explore("t_look", *words, "--full").out.splitlines()
+    whole = explore("t_look", *words, "--full").out
+    assert named in whole.splitlines()
+    assert "lists all" not in whole
     assert "world 3" not in explore("t_look", *words).out
 
 
@@ -105,7 +108,8 @@ def test_a_folder_of_work_goes_on_with_its_strategy() -> None:
 
 def test_a_strategy_that_proves_nothing() -> None:
     answer = explore("t_look", "--all-up-to", "ranks=2", "--strategy", "fifo")
-    assert "\nsampled   2 worlds, because --strategy fifo proves nothing; the first one is world 1" in answer.out
+    said = "sampled   2 worlds, because --strategy fifo proves nothing; --full lists all; the first one is world 1"
+    assert f"\n{said}" in answer.out
     assert dpsim_(*next_of(answer)).out.startswith("PROVEN")
 
 
