@@ -84,6 +84,7 @@ def test_the_probes_that_a_program_does_not_declare() -> None:
     words = ("t_nothing", "--all-up-to", "ranks=2")
     assert "probes    here in 2 worlds" in explore(*words).out.splitlines()
     assert explore(*words, "--json").json["scenarios"][0]["probes"] == {"here": 2}
+    assert "probes     none declared; reached: here" in explore("t_nothing").out.splitlines()
     answer = explore("t_look", "--all-up-to", "ranks=2")
     assert "probes    early in 1 world, late in 2 worlds; never: never" in answer.out.splitlines()
 
