@@ -55,6 +55,7 @@ A file imports only files that are listed above it:
     drawn.py      counts the worlds that Hypothesis drew for a test, by verdict
     properties.py `dpsim.testing.holds`, which explores a scenario in a test
     saved.py      finds failures that earlier tests saved in files
+    missing_exhibits.py  the error text for variants without exhibits
     museum_there.py  makes a row of the museum on another machine
     museum.py     measures which strategy finds each known bug, and how soon
     nights/       runs all of these in one night, and compares it with earlier nights

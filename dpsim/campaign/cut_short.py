@@ -16,12 +16,12 @@ from typing import Literal, NamedTuple, TypeAlias
 from dpsim.explore import Exploration
 from dpsim.scenario import Scenario
 
-Limit: TypeAlias = Literal["", "schedules", "budget", "strategy", "memory", "length"]
+Limit: TypeAlias = Literal["", "schedules", "budget", "strategy", "memory", "length", "interrupt"]
 """What ended a search.
 
 `schedules`: the number of `--schedules`. `budget`: the time of `--budget`. `strategy`: it has no further schedule, and
 proves nothing. `memory`: a run took too many records or too much memory. `length`: dpsim cut some runs off, because
-they were too long, and tried all others. Empty: nothing ended the search early.
+they were too long, and tried all others. `interrupt`: Ctrl-C or a signal. Empty: nothing ended the search early.
 """
 
 

@@ -7,7 +7,8 @@ except KeyboardInterrupt as error:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from dpsim.contract.words import counted
 
@@ -15,14 +16,17 @@ from dpsim.contract.words import counted
 class Done(NamedTuple):
     """What an exploration did before it was interrupted.
 
-    `schedules` and `failures`: in all scenarios together. `worlds`: how many were finished, and of how many, if several
-    are explored in turn. `polls`: a loop that polls.
+    `schedules` and `failures`: in all scenarios together. `worlds`: how many were begun, and of how many, if several
+    are explored in turn. `polls`: a loop that polls. `explored`: the `Explored` of each scenario so far. `whole`:
+    the `Whole` of a set of worlds. Their modules import this one.
     """
 
     schedules: int
     failures: int
     worlds: tuple[int, int] | None = None
     polls: str = ""
+    explored: Sequence[Any] = ()
+    whole: Any = None
 
     def __str__(self) -> str:
         """Returns the text that a command prints; empty if no schedule was run.
@@ -34,7 +38,7 @@ class Done(NamedTuple):
             return ""
         failures = counted(self.failures, "failure") if self.failures else "no failure"
         worlds = f"explored {self.worlds[0]:,} of {self.worlds[1]:,} worlds, " if self.worlds is not None else ""
-        verdict = "violated" if self.failures else "sampled"
+        verdict = self.whole.verdict if self.whole is not None else "violated" if self.failures else "sampled"
         polls = f"; {self.polls}" if self.polls else ""
         return f"{verdict}: {worlds}{counted(self.schedules, 'schedule')}, {failures}{polls}"
 

@@ -34,6 +34,7 @@ from typing import TypeAlias
 from dpsim.campaign.bounds import OF_LIMITS
 from dpsim.campaign.in_time import failure_in_time
 from dpsim.campaign.interrupts import with_done
+from dpsim.campaign.missing_exhibits import nothing_to_show
 from dpsim.campaign.reached import Reached
 from dpsim.campaign.repeats import Repeats
 from dpsim.campaign.subject import Subject
@@ -270,8 +271,7 @@ def exhibition(
     shown = [entry for entry in entries if entry.name.lower() in files]
     without = [entry.name for entry in entries if entry.name.lower() not in files]
     if not shown:
-        names = ", ".join(f"{name.lower()}.yaml" for name in without)
-        raise ScenarioNotFound(f"nothing to show: none of the exhibits is named {names or 'after a variant'}")
+        raise ScenarioNotFound(nothing_to_show(without))
     end = None if seconds is None else time.monotonic() + seconds
     done = Exhibition([], without, limit, [entry.name for entry in shown])
 

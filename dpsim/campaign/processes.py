@@ -106,7 +106,12 @@ def explore_all(
         found = [one.plan.exploration for one in plans]
         polls = next((one.polls for one in found if one.polls), "")
         runs, failures = sum(one.runs for one in found) + begun, sum(len(one.failures) for one in found)
-        with_done(error, Done(runs, failures, polls=polls))
+        took = time.monotonic() - start
+        so_far = [
+            Explored(subject, one.plan.exploration, how_far=_how_far([one], 0, took))
+            for subject, one in zip(subjects, plans, strict=True)
+        ]
+        with_done(error, Done(runs, failures, polls=polls, explored=so_far))
         raise
     for one in plans:
         one.close()

@@ -10,14 +10,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import NamedTuple
 
 from dpsim.campaign.assumptions.ranks import SHARE_NOTHING
 from dpsim.campaign.assumptions.row import OTHERWISE
 from dpsim.campaign.coverage import Coverage
-from dpsim.campaign.cut_short import Cut, Cuts, limit_of
-from dpsim.campaign.explored import Explored
+from dpsim.campaign.cut_short import Cut, Cuts, Limit, limit_of
+from dpsim.campaign.explored import Explored, concluded
 from dpsim.campaign.files import SHARE, Options, Outcome, explore_some, kept
 from dpsim.campaign.interrupts import Done, done_before, with_done
 from dpsim.checks.expected import HELD, Expected
@@ -88,7 +88,8 @@ def explore_whole(
 ) -> Whole:
     """Explores all worlds in order, up to the first violated one or until the time is used up.
 
-    `progress` receives the number of worlds so far, and `coverage` each world.
+    `progress` receives the number of worlds so far, and `coverage` each world. A KeyboardInterrupt carries the result
+    so far (`dpsim.campaign.interrupts`).
     """
     end = None if options.seconds is None else time.monotonic() + options.seconds
     so_far, rest = _SoFar(total, options, coverage), iter(scenarios)
@@ -103,7 +104,9 @@ def explore_whole(
             all_explored = explore_some(worlds, options, seconds, share=SHARE, start=so_far.explored)
         except KeyboardInterrupt as error:
             done = done_before(error)
-            with_done(error, Done(done.schedules + so_far.runs, done.failures, (so_far.explored, total), done.polls))
+            whole = so_far.interrupted(some, done.explored, next(rest, None))
+            worlds_so_far = (whole.explored, total)
+            with_done(error, Done(whole.runs, done.failures, worlds_so_far, done.polls, whole=whole))
             raise
         for scenario, one in zip(some, all_explored, strict=True):
             if one.exploration.lost:
@@ -141,8 +144,8 @@ class _SoFar:
         """The number of explored worlds."""
         return self.verdicts.total()
 
-    def add(self, scenario: Scenario, one: Explored) -> None:
-        """Adds an explored world."""
+    def add(self, scenario: Scenario, one: Explored, interrupted: bool = False) -> None:
+        """Adds an explored world. `interrupted`: units of it are open, because of Ctrl-C."""
         found, options = one.exploration, self._options
         if self._coverage is not None:
             self._coverage.add(one.subject, found)
@@ -160,7 +163,7 @@ class _SoFar:
         for planted, why in found.injected.items():  # with the reason of the last world
             self._injected[planted] = why if self._injected.get(planted, why) else ""
         limit = limit_of(found, options.strategy, options.schedules, options.seconds is not None)
-        self._cuts.add(limit, self.explored, scenario, found)
+        self._cuts.add("interrupt" if limit and interrupted else limit, self.explored, scenario, found)
 
     def whole(self) -> Whole:
         """Returns the result of the worlds so far."""
@@ -181,10 +184,23 @@ class _SoFar:
             unjudged=self._unjudged,
         )
 
-    def ended(self, scenario: Scenario) -> Whole:
-        """Returns the result if the time was up before this world began."""
-        left = Cut("budget", False, self._total - self.explored, self.explored + 1, scenario)
+    def ended(self, scenario: Scenario, limit: Limit = "budget") -> Whole:
+        """Returns the result if the limit ended the search before this world began."""
+        left = Cut(limit, False, self._total - self.explored, self.explored + 1, scenario)
         return self.whole()._replace(cuts=(*self._cuts.all(), left))
+
+    def interrupted(self, some: Sequence[Scenario], results: Sequence[Explored], after: Scenario | None) -> Whole:
+        """Returns the result if Ctrl-C ended the search of `some` worlds. `results`: of each of them, or empty if none
+        was begun. `after`: the world after them, if any.
+        """
+        for scenario, one in zip_longest(some, results):
+            if one is None or not one.exploration.runs:
+                return self.ended(scenario, "interrupt")
+            self.add(scenario, one, interrupted=one.how_far is not None and one.how_far.open > 0)
+            if one.exploration.failures:
+                first = kept(scenario, concluded(one.subject, one.exploration, 0), self._options.folder)
+                return self.whole()._replace(assumes=(), never_applied=(), alone=0, first=first)
+        return self.whole() if after is None else self.ended(after, "interrupt")
 
     def _not_alone(self) -> list[str]:
         """Returns the assumption that ranks share nothing, if ranks did not run alone along each class of schedules."""

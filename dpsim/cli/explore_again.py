@@ -4,13 +4,17 @@
     dpsim explore wake --schedules 100 --strategy dpor      # the command that the output suggests
 
 The suggested command has the options that the user typed, with a limit that is ten times as large. Without a folder
-of `--work`, the search begins anew.
+of `--work`, the search begins anew. After Ctrl-C, such a command has `--work`, so that a second Ctrl-C loses nothing.
+
+The folder of a portfolio cannot go on with DPOR alone. If the default number of schedules is too small, the suggested
+command begins anew with `--strategy dpor`, in a second folder. Within a `--budget`, DPOR has no such default.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
@@ -56,9 +60,16 @@ class TypedCommand(NamedTuple):
             changed["schedules"] = ["--schedules", str(LARGER * options.schedules)]
         if "budget" in raised:
             changed["budget"] = ["--budget", _larger_budget(options.seconds or 0)]
-        if options.work is not None:
-            changed |= {"work": [], "resume": ["--resume", str(options.work.folder)] if proves else []}
-        if not (proves and (options.work is not None or options.bounds.binds)):
+        folder = None if options.work is None else options.work.folder
+        few = options.strategy == "portfolio" and "schedules" not in self.options and raised != {"interrupt"}
+        anew = folder is None or not proves or (few and not options.bounds.binds)
+        if folder is not None:
+            second = ["--work", f"{folder}-dpor"] if proves else []
+            changed |= {"work": second, "resume": []} if anew else {"work": [], "resume": ["--resume", str(folder)]}
+        elif "interrupt" in raised:
+            name = "search" if "torch" in self.options else Path(self.scenarios[number]).stem
+            changed["work"] = ["--work", f"{name}-work"]
+        if anew and not (proves and options.bounds.binds):
             changed["strategy"] = ["--strategy", "dpor"]
         words = [word for one in {**self.options, **changed}.values() for word in one]
         torch = "torch" in self.options

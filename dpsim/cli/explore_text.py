@@ -52,12 +52,14 @@ def table(explored: Explored) -> list[tuple[str, str]]:
         rows += [("", f"only {one} before {other}") for one, other in one_way[:PAIRS_SHOWN]]
         rows += [("", f"and {counted(len(one_way) - PAIRS_SHOWN, 'more pair')}")] if len(one_way) > PAIRS_SHOWN else []
     probes = explored.subject.probes
+    others = [probe for probe in found.probed() if probe not in probes]
     if probes:
         missed = [probe for probe in probes if not found.probes[probe]]
         never = f"; never: {', '.join(missed)}" if missed else ""
-        others = [probe for probe in found.probed() if probe not in probes]
         also = f"; also {', '.join(others)}" if others else ""
         rows.append(("probes", f"{len(probes) - len(missed)} of {len(probes)} reached{never}{also}"))
+    elif others:
+        rows.append(("probes", f"none declared; reached: {', '.join(others)}"))
     return rows
 
 

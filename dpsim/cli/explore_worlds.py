@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpsim.cli import coverage_text
 from dpsim.cli.console import Progress, say, say_json
@@ -12,6 +12,7 @@ from dpsim.cli.explore_display import Display, end, warn
 
 if TYPE_CHECKING:
     from dpsim.campaign.files import Options
+    from dpsim.campaign.whole import Whole
     from dpsim.cli.explore_worlds_text import AskedWorlds
     from dpsim.scenario import Scenario
 
@@ -44,30 +45,24 @@ def drawn(chosen: list[tuple[Scenario, Path]], text: str, seed: int) -> Iterator
 
 def explore_sets(sets: Iterator[AskedWorlds], options: Options, shown: Display) -> NoReturn:
     """Explores the worlds of each set until one fails, prints the results, and ends the command."""
+    from dpsim.campaign.interrupts import done_before
     from dpsim.campaign.whole import explore_whole
-    from dpsim.cli import explore_worlds_text as text
-    from dpsim.cli import two_lines
     from dpsim.scenario.swarm import Swarm
 
     first, met, lost, rows = None, True, False, []
-    several = len(shown.again.scenarios) > 1 and "torch" not in shown.again.options
-    for number, asked in enumerate(sets):
+    by_default = "schedules" not in shown.again.options
+    for number, asked in enumerate(one._replace(by_default=by_default) for one in sets):
         title = f"exploring {asked.total:,} {'' if isinstance(asked.sizes, Swarm) else 'small '}worlds of "
-        with Progress(title + asked.scenario.name, unit="world", budget=options.seconds, quiet=shown.quiet) as progress:
-            whole = explore_whole(asked.worlds, asked.total, options, progress, shown.covered)
-        goes_on = shown.again.goes_on(number, {cut.limit for cut in whole.cuts}, options)
-        goes_on = "" if whole.first is not None or whole.lost else goes_on
-        rows.append(text.as_plain_data(asked, whole, options, goes_on))
-        if shown.quiet and not shown.as_json:
-            name = asked.scenario.name if several else ""
-            say(two_lines.of_worlds(name, asked.sizes, asked.total, whole))
-            _ = None if whole.first is None else shown.kept(whole.first, options)
-        elif not shown.as_json:
-            say(text.as_text(asked, whole, options, goes_on, shown.full))
-            if whole.first is not None:
-                say(f"\n{shown.outcome(whole.first, whole.unmet)}")
-                for folder in shown.kept(whole.first, options):
-                    say(f"results: {folder}")
+        name = title + asked.scenario.name
+        try:
+            with Progress(name, unit="world", budget=options.seconds, quiet=shown.quiet) as progress:
+                whole = explore_whole(asked.worlds, asked.total, options, progress, shown.covered)
+        except KeyboardInterrupt as error:
+            so_far = done_before(error).whole
+            if so_far is not None and so_far.runs:
+                _say_set(number, asked, so_far, options, shown)
+            raise
+        rows.append(_say_set(number, asked, whole, options, shown))
         first, met, lost = first or whole.first, met and whole.unmet is None, lost or bool(whole.lost)
     if shown.as_json:
         say_json({"met": met, "scenarios": rows, **coverage_text.covered_json(shown.covered)})
@@ -76,3 +71,24 @@ def explore_sets(sets: Iterator[AskedWorlds], options: Options, shown: Display) 
     if first is not None:
         warn(first)
     end(lost, met)
+
+
+def _say_set(number: int, asked: AskedWorlds, whole: Whole, options: Options, shown: Display) -> dict[str, Any]:
+    """Prints the result of one set of worlds, unless the command prints JSON. Returns it as plain data."""
+    from dpsim.cli import explore_worlds_text as text
+    from dpsim.cli import two_lines
+
+    several = len(shown.again.scenarios) > 1 and "torch" not in shown.again.options
+    goes_on = shown.again.goes_on(number, {cut.limit for cut in whole.cuts}, options)
+    goes_on = "" if whole.first is not None or whole.lost else goes_on
+    if shown.quiet and not shown.as_json:
+        name = asked.scenario.name if several else ""
+        say(two_lines.of_worlds(name, asked.sizes, asked.total, whole))
+        _ = None if whole.first is None else shown.kept(whole.first, options)
+    elif not shown.as_json:
+        say(text.as_text(asked, whole, options, goes_on, shown.full))
+        if whole.first is not None:
+            say(f"\n{shown.outcome(whole.first, whole.unmet)}")
+            for folder in shown.kept(whole.first, options):
+                say(f"results: {folder}")
+    return text.as_plain_data(asked, whole, options, goes_on)

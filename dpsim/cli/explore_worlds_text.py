@@ -5,14 +5,14 @@
 
     scenario  wake
     worlds    all 6 up to ranks 3, polls 2
-    explored  6 in 1,240 schedules, smaller ones first
+    explored  6 worlds in 1,240 schedules, smaller ones first
     sampled   1 world, ended by --schedules 1000; the first one is world 6, params: {ranks: 3, polls: 2}
     alone     each rank ran again in its own process in 1 of 6 worlds
     next      dpsim explore wake --all-up-to ranks=3,polls=2 --schedules 10000 --strategy dpor
     expected: held; met
 
 The lines `sampled`, `bounded` and `not begun` name the worlds that a limit cut short, and the first of them. With
-`--full`, they name each of them.
+`--full`, the first two name each of them.
 """
 
 from __future__ import annotations
@@ -39,20 +39,22 @@ if TYPE_CHECKING:
 LIMITS: Mapping[str, str] = MappingProxyType(
     {
         "schedules": "ended by --schedules {schedules}",
+        "default": "ended by {counted}, the default of --schedules",
         "budget": "ended by --budget {budget}",
         "strategy": "because --strategy {strategy} proves nothing",
         "memory": "ended by a run of more than {bound}",
         "length": "in which dpsim cut runs off after {bound}",
+        "interrupt": "ended by the interrupt",
     }
 )
-"""How each limit ended a search (`dpsim.campaign.cut_short`), in words."""
+"""How each limit ended a search (`dpsim.campaign.cut_short`), in words. `default`: of the number of schedules."""
 
 
 class AskedWorlds(NamedTuple):
     """The worlds like one scenario: `scenario` up to `sizes`, or the swarm in `sizes`; `total` worlds in all.
 
     `worlds`: their scenarios. `possible`: for each kind of fault, the number of swarm worlds that allow it. `fixed`:
-    the fields that have one value in all worlds.
+    the fields that have one value in all worlds. `by_default`: the user gave no number of schedules.
     """
 
     scenario: Scenario
@@ -61,6 +63,7 @@ class AskedWorlds(NamedTuple):
     worlds: Iterable[Scenario]
     possible: Mapping[str, int] = MappingProxyType({})
     fixed: Sequence[str] = ()
+    by_default: bool = False
 
 
 def as_text(asked: AskedWorlds, whole: Whole, options: Options, next: str = "", full: bool = False) -> str:
@@ -79,8 +82,8 @@ def as_text(asked: AskedWorlds, whole: Whole, options: Options, next: str = "", 
     rows = [
         ("scenario", asked.scenario.name),
         ("worlds", summary if drawn else f"all {asked.total:,} up to {summary}"),
-        ("explored", f"{whole.explored:,} in {counted(whole.runs, 'schedule')}{order}"),
-        *(row for cut in whole.cuts for row in _cut_rows(cut, asked.scenario, options, full)),
+        ("explored", f"{counted(whole.explored, 'world')} in {counted(whole.runs, 'schedule')}{order}"),
+        *(row for cut in whole.cuts for row in _cut_rows(cut, asked, options, full)),
         *[("possible", _probed(asked.possible))] * bool(asked.possible),
         *[("probes", _probed(whole.probes))] * bool(whole.probes),
         *[("alone", f"each rank ran again in its own process in {alone}")] * holds,
@@ -102,25 +105,31 @@ def _title(cut: Cut) -> str:
     return "bounded" if cut.limit == "length" else "sampled"
 
 
-def _cut_rows(cut: Cut, base: Scenario, options: Options, full: bool) -> list[tuple[str, str]]:
+def _cut_rows(cut: Cut, asked: AskedWorlds, options: Options, full: bool) -> list[tuple[str, str]]:
     """Returns the number of worlds that a limit cut short, the limit, and the first of them. With `full`, each further
     world has its own line.
     """
-    first = _world(cut.first, cut.scenario, base)
-    text = f"{counted(cut.worlds, 'world')}, {limit_words(cut.limit, options, cut.bound)}; the first one is {first}"
-    further = [("", _world(number, scenario, base)) for number, scenario in cut.all[1:]] if full else []
-    return [(_title(cut), text), *further]
+    first = _world(cut.first, cut.scenario, asked.scenario)
+    further = [("", _world(number, scenario, asked.scenario)) for number, scenario in cut.all[1:]]
+    parts = [f"{counted(cut.worlds, 'world')}, {limit_words(cut, asked, options)}"]
+    parts += ["--full lists all"] * (bool(further) and not full)
+    return [(_title(cut), "; ".join([*parts, f"the first one is {first}"])), *(further if full else [])]
 
 
 def _world(number: int, scenario: Scenario, base: Scenario) -> str:
     return f"world {number:,}, {changed_sections(scenario, base) or 'as the scenario has it'}"
 
 
-def limit_words(limit: str, options: Options, bound: str) -> str:
-    """Returns how a limit ended a search, in words. `bound`: where dpsim cut a run off, in words."""
+def limit_words(cut: Cut, asked: AskedWorlds, options: Options) -> str:
+    """Returns how a limit ended a search, in words."""
     budget = format_duration(round((options.seconds or 0) * 1e9))
+    limit = "default" if cut.limit == "schedules" and asked.by_default else cut.limit
     return LIMITS[limit].format(
-        schedules=options.schedules, budget=budget, strategy=options.strategy, bound=bound or "its bound"
+        schedules=options.schedules,
+        counted=counted(options.schedules, "schedule"),
+        budget=budget,
+        strategy=options.strategy,
+        bound=cut.bound or "its bound",
     )
 
 
@@ -178,7 +187,7 @@ def as_plain_data(asked: AskedWorlds, whole: Whole, options: Options, next: str 
         "bounded": whole.verdicts["bounded"],
         "sampled": whole.verdicts["sampled"],
         "vacuous": whole.verdicts["vacuous"],
-        "cut_short": [_cut_as_json(cut, asked.scenario, options) for cut in whole.cuts],
+        "cut_short": [_cut_as_json(cut, asked, options) for cut in whole.cuts],
         "schedules": whole.runs,
         "probes": whole.probes,
         "alone": whole.alone,
@@ -190,16 +199,16 @@ def as_plain_data(asked: AskedWorlds, whole: Whole, options: Options, next: str 
     }
 
 
-def _cut_as_json(cut: Cut, base: Scenario, options: Options) -> dict[str, Any]:
+def _cut_as_json(cut: Cut, asked: AskedWorlds, options: Options) -> dict[str, Any]:
     return {
         "limit": cut.limit,
-        "reason": limit_words(cut.limit, options, cut.bound),
+        "reason": limit_words(cut, asked, options),
         "begun": cut.begun,
         "worlds": cut.worlds,
         "first": cut.first,
         "first_scenario": dump_scenario(cut.scenario),
         "all": [
-            {"world": number, "params": one.protocol.plain_params, "differs": changed_sections(one, base)}
+            {"world": number, "params": one.protocol.plain_params, "differs": changed_sections(one, asked.scenario)}
             for number, one in cut.all
         ],
     }

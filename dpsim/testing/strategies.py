@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from dpsim.contract import registry
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.duration import format_duration
-from dpsim.scenario.params.files import allow_files_of
+from dpsim.scenario.params.files import allow_files_of, required_files
 from dpsim.scenario.params.per_rank import within
 from dpsim.testing.models import params as params_of
 from dpsim.testing.rank_fields import rank_fields
@@ -48,7 +48,8 @@ def scenarios(*, protocol: str | None = None, **more: Any) -> st.SearchStrategy[
     Also `max_faults` (1), `max_delays` (0), and `kinds` of faults: skip, repeat, die. For any other program, and
     without a protocol, the arguments are those of the package with its parameters.
 
-    Raises UnknownName for a protocol that is not registered.
+    Raises UnknownName for a protocol that is not registered, and ValueError at the first draw if `params` lacks a
+    parameter that names a file.
     """
     if protocol is not None and registry.protocol(protocol).program.Params is not None:
         return with_params(protocol, **more)
@@ -75,6 +76,12 @@ def with_params(
     """Draws scenarios of a program with `Params`."""
     program = registry.protocol(protocol).program
     model: Any = program.Params
+    for field in required_files(model):
+        if field not in (params or {}):
+            raise ValueError(
+                f"scenarios: protocol.params.{field} of {protocol} names a file, and Hypothesis draws no files: give "
+                f'params={{"{field}": st.just("mine.py")}}'
+            )
     ranks = {key: st.integers(*bounds) for key, bounds in rank_fields(program).items()}
     drawn = draw(params_of(model, {**ranks, **(params or {})}))
     size = program.ranks(model.model_validate(drawn))

@@ -460,7 +460,7 @@ def test_every_small_world_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             "\n"
             "scenario  three\n"
             "worlds    all 6 up to ranks 3, steps 2\n"
-            "explored  6 in 6 schedules, smaller ones first\n"
+            "explored  6 worlds in 6 schedules, smaller ones first\n"
             "probes    agreed in 4 worlds; never: differed\n"
             "alone     each rank ran again in its own process in some of 6 worlds\n"
             "expected: held; met\n"

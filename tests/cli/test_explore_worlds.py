@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
-from dpsim.campaign import lone_ranks
+from dpsim.campaign import lone_ranks, processes
+from dpsim.campaign import units as units_module
 from dpsim.campaign.cut_short import Limit
 from dpsim.campaign.subject import Subject
+from dpsim.campaign.units import Unit, UnitResult
+from dpsim.cli import explore as explore_command
 from dpsim.cli import explore_again
 from dpsim.cli.explore_again import TypedCommand
 from dpsim.contract.interface import Rank
@@ -39,7 +42,8 @@ def test_worlds_that_too_few_schedules_cut_short() -> None:
     answer = explore("t_look", "--all-up-to", "ranks=3", "--schedules", "2", "--strategy", "dpor", "--off", "RACE:*")
     lines = answer.out.splitlines()
     assert lines[0] == "SAMPLED  no failure; 1 proven, 2 sampled"
-    assert "sampled   2 worlds, ended by --schedules 2; the first one is world 2, as the scenario has it" in lines
+    named = "the first one is world 2, as the scenario has it"
+    assert f"sampled   2 worlds, ended by --schedules 2; --full lists all; {named}" in lines
     assert lines[-1] == "expected: held; met"
     assert lines[-2] == f"next      dpsim {shlex.join(next_of(answer))}"
     assert next_of(answer)[:2] == ["explore", "t_look.yaml"]
@@ -66,10 +70,12 @@ def test_the_same_as_json() -> None:
 
 
 def test_full_names_each_world_that_a_limit_cut_short() -> None:
-    """Without `--full`, only the first one has a line."""
+    """Without `--full`, only the first one has a line, and the line mentions `--full`."""
     words = ("--all-up-to", "ranks=3", "--schedules", "2", "--strategy", "dpor")
     named = "          world 3, params: {ranks: 3}"
-    assert named in explore("t_look", *words, "--full").out.splitlines()
+    whole = explore("t_look", *words, "--full").out
+    assert named in whole.splitlines()
+    assert "lists all" not in whole
     assert "world 3" not in explore("t_look", *words).out
 
 
@@ -78,6 +84,7 @@ def test_the_probes_that_a_program_does_not_declare() -> None:
     words = ("t_nothing", "--all-up-to", "ranks=2")
     assert "probes    here in 2 worlds" in explore(*words).out.splitlines()
     assert explore(*words, "--json").json["scenarios"][0]["probes"] == {"here": 2}
+    assert "probes     none declared; reached: here" in explore("t_nothing").out.splitlines()
     answer = explore("t_look", "--all-up-to", "ranks=2")
     assert "probes    early in 1 world, late in 2 worlds; never: never" in answer.out.splitlines()
 
@@ -92,6 +99,24 @@ def test_worlds_that_the_time_did_not_reach() -> None:
     ]
 
 
+def test_a_default_number_of_schedules_is_no_option_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of a portfolio stays at this number whatever the budget, so the command begins anew with DPOR. The
+    twin gives the number, and goes on in the same folder.
+    """
+    monkeypatch.setattr(explore_command, "SCHEDULES", 1)
+    answer = explore("t_look", "--all-up-to", "ranks=2", "--work", "night")
+    assert "\nsampled   1 world, ended by 1 schedule, the default of --schedules; the first one is" in answer.out
+    assert next_of(answer)[2:] == [
+        *("--all-up-to", "ranks=2", "--work", "night-dpor", *MODULE, "--schedules", "10", "--strategy", "dpor")
+    ]
+    assert dpsim_(*next_of(answer)).out.startswith("PROVEN")
+    [row] = explore("t_look", "--all-up-to", "ranks=2", "--json").json["scenarios"]
+    assert row["cut_short"][0]["reason"] == "ended by 1 schedule, the default of --schedules"
+    answer = explore("t_look", "--all-up-to", "ranks=2", "--schedules", "1", "--work", "day")
+    assert "\nsampled   1 world, ended by --schedules 1; the first" in answer.out
+    assert next_of(answer)[-2:] == ["--resume", "day"]
+
+
 def test_a_folder_of_work_goes_on_with_its_strategy() -> None:
     """A twin without this rule would suggest a strategy that the folder refuses."""
     answer = explore("t_look", "--all-up-to", "ranks=2", "--schedules", "1", "--work", "night")
@@ -103,9 +128,63 @@ def test_a_folder_of_work_goes_on_with_its_strategy() -> None:
     assert refused.err == "dpsim: night: has the work of another strategy: portfolio; this is dpor\n"
 
 
+def interrupt_after(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets Ctrl-C arrive in the unit after this number of them."""
+    left = iter(range(units, -1, -1))
+
+    def until(*given: Any) -> UnitResult:
+        if not next(left):
+            raise KeyboardInterrupt
+        return units_module.do(*given)
+
+    monkeypatch.setattr(processes, "do", until)
+
+
+def test_an_interrupted_set_prints_its_open_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C prints what a limit does. Its command saves the results, and the next one goes on with them. The twin, an
+    interrupt in the first unit, has no result.
+    """
+    interrupt_after(2, monkeypatch)
+    answer = explore("t_look", "--all-up-to", "ranks=3", ranks=3)
+    lines = answer.out.splitlines()
+    assert lines[0] == "SAMPLED  no failure; 1 proven, 1 sampled, 1 not begun"
+    assert {
+        "explored   2 worlds in 2 schedules, smaller ones first",
+        "sampled    1 world, ended by the interrupt; the first one is world 2, params: {ranks: 2}",
+        "not begun  1 world, ended by the interrupt; the first one is world 3, as the scenario has it",
+    } < {*lines}
+    said = "dpsim: interrupted; sampled: explored 2 of 3 worlds, 2 schedules, no failure\n"
+    assert (answer.code, answer.err) == (130, said)
+    assert next_of(answer)[-4:] == ["--work", "t_look-work", "--strategy", "dpor"]
+    interrupt_after(2, monkeypatch)
+    again = dpsim_(*next_of(answer))
+    assert (again.out.splitlines()[0], next_of(again)[-2:]) == (lines[0], ["--resume", "t_look-work"])
+    interrupt_after(100, monkeypatch)
+    assert dpsim_(*next_of(again)).out.startswith("PROVEN")
+    interrupt_after(0, monkeypatch)
+    assert explore("t_look", "--all-up-to", "ranks=3").out == ""
+
+
+def test_an_interrupted_set_prints_the_world_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """World 2 fails, and Ctrl-C arrives in world 3, which the explorer gives out together with it."""
+
+    def until(unit: Unit, *given: Any) -> UnitResult:
+        if unit.subject == 2:
+            raise KeyboardInterrupt
+        return units_module.do(unit, *given)
+
+    monkeypatch.setattr(processes, "do", until)
+    answer = explore("t_second", "--all-up-to", "ranks=3", "--strategy", "dpor")
+    assert answer.out.startswith("VIOLATED  world 2 of 3, and no smaller one:\n")
+    assert "VIOLATED  CRASH:ASSERTIONERROR" in answer.out
+    said = "dpsim: interrupted; violated: explored 2 of 3 worlds, "
+    assert (answer.code, answer.err.startswith(said)) == (130, True)
+
+
 def test_a_strategy_that_proves_nothing() -> None:
     answer = explore("t_look", "--all-up-to", "ranks=2", "--strategy", "fifo")
-    assert "\nsampled   2 worlds, because --strategy fifo proves nothing; the first one is world 1" in answer.out
+    said = "sampled   2 worlds, because --strategy fifo proves nothing; --full lists all; the first one is world 1"
+    assert f"\n{said}" in answer.out
     assert dpsim_(*next_of(answer)).out.startswith("PROVEN")
 
 

@@ -159,7 +159,8 @@ def test_an_exploration_says_what_was_done(words: tuple[str, ...], said: str, tm
     command = [sys.executable, "-m", "dpsim.cli", "explore", "one.yaml", "--module", "endless", *words]
     told = {**os.environ, "AFTER": "40", "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path), *sys.path])}
     done = subprocess.run(command, cwd=tmp_path, env=told, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (130, "")
+    assert done.returncode == 130
+    assert bool(done.stdout) == ("worlds" in said), "a set prints its rows; test_explore_worlds.py reads them"
     first = done.stderr.splitlines()[0]
     number = r"[1-9][\d,]*" if "worlds" not in said else r"\d[\d,]*"
     assert re.fullmatch(f"dpsim: interrupted; {said}".replace("{}", number), first), done.stderr

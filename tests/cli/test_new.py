@@ -21,12 +21,18 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_it_is_green(made: Path) -> None:
+    """Its test demands a proof. The twin samples one schedule of each world, and fails."""
     explored = process("explore", "t_begun.yaml", "--module", "t_begun.py", "--all-up-to", "ranks=2,steps=2", cwd=made)
     assert (explored.returncode, explored.stderr) == (0, "")
     assert explored.stdout.startswith("PROVEN  every one of these worlds holds")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "test_t_begun.py"]
-    tested = subprocess.run(command, cwd=made, capture_output=True, text=True, check=False)
-    assert "1 passed" in tested.stdout, tested.stdout
+    test = (made / "test_t_begun.py").read_text()
+    (made / "test_twin.py").write_text(
+        test.replace("holds(scenario)", 'holds(scenario, schedules=1, strategy="random")')
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-rpf"]
+    tested = subprocess.run([*command, "."], cwd=made, capture_output=True, text=True, check=False)
+    assert "PASSED test_t_begun.py::test_t_begun\n" in tested.stdout, tested.stdout
+    assert "FAILED test_twin.py::test_t_begun - " in tested.stdout, tested.stdout
 
 
 def test_a_mistake_in_it_is_found(made: Path) -> None:

@@ -49,6 +49,14 @@ def _marked(params: Any) -> dict[str, tuple[str, OfFolder]]:
     return {name: (getattr(params, name), one) for name, one in marks if isinstance(one, OfFolder)}
 
 
+def required_files(model: type[BaseModel]) -> list[str]:
+    """Returns the fields of a model that name files and have no default."""
+    fields = model.model_fields.items()
+    return [
+        name for name, one in fields if one.is_required() and any(isinstance(mark, OfFolder) for mark in one.metadata)
+    ]
+
+
 def files_of(params: Any) -> list[str]:
     """Returns the files that parameters name."""
     return [mark.file_of(text) for text, mark in _marked(params).values()]

@@ -3,6 +3,7 @@ chapter 1).
 
 prefixes.py           the tokens that requests of one prefix share on a rank
 timeline.py           requests to batches: the scheduler of each rank, on the step clock
+own_part.py           the part of a timeline that one rank may read
 live.py               the batches of a rank whose requests arrive as messages during the run
 microbatch.py         which ranks may split a batch, and which requests and tokens each microbatch gets
 microbatch_inputs.py  the inputs of each microbatch: attention metadata, inputs of the model

@@ -181,7 +181,7 @@ class Batches(ABC):
         """The number of steps so far."""
 
     @abstractmethod
-    def batches(self, step: int) -> tuple[Batch, ...]:
+    def batches(self, step: int) -> Sequence[Batch]:
         """The batch of each data-parallel rank. The batch of a rank without work has no tokens."""
 
     @abstractmethod

@@ -18,6 +18,12 @@ from dpsim.scenario.model import Scenario
 from dpsim.scenario.to_world import prepare
 from dpsim.vllm.config import EngineConfig, Topology
 
+DEMANDS: tuple[dict[str, Any], ...] = (
+    {},
+    {"enable_expert_parallel": True, "enable_eplb": True, "eplb_config": {"step_interval": 2}},
+)
+"""Fields that some programs demand: `eplb` moves experts. With vLLM's default interval, no small scenario moves any."""
+
 SMALLEST = {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}
 """The smallest workload of a scenario file."""
 
@@ -41,7 +47,6 @@ def validated(key: str, kind: type[Any], value: Any) -> Any:
     return getattr(scenario_from({"name": "drawn", "workload": SMALLEST, **adapters, key: value}), key)
 
 
-@functools.cache
 def accepted(
     protocol: str, form: str | None, variant: str | None, topologies: Sequence[Topology]
 ) -> tuple[Topology, ...]:
@@ -49,13 +54,36 @@ def accepted(
 
     If the program accepts none, its error on the first drawn scenario then names the reason.
     """
+    return _accepted(protocol, form, variant, topologies)[0] or tuple(topologies)
+
+
+def demanded(protocol: str, form: str | None, variant: str | None, topologies: Sequence[Topology]) -> dict[str, Any]:
+    """Returns the fields of a configuration that the program demands; empty if it accepts vLLM's defaults."""
+    config = EngineConfig.model_validate(_accepted(protocol, form, variant, topologies)[1])
+    return {field: getattr(config, field) for field in sorted(config.model_fields_set)}
+
+
+@functools.cache
+def _accepted(
+    protocol: str, form: str | None, variant: str | None, topologies: Sequence[Topology]
+) -> tuple[tuple[Topology, ...], dict[str, Any]]:
+    """Returns the accepted topologies, and the fields of a configuration with which the program accepts them."""
     choice = {"name": protocol, "form": form, "variant": variant}
-    return tuple(one for one in topologies if _accepts(choice, one)) or tuple(topologies)
+    for fields in DEMANDS:
+        config = EngineConfig.model_validate(fields) if fields else None
+        found = tuple(one for one in topologies if _accepts(choice, one, config))
+        if found:
+            return found, fields
+    return (), {}
 
 
 def _accepts(choice: dict[str, str | None], topology: Topology, config: EngineConfig | None = None) -> bool:
     parts = {"topology": topology, "workload": SMALLEST, **({} if config is None else {"config": config})}
-    return is_accepted(scenario_from({"name": "drawn", "protocol": choice, **parts}))
+    try:
+        scenario = scenario_from({"name": "drawn", "protocol": choice, **parts})
+    except ScenarioError:
+        return False
+    return is_accepted(scenario)
 
 
 OPTIONAL: tuple[dict[str, bool], ...] = (

@@ -35,7 +35,7 @@ from dpsim.scenario.duration import format_duration
 from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.model import Scenario
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, Topology
-from dpsim.vllm.params.accepted import accepted, accepted_config, is_accepted, reads, validated
+from dpsim.vllm.params.accepted import accepted, accepted_config, demanded, is_accepted, reads, validated
 from dpsim.vllm.params.fault_strategies import SITES, delays, faults
 from dpsim.vllm.params.workload.model import Workload
 
@@ -214,6 +214,8 @@ def _scenarios(
     ranks = draw(topology)
     engine = draw(configs(captures=_captures(protocol, form, variant)) if config is None else config)
     if config is None:
+        demands = demanded(protocol, form, variant, _all_topologies())
+        engine = engine.model_copy(update=demands) if demands else engine
         engine = accepted_config(protocol, form, variant, ranks, engine)
     if workload is None:
         adapters = ("first", "second") if engine.enable_lora and reads(protocol, "lora") else ()

@@ -26,6 +26,7 @@ from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import EngineConfig, Topology
 from dpsim.vllm.data_parallel.batch import BatchForm
 from dpsim.vllm.data_parallel.flow import BatchFlow
+from dpsim.vllm.data_parallel.own_part import OwnPart
 from dpsim.vllm.data_parallel.timeline import Timeline
 from dpsim.vllm.overlap.forms import OverlapStep
 from dpsim.vllm.overlap.forward import OverlapForward
@@ -118,4 +119,4 @@ class DualBatchOverlap(Program[OverlapSetup]):
     async def run(self, rank: Rank, prepared: OverlapSetup) -> None:
         dp_index, _, _ = prepared.topology.coordinates(rank.rank)
         step = prepared.step(rank, dp_index, prepared.flow, captured=prepared.forward)
-        await step.run(prepared.timeline)
+        await step.run(OwnPart(prepared.timeline, dp_index))

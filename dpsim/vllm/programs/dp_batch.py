@@ -25,6 +25,7 @@ from dpsim.vllm.data_parallel.drafter import Drafter
 from dpsim.vllm.data_parallel.expert_balance import ExpertBalance
 from dpsim.vllm.data_parallel.figures import moves_of_experts, tokens_and_modes
 from dpsim.vllm.data_parallel.flow import BatchFlow
+from dpsim.vllm.data_parallel.own_part import OwnPart
 from dpsim.vllm.data_parallel.step import DataParallelStep
 from dpsim.vllm.data_parallel.timeline import Timeline
 from dpsim.vllm.params.arguments import EngineArguments
@@ -152,7 +153,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
         if prepared.captured is None and prepared.topology.data_parallel_size > 1:
             flow.rehearse(prepared.topology.data_parallel_size)
         step = prepared.step(rank, dp_index, flow, prepared.drafter, prepared.captured, prepared.balance)
-        await step.run(prepared.timeline)
+        await step.run(OwnPart(prepared.timeline, dp_index))
 
 
 def refuse_of_v2(v2: RunnerV2 | None, release: Release, args: EngineArguments, config: EngineConfig) -> None:

@@ -43,7 +43,7 @@ def test_every_small_world_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             "\n"
             "scenario  three\n"
             "worlds    all 16 up to ranks 2, requests 1, steps 2, prompt 2, output 2, abort 0\n"
-            "explored  16 in 16 schedules, smaller ones first\n"
+            "explored  16 worlds in 16 schedules, smaller ones first\n"
             "probes    dp.dummy_batch in 8 worlds, dp.padded_further in 4 worlds, dp.lower_mode in 4 worlds; "
             "never: dp.microbatched, dp.not_microbatched\n"
             "alone     each rank ran again in its own process in some of 16 worlds\n"

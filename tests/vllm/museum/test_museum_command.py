@@ -205,7 +205,9 @@ def test_unknown_names() -> None:
 
 
 def test_nothing_to_show(mail: Path) -> None:
-    said = "nothing to show: none of the exhibits is named mail-bare.yaml"
+    """The error says how to write the exhibit."""
+    how = "write this scenario, with protocol.variant: MAIL-BARE, and give its folder by --exhibits"
+    said = f"nothing to show: none of the exhibits is named mail-bare.yaml; {how}"
     one_line(mail_museum(mail, "--only", "mail-bare"), said)
 
 
