@@ -79,7 +79,7 @@ def test_three_frames_of_the_program() -> None:
 def test_it_ends_where_the_backend_begins() -> None:
     run(WORLD, meets)
     (meet,) = lines("meets")
-    assert [function for function, _ in call_site.chains[meet]] == ["meets", "run"], "of Scripted"
+    assert [function for function, _ in call_site.chains[meet]] == ["meets", "run"], "the chain ends at Scripted.run"
 
 
 def test_a_comprehension_is_its_function() -> None:
@@ -128,4 +128,6 @@ def test_a_line_with_two_callers() -> None:
     with watched("other") as seen:
         run(WORLD, steps)
     assert not seen
-    assert [function for function, _ in call_site.chains[meet]][:2] == ["meets", "warms"], "as it was"
+    assert [function for function, _ in call_site.chains[meet]][:2] == ["meets", "warms"], (
+        "the chain keeps its first calls"
+    )

@@ -82,7 +82,7 @@ def test_a_process_that_is_about_to_be_gone() -> None:
         assert not is_ending(one.pid)
         one.kill()
         os.waitid(os.P_PID, one.pid, os.WEXITED | os.WNOWAIT)
-        assert is_ending(one.pid), "gone, and not waited for"
+        assert is_ending(one.pid), "the process has ended, and its parent has not waited for it"
     assert not is_ending(one.pid)
     assert not is_ending(os.getpid())
 

@@ -46,7 +46,7 @@ def test_what_one_world_reaches() -> None:
         "t_covered: row one",
     }
     assert coverage.never("rows") == ["t_covered: form newer", "t_covered: piece kind long", "t_covered: row two"]
-    assert [*coverage.counts["branches"].values()] == [1, 1], "the message and the look, in both orders"
+    assert [*coverage.counts["branches"].values()] == [1, 1], "the post and the poll happen in both orders"
     assert coverage.never("branches") == []
 
 

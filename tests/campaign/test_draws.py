@@ -189,4 +189,4 @@ def test_only_runs_that_are_made_again_are_watched(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(SimBackend, "run_program", run)
     assert found(lambda: None) == []
-    assert seeds == [True, True, False], "in time, the first, and the first again"
+    assert seeds == [True, True, False], "dpsim watches the repetition of the first schedule and no other run"

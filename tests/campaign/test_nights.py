@@ -153,7 +153,7 @@ def test_without_sizes_there_are_no_small_worlds(tmp_path: Path) -> None:
     assert (row.name, row.worlds) == ("wake", 0)
     assert row.left_out == "no sizes: the parameters have none; give --all-up-to ranks=2,load=1"
     [twin] = a_night(tmp_path, SECOND, LOOKS, parts=("small",), up_to="ranks=2,load=1")
-    assert (twin.worlds, twin.left_out) == (1, ""), "these sizes are some"
+    assert (twin.worlds, twin.left_out) == (1, ""), "the twin gets sizes, so the night explores its world"
     [row] = a_night(tmp_path, FIRST, LOOKS, parts=("small",), up_to="no_such=2")
     assert row.left_out.startswith("--all-up-to: 'no_such' is no parameter")
 
@@ -192,7 +192,7 @@ def test_the_museum_of_a_night(tmp_path: Path) -> None:
     assert (row.name, row.verdict, row.failures, row.worlds) == ("T-COVERED-BREAKS", "as registered", (), 2)
     coverage = report_of(tmp_path).coverage
     assert coverage.counts["rows"]["t_covered: variant T-COVERED-BREAKS"] == 1
-    assert coverage.never("probes") == [], "runs of the museum count"
+    assert coverage.never("probes") == [], "probes that runs of the museum reach count as reached"
 
 
 def test_a_variant_that_the_budget_cuts_has_a_row(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_what_pytest_does_not_report(text: str, tmp_path: Path) -> None:
         [*rows_of_tests(tmp_path / "junit.xml")]
     with pytest.raises(NightRefused, match="no report of tests"):
         a_night(tmp_path, FIRST, LOOKS, tests=tmp_path / "junit.xml")
-    assert not (tmp_path / f"{FIRST}.jsonl").exists(), "the night has not begun"
+    assert not (tmp_path / f"{FIRST}.jsonl").exists(), "dpsim refuses the report before it begins the night"
 
 
 def test_the_time_of_a_night_ends_it(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_a_part_that_the_night_did_not_reach(tmp_path: Path) -> None:
     a_night(tmp_path, FIRST, LOOKS, parts=("scenarios", "swarm"), seconds=0.0)
     assert report_of(tmp_path).ran_nothing["swarm"] == ENDED
     a_night(tmp_path, FIRST, LOOKS, parts=("swarm",))
-    assert "swarm" not in report_of(tmp_path).ran_nothing, "a second run of the night did it"
+    assert "swarm" not in report_of(tmp_path).ran_nothing, "a second run of the night ran the swarm"
 
 
 def test_a_part_with_one_row_that_ran_is_not_named() -> None:

@@ -178,7 +178,7 @@ def test_all_worlds_of_a_protocol_with_mailboxes_are_proven() -> None:
     test()
     assert len(found) == 18
     assert {explored.verdict for explored in found.values()} == {"proven"}
-    assert max(explored.exploration.runs for explored in found.values()) > 40, "if little happens, little is proven"
+    assert max(explored.exploration.runs for explored in found.values()) > 40, "a proof of few schedules shows little"
 
 
 def test_a_stale_wake_shrinks_to_the_smallest_world() -> None:

@@ -56,7 +56,9 @@ def test_what_goes_in_comes_out(scenario: Scenario, steps: list[str], schedules:
     token = Token(scenario, tuple(steps), "CRASH:VALUEERROR", "dpor", schedules)
     word = str(token)
     assert read_token(word) == token
-    assert word.removeprefix(PREFIX).replace("-", "").replace("_", "").isalnum(), "to be pasted without quotes"
+    assert word.removeprefix(PREFIX).replace("-", "").replace("_", "").isalnum(), (
+        "a shell reads the token as one word without quotes"
+    )
 
 
 def test_a_small_world_is_a_short_word() -> None:
@@ -69,7 +71,9 @@ def test_what_is_too_long_is_no_word() -> None:
     steps = tuple(hashlib.sha256(bytes([one])).hexdigest() for one in range(200)) * 3
     assert str(TOKEN._replace(steps=steps)) == "" or len(str(TOKEN._replace(steps=steps))) <= LONGEST
     assert str(TOKEN._replace(steps=tuple(f"{hashlib.sha256(str(n).encode()).hexdigest()}" for n in range(500)))) == ""
-    assert str(TOKEN._replace(steps=("x" * 1_000,) * 2_000)) == "", "it would expand to more than is read"
+    assert str(TOKEN._replace(steps=("x" * 1_000,) * 2_000)) == "", (
+        "the reader would refuse the steps when it unpacks them"
+    )
 
 
 # ---- texts that are no tokens

@@ -91,7 +91,7 @@ def test_a_label_that_no_other_member_decides(wrong: tuple[str, str], culprit: s
     told = world_of(3, ["dp_cpu", "other"])
     found = judged(told, labelled({0: PLAN, 1: wrong, 2: PLAN}))
     assert found[0].klass == "DISAGREEMENT:PLAN"
-    assert len(found) == (2 if "mark it" in hint else 1), "two that are alike are one"
+    assert len(found) == (2 if "mark it" in hint else 1), "two equal findings are reported once"
     who, _, where = str(found[0].culprit).partition(" at ")
     assert who == culprit
     assert hint.format(where=where) in found[0].message

@@ -21,7 +21,7 @@ def test_a_receive_without_its_send(stream: str | None) -> None:
             made[1].transfer("recv", 0, stream)
         found = made.findings("finished", "finished" if sends == 2 else "blocked")
         assert [one.klass for one in found] == ([] if sends == 2 else ["HANG:P2P:UNMATCHED_RECV"])
-    assert found[0].culprit is None, "there is no other step: one receive may be too many, or one send too few"
+    assert found[0].culprit is None, "no other step shows whether one receive is too many or one send too few"
     assert "rank 1 made 2 calls in step 0 and rank 0 1" in found[0].message
 
 

@@ -224,7 +224,7 @@ def test_a_send_does_not_wait_for_its_receive() -> None:
     a.transfer("send", 1, "main", x)
     b.transfer("recv", 0, "main", y)
     b.launch("use", "side", reads=[y])
-    assert made.classes() == BUFFER, "side does not come after the receive"
+    assert made.classes() == BUFFER, "nothing orders the stream side after the receive"
 
 
 def test_transfers_of_one_group_are_in_no_order() -> None:

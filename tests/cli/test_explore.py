@@ -264,7 +264,9 @@ def test_keep_going_reports_each_failure_once() -> None:
     found = explore("t_two", "--keep-going", "--json", ranks=3).json["scenarios"][0]["failures"]
     assert [one["trace"] for one in found] == replays
     assert all(one["seen"] > 1 for one in found)
-    assert explore("t_two", ranks=3).out.count("VIOLATED  ") == 1, "without it, the first alone"
+    assert explore("t_two", ranks=3).out.count("VIOLATED  ") == 1, (
+        "without --keep-going only the first failure is reported"
+    )
 
 
 def test_several_scenarios(healthy: Path, planted: Path) -> None:
@@ -411,7 +413,7 @@ def test_a_protocol_that_remembers(jobs: str, monkeypatch: pytest.MonkeyPatch) -
     where = "culprit   rank 0, before its first step, poll.1 at tests/cli/protocols.py:"
     assert any(line.startswith(where) for line in lines)
     assert any(line.strip().startswith("again:   poll own at poll.0[0], tests/cli/protocols.py:") for line in lines)
-    assert "\nnext " not in answer.out, "another run might not show it"
+    assert "\nnext " not in answer.out, "a command whose run might not show the failure again is not recommended"
     assert not Path(".dpsim").exists()
 
 

@@ -44,7 +44,9 @@ def test_worlds_that_too_few_schedules_cut_short() -> None:
     assert lines[-2] == f"next      dpsim {shlex.join(next_of(answer))}"
     assert next_of(answer)[:2] == ["explore", "t_look.yaml"]
     again = dpsim_(*next_of(answer))
-    assert again.out.startswith("PROVEN  every one of these worlds holds in every schedule\n"), "it goes on"
+    assert again.out.startswith("PROVEN  every one of these worlds holds in every schedule\n"), (
+        "the recommended command continues until the proof"
+    )
     assert next_of(again) == []
 
 

@@ -70,4 +70,4 @@ def test_every_command_that_prints_json_reads_the_option_first() -> None:
     options = [one for name in commands for one in commands[name].params if "--json" in one.opts]
     assert len(options) >= 9
     late = [one for one in options if not one.is_eager]
-    assert len(late) <= 1, "check-engine is of another package, and asks by itself"
+    assert len(late) <= 1, "check-engine comes from another package and reads the option itself"

@@ -149,7 +149,7 @@ def test_bad_options(trace: str) -> None:
     for words in (("--break", "a b c"), ("--step", "--json"), ("--until", "-1")):
         answer = dpsim_("replay", trace, *words)
         assert answer.code == 2
-        assert answer.out.count("\n") == ("--json" in words), "the object of an error, or nothing"
+        assert answer.out.count("\n") == ("--json" in words), "stdout has the JSON object of the error, or nothing"
 
 
 def test_each_choice_is_printed_with_its_waiting_ranks() -> None:

@@ -53,7 +53,7 @@ def test_rounding_to_bfloat16_is_that_of_torch() -> None:
     floats = drawn(3_000)
     mine, theirs = bits(as_bfloat16(floats)), in_torch(floats)
     differ = mine != theirs
-    assert np.isnan(floats[differ]).all(), "but for the bits of a NaN"
+    assert np.isnan(floats[differ]).all(), "only the bits of a NaN differ"
     back = as_float32(as_bfloat16(floats))
     assert np.array_equal(back, of_torch(as_bfloat16(floats)).float().numpy(), equal_nan=True)
 
@@ -81,7 +81,9 @@ def test_floats_are_reduced_in_the_order_of_the_group(op: Any, dtype: str) -> No
     assert torch.equal(same, total)
     if op in ("sum", "prod", "avg"):
         other = [terms[index] for index in (4, 2, 0, 3, 1)]
-        assert bits(reduced(op, other)).tobytes() != bits(mine).tobytes(), "another order is another result"
+        assert bits(reduced(op, other)).tobytes() != bits(mine).tobytes(), (
+            "another order of addition gives another result"
+        )
         assert order_matters(terms, "prod" if op == "prod" else "sum")
 
 

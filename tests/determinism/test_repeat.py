@@ -109,7 +109,7 @@ class NoMemory(Program[Any]):
 def test_a_repetition_without_memory_is_no_difference() -> None:
     """Repeats a run that lacks memory. This is no difference, because trouble of the machine is no verdict."""
     assert not run(NoMemory()).lost
-    assert run(NoMemory()).lost, "the program gets none from now on"
+    assert run(NoMemory()).lost, "the program gets no memory from its second run on"
 
 
 def test_programs_that_are_deterministic_pass() -> None:

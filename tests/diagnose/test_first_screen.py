@@ -181,7 +181,9 @@ def test_each_class_has_its_words() -> None:
 def test_the_last_step_in_which_all_agreed() -> None:
     assert last_agreed(run(), [HANG]) == 1
     assert last_agreed(run(), [HANG, replace(HANG, position=(0, 0))]) is None, "nothing lies before step 0"
-    assert last_agreed(run(), [replace(HANG, culprit=Culprit(3, 2, "agree", ""))]) is None, "a service's own steps"
+    assert last_agreed(run(), [replace(HANG, culprit=Culprit(3, 2, "agree", ""))]) is None, (
+        "the steps of a service are not compared with those of the ranks"
+    )
     shorter = run()
     shorter.journals[2] = shorter.journals[2][:1]
     assert last_agreed(shorter, [HANG]) == 0
@@ -202,7 +204,7 @@ def test_a_hang_without_a_chain_is_reported_by_its_check() -> None:
     first = replace(HANG, waits=())
     assert evidence(run(), [first, circle])["waits"] == ["rank 0 (x #0) -> rank 1 (y #0) -> rank 0"]
     assert evidence(run(), [first, other])["waits"] == [other.message]
-    assert evidence(run(), [other])["waits"] == [], "the report begins with it"
+    assert evidence(run(), [other])["waits"] == [], "the report begins with this finding, so `waits` does not repeat it"
 
 
 def test_a_remedy_stands_there_once() -> None:

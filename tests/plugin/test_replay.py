@@ -169,7 +169,7 @@ def test_the_line_alone_shows_it_in_another_folder(
     again.stdout.fnmatch_lines(["VIOLATED  CRASH:ASSERTIONERROR*", "replayed along 0 steps: the same run again"])
     again.stdout.no_fnmatch_line("*did not occur again*")  # the faulty twin: the program still has its mistake
     assert replay_line(again) == words
-    assert not (tmp_path / ".dpsim").exists(), "nothing has to be there, and nothing is left there"
+    assert not (tmp_path / ".dpsim").exists(), "the replay needs no folder and leaves none"
     (tmp_path / TEST).write_text(MENDED + DRAWN)
     mended = run(pytester, *words, "-rP")
     mended.assert_outcomes(passed=1)

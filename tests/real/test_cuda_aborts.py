@@ -56,7 +56,7 @@ def test_what_lies_behind_is_told_and_what_does_not_is_not() -> None:
     case.abort()
     assert told(behind)
     assert told(event.synchronize("event"))
-    assert told(case.read(case.main)), "also where it is begun later"
+    assert told(case.read(case.main)), "a read that begins after the abort is cut off as well"
     assert not told(case.read(case.side))
 
 
@@ -102,7 +102,7 @@ def test_what_a_host_has_seen_was_not_broken_off() -> None:
     case.sum()
     case.abort()
     assert told(case.read(case.main))
-    assert not told(case.read(case.side)), "its sum was over"
+    assert not told(case.read(case.side)), "the sum of the stream side had ended before the abort"
 
 
 def test_what_a_communicator_waits_for_is_behind_too() -> None:

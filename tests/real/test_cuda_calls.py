@@ -329,7 +329,7 @@ def test_a_host_collective_goes_out_on_one_copy(calls: NullCalls) -> None:
     assert options.asyncOp
     mine[:] = 0  # the program may do that at once
     answer = awaited(work)
-    assert answer.__array_interface__["data"][0] == sent.data_ptr(), "the copy that went out is what comes back"
+    assert answer.__array_interface__["data"][0] == sent.data_ptr(), "the result lies in the copy that was sent"
     assert answer.tolist() == [[0, 2, 4], [1, 3, 5]]
     assert answer.flags.writeable
     odds: list[HostArray] = [np.broadcast_to(np.int64(3), (4,)), np.zeros(0, np.float32), np.zeros((), np.int32)]

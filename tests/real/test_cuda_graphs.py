@@ -251,7 +251,9 @@ def test_what_cuda_refuses_spoils_the_process(calls: NullCalls) -> None:
     del calls.fails["ends"]
     again(rank)
     began = [one for one in calls.told if "begins" in one]
-    assert began[-1] == "graph begins on 1 (pool 2, global)", "the pool of before is in the midst of a capture"
+    assert began[-1] == "graph begins on 1 (pool 2, global)", (
+        "the former pool is still capturing, so this graph uses pool 2"
+    )
 
 
 @pytest.mark.parametrize("injects", [False, True], ids=["fused", "shared"])

@@ -58,7 +58,7 @@ def test_a_replayed_model_gives_what_an_eager_one_gives(backend: TorchBackend, w
         if how != "eager":
             assert [one["ran"] for one in decisions(run)] == [(STEPS, True)] * 2
     assert seen["eager"] == seen["full"] == seen["piecewise"]
-    assert all(len({*own}) == STEPS for own in seen["eager"]), "the inputs change the outputs"
+    assert all(len({*own}) == STEPS for own in seen["eager"]), "each input gives another output"
 
 
 @on_each

@@ -101,7 +101,7 @@ def struck(gloo: GlooBackend, times: int, what: str, strike: Callable[[random.Ra
             outcomes[outcome(STEPS)] += 1
         longest = max(longest, time.monotonic() - begun)
     row(what, outcomes, longest)
-    assert outcome(STEPS) == "held", "whatever the last one left broken is mended"
+    assert outcome(STEPS) == "held", "the backend repairs what the last hit broke"
     assert set(outcomes) <= {"held", "lost"}
     assert longest < within(usual)
     left = Left.now(Path(tempfile.gettempdir()))
@@ -134,7 +134,7 @@ def test_a_worker(gloo: GlooBackend, times: int) -> None:
         if gloo.pool.processes:
             send(draw.choice(gloo.pool.processes), next(numbers))
 
-    assert struck(gloo, times, "signals to workers", strike)["lost"], "some of them met a run"
+    assert struck(gloo, times, "signals to workers", strike)["lost"], "some signals arrived during a run"
 
 
 @pytest.mark.nightly

@@ -166,7 +166,7 @@ def test_what_a_guarded_object_gives_is_guarded() -> None:
     for one in given:
         kind = type(one)
         assert type(kind.__mro__[1]) is type(kind)
-        assert kind.__name__ == kind.__mro__[1].__name__, "errors name it as ever"
+        assert kind.__name__ == kind.__mro__[1].__name__, "errors name the class as before"
     assert guarded(7) == 7
     assert rank.stream("main") is main
 

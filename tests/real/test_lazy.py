@@ -58,7 +58,7 @@ def test_a_host_that_does_not_come_holds_its_peers(backend: TorchBackend, world:
     assert run.journals[0][-1][SITE] == "first"
     before = backend.pool.processes
     assert backend.run(world, "real_lazy", {"how": "one_is_busy"}).finished
-    assert backend.pool.processes == before, "the wait could be called off"
+    assert backend.pool.processes == before, "the worker gives up its wait and is used again"
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_a_rendezvous_is_once_for_each_set_of_members() -> None:
     made.meet((0, 1))
     assert (store.count, store.looks, made.knows((0, 1))) == (2, 0, True)
     made.meet((0, 1))
-    assert store.looks == 0, "the store is not asked again"
+    assert store.looks == 0, "the second meeting makes no call of the store"
 
 
 def test_a_rendezvous_can_be_called_off() -> None:

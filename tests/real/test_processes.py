@@ -204,7 +204,7 @@ def test_what_forks_them_was_killed(backend: TorchBackend, world: World) -> None
     assert server is not None
     os.kill(server.pid, signal.SIGKILL)
     assert eventually(lambda: is_gone(server.pid))
-    assert eventually(lambda: all(is_gone(process) for process in before)), "they leave with it"
+    assert eventually(lambda: all(is_gone(process) for process in before)), "the workers end with the fork server"
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
     assert backend.pool.crew.server is not server
 

@@ -67,4 +67,4 @@ def test_a_process_that_computes_is_busy() -> None:
     after = busy_ns(os.getpid())
     assert after is not None
     assert after - before >= 15_000_000
-    assert busy_ns(1 << 30) == 0, "one that is gone"
+    assert busy_ns(1 << 30) == 0, "a process that has ended was not busy"

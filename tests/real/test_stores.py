@@ -136,7 +136,7 @@ def test_a_stranger_has_its_port_and_never_answers(backend: TorchBackend, world:
         assert learned(run, rank, "value") == [None]
         assert learned(run, rank, "nobody") == [True]
         assert learned(run, rank, "opened") == [(rank, rank == 1)]
-    assert not left(backend, port), "it is gone with its job"
+    assert not left(backend, port), "the listener has ended with its job"
 
 
 @pytest.mark.parametrize("backend", ["gloo"], indirect=True)
@@ -281,7 +281,7 @@ def test_a_connection_to_itself_is_refused(port: int, monkeypatch: pytest.Monkey
 
     with Bound() as itself:
         itself.connect((address(0), port))
-        assert itself.getsockname() == itself.getpeername(), "it happens"
+        assert itself.getsockname() == itself.getpeername(), "the system connects the socket to itself"
         itself.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes([1, 0, 0, 0, 0, 0, 0, 0]))
     monkeypatch.setattr(socket, "socket", Bound)
     assert reach(0, port) is None

@@ -108,7 +108,7 @@ def test_a_stopped_process_is_no_hang(
     assert (seen.ends, seen.observed) == (["finished", "finished"], "")
     monkeypatch.setattr(watch, "Clock", NoClock)
     seen = watched(planted, monkeypatch, world, tmp_path / "journal", once_stopped(3600, before), before + 150)
-    assert seen.ends == ["blocked", "blocked"], "the test would see it"
+    assert seen.ends == ["blocked", "blocked"], "without the clock that leaves out stops, the watch reports a hang"
 
 
 def test_a_hang_is_one_after_a_stop_as_well(
@@ -117,7 +117,7 @@ def test_a_hang_is_one_after_a_stop_as_well(
     world = replace(world, stall_ns=10 * SECOND, deadline_ns=60 * SECOND)
     seen = watched(planted, monkeypatch, world, tmp_path / "journal", once_stopped(3600, 30), 0)
     assert seen.observed == "no rank moved for 10 s"
-    assert 11 * SECOND < seen.elapsed_ns < 14 * SECOND, "the hour is none of the run's"
+    assert 11 * SECOND < seen.elapsed_ns < 14 * SECOND, "the run does not count the hour in which it was stopped"
 
 
 def test_the_deadline_passes_where_every_look_is_late(

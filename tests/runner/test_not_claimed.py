@@ -107,7 +107,7 @@ def test_what_cannot_be_shown_is_neither_met_nor_not() -> None:
     there, here = play("T-REUSES", "sim"), play("T-REUSES", "placeless")
     assert (there.met, there.unclaimed) == (True, None)
     assert (here.met, here.unmet, here.unclaimed) == (False, None, f"{REUSE} is {SAID}")
-    assert here.scenario.expect.klass is None, "the class is that with which the variant is registered"
+    assert here.scenario.expect.klass is None, "the scenario itself expects no class; the variant's registration does"
 
 
 @pytest.mark.parametrize("klass", ["RACE:REUSED_*", "STALE:REUSED_BLOCK", "STALE:REUSED*"])

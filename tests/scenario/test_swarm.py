@@ -40,7 +40,7 @@ def test_one_or_two_faults_of_the_kinds_that_are_possible() -> None:
     for one in drawn():
         what = planted(one)
         assert {kind for kind, _ in what} <= set(one.possible) <= set(KINDS)
-        assert len({who for _, who in what}) == len(what), "each of another rank"
+        assert len({who for _, who in what}) == len(what), "no two faults lie on one rank"
         assert one.scenario.description == f"Possible here: {', '.join(one.possible)}."
         numbers[len(what)] += 1
         subsets[len(one.possible)] += 1
@@ -60,7 +60,7 @@ def test_faults_lie_where_they_do_something() -> None:
 
 def test_a_seed_is_a_swarm() -> None:
     assert drawn(worlds=20) == drawn(worlds=20)
-    assert drawn(worlds=20) == drawn(worlds=40)[:20], "more worlds are the same, and more"
+    assert drawn(worlds=20) == drawn(worlds=40)[:20], "a larger swarm begins with the worlds of the smaller one"
     assert drawn(worlds=20) != drawn(worlds=20, seed=1)
 
 

@@ -84,7 +84,7 @@ def on_host(what: str, leaves_out: int | None) -> Script:
         call = getattr(rank.host("h"), what.split()[0])
         array = np.array(source(what, rank.rank), np.int32)
         result = await (call() if what == "barrier" else call(array, **more(what, rank.rank)))
-        assert array.tolist() == source(what, rank.rank), "host collectives leave their input"
+        assert array.tolist() == source(what, rank.rank), "a host collective does not change its input"
         return numbers(result)
 
     return script

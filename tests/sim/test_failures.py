@@ -80,8 +80,10 @@ def test_a_kernel_error_comes_where_the_host_next_waits_for_the_device(by: int) 
         decided = [[raw[SITE] for raw in journal if raw[KIND] == "decision"] for journal in seen.run.journals]
         assert decided == [["launched", "summed", *["learned"] * (by > 0)]] * 2, seen.mode
         if by == 0:
-            assert seen.classes == ["CRASH:KERNELERROR"], "of both ranks"
-            assert str(seen.findings[0].culprit).startswith("every rank, step "), "it is the line, not a rank"
+            assert seen.classes == ["CRASH:KERNELERROR"], "both ranks share one finding"
+            assert str(seen.findings[0].culprit).startswith("every rank, step "), (
+                "the finding blames the line and no single rank"
+            )
             assert "rank 0 divide[0]: ZeroDivisionError" in seen.findings[0].message, "it names the launch"
             assert " at tests/sim/test_failures.py:" in seen.findings[0].message, "and the line of the kernel"
 
@@ -103,7 +105,7 @@ def test_behind_a_kernel_error_nothing_happens_on_that_device() -> None:
     world = replace(world, communicators=(*world.communicators, pair))
     for seen in everywhere(script, world):
         assert seen.run.ends == ["blocked", "raised", "finished"], seen.mode
-        assert seen.classes == ["CRASH:KERNELERROR"], "the wait of rank 0 follows from it"
+        assert seen.classes == ["CRASH:KERNELERROR"], "the kernel error explains why rank 0 waits"
         assert seen.learned == [None, None, (1,)]
 
 
@@ -113,7 +115,7 @@ def test_an_error_is_raised_by_the_wait_itself() -> None:
 
     for seen in everywhere(script, told(1)):
         assert seen.findings[0].culprit is not None
-        assert seen.findings[0].culprit.step == 0, "not behind it, and not at the end"
+        assert seen.findings[0].culprit.step == 0, "the culprit's step is that of the wait that raises"
 
 
 # ---- deaths
@@ -276,7 +278,7 @@ def test_some_schedule_hangs_with_one_slot_and_none_with_two(residency: int | No
 
     world = told(residency=residency)
     ends = [run(world, script, choose=seeded(seed)).finished for seed in range(60)]
-    assert any(ends), "a slot may come free in time"
+    assert any(ends), "in some schedules a slot is free before rank 0 needs it"
     assert hangs == (not all(ends))
 
 

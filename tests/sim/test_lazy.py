@@ -62,7 +62,7 @@ def test_first_uses_in_another_order_hang_where_they_are_meetings() -> None:
         [found] = seen.findings
         stands = "is blocked in its first use of {}, where it waits for rank {}"
         assert found.message == f"rank 0 {stands.format('e', 1)}, which {stands.format('d', 0)}"
-        assert found.culprit is None, "either could turn round"
+        assert found.culprit is None, "either rank could change its order, so no rank is blamed"
 
 
 async def captured(rank: Rank, warm: bool) -> Any:

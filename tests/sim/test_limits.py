@@ -101,7 +101,9 @@ def test_a_finding_says_where_the_host_stands_and_nothing_beyond_is_journaled() 
     world, script = told(launch_queue=2), then_tells(kernel, 3)
     done = run(world, script)
     assert (done.ends, done.standing) == (["blocked", "blocked"], (0,))
-    assert [raw[SITE] for raw in done.journals[0]][-3:] == ["meet", "put", "put"], "the third is never made"
+    assert [raw[SITE] for raw in done.journals[0]][-3:] == ["meet", "put", "put"], (
+        "the host blocks in its second put and never makes the third"
+    )
     assert not [raw for raw in done.journals[0] if raw[KIND] == "post"]
     (found,) = judged(world, script)
     assert str(found.culprit).startswith("rank 0, step 0, put at ")

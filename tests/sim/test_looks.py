@@ -90,7 +90,7 @@ def test_a_poll_for_a_send_that_its_receive_waits_for_is_a_livelock() -> None:
 
 async def counts_on_yes(rank: Rank) -> None:
     work = rank.host("h").barrier()
-    assert await work.query("look"), "the other rank has come by now"
+    assert await work.query("look"), "the other rank has joined the barrier"
     await work
 
 

@@ -95,7 +95,7 @@ def test_where_the_loss_has_no_place_of_its_own_it_is_missed(monkeypatch: pytest
     """
     with monkeypatch.context() as patch:
         patch.setattr(Device, "die", lambda self, host: self.lose())
-        assert tolerant(DIES, dies_after_the_sum).verdict == "proven", "falsely"
+        assert tolerant(DIES, dies_after_the_sum).verdict == "proven", "the broken machine proves a world that can fail"
     monkeypatch.setattr(Dpor, "raised", lambda self, rank: None)
     assert len(all_ends(FAILS, fails_beside_the_sum)) == 1
 
@@ -243,7 +243,7 @@ def test_a_schedule_says_whose_kernels_raise() -> None:
     strategy = Dpor()
     strategy.begin()
     run(FAILS, fails_beside_the_sum, choose=strategy)
-    assert failing_word(0) not in strategy.schedule, "nobody knows yet"
+    assert failing_word(0) not in strategy.schedule, "no rank has observed the failed kernel yet"
     strategy.end(whole=True)
     assert strategy.begin()
     done = run(FAILS, fails_beside_the_sum, choose=strategy)

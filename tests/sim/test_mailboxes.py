@@ -132,7 +132,7 @@ def test_messages_of_senders_interleave_in_order() -> None:
         assert sorted(order) == [(sender, number) for sender in range(3) for number in range(3)]
         for sender in range(3):
             assert [number for who, number in order if who == sender] == [0, 1, 2]
-    assert len({*heard}) > 3, "untimed, messages of several senders come in any order"
+    assert len({*heard}) > 3, "without time, messages of several senders arrive in any order"
 
 
 def test_a_message_takes_its_time() -> None:

@@ -167,7 +167,9 @@ def test_memory_that_is_reused_too_early_gives_a_wrong_number() -> None:
 
     learned = {seen.mode: seen.learned for seen in everywhere(script, told(1))}
     assert learned["timed"] == [(9,)], "the copy comes after the overwrite"
-    assert {number for [(number,)] in learned.values()} == {7, 9}, "in other schedules before it"
+    assert {number for [(number,)] in learned.values()} == {7, 9}, (
+        "in other schedules the copy comes before the overwrite"
+    )
 
 
 def test_memory_that_was_written_anew_has_the_new_content() -> None:

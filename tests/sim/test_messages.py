@@ -40,9 +40,9 @@ async def hears(rank: Rank) -> Any:
 
 def test_messages_reach_the_waiting_rank() -> None:
     came = {seen.learned[0] for seen in everywhere(hears, world(FIRST, HEARD))}
-    assert came == {"second", ("first", 1)}, "what is sent where two ranks are comes in either order"
+    assert came == {"second", ("first", 1)}, "messages sent at ops of two ranks arrive in either order"
     for seen in everywhere(hears, world(FIRST, FIRST._replace(content="later"))):
-        assert seen.learned == ["later", ("first", 1)], "what is sent where one rank is comes in order"
+        assert seen.learned == ["later", ("first", 1)], "messages sent at ops of one rank arrive in its order"
         assert seen.classes == []
 
 

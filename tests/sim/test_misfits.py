@@ -86,11 +86,9 @@ def test_a_mismatch_runs_through_and_the_ledger_names_it(field: str, device: boo
         assert seen.classes == [f"MISMATCH:COLLECTIVE:{field.upper()}"], seen.mode
         assert seen.findings[0].culprit is not None
         assert seen.findings[0].culprit.rank == 2
-        assert seen.run.finished, "it does not always stop hardware either"
+        assert seen.run.finished, "a wrong reduction or root does not always hang on hardware either"
         if field == "op" and device and seen.learned != FIELDS[field]:
-            assert seen.learned == [(6, 6, 6)] * 3, (
-                "a broadcast that waits for rank 0 alone may find what the others made"
-            )
+            assert seen.learned == [(6, 6, 6)] * 3, "a broadcast waits for rank 0 alone and may read sums of the others"
             assert seen.mode != "timed"
         else:
             assert seen.learned == FIELDS[field], seen.mode
@@ -205,7 +203,7 @@ def test_a_delay_changes_the_time_and_nothing_else(site: str | None, late: int) 
     holds(needs_all_of_it, [(1, 14), (0, 14)], world)
     seen = see(needs_all_of_it, world)
     assert plain.run.elapsed_ns < 1_000_000
-    assert seen.run.elapsed_ns > 5_000_000, "the delay took place"
+    assert seen.run.elapsed_ns > 5_000_000, "the delay makes the run longer"
     assert [[raw for raw in journal if raw[KIND] != "injected"] for journal in seen.run.journals] == plain.run.journals
 
 
@@ -222,7 +220,7 @@ def test_a_fault_skips_a_collective_as_a_program_would() -> None:
 
     for seen in everywhere(script, told(faults=(Fault("skip", 1, At("round", 1)),))):
         assert {*seen.classes} == {MISSING}, seen.mode
-        assert seen.learned == [None, (2, 2, 5)], "its own number in step 1, then that of the peer's step 1"
+        assert seen.learned == [None, (2, 2, 5)], "rank 1 has its own number in step 1, then that of its peer's step 1"
 
 
 def test_every_mode_was_run() -> None:

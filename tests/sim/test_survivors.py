@@ -46,7 +46,9 @@ ADDRESSES = [At("watch", 0), At("agree", 1), At("put", 0), At("sum", 1), At("rea
 def test_every_peer_ends_and_names_the_dead_rank(kind: Any, at: At) -> None:
     done = run(world(3, faults=(Fault(kind, 1, at),)), Survivors())
     if kind == "raise" and at.thread != "main":
-        assert done.ends == ["finished", "raised", "finished"], "it raises when main has ended, as no thread joined it"
+        assert done.ends == ["finished", "raised", "finished"], (
+            "the thread raises after main has ended, since no thread joined it"
+        )
         return
     assert done.ends == ["raised", "died" if kind == "die" else "raised", "raised"]
     said = {done.journals[rank][-1][RAISED_MESSAGE] for rank in (0, 2)}

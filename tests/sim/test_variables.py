@@ -49,7 +49,7 @@ def test_a_run_leaves_them_as_they_were(
     assert run.variables == changed
     assert dict(os.environ) == before
     printed = subprocess.run(["sh", "-c", f"echo ${CHANGED} ${SET}"], check=True, capture_output=True).stdout
-    assert printed == b"before\n", "what a process inherits"
+    assert printed == b"before\n", "a child process inherits the restored variable"
 
 
 def test_a_run_that_changes_none_names_none() -> None:

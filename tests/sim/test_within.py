@@ -173,7 +173,7 @@ class Script(Program[Any]):
             rank.send(1, "go", 1, "tell")
             assert await late.within(10**12, "within")
             await late
-            assert await late.within(1, "within"), "it was awaited"
+            assert await late.within(1, "within"), "a call that the host awaited has ended"
             assert await over.within(10**12, "within")
             assert await over.query("look"), "a host that has found it over can count on yes"
             await over

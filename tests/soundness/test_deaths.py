@@ -144,7 +144,9 @@ async def asks_behind_an_allocation(rank: Rank) -> None:
 def test_who_comes_past_a_gate_knows_what_held_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of(1, alloc_synchronises=True)
     assert all_ends(world, asks_behind_an_allocation) == {("finished",)}
-    assert all_ends(world_of(1), asks_behind_an_allocation) == {("finished",), ("blocked",)}, "nothing holds it up"
+    assert all_ends(world_of(1), asks_behind_an_allocation) == {("finished",), ("blocked",)}, (
+        "without the limit, the query may come before the event"
+    )
     stand = Host.stand
 
     def without_marks(self: Host, ends: Sequence[Op], records: int) -> None:

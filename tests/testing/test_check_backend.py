@@ -362,7 +362,7 @@ class HangsInAnIdleGet(Twin):
     def said(self, run: Run) -> Run:
         idle = [journal[-1][KIND] == "take" for journal in run.journals]
         ends: list[End] = ["blocked" if stands else "finished" for stands in idle]
-        return replace(run, ends=ends, observed="somebody stood still") if any(idle) else run
+        return replace(run, ends=ends, observed="a rank stood still") if any(idle) else run
 
 
 class LeavesLetters(Twin):

@@ -56,7 +56,7 @@ def test_large_worlds_sampled(name: str) -> None:
         assert not walk.broken, walk.broken[0]
         bad += bool(found)
         assert not found if case.bug is None else not found or any(matches(klass, case.bug) for klass in found)
-    assert bad < 20, "no bug shows everywhere"
+    assert bad < 20, "no bug shows in every schedule"
 
 
 @pytest.mark.parametrize("name", sorted(COUNTED, key=lambda name: COUNTED[name])[::3])

@@ -33,7 +33,7 @@ def planted(
     fault = Fault(kind, rank, At(site, ordinal, thread=thread))
     made = done(script, replace(world, faults=(fault,)))
     plain = [[raw for raw in own if raw[KIND] != "injected"] for own in made.journals]
-    assert plain != made.journals, "the fault was applied"
+    assert plain != made.journals, "the fault changes the journals"
     return judge(world, replace(made, journals=plain))[0]
 
 
@@ -96,7 +96,7 @@ def test_in_the_first_step_of_two_ranks_nothing_decides(kind: str) -> None:
 async def stages(rank: Rank) -> None:
     for rank.step in range(STEPS):
         if rank.rank:
-            assert await rank.mailbox("in").get("in.get", timeout_ns=10**9) is not None, "none came"
+            assert await rank.mailbox("in").get("in.get", timeout_ns=10**9) is not None, "no message arrived in time"
         if rank.rank < 2:
             rank.send(rank.rank + 1, "in", ("hidden", rank.step), "in.post")
 

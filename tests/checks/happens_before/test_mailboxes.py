@@ -165,7 +165,7 @@ def test_equal_messages_are_counted() -> None:
 
 def test_messages_of_one_sender_are_in_order() -> None:
     lines = {0: ["a", "b"], 1: ["c", "b"]}
-    assert taken(lines, ["a", "b"]) == 0b000_011, "that of sender 1 is behind a message that was not taken"
+    assert taken(lines, ["a", "b"]) == 0b000_011, "the message of sender 1 is behind one that no rank took"
     assert taken(lines, ["a", "c", "b"]) == 0b001_001
 
 
@@ -192,4 +192,6 @@ def test_a_message_that_nothing_explains_is_no_news() -> None:
     for sender in (0, 1):
         post(mail, sender, 1 << sender)
     assert box.take("b", "wait", Masks([0])) == (None, None)
-    assert [box.take("a", "wait", Masks([0]))[0] for _ in range(2)] == [0, 0], "nor are the others counted any more"
+    assert [box.take("a", "wait", Masks([0]))[0] for _ in range(2)] == [0, 0], (
+        "after a message that nothing explains, the box names no sender"
+    )

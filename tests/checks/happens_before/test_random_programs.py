@@ -65,7 +65,9 @@ def compare(seed: int, threads: bool = False) -> Counter[str]:
         return Counter(too_many=1)
     sink = walked(program)
     alive = [access for access in program.accesses if program.graph.happened(access.point)]
-    assert {(one.rank, one.at) for one in alive} == set(sink.told), f"seed {seed}: what happens"
+    assert {(one.rank, one.at) for one in alive} == set(sink.told), (
+        f"seed {seed}: the fold sees the accesses that happen"
+    )
     several = any(len(list(program.explanations(rank))) > 1 for rank in range(program.size))
     counts = Counter(programs=1, several=several, dead=len(program.accesses) > len(alive), groups=bool(program.groups))
     if isinstance(program, ThreadedProgram):
@@ -83,7 +85,7 @@ def compare(seed: int, threads: bool = False) -> Counter[str]:
             assert found or not (after or before) or not plain, f"{where}: they are ordered"
             if after or before:
                 late = turns[one.rank, one.at] > turns[other.rank, other.at]
-                assert late == bool(after), f"{where}: told the wrong way round"
+                assert late == bool(after), f"{where}: the fold has the accesses in the wrong order"
             counts["ordered" if after or before else "unordered"] += 1
             counts["less"] += bool(after or before) and not found
     return counts
@@ -94,7 +96,7 @@ def test_the_fold_agrees_with_the_closure(part: int) -> None:
     """The walk never orders more than the closure. It orders less only where the contents of messages are mixed."""
     counts = sum((compare(seed) for seed in range(part * 100, part * 100 + 100)), Counter())
     assert counts["programs"] > 95
-    assert counts["several"] > 10, "programs of which several explanations of the messages are possible"
+    assert counts["several"] > 10, "too few programs whose messages have several explanations"
     assert counts["groups"] > 30
     assert counts["dead"] > 20
     assert min(counts["ordered"], counts["unordered"]) > 1500

@@ -37,7 +37,9 @@ def test_a_program_gets_its_model() -> None:
     scenario = parse_scenario(TEXT)
     assert scenario.protocol.params == Sizes(ranks=3, steps=2, seen=PerRank(1, {2: 3}))
     _, args, prepared = prepare(scenario)
-    assert args.params == {"ranks": 3, "steps": 2, "seen": {"others": 1, "2": 3}}, "plain: workers import it later"
+    assert args.params == {"ranks": 3, "steps": 2, "seen": {"others": 1, "2": 3}}, (
+        "worker processes receive plain data, before they import the model"
+    )
     assert pickle.loads(pickle.dumps(args)) == args
     assert prepared.params == scenario.protocol.params
 
@@ -244,7 +246,7 @@ def test_a_caller_of_a_backend_may_bring_either() -> None:
     assert registry.prepared("t_largest", plain)[1] == registry.prepared("t_largest", model)[1] == model
     with pytest.raises(Unsuitable, match="the parameters of Largest: 1 validation error"):
         registry.prepared("t_largest", Arguments(form="plain", params={"steps": 0}))
-    assert Largest.with_params(3) == 3, "whatever else a caller gives"
+    assert Largest.with_params(3) == 3, "dpsim does not validate parameters of another type"
 
 
 def test_two_protocols_of_one_model() -> None:

@@ -37,7 +37,7 @@ def test_data_parallelism_comes_from_the_environment_if_it_is_not_given() -> Non
     assert config.data_parallel_index == 2
     local = made(Surroundings(environ={**environ, "VLLM_DP_RANK_LOCAL": "0"}))
     assert local.data_parallel_rank_local == 0
-    assert made().data_parallel_master_port == 0, "fields that are not asked are overwritten as well"
+    assert made().data_parallel_master_port == 0, "the environment overwrites fields that the user gives as well"
 
 
 @pytest.mark.parametrize(

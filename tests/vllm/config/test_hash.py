@@ -214,7 +214,7 @@ def test_nested_fields_are_named() -> None:
     first, second = ParallelConfig(), ParallelConfig.model_validate({"eplb_config": {"window_size": 5}})
     assert differing(first, second) == ("eplb_config.window_size",)
     assert differing(first, first) == ()
-    assert "dp_sync_interval" in differing(ParallelConfig(), ParallelConfig033()), "one has not the field"
+    assert "dp_sync_interval" in differing(ParallelConfig(), ParallelConfig033()), "only the second class has the field"
 
 
 def test_a_hash_is_the_same_in_every_process() -> None:
@@ -235,7 +235,7 @@ def test_a_hash_is_the_same_in_every_process() -> None:
         check=True,
     )
     assert done.stdout.strip() == compute_hash(ParallelConfig.model_validate(fields))
-    assert compute_hash(ParallelConfig()).startswith("8a9062b055841fbc"), "on every machine"
+    assert compute_hash(ParallelConfig()).startswith("8a9062b055841fbc"), "the hash is the same on every machine"
 
 
 def test_unset_synchronization_is_that_of_async_scheduling() -> None:

@@ -277,7 +277,7 @@ def test_the_v2_runner_keeps_a_request(examples: int) -> None:
     def keeps(split: Split) -> None:
         for one in split.slices(SlicingV2()).padded:
             assert not one.empty, "a microbatch without a request"
-            assert one.requests.start < len(split.scheduled), "a request that there is none of"
+            assert one.requests.start < len(split.scheduled), "a microbatch starts behind the last request"
 
     holds(keeps, splits(), examples)
     breaks(lambda split: none_empty(SlicingV2(), split), splits(), "I-UB-5: a real token")

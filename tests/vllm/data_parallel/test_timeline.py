@@ -107,7 +107,9 @@ def limits_are_kept(case: Case) -> None:
             assert batch.num_tokens <= case.config.max_num_batched_tokens, "within the token budget"
             assert batch.num_reqs <= case.config.max_num_seqs, "no more requests than there are slots"
             assert (batch.num_tokens, batch.max_query_len) == (sum(counts), max(counts, default=0))
-            assert len({request for request, _, _ in batch.scheduled}) == batch.num_reqs, "a request once in a step"
+            assert len({request for request, _, _ in batch.scheduled}) == batch.num_reqs, (
+                "a step has each request at most once"
+            )
 
 
 def first_come_first_served(case: Case) -> None:
@@ -162,7 +164,7 @@ def clock_runs(case: Case) -> None:
     """The clock advances by one tick, or jumps to an arrival, and no request runs before it arrives."""
     timeline = case.timeline()
     ticks = [timeline.tick(step) for step in range(timeline.steps)]
-    assert all(before < after for before, after in pairwise(ticks)), "the clock goes forward"
+    assert all(before < after for before, after in pairwise(ticks)), "each step begins later than the one before"
     arrivals = {tick_of(request.arrival_ns) for request in case.requests}
     for part in slots(timeline):
         assert part.tick >= tick_of(case.requests[part.request].arrival_ns), "nothing runs before it arrives"

@@ -82,7 +82,9 @@ def test_a_wave_is_agreed_at_every_sync() -> None:
     """All engines decide the same at each sync point."""
     seen = run(group(dp=2, requests=[3], interval=2))
     assert seen.decided("wave", 0) == seen.decided("wave", 1) == [(0, True, 1), (0, True, 2), (0, False, 4)]
-    assert [seen.probes(rank)[START] for rank in range(2)] == [2, 0], "as it began, and after the first sync"
+    assert [seen.probes(rank)[START] for rank in range(2)] == [2, 0], (
+        "rank 0 starts the wave, and rank 1 joins after the first sync"
+    )
 
 
 # ---- pauses
@@ -199,7 +201,7 @@ def test_a_sleeping_group_agrees_without_forwards() -> None:
     """A sleeping group syncs, so that a pause completes, but runs no dummy (invariant I-EL-2, specification 2.6)."""
     seen = pause_while_asleep({})
     assert (seen.classes, seen.run.finished) == ([], True)
-    assert seen.forwards == [(1, 1), (0, 2)], "the sleep's dummy, and the request's step"
+    assert seen.forwards == [(1, 1), (0, 2)], "the dummy step of the sleep, then the step of the request"
     assert [seen.probes(rank)[PAUSED] for rank in (0, 1)] == [2, 2]
 
 
@@ -230,7 +232,7 @@ def test_an_engine_that_cannot_wake_up_sleeps_on() -> None:
     seen = refused_while_asleep({})
     assert (seen.classes, seen.run.finished) == ([], True)
     assert [len(sent(seen, rank, "engine.refusal")) for rank in (0, 1)] == [1, 1]
-    assert seen.forwards == [(1, 1), (0, 2)], "the dummy of the sleep, and the step of the request"
+    assert seen.forwards == [(1, 1), (0, 2)], "the dummy step of the sleep, then the step of the request"
     assert refused_while_asleep({EngineControl: AwakeFirst}).forwards != seen.forwards
 
 

@@ -51,7 +51,11 @@ def test_a_quote_that_is_never_closed(text: str) -> None:
 def test_quoted_words_come_back(examples: int) -> None:
     def come_back(words: list[str], read: Callable[[str], list[list[str]]] = commands) -> None:
         first = ["x", *words]  # a first word like a flag would continue a line before it
-        assert read(shlex.join(first)) == [first], "other words"
+        assert read(shlex.join(first)) == [first], "the reader returns other words than the shell was given"
 
     holds(come_back, WORDS, examples)
-    breaks(lambda words: come_back(words, lambda text: [text.split()]), WORDS, "other words")
+    breaks(
+        lambda words: come_back(words, lambda text: [text.split()]),
+        WORDS,
+        "the reader returns other words than the shell was given",
+    )

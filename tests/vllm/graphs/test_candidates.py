@@ -76,13 +76,15 @@ def all_hold(query: Query, kind: Kind = CandidateTable) -> None:
     config, asked, chosen = query.config, query.asked, choice(query, kind)
     q, most = config.uniform_decode_query_len, config.max_num_seqs
     sizes = config.cudagraph_capture_sizes or ()
-    assert choice(query, kind) == chosen, "asked twice"
+    assert choice(query, kind) == chosen, "a second call gives the same choice"
     if chosen.mode == NONE:
         assert chosen == (NONE, asked.num_tokens, asked.num_reqs, None, 1), "I-CG-4: no padding without a graph"
         return
     assert chosen.num_tokens >= asked.num_tokens, "I-CG-1: room for every token"
     assert chosen.num_tokens in {*sizes, *(-(-size // q) * q for size in sizes)}, "I-CG-3: a graph of the table"
-    assert chosen.mode in (config.cudagraph_mode.decode_mode, config.cudagraph_mode.mixed_mode), "5.1"
+    assert chosen.mode in (config.cudagraph_mode.decode_mode, config.cudagraph_mode.mixed_mode), (
+        "spec chapter 5.1: the mode is that of decodes or of mixed batches"
+    )
     if chosen.uniform_token_count is not None:
         assert asked.uniform(q), "a decode graph for decodes only"
         assert q <= chosen.num_tokens <= q * most, "I-CG-2: what decodes can be"

@@ -39,7 +39,7 @@ def inert(one: One, make: Make) -> None:
     inputs, most = make(capture, config), config.max_num_seqs
     reqs, starts, lengths = inputs
     q = config.uniform_decode_query_len
-    assert (len(starts), len(lengths)) == (most + 1, most), "as long as the buffers"
+    assert (len(starts), len(lengths)) == (most + 1, most), "the inputs have the length of the buffers"
     assert 1 <= reqs <= most
     assert starts[0] == 0
     assert set(starts[reqs:]) == {capture.num_tokens}, "I-CG-11: query starts flat at the end"
@@ -49,7 +49,7 @@ def inert(one: One, make: Make) -> None:
         "a sequence is no shorter than its tokens"
     )
     if capture.uniform_decode and capture.num_tokens % q == 0:
-        assert set(inputs.num_scheduled_tokens) == {q}, "whole decodes"
+        assert set(inputs.num_scheduled_tokens) == {q}, "each request is one whole decode"
 
 
 def starts_go_on(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:

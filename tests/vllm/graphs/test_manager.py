@@ -166,8 +166,10 @@ def choice_holds(query: Query, kind: Kind = GraphManager) -> None:
             assert size in existing, "I-CG-3: a graph that was captured"
         if mode != NONE and config.cudagraph_mode.separate_routine:
             expected = config.cudagraph_mode.decode_mode if asked.uniform(q) else config.cudagraph_mode.mixed_mode
-            assert mode == expected, "a decode graph for decodes, and for them alone"
-    assert manager.runtime_mode(asked.num_reqs, asked.num_tokens, asked.longest) == (mode, size), "asked twice"
+            assert mode == expected, "decodes and no other batches have the decode mode"
+    assert manager.runtime_mode(asked.num_reqs, asked.num_tokens, asked.longest) == (mode, size), (
+        "a second call gives the same mode and size"
+    )
 
 
 def captures_hold(config: EngineConfig, kind: Kind = GraphManager) -> None:
@@ -203,7 +205,7 @@ def test_choices_hold(examples: int) -> None:
     [
         (RoundsDown, "I-CG-1: room"),
         (Uncaptured, "I-CG-3"),
-        (ByTheLongest, "a decode graph for decodes"),
+        (ByTheLongest, "have the decode mode"),
     ],
 )
 def test_a_wrong_choice_is_found(wrong: Kind, says: str) -> None:

@@ -136,7 +136,7 @@ def test_a_microbatch_that_is_refused_leaves_nothing_behind() -> None:
     assert forwards(scenario(WHOLE, variant="dbo-falls-back")) == {"threads": 1, "plain": 1}
     sizes: dict[str, Any] = {"cudagraph_capture_sizes": [2], "max_num_seqs": 2, **GRAPHS}
     ways = forwards(scenario([(1, 1)] * 4, variant="dbo-falls-back", **sizes))
-    assert ways == {"threads": 1, "plain": 1, "capture": 2, "graph": 2}, "a capture that is given up leaves no graph"
+    assert ways == {"threads": 1, "plain": 1, "capture": 2, "graph": 2}, "an abandoned capture leaves no graph"
 
 
 def test_a_sibling_is_parked_without_an_abort() -> None:

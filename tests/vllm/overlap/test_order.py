@@ -155,7 +155,9 @@ def test_a_replay_reads_what_its_caller_wrote_before(seed: int | None) -> None:
     assert classes(CAPTURED, done) == []
     for journal in done.journals:
         found = reads_of_replays(journal)
-        assert len({read.buffer for read, _ in found}) >= 9, "inputs, weights of two layers, metadata of two"
+        assert len({read.buffer for read, _ in found}) >= 9, (
+            "replays read the inputs, and weights and metadata of two layers"
+        )
         assert [read for read, stream in found if read.by != stream] == []
 
 

@@ -129,7 +129,7 @@ def test_a_hook_that_raises_as_its_microbatch_leaves(number: int) -> None:
 
     found = planted(WHOLE, Raises)
     assert found_class(found) == "CRASH:BROKENRECEIVE"
-    assert f"every rank, thread ubatch.{number}" in found.report(), "main only passed it on"
+    assert f"every rank, thread ubatch.{number}" in found.report(), "the report names the thread that raised, not main"
 
 
 class FallsBack(OverlapForward):

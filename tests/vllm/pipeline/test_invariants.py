@@ -45,7 +45,7 @@ class Watched(SampledTokens):
         arrived = super().consume()
         assert len(self.queue) == stages, "I-PP-1: a place for each step"
         if oldest is None:
-            assert (arrived, self.waited) == (None, waits), "nothing to wait for"
+            assert (arrived, self.waited) == (None, waits), "a stage without entries waits for no tokens"
             return arrived
         wanted = [
             need and self.generations[slot] == then
@@ -293,5 +293,7 @@ def test_tokens_without_a_receiver_are_reported_at_the_end() -> None:
     """At the end, the witness reports tokens that a request needed and no stage applied."""
     drawn = Drawn(2, [Request(0, 1, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 1})
     findings = drawn.play(stage=EndsEarly, scheduler=WaitsAtOnce).findings
-    assert [one.klass for one in findings] == ["CRASH:LOSTTOKENS", "CRASH:WRONGEND"], "and the client gets less"
+    assert [one.klass for one in findings] == ["CRASH:LOSTTOKENS", "CRASH:WRONGEND"], (
+        "the client also receives too few tokens"
+    )
     assert findings[0].message.endswith("a request needs the tokens of the steps [0], which were never taken over")

@@ -112,7 +112,9 @@ def test_sampling_waits_for_the_token_before() -> None:
     [plain] = GRAMMAR._replace(requests=[Request(0, 1, 4)]).prepared().histories
     assert not any(call.deferred or call.masks for call in plain.calls)
     [known] = GRAMMAR._replace(config={**GRAMMAR.config, "async_scheduling": False}).prepared().histories
-    assert not any(call.deferred for call in known.calls), "the scheduler waits for each token anyhow"
+    assert not any(call.deferred for call in known.calls), (
+        "a synchronous scheduler waits for each token, so no call is deferred"
+    )
     assert [bool(call.masks) for call in known.calls if call.batch and call.batch.rows] == [True] * 4
 
 

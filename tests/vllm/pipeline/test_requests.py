@@ -155,7 +155,9 @@ def test_a_session_resumes_where_it_ended() -> None:
     assert (first.continues, second.continues) == (None, 0)
     assert [len(first.tokens), len(second.tokens)] == [1, 5]
     assert second.tokens[:3] == history.oracles[0].first(3)
-    assert [call.batch.freed for call in history.calls if call.batch and call.batch.freed] == [(1,)], "and not 0"
+    assert [call.batch.freed for call in history.calls if call.batch and call.batch.freed] == [(1,)], (
+        "the engine frees request 1 only"
+    )
 
 
 def test_a_token_in_flight_reaches_no_later_request() -> None:

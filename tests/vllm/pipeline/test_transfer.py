@@ -105,7 +105,7 @@ def queue_is_no_deeper(drawn: Drawn, history: History) -> None:
             "I-PS-11: takes only if it is full or nothing is left"
         )
         queued -= call.takes
-    assert queued == 0, "I-PS-11: nothing is left in it"
+    assert queued == 0, "I-PS-11: the queue is empty at the end"
 
 
 def last_of(history: History, call: Any) -> bool:

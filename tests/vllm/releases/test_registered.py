@@ -76,9 +76,11 @@ def test_a_module_makes_it_known(tmp_path: Path) -> None:
         for form in ("0.33", "0.99")
     )
     assert split.json["figures"]["forwards"]["threads"] > 0, "the twin"
-    assert whole.json["figures"]["forwards"]["threads"] == 0, "its own agreement is asked"
+    assert whole.json["figures"]["forwards"]["threads"] == 0, "the engine uses the agreement of the release"
     assert MODULE in registry.modules(), "worker processes import it"
-    assert names_to_import("dbo", None) == ["tests/vllm/releases/v0_99.py"], "and so does a command to be typed again"
+    assert names_to_import("dbo", None) == ["tests/vllm/releases/v0_99.py"], (
+        "a command that dpsim prints for the user imports it as well"
+    )
 
 
 @pytest.mark.usefixtures("v0_99")
@@ -99,7 +101,7 @@ def test_from_vllm() -> None:
     answer = dpsim_("scenario", "from-vllm", command, "--release", "0.99")
     assert (answer.code, "form: '0.99'" in answer.out) == (0, True), answer.err
     assert "VLLM_ALL2ALL_BACKEND: of releases before 0.99" in answer.out
-    assert from_vllm(command, "0.99").scenario.config.parallel_rules == "0.33", "it has the rules of 0.33"
+    assert from_vllm(command, "0.99").scenario.config.parallel_rules == "0.33", "release 0.99 has the rules of 0.33"
     unknown = dpsim_("scenario", "from-vllm", command, "--release", "0.98")
     assert (unknown.code, "--release: dp_batch has no form '0.98'" in unknown.err) == (2, True)
 

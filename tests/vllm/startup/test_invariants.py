@@ -223,7 +223,7 @@ def test_all_engines_receive_the_same_ports() -> None:
     """Invariant I-CF-9: engines use the port list of the INIT message, and do not run post-init on it again."""
     seen = run(start("0.14"))
     ports = [learned(seen, engine, "obey.init")[0] for engine in engines(seen)]
-    assert ports[0] == ports[1], "all get the same list"
+    assert ports[0] == ports[1], "all engines receive the same list of ports"
 
 
 def test_a_mismatch_names_engine_and_fields_before_any_group() -> None:

@@ -90,7 +90,7 @@ def test_a_death_of_a_worker_is_known_at_once() -> None:
     assert seen.errors["frontend"] == ("OneFailed: engine.1 failed: Died: worker 1 failed: Died: its process is gone")
     assert seen.ended("blocked") == []
     assert seen.run.elapsed_ns < 1_000_000_000
-    assert run(start(faults=[fault])).ended("blocked") == ["rank 0"], "the twin: no parent looks at processes"
+    assert run(start(faults=[fault])).ended("blocked") == ["rank 0"], "the twin: no parent process watches its children"
 
 
 @pytest.mark.parametrize(("who", "site"), [(0, "world.open"), ("engine.0", "store_of_engine.open")])

@@ -80,7 +80,7 @@ def test_scenario() -> None:
     result = run_scenario(load_scenario(scenario_path("whole_engine_dp_v2")))
     assert result.met
     assert result.graphs is not None
-    assert result.graphs.captured == 8, "on each rank two sizes, whole and split"
+    assert result.graphs.captured == 8, "each rank captures two sizes, both whole and split"
     assert result.figures["microbatched forwards"] > 0
 
 

@@ -100,7 +100,7 @@ def test_microbatches_run_on_the_v1_runner_unless_asked_for() -> None:
     assert pieces.names == CURRENT | on_v1 | {"runner": "v1"}
     assert pieces.agreement == AgreementV1(Source000, Flow033, Dispatcher033)
     assert (pieces.microbatches.slicing, pieces.microbatches.graph_keys) == (Slicing033, Keys033)
-    assert (pieces.transfer, pieces.lockstep) == (Transfer, V0_33.lockstep), "all else is the stack's"
+    assert (pieces.transfer, pieces.lockstep) == (Transfer, V0_33.lockstep), "all other pieces are those of the stack"
     assert resolve("current", {"runner": "v2"}, TWO, SPLIT).runner == "v2"
 
 

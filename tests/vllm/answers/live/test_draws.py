@@ -97,4 +97,4 @@ def test_groups(
     (one,) = [one for one in found.compared if one.kind == "decide"]
     assert one.rows == 1501
     assert bool(one.differing) is differs
-    assert module.dist is None, "the module is as it was"
+    assert module.dist is None, "the comparison restores the module"
