@@ -76,7 +76,7 @@ def test_three_frames_of_the_program() -> None:
     assert call_site.chains[meet] == tuple(zip(functions, lines(*functions), strict=True))
 
 
-def test_it_ends_where_the_backend_begins() -> None:
+def test_a_call_chain_ends_where_the_backend_begins() -> None:
     run(WORLD, meets)
     (meet,) = lines("meets")
     assert [function for function, _ in call_site.chains[meet]] == ["meets", "run"], "the chain ends at Scripted.run"
@@ -98,7 +98,7 @@ def test_an_exception_has_the_calls_of_its_traceback() -> None:
     assert [function for function, _ in call_site.chains[last[WHERE]]][:2] == ["raises", "calls_what_raises"]
 
 
-def test_a_place_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dpsim_reads_the_frames_of_a_place_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
     real = call_site.chain_of
 

@@ -264,7 +264,7 @@ ALLOWED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_refused_by_name(kind: str) -> None:
+def test_check_globals_refuses_a_kernel_and_names_the_global(kind: str) -> None:
     kernel, name = REFUSED[kind]
     with pytest.raises(KernelRefused, match=r"test_kernel_globals\.py:\d") as refused:
         check_globals(kernel)
@@ -272,7 +272,7 @@ def test_refused_by_name(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ALLOWED)
-def test_allowed(kind: str) -> None:
+def test_check_globals_allows_constants_and_library_functions(kind: str) -> None:
     check_globals(ALLOWED[kind])
     x = np.zeros(1)
     ALLOWED[kind](x)
@@ -439,7 +439,7 @@ def test_the_run_names_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert explored(world_of(1, ["h"]), looks_behind).verdict == "proven"
 
 
-def test_it_is_checked_once() -> None:
+def test_a_kernel_without_a_finding_is_not_checked_again() -> None:
     """After its first calls without a finding, a kernel is in `KNOWN`, and its launches are no longer checked."""
     for _ in range(kernel_call.TRIALS):
         explored(world_of(1, ["h"]), leaves_it)

@@ -46,11 +46,11 @@ from dpsim.backend.journal.trouble import free_descriptors, is_ending, is_stoppe
     ],
     ids=repr,
 )
-def test_what_an_exception_says(error: Exception, said: str) -> None:
+def test_the_text_of_trouble_names_what_the_exception_lacks(error: Exception, said: str) -> None:
     assert trouble(error) == said
 
 
-def test_wherever_in_the_chain_it_lies() -> None:
+def test_trouble_is_found_anywhere_in_the_chain_of_exceptions() -> None:
     def exhaust() -> None:
         raise MemoryError
 

@@ -298,7 +298,7 @@ def facts(case: Case) -> Facts:
 
 
 @pytest.mark.parametrize(("start", "words", "prints", "silent"), EXAMPLES, ids=lambda it: it if type(it) is str else "")
-def test_a_row_is_printed_where_the_world_does_such_a_thing_and_only_there(
+def test_a_row_is_printed_exactly_for_worlds_that_do_what_it_names(
     start: str, words: str, prints: Case, silent: Case
 ) -> None:
     _, says = found(start, words)

@@ -35,7 +35,7 @@ def coverage_of(*worlds: Explored) -> Coverage:
     return coverage
 
 
-def test_what_one_world_reaches() -> None:
+def test_coverage_counts_what_one_world_reaches() -> None:
     coverage = coverage_of(explored())
     assert coverage.worlds == 1
     assert coverage.counts["probes"] == {"t_covered: early": 1, "t_covered: late": 1}
@@ -50,7 +50,7 @@ def test_what_one_world_reaches() -> None:
     assert coverage.never("branches") == []
 
 
-def test_its_twin_reaches_less() -> None:
+def test_a_variant_that_waits_for_its_message_reaches_less() -> None:
     """In this variant, rank 0 waits for its message. So the probe "late" is never reached, and no two sites occur in
     both orders.
     """
@@ -80,7 +80,7 @@ def test_an_order_that_no_schedule_had(races: list[tuple[str, str]]) -> None:
     assert coverage.never("branches") == ["t_covered: b before a"] * (len(races) == 1)
 
 
-def test_what_is_declared_and_what_is_not() -> None:
+def test_declared_probes_modes_and_rows_count_as_never_reached() -> None:
     coverage = Coverage()
     coverage.declare("t_covered")
     assert {kind: len(coverage.never(kind)) for kind in KINDS} == {"probes": 2, "modes": 2, "branches": 0, "rows": 6}
@@ -100,7 +100,7 @@ def test_two_processes_count_as_one() -> None:
     assert one.exploration.decided == two.exploration.decided != {}
 
 
-def test_it_fits_on_a_screen() -> None:
+def test_the_text_of_coverage_fits_on_a_screen() -> None:
     coverage = Coverage()
     coverage.merge({kind: {f"p: {number}": 0 for number in range(1_000)} for kind in KINDS})
     lines = coverage_text.as_text(coverage).splitlines()

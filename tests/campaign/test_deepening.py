@@ -51,7 +51,7 @@ def told(found: Any) -> tuple[Any, ...]:
         pytest.param("2", ("violated", "at most 1 late delivery", None), marks=pytest.mark.slow),
     ],
 )
-def test_late_deliveries(late: str, expected: Any) -> None:
+def test_a_program_that_breaks_after_two_late_messages_needs_two_late_deliveries(late: str, expected: Any) -> None:
     """The program gets two messages and breaks if both are late."""
     found = explored("t_misses", "--late-deliveries", late)
     assert told(found) == expected
@@ -70,7 +70,7 @@ def test_a_world_that_is_within_its_bounds_is_proven() -> None:
     assert found["classes"] == classes
 
 
-def test_deaths() -> None:
+def test_a_program_that_survives_one_death_needs_two_deaths() -> None:
     """The program survives the death of one rank, but not of two. The explorer tries all choices of ranks on each
     level.
     """
@@ -83,7 +83,7 @@ def test_deaths() -> None:
     assert told(both) == ("bounded", "at most 1 late delivery and at most 1 death", None)
 
 
-def test_early_timeouts() -> None:
+def test_a_program_whose_timeout_is_long_enough_needs_an_early_timeout() -> None:
     """Without an early time-out the rank waits long enough. The trace contains the world in which one may pass."""
     write(Path("x.yaml"), "name: x\nprotocol: {name: t_gives_up}\n")
     for early, verdict, within in (("0", "bounded", "no early time-out"), ("1", "violated", "no early time-out")):
@@ -151,7 +151,7 @@ def test_each_choice_of_deaths_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_what_bounds_exclude(words: list[str], said: str) -> None:
+def test_bounds_refuse_options_that_they_exclude(words: list[str], said: str) -> None:
     write(Path("x.yaml"), sized_scenario("t_misses", 3))
     answer = dpsim_("explore", "x.yaml", *MODULES, *words)
     assert (answer.code, answer.out, answer.err) == (2, "", f"dpsim: {said}\n")

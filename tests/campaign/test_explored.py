@@ -94,7 +94,7 @@ def test_holds_takes_what_never_happens_for_a_mistake() -> None:
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 2])
-def test_a_world_in_which_no_run_comes_to_its_end(jobs: int) -> None:
+def test_a_fault_is_no_mistake_if_no_run_finishes(jobs: int) -> None:
     """No run finishes, so the runs do not show whether the second fault would have applied."""
     found = explored(looks(DIES_AT_ONCE, NOWHERE), jobs)
     assert (found.verdict, found.never_applied(), found.unmet) == ("violated", [], None)
@@ -106,7 +106,7 @@ def test_a_world_in_which_no_run_comes_to_its_end(jobs: int) -> None:
 def test_to_ask_runs_that_stopped_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Run, "finished", True)
     with pytest.raises(AssertionError):
-        test_a_world_in_which_no_run_comes_to_its_end(0)
+        test_a_fault_is_no_mistake_if_no_run_finishes(0)
 
 
 def test_to_ask_no_runs_that_stopped_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,12 +67,12 @@ def test_a_failure_of_the_second_night_is_new(tmp_path: Path) -> None:
     assert (report.known, report.gone) == ([], [])
 
 
-def test_its_twin_was_there_before(tmp_path: Path) -> None:
+def test_a_failure_of_both_nights_is_known(tmp_path: Path) -> None:
     report = two_nights(tmp_path, BREAKS, BREAKS)
     assert (report.new, [one.since for one in report.known], report.gone) == ([], [FIRST], [])
 
 
-def test_no_failure_is_neither(tmp_path: Path) -> None:
+def test_two_nights_without_failures_report_none(tmp_path: Path) -> None:
     report = two_nights(tmp_path, LOOKS, LOOKS)
     assert (report.new, report.known, report.gone, report.before) == ([], [], [], [FIRST])
 
@@ -265,7 +265,7 @@ JUNIT = """<?xml version="1.0"?><testsuites><testsuite>
 </testsuite></testsuites>"""
 
 
-def test_what_pytest_reports(tmp_path: Path) -> None:
+def test_a_night_reads_the_results_of_pytest(tmp_path: Path) -> None:
     file = tmp_path / "junit.xml"
     file.write_text(JUNIT)
     rows = a_night(tmp_path, FIRST, parts=("tests",), tests=file)
@@ -279,7 +279,7 @@ def test_what_pytest_reports(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "<testsuites>", '<a><testcase time="soon"/></a>'])
-def test_what_pytest_does_not_report(text: str, tmp_path: Path) -> None:
+def test_a_night_refuses_a_file_that_is_no_report_of_pytest(text: str, tmp_path: Path) -> None:
     (tmp_path / "junit.xml").write_text(text)
     with pytest.raises(NightRefused, match="no report of tests"):
         [*rows_of_tests(tmp_path / "junit.xml")]

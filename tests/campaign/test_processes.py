@@ -58,7 +58,7 @@ def test_two_processes_find_what_one_does(names: list[str], monkeypatch: pytest.
     assert all(each.confirmed for each in two)
 
 
-def test_pieces_are_the_whole() -> None:
+def test_units_together_have_the_schedules_of_the_whole() -> None:
     """An exploration in units finds the same as DPOR without units."""
     for subject, found in zip(subjects(PROVEN), explore_all(subjects(PROVEN), "dpor"), strict=True):
         whole = explore_subject(subject, "dpor").exploration
@@ -84,7 +84,7 @@ def test_the_limit_is_kept() -> None:
         assert (found.verdict, found.exploration.runs) == ("sampled", most), strategy
 
 
-def test_no_time_no_runs() -> None:
+def test_a_search_without_time_makes_no_runs() -> None:
     """The time is up before the exploration starts. No schedule runs, and the summary says so."""
     for jobs in (1, 2):
         (found,) = explore_all(subjects(["wake_pause 2x2"]), jobs=jobs, seconds=-1)
@@ -193,7 +193,7 @@ def test_an_earlier_finding_is_reported(
     assert lost.failure.problem.klass in lost.report()
 
 
-def test_what_a_program_raises_is_a_failure_all_the_same() -> None:
+def test_a_system_error_of_a_program_is_a_finding() -> None:
     """The healthy twin of a lost run: a system error that is not a lack of memory or files is a finding about the
     program.
     """
@@ -229,7 +229,9 @@ def test_a_worker_that_does_not_answer_after_the_time_was_up(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("most", "verdict"), [(1, "proven"), (0, "lost")])
-def test_there_is_no_room_for_a_process(most: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exploration_with_too_few_processes_takes_longer_or_is_lost(
+    most: int, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If only one of two processes starts, the work takes longer. If none starts, the run is lost."""
     made: list[Any] = []
     real = unit_process.UnitProcess
@@ -282,7 +284,7 @@ def test_progress_reports_units_under_way(monkeypatch: pytest.MonkeyPatch) -> No
         assert max(runs) == found.exploration.runs
 
 
-def test_how_far_it_is_in_a_line() -> None:
+def test_a_line_of_progress_has_the_state_of_the_search() -> None:
     """The progress line counts units and schedules, with one process and with two. At the end no unit is open."""
     lines: list[str] = []
     for jobs in (1, 2):

@@ -53,7 +53,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("http://x", "--cluster: 'http://x' is no cluster; expected auto or ray://HOST:PORT"),
     ],
 )
-def test_without_ray_it_is_one_line(address: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_without_ray_is_one_line_of_error(address: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     answer = dpsim_("explore", "x.yaml", *MODULE, "--cluster", address)
     assert (answer.code, answer.out, answer.err) == (2, "", f"dpsim: {said}\n")
@@ -96,7 +96,7 @@ def found_with(ray: PretendedRay, by: str = "dpor", **more: Any) -> Any:
     return explore_all([Subject.of(scenario)], by, schedules=10**6, elsewhere=units, **more)[0]
 
 
-def test_what_is_lost_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_tasks_are_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lost tasks and results in another order do not change the outcome. A unit that is lost four times makes
     no proof.
     """

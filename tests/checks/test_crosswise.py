@@ -87,7 +87,7 @@ def test_the_majority_is_right() -> None:
     assert culprit(found(steps(("ab", "ba", "ab")))) == (1, 0)
 
 
-def test_of_two_the_one_that_always_made_this_order_is_right() -> None:
+def test_of_two_ranks_the_one_that_keeps_its_usual_order_is_right() -> None:
     assert culprit(found(steps(("ab", "ab"), ("ab", "ab"), ("ba", "ab")))) == (0, 2)
 
 
@@ -101,7 +101,7 @@ def test_the_finding_names_the_first_step() -> None:
     assert crossed.position[0] == 1
 
 
-def test_other_differences_of_calls_are_reported() -> None:
+def test_a_mismatch_in_the_same_step_is_reported_before_crosswise_calls() -> None:
     """A mismatch of counts or ops is the finding, if it is in the same step. In a later step it follows from the
     crosswise calls.
     """

@@ -150,7 +150,7 @@ def test_messages_within_a_capture() -> None:
     assert "1 more like it, on 2 ranks" in finding.message
 
 
-def test_messages_outside_are_none_of_its_business() -> None:
+def test_messages_outside_a_capture_are_no_finding() -> None:
     made = Made(1)
     made[0].post(0, 1)
     capture(made[0], "a", 0)

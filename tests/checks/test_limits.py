@@ -83,7 +83,7 @@ def hang(world: World, run: Run) -> Finding:
 
 
 @pytest.mark.parametrize("residency", [1, 3])
-def test_slots_are_named_whatever_the_hang_is_put_down_to(residency: int) -> None:
+def test_the_report_names_the_holders_of_slots_for_any_cause_of_the_hang(residency: int) -> None:
     made = Made(2)
     for number in range(residency + 1):
         made[0].collective("dp", f"stream{number}")

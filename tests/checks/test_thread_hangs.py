@@ -111,7 +111,9 @@ async def joins_the_idle(rank: Rank) -> None:
         (joins_the_idle, "HANG:JOIN", "main", "joins thread u1 (join, {here}), which is blocked in idle box"),
     ],
 )
-def test_who_waits_and_why_nobody_lets_it_go(script: Script, klass: str, thread: str, said: str) -> None:
+def test_the_report_names_the_waiting_thread_and_why_no_thread_releases_it(
+    script: Script, klass: str, thread: str, said: str
+) -> None:
     [finding], run = found(script)
     assert finding.klass == klass
     assert finding.culprit is not None
@@ -158,7 +160,7 @@ def test_a_raising_rank_is_reported_before_waiting_ranks() -> None:
     assert "u1 raised ValueError: bad (tests/sim/test_threads.py:" in findings[1].message
 
 
-def test_a_rank_whose_thread_stands_in_a_collective_hangs_for_its_peer() -> None:
+def test_a_rank_whose_thread_waits_in_a_collective_names_what_its_peer_waits_for() -> None:
     """The main thread joins a thread that waits in a collective. The report names what this thread waits for, also on
     the peer.
     """

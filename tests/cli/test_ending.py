@@ -123,7 +123,7 @@ def test_an_installation_that_is_broken_is_no_crash() -> None:
     assert done.stderr.endswith("import of dpsim.cli.app halted; None in sys.modules\n")
 
 
-def test_processes_of_its_own_end_as_they_like(healthy: Path) -> None:
+def test_child_processes_of_a_protocol_end_freely(healthy: Path) -> None:
     write(
         Path("forks.py"),
         "import os\n"
@@ -137,7 +137,7 @@ def test_processes_of_its_own_end_as_they_like(healthy: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_what_python_does_at_its_end_is_done(healthy: Path) -> None:
+def test_exit_handlers_and_threads_of_a_module_still_run(healthy: Path) -> None:
     write(
         Path("later.py"),
         "import atexit, sys, threading\n"
@@ -152,7 +152,7 @@ def test_what_python_does_at_its_end_is_done(healthy: Path) -> None:
 @pytest.mark.parametrize(
     "megabytes", [24, 100, *[pytest.param(one, marks=pytest.mark.slow) for one in range(30, 200, 15)]]
 )
-def test_without_memory(megabytes: int, healthy: Path) -> None:
+def test_a_command_without_memory_prints_no_verdict(megabytes: int, healthy: Path) -> None:
     """If the interpreter, a library or a run finds no memory, the command prints no verdict."""
 
     def limited() -> None:
@@ -204,7 +204,7 @@ def test_control_characters_of_a_stranger() -> None:
     assert scenario("t_look")
 
 
-def test_what_a_report_quotes_is_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_in_a_report_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     from dpsim.cli.console import say
 
     say("a\x1b[2Jb\x07\n\x1b[32m\x1b[1mHELD\x1b[0m  c")

@@ -46,7 +46,7 @@ def test_errors_of_a_scenario_have_their_places(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("healthy")
-def test_bad_input(words: tuple[str, ...], said: str) -> None:
+def test_bad_input_ends_with_2_and_one_message(words: tuple[str, ...], said: str) -> None:
     write(Path("unknown.yaml"), HEALTHY.replace("t_agrees", "pads"))
     os.mkfifo("pipe.yaml")
     Path("dangling.yaml").symlink_to("nothing.yaml")
@@ -69,7 +69,7 @@ def test_bad_input(words: tuple[str, ...], said: str) -> None:
         (),
     ],
 )
-def test_usage_errors(words: tuple[str, ...]) -> None:
+def test_a_usage_error_ends_with_2_and_the_usage(words: tuple[str, ...]) -> None:
     answer = dpsim_(*words)
     assert answer.code == 2
     assert "Usage: dpsim" in answer.out + answer.err
@@ -89,7 +89,9 @@ def test_a_backend_that_cannot_be_loaded(healthy: Path, monkeypatch: pytest.Monk
     assert "the backend torchless cannot be loaded: No module named 'torch'" in answer.err
 
 
-def test_an_interrupt(healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_with_130_and_without_a_result(
+    healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = Fake(KeyboardInterrupt())
     monkeypatch.setitem(runner._backends, "fake", fake)
     answer = dpsim_("run", healthy, "--backend", "fake", "--trace", "x.jsonl")

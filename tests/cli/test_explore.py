@@ -38,7 +38,7 @@ ON_DEVICES = (
 # ---- its output
 
 
-def test_proven() -> None:
+def test_explore_prints_a_proof() -> None:
     answer = explore("t_look")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == (
@@ -55,7 +55,7 @@ def test_proven() -> None:
     assert not Path(".dpsim").exists()
 
 
-def test_nothing_to_choose(healthy: Path) -> None:
+def test_explore_names_a_program_without_choices(healthy: Path) -> None:
     assert dpsim_("explore", healthy).out.splitlines() == [
         "PROVEN  holds in every schedule of this world",
         ON_DEVICES,
@@ -68,7 +68,7 @@ def test_nothing_to_choose(healthy: Path) -> None:
     ]
 
 
-def test_sampled() -> None:
+def test_explore_prints_a_sample() -> None:
     answer = explore("t_look", "--strategy", "random", "--schedules", "150")
     assert answer.code == 0
     assert answer.out.splitlines()[0] == "SAMPLED  holds in 150 schedules; 0 of the last 100 were of a new class"
@@ -133,7 +133,7 @@ def test_worlds_in_which_nothing_is_done_are_counted(requests: str, said: str) -
     assert ("vacuous, with nothing to coordinate" in answer.out) == (requests == "2")
 
 
-def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explore_prints_a_bounded_verdict_for_runs_that_were_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that was cut off and not judged does not meet an expectation."""
     of = Subject.of
     monkeypatch.setattr(Subject, "of", staticmethod(lambda *given: replace(of(*given), longest=50)))
@@ -170,7 +170,7 @@ def test_dpor_runs_until_its_budget(strategy: str, monkeypatch: pytest.MonkeyPat
     assert (by_time["verdict"] == "proven") == (strategy == "dpor")
 
 
-def test_no_time() -> None:
+def test_explore_without_time_judges_no_schedule() -> None:
     answer = explore("t_look", "--budget", "0s")
     assert (answer.code, answer.err) == (1, "")
     assert [answer.out.splitlines()[0], answer.out.splitlines()[-1]] == [
@@ -179,7 +179,7 @@ def test_no_time() -> None:
     ]
 
 
-def test_violated() -> None:
+def test_explore_prints_a_violation_and_writes_a_trace() -> None:
     answer = explore("t_lost")
     assert (answer.code, answer.err) == (1, "")
     lines = answer.out.splitlines()
@@ -269,7 +269,7 @@ def test_keep_going_reports_each_failure_once() -> None:
     )
 
 
-def test_several_scenarios(healthy: Path, planted: Path) -> None:
+def test_explore_counts_the_verdicts_of_several_scenarios(healthy: Path, planted: Path) -> None:
     for jobs in ("1", "2"):
         answer = dpsim_("explore", healthy, planted, "--jobs", jobs)
         assert answer.code == 0
@@ -357,7 +357,7 @@ def test_a_wrong_footprint_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_off(tmp_path: Path) -> None:
+def test_explore_switches_findings_off(tmp_path: Path) -> None:
     file = write(tmp_path / "x.yaml", HEALTHY + SKIP)
     assert dpsim_("explore", file).code == 1
     answer = dpsim_("explore", file, "--off", "HANG:*")
@@ -393,7 +393,7 @@ def test_off(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("healthy")
-def test_bad_input(words: tuple[str, ...], said: str) -> None:
+def test_bad_input_of_explore_ends_with_2_and_one_line(words: tuple[str, ...], said: str) -> None:
     answer = dpsim_("explore", *words)
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith(f"dpsim: {said}")
@@ -401,7 +401,7 @@ def test_bad_input(words: tuple[str, ...], said: str) -> None:
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_protocol_that_remembers(jobs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explore_reports_a_protocol_that_keeps_state_between_runs(jobs: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Kept, "runs", -1)  # the timed run comes first
     answer = explore("t_state", "--jobs", jobs, ranks=3)
     assert (answer.code, answer.err) == (1, "")
@@ -572,7 +572,7 @@ def test_a_proof_can_be_expected() -> None:
     assert (answer.code, answer.out.splitlines()[-1]) == (1, "expected: proven; NOT met: expected proven, got sampled")
 
 
-def test_a_run_and_all_schedules_may_come_to_different_ends() -> None:
+def test_a_scenario_may_expect_other_results_of_explore_than_of_run() -> None:
     """A scenario may expect another result of `explore` than of `run`. The last line prints the expected culprit."""
     expect = "expect: {verdict: violated, explored: {class: HANG, culprit: {rank: 0, step: 7}}}\n"
     file = write(Path("p.yaml"), scenario("t_lost", 3) + expect)

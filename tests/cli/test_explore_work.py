@@ -30,7 +30,7 @@ def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("night")
 
 
-def test_what_was_done_is_not_done_again(night: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_exploration_runs_no_unit_again(night: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A resumed exploration prints the same text and runs no unit again. A faulty folder that forgets its units runs
     them again.
     """

@@ -41,7 +41,7 @@ def edit(trace: str, change: Callable[[dict[str, Any]], None]) -> None:
     write(Path(trace), "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))
 
 
-def test_the_same_run(trace: str) -> None:
+def test_replay_repeats_the_run_of_a_trace(trace: str) -> None:
     answer = dpsim_("replay", trace, *MODULE)
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
@@ -118,7 +118,7 @@ def trace_schedule(path: Path) -> tuple[str, ...]:
 
 
 @pytest.mark.slow
-def test_in_a_fresh_process_whatever_the_hash_seed(trace: str) -> None:
+def test_replay_in_a_fresh_process_does_not_depend_on_the_hash_seed(trace: str) -> None:
     said = set()
     for seed in "01":
         env = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
@@ -206,13 +206,13 @@ def bad(trace: str, *words: str) -> str:
     return answer.err
 
 
-def test_no_trace() -> None:
+def test_replay_refuses_a_file_that_is_no_trace() -> None:
     assert bad("missing.jsonl") == "dpsim: missing.jsonl: No such file or directory\n"
     write(Path("x.jsonl"), "nonsense\n")
     assert bad("x.jsonl").startswith("dpsim: x.jsonl:1: not a trace: ")
 
 
-def test_another_version(trace: str) -> None:
+def test_replay_refuses_a_trace_of_another_version(trace: str) -> None:
     def newer(row: dict[str, Any]) -> None:
         if "version" in row:
             row["version"] = 99
@@ -386,7 +386,7 @@ def test_an_order_that_no_gate_can_force_is_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("gloo")
-def test_on_a_real_backend_messages_are_those_of_the_schedule(trace: str) -> None:
+def test_a_replay_on_gloo_delivers_messages_as_in_the_schedule(trace: str) -> None:
     """On gloo, both polls find nothing, as in the schedule, whatever time gloo needs. So the rank hangs."""
     pytest.importorskip("torch")
     answer = dpsim_("replay", trace, "--backend", "gloo", *MODULE, "--json")

@@ -161,7 +161,7 @@ def test_a_decision_that_no_trace_can_hold_does_not_cost_the_verdict(
     assert answer.err == "dpsim: rank 0, step 0, decision plan[0]: not of set\n"
 
 
-def test_a_module_of_your_own_brings_its_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_option_module_registers_the_protocol_of_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_protocol_of_a_test.py").write_text(
         "from dpsim.contract.registry import register_protocol\n"
         "from tests.sized import SizedProgram\n"

@@ -50,7 +50,7 @@ def test_a_step_that_no_rank_reaches(trace: str) -> None:
     assert "the same run again" in answer.out
 
 
-def test_the_debugger_stands_in_the_program_and_knows_every_rank(trace: str) -> None:
+def test_the_debugger_stops_in_the_program_and_shows_every_rank(trace: str) -> None:
     words = "ranks\nrank 2 rank.step\nrank 7\nrank 0\np rank.rank, rank.step\nc\n"
     answer = typed(words, "replay", trace, "--break", "rank 1 dp.agree[1]")
     assert answer.code == 0
@@ -140,12 +140,12 @@ def test_an_op_that_the_run_does_not_make(trace: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["", "rank x y z", "a b c[1]", "dp.agree[x]"])
-def test_what_is_no_address(words: str) -> None:
+def test_break_refuses_words_that_are_no_address_of_an_op(words: str) -> None:
     with pytest.raises(BadInput, match="no address of an op"):
         break_address(words)
 
 
-def test_bad_options(trace: str) -> None:
+def test_a_wrong_option_of_stepping_is_bad_input(trace: str) -> None:
     for words in (("--break", "a b c"), ("--step", "--json"), ("--until", "-1")):
         answer = dpsim_("replay", trace, *words)
         assert answer.code == 2
@@ -191,7 +191,7 @@ def test_a_look_never_waits_and_says_what_it_took() -> None:
         (Ask("ask", 0, "main", "at", 0, "", "synchronize", 1), ""),
     ],
 )
-def test_which_ops_are_looks(record: Record, look: str) -> None:
+def test_each_kind_of_record_is_a_look_or_none(record: Record, look: str) -> None:
     assert look_of(record) == look
 
 

@@ -128,5 +128,5 @@ def test_a_nan_of_type_bfloat16_is_seen() -> None:
     assert not has_nan(as_bfloat16(np.array([1.0, np.inf])))
 
 
-def test_what_libraries_reduce() -> None:
+def test_every_reduction_has_known_dtypes() -> None:
     assert {*NUMBERS} >= {dtype for reduction in REDUCTIONS.values() for dtype in reduction.dtypes}

@@ -75,12 +75,12 @@ def healthy() -> Any:
         (lambda: healthy()(), r"is no class derived from Program"),
     ],
 )
-def test_what_is_no_program_cannot_be_registered(make: Callable[[], Any], said: str) -> None:
+def test_a_class_that_is_no_program_cannot_be_registered(make: Callable[[], Any], said: str) -> None:
     with pytest.raises(TypeError, match=said):
         register_protocol("test_wrong")(make())
 
 
-def test_what_is_no_program_cannot_be_run() -> None:
+def test_a_class_that_is_no_program_cannot_be_run() -> None:
     with pytest.raises(TypeError, match="is no class derived from Program"):
         SimBackend().run_program(world_of(1), without_a_base()(), None)
 

@@ -152,7 +152,7 @@ def test_a_rank_with_an_abandoned_capture_is_reported() -> None:
     assert "rank 0 gave up" not in text
 
 
-def test_a_capture_that_waits_for_its_streams_is_where_the_rank_stands() -> None:
+def test_the_report_marks_a_capture_that_waits_for_its_streams() -> None:
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
         y = main.alloc(4, "int32", "y")
@@ -199,7 +199,7 @@ def test_a_change_of_a_replay_belongs_in_the_capture(kind: Any, at: At) -> None:
 
 
 @pytest.mark.parametrize("kind", ["skip", "repeat", "alter", "die"])
-def test_what_is_said_to_be_possible_is(kind: Any) -> None:
+def test_faults_that_the_report_calls_possible_are_possible(kind: Any) -> None:
     """Checks which faults are possible: all at a call in the capture; at a replay only a delay and the rank's death."""
     there = Fault(kind, 1, REPLAY if kind == "die" else At("experts", 3), {"count": 3} if kind == "alter" else {})
     world = world_of(2, devices=["ep"], faults=(there,), delays=(Delay(0, REPLAY, 1000),))
@@ -307,7 +307,7 @@ def test_a_stream_that_was_not_joined() -> None:
     assert "before the end, stream main has to wait for an event recorded on side after its last call, copy at " in said
 
 
-def test_what_a_pool_gave_out_again() -> None:
+def test_the_report_names_memory_that_a_pool_gave_out_again() -> None:
     async def script(rank: Rank) -> None:
         main, kept = rank.stream("main"), []
         for name in ("prefill", "decode"):
@@ -326,7 +326,7 @@ def test_what_a_pool_gave_out_again() -> None:
 
 
 @pytest.mark.parametrize("how", ["reads", "polls"])
-def test_what_a_capture_forbids_says_where_to_do_it(how: str) -> None:
+def test_a_refused_call_in_a_capture_says_where_to_make_it(how: str) -> None:
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
         y = main.alloc(4, "int32", "y")

@@ -29,7 +29,7 @@ def test_which_replay_overwrote_what_is_read() -> None:
     assert "which nothing wrote since replay 0 of graph first (first.go[0]" in line(text, "late[0]", "reads y")
 
 
-def test_what_a_capture_took_no_replay_has_overwritten() -> None:
+def test_memory_that_only_a_capture_used_was_overwritten_by_no_replay() -> None:
     """Reads memory of a graph that was captured and never replayed. No replay overwrote it."""
 
     async def script(rank: Rank) -> None:

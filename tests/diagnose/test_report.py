@@ -148,7 +148,7 @@ STOPS = {"hang": "rank 1 hangs at agree[1] in step 1, p.py:7", "die": ""}
 
 
 @pytest.mark.parametrize("what", ["hang", "die", "delay"])
-def test_where_a_rank_was_stopped_stands_among_its_last_ops(what: str) -> None:
+def test_an_injected_stop_is_among_the_last_ops_of_its_rank(what: str) -> None:
     injected = raw("injected", "agree", step=1, ordinal=1, where="p.py:7", what=what, ns=1)
     ends: list[End] = ["blocked", "died" if what == "die" else "blocked"]
     done = run([[*steps(0), agree(1, 1)], [*steps(0), injected]], ends)

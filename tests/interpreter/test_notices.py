@@ -59,14 +59,14 @@ def differences(seeds: range) -> tuple[list[str], int]:
 
 
 @pytest.mark.slow
-def test_few_scripts() -> None:
+def test_the_two_agree_on_few_scripts_with_notices() -> None:
     found, known = differences(range(FEW))
     assert not found, found[0]
     assert known > FEW // 3
 
 
 @pytest.mark.nightly
-def test_many_scripts() -> None:
+def test_the_two_agree_on_many_scripts_with_notices() -> None:
     found, known = differences(range(FEW, MANY))
     assert not found, found[0]
     assert known > MANY // 3

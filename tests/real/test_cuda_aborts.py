@@ -49,7 +49,7 @@ def told(wait: Awaitable[Any]) -> bool:
     raise AssertionError("it was suspended")
 
 
-def test_what_lies_behind_is_told_and_what_does_not_is_not() -> None:
+def test_an_abort_reaches_the_work_behind_it_and_no_other() -> None:
     case = Case()
     case.sum()
     behind, event = case.read(case.main), case.main.record()
@@ -61,7 +61,7 @@ def test_what_lies_behind_is_told_and_what_does_not_is_not() -> None:
 
 
 @pytest.mark.parametrize("waits", ["event", "again", "stream"])
-def test_a_stream_that_waited_is_behind_too(waits: str) -> None:
+def test_an_abort_reaches_a_stream_that_waited_for_the_sum(waits: str) -> None:
     case = Case()
     event = case.main.record()
     case.sum()
@@ -77,7 +77,7 @@ def test_a_stream_that_waited_is_behind_too(waits: str) -> None:
     assert told(case.read(case.side))
 
 
-def test_an_event_before_it_is_no_matter() -> None:
+def test_an_event_recorded_before_the_sum_carries_no_abort() -> None:
     case = Case()
     event = case.main.record()
     case.sum()
@@ -86,7 +86,7 @@ def test_an_event_before_it_is_no_matter() -> None:
     assert not told(case.read(case.side))
 
 
-def test_the_other_stream_of_a_communicator_is_behind() -> None:
+def test_an_abort_reaches_the_other_stream_of_the_communicator() -> None:
     """A communicator orders its calls, whatever their streams are."""
     case = Case()
     case.sum()
@@ -95,7 +95,7 @@ def test_the_other_stream_of_a_communicator_is_behind() -> None:
     assert told(case.read(case.side))
 
 
-def test_what_a_host_has_seen_was_not_broken_off() -> None:
+def test_work_that_a_host_observed_is_not_aborted() -> None:
     case = Case()
     case.sum(stream=case.side)
     assert not told(case.read(case.side))
@@ -105,7 +105,7 @@ def test_what_a_host_has_seen_was_not_broken_off() -> None:
     assert not told(case.read(case.side)), "the sum of the stream side had ended before the abort"
 
 
-def test_what_a_communicator_waits_for_is_behind_too() -> None:
+def test_an_abort_reaches_a_communicator_that_waits_for_the_aborted_sum() -> None:
     """A sum on the side stream waits for the sum before it on the communicator, and that one for the aborted sum of
     another communicator.
     """

@@ -158,7 +158,7 @@ def test_reads_use_pinned_memory_again(calls: NullCalls) -> None:
     assert (calls.blocks, calls.events) == (1, 1)
 
 
-def test_reads_that_are_under_way_have_memory_of_their_own(calls: NullCalls) -> None:
+def test_reads_in_progress_have_separate_memory(calls: NullCalls) -> None:
     """Checks that reads in progress use different memory, also on another stream. A read that is copied out late still
     returns the value at its issue.
     """
@@ -283,7 +283,7 @@ def test_the_root_alone_names_pieces(calls: NullCalls) -> None:
     assert [(options.rootRank, options.asyncOp) for _, options in given] == [(0, False), (1, False)] * 2
 
 
-def test_a_type_that_numpy_lacks_goes_out_by_its_name(calls: NullCalls) -> None:
+def test_a_type_that_numpy_lacks_is_sent_as_its_torch_type(calls: NullCalls) -> None:
     rank = null_rank(calls)
     main, device = rank.stream("main"), rank.device("dp")
     half, byte = main.alloc(4, "bfloat16", "half"), main.alloc(4, "uint16", "byte")
@@ -309,7 +309,7 @@ def test_nccl_has_no_bitwise_reductions_so_all_is_gathered(calls: NullCalls, op:
     assert read(buffer).tolist() == [wanted] * 2
 
 
-def test_an_altered_collective_goes_out_as_it_is_announced(calls: NullCalls) -> None:
+def test_an_altered_collective_is_sent_with_its_altered_size(calls: NullCalls) -> None:
     """Checks that an altered collective has its altered size, and uses separate memory of that size."""
     fault = Fault("alter", 0, At("sum", 0), {"count": 7})
     rank = null_rank(calls, faults=(fault,))
@@ -320,7 +320,7 @@ def test_an_altered_collective_goes_out_as_it_is_announced(calls: NullCalls) -> 
     assert [tensors[0].numel() for tensors, _ in group_of(device).given] == [7, 4]
 
 
-def test_a_host_collective_goes_out_on_one_copy(calls: NullCalls) -> None:
+def test_a_host_collective_sends_and_receives_in_one_copy(calls: NullCalls) -> None:
     rank = null_rank(calls)
     host = rank.host("dp_cpu")
     mine = np.arange(6, dtype=np.int32).reshape(3, 2).T

@@ -207,7 +207,7 @@ def again(rank: RealRank) -> None:
     drive(captures())
 
 
-def test_what_a_program_abandons_is_ended_with_its_branches(calls: NullCalls) -> None:
+def test_an_abandoned_capture_joins_its_branches_and_ends(calls: NullCalls) -> None:
     rank = null_rank(calls)
     main, side = rank.stream("main"), rank.stream("side")
 
@@ -222,7 +222,7 @@ def test_what_a_program_abandons_is_ended_with_its_branches(calls: NullCalls) ->
     assert [one for one in calls.told if "begins" in one] == ["graph begins on 1 (pool 1, global)"] * 2
 
 
-def test_what_the_law_refuses_is_ended(calls: NullCalls) -> None:
+def test_a_capture_that_dpsim_refuses_ends_and_spoils_nothing(calls: NullCalls) -> None:
     """Checks a capture that dpsim itself rejects, before CUDA notices the mistake. The process stays usable."""
     rank = null_rank(calls)
     main, side = rank.stream("main"), rank.stream("side")
@@ -238,7 +238,7 @@ def test_what_the_law_refuses_is_ended(calls: NullCalls) -> None:
     again(rank)
 
 
-def test_what_cuda_refuses_spoils_the_process(calls: NullCalls) -> None:
+def test_a_capture_that_cuda_refuses_spoils_the_process(calls: NullCalls) -> None:
     rank = null_rank(calls)
     main = rank.stream("main")
     x = main.alloc(1, "int32", "x")

@@ -86,7 +86,7 @@ def test_replays_one_behind_the_other_record_nothing(name: str) -> None:
         "abort",
     ],
 )
-def test_before_anything_that_may_wait_it_is_recorded(does: Callable[[Case], object]) -> None:
+def test_an_event_is_recorded_before_work_that_may_wait(does: Callable[[Case], object]) -> None:
     case = Case()
     first, *others = case.told(does)
     assert first.startswith("event ")

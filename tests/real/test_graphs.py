@@ -183,6 +183,6 @@ def test_a_program_continues_after_a_refused_capture(backend: TorchBackend, worl
     assert not set(before) & set(backend.pool.processes)
 
 
-def test_elsewhere_such_a_kernel_is_a_kernel(world: World) -> None:
+def test_the_simulation_replays_a_kernel_that_waits_for_the_device(world: World) -> None:
     """Runs a kernel that waits for the device on the simulation, which runs the kernel at the replay."""
     assert SimBackend().run(world, "real_peeks", {"goes_on": False}).finished

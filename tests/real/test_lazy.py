@@ -48,7 +48,7 @@ def test_a_first_use_is_as_on_the_simulation(backend: TorchBackend, world: World
 
 @pytest.mark.slow
 @on_reusable
-def test_a_host_that_does_not_come_holds_its_peers(backend: TorchBackend, world: World) -> None:
+def test_a_host_that_never_joins_a_first_use_blocks_its_peers(backend: TorchBackend, world: World) -> None:
     """Runs a rank that waits while its peer uses a group for the first time, so both hang. In the twin the
     communicators already exist, and the program finishes.
     """
@@ -79,7 +79,7 @@ def test_a_first_use_that_hangs_is_the_finding_of_the_simulation(backend: TorchB
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["gloo"], indirect=True)
-def test_a_pair_has_a_communicator_of_its_own_among_three(backend: TorchBackend) -> None:
+def test_a_pair_of_three_ranks_has_its_own_communicator(backend: TorchBackend) -> None:
     check_backend(backend, size=3, only="lazy")
 
 

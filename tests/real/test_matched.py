@@ -41,7 +41,9 @@ def test_an_unreceived_message_does_not_reach_the_next_job(backend: TorchBackend
 
 
 @on_gpus
-def test_without_looking_it_would(backend: TorchBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_check_an_unreceived_message_reaches_the_next_job(
+    backend: TorchBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = make_world(2, ["dp"], stall_ns=2_000_000_000)
     monkeypatch.setattr(pool, "all_matched", lambda journals, world: True)
     assert told(backend.run(world, "real_surplus", {"surplus": True})) == RIGHT
@@ -75,7 +77,7 @@ SAME = [collective(), collective("all_to_all", 3)]
         ([collective(name="dp"), collective(name="ep")], [collective(name="ep"), collective(name="dp")]),
     ],
 )
-def test_matched(first: list[RawRecord], second: list[RawRecord]) -> None:
+def test_journals_whose_calls_all_meet_are_matched(first: list[RawRecord], second: list[RawRecord]) -> None:
     assert all_matched([first, second], make_world())
 
 
@@ -93,5 +95,5 @@ def test_matched(first: list[RawRecord], second: list[RawRecord]) -> None:
         ([transfer("recv", 1)], [transfer("recv", 0)]),
     ],
 )
-def test_not_matched(first: list[RawRecord], second: list[RawRecord]) -> None:
+def test_journals_with_an_unmet_call_are_not_matched(first: list[RawRecord], second: list[RawRecord]) -> None:
     assert not all_matched([first, second], make_world())

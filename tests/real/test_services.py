@@ -87,7 +87,7 @@ def test_services_are_members_of_communicators_of_hosts(backend: TorchBackend, w
             assert real.journals == simulated.journals
 
 
-def test_numbers_of_workers() -> None:
+def test_workers_of_services_have_negative_numbers() -> None:
     assert [worker_of(actor, 3) for actor in range(5)] == [0, 1, 2, -1, -2]
     assert [worker_of(worker, 3) for worker in (0, 1, 2, -1, -2)] == [0, 1, 2, 3, 4]
 

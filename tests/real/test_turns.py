@@ -51,7 +51,7 @@ def passed(turns: OrderOfTurns) -> list[Point]:
     [(OrderOfTurns, [FIRST, NEXT, LATER]), (AsTheyCome, [LATER, FIRST, NEXT])],
     ids=["in turn", "as they come"],
 )
-def test_a_thread_stands_until_the_other_one_is_at_its_next_turn(make: Any, expected: list[Point]) -> None:
+def test_a_thread_waits_until_the_other_one_reaches_its_next_turn(make: Any, expected: list[Point]) -> None:
     assert passed(make({LATER: Before(FIRST, runs_on=True)}, PATIENCE)) == expected
 
 

@@ -43,7 +43,7 @@ def test_a_service_is_named_where_a_rank_is() -> None:
     assert told(scenario).kills[0].rank == 5
 
 
-def test_a_service_that_is_none_is_refused() -> None:
+def test_an_unknown_service_is_refused() -> None:
     with pytest.raises(ScenarioError, match=r"delays\[0\].rank: no service 'engine.7'.*did you mean 'engine"):
         told(made(delays=[{"rank": "engine.7", "by": "1ms"}]))
     with pytest.raises(ScenarioError, match=r"expected a rank: t_agree has no services"):
@@ -54,7 +54,7 @@ def test_a_service_that_is_none_is_refused() -> None:
             told(made(expect=expect))
 
 
-def test_a_node_that_is_none_is_refused() -> None:
+def test_an_unknown_node_is_refused() -> None:
     ports = [{"port": 5, "node": 1}, {"port": 5, "node": 2}]
     with pytest.raises(ScenarioError, match=r"^made: ports\[1\]\.node: node 2: this world has 2 nodes, 0 to 1$"):
         told(made(2, ports=ports))
@@ -82,7 +82,7 @@ def test_a_scenario_with_unknown_services_is_readable() -> None:
         ({}, ""),
     ],
 )
-def test_what_only_the_simulation_has_is_refused_elsewhere(sections: dict[str, Any], said: str) -> None:
+def test_real_backends_refuse_sections_that_only_the_simulation_has(sections: dict[str, Any], said: str) -> None:
     refused = only_simulated(made(**sections), "gloo")
     assert said in str(refused or "")
     assert (refused is None) == (not said)

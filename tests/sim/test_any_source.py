@@ -56,7 +56,7 @@ def test_each_message_may_be_first() -> None:
     assert outcomes(sources) == {(1, 2), (2, 1)}
 
 
-def test_with_time_the_first_that_comes_is_taken() -> None:
+def test_a_timed_run_receives_the_message_that_arrives_first() -> None:
     assert not judged(WORLD, sources_of(1, 2))
     late = world_of(3, hosts=["h"], delays=(Delay(1, At("h.send", 0), 1_000_000),))
     assert not judged(late, sources_of(2, 1))
@@ -200,7 +200,7 @@ async def forgets(rank: Rank) -> None:
     ("script", "klass"),
     [(unlike, "MISMATCH:TRANSFER:COUNT"), (one_of_two, "LEFTOVER:SEND"), (forgets, "LEFTOVER:NEVER_AWAITED")],
 )
-def test_what_was_taken_is_judged_as_any_transfer(script: Any, klass: str) -> None:
+def test_a_receive_from_any_source_is_judged_like_any_transfer(script: Any, klass: str) -> None:
     assert judged(WORLD, script)[0].klass == klass
 
 
@@ -229,7 +229,7 @@ class GivesUp(Program[Any]):
         await thread.join("join")
 
 
-def test_it_can_be_aborted() -> None:
+def test_a_receive_from_any_source_can_be_aborted() -> None:
     assert SimBackend().run_program(world_of(2, hosts=["h"]), GivesUp(), None).finished
 
 

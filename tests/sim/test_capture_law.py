@@ -112,7 +112,7 @@ async def ends_after_an_error(rank: Rank, main: Stream, x: Buffer) -> None:
         (ends_after_an_error, 901),
     ],
 )
-def test_what_a_capture_forbids(act: Act, code: int) -> None:
+def test_a_call_that_a_capture_forbids_raises_cudas_code(act: Act, code: int) -> None:
     """A forbidden call in a capture raises CUDA's error code. Afterwards the program can capture the graph anew."""
 
     async def script(rank: Rank) -> Any:
@@ -180,7 +180,7 @@ def test_a_capture_does_not_block_other_streams() -> None:
         (lambda rank: rank.graph("g").capture(7), TypeError, "Stream of this backend"),
     ],
 )
-def test_misuse(wrong: Any, error: type[Exception], words: str) -> None:
+def test_a_misused_graph_raises_an_error(wrong: Any, error: type[Exception], words: str) -> None:
     async def script(rank: Rank) -> None:
         with pytest.raises(error, match=words):
             wrong(rank)
@@ -298,7 +298,7 @@ def test_memory_that_others_use_is_freed_once() -> None:
 
 
 @pytest.mark.parametrize(("where", "code"), [("main", 900), ("other", 0)])
-def test_relaxed_reads_what_is_not_captured(where: str, code: int) -> None:
+def test_the_relaxed_mode_permits_reads_of_uncaptured_memory(where: str, code: int) -> None:
     async def script(rank: Rank) -> Any:
         main, other = rank.stream("main"), rank.stream("other")
         x = filled(other, 5)

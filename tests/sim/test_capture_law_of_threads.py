@@ -96,20 +96,20 @@ STORES: dict[int, Any] = {}
 EVENTS: dict[int, Any] = {}
 
 ALWAYS, OWN_MODES, NEVER = (900, 900, 900), (900, 900, 0), (0, 0, 0)
-ANYBODY = (900, 0, 0)
-"""Each tuple: the error codes of a call in the modes global, thread_local and relaxed; 0 means permitted. ANYBODY is
+ANY_THREAD = (900, 0, 0)
+"""Each tuple: the error codes of a call in the modes global, thread_local and relaxed; 0 means permitted. ANY_THREAD is
 for calls of a thread that does not capture: only a capture in mode "global" refuses them.
 """
 
 LAW: dict[Act, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    gets: (ALWAYS, ANYBODY),
-    polls: (ALWAYS, ANYBODY),
-    looks_up: (ALWAYS, ANYBODY),
-    joins: (ALWAYS, ANYBODY),
-    opens: (ALWAYS, ANYBODY),
-    sums: (ALWAYS, ANYBODY),
-    leaves_a_group: (ALWAYS, ANYBODY),
-    asks: (OWN_MODES, ANYBODY),
+    gets: (ALWAYS, ANY_THREAD),
+    polls: (ALWAYS, ANY_THREAD),
+    looks_up: (ALWAYS, ANY_THREAD),
+    joins: (ALWAYS, ANY_THREAD),
+    opens: (ALWAYS, ANY_THREAD),
+    sums: (ALWAYS, ANY_THREAD),
+    leaves_a_group: (ALWAYS, ANY_THREAD),
+    asks: (OWN_MODES, ANY_THREAD),
     sets_a_key: (NEVER, NEVER),
     sends: (NEVER, NEVER),
     watches: (NEVER, NEVER),
@@ -168,7 +168,7 @@ def codes(act: Act, other: bool, mode: str) -> set[Any]:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("other", [False, True], ids=["own", "other"])
 @pytest.mark.parametrize("act", LAW, ids=lambda act: act.__name__)
-def test_the_law(act: Act, other: bool, mode: CaptureMode) -> None:
+def test_each_call_of_a_thread_gets_the_code_of_the_table(act: Act, other: bool, mode: CaptureMode) -> None:
     """Each call of `LAW` gets its error code. A refused call also invalidates the capture (901), in either thread."""
     wanted = LAW[act][other][MODES.index(mode)]
     assert codes(act, other, mode) == {(wanted, 901 if wanted else 0)}
@@ -176,9 +176,7 @@ def test_the_law(act: Act, other: bool, mode: CaptureMode) -> None:
 
 @pytest.mark.parametrize("kind", ["take", "look up", "ask"])
 def test_a_law_that_forgets_a_kind_is_seen(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twins: without its kind in `capture.LEARNS`, a call passes in a capture, so `test_the_law` would
-    fail.
-    """
+    """The faulty twins: without its kind in `capture.LEARNS`, a call passes in a capture, so the test above fails."""
     act = {"take": gets, "look up": looks_up, "ask": asks}[kind]
     monkeypatch.delitem(capture.LEARNS, kind)
     assert codes(act, False, "global") == {(0, 0)}

@@ -113,7 +113,7 @@ NAMES = [f"{make.__name__}-{what}" for make, what in CALLS]
 
 
 @pytest.mark.parametrize(("make", "what"), CALLS, ids=NAMES)
-def test_a_collective_gives(make: Any, what: str) -> None:
+def test_each_collective_gives_its_result(make: Any, what: str) -> None:
     holds(make(what, None), GIVES[what], told(3))
 
 
@@ -137,7 +137,7 @@ def test_a_rank_that_leaves_it_out_is_named(make: Any, what: str) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "values"), [("int64", (1 << 40, 3 << 40)), ("float32", (0.5, 1.5))])
-def test_other_types_keep_their_values(dtype: Any, values: tuple[Any, Any]) -> None:
+def test_collectives_keep_the_values_of_other_types(dtype: Any, values: tuple[Any, Any]) -> None:
     async def script(rank: Rank) -> Any:
         main = rank.stream("main")
         x = filled(main, [values[0] * (rank.rank + 1)], dtype=dtype)

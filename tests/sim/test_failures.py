@@ -61,7 +61,7 @@ async def a_synchronizing_rank_raises(rank: Rank, right: bool) -> Any:
 
 
 @pytest.mark.parametrize("by", [4, 0])
-def test_a_kernel_error_comes_where_the_host_next_waits_for_the_device(by: int) -> None:
+def test_a_kernel_error_raises_at_the_next_wait_for_the_device(by: int) -> None:
     """A kernel's error appears neither at its launch nor at a host collective. It appears at the next wait for the
     device.
     """
@@ -88,7 +88,7 @@ def test_a_kernel_error_comes_where_the_host_next_waits_for_the_device(by: int) 
             assert " at tests/sim/test_failures.py:" in seen.findings[0].message, "and the line of the kernel"
 
 
-def test_behind_a_kernel_error_nothing_happens_on_that_device() -> None:
+def test_a_device_does_no_work_after_a_kernel_error() -> None:
     """After a kernel's error, the device does no further work. A peer's collective hangs; a rank that needs no data
     from the device finishes.
     """
@@ -136,7 +136,7 @@ def test_peers_of_a_dead_rank_hang_and_it_is_named(ranks: int) -> None:
     assert seen.findings[0].culprit.rank == 1
 
 
-def test_a_rank_that_ended_before_its_time_came_does_not_die() -> None:
+def test_a_rank_that_ended_before_its_planned_death_does_not_die() -> None:
     holds(rounds, None, told())
     assert see(rounds, told(kills=(Kill(1, 10**9),))).classes == []
 
@@ -151,7 +151,7 @@ def test_a_death_without_waiting_ranks_is_no_hang() -> None:
 
 
 @pytest.mark.parametrize(("ns", "learned"), [(100_000, None), (300_000, (7,))])
-def test_what_a_dead_rank_has_under_way_never_happens(ns: int, learned: Any) -> None:
+def test_a_send_behind_the_kernel_in_which_its_rank_dies_never_happens(ns: int, learned: Any) -> None:
     """Rank 1 dies during its kernel of 200 us, so its send never happens; or it dies after the send."""
 
     async def script(rank: Rank) -> Any:
@@ -189,7 +189,7 @@ def test_a_transfer_ends_with_either_of_its_ranks(ns: int, arrives: bool) -> Non
     assert see(script, told(kills=(Kill(1, ns),))).learned == [1 if arrives else None, None]
 
 
-def test_what_a_dead_rank_has_sent_arrives() -> None:
+def test_a_message_that_a_rank_sent_before_its_death_arrives() -> None:
     """A message that a rank sent before its death still arrives."""
 
     async def script(rank: Rank) -> Any:

@@ -386,5 +386,5 @@ def test_the_healthy_twin_holds(twin: Any) -> None:
 
 
 @pytest.mark.parametrize("twin", twins, ids=str)
-def test_the_other_one_is_found(twin: Any) -> None:
+def test_each_faulty_twin_is_found(twin: Any) -> None:
     twin.check_wrong()

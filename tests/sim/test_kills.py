@@ -45,7 +45,7 @@ ADDRESSES = [At("agree", 2), At(communicator="h", seq=2)]
 
 
 @pytest.mark.parametrize("at", ADDRESSES, ids=str)
-def test_a_rank_dies_no_earlier_than_it_comes_to_the_op(at: At) -> None:
+def test_a_rank_dies_no_earlier_than_it_reaches_the_op(at: At) -> None:
     dead = [done for done in every(told(Kill(1, at=at))) if done.ends[1] == "died"]
     assert {agreements(done, 1) for done in dead} == {2}
     anywhere = [done for done in every(told(Kill(1))) if done.ends[1] == "died"]

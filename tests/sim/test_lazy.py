@@ -33,7 +33,7 @@ async def sums(rank: Rank) -> Any:
     return numbers(await x.read("read"))
 
 
-def test_it_computes_the_same() -> None:
+def test_lazy_communicators_compute_the_same_results() -> None:
     for seen in everywhere(sums, lazy()):
         assert seen.learned == [(3,), (3,)]
         assert not seen.findings
@@ -197,7 +197,7 @@ async def grouped(rank: Rank) -> None:
 
 
 @pytest.mark.parametrize("script", [crosswise, ring(turned=False), chain(right=False), grouped])
-def test_the_journals_alone_tell_where_hosts_stand(script: Script) -> None:
+def test_the_journals_alone_show_which_hosts_block_in_a_first_use(script: Script) -> None:
     """A real backend does not report which hosts are blocked in a first use. The checks find the same from the journals
     alone. If the communicators exist from the start, they report no blocked first use.
     """
@@ -209,7 +209,7 @@ def test_the_journals_alone_tell_where_hosts_stand(script: Script) -> None:
     assert FIRST_USE not in {one.klass for one in judge(told(3), journals)}
 
 
-def test_a_full_launch_queue_is_still_one() -> None:
+def test_a_full_launch_queue_is_reported_with_lazy_communicators() -> None:
     """Both ranks have created the communicator. Rank 1 waits for a message of rank 0, whose launch queue is full. The
     finding names the launch queue, not a first use.
     """

@@ -97,7 +97,7 @@ def test_a_full_queue_holds_the_host_up(put: Put, room: int | None, hangs: bool)
     assert (found.verdict, classes([*found.findings])) == ("violated" if hangs else "proven", expected)
 
 
-def test_a_finding_says_where_the_host_stands_and_nothing_beyond_is_journaled() -> None:
+def test_a_finding_names_the_launch_that_blocks_and_the_journal_has_no_later_one() -> None:
     world, script = told(launch_queue=2), then_tells(kernel, 3)
     done = run(world, script)
     assert (done.ends, done.standing) == (["blocked", "blocked"], (0,))
@@ -114,7 +114,7 @@ def test_a_finding_says_where_the_host_stands_and_nothing_beyond_is_journaled() 
     assert any("rank 1 waits for a message in go" in line for line in found.details)
 
 
-def test_each_stream_has_a_queue_of_its_own() -> None:
+def test_each_stream_has_its_own_launch_queue() -> None:
     world = told(launch_queue=2)
     assert not judged(world, then_tells(kernel, 5, "side"))
     assert explored(world, then_tells(kernel, 5, "side")).verdict == "proven"
@@ -149,7 +149,7 @@ def launches_on_and_asks(behind: int = 2, cost: int = LONG) -> Script:
 
 
 @pytest.mark.parametrize(("room", "holds"), [(1, True), (2, False)])
-def test_whoever_got_through_knows_what_has_ended(room: int, holds: bool) -> None:
+def test_a_host_that_passed_a_full_queue_has_observed_the_end_of_a_kernel(room: int, holds: bool) -> None:
     world = world_of(1, launch_queue=room)
     assert explored(world, launches_on_and_asks()).verdict == ("proven" if holds else "violated")
 
@@ -188,7 +188,7 @@ def looks_between_launches(second: bool) -> Script:
 
 @pytest.mark.parametrize("kills", [(), (Kill(0),)])
 @pytest.mark.parametrize("room", [1, 2])
-def test_exploring_misses_nothing(room: int, kills: tuple[Kill, ...]) -> None:
+def test_exploring_misses_no_outcome_with_a_launch_queue(room: int, kills: tuple[Kill, ...]) -> None:
     """DPOR finds the same outcomes as brute force, with a full launch queue and with a kill."""
     world = world_of(2, ["h"], ["d"], launch_queue=room, kills=kills)
     assert missed(case_of(world, looks_between_launches(second=not kills))) == (0, 0, 0)
@@ -235,7 +235,7 @@ def test_an_allocation_that_needs_new_memory_may_wait_for_the_device(synchronise
     assert (found.verdict, classes([*found.findings])) == ("violated" if hangs else "proven", expected)
 
 
-def test_a_finding_says_in_which_allocation_the_host_stands() -> None:
+def test_a_finding_names_the_allocation_that_blocks_the_host() -> None:
     world = world_of(2, devices=["d"], alloc_synchronises=True)
     (found,) = judged(world, allocates_and_tells(NEW))
     assert str(found.culprit).startswith("rank 0, step 0, more at ")
@@ -297,7 +297,7 @@ def launches_then(end: str) -> Script:
         ("a kernel fails, and the peer comes", ["raised", "finished"], "KernelError"),
     ],
 )
-def test_what_a_program_does_beyond_a_call_happens_only_if_it_returns(
+def test_a_program_continues_after_a_launch_only_if_the_launch_returns(
     end: str, ends: list[str], last: str, choose: Any
 ) -> None:
     done = run(world_of(2, devices=["d"], launch_queue=1), launches_then(end), choose=choose)
@@ -308,19 +308,19 @@ def test_what_a_program_does_beyond_a_call_happens_only_if_it_returns(
 
 
 @pytest.mark.parametrize("comes", [True, False])
-def test_a_rank_dies_no_earlier_than_it_gets_there(comes: bool) -> None:
+def test_a_rank_dies_no_earlier_than_it_reaches_the_launch(comes: bool) -> None:
     world = world_of(2, devices=["d"], launch_queue=1, faults=(Fault("die", 0, At("beyond", 0)),))
     done = run(world, launches_then("returns, and the peer comes" if comes else "returns"))
     assert done.ends == ["died" if comes else "blocked", "finished"]
 
 
-def test_a_rank_that_is_killed_where_it_stands_did_nothing_beyond() -> None:
+def test_a_rank_that_is_killed_in_a_blocked_launch_did_nothing_after_it() -> None:
     done = run(world_of(2, devices=["d"], launch_queue=1, kills=(Kill(0, 10**9),)), launches_then("returns"))
     assert done.ends == ["died", "finished"]
     assert [raw[SITE] for raw in done.journals[0] if raw[KIND] != "injected"][-1] == "more"
 
 
-def test_a_host_collective_beyond_is_not_joined() -> None:
+def test_a_host_collective_behind_a_blocked_launch_is_not_joined() -> None:
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
         x = main.alloc(1, "int32", "x")

@@ -31,7 +31,7 @@ async def asks(rank: Rank) -> tuple[bool, ...] | None:
     return *answers, await work.query("look")
 
 
-def test_no_may_become_yes_and_yes_stays_yes() -> None:
+def test_a_query_may_change_from_no_to_yes_and_not_back() -> None:
     assert outcomes(asks, 2) == {(NO, NO, YES), (NO, YES, YES), (YES, YES, YES)}
 
 
@@ -48,7 +48,7 @@ async def comes_later(rank: Rank) -> bool | None:
     return answer
 
 
-def test_yes_needs_all_awaited_ranks() -> None:
+def test_a_query_returns_yes_only_if_all_awaited_ranks_joined() -> None:
     assert outcomes(comes_later, 2) == {NO}
 
 
@@ -112,7 +112,7 @@ async def waits_in_vain(rank: Rank) -> tuple[bool, bool] | None:
     return answers
 
 
-def test_who_has_waited_in_vain_knows() -> None:
+def test_a_query_after_a_time_out_returns_yes() -> None:
     assert outcomes(waits_in_vain, 2) == {(NO, YES), (YES, YES)}
 
 
@@ -132,7 +132,7 @@ async def forgets_the_work(rank: Rank) -> None:
 
 
 @pytest.mark.parametrize(("script", "site"), [(forgets_the_look, "look"), (forgets_the_work, "h.barrier")])
-def test_both_have_to_be_awaited(script: Any, site: str) -> None:
+def test_a_call_and_its_query_both_have_to_be_awaited(script: Any, site: str) -> None:
     [finding] = judged(WORLD, script)
     assert (finding.klass, finding.culprit and finding.culprit.site) == ("LEFTOVER:NEVER_AWAITED", site)
 
@@ -144,7 +144,7 @@ async def naps(rank: Rank) -> None:
     await work
 
 
-def test_a_loop_with_time_comes_to_its_end() -> None:
+def test_a_polling_loop_with_naps_ends() -> None:
     assert not judged(WORLD, naps)
 
 
@@ -173,5 +173,5 @@ class GivesUp(Program[Any]):
                     await work.query("look")
 
 
-def test_of_an_aborted_communicator_it_raises() -> None:
+def test_a_query_on_an_aborted_communicator_raises() -> None:
     assert SimBackend().run_program(WORLD, GivesUp(), None).finished

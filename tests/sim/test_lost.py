@@ -48,7 +48,7 @@ async def never_waits(rank: Rank, kernel: Any) -> None:
 
 @pytest.mark.parametrize("how", [hears_of_it, never_waits])
 @pytest.mark.parametrize("kernel", [exhaust, refuse])
-def test_a_kernel_finds_no_memory(how: Any, kernel: Any) -> None:
+def test_a_run_whose_kernel_finds_no_memory_is_lost(how: Any, kernel: Any) -> None:
     """If a kernel raises MemoryError, the run is lost. If it raises another error, this is a finding."""
 
     async def script(rank: Rank) -> None:
@@ -62,7 +62,7 @@ def test_a_kernel_finds_no_memory(how: Any, kernel: Any) -> None:
         assert (done.lost, found) == ("", ["CRASH:KERNELERROR"])
 
 
-def test_others_stop_where_they_are() -> None:
+def test_the_other_ranks_of_a_lost_run_stop() -> None:
     """If one rank has no memory, the other ranks stop where they are, even a rank that would poll without end."""
 
     async def script(rank: Rank) -> None:

@@ -91,7 +91,7 @@ def test_a_collective_waits_for_the_last_member_and_the_others_wait_is_counted()
     assert done.waited_ns == [100, 0]
 
 
-def test_a_delay_puts_the_op_off() -> None:
+def test_a_delay_postpones_the_op() -> None:
     late = run(one_all_reduce, delays=(Delay(1, At("sum", 0), 1000),))
     assert late.finished
     assert late.waited_ns == [1100, 0]
@@ -157,7 +157,7 @@ def test_a_second_await_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("call", ["host", "device"])
-def test_an_unknown_communicator_names_those_there_are(call: str) -> None:
+def test_an_error_of_an_unknown_communicator_names_the_known_ones(call: str) -> None:
     async def script(rank: Rank) -> None:
         getattr(rank, call)("tp")
 
@@ -210,7 +210,7 @@ async def dies_with_work_outstanding(rank: Rank) -> None:
     await buffer.read("read")
 
 
-def test_what_a_dead_rank_has_under_way_on_its_device_never_ends() -> None:
+def test_a_collective_of_a_dead_rank_never_ends_on_its_device() -> None:
     done = run(dies_with_work_outstanding, faults=(Fault("die", 1, At("read", 0)),))
     assert done.ends == ["blocked", "died"]
 

@@ -48,7 +48,7 @@ def test_the_members_alone_make_it() -> None:
     assert explored(told(4), pairs).verdict == "proven"
 
 
-def test_it_is_a_barrier() -> None:
+def test_a_message_sent_before_a_group_is_made_may_arrive_after_it() -> None:
     """Rank 1 sends to rank 0 before it joins the group. A poll of rank 0 after the group exists may still miss the
     message.
     """
@@ -98,7 +98,9 @@ MISSING = "HANG:COLLECTIVE:MISSING_RANK"
         (other_devices, 2, "MISMATCH:GROUP:RANKS", "rank 1 of ranks 0, 1, with a device communicator"),
     ],
 )
-def test_who_does_not_meet_is_told_with_the_line(script: Any, size: int, klass: str, words: str) -> None:
+def test_a_rank_that_does_not_make_the_group_is_blamed_with_its_line(
+    script: Any, size: int, klass: str, words: str
+) -> None:
     for findings in judged(told(size), script), explored(told(size), script).findings:
         assert findings[0].klass == klass
         assert words in findings[0].message
@@ -121,7 +123,7 @@ def test_the_minority_is_the_culprit() -> None:
         ("x", (0, 2), "a group has different members of 0 to 1"),
     ],
 )
-def test_what_is_no_group_is_refused(name: str, ranks: tuple[int, ...], words: str) -> None:
+def test_a_wrong_name_or_member_list_of_a_group_is_refused(name: str, ranks: tuple[int, ...], words: str) -> None:
     async def make(rank: Rank) -> None:
         if rank.rank == 0:
             with pytest.raises(ValueError, match=words):
@@ -145,13 +147,13 @@ async def forgets(rank: Rank) -> None:
         await work
 
 
-def test_it_has_to_be_awaited() -> None:
+def test_making_a_group_has_to_be_awaited() -> None:
     [finding] = judged(told(2), forgets)
     assert finding.klass == "LEFTOVER:NEVER_AWAITED"
 
 
 @pytest.mark.parametrize(("kind", "klass"), [("skip", MISSING), ("die", "HANG:COLLECTIVE:DEAD_RANK")])
-def test_faults_can_be_at_its_making(kind: Any, klass: str) -> None:
+def test_faults_apply_where_a_group_is_made(kind: Any, klass: str) -> None:
     world = world_of(2, hosts=["own"], faults=(Fault(kind, 1, At("experts.group", 0)),))
     found = judged(world, made)
     assert klass in [one.klass for one in found]
@@ -176,7 +178,7 @@ class Aborts(Program[Any]):
         group.abort()
 
 
-def test_it_can_be_aborted() -> None:
+def test_a_made_group_can_be_aborted() -> None:
     assert SimBackend().run_program(world_of(2, hosts=["own"]), Aborts(), None).finished
 
 
@@ -189,7 +191,7 @@ def test_all_members_decide_in_it() -> None:
     assert finding.klass == "DISAGREEMENT:SIZE"
 
 
-def test_its_record_names_the_members() -> None:
+def test_the_record_of_a_group_names_its_members() -> None:
     journal = run(told(2), made).journals[0]
     [raw] = [raw for raw in journal if raw[KIND] == "group"]
     assert raw[-4:] == ("experts[0,1]", "experts", False, (0, 1))

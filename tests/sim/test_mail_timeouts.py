@@ -51,7 +51,7 @@ async def who_waits_for_ever_has_no_time_out(rank: Rank, right: bool) -> Any:
 test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
-def test_what_comes_within_the_time_is_taken_and_what_comes_later_stays() -> None:
+def test_a_get_with_a_time_out_takes_an_early_message_and_leaves_a_late_one() -> None:
     async def script(rank: Rank) -> Any:
         if rank.rank == 0:
             rank.send(1, "in", 1, "send")
@@ -67,7 +67,7 @@ def test_what_comes_within_the_time_is_taken_and_what_comes_later_stays() -> Non
         assert seen.run.elapsed_ns < 2 * SECOND
 
 
-def test_a_late_message_is_waited_for_until_the_time_is_up() -> None:
+def test_a_get_waits_for_a_late_message_until_its_time_out() -> None:
     async def script(rank: Rank, late_ns: int) -> Any:
         if rank.rank == 0:
             await rank.sleep(late_ns, "late")

@@ -172,14 +172,14 @@ def test_memory_that_is_reused_too_early_gives_a_wrong_number() -> None:
     )
 
 
-def test_memory_that_was_written_anew_has_the_new_content() -> None:
+def test_rewritten_memory_has_the_new_content() -> None:
     async def script(rank: Rank) -> Any:
         return await round_trip(rank, keeps=False)
 
     assert {seen.learned[0] for seen in everywhere(script)} == {(9,)}
 
 
-def test_what_alloc_gives_is_what_was_left_there() -> None:
+def test_a_new_buffer_has_the_content_of_its_former_memory() -> None:
     async def script(rank: Rank) -> Any:
         return await new_memory_has_the_content_of_the_old(rank, False)
 
@@ -212,7 +212,7 @@ def test_a_freed_block_is_reused_at_once_and_only_by_its_stream(by: str, expanda
 
 
 @pytest.mark.parametrize(("sleep", "again"), [(0, False), (89_000, False), (92_000, True)])
-def test_a_block_that_was_kept_comes_back_when_its_user_is_through(sleep: int, again: bool) -> None:
+def test_a_block_kept_by_record_stream_is_reused_after_the_copy(sleep: int, again: bool) -> None:
     """A block kept by record_stream serves the next allocation after the copy on the side stream has ended."""
 
     async def script(rank: Rank) -> None:
@@ -230,7 +230,7 @@ def test_a_block_that_was_kept_comes_back_when_its_user_is_through(sleep: int, a
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_untimed_the_allocator_knows_only_what_the_host_was_told(waits: bool) -> None:
+def test_without_time_the_allocator_reuses_a_block_only_after_the_host_waited(waits: bool) -> None:
     async def script(rank: Rank) -> None:
         main, side = rank.stream("main"), rank.stream("side")
         old, result = filled(main, [1]), side.alloc(1, "int32", "result")

@@ -223,5 +223,5 @@ def test_a_fault_skips_a_collective_as_a_program_would() -> None:
         assert seen.learned == [None, (2, 2, 5)], "rank 1 has its own number in step 1, then that of its peer's step 1"
 
 
-def test_every_mode_was_run() -> None:
+def test_each_mode_of_the_simulation_was_run() -> None:
     assert len(everywhere(mismatch("root", False), told(3))) == len(MODES) == 7

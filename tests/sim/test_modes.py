@@ -74,7 +74,7 @@ def random_program(seed: int) -> Script:
 
 @pytest.mark.runs_once  # the function that chooses consumes the order
 @pytest.mark.parametrize("seed", range(40))
-def test_what_a_timed_run_did_the_untimed_machine_can_do(seed: int) -> None:
+def test_the_machine_without_time_can_follow_a_timed_run(seed: int) -> None:
     """A run without time that follows the order of a timed run has equal journals."""
     script = random_program(seed)
     seen = SimBackend(keep_order=True).run_program(told(), Scripted(script), None)

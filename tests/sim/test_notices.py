@@ -65,7 +65,7 @@ def test_a_notice_follows_the_messages_of_the_dead_rank() -> None:
     assert told(THREE, words_elsewhere) == {(("gone", 1), "last words"), (("gone", 1), None)}
 
 
-def test_what_is_lost_with_the_dead_holds_no_notice_up() -> None:
+def test_a_lost_message_of_a_dead_rank_does_not_delay_its_notice() -> None:
     world = world_of(2, kills=(Kill(1, loses_mail=True),))
 
     async def hears(rank: Rank) -> None:
@@ -120,7 +120,7 @@ async def waits_for_ever(rank: Rank) -> None:
     await rank.mailbox("deaths").get("told", idle=True)
 
 
-def test_no_run_waits_for_an_end_that_does_not_come() -> None:
+def test_a_watcher_of_an_idle_rank_gets_no_notice() -> None:
     """A rank that waits in an idle get at the end of the run has not ended, so its watcher gets no notice."""
     done = run(world_of(2), waits_for_ever)
     assert (done.ends, learned(done, 0)) == (["finished"] * 2, [])
@@ -140,7 +140,7 @@ def test_a_rank_that_waits_for_a_hung_rank_learns_nothing() -> None:
 
 
 @pytest.mark.parametrize("actor", [0, 2, -1])
-def test_nobody_watches_itself_or_nobody(actor: int) -> None:
+def test_a_rank_cannot_watch_itself_or_an_unknown_actor(actor: int) -> None:
     async def watches(rank: Rank) -> None:
         if rank.rank == 0:
             with pytest.raises(ValueError, match=f"rank 0 watches rank {actor}"):
@@ -149,7 +149,7 @@ def test_nobody_watches_itself_or_nobody(actor: int) -> None:
     assert run(world_of(2), watches).finished
 
 
-def test_a_notice_comes_after_all_that_the_dead_did() -> None:
+def test_a_message_of_a_dead_rank_may_arrive_after_two_notices() -> None:
     """In a chain of three, rank 2 gets the notice of rank 1, which had the notice of rank 0. A message of rank 0 may
     still arrive later.
     """
@@ -188,7 +188,7 @@ async def posts_twice(rank: Rank) -> None:
         rank.send(0, "in", number, "say")
 
 
-def test_what_the_dead_never_came_to_send_holds_no_notice_up() -> None:
+def test_a_send_that_a_dead_rank_never_made_does_not_delay_its_notice() -> None:
     """A killed rank had run ahead to sends that it never made. These do not delay the notice of its end. The
     interpreter of the contract found this bug (tests/interpreter/test_notices.py).
     """

@@ -57,7 +57,7 @@ def held(right: bool, stands: Callable[[Rank, Event], Any], far: bool = False) -
 
 @pytest.mark.parametrize("far", [False, True])
 @pytest.mark.parametrize("stands", [waits_for_the_event, reads_behind_it])
-def test_the_record_that_did_it_is_named(stands: Callable[[Rank, Event], Any], far: bool) -> None:
+def test_the_report_names_the_record_that_moved_the_event(stands: Callable[[Rank, Event], Any], far: bool) -> None:
     world, wrong = told(1), held(False, stands, far)
     marks = [raw for raw in run(world, wrong).journals[0] if raw[KIND] == "mark"]
     one = judged(world, wrong)[0]

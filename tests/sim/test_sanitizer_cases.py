@@ -240,7 +240,7 @@ def sanitizer(steps: list[Step]) -> set[Race]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_its_cases_have_its_verdicts(name: str) -> None:
+def test_dpsim_gives_each_case_of_the_sanitizer_its_verdict(name: str) -> None:
     steps, races = CASES[name]
     for seen in everywhere(program(steps), told(1)):
         assert {*seen.classes} <= {"RACE:BUFFER"}, seen.mode
@@ -249,7 +249,7 @@ def test_its_cases_have_its_verdicts(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_table_is_what_it_says(name: str) -> None:
+def test_the_sanitizer_gives_the_verdicts_of_the_table(name: str) -> None:
     steps, races = CASES[name]
     assert sanitizer(steps) == races
 
@@ -273,7 +273,7 @@ def any_steps(seed: int) -> list[Step]:
     return steps
 
 
-def test_of_programs_made_at_random_it_says_the_same() -> None:
+def test_the_sanitizer_agrees_on_random_programs() -> None:
     """In random programs both find the same kernel as the first to race, and the same buffers. If the kernel races with
     several, dpsim names one of them, or the last write before them, which the sanitizer does not check then.
     """

@@ -119,7 +119,7 @@ async def who_listens_takes_the_values_with_it(rank: Rank, right: bool) -> Any:
 test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
-def test_a_stranger_is_joined_and_knows_no_keys() -> None:
+def test_a_store_of_a_stranger_is_joined_and_has_no_keys() -> None:
     async def script(rank: Rank) -> Any:
         taken = await rank.open_store(5, "open")
         store = await joined(rank)
@@ -270,7 +270,7 @@ def test_dpor_sees_what_all_schedules_of_random_programs_show(first: int) -> Non
             assert (outcomes, classes * (not one.world.kills), twice) == (0, 0, 0), one
 
 
-def test_who_looks_and_does_not_wait_may_be_too_early() -> None:
+def test_a_call_with_time_out_0_may_return_before_the_value_is_set() -> None:
     """Calls with time-out 0 may return None or the value, like a poll. In a timed run, a rank that repeats them gets
     its value.
     """

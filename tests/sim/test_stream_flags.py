@@ -49,7 +49,7 @@ def test_a_flag_set_earlier_blocks_no_thread() -> None:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_what_a_host_did_before_it_set_the_flag_lies_before(waits: bool) -> None:
+def test_a_flag_orders_what_its_setter_did_before_the_streams_later_work(waits: bool) -> None:
     """What a host did before it set the flag comes before the stream's later work. The faulty twin does not wait for
     the flag, so its read races with the write of another stream.
     """
@@ -141,7 +141,7 @@ def test_a_host_blocked_before_its_set_is_reported_instead() -> None:
     assert hang(script).klass == "HANG:COLLECTIVE:MISSING_RANK"
 
 
-def test_a_rank_that_others_wait_for_stands_at_its_flag() -> None:
+def test_a_rank_that_waits_for_its_flag_is_blamed_before_its_peers() -> None:
     async def script(rank: Rank) -> None:
         if not rank.rank:
             await behind(rank).read("out")
@@ -215,7 +215,7 @@ def cleared(hears: bool) -> Script:
 
 
 @pytest.mark.parametrize("hears", [True, False])
-def test_which_set_let_a_stream_go_is_known_where_a_host_has_heard_of_it(hears: bool) -> None:
+def test_a_set_orders_a_stream_only_if_a_host_observed_its_release(hears: bool) -> None:
     """With the read, the first set let the stream continue. Without it, the second set may have done so, so there is a
     race.
     """
@@ -272,7 +272,7 @@ def test_the_flag_of_another_rank_is_refused() -> None:
     assert "cannot wait for flag f of rank" in messages[0]
 
 
-def test_what_is_no_flag_is_refused() -> None:
+def test_wait_flag_refuses_an_object_that_is_no_flag() -> None:
     async def script(rank: Rank) -> None:
         wrong: Any = "f"
         rank.stream("main").wait_flag(wrong, "hold")
@@ -280,7 +280,7 @@ def test_what_is_no_flag_is_refused() -> None:
     assert [one.klass for one in judged(told(1), script)] == ["CRASH:TYPEERROR"]
 
 
-def test_a_wait_can_be_late() -> None:
+def test_a_delay_can_postpone_a_wait_for_a_flag() -> None:
     late = told(1, delays=(Delay(0, At("hold", 0), 50_000),))
 
     async def script(rank: Rank) -> Any:

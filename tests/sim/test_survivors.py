@@ -88,7 +88,7 @@ def test_a_watcher_of_a_hung_rank_hangs() -> None:
     assert done.ends == ["blocked"] * 3
 
 
-def test_how_long_a_death_goes_unnoticed() -> None:
+def test_the_report_counts_the_ops_until_each_rank_learns_of_a_death() -> None:
     done = run(world(3, faults=(Fault("die", 1, At("agree", 1)),)), Survivors())
     assert told_text(done, 1) == "rank 1 is gone: told were rank 0 within 5 ops, rank 2 within 5 ops; K = 5"
     blind = run(world(2, faults=(Fault("die", 1, At("agree", 1)),)), Blind())

@@ -229,7 +229,7 @@ test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
 @pytest.mark.parametrize(("count", "ends"), [(16_384, "finished"), (16_385, "blocked")])
-def test_what_is_small_is_sent_eagerly_where_there_is_time(count: int, ends: str) -> None:
+def test_a_timed_run_sends_up_to_64_kib_eagerly(count: int, ends: str) -> None:
     """In a timed run sends of up to 64 KiB are eager, by the table of costs."""
 
     async def script(rank: Rank) -> None:
@@ -249,7 +249,7 @@ def test_an_untimed_send_is_eager_or_not_whatever_its_size() -> None:
     assert ends["last"] == ["blocked"] * 2
 
 
-def test_an_eager_send_takes_what_its_memory_has_when_it_comes_to_the_head_of_its_stream() -> None:
+def test_an_eager_send_reads_its_memory_in_stream_order() -> None:
     async def script(rank: Rank) -> Any:
         main, group = rank.stream("main"), rank.device("d")
         x = filled(main, [3 - 3 * rank.rank])
@@ -276,7 +276,7 @@ UNEQUAL: dict[str, Any] = {
 @pytest.mark.parametrize("right", [True, False])
 @pytest.mark.parametrize("device", [True, False], ids=["device", "host"])
 @pytest.mark.parametrize("case", UNEQUAL)
-def test_a_transfer_whose_sides_do_not_fit_is_named_and_bytes_are_copied(case: str, device: bool, right: bool) -> None:
+def test_a_transfer_with_unequal_sides_is_a_finding_and_copies_bytes(case: str, device: bool, right: bool) -> None:
     """The checks report unequal counts or dtypes. A transfer copies bytes, and each side reads them as its own dtype.
     On a host that receives, missing bytes are zero.
     """
@@ -305,7 +305,7 @@ def test_a_transfer_whose_sides_do_not_fit_is_named_and_bytes_are_copied(case: s
 
 
 @pytest.mark.parametrize("odd", [None, 0, 1])
-def test_in_a_pipeline_the_side_that_departs_from_its_habit_is_the_culprit(odd: int | None) -> None:
+def test_the_side_of_a_pipeline_that_departs_from_its_usual_count_is_blamed(odd: int | None) -> None:
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
         for rank.step in range(4):

@@ -38,7 +38,7 @@ async def changes_at_the_end(rank: Rank) -> None:
     ("script", "changed"),
     [(changes, (CHANGED, DELETED, SET)), (raises, (CHANGED, DELETED, SET)), (changes_at_the_end, (SET,))],
 )
-def test_a_run_leaves_them_as_they_were(
+def test_a_run_restores_the_environment_variables(
     script: Script, changed: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(SET, raising=False)
@@ -52,7 +52,7 @@ def test_a_run_leaves_them_as_they_were(
     assert printed == b"before\n", "a child process inherits the restored variable"
 
 
-def test_a_run_that_changes_none_names_none() -> None:
+def test_a_run_that_changes_no_variable_names_none() -> None:
     async def reads(rank: Rank) -> None:
         os.environ.get("HOME")
 

@@ -59,7 +59,7 @@ async def tagged(rank: Rank) -> None:
     main.launch("fill", touch, writes=[x])
 
 
-def test_a_tag_stands_in_the_ref_and_survives_a_trace() -> None:
+def test_a_tag_is_part_of_the_reference_and_of_the_trace() -> None:
     [journal] = see(tagged, told(1)).run.journals
     first, second = [raw for raw in journal if raw[KIND] == "launch"]
     assert first[LAUNCH_WRITES] == ((0, 0, 4, (1, "b", None, float("inf"))),)

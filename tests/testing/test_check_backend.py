@@ -61,7 +61,7 @@ from tests.records import changed
 
 @pytest.mark.parametrize("size", slow_but([2, 3, 5], lambda size: size < 3))
 @pytest.mark.parametrize("case", CONFORMANCE)
-def test_sim(case: str, size: int) -> None:
+def test_the_simulation_passes_each_conformance_case(case: str, size: int) -> None:
     check_backend("sim", size=size, only=case)
 
 
@@ -77,14 +77,14 @@ quick.
 
 @pytest.mark.xdist_group("gloo")
 @pytest.mark.parametrize("case", slow_but(CONFORMANCE, lambda case: case not in LONG_ON_GLOO))
-def test_gloo(case: str, dpsim_backend: Callable[..., Backend]) -> None:
+def test_gloo_passes_each_conformance_case(case: str, dpsim_backend: Callable[..., Backend]) -> None:
     check_backend(dpsim_backend("gloo", size=2), size=2, only=case)
 
 
 @pytest.mark.gpu(2)
 @pytest.mark.xdist_group("gpu")
 @pytest.mark.parametrize("case", CONFORMANCE)
-def test_nccl(case: str, dpsim_backend: Callable[..., Backend]) -> None:
+def test_nccl_passes_each_conformance_case(case: str, dpsim_backend: Callable[..., Backend]) -> None:
     check_backend(dpsim_backend("nccl", size=2), size=2, only=case)
 
 
@@ -760,7 +760,7 @@ def test_an_error_quotes_the_rule() -> None:
         check_backend(ForgetsDelays(), only=["groups", "delays"])
 
 
-def test_one_rank_is_not_enough() -> None:
+def test_check_backend_refuses_a_world_of_one_rank() -> None:
     with pytest.raises(ValueError, match="at least 2"):
         check_backend("sim", size=1)
 

@@ -92,7 +92,7 @@ def test_ranks_that_do_not_start_at_zero() -> None:
     assert run(odd_and_even()).ends == ["finished"] * 4
 
 
-def test_it_makes_every_call() -> None:
+def test_the_conformance_program_makes_every_call() -> None:
     """Checks that the program makes every kind of record, and every collective of each type in both domains. Its
     kernels read and write.
     """

@@ -30,7 +30,7 @@ def run(program: str, size: int = 3) -> Run:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
 @pytest.mark.parametrize("program", ["conformance_aborts", "conformance_services"])
-def test_it_passes(program: str, size: int) -> None:
+def test_the_conformance_programs_of_ends_finish(program: str, size: int) -> None:
     done = run(program, size)
     assert done.finished, [journal[-1] for journal in done.journals]
 
@@ -71,7 +71,9 @@ WRONG: dict[Callable[[Patch], None], tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)
-def test_a_machine_that_is_wrong_does_not(wrong: Callable[[Patch], None], monkeypatch: Patch) -> None:
+def test_a_faulty_machine_fails_the_conformance_programs_of_ends(
+    wrong: Callable[[Patch], None], monkeypatch: Patch
+) -> None:
     program, says = WRONG[wrong]
     wrong(monkeypatch)
     done = run(program)

@@ -49,7 +49,7 @@ async def asks_later(rank: Rank) -> None:
     await done.query("query")
 
 
-def test_a_query_conflicts_with_its_point_whichever_comes_first() -> None:
+def test_a_query_conflicts_with_its_event_in_either_order() -> None:
     """Runs a program whose kernel and poll do not conflict. Still, the query of the event has a race only if the poll
     comes first. So both orders must show the same footprints.
     """

@@ -50,7 +50,7 @@ def test_dpor_sees_every_outcome_of_random_worlds() -> None:
 
 
 @pytest.mark.slow
-def test_dpor_sees_every_outcome_where_some_may_be_through_before_others_come() -> None:
+def test_dpor_sees_every_outcome_where_some_may_finish_before_others_join() -> None:
     """Runs broadcasts, all_to_alls without elements and sends. Each may wait for its peers or not, independently."""
     cases = small_random_worlds(0, 25, limit=50, waits=True)
     assert len(cases) > 5

@@ -28,7 +28,7 @@ def counted() -> Sequence[object]:
 
 
 @pytest.mark.parametrize("name", counted())
-def test_all_schedules(name: str) -> None:
+def test_brute_force_counts_the_schedules_and_outcomes_of_each_world(name: str) -> None:
     case = CASES[name]
     found = enumerate_schedules(case)
     assert found.complete

@@ -119,7 +119,7 @@ def is_new_by_rows(rows: Any, rank: int, at: int) -> bool:
     return False
 
 
-def test_what_is_new_in_a_row_is_new_in_all() -> None:
+def test_the_fast_test_for_a_new_call_agrees_with_the_definition() -> None:
     seen = set()
     for seed in range(WORLDS):
         rows = cohorts._rows(drawn(seed))

@@ -35,7 +35,7 @@ def test_the_report_names_message_and_sender() -> None:
 
 
 @pytest.mark.parametrize(("ops_behind", "message"), [(1, ("START", 0)), (0, None)])
-def test_one_that_did_something_with_it_dropped_nothing(ops_behind: int, message: object) -> None:
+def test_a_rank_that_acted_on_its_message_did_not_drop_it(ops_behind: int, message: object) -> None:
     assert "took" not in found(ops_behind, message).message
 
 
@@ -65,7 +65,7 @@ def test_of_two_that_took_equal_messages_one_acted() -> None:
 
 
 @pytest.mark.parametrize(("heard", "behind"), [(("START", 1), False), (("START", 0), True)])
-def test_another_message_or_an_op_behind_it_is_none(heard: object, behind: bool) -> None:
+def test_a_rank_that_took_another_message_or_did_an_op_dropped_nothing(heard: object, behind: bool) -> None:
     """If rank 1 took a different message, or did something after it took the message, the finding does not name the
     message.
     """

@@ -32,7 +32,7 @@ def step(hand: Hand, number: int, *sites: str) -> None:
         (["a b", "a b"], (3, "a")),  # the first op of the next step
     ],
 )
-def test_what_comes_next_elsewhere_is_what_was_reached(others: list[str], expected: tuple[int, str]) -> None:
+def test_the_op_that_follows_in_other_steps_is_the_one_reached(others: list[str], expected: tuple[int, str]) -> None:
     made = Made(2)
     for number, sites in enumerate(others):
         step(made[0], number, *sites.split())

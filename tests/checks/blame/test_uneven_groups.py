@@ -59,7 +59,7 @@ def test_a_step_of_another_kind_is_held_against_what_all_steps_have() -> None:
     assert found.message == "rank 1 made dp.all_reduce twice in step 4"
 
 
-def test_what_the_peer_does_in_the_step_in_question_makes_no_rule() -> None:
+def test_the_peers_calls_in_the_disputed_step_decide_nothing() -> None:
     """Rank 1 is blocked in step 0. Rank 0 left out a call, or rank 1 made one too many; no other step shows which."""
     made = group({0: (1, 2)})
     made[1].journal = [raw for raw in made[1].journal if raw[1] == 0]

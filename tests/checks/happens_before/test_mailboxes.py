@@ -187,7 +187,7 @@ def test_too_many_to_look_at_are_not_counted() -> None:
         assert (known[-1] == 0b11) == sure
 
 
-def test_a_message_that_nothing_explains_is_no_news() -> None:
+def test_a_message_that_nothing_explains_orders_nothing() -> None:
     mail, box = box_of({0: ["a"], 1: ["a"]})
     for sender in (0, 1):
         post(mail, sender, 1 << sender)

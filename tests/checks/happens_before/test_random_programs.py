@@ -229,7 +229,7 @@ def test_both_kinds_of_clock_order_the_same(part: int) -> None:
                     assert ordered(masks, one, other) == ordered(vectors, one, other), f"seed {seed}"
 
 
-def test_a_rank_with_one_stream_is_read_as_it_stands() -> None:
+def test_a_rank_with_one_stream_is_read_in_journal_order() -> None:
     """If a rank has one stream, the walk reads its journal in order. It reports the same accesses as the full
     method.
     """
@@ -245,13 +245,13 @@ def test_a_rank_with_one_stream_is_read_as_it_stands() -> None:
     assert plain > 50
 
 
-def test_the_kind_of_clock_goes_by_the_length_of_the_run() -> None:
+def test_the_length_of_the_run_selects_the_kind_of_clock() -> None:
     assert type(clocks_for([0, 3, MASKS_UP_TO - 3])) is Masks
     assert type(clocks_for([0, 4, MASKS_UP_TO - 3])) is Vectors
 
 
 @pytest.mark.parametrize("kind", [Masks, Vectors])
-def test_a_clock_knows_what_it_was_told_and_no_more(kind: Any) -> None:
+def test_a_clock_knows_exactly_the_ops_that_reached_it(kind: Any) -> None:
     """Compares clocks with sets of ops: a clock knows the ops of an actor up to a position, and all that those knew."""
     rng = random.Random(5)
     lengths = [0, 3, 9, 1, 6]

@@ -95,7 +95,7 @@ HANGS = {
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("library", ["nccl", "gloo", "nccl2"])
 @pytest.mark.parametrize("what", HANGS)
-def test_a_hang(what: str, library: str, as_json: bool) -> None:
+def test_each_kind_of_hang_names_its_culprit(what: str, library: str, as_json: bool) -> None:
     fault, klass, line, seq = HANGS[what]
     found = steps(MadeJob(4, library), 3, fault).explained(as_json=as_json)
     assert found.outcome == "hang"
@@ -277,7 +277,7 @@ def test_a_call_that_reads_completed_and_is_not_retired_is_not_over() -> None:
     assert (found.outcome, found.culprit and found.culprit.ranks) == ("hang", (2,))
 
 
-def test_no_calls_at_all() -> None:
+def test_dumps_without_calls_accuse_no_rank() -> None:
     found = MadeJob(2).explained()
     assert (found.outcome, found.culprit) == ("undecided", None)
 
@@ -286,7 +286,7 @@ PUBLIC = os.environ.get("DPSIM_DATA")
 
 
 @pytest.mark.skipif(not PUBLIC, reason="DPSIM_DATA names no folder with real dumps (flight_recorder/truth.json)")
-def test_real_dumps_of_nccl() -> None:
+def test_real_dumps_of_nccl_name_the_planted_culprit() -> None:
     import json
 
     folder = Path(PUBLIC or "") / "flight_recorder"

@@ -85,7 +85,7 @@ RULES: dict[str, tuple[Toy, int, int]] = {
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_rules(rule: str) -> None:
+def test_each_world_of_a_rule_has_its_count_of_schedules_and_classes(rule: str) -> None:
     toy, schedules, classes = RULES[rule]
     runs = list(every(toy))
     assert (len(runs), len({one.order for one in runs})) == (schedules, classes)
@@ -195,7 +195,7 @@ def test_without_the_rule_the_proof_is_false(rule: str, monkeypatch: pytest.Monk
     "toy", [Toy("wx rx", "wx rx", "?x"), Toy("as wx ls", "as rx ls", "wx"), at_random(58)], ids=repr
 )
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_pieces_are_the_whole(toy: Toy, size: int) -> None:
+def test_units_of_dpor_together_have_its_classes(toy: Toy, size: int) -> None:
     """A search stops after a few runs, and another DPOR resumes its state. All parts together make the same runs as one
     search.
     """
@@ -233,7 +233,7 @@ def test_no_proof_before_the_end() -> None:
 
 
 @pytest.mark.parametrize("kind", [RandomWalk, Pct, Pos, Portfolio])
-def test_other_strategies_see_no_class_that_dpor_does_not(kind: type[Search]) -> None:
+def test_other_strategies_find_no_class_that_dpor_misses(kind: type[Search]) -> None:
     for seed in range(40):
         toy = at_random(seed)
         classes = {one.order for one in explored(toy, Dpor())[1]}

@@ -168,7 +168,7 @@ MIXED = protocol(Mixed)
         ("{even: 3}", "protocol.params.even: 3 is no multiple of 2; expected one"),
     ],
 )
-def test_one_mistake_is_one_line_at_its_place(params: str, said: str) -> None:
+def test_each_wrong_parameter_is_one_line_with_its_place(params: str, said: str) -> None:
     assert said in refused(MIXED, params)
 
 
@@ -290,7 +290,7 @@ def test_a_large_number_with_a_fraction() -> None:
     assert parse_scenario(dump_scenario(scenario)) == scenario
 
 
-def test_what_cannot_be_drawn_is_named() -> None:
+def test_a_parameter_without_a_strategy_is_named() -> None:
     @given(scenarios(protocol=protocol(Anything)))
     def test(scenario: Scenario) -> None: ...
 

@@ -132,11 +132,11 @@ def test_the_healthy_twin_holds(twin: Any) -> None:
 
 
 @pytest.mark.parametrize("twin", twins, ids=str)
-def test_the_other_one_is_found(twin: Any) -> None:
+def test_each_faulty_twin_is_found(twin: Any) -> None:
     twin.check_wrong()
 
 
-def test_a_session_warms_up_and_goes_from_large_to_small() -> None:
+def test_a_session_warms_up_each_size_and_captures_large_sizes_first() -> None:
     async def script(rank: Rank) -> Any:
         seen = []
 

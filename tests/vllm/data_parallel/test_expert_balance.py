@@ -237,7 +237,7 @@ def test_a_mistake_beside_steps_is_found(kind: type[AsyncBalance], klass: str, m
         ("eplb", {"enable_eplb": False}, r"config\.enable_eplb: expected true"),
     ],
 )
-def test_refused(protocol: str, config: dict[str, Any], said: str) -> None:
+def test_a_program_refuses_a_balancing_that_it_does_not_model(protocol: str, config: dict[str, Any], said: str) -> None:
     """A program refuses a balancing that it does not model."""
     scenario = world(protocol=protocol, **config)
     with pytest.raises(Unsuitable, match=said):

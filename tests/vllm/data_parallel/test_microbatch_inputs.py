@@ -96,7 +96,7 @@ def test_a_wrong_cut_is_found_among_the_rows(wrong: MetadataCut) -> None:
     assert differing("0.33.0", wrong)
 
 
-def test_what_is_refused() -> None:
+def test_a_cut_refuses_an_empty_or_misplaced_slice() -> None:
     """A cut refuses an empty slice, and a slice whose first token is not in its first request."""
     whole = attention_metadata([3, 5], [0, 0])
     for one in (Slice(range(1, 1), range(4, 6)), Slice(range(2), range(4, 4))):

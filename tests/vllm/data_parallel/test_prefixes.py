@@ -242,7 +242,7 @@ def test_encoder_inputs_have_no_full_graph(flow: type[Flow017] | type[Flow033]) 
 
 
 @pytest.mark.parametrize("flow", [Flow017, Flow033])
-def test_random_worlds(flow: type[Flow017] | type[Flow033]) -> None:
+def test_random_worlds_with_prefixes_have_no_finding(flow: type[Flow017] | type[Flow033]) -> None:
     """Random worlds with prefixes have no finding in either release."""
 
     def nothing_found(drawn: tuple[list[Request], dict[str, Any]]) -> None:

@@ -339,7 +339,7 @@ def swapped(wrong: type[RankScheduler] | type[Timeline]) -> Iterator[None]:
 
 
 @examples(50, 750, 3_000)
-def test_all_hold(examples: int) -> None:
+def test_the_properties_of_a_timeline_hold_in_random_cases(examples: int) -> None:
     properties = [key for key, _ in groupby(pair[0] for pair in PAIRS)]
 
     def all_hold(case: Case) -> None:
@@ -396,7 +396,7 @@ def test_a_batch_says_what_its_requests_need() -> None:
     ("prompts", "q", "uniform"),
     [([1, 1], 1, True), ([2, 2], 2, True), ([1, 2], 2, False), ([3], 1, False), ([1], 2, False)],
 )
-def test_uniform_decode(prompts: list[int], q: int, uniform: bool) -> None:
+def test_a_batch_is_a_uniform_decode_if_each_request_has_q_tokens(prompts: list[int], q: int, uniform: bool) -> None:
     """A batch is a uniform decode if its longest query is q tokens and it has q tokens for each request.
 
     Both conditions are necessary (specification 1.6 a; mutant M-CG-8 checks only one).

@@ -38,7 +38,7 @@ def worlds() -> list[Any]:
 
 
 @pytest.mark.parametrize(("form", "interval"), worlds())
-def test_two_engines_and_a_front_end(form: str, interval: int) -> None:
+def test_two_requests_to_two_engines_are_proven(form: str, interval: int) -> None:
     """Two requests to two engines have no finding in any schedule."""
     found = explored(group(form, requests=TWO, interval=interval), 20_000)
     assert (found.verdict, found.failures) == ("proven", {})

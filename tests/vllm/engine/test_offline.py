@@ -42,7 +42,7 @@ def test_all_small_loads() -> None:
         assert run([OfflineEngine] * len(work), work) == expected
 
 
-def test_a_request_that_comes_after_the_question() -> None:
+def test_a_request_after_the_reduction_runs_behind_one_dummy() -> None:
     """A request that arrives after the reduction waits for one dummy, and then runs; the faulty twin never runs it."""
     ran = {}
     for kind in (OfflineEngine, OnlyDummies):

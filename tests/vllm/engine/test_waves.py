@@ -36,7 +36,7 @@ def after_request(kind: type[EngineWaves], running: bool, paused: bool, wave: in
 
 
 @pytest.mark.parametrize(("running", "paused", "wave"), list(product([True, False], [True, False], [3, 4, 5])))
-def test_a_request(running: bool, paused: bool, wave: int) -> None:
+def test_a_request_changes_the_state_of_an_engine_as_in_spec_2_5(running: bool, paused: bool, wave: int) -> None:
     """A request changes the engine's state as specification 2.5 describes, in each release."""
     now = max(wave, 4)
     if not paused:
@@ -109,7 +109,7 @@ RELEASES = {
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_drawn_histories(release: str) -> None:
+def test_random_histories_of_healthy_groups_break_no_rule(release: str) -> None:
     """Random histories of healthy groups break no rule."""
     world = RELEASES[release]
     assert first_trouble(world, 40) is None

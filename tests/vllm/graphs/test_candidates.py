@@ -139,7 +139,7 @@ class PadsEager(CandidateTable):
 
 
 @examples(50, 1000)
-def test_all_hold(examples: int) -> None:
+def test_the_properties_of_candidates_hold_for_random_queries(examples: int) -> None:
     holds(all_hold, queries(), examples)
 
 
@@ -166,7 +166,7 @@ def test_before_the_capture() -> None:
     assert CandidateTable(config).dispatch(0, 0) == (NONE, 0, 0, None, 1)
 
 
-def test_worked_examples() -> None:
+def test_the_first_choices_are_those_of_examples_a_16_to_a_18() -> None:
     """Spec appendix A-16 to A-18: the first choices of three decodes, a dummy, eleven mixed tokens, and a prefill of
     100.
     """

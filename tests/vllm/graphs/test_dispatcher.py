@@ -215,7 +215,7 @@ PROPERTIES: list[Property] = [
 
 @RELEASES
 @examples(100, 1000)
-def test_all_hold(kind: Kind, examples: int) -> None:
+def test_the_properties_of_a_dispatcher_hold_for_random_queries(kind: Kind, examples: int) -> None:
     def all_hold(query: Query) -> None:
         if kind is Dispatcher014:  # the caller in 0.14 can forbid FULL only
             query = query._replace(allowed=query.allowed | {NONE, PIECEWISE})

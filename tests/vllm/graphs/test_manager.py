@@ -106,7 +106,7 @@ def captured(config: EngineConfig, kind: Kind = GraphManager) -> GraphManager:
     return manager
 
 
-def test_maps() -> None:
+def test_the_manager_maps_token_counts_to_sizes_as_in_example_a_12() -> None:
     """Spec appendix A-12: the size for each count of tokens."""
     manager = GraphManager(SMALL)
     assert manager.sizes == {1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 8: 8}
@@ -121,7 +121,9 @@ def test_maps() -> None:
         (CUDAGraphMode.FULL, [(FULL, 4), (FULL, 8), (FULL, 8), (NONE, None)]),
     ],
 )
-def test_choices(mode: CUDAGraphMode, expected: list[tuple[RuntimeMode, int | None]]) -> None:
+def test_the_manager_chooses_graphs_as_in_example_a_13(
+    mode: CUDAGraphMode, expected: list[tuple[RuntimeMode, int | None]]
+) -> None:
     """Spec appendix A-13: the choice of a mode and size in three graph modes.
 
     `(NONE, 8)` has a size but no graph. Five decodes do not fall back to PIECEWISE, unlike in the V1 dispatcher (A-14).
@@ -195,7 +197,7 @@ class AsWritten(GraphManager):
 
 
 @examples(150, 300, 1_000)
-def test_choices_hold(examples: int) -> None:
+def test_the_properties_of_the_manager_hold_for_random_queries(examples: int) -> None:
     holds(choice_holds, queries(), examples)
     holds(captures_hold, graph_configs(multiples=False), examples)
 

@@ -80,7 +80,7 @@ def same_as_simulated(one: Scenario, backend: str, really: Scenario | None = Non
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_the_same_as_simulated(backend: str, name: str) -> None:
+def test_microbatches_on_real_backends_have_the_journals_of_the_simulation(backend: str, name: str) -> None:
     """Each world gives equal journals, and no findings: each token returned from its experts to its row."""
     same_as_simulated(WORLDS[name], backend)
 
@@ -118,7 +118,7 @@ def test_drawn_worlds_on_gloo(gloo: str, number: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_example(backend: str) -> None:
+def test_the_scenario_dp2_overlap_is_the_same_on_real_backends(backend: str) -> None:
     real = same_as_simulated(load_scenario(scenario_path("dp2_overlap")), backend)
     forwards = real.figures["forwards"]
     assert min(forwards["threads"], forwards["capture"], forwards["replay"]) > 0
@@ -136,7 +136,7 @@ def test_another_order_is_seen(backend: str) -> None:
 
 
 @pytest.mark.slow
-def test_other_tokens_are_seen(gloo: str) -> None:
+def test_a_mutant_with_other_results_differs_on_gloo(gloo: str) -> None:
     """The comparison detects other results: in M-BT-7 the first microbatch to end has its rows first in the output."""
     with pytest.raises(AssertionError, match="WRONGSUM"):
         same_as_simulated(scenario(WHOLE), gloo, scenario(WHOLE, variant="M-BT-7"))

@@ -95,7 +95,9 @@ class Capped(Forward033):
         (WHOLE, Uncapped, "CRASH:TOOFEWSMS", Capped),
     ],
 )
-def test_planted(one: Scenario, mistake: type[OverlapForward], klass: str, healthy: type[OverlapForward]) -> None:
+def test_each_planted_mistake_is_found_and_its_healthy_twin_is_proven(
+    one: Scenario, mistake: type[OverlapForward], klass: str, healthy: type[OverlapForward]
+) -> None:
     assert planted(one, healthy).verdict == "proven"
     assert found_class(planted(one, mistake)) == klass
 

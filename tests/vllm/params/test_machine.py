@@ -36,7 +36,7 @@ def test_nodes_follow_from_the_configuration(config: dict[str, Any], nodes: tupl
     assert told(made(config=config)).nodes == nodes
 
 
-def test_a_node_that_is_none_is_refused() -> None:
+def test_an_unknown_node_is_refused() -> None:
     ports = [{"port": 5, "node": 1}, {"port": 5, "node": 2}]
     with pytest.raises(ScenarioError, match=r"^made: ports\[1\]\.node: node 2: this world has 2 nodes, 0 to 1$"):
         told(made(config={"nnodes": 2}, ports=ports))

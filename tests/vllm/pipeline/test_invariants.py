@@ -246,7 +246,7 @@ INVARIANTS: list[tuple[str, Callable[[Drawn, Played], None], dict[str, Any], str
 
 
 @examples(5, 100, 400)
-def test_all_hold(examples: int) -> None:
+def test_the_invariants_of_a_pipeline_hold_in_random_worlds(examples: int) -> None:
     """All properties hold in random worlds. One run is enough for all, because the watchers change nothing."""
     properties = list(dict.fromkeys(property_ for _, property_, _, _ in INVARIANTS))
 
@@ -266,7 +266,7 @@ def test_a_twin_breaks_it(property_: Callable[[Drawn, Played], None], twin: dict
 
 
 @pytest.mark.slow
-def test_receivers_keep_memory_apart_twice() -> None:
+def test_either_protection_of_a_receivers_memory_is_enough() -> None:
     """A receiver protects its memory twice, and either protection is enough (specification 6.8, rules 4 and 5).
 
     Without both, the allocator reuses memory too early.

@@ -67,7 +67,7 @@ def all_is_well(drawn: Drawn, **changed: Any) -> list[Any]:
 
 
 @examples(12, 37, 150)
-def test_all_hold(examples: int) -> None:
+def test_the_invariants_of_remote_calls_hold_in_random_worlds(examples: int) -> None:
     seen: Counter[str] = Counter()
 
     def all_hold(drawn: Drawn) -> None:

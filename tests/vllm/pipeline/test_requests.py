@@ -62,7 +62,7 @@ def test_tokens_are_the_oracles(examples: int) -> None:
     )
 
 
-def test_what_was_started_after_a_stop_token_is_wasted() -> None:
+def test_the_engine_drops_a_step_that_it_started_before_a_stop_token() -> None:
     """The engine drops the result of a step that it started before it knew a stop token.
 
     In this hand-computed example with two stages, the second of five tokens is a stop token, and one more step has

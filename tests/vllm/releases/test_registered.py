@@ -96,7 +96,7 @@ def test_each_piece_is_swapped_by_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("v0_99")
-def test_from_vllm() -> None:
+def test_from_vllm_translates_for_a_registered_release() -> None:
     command = "VLLM_ALL2ALL_BACKEND=naive vllm serve m -dp 2 --enable-expert-parallel"
     answer = dpsim_("scenario", "from-vllm", command, "--release", "0.99")
     assert (answer.code, "form: '0.99'" in answer.out) == (0, True), answer.err
@@ -107,7 +107,7 @@ def test_from_vllm() -> None:
 
 
 @pytest.mark.usefixtures("v0_99")
-def test_check_engine(tmp_path: Path) -> None:
+def test_check_engine_knows_the_pieces_of_a_registered_release(tmp_path: Path) -> None:
     """The new release has no stored answers. For its rows `check-engine` would call the release's own pieces."""
     place = few(tmp_path / "few", 5, ["decide"])
     answer = dpsim_("check-engine", "--stored", "--answers", place)
@@ -145,7 +145,7 @@ def test_steps_of_the_v2_runner_have_their_own_graphs(tmp_path: Path) -> None:
 # ---- what a release does not have
 
 
-def test_what_a_release_lacks_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_piece_that_a_release_lacks_is_refused_by_name(tmp_path: Path) -> None:
     lacking = V0_33._replace(
         name="0.98", balance=Absent("release 0.98 moves no experts"), tokens=Absent("0.98 has no pipelines")
     )
@@ -162,7 +162,7 @@ def test_what_a_release_lacks_is_refused_by_name(tmp_path: Path) -> None:
     assert (whole.code, "whole_engine has no form '0.98'" in whole.err) == (2, True)
 
 
-def test_rules_of_its_own_have_its_name() -> None:
+def test_the_rules_of_a_registered_release_have_its_name() -> None:
     class Rules099(ParallelConfig033):
         """Configuration rules of release 0.99."""
 

@@ -210,7 +210,7 @@ def test_a_mutant_breaks_it(name: str) -> None:
     assert not rule.holds(run(start(**rule.world, variant=rule.twin)))
 
 
-def test_the_engine_dp_group_goes_last() -> None:
+def test_engines_close_the_engine_dp_group_last() -> None:
     """Invariant I-ST-12: in a start that fails after it created all groups, engines close the engine DP group last."""
     seen = run(start(variant="M-ST-10"))
     for engine in engines(seen):
@@ -248,7 +248,7 @@ def test_releases_compare_the_hash_when_engines_are_ready() -> None:
         assert all(groups(seen, rank) for rank in ranks(seen))
 
 
-def test_other_sizes_are_in_no_hash() -> None:
+def test_capture_sizes_are_in_no_hash_and_hang_the_captures() -> None:
     """The hash does not cover capture sizes: a start with different sizes hangs in the captures.
 
     `FIELDS` refuses it by name.

@@ -65,7 +65,9 @@ def test_without_a_death_all_serve(form: str, sizes: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_at_every_op(kind: str, sizes: dict[str, Any], every: int) -> None:
+def test_a_death_or_exception_at_any_op_of_the_start_ends_all_participants(
+    kind: str, sizes: dict[str, Any], every: int
+) -> None:
     seen = list(faults(kind, every, **sizes))
     assert len(seen) > 150 // every
     assert [found for who, one in seen for found in wrong(who, one)] == []
@@ -73,7 +75,7 @@ def test_at_every_op(kind: str, sizes: dict[str, Any], every: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["die", "raise"])
-def test_on_two_nodes_all_end(kind: str) -> None:
+def test_a_death_on_two_nodes_ends_all_participants(kind: str) -> None:
     """A front end cannot see processes of another node, so it waits for them as long as the front end of `startup`."""
     seen = list(faults(kind, config={"nnodes": 2}))
     assert [one.ended("blocked") for _, one in seen if one.ended("blocked")] == []

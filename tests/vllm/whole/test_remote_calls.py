@@ -58,7 +58,7 @@ def deferred(seen: Seen, core: int) -> int:
 
 @pytest.mark.parametrize("form", ["current", "source"])
 @pytest.mark.parametrize("drafts", [0, 1])
-def test_one_execution_and_one_sampling(form: str, drafts: int) -> None:
+def test_each_step_has_one_execution_and_one_sampling(form: str, drafts: int) -> None:
     seen = run(whole(GRAMMAR, form=form, **SMALL, num_speculative_tokens=drafts))
     assert seen.classes == []
     assert [wrong_calls(seen, core) for core in (4, 5)] == [[], []]
