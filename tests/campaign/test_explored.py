@@ -110,10 +110,10 @@ def test_to_ask_runs_that_stopped_early_is_caught(monkeypatch: pytest.MonkeyPatc
 
 
 def test_to_ask_no_runs_that_stopped_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def finished_alone(world: World, run: Run) -> list[str]:
+    def only_if_finished(world: World, run: Run) -> list[str]:
         return never_applied(world, run) if run.finished else ["not asked"]
 
-    monkeypatch.setattr(searches, "never_applied", finished_alone)
+    monkeypatch.setattr(searches, "never_applied", only_if_finished)
     with pytest.raises(AssertionError):
         test_a_fault_that_stops_each_run_in_which_it_happens_happened(0)
 

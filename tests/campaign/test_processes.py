@@ -41,7 +41,7 @@ def subjects(names: list[str]) -> list[Subject]:
     return [Subject(one.world, one.program, one.args, one.tolerated, one.name) for one in cases]
 
 
-def told(found: list[Explored]) -> list[Any]:
+def stable_results(found: list[Explored]) -> list[Any]:
     """Returns the results that must not depend on the number of processes."""
     found_of = [one.exploration for one in found]
     failures = [{(each.fingerprint, each.seen) for each in one.failures.values()} for one in found_of]
@@ -53,7 +53,7 @@ def test_two_processes_find_what_one_does(names: list[str], monkeypatch: pytest.
     monkeypatch.setattr(plans, "UNIT_STEPS", 40)  # many units
     one = explore_all(subjects(names), "dpor", jobs=1, stop_at_first=False)
     two = explore_all(subjects(names), "dpor", jobs=2, stop_at_first=False)
-    assert told(one) == told(two)
+    assert stable_results(one) == stable_results(two)
     assert [each.verdict for each in one] == ["proven" if names is PROVEN else "violated"] * len(names)
     assert all(each.confirmed for each in two)
 
@@ -70,7 +70,7 @@ def test_units_together_have_the_schedules_of_the_whole() -> None:
 def test_the_seed_gives_the_schedules_and_not_the_clock(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def classes(jobs: int, seed: int) -> list[Any]:
         names = ["deep_bracket 1 decoys gap 1", "wake_pause 2x3"]
-        return told(explore_all(subjects(names), strategy, jobs=jobs, schedules=40, seed=seed))
+        return stable_results(explore_all(subjects(names), strategy, jobs=jobs, schedules=40, seed=seed))
 
     quick = classes(1, 3)
     monkeypatch.setattr(plans, "UNIT_STEPS", 1)
@@ -136,7 +136,7 @@ def test_a_worker_that_dies_loses_its_unit_alone(tmp_path: Path) -> None:
     (expected,) = explore_all(subjects(["wake_pause 2x3"]), "dpor", schedules=200)
     (found,) = explore_all([acting(die_once, "wake_pause 2x3")], "dpor", jobs=2, schedules=200)
     assert (tmp_path / "died").exists()
-    assert told([found]) == told([expected])
+    assert stable_results([found]) == stable_results([expected])
     assert (found.verdict, found.exploration.runs) == (expected.verdict, expected.exploration.runs)
 
 

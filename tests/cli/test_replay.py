@@ -129,7 +129,7 @@ def test_replay_in_a_fresh_process_does_not_depend_on_the_hash_seed(trace: str) 
     assert said.pop().endswith("the same run again\n")
 
 
-async def looks_elsewhere(self: Look, rank: Rank, prepared: Any) -> None:
+async def polls_another_mailbox_first(self: Look, rank: Rank, prepared: Any) -> None:
     """The changed protocol: it makes another poll before the others."""
     if rank.rank == 0:
         await rank.mailbox("news").poll("news")
@@ -140,7 +140,7 @@ RUN = Look.run
 
 
 def test_strict_after_the_protocol_changed(trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lost, "run", looks_elsewhere)
+    monkeypatch.setattr(Lost, "run", polls_another_mailbox_first)
     answer = dpsim_("replay", trace, *MODULE)
     possible = ["rank 0 news[0]", "rank 1 delivers wake[0]", "rank 2 delivers wake[0]"]
     assert (answer.code, answer.out) == (1, "")
@@ -153,7 +153,7 @@ def test_strict_after_the_protocol_changed(trace: str, monkeypatch: pytest.Monke
 
 
 def test_fallback_after_the_protocol_changed(trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lost, "run", looks_elsewhere)
+    monkeypatch.setattr(Lost, "run", polls_another_mailbox_first)
     answer = dpsim_("replay", trace, *MODULE, "--fallback")
     assert answer.code == 1
     lines = answer.out.splitlines()

@@ -137,7 +137,7 @@ def never_came(waits: Sequence[OptionalWait]) -> list[OptionalWait]:
     return [wait for wait in waits if wait.ended and wait.met is None]
 
 
-async def comes_when_told(rank: Rank) -> None:
+async def receives_after_a_message(rank: Rank) -> None:
     """Rank 1 receives only after a message of rank 0, which rank 0 sends when its send has ended. So the program hangs
     if the send waits.
     """
@@ -151,8 +151,8 @@ async def comes_when_told(rank: Rank) -> None:
 
 
 def test_a_wait_is_not_lasting_if_the_op_itself_brings_the_peer(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert explored(world_of(2, ["h"]), comes_when_told).verdict == "violated"
+    assert explored(world_of(2, ["h"]), receives_after_a_message).verdict == "violated"
     monkeypatch.setattr(dpor, "lasting", by_itself)
-    assert explored(world_of(2, ["h"]), comes_when_told).verdict == "violated"
+    assert explored(world_of(2, ["h"]), receives_after_a_message).verdict == "violated"
     monkeypatch.setattr(dpor, "lasting", never_came)
-    assert explored(world_of(2, ["h"]), comes_when_told).verdict == "proven"
+    assert explored(world_of(2, ["h"]), receives_after_a_message).verdict == "proven"

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("gloo")
 on_gpus = pytest.mark.parametrize("backend", [NCCL], indirect=True)
 
 
-def told(run: Run) -> list[Any]:
+def decisions(run: Run) -> list[Any]:
     assert run.finished, run.observed
     return [[raw[DECISION_VALUE] for raw in journal if raw[KIND] == "decision"] for journal in run.journals]
 
@@ -35,9 +35,9 @@ RIGHT = [[4 * surplus_program.TOLD]] * 2
 @on_gpus
 def test_an_unreceived_message_does_not_reach_the_next_job(backend: TorchBackend) -> None:
     world = make_world(2, ["dp"])
-    assert told(backend.run(world, "real_surplus", {"surplus": True})) == RIGHT
+    assert decisions(backend.run(world, "real_surplus", {"surplus": True})) == RIGHT
     for _ in range(2):
-        assert told(backend.run(world, "real_surplus", {})) == RIGHT
+        assert decisions(backend.run(world, "real_surplus", {})) == RIGHT
 
 
 @on_gpus
@@ -46,12 +46,12 @@ def test_without_the_check_an_unreceived_message_reaches_the_next_job(
 ) -> None:
     world = make_world(2, ["dp"], stall_ns=2_000_000_000)
     monkeypatch.setattr(pool, "all_matched", lambda journals, world: True)
-    assert told(backend.run(world, "real_surplus", {"surplus": True})) == RIGHT
+    assert decisions(backend.run(world, "real_surplus", {"surplus": True})) == RIGHT
     run = backend.run(world, "real_surplus", {})
-    assert not run.finished or told(run) != RIGHT
+    assert not run.finished or decisions(run) != RIGHT
     monkeypatch.undo()
     backend.run(world, "real_surplus", {"surplus": True})  # its communicators are not used again
-    assert told(backend.run(world, "real_surplus", {})) == RIGHT
+    assert decisions(backend.run(world, "real_surplus", {})) == RIGHT
 
 
 # ---- journals by hand

@@ -224,7 +224,7 @@ def test_calls_that_ended_before_an_abort_are_still_compared() -> None:
 
 
 def test_a_rank_that_left_out_a_call_that_others_did_not_abort_is_blamed() -> None:
-    async def one_gives_up(rank: Rank) -> None:
+    async def rank_0_aborts(rank: Rank) -> None:
         if rank.rank != 1:
             begun = rank.host("h").barrier(site="agree")
             if rank.rank == 0:
@@ -233,7 +233,7 @@ def test_a_rank_that_left_out_a_call_that_others_did_not_abort_is_blamed() -> No
                 await begun
 
     world = world_of(3, ["h"])
-    findings = judge(world, run(world, one_gives_up))
+    findings = judge(world, run(world, rank_0_aborts))
     told = {(finding.check, finding.klass, finding.culprit and finding.culprit.rank) for finding in findings}
     assert ("ledger", "HANG:COLLECTIVE:MISSING_RANK", 1) in told
 
@@ -257,7 +257,7 @@ def test_an_abort_does_not_cancel_work_that_has_ended() -> None:
     assert [raw[DECISION_VALUE] for raw in done.journals[0] if raw[0] == "decision"] == [(1, 1)]
 
 
-async def gives_a_sum_up_late(rank: Rank) -> Any:
+async def aborts_a_sum_late(rank: Rank) -> Any:
     """Rank 0 aborts an all-reduce that rank 1 may complete. The result of this all-reduce must not be written to rank
     0's memory, which may belong to another buffer by then.
     """
@@ -277,8 +277,8 @@ async def gives_a_sum_up_late(rank: Rank) -> Any:
 
 
 def test_exploring_misses_nothing_of_an_abort_on_a_device() -> None:
-    assert missed(case_of(TWO, gives_a_sum_up_late)) == (0, 0, 0)
-    assert {one.ends[1] for one in every(TWO, gives_a_sum_up_late)} == {"finished", "blocked"}
+    assert missed(case_of(TWO, aborts_a_sum_late)) == (0, 0, 0)
+    assert {one.ends[1] for one in every(TWO, aborts_a_sum_late)} == {"finished", "blocked"}
 
 
 # ---- communicators that all members destroy together
@@ -292,7 +292,7 @@ async def destroys(rank: Rank) -> Any:
         return str(error).replace(f"rank {rank.rank}", "the rank")
 
 
-async def destroys_alone(rank: Rank) -> None:
+async def rank_1_destroys_alone(rank: Rank) -> None:
     if rank.rank:
         await rank.host("h").destroy()
 
@@ -302,5 +302,5 @@ def test_to_destroy_is_the_last_that_all_do_together() -> None:
     told = [raw[DECISION_VALUE] for raw in done.journals[1] if raw[0] == "decision"]
     assert told == ["again: the rank has destroyed h; make no call on it behind that"]
     assert judge(TWO, done) == []
-    classes = {finding.klass for finding in judge(TWO, run(TWO, destroys_alone, Scripted))}
+    classes = {finding.klass for finding in judge(TWO, run(TWO, rank_1_destroys_alone, Scripted))}
     assert "HANG:COLLECTIVE:MISSING_RANK" in classes, "the twin"

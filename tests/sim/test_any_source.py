@@ -15,7 +15,7 @@ from dpsim.contract.world import At, Delay, Kill
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.backend import SimBackend
 from tests.programs import Scripted, explored, judged, world_of
-from tests.sim.programs import told
+from tests.sim.programs import usual_world
 
 WORLD = world_of(3, hosts=["h"])
 
@@ -48,7 +48,7 @@ def outcomes(script: Any, size: int = 3) -> set[Any]:
             decided.add(value)
         return value
 
-    assert explored(told(size), noted).verdict == "proven"
+    assert explored(usual_world(size), noted).verdict == "proven"
     return decided
 
 
@@ -235,9 +235,9 @@ def test_a_receive_from_any_source_can_be_aborted() -> None:
 
 def test_the_order_of_a_run_with_time_repeats_it_without() -> None:
     program = Scripted(sources)
-    timed = SimBackend(keep_order=True).run_program(told(3), program, None)
+    timed = SimBackend(keep_order=True).run_program(usual_world(3), program, None)
     noted = ScheduleReplay(timed.order, strict=False)  # the order of a timed run contains no draws of sends
     assert noted.begin()
-    again = SimBackend(choose=noted).run_program(told(3), program, None)
+    again = SimBackend(choose=noted).run_program(usual_world(3), program, None)
     assert timed.order == ["rank 0 takes from 1 in h #0", "rank 0 takes from 2 in h #1"]
     assert again.journals == timed.journals

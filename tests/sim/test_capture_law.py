@@ -17,7 +17,7 @@ from dpsim.contract.ops import CAPTURE_WHAT, KIND
 from dpsim.contract.schedule import Choose
 from dpsim.contract.world import At, Fault, Kill
 from tests.programs import run, set_to
-from tests.sim.programs import filled, holds, numbers, told
+from tests.sim.programs import filled, holds, numbers, usual_world
 
 EARLIER: dict[int, Event] = {}
 """Maps a rank to an event of a capture that has ended."""
@@ -149,7 +149,7 @@ def test_an_event_of_a_capture_is_no_use_afterwards() -> None:
         await event.synchronize("sync")
         return tuple(codes)
 
-    holds(script, [(907, 907)], told(1))
+    holds(script, [(907, 907)], usual_world(1))
 
 
 def test_a_capture_does_not_block_other_streams() -> None:
@@ -167,7 +167,7 @@ def test_a_capture_does_not_block_other_streams() -> None:
             await event.synchronize("sync")
         return numbers(await x.read("out"))
 
-    holds(script, [(1, 1)], told(1))
+    holds(script, [(1, 1)], usual_world(1))
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_misused_graph_raises_an_error(wrong: Any, error: type[Exception], wor
         with pytest.raises(error, match=words):
             wrong(rank)
 
-    holds(script, None, told(1))
+    holds(script, None, usual_world(1))
 
 
 def test_a_graph_is_captured_once() -> None:
@@ -197,7 +197,7 @@ def test_a_graph_is_captured_once() -> None:
             async with rank.graph("g").capture(main):
                 pass
 
-    holds(script, None, told(1))
+    holds(script, None, usual_world(1))
 
 
 @pytest.mark.runs_once  # the ranks share a list, which outlives a run
@@ -219,7 +219,7 @@ def test_a_graph_and_its_streams_are_of_one_rank() -> None:
         with pytest.raises(ValueError, match=words):
             graph.replay(other, "go")
 
-    done = run(told(), script)
+    done = run(usual_world(), script)
     assert done.finished, done.journals
 
 
@@ -252,7 +252,7 @@ def test_ways_out_of_the_block(how: str) -> None:
             rank.graph("g").replay(main, "go")
         return numbers(await x.read("out"))
 
-    holds(script, [(5, 5) if how == "raise" else (7, 7)], told(1))
+    holds(script, [(5, 5) if how == "raise" else (7, 7)], usual_world(1))
 
 
 @pytest.mark.parametrize("choose", [None, lambda what, options: 0])
@@ -268,7 +268,9 @@ def test_a_rank_that_ends_in_a_capture_writes_nothing_more(kind: str, choose: Ch
 
     at = At("nap", 0)
     world = (
-        replace(told(), kills=(Kill(1, at=at),)) if kind == "kill" else replace(told(), faults=(Fault("die", 1, at),))
+        replace(usual_world(), kills=(Kill(1, at=at),))
+        if kind == "kill"
+        else replace(usual_world(), faults=(Fault("die", 1, at),))
     )
     done = run(world, script, choose=choose)
     if done.ends[1] == "finished":  # the kill came after the last op
@@ -294,7 +296,7 @@ def test_memory_that_others_use_is_freed_once() -> None:
                 x.free()
         rank.graph("g").replay(main, "go")
 
-    holds(script, None, told(1))
+    holds(script, None, usual_world(1))
 
 
 @pytest.mark.parametrize(("where", "code"), [("main", 900), ("other", 0)])
@@ -311,4 +313,4 @@ def test_the_relaxed_mode_permits_reads_of_uncaptured_memory(where: str, code: i
                     came = error.code
         return (came,)
 
-    holds(script, [(code,)], told(1))
+    holds(script, [(code,)], usual_world(1))

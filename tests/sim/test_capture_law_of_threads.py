@@ -18,7 +18,7 @@ from dpsim.contract.ops import DECISION_VALUE, SITE, CaptureMode
 from dpsim.contract.program import Program
 from dpsim.sim.backend import SimBackend
 from tests.programs import OWN, set_to
-from tests.sim.programs import filled, told
+from tests.sim.programs import filled, usual_world
 
 Act = Callable[[Rank], Coroutine[Any, Any, Any]]
 MODES: tuple[CaptureMode, ...] = ("global", "thread_local", "relaxed")
@@ -156,7 +156,7 @@ class Captures(Program[Any]):
 
 
 def codes(act: Act, other: bool, mode: str) -> set[Any]:
-    world = told()
+    world = usual_world()
     done = SimBackend().run_program(world, Captures(), (act, other, mode))
     assert done.ends == ["finished"] * 2, done.journals
     classes = {finding.klass for finding in judge(world, done)}
@@ -198,6 +198,6 @@ def test_a_graph_of_an_aborted_communicator_is_not_replayed() -> None:
                 rank.decide("came", came, OWN)
 
     for aborts in (True, False):
-        done = SimBackend().run_program(told(), Replays(), aborts)
+        done = SimBackend().run_program(usual_world(), Replays(), aborts)
         assert done.finished
         assert any(raw[0] == "decision" for raw in done.journals[0]) is not aborts

@@ -46,7 +46,7 @@ def group(rank: Rank, stream: Stream, buffer: Buffer) -> None:
             device.send(buffer, 1, stream, site="put")
 
 
-def then_tells(put: Put, times: int, stream: str = "main") -> Script:
+def launches_then_sends(put: Put, times: int, stream: str = "main") -> Script:
     """Rank 0 joins a collective on its main stream, puts `times` more ops on a stream, and then sends to rank 1. Rank 1
     joins the collective when it has the message.
     """
@@ -74,7 +74,7 @@ def then_tells(put: Put, times: int, stream: str = "main") -> Script:
     return script
 
 
-def told(**limits: Any) -> World:
+def limited_world(**limits: Any) -> World:
     world = world_of(2, devices=["d", "p"], **limits)
     return World(2, (*world.communicators, *world_of(1, devices=["own"]).communicators), **limits)
 
@@ -90,7 +90,7 @@ def classes(findings: list[Finding]) -> list[str]:
 @pytest.mark.parametrize(("room", "hangs"), [(2, True), (3, True), (4, False), (None, False)])
 def test_a_full_queue_holds_the_host_up(put: Put, room: int | None, hangs: bool) -> None:
     """The collective and three ops after it take four slots of the launch queue. With fewer slots the host hangs."""
-    world, script = told(launch_queue=room), then_tells(put, 3)
+    world, script = limited_world(launch_queue=room), launches_then_sends(put, 3)
     expected = ["HANG:HOST:LAUNCH_QUEUE"] if hangs else []
     assert classes(judged(world, script)) == expected
     found = explored(world, script)
@@ -98,7 +98,7 @@ def test_a_full_queue_holds_the_host_up(put: Put, room: int | None, hangs: bool)
 
 
 def test_a_finding_names_the_launch_that_blocks_and_the_journal_has_no_later_one() -> None:
-    world, script = told(launch_queue=2), then_tells(kernel, 3)
+    world, script = limited_world(launch_queue=2), launches_then_sends(kernel, 3)
     done = run(world, script)
     assert (done.ends, done.standing) == (["blocked", "blocked"], (0,))
     assert [raw[SITE] for raw in done.journals[0]][-3:] == ["meet", "put", "put"], (
@@ -115,9 +115,9 @@ def test_a_finding_names_the_launch_that_blocks_and_the_journal_has_no_later_one
 
 
 def test_each_stream_has_its_own_launch_queue() -> None:
-    world = told(launch_queue=2)
-    assert not judged(world, then_tells(kernel, 5, "side"))
-    assert explored(world, then_tells(kernel, 5, "side")).verdict == "proven"
+    world = limited_world(launch_queue=2)
+    assert not judged(world, launches_then_sends(kernel, 5, "side"))
+    assert explored(world, launches_then_sends(kernel, 5, "side")).verdict == "proven"
 
 
 async def sleeps_behind_two_kernels(rank: Rank) -> None:
@@ -196,14 +196,14 @@ def test_exploring_misses_no_outcome_with_a_launch_queue(room: int, kills: tuple
 
 @pytest.mark.parametrize(("room", "hangs"), [(3, True), (4, False)])
 def test_brute_force_sees_the_hang_that_exploring_finds(room: int, hangs: bool) -> None:
-    runs = [run for _, run in schedules(case_of(told(launch_queue=room), then_tells(kernel, 3)))]
+    runs = [run for _, run in schedules(case_of(limited_world(launch_queue=room), launches_then_sends(kernel, 3)))]
     assert {run.finished for run in runs} == {not hangs}
 
 
 # ---- an allocation that synchronizes
 
 
-def allocates_and_tells(size: int) -> Script:
+def allocates_and_sends(size: int) -> Script:
     """Rank 0 allocates after a collective and then sends to rank 1. Rank 1 joins the collective when it has the
     message.
     """
@@ -227,7 +227,7 @@ FITS, NEW = 4, 1 << 20
 
 @pytest.mark.parametrize(("synchronises", "size"), [(True, NEW), (True, FITS), (False, NEW), (False, FITS)])
 def test_an_allocation_that_needs_new_memory_may_wait_for_the_device(synchronises: bool, size: int) -> None:
-    world, script = world_of(2, devices=["d"], alloc_synchronises=synchronises), allocates_and_tells(size)
+    world, script = world_of(2, devices=["d"], alloc_synchronises=synchronises), allocates_and_sends(size)
     hangs = synchronises and size == NEW
     expected = ["HANG:HOST:ALLOC"] if hangs else []
     assert classes(judged(world, script)) == expected
@@ -237,10 +237,10 @@ def test_an_allocation_that_needs_new_memory_may_wait_for_the_device(synchronise
 
 def test_a_finding_names_the_allocation_that_blocks_the_host() -> None:
     world = world_of(2, devices=["d"], alloc_synchronises=True)
-    (found,) = judged(world, allocates_and_tells(NEW))
+    (found,) = judged(world, allocates_and_sends(NEW))
     assert str(found.culprit).startswith("rank 0, step 0, more at ")
     assert "it needs new memory" in found.message
-    assert run(world, allocates_and_tells(NEW)).journals[0][-1][KIND] == "alloc"
+    assert run(world, allocates_and_sends(NEW)).journals[0][-1][KIND] == "alloc"
 
 
 def test_an_allocation_waits_for_all_streams() -> None:

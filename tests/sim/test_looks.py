@@ -35,7 +35,7 @@ def test_a_query_may_change_from_no_to_yes_and_not_back() -> None:
     assert outcomes(asks, 2) == {(NO, NO, YES), (NO, YES, YES), (YES, YES, YES)}
 
 
-async def comes_later(rank: Rank) -> bool | None:
+async def joins_later(rank: Rank) -> bool | None:
     """Rank 1 calls the barrier after rank 0 has queried."""
     if rank.rank:
         await rank.mailbox("go").get("go")
@@ -49,7 +49,7 @@ async def comes_later(rank: Rank) -> bool | None:
 
 
 def test_a_query_returns_yes_only_if_all_awaited_ranks_joined() -> None:
-    assert outcomes(comes_later, 2) == {NO}
+    assert outcomes(joins_later, 2) == {NO}
 
 
 async def sends(rank: Rank) -> bool | None:
@@ -98,7 +98,7 @@ def test_a_program_that_counts_on_yes_is_violated() -> None:
     assert [one.klass for one in explored(WORLD, counts_on_yes).findings] == ["CRASH:ASSERTIONERROR"]
 
 
-async def waits_in_vain(rank: Rank) -> tuple[bool, bool] | None:
+async def queries_around_a_time_out(rank: Rank) -> tuple[bool, bool] | None:
     """A time-out passes only when nothing else can happen. So a query after the time-out returns True, where one before
     it may return False.
     """
@@ -113,10 +113,10 @@ async def waits_in_vain(rank: Rank) -> tuple[bool, bool] | None:
 
 
 def test_a_query_after_a_time_out_returns_yes() -> None:
-    assert outcomes(waits_in_vain, 2) == {(NO, YES), (YES, YES)}
+    assert outcomes(queries_around_a_time_out, 2) == {(NO, YES), (YES, YES)}
 
 
-async def forgets_the_look(rank: Rank) -> None:
+async def forgets_the_query(rank: Rank) -> None:
     work = rank.host("h").barrier()
     if rank.rank == 0:
         work.query("look")
@@ -131,7 +131,7 @@ async def forgets_the_work(rank: Rank) -> None:
         await work.query("look")
 
 
-@pytest.mark.parametrize(("script", "site"), [(forgets_the_look, "look"), (forgets_the_work, "h.barrier")])
+@pytest.mark.parametrize(("script", "site"), [(forgets_the_query, "look"), (forgets_the_work, "h.barrier")])
 def test_a_call_and_its_query_both_have_to_be_awaited(script: Any, site: str) -> None:
     [finding] = judged(WORLD, script)
     assert (finding.klass, finding.culprit and finding.culprit.site) == ("LEFTOVER:NEVER_AWAITED", site)

@@ -27,7 +27,7 @@ def refuse(target: Any) -> None:
     raise OSError(errno.EACCES, "not yours")
 
 
-def told(script: Any) -> tuple[Run, list[str]]:
+def run_and_classes(script: Any) -> tuple[Run, list[str]]:
     """Returns a run, and the classes of its findings."""
     done = run(WORLD, script)
     return done, [finding.klass for finding in judge(WORLD, done)]
@@ -54,7 +54,7 @@ def test_a_run_whose_kernel_finds_no_memory_is_lost(how: Any, kernel: Any) -> No
     async def script(rank: Rank) -> None:
         await how(rank, kernel)
 
-    done, found = told(script)
+    done, found = run_and_classes(script)
     if kernel is exhaust:
         assert done.lost.startswith("no memory")
         assert (done.observed, found) == (f"lost: {done.lost}", [])
@@ -73,7 +73,7 @@ def test_the_other_ranks_of_a_lost_run_stop() -> None:
         while await rank.mailbox("box").poll("poll") is None:
             pass
 
-    done, found = told(script)
+    done, found = run_and_classes(script)
     assert (done.lost, done.ends, found) == ("no memory (rank 1 in step 4)", ["blocked", "raised"], [])
     assert done.journals[1][-1][KIND] == "raised", "the loss names where it was"
 
@@ -87,5 +87,5 @@ def test_the_machine_has_no_memory_for_a_buffer(monkeypatch: pytest.MonkeyPatch)
     async def script(rank: Rank) -> None:
         rank.stream("main").alloc(1, "int32", "x")
 
-    done, found = told(script)
+    done, found = run_and_classes(script)
     assert (done.lost, found) == ("cannot allocate memory (rank 0 in step 0)", [])

@@ -314,10 +314,10 @@ def test_a_killable_rank_may_block_in_a_collective_that_a_failure_broke(monkeypa
     assert missed(case_of(world, sums_beside_a_failure)) == NONE_MISSED
     end_of = Lives.end_of
 
-    def losses_apart(self: Lives, rank: int, sure: bool = True) -> Footprint:
+    def losses_without_conflict(self: Lives, rank: int, sure: bool = True) -> Footprint:
         return ((("life", rank), "w"),) if sure else end_of(self, rank, sure)
 
-    monkeypatch.setattr(Lives, "end_of", losses_apart)
+    monkeypatch.setattr(Lives, "end_of", losses_without_conflict)
     assert all_ends(world, sums_beside_a_failure) == ends - {("blocked", "raised")}
 
 

@@ -99,13 +99,13 @@ def test_a_delay_postpones_the_op() -> None:
     assert starts.waited_ns == [0, 400]
 
 
-async def only_rank_0_comes(rank: Rank) -> None:
+async def only_rank_0_joins(rank: Rank) -> None:
     if rank.rank == 0:
         await rank.host("h").all_reduce(np.ones(1, np.int32))
 
 
 def test_a_host_that_waits_endlessly_is_blocked() -> None:
-    done = run(only_rank_0_comes)
+    done = run(only_rank_0_joins)
     assert done.ends == ["blocked", "finished"]
     assert done.observed
 
@@ -215,7 +215,7 @@ def test_a_collective_of_a_dead_rank_never_ends_on_its_device() -> None:
     assert done.ends == ["blocked", "died"]
 
 
-async def asks_and_stands_idle(rank: Rank) -> None:
+async def polls_and_idles(rank: Rank) -> None:
     await rank.host("h").barrier(site="meet")
     rank.send(1 - rank.rank, "box", rank.rank, "send")
     await rank.mailbox("box").poll("poll")
@@ -234,7 +234,7 @@ def test_a_run_leaves_no_cycles(choose: Any, monkeypatch: pytest.MonkeyPatch) ->
         gc.collect()
         gc.disable()
         try:
-            done = SimBackend(choose=choose).run_program(world_of(2, hosts=["h"]), Scripted(asks_and_stands_idle), None)
+            done = SimBackend(choose=choose).run_program(world_of(2, hosts=["h"]), Scripted(polls_and_idles), None)
             assert done.finished
             return gc.collect()
         finally:

@@ -15,7 +15,7 @@ from dpsim.contract.program import Program
 from dpsim.contract.world import At, Fault, Kill
 from dpsim.sim.backend import SimBackend
 from tests.programs import explored, judged, run, set_to, world_of
-from tests.sim.programs import told
+from tests.sim.programs import usual_world
 from tests.sim.test_any_source import outcomes
 
 ALL = (0, 1)
@@ -34,7 +34,7 @@ async def sums(rank: Rank) -> tuple[int, int]:
 
 
 def test_a_group_has_what_other_groups_have() -> None:
-    assert not judged(told(2), sums)
+    assert not judged(usual_world(2), sums)
     assert outcomes(sums, 2) == {(3, 10)}
 
 
@@ -44,8 +44,8 @@ def test_the_members_alone_make_it() -> None:
         group = await rank.group("pair", pair)
         return int((await group.all_reduce(np.array([rank.rank], np.int32)))[0])
 
-    assert not judged(told(4), pairs)
-    assert explored(told(4), pairs).verdict == "proven"
+    assert not judged(usual_world(4), pairs)
+    assert explored(usual_world(4), pairs).verdict == "proven"
 
 
 def test_a_message_sent_before_a_group_is_made_may_arrive_after_it() -> None:
@@ -53,14 +53,14 @@ def test_a_message_sent_before_a_group_is_made_may_arrive_after_it() -> None:
     message.
     """
 
-    async def told_before(rank: Rank) -> Any:
+    async def sends_before_the_group(rank: Rank) -> Any:
         if rank.rank:
             rank.send(0, "box", 1, "tell")
         group = await rank.group("late", ALL)
         await group.barrier()
         return await rank.mailbox("box").poll("poll") if rank.rank == 0 else None
 
-    assert outcomes(told_before, 2) == {None, 1}
+    assert outcomes(sends_before_the_group, 2) == {None, 1}
 
 
 async def crossed(rank: Rank) -> None:
@@ -101,14 +101,14 @@ MISSING = "HANG:COLLECTIVE:MISSING_RANK"
 def test_a_rank_that_does_not_make_the_group_is_blamed_with_its_line(
     script: Any, size: int, klass: str, words: str
 ) -> None:
-    for findings in judged(told(size), script), explored(told(size), script).findings:
+    for findings in judged(usual_world(size), script), explored(usual_world(size), script).findings:
         assert findings[0].klass == klass
         assert words in findings[0].message
         assert "tests/sim/test_made_groups.py:" in "".join(findings[0].details)
 
 
 def test_the_minority_is_the_culprit() -> None:
-    culprit = judged(told(3), other_ranks)[0].culprit
+    culprit = judged(usual_world(3), other_ranks)[0].culprit
     assert culprit is not None
     assert culprit.rank == 2
 
@@ -129,7 +129,7 @@ def test_a_wrong_name_or_member_list_of_a_group_is_refused(name: str, ranks: tup
             with pytest.raises(ValueError, match=words):
                 rank.group(name, ranks)
 
-    assert not judged(told(2), make)
+    assert not judged(usual_world(2), make)
 
 
 def test_a_name_is_used_once() -> None:
@@ -138,7 +138,7 @@ def test_a_name_is_used_once() -> None:
         with pytest.raises(ValueError, match="already; give each group another name"):
             rank.group("x", ALL)
 
-    assert not judged(told(2), twice)
+    assert not judged(usual_world(2), twice)
 
 
 async def forgets(rank: Rank) -> None:
@@ -148,7 +148,7 @@ async def forgets(rank: Rank) -> None:
 
 
 def test_making_a_group_has_to_be_awaited() -> None:
-    [finding] = judged(told(2), forgets)
+    [finding] = judged(usual_world(2), forgets)
     assert finding.klass == "LEFTOVER:NEVER_AWAITED"
 
 
@@ -187,11 +187,11 @@ def test_all_members_decide_in_it() -> None:
         await rank.group("experts", ALL)
         rank.decide("size", rank.rank, "experts")
 
-    [finding] = judged(told(2), decides)
+    [finding] = judged(usual_world(2), decides)
     assert finding.klass == "DISAGREEMENT:SIZE"
 
 
 def test_the_record_of_a_group_names_its_members() -> None:
-    journal = run(told(2), made).journals[0]
+    journal = run(usual_world(2), made).journals[0]
     [raw] = [raw for raw in journal if raw[KIND] == "group"]
     assert raw[-4:] == ("experts[0,1]", "experts", False, (0, 1))

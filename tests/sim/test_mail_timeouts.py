@@ -23,12 +23,12 @@ twins = Twins()
 
 
 @twins("HANG:MAILBOX:NO_MESSAGE", learned=[None, None])
-async def a_get_in_vain_ends(rank: Rank, right: bool) -> Any:
+async def a_get_without_a_message_times_out(rank: Rank, right: bool) -> Any:
     return await rank.mailbox("in").get("get", timeout_ns=SECOND if right else None)
 
 
 @twins("LIVELOCK:POLL", learned=[3, None])
-async def who_asks_again_and_again_is_answered(rank: Rank, right: bool) -> Any:
+async def a_repeated_get_is_answered(rank: Rank, right: bool) -> Any:
     """Rank 0 repeats a get with a time-out until rank 1 answers, whose own time-out passes meanwhile. In the faulty
     twin rank 1 never answers, so rank 0 polls without end.
     """
@@ -44,7 +44,7 @@ async def who_asks_again_and_again_is_answered(rank: Rank, right: bool) -> Any:
 
 
 @twins("CRASH:VALUEERROR", learned=[None])
-async def who_waits_for_ever_has_no_time_out(rank: Rank, right: bool) -> Any:
+async def an_idle_get_has_no_time_out(rank: Rank, right: bool) -> Any:
     await rank.mailbox("in").get("get", idle=not right, timeout_ns=SECOND)
 
 

@@ -18,7 +18,7 @@ from dpsim.contract.world import At, Kill, Message, World
 from dpsim.diagnose.injected import never_applied
 from dpsim.sim.backend import SimBackend
 from tests.programs import Scripted, set_to, world_of
-from tests.sim.programs import everywhere, filled, see, seeded, told
+from tests.sim.programs import everywhere, filled, see, seeded, usual_world
 from tests.worlds.case import Case
 from tests.worlds.explored import missed
 
@@ -27,7 +27,7 @@ HEARD = Message(0, "in", "second", by=1, at=At("hear", 0))
 
 
 def world(*messages: Message, ranks: int = 2) -> World:
-    return replace(told(ranks), messages=messages)
+    return replace(usual_world(ranks), messages=messages)
 
 
 async def hears(rank: Rank) -> Any:
@@ -196,7 +196,7 @@ def test_a_rank_that_dies_before_the_op_sends_no_message_from_outside() -> None:
 def test_a_message_left_in_its_mailbox_is_reported() -> None:
     """If rank 0 takes one of two messages, the report names the other one. If it takes both, the report names none."""
 
-    def hears_so_many(count: int) -> Any:
+    def takes_messages(count: int) -> Any:
         async def script(rank: Rank) -> None:
             for _ in range(count if rank.rank == 0 else 0):
                 await rank.mailbox("in").get("hear")
@@ -205,5 +205,5 @@ def test_a_message_left_in_its_mailbox_is_reported() -> None:
 
     both = world(FIRST, FIRST._replace(content="later"))
     for count, left in ((1, ["message 'later' to in of rank 0: rank 0 looked there and never took it"]), (2, [])):
-        done = SimBackend().run_program(both, Scripted(hears_so_many(count)), None)
+        done = SimBackend().run_program(both, Scripted(takes_messages(count)), None)
         assert never_applied(both, done) == left

@@ -18,7 +18,7 @@ from dpsim.contract.world import Run, World
 from dpsim.sim.collectives import parts
 from dpsim.sim.collectives.parts import PartedGroup
 from tests.programs import Script, Scripted, explored, set_to, world_of
-from tests.sim.programs import everywhere, filled, holds, numbers, told
+from tests.sim.programs import everywhere, filled, holds, numbers, usual_world
 from tests.worlds.brute import schedules
 from tests.worlds.case import Case
 from tests.worlds.explored import missed
@@ -37,7 +37,7 @@ def learned(run: Run, rank: int) -> list[Any]:
 # ---- what the completion of a peer proves
 
 
-def reuses_when_told(through: Callable[[Rank], Any]) -> Script:
+def reuses_after_a_message(through: Callable[[Rank], Any]) -> Script:
     """Rank 1 sends a message when its part of the collective has completed. Rank 0 then allocates. It may get the
     memory that it freed behind its own part, if dpsim assumes that this part has completed.
     """
@@ -73,7 +73,7 @@ def sends(rank: Rank) -> None:
 def reuses(through: Callable[[Rank], Any]) -> set[bool]:
     """Returns whether rank 0 got the freed memory, over all schedules."""
     found = set()
-    for _, run in runs(world_of(2, devices=["d"]), reuses_when_told(through)):
+    for _, run in runs(world_of(2, devices=["d"]), reuses_after_a_message(through)):
         taken = {raw[SITE]: raw[ALLOC_PLACE] for raw in run.journals[0] if raw[KIND] == "alloc"}
         found.add(taken["lent"] == taken["taken"])
     return found
@@ -137,7 +137,7 @@ def test_a_root_may_overwrite_its_memory_after_its_send() -> None:
         main.wait_stream(side)
         return numbers(await x.read("read"))
 
-    holds(script, [(9, 11, 9, 10), (0, 9, 2, 10)], told(2))
+    holds(script, [(9, 11, 9, 10), (0, 9, 2, 10)], usual_world(2))
 
 
 def test_twin_a_root_that_reads_its_memory_late_sends_the_overwritten_value(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,10 +153,10 @@ def test_twin_a_root_that_reads_its_memory_late_sends_the_overwritten_value(monk
             rank.send(1, "in", "come", "come")
         return numbers(await x.read("read"))
 
-    values = {tuple(seen.learned) for seen in everywhere(script, told(2)) if seen.run.finished}
+    values = {tuple(seen.learned) for seen in everywhere(script, usual_world(2)) if seen.run.finished}
     assert values == {((7,), (5,))}
     monkeypatch.setattr("dpsim.sim.collectives.contribution.Contribution.keep", lambda self: None)
-    values = {tuple(seen.learned) for seen in everywhere(script, told(2)) if seen.run.finished}
+    values = {tuple(seen.learned) for seen in everywhere(script, usual_world(2)) if seen.run.finished}
     assert values == {((7,), (7,))}
 
 
@@ -206,7 +206,7 @@ def behind_a_sum(group: str) -> Script:
 
 @pytest.mark.parametrize(("group", "ends"), [("d", "blocked"), ("e", "finished")])
 def test_a_sum_blocks_an_eager_root_on_the_same_communicator(group: str, ends: str) -> None:
-    seen = {seen.mode: seen.run.ends for seen in everywhere(behind_a_sum(group), told(2))}
+    seen = {seen.mode: seen.run.ends for seen in everywhere(behind_a_sum(group), usual_world(2))}
     assert seen["first"] == [ends] * 2
     assert seen["last"] == ["blocked"] * 2, "the root has to wait"
 

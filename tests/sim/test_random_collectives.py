@@ -28,7 +28,7 @@ from dpsim.sim.collectives import joint, parts
 from dpsim.sim.collectives.results import Results
 from tests.programs import set_to
 from tests.properties import examples
-from tests.sim.programs import MODES, told
+from tests.sim.programs import MODES, usual_world
 
 IN_PLACE = ("all_reduce", "broadcast", "reduce")
 OPS = (*IN_PLACE, "reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier", "gather", "scatter")
@@ -139,7 +139,7 @@ class RandomCollectives(Program[int]):
 
 
 def world(seed: int) -> World:
-    return told(plan(seed)[0], groups=("d",))
+    return usual_world(plan(seed)[0], groups=("d",))
 
 
 def got(run: Run) -> list[list[Any]]:

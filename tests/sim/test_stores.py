@@ -19,7 +19,7 @@ from dpsim.contract.program import Program
 from dpsim.contract.world import Kill, Stranger, World
 from tests.programs import world_of
 from tests.properties import nightly_but
-from tests.sim.programs import Twins, everywhere, see, told
+from tests.sim.programs import Twins, everywhere, see, usual_world
 from tests.worlds.brute import enumerate_schedules
 from tests.worlds.case import Case
 from tests.worlds.explored import missed
@@ -96,7 +96,7 @@ async def values_of_one_rank_arrive_in_order(rank: Rank, right: bool) -> Any:
 
 
 @twins("CRASH:ASSERTIONERROR", learned=["gone", "gone"])
-async def who_listens_takes_the_values_with_it(rank: Rank, right: bool) -> Any:
+async def a_closed_listener_ends_a_get(rank: Rank, right: bool) -> Any:
     """A get without a time-out returns when the listener closes. In the faulty twin no rank closes the store, so only
     the time-out of the get passes.
     """
@@ -126,7 +126,7 @@ def test_a_store_of_a_stranger_is_joined_and_has_no_keys() -> None:
         assert store is not None
         return taken is None, await store.get("k", "get", timeout_ns=SECOND)
 
-    for seen in everywhere(script, told(1, strangers=(Stranger(5),))):
+    for seen in everywhere(script, usual_world(1, strangers=(Stranger(5),))):
         assert seen.learned == [(True, None)]
 
 

@@ -11,7 +11,7 @@ from dpsim.checks.finding import Finding
 from dpsim.contract.interface import Buffer, Rank
 from dpsim.contract.world import At, Delay
 from tests.programs import Script, copy, explored, judged, run, set_to
-from tests.sim.programs import filled, holds, numbers, told
+from tests.sim.programs import filled, holds, numbers, usual_world
 from tests.sim.test_threads import found
 
 CALLS: dict[str, Callable[[Rank], None]] = {
@@ -65,8 +65,8 @@ def test_a_flag_orders_what_its_setter_did_before_the_streams_later_work(waits: 
         await y.read("out", side)
 
     wanted = [] if waits else ["RACE:BUFFER"]
-    assert [one.klass for one in judged(told(1), script)] == wanted
-    seen = explored(told(1), script)
+    assert [one.klass for one in judged(usual_world(1), script)] == wanted
+    seen = explored(usual_world(1), script)
     assert ([one.klass for one in seen.findings], seen.verdict) == (wanted, "proven" if waits else "violated")
 
 
@@ -92,14 +92,14 @@ def test_a_flag_that_is_never_set_is_a_hang(calls: tuple[str, ...]) -> None:
         rank.device("d").all_reduce(x, rank.stream("main"))
         await x.read("out")
 
-    seen = explored(told(2), script)
+    seen = explored(usual_world(2), script)
     assert [one.klass for one in seen.findings] == [HUNG[calls]] * bool(HUNG[calls])
     assert seen.verdict == ("violated" if HUNG[calls] else "proven")
 
 
 def hang(script: Script) -> Finding:
     """Returns the first finding of a world of two ranks."""
-    return judged(told(2), script)[0]
+    return judged(usual_world(2), script)[0]
 
 
 def test_the_hang_says_which_stream_waits_for_what() -> None:
@@ -244,9 +244,9 @@ def test_each_replay_looks_at_the_flag_by_itself(sets: int) -> None:
 
     if sets == 2:
         holds(script, [(1, 2)] * 2)
-        assert explored(told(1), script).verdict == "proven"
+        assert explored(usual_world(1), script).verdict == "proven"
         return
-    [one] = judged(told(1), script)
+    [one] = judged(usual_world(1), script)
     assert one.klass == "HANG:FLAG:CLEARED"
     assert one.culprit is not None
     assert one.culprit.within.startswith("replay 1 of graph g")
@@ -267,7 +267,7 @@ def test_the_flag_of_another_rank_is_refused() -> None:
         await rank.host("h").barrier()
         rank.stream("main").wait_flag(flags[1 - rank.rank], "hold")
 
-    messages = [one.message for one in judged(told(2), script) if one.klass == "CRASH:VALUEERROR"]
+    messages = [one.message for one in judged(usual_world(2), script) if one.klass == "CRASH:VALUEERROR"]
     assert messages
     assert "cannot wait for flag f of rank" in messages[0]
 
@@ -277,14 +277,14 @@ def test_wait_flag_refuses_an_object_that_is_no_flag() -> None:
         wrong: Any = "f"
         rank.stream("main").wait_flag(wrong, "hold")
 
-    assert [one.klass for one in judged(told(1), script)] == ["CRASH:TYPEERROR"]
+    assert [one.klass for one in judged(usual_world(1), script)] == ["CRASH:TYPEERROR"]
 
 
 def test_a_delay_can_postpone_a_wait_for_a_flag() -> None:
-    late = told(1, delays=(Delay(0, At("hold", 0), 50_000),))
+    late = usual_world(1, delays=(Delay(0, At("hold", 0), 50_000),))
 
     async def script(rank: Rank) -> Any:
         rank.flag("f").set("go")
         return numbers(await behind(rank).read("out"))
 
-    assert run(late, script).elapsed_ns - run(told(1), script).elapsed_ns == 50_000
+    assert run(late, script).elapsed_ns - run(usual_world(1), script).elapsed_ns == 50_000

@@ -13,7 +13,7 @@ import pytest
 
 from dpsim.contract.interface import Rank
 from tests.programs import set_to, touch
-from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, told
+from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, usual_world
 
 twins = Twins()
 
@@ -81,7 +81,7 @@ async def within_a_group_there_is_no_order(rank: Rank, right: bool) -> Any:
 
 
 @twins("RACE:BUFFER", learned=[None, (5,)])
-async def a_group_holds_its_stream_until_all_of_it_is_through(rank: Rank, right: bool) -> Any:
+async def a_group_blocks_its_stream_until_all_its_transfers_end(rank: Rank, right: bool) -> Any:
     main, side, group = rank.stream("main"), rank.stream("side"), rank.device("d")
     x = filled(main, [5 - 5 * rank.rank])
     side.wait_stream(main)
@@ -149,7 +149,7 @@ async def pairs_do_not_wait_for_one_another(rank: Rank, right: bool) -> Any:
 
 
 @twins("HANG", learned=[None, (7,)])
-async def communicators_keep_their_transfers_apart(rank: Rank, right: bool) -> Any:
+async def communicators_have_separate_transfers(rank: Rank, right: bool) -> Any:
     main = rank.stream("main")
     x = filled(main, [7 - 7 * rank.rank])
     if rank.rank == 0:
@@ -174,7 +174,7 @@ async def a_receive_is_ordered_by_its_stream_only(rank: Rank, right: bool) -> An
 
 
 @twins("RACE:BUFFER", learned=[(0,), (5,)], modes=["timed", "first", "last"])
-async def what_is_being_sent_may_not_be_overwritten(rank: Rank, right: bool) -> Any:
+async def memory_in_a_send_may_not_be_overwritten(rank: Rank, right: bool) -> Any:
     """Rank 0 waits on its stream for its send before it overwrites the buffer. In the faulty twin another stream does
     not wait.
     """
@@ -208,7 +208,7 @@ async def groups_are_not_nested(rank: Rank, right: bool) -> Any:
 
 
 @twins("CRASH:VALUEERROR", learned=[(1,), (0,)], also=["HANG"])
-async def a_peer_is_somebody_else(rank: Rank, right: bool) -> Any:
+async def a_peer_is_another_rank(rank: Rank, right: bool) -> Any:
     peer = 1 - rank.rank if right else rank.rank
     work = rank.host("h").recv(1, "int32", peer)
     await rank.host("h").send(np.full(1, rank.rank, np.int32), peer)
@@ -261,7 +261,7 @@ def test_an_eager_send_reads_its_memory_in_stream_order() -> None:
         main.launch("overwrite", set_to, writes=[x], args=(4,))
         return None
 
-    holds(script, [None, (3,)], told(2))
+    holds(script, [None, (3,)], usual_world(2))
 
 
 UNEQUAL: dict[str, Any] = {

@@ -74,16 +74,16 @@ def test_a_kill_without_an_ordinal_counts_from_the_first_visit(at: At) -> None:
 # ---- a rank that may die need not die
 
 
-async def waits_for_nobody(rank: Rank) -> None:
+async def rank_0_waits_for_a_message(rank: Rank) -> None:
     if rank.rank == 0:
         await rank.mailbox("never").get("get")
 
 
 def test_a_rank_that_may_die_may_block_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of(2, kills=(Kill(0),))
-    assert all_ends(world, waits_for_nobody) == {("blocked", "finished"), ("died", "finished")}
+    assert all_ends(world, rank_0_waits_for_a_message) == {("blocked", "finished"), ("died", "finished")}
     monkeypatch.setattr(machine, "in_the_end", all_of_them)
-    assert all_ends(world, waits_for_nobody) == {("died", "finished")}
+    assert all_ends(world, rank_0_waits_for_a_message) == {("died", "finished")}
 
 
 # ---- what a host observes

@@ -269,7 +269,7 @@ class ForgetsAnEnd(Twin):
         self.patch.setattr(sim_asked.QueriedCall, "query", lambda _: outcome)
 
 
-class LooksAhead(Twin):
+class AnswersTooEarly(Twin):
     """Faulty: a query of a call returns True as soon as the rank has made the call."""
 
     def broken(self) -> None:
@@ -365,7 +365,7 @@ class HangsInAnIdleGet(Twin):
         return replace(run, ends=ends, observed="a rank stood still") if any(idle) else run
 
 
-class LeavesLetters(Twin):
+class LeavesMessages(Twin):
     """Faulty: the next program receives a message that the last one has not taken."""
 
     letters: tuple[Any, ...] = ()
@@ -662,7 +662,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (HoldsAllStreams, "stream_flags", r"rank 0: expected conformance.read.*got nothing more"),
     (NamesNoSender, "any_source", "messages of rank 1: expected 2, got 0.*and says which"),
     (ForgetsAnEnd, "looks", "looks at an? .*a completed call stays complete"),
-    (LooksAhead, "looks", "a barrier to which the last member has not come: expected False, got True"),
+    (AnswersTooEarly, "looks", "a barrier to which the last member has not come: expected False, got True"),
     (MakesOneGroup, "made_groups", r"expected pair.1\[0,1\].*got|rank 0: expected"),
     (CoalescesNothing, "transfers", "of rank 0: expected dp.send"),
     (RunsWhatItCaptures, "graphs", "a buffer of a capture: .*what is captured is kept, not run"),
@@ -670,7 +670,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (ForgetsThatStreamsJoin, "graphs", "a copy on the other stream: .*a stream that waits for an event"),
     (GivesGraphsTheMemoryOfStreams, "graphs", "memory of the program: .*a graph has its own memory"),
     (HangsInAnIdleGet, "mail", "expected the ends"),
-    (LeavesLetters, "mail", r"rank 0 raised AssertionError: a poll of the box left-over"),
+    (LeavesMessages, "mail", r"rank 0 raised AssertionError: a poll of the box left-over"),
     (PollsInVain, "polling", "rank 0 ended as raised.*a poll: expected .*, got None"),
     (LetsFlagsGo, "threads", "rank 0/even: expected nothing more|a total of all turns"),
     (KeepsPorts, "stores", "expected conformance.(get.left|open.again)|who leaves gives the port back"),

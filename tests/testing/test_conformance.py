@@ -636,7 +636,7 @@ def deletes_whatever_it_finds(patch: Patch) -> None:
     patch.setattr(ports, "changed", change)
 
 
-def closes_in_words_alone(patch: Patch) -> None:
+def records_a_close_and_stays_open(patch: Patch) -> None:
     def close(self: SimStore, site: str) -> None:
         self._use(site, "close", "", None)
         self._close()
@@ -644,7 +644,7 @@ def closes_in_words_alone(patch: Patch) -> None:
     patch.setattr(SimStore, "close", close)
 
 
-def goes_past_flags(patch: Patch) -> None:
+def ignores_flags(patch: Patch) -> None:
     patch.setattr(SimStream, "_wait_flag", lambda self, flag: None)
 
 
@@ -723,7 +723,7 @@ def renames_streams(patch: Patch) -> None:
         (forgets_what_passed, "queries", r"queries .*: expected \[.*\], got .*a completed event stays complete"),
         (never_passes_events, "queries", "Event.query .*, after synchronize: expected True, got False"),
         (reuses_recorded_memory, "streams", "a copy of a freed buffer: .* after record_stream"),
-        (goes_past_flags, "stream_flags", "an event behind a held stream: expected False, got True"),
+        (ignores_flags, "stream_flags", "an event behind a held stream: expected False, got True"),
         (shows_no_clear, "stream_flags", "an event behind a held stream: expected False, got True"),
         (keeps_no_wait_for_a_flag, "stream_flags", "an event behind a replay that is held: expected False, got True"),
         (answers_waits(True), "looks", "the last member has not come: expected False, got True"),
@@ -735,7 +735,7 @@ def renames_streams(patch: Patch) -> None:
         (lets_several_listen, "stores", "the same port again: .* None if another actor already listens there"),
         (finds_no_listener, "stores", "a join: expected a store, got None"),
         (has_values_for_all_keys, "stores", "a key that no actor sets: expected None, got 0.*when the time is up"),
-        (closes_in_words_alone, "stores", "a store that was closed was accepted"),
+        (records_a_close_and_stays_open, "stores", "a store that was closed was accepted"),
         (adds_to_what_it_read_before, "changes", "the count: .*an add reads and changes the key in one step"),
         (compares_with_nothing, "changes", "another than expected: .*for the first; the others learn it"),
         (deletes_whatever_it_finds, "changes", "to delete nothing: expected False, got True"),

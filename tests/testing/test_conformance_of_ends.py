@@ -43,15 +43,15 @@ def breaks_nothing_off(patch: Patch) -> None:
     patch.setattr(Membership, "_break_off", lambda self, by: None)
 
 
-def gives_what_was_there(patch: Patch) -> None:
+def leaves_the_old_memory(patch: Patch) -> None:
     patch.setattr(AbortingMachine, "break_off", lambda self, over, rank: None)
 
 
-def tells_nobody(patch: Patch) -> None:
+def sends_no_notice(patch: Patch) -> None:
     patch.setattr(Notices, "gone", lambda self, actor, behind: None)
 
 
-def tells_once(patch: Patch) -> None:
+def sends_one_notice(patch: Patch) -> None:
     def tell(self: Any, actor: int) -> None:
         told(self, actor)
         self._gone.pop(actor, None)
@@ -63,9 +63,9 @@ def tells_once(patch: Patch) -> None:
 WRONG: dict[Callable[[Patch], None], tuple[str, str]] = {
     takes_calls: ("conformance_aborts", "a barrier was accepted"),
     breaks_nothing_off: ("conformance_aborts", ""),
-    gives_what_was_there: ("conformance_aborts", "a read behind a sum that was broken off came back"),
-    tells_nobody: ("conformance_services", ""),
-    tells_once: ("conformance_services", ""),
+    leaves_the_old_memory: ("conformance_aborts", "a read behind a sum that was broken off came back"),
+    sends_no_notice: ("conformance_services", ""),
+    sends_one_notice: ("conformance_services", ""),
 }
 """The message of the program, or "" if the program never ends."""
 

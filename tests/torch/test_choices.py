@@ -60,7 +60,7 @@ def test_a_loop_of_looks_is_bounded_and_the_verdict_says_so(name: str) -> None:
 
 @pytest.mark.slow
 def test_a_schedule_may_decide_which_group_there_is() -> None:
-    assert explored("choices.py:makes_what_came_first", 3).verdict == "proven"
+    assert explored("choices.py:makes_the_group_of_the_first_message", 3).verdict == "proven"
 
 
 @pytest.mark.slow

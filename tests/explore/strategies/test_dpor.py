@@ -100,15 +100,15 @@ def deaf(self: Dpor, candidates: Sequence[Candidate]) -> None:
 
 
 def deaf_until_the_end(self: Dpor, candidates: Sequence[Candidate]) -> None:
-    """A variant of `Dpor.blocked` that only stores the blocked acquires. `heard_at_the_end` passes them on when the run
-    ends.
+    """A variant of `Dpor.blocked` that only stores the blocked acquires. `learned_at_the_end` passes them on when the
+    run ends.
 
     The machine reports blocked acquires at each step; it promises no more than those at the end.
     """
     vars(self)["told"] = candidates
 
 
-def heard_at_the_end(self: Dpor, whole: bool) -> None:
+def learned_at_the_end(self: Dpor, whole: bool) -> None:
     if whole and vars(self).get("told"):
         happened = {step.label for step in self.order.steps}
         BLOCKED(self, [one for one in vars(self)["told"] if one.label not in happened])
@@ -164,13 +164,13 @@ def first_option(self: Dpor, label: str, options: Sequence[str]) -> int:
 
 TWINS: dict[str, list[tuple[Any, str, Any]]] = {
     "acquires that stay blocked race": [(Dpor, "blocked", deaf)],
-    "and in runs that are cut off": [(Dpor, "blocked", deaf_until_the_end), (Dpor, "end", heard_at_the_end)],
-    "and those that a kill takes away": [(Dpor, "blocked", deaf_until_the_end), (Dpor, "end", heard_at_the_end)],
+    "and in runs that are cut off": [(Dpor, "blocked", deaf_until_the_end), (Dpor, "end", learned_at_the_end)],
+    "and those that a kill takes away": [(Dpor, "blocked", deaf_until_the_end), (Dpor, "end", learned_at_the_end)],
     "a release and an acquire race": [(Order, "before", races(competing=True, released=False))],
     "a release does not hide that acquires compete": [
         (Order, "before", races(competing=False, released=True)),
         (Dpor, "blocked", deaf_until_the_end),  # if told at each step, DPOR does not need this rule
-        (Dpor, "end", heard_at_the_end),
+        (Dpor, "end", learned_at_the_end),
     ],
     "a kill comes last": [(dpor, "ordinary", kill_first)],
     "what conflicts wakes up": [(dpor, "overlap", lambda one, other: False)],

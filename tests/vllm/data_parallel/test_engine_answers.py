@@ -45,7 +45,7 @@ class AllRefuse(Release014):
         super().refuse(table, local._replace(wants_padding=bool(table[3].any())))
 
 
-class NobodyRefuses(Release014):
+class NoRankRefuses(Release014):
     """No rank raises if the ranks differ in their wish for padding."""
 
     def refuse(self, table: HostArray, local: LocalBatch) -> None:
@@ -53,7 +53,7 @@ class NobodyRefuses(Release014):
 
 
 @pytest.mark.parametrize(
-    ("version", "wrong"), [("0.14.0", AllRefuse), ("0.14.0", NobodyRefuses), ("0.14.0", Source000)]
+    ("version", "wrong"), [("0.14.0", AllRefuse), ("0.14.0", NoRankRefuses), ("0.14.0", Source000)]
 )
 def test_the_stored_rows_of_decide_find_wrong_agreements(version: str, wrong: type[BatchForm]) -> None:
     """The comparison with the stored rows fails for each wrong agreement."""

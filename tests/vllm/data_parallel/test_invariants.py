@@ -276,7 +276,7 @@ def test_more_tokens_may_lower_a_count_when_the_mode_falls() -> None:
 # ---- what ranks do: small worlds
 
 
-def comes_to_an_end(played: Played) -> None:
+def every_agreement_returns(played: Played) -> None:
     """Every entry into the agreement returns (invariant I-DP-13), and no check has a finding."""
     assert played.findings == [], "I-DP-13: every entry into the agreement returns, and nothing else is wrong"
 
@@ -369,7 +369,7 @@ class NeighboursCount(DataParallelStep):
         await super().execute(execution._replace(num_tokens=count))
 
 
-OF_RANKS = [comes_to_an_end, same_plans, one_call_a_step, mode_run]
+OF_RANKS = [every_agreement_returns, same_plans, one_call_a_step, mode_run]
 
 
 @examples(25, 250, 1_000)
@@ -389,7 +389,7 @@ def test_the_invariants_of_ranks_hold_in_random_worlds(examples: int) -> None:
 @pytest.mark.parametrize(
     ("property_", "wrong", "says"),
     [
-        (comes_to_an_end, pieces("M-DP-1"), "I-DP-13"),
+        (every_agreement_returns, pieces("M-DP-1"), "I-DP-13"),
         (same_plans, pieces("M-DP-2"), "I-DP-1"),
         (same_plans, pieces("M-DP-6"), "I-DP-1"),
         (one_call_a_step, pieces("M-DP-1"), "I-DP-2"),
@@ -437,7 +437,7 @@ class Alone(NamedTuple):
     config: dict[str, Any]
 
 
-def asks_nobody(alone: Alone, **wrong: Any) -> None:
+def makes_no_agreement(alone: Alone, **wrong: Any) -> None:
     """A single rank makes no agreement, and keeps its mode (invariant I-DP-8)."""
     played = play(alone.requests, ranks=1, **alone.config, **wrong)
     assert played.run.finished
@@ -468,9 +468,9 @@ class GivesUpItsGraph(DataParallelStep):
 @pytest.mark.slow
 def test_a_single_rank_enters_no_collective_and_keeps_its_mode() -> None:
     alone = st.builds(Alone, request_lists(force_eager=True), configs())
-    holds(asks_nobody, alone)
-    breaks(lambda one: asks_nobody(one, step=TalksToItself), alone, "I-DP-8: one rank")
-    breaks(lambda one: asks_nobody(one, step=GivesUpItsGraph), alone, "I-DP-8: its mode")
+    holds(makes_no_agreement, alone)
+    breaks(lambda one: makes_no_agreement(one, step=TalksToItself), alone, "I-DP-8: one rank")
+    breaks(lambda one: makes_no_agreement(one, step=GivesUpItsGraph), alone, "I-DP-8: its mode")
 
 
 # ---- a rank without work (invariant I-DP-12)

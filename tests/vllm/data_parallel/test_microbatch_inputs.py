@@ -189,7 +189,7 @@ def test_a_wrong_cut_is_found(property_: Property, wrong: MetadataCut, says: str
 def test_empty_microbatches_of_the_v2_runner(examples: int) -> None:
     """In the V2 runner, a microbatch of padding has queries without tokens, and the others are unchanged."""
 
-    def tells_so(split: Split) -> None:
+    def finds_wrong_starts(split: Split) -> None:
         whole = split.metadata()
         for one in split.slices(SlicingV2()).padded:
             starts = MetadataCutV2().cut(whole, one).query_start_loc.tolist()
@@ -197,7 +197,7 @@ def test_empty_microbatches_of_the_v2_runner(examples: int) -> None:
             assert (starts[0], starts[-1]) == (0, len(real))
             assert starts == sorted(starts)
 
-    holds(tells_so, splits(), examples)
+    holds(finds_wrong_starts, splits(), examples)
     breaks(lambda split: cut_v1(split), splits(), "empty slice|does not have it")
 
 

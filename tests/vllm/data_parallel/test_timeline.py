@@ -173,7 +173,7 @@ def clock_runs(case: Case) -> None:
     assert not ticks or ticks[0] in arrivals, "the first step is at an arrival"
 
 
-def nobody_waits_for_nothing(case: Case) -> None:
+def no_request_waits_beside_free_room(case: Case) -> None:
     """If a rank has a free slot and budget left, no request waits on it."""
     timeline, parts = case.timeline(), of_requests(case, case.timeline())
     for step in range(timeline.steps):
@@ -324,7 +324,7 @@ PAIRS: list[tuple[Property, type[RankScheduler] | type[Timeline], str]] = [
     (idle_ranks_say_so, FillsIdle, "idle batch"),
     (clock_runs, NoJumps, "before it arrives"),
     (clock_runs, TwoTicks, "jumps to arrivals"),
-    (nobody_waits_for_nothing, OneFewer, "although there is room"),
+    (no_request_waits_beside_free_room, OneFewer, "although there is room"),
     (function_of_the_requests, Alternates, "the same steps"),
 ]
 

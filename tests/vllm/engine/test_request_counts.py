@@ -63,7 +63,7 @@ def test_counts_have_the_step_and_wave_at_the_start_of_the_step() -> None:
     ]
 
 
-class ToldAtTheEnd(RequestCounts028):
+class SendsOnlyTheLastCounts(RequestCounts028):
     """The engine sends only its last counts, when all requests have ended."""
 
     def publish(self) -> None:
@@ -79,7 +79,7 @@ class Again(RequestCounts):
         super().publish()
 
 
-@pytest.mark.parametrize("twin", [ToldAtTheEnd, Again, RequestCounts])
+@pytest.mark.parametrize("twin", [SendsOnlyTheLastCounts, Again, RequestCounts])
 def test_another_rule_gives_another_answer(twin: type[RequestCounts]) -> None:
     """Each faulty rule sends other counts."""
     seen = run(group(**ALONE, pieces={RequestCounts: twin}))

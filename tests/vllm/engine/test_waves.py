@@ -174,8 +174,14 @@ def twin_world(twin: type[EngineWaves] | type[Coordination] | type[ClientView]) 
 
 TWINS = [
     *(twins.LaterWavesOnly, twins.OwnWork, twins.OnlyIfAllWork, twins.StopsPartial, twins.PauseWaits),
-    *(twins.ResumesAlone, twins.ResumesIdle, twins.ForgetsNothing, twins.WokenByPausedRequest, twins.TellsNobody),
-    *(twins.StaysCurrent, twins.WokenWhilePaused024, twins.WakesNobody, twins.TellsNoFirstRequest),
+    *(
+        twins.ResumesWithoutABarrier,
+        twins.ResumesIdle,
+        twins.ForgetsNothing,
+        twins.WokenByPausedRequest,
+        twins.StartsWithoutTheCoordinator,
+    ),
+    *(twins.StaysCurrent, twins.WokenWhilePaused024, twins.WakesNoEngine, twins.ReportsNoFirstRequest),
 ]
 
 
@@ -184,7 +190,7 @@ def test_a_twin_is_found(twin: type[EngineWaves] | type[Coordination] | type[Cli
     assert first_trouble(twin_world(twin), 200)
 
 
-@pytest.mark.parametrize("twin", [twins.KeepsCounting, twins.AllTell, twins.TellsWhilePausing])
+@pytest.mark.parametrize("twin", [twins.KeepsCounting, twins.AllTell, twins.ReportsAPausingWave])
 def test_an_equivalent_is_not_found(twin: type[EngineWaves]) -> None:
     """Three twins are equivalent for safety: mutants M-EL-4 and M-EL-17, and a wave that is reported without need.
 

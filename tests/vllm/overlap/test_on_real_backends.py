@@ -59,7 +59,7 @@ def gloo(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def told(journal: list[RawRecord]) -> list[dict[str, list[RawRecord]]]:
+def compared_parts(journal: list[RawRecord]) -> list[dict[str, list[RawRecord]]]:
     """Returns the parts of a journal that must be equal: by thread, by communicator, by stream, and the decisions."""
     records = [record for record in unplaced(journal) if not record[SITE].startswith("ready.")]
     return [split(records) for split in (fold.threads, fold.communicators, fold.streams, fold.decisions)]
@@ -74,7 +74,9 @@ def same_as_simulated(one: Scenario, backend: str, really: Scenario | None = Non
     assert real.findings == simulated.findings == []
     assert real.figures == simulated.figures
     for rank in range(real.world.size):
-        for here, there in zip(told(real.run.journals[rank]), told(simulated.run.journals[rank]), strict=True):
+        for here, there in zip(
+            compared_parts(real.run.journals[rank]), compared_parts(simulated.run.journals[rank]), strict=True
+        ):
             assert here == there, f"rank {rank}"
     return real
 
@@ -157,7 +159,7 @@ def test_an_error_in_a_capture_is_clean(backend: str, number: int) -> None:
     assert [one.message for one in real.findings] == [one.message for one in simulated.findings]
     assert [finding.klass for finding in real.findings] == ["CRASH:BROKENKERNEL"]
     for here, there in zip(real.run.journals, simulated.run.journals, strict=True):
-        assert told(here) == told(there)
+        assert compared_parts(here) == compared_parts(there)
         captures = [one for one in map(as_record, here) if isinstance(one, Capture)]
         assert [(one.graph, one.what) for one in captures] == [("ubatches.0", "begin"), ("ubatches.0", "abandon")]
         assert (here[-1][KIND], here[-1][THREAD]) == ("raised", MAIN)

@@ -126,7 +126,7 @@ class RefusesEmpty(ForwardV2):
     metadata_cut: type[MetadataCut] = MetadataCut
 
 
-class NamesNobody(ForwardV2):
+class NamesMissingRequests(ForwardV2):
     """Faulty: cuts slices as the V1 runner does, so a slice of padding names requests that do not exist."""
 
     slicing: type[Slicing] = Slicing033
@@ -138,7 +138,9 @@ class OneGraphASize(ForwardV2):
     graph_keys: type[GraphKeys] = Keys033
 
 
-@pytest.mark.parametrize(("wrong", "said"), [(RefusesEmpty, "CRASH:ASSERTIONERROR"), (NamesNobody, "CRASH:INDEXERROR")])
+@pytest.mark.parametrize(
+    ("wrong", "said"), [(RefusesEmpty, "CRASH:ASSERTIONERROR"), (NamesMissingRequests, "CRASH:INDEXERROR")]
+)
 def test_a_wrong_forward_is_found(wrong: type[ForwardV2], said: str) -> None:
     """Each faulty forward crashes if the second microbatch of rank 1 has no token."""
     requests = [(4, 1), (2, 1)]

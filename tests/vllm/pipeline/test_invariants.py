@@ -208,7 +208,7 @@ class ReceivesUntoldAtOnce(ReceivesUntold, ReceivesAtOnce):
     pass
 
 
-class WaitsForNobody(SampledTokens):
+class WaitsForNoTokens(SampledTokens):
     """A stage reports that all rows need their tokens, so it never settles the chunks of prompts."""
 
     def receive(self, rows: Sequence[Row], slots: Sequence[int], mapping: Buffer, drafts: int) -> bool:
@@ -240,7 +240,7 @@ INVARIANTS: list[tuple[str, Callable[[Drawn, Played], None], dict[str, Any], str
     ("I-PP-11", nothing_found, {"tokens": seen_by(Watched, NeverNothing)}, "I-PP-11"),
     ("I-PP-12", nothing_found, {"tokens": KeepsNothing}, "RACE:REUSED_IN_FLIGHT"),
     ("what is discarded is free", memory_is_given_back, {"tokens": KeepsUnwanted}, "tokens.received"),
-    ("chunks settle at once", nothing_found, {"tokens": WaitsForNobody}, "WRONGSTATE"),
+    ("chunks settle at once", nothing_found, {"tokens": WaitsForNoTokens}, "WRONGSTATE"),
     ("I-PP-13", nothing_found, {"tokens": seen_by(Watched, NextSlot)}, "I-PP-13"),
 ]
 

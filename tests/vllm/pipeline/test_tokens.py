@@ -63,7 +63,7 @@ def every_request_has_its_tokens(drawn: Drawn, sampled: list[Any]) -> None:
             assert set(range(prompt, prompt + request.output_tokens)) <= set(said)
 
 
-def nobody_polls(played: Played) -> None:
+def no_rank_polls(played: Played) -> None:
     """Asserts that no rank polls. The argument that two runs stand for all schedules depends on this."""
     records = [record for journal in played.run.journals for record in journal]
     assert not {record[KIND] for record in records} & {"take", "post", "sleep"}
@@ -77,7 +77,7 @@ def test_tokens_are_the_oracles(examples: int) -> None:
 
     def property_(drawn: Drawn) -> None:
         played = all_is_well(drawn)
-        nobody_polls(played)
+        no_rank_polls(played)
         seen.update(what_happens(played))
 
     holds(property_, drawn_worlds(), examples)

@@ -29,7 +29,7 @@ def faults(kind: str, every: int = 1, **world: Any) -> Iterator[tuple[str | int,
 TOLD = {DIED, "InjectedError"}
 
 
-def told(seen: Seen) -> set[str]:
+def words_of_the_error(seen: Seen) -> set[str]:
     """Returns the words of the front end's error."""
     return set(seen.errors.get("frontend", "").replace(":", "").split())
 
@@ -41,7 +41,7 @@ def wrong(who: str | int, seen: Seen) -> list[str]:
     the process failed before it had a connection to its parent.
     """
     found = [f"{name} is blocked at the end" for name in seen.ended("blocked")]
-    if who != "frontend" and "frontend" not in seen.serving and not TOLD & told(seen):
+    if who != "frontend" and "frontend" not in seen.serving and not TOLD & words_of_the_error(seen):
         found.append(f"the front end does not report it: {seen.errors.get('frontend')}")
     return found
 
