@@ -216,10 +216,14 @@ def test_of_some_ranks_that_hang_alike_none_is_to_blame() -> None:
 
 
 def test_no_hang_of_random_worlds_is_undecided() -> None:
+    hangs = 0
     for seed in range(60):
         case = threaded_case(seed)
         run = SimBackend(memory=case.memory).run_program(case.world, case.program, case.args)
-        assert all(finding.klass != "HANG:UNDECIDED" for finding in judge(case.world, run)), case.name
+        classes = [finding.klass for finding in judge(case.world, run)]
+        assert "HANG:UNDECIDED" not in classes, case.name
+        hangs += any(klass.startswith("HANG:") for klass in classes)
+    assert hangs > 5, "too few worlds hang"
 
 
 async def joins_one_that_raised(rank: Rank) -> None:

@@ -78,6 +78,7 @@ def test_the_package_brings_no_tools_for_tests() -> None:
 
 
 def test_pinned_versions_are_within_the_bounds_of_the_project() -> None:
+    assert len(roots("test", "dev", "real")) > 10
     for text in roots("test", "dev", "real"):
         one = Requirement(text)
         line = EVERY[canonicalize_name(one.name)]

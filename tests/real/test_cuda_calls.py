@@ -261,6 +261,7 @@ def test_a_reduce_is_given_the_memory_itself(calls: NullCalls) -> None:
     buffer = main.alloc(4, "int32", "buffer")
     for root in (0, 1):
         device.reduce(buffer, root, main, op="min")
+    assert len(group_of(device).given) == 2
     for root, ([reduced], options) in enumerate(group_of(device).given):
         assert reduced.data_ptr() == tensor(buffer).data_ptr()
         assert (options.rootRank, options.reduceOp, options.asyncOp) == (root, ReduceOp.MIN, False)

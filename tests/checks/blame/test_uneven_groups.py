@@ -64,7 +64,9 @@ def test_the_peers_calls_in_the_disputed_step_decide_nothing() -> None:
     made = group({0: (1, 2)})
     made[1].journal = [raw for raw in made[1].journal if raw[1] == 0]
     made[0].journal = [raw for raw in made[0].journal if raw[1] < 2]
-    assert all(one.ground == () for one in made.findings("blocked", "blocked"))
+    found = made.findings("blocked", "blocked")
+    assert found
+    assert all(one.ground == () for one in found)
 
 
 def test_a_step_without_work_is_not_odd_for_lack_of_it() -> None:

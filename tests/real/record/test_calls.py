@@ -83,7 +83,9 @@ def test_kill_9_loses_nothing_that_was_written(tmp_path: Path) -> None:
     for process in processes:
         process.communicate(timeout=120)
         assert process.returncode == -signal.SIGKILL
-    for recording in of_newest_job(read_every(tmp_path)).values():
+    recordings = of_newest_job(read_every(tmp_path))
+    assert len(recordings) == 2
+    for recording in recordings.values():
         assert len(recording.records) == 10
         assert (recording.end, recording.records[-1].op) == ("runs", "all_reduce")
 

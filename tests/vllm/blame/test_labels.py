@@ -60,4 +60,5 @@ def test_a_label_judges_the_named_site(message: str, sites: tuple[str, ...], nam
 
 
 def test_labels_are_short_and_complete() -> None:
+    assert labels()
     assert all(label.sites and label.why and len(label.why.split()) <= 12 for label in labels().values())

@@ -78,7 +78,9 @@ def test_the_step_is_that_of_base() -> None:
 def test_faults_of_ranks_that_are_not_there_are_left_out() -> None:
     faults = [{"kind": "skip", "rank": rank, "at": {"site": "dp.agree", "ordinal": 0}} for rank in (0, 1)]
     given = base(faults=faults, expect={"class": "HANG:*", "culprit": {"rank": 0}})
-    for one in small_scenarios(given, Scope(ranks=2, steps=1)):
+    worlds = list(small_scenarios(given, Scope(ranks=2, steps=1)))
+    assert {one.topology.data_parallel_size for one in worlds} == {1, 2}
+    for one in worlds:
         assert [fault.rank for fault in one.faults] == [*range(one.topology.data_parallel_size)]
         assert (one.expect.verdict, one.expect.klass, one.expect.culprit) == ("violated", "HANG:*", None)
 

@@ -154,7 +154,10 @@ def test_all_small_worlds(form: str, step: int) -> None:
 
     The quick tests run every tenth world, and the nightly ones all.
     """
+    deferred = 0
     for drawn in islice(small_varied_worlds(form), 0, None, step):
         assert drawn.play(eager=False, **WATCHED).classes == [], drawn
         if any(call.deferred for call in drawn.prepared().histories[0].calls):
+            deferred += 1
             assert drawn.play(eager=False, **pieces("M-PP-13")).classes == [], drawn
+    assert deferred, "no small world defers sampling"

@@ -97,7 +97,9 @@ CASES = [(name, "source-002") for name in HARMLESS] + [("M-PP-13", form) for for
 def test_a_harmless_variant_has_no_finding_in_small_worlds(name: str, form: str, step: int) -> None:
     """A harmless variant has no finding in every tenth small world; the nightly suite tests all of them."""
     changed = pieces(name)
-    for drawn in islice(small_worlds(form, changed.get("scheduler", PipelineScheduler)), 0, None, step):
+    worlds = list(islice(small_worlds(form, changed.get("scheduler", PipelineScheduler)), 0, None, step))
+    assert worlds
+    for drawn in worlds:
         assert drawn.play(eager=False, **changed).classes == [], drawn
 
 

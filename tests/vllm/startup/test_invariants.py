@@ -213,6 +213,7 @@ def test_a_mutant_breaks_it(name: str) -> None:
 def test_engines_close_the_engine_dp_group_last() -> None:
     """Invariant I-ST-12: in a start that fails after it created all groups, engines close the engine DP group last."""
     seen = run(start(variant="M-ST-10"))
+    assert len(engines(seen)) == 2
     for engine in engines(seen):
         closes = [raw for raw in of(seen, engine, "store") if raw[STORE_HOW] == "close"]
         opened = [port for how in ("open", "join") for port in learned(seen, engine, f"engine_dp_group.{how}")]
