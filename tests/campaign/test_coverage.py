@@ -60,7 +60,7 @@ def test_a_variant_that_waits_for_its_message_reaches_less() -> None:
     assert "t_covered: variant T-COVERED-WAITS" not in coverage_of(explored()).counts["rows"]
 
 
-def test_worlds_add_up() -> None:
+def test_coverage_adds_up_what_worlds_reach() -> None:
     coverage = coverage_of(explored(), explored("T-COVERED-WAITS"), explored(form="newer", params={"load": 2}))
     assert coverage.counts["probes"] == {"t_covered: early": 3, "t_covered: late": 2}
     assert coverage.never("modes") == []
@@ -72,7 +72,7 @@ def test_worlds_add_up() -> None:
 
 
 @pytest.mark.parametrize("races", [[("a", "b")], [("a", "b"), ("b", "a")]])
-def test_an_order_that_no_schedule_had(races: list[tuple[str, str]]) -> None:
+def test_coverage_lists_an_order_that_no_schedule_had(races: list[tuple[str, str]]) -> None:
     found = Exploration(runs=1)
     found.races.update(races)
     coverage = Coverage()
@@ -94,7 +94,7 @@ def test_no_schedule_reaches_nothing() -> None:
     assert all(not coverage.reached(kind) for kind in KINDS)
 
 
-def test_two_processes_count_as_one() -> None:
+def test_two_processes_reach_what_one_does() -> None:
     one, two = (explore_all([Subject.of(covered())], jobs=jobs)[0] for jobs in (1, 2))
     assert coverage_of(one).counts == coverage_of(two).counts
     assert one.exploration.decided == two.exploration.decided != {}

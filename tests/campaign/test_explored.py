@@ -67,7 +67,7 @@ def test_a_fault_that_stops_each_run_in_which_it_happens_happened(jobs: int) -> 
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 2])
-def test_a_fault_that_happens_in_no_schedule(jobs: int) -> None:
+def test_a_fault_that_applies_in_no_schedule_is_reported(jobs: int) -> None:
     """A fault that applies in no schedule is reported, even if another fault gives the expected finding."""
     found = explored(looks(DIES, NOWHERE), jobs)
     assert found.verdict == "violated"
@@ -75,7 +75,7 @@ def test_a_fault_that_happens_in_no_schedule(jobs: int) -> None:
     assert found.unmet == f"never applied: {SAID}"
 
 
-def test_a_schedule_that_was_not_run_may_have_had_it() -> None:
+def test_a_fault_that_no_sampled_schedule_applied_is_not_met() -> None:
     found = explored(looks(SKIPS, expected=HELD), strategy="fifo")
     assert found.exploration.runs == 1
     assert str(found.unmet).startswith("never applied: skip: rank 0 never reached late[0]")

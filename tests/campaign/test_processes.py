@@ -208,7 +208,9 @@ def test_a_system_error_of_a_program_is_a_finding() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 @pytest.mark.parametrize("always", [False, True])
-def test_a_worker_that_was_stopped(always: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_worker_is_replaced_or_the_run_is_lost(
+    always: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(parallel, "LOOK_SECONDS", 0.05)
 
     def stop() -> None:
@@ -221,7 +223,7 @@ def test_a_worker_that_was_stopped(always: bool, tmp_path: Path, monkeypatch: py
     assert ("was stopped and did not go on" in found.summary()) == always
 
 
-def test_a_worker_that_does_not_answer_after_the_time_was_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exploration_ends_if_a_worker_does_not_answer_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(parallel, "LATE_SECONDS", 0.1)
     (found,) = explore_all([acting(lambda: signal.pause())], "dpor", jobs=2, seconds=0.1)

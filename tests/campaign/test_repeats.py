@@ -55,7 +55,7 @@ class SkipsByNumpy(Skips):
 
 
 @pytest.mark.parametrize("program", [Skips, SkipsByNumpy])
-def test_random_numbers_without_a_seed(program: type[Program[Any]]) -> None:
+def test_random_numbers_without_a_seed_are_found(program: type[Program[Any]]) -> None:
     """Each exploration finds unseeded random numbers, however seldom they make a difference."""
     for seed in range(20):
         random.seed(seed)
@@ -237,7 +237,7 @@ def test_an_unrepeatable_schedule_is_reported_with_its_line() -> None:
 # ---- programs without findings
 
 
-def test_a_program_with_a_seed() -> None:
+def test_a_program_with_a_seed_is_proven() -> None:
     assert explored(Seeded()).verdict == "proven"
 
 

@@ -121,7 +121,7 @@ def test_a_schedule_that_is_too_long_has_no_token() -> None:
     ],
     ids=lambda value: value[:30],
 )
-def test_a_word_that_is_refused(word: str, said: str) -> None:
+def test_a_damaged_token_is_refused_with_the_reason(word: str, said: str) -> None:
     assert said in refused(word)
 
 

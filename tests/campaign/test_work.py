@@ -230,7 +230,7 @@ def test_a_file_makes_nothing_but_plain_data(tmp_path: Path) -> None:
 # ---- folders of something else
 
 
-def test_a_folder_of_another_exploration(world: Subject, tmp_path: Path) -> None:
+def test_a_folder_of_another_exploration_is_refused(world: Subject, tmp_path: Path) -> None:
     folder = tmp_path / "night"
     WorkFolder.begin(folder, HEAD).__exit__(None, None, None)
     other = '^.*night: has the work of another scenario: orders; this is "wake"|wake$'
@@ -249,7 +249,7 @@ def test_a_folder_of_another_exploration(world: Subject, tmp_path: Path) -> None
         WorkFolder.resume(folder, HEAD)
 
 
-def test_a_kill_before_the_head_was_written(tmp_path: Path) -> None:
+def test_a_folder_counts_as_new_after_a_kill_before_its_head(tmp_path: Path) -> None:
     """A kill before work.json was written leaves no work, so the folder counts as new."""
     (tmp_path / "units").mkdir()
     (tmp_path / "lock").touch()
@@ -321,7 +321,7 @@ def test_kills_change_nothing(kills: int, steps: int, senders: tuple[int, ...], 
     assert told == kills
 
 
-def test_a_worker_that_is_killed_ten_times(tmp_path: Path) -> None:
+def test_ten_kills_of_workers_do_not_change_the_result(tmp_path: Path) -> None:
     """A worker process dies ten times, each time in another unit; the result is the same."""
     world = orders(4, 3)
     (expected,) = explore_all([world], "dpor")

@@ -79,7 +79,7 @@ def test_equal_orders_and_other_names_are_no_finding(healthy: list[tuple[str, ..
         ([("a", "b"), ("acb", "cba")], True),  # c is no name of these calls
     ],
 )
-def test_names_that_roles_swap_are_left_alone(rows: list[tuple[str, ...]], crossed: bool) -> None:
+def test_names_that_roles_swap_are_no_finding(rows: list[tuple[str, ...]], crossed: bool) -> None:
     assert (found(steps(*rows)) is not None) == crossed
 
 
@@ -138,7 +138,7 @@ def rooted(*calls: tuple[int, str, str]) -> Script:
         ([(0, "a", "b"), (1, "b", "a"), (0, "b", "b")], True),  # not only the root uses b
     ],
 )
-def test_names_of_roles_are_left_alone(calls: list[tuple[int, str, str]], crossed: bool) -> None:
+def test_names_of_roles_are_no_finding(calls: list[tuple[int, str, str]], crossed: bool) -> None:
     classes = [finding.klass for finding in judged(world_of(2, ["h"]), rooted(*calls))]
     assert classes == [SITES] * crossed
 

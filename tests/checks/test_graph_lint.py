@@ -58,7 +58,7 @@ def test_replays_of_one_capture_are_grouped() -> None:
 
 
 @pytest.mark.parametrize("way", ["eager", "other capture", "other call"])
-def test_the_odd_one_is_named(way: str) -> None:
+def test_the_rank_that_differs_from_the_others_is_named(way: str) -> None:
     made = Made(3)
     for rank in range(3):
         odd = rank == 1

@@ -30,7 +30,7 @@ def unexplained(report: str) -> list[str]:
     return [column for column in re.split(r"  +", table.splitlines()[0])[1:] if column not in named]
 
 
-def test_a_night_and_its_report() -> None:
+def test_nightly_writes_rows_that_report_reads() -> None:
     answer = nightly(FIRST)
     assert answer.code == 0, answer.err
     assert answer.out == "2 rows in n/2026-11-26.jsonl\nnext      dpsim campaign report n\n"
@@ -101,7 +101,7 @@ def test_no_failure_names_the_parts_that_ran() -> None:
     assert "\n\nno failure in scenarios\nswarm ran nothing: no scenario" in dpsim_("campaign", "report", "n").out
 
 
-def test_a_night_as_json() -> None:
+def test_nightly_prints_its_rows_as_json() -> None:
     found = nightly(FIRST, "null", "--json").json
     assert (found["night"], found["file"]) == (FIRST, "n/2026-11-26.jsonl")
     assert [(row["part"], row["name"]) for row in found["rows"]] == [("scenarios", "wake"), ("swarm", "wake")]

@@ -35,7 +35,7 @@ def test_compare_names_the_first_difference(traces: tuple[str, str]) -> None:
     assert "warning: the scenarios differ in 1 place:\n  faults: A has [], B has [{'kind': 'skip'" in answer.out
 
 
-def test_different_traces_as_json(traces: tuple[str, str]) -> None:
+def test_compare_prints_the_first_difference_as_json(traces: tuple[str, str]) -> None:
     answer = dpsim_("compare", *traces, "--json")
     assert answer.code == 1
     found = answer.json

@@ -40,7 +40,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("what", ENDS)
-def test_a_module_that_ends_the_process(what: str, healthy: Path) -> None:
+def test_a_module_that_ends_the_process_gives_exit_code_3(what: str, healthy: Path) -> None:
     code, said = ENDS[what]
     write(Path("ends.py"), code)
     done = process("run", str(healthy), "--module", "ends.py")
@@ -165,7 +165,7 @@ def test_a_command_without_memory_prints_no_verdict(megabytes: int, healthy: Pat
     assert "bug" not in done.stderr
 
 
-def test_a_file_size_limit(healthy: Path) -> None:
+def test_a_trace_above_the_file_size_limit_keeps_the_verdict(healthy: Path) -> None:
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
 
@@ -193,7 +193,7 @@ def test_prints_of_a_protocol_are_not_on_stdout(words: tuple[str, ...], healthy:
     assert plain.stdout.startswith("from the module\nfrom a process\n"), "the twin"
 
 
-def test_control_characters_of_a_stranger() -> None:
+def test_control_characters_in_errors_and_reports_are_escaped() -> None:
     """Control characters are escaped in an exception of the Python API, and in a report on stdout."""
     from dpsim.contract.words import BadInput
 

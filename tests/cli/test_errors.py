@@ -75,14 +75,14 @@ def test_a_usage_error_ends_with_2_and_the_usage(words: tuple[str, ...]) -> None
     assert "Usage: dpsim" in answer.out + answer.err
 
 
-def test_a_backend_that_cannot_run_here(healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_that_cannot_run_here_gives_exit_code_3(healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(runner._backends, "fake", Fake(BackendUnavailable("it needs 3 abaci, and there are none")))
     answer = dpsim_("run", healthy, "--backend", "fake", "--json")
     assert (answer.code, answer.err) == (3, "dpsim: it needs 3 abaci, and there are none\n")
     assert answer.json == {"error": {"exit_code": 3, "message": "it needs 3 abaci, and there are none"}}
 
 
-def test_a_backend_that_cannot_be_loaded(healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_that_cannot_be_loaded_gives_exit_code_3(healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "find_backend", needs_torch(runner.find_backend))
     answer = dpsim_("run", healthy, "--backend", "torchless")
     assert answer.code == 3
@@ -134,7 +134,7 @@ def test_a_closed_pipe_is_no_error(healthy: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 @pytest.mark.parametrize("words", [("schema",), ("--help",)])
-def test_no_space_for_the_output(words: tuple[str, ...]) -> None:
+def test_an_output_without_space_gives_exit_code_3(words: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
         done = process(*words, stdout=full)
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)

@@ -41,7 +41,7 @@ def test_explain_prints_one_json_object(dumps: Path) -> None:
     assert (found["outcome"], found["culprit"]["ranks"], found["schema_version"]) == ("hang", [2], 1)
 
 
-def test_two_folders_of_two_times(tmp_path: Path) -> None:
+def test_explain_compares_dumps_of_two_times(tmp_path: Path) -> None:
     job = steps(MadeJob(4), 3, HANGS["absent"][0])
     first, later = tmp_path / "1", tmp_path / "2"
     for folder in (first, later):
@@ -105,6 +105,6 @@ def test_a_trace_has_the_same_fields(tmp_path: Path, dumps: Path) -> None:
     assert culprit["seq"] == 3
 
 
-def test_a_trace_of_a_healthy_run(tmp_path: Path) -> None:
+def test_explain_names_no_culprit_of_a_healthy_trace(tmp_path: Path) -> None:
     found = json.loads(typed("explain", traced(tmp_path, []), "--json").stdout)
     assert (found["outcome"], found["culprit"]) == ("finished", None)

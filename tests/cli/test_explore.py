@@ -417,7 +417,7 @@ def test_explore_reports_a_protocol_that_keeps_state_between_runs(jobs: str, mon
     assert not Path(".dpsim").exists()
 
 
-def test_a_worker_that_is_lost() -> None:
+def test_explore_prints_why_its_workers_were_lost() -> None:
     answer = explore("t_deadly", "--jobs", "2")
     why = "two processes ended over the same 1 schedule (dpor), the last by signal 9. Out of memory?"
     assert (answer.code, answer.err) == (3, "")
@@ -425,7 +425,7 @@ def test_a_worker_that_is_lost() -> None:
     assert answer.out.splitlines()[-1].startswith(f"expected: held; NOT met: lost: {why}")
 
 
-def test_traces_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explore_prints_the_verdict_if_it_cannot_write_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     """If dpsim cannot write a trace, it still prints the verdict, and the exit code agrees with it."""
     write(Path("file"), "")
     answer = explore("t_lost", "--save", "file/folder")
@@ -470,7 +470,7 @@ def test_every_small_world_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 64])
-def test_the_first_small_world_that_fails(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explore_names_the_first_small_world_that_fails(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first world that fails is the same, however many worlds the explorer gives out together."""
     monkeypatch.setattr(whole, "AT_ONCE", at_once)
     for jobs in ("1", "2"):
@@ -492,7 +492,7 @@ def test_the_first_small_world_that_fails(at_once: int, monkeypatch: pytest.Monk
         assert [one["tokens"] for one in requests] == [1, 2]
 
 
-def test_no_time_for_all_small_worlds(healthy: Path) -> None:
+def test_explore_counts_small_worlds_for_which_it_has_no_time(healthy: Path) -> None:
     answer = dpsim_("explore", healthy, "--all-up-to", "ranks=2,steps=8", "--budget", "0s")
     assert answer.out.splitlines()[0] == "SAMPLED  no failure; 16 not begun"
     row = dpsim_("explore", healthy, "--all-up-to", "ranks=2,steps=8", "--budget", "0s", "--json").json["scenarios"][0]
@@ -520,7 +520,7 @@ def test_no_time_for_all_small_worlds(healthy: Path) -> None:
     }
 
 
-def test_small_worlds_that_are_too_large_to_prove() -> None:
+def test_explore_samples_small_worlds_that_are_too_large_to_prove() -> None:
     answer = explore("t_look", "--all-up-to", "ranks=2", "--schedules", "2", "--strategy", "dpor")
     lines = answer.out.splitlines()
     assert lines[0] == "SAMPLED  no failure; 1 proven, 1 sampled"
@@ -556,7 +556,7 @@ def test_small_worlds_expect_what_base_expects(broken: Path, expect: str, line: 
         ("{verdict: violated}", "violated; NOT met: expected violated, got proven"),
     ],
 )
-def test_small_worlds_in_which_all_is_well(healthy: Path, expect: str, line: str) -> None:
+def test_healthy_small_worlds_meet_or_miss_the_expectation(healthy: Path, expect: str, line: str) -> None:
     file = write(healthy, healthy.read_text() + f"expect: {expect}\n")
     answer = dpsim_("explore", file, "--all-up-to", "ranks=2,steps=1")
     assert answer.out.splitlines()[-1] == f"expected: {line}"

@@ -34,7 +34,7 @@ def folder_of(out: str) -> Path:
     return Path(folder)
 
 
-def test_a_run_that_is_not_as_expected(broken: Path) -> None:
+def test_an_unexpected_result_writes_a_folder(broken: Path) -> None:
     own = folder_of(dpsim_("run", broken).out)
     assert own.parent == FOLDER
     assert sorted(path.name for path in own.iterdir()) == FILES
@@ -67,7 +67,7 @@ def test_json_names_the_folder(broken: Path) -> None:
     assert Path(own).is_dir()
 
 
-def test_a_replay_of_a_failing_trace(broken: Path) -> None:
+def test_a_replay_of_a_failing_trace_writes_its_folder(broken: Path) -> None:
     """The folder of a replay contains the trace. No command overwrites the trace that it replays."""
     dpsim_("run", broken, "--trace", "x.jsonl", "--no-results")
     own = folder_of(dpsim_("replay", "x.jsonl").out)

@@ -58,7 +58,7 @@ def test_a_name_of_two_things_is_shown_twice(monkeypatch: pytest.MonkeyPatch, tm
 
 
 @pytest.mark.parametrize(("name", "hint"), [("t_larges", "t_largest"), ("HANG:JOINS", "HANG:JOIN"), ("sjm", "sim")])
-def test_a_name_that_means_nothing(name: str, hint: str) -> None:
+def test_show_refuses_an_unknown_name(name: str, hint: str) -> None:
     answer = dpsim_("show", name)
     assert (answer.code, answer.out) == (2, "")
     assert f"{name}: dpsim does not know this name" in answer.err
@@ -72,7 +72,7 @@ def test_show_explains_an_exit_code() -> None:
 
 
 @pytest.mark.parametrize("name", ["4", "999", "03x", "129"])
-def test_a_number_that_is_no_exit_code_of_the_table(name: str) -> None:
+def test_show_refuses_a_number_that_is_no_exit_code(name: str) -> None:
     answer = dpsim_("show", name)
     assert answer.code == 2
     assert answer.err.rstrip().endswith("docs/exit-codes.md has all exit codes") == name.isdecimal()

@@ -44,7 +44,7 @@ def test_a_run_stops_before_a_step(trace: str) -> None:
     assert all("step 2" not in line for line in lines)
 
 
-def test_a_step_that_no_rank_reaches(trace: str) -> None:
+def test_until_names_a_step_that_no_rank_reaches(trace: str) -> None:
     answer = dpsim_("replay", trace, "--until", "99")
     assert answer.err == "dpsim: --until: no rank reached step 99\n"
     assert "the same run again" in answer.out
@@ -102,7 +102,7 @@ def test_the_debugger_ends_where_the_program_returns(words: str) -> None:
     assert answer.out.endswith("the same run again\n")
 
 
-def test_a_helper_that_returns_and_a_breakpoint_in_another_rank(trace: str) -> None:
+def test_stepping_over_a_return_stops_in_the_caller(trace: str) -> None:
     """After the return of `told`, `n` stops in its caller. `rank 1` shows the rank at the breakpoint."""
     write(
         Path("mine.py"),
@@ -130,7 +130,7 @@ def test_a_helper_that_returns_and_a_breakpoint_in_another_rank(trace: str) -> N
     assert answer.out.endswith("the same run again\n")
 
 
-def test_an_op_that_the_run_does_not_make(trace: str) -> None:
+def test_break_names_the_last_op_if_the_run_does_not_make_the_given_one(trace: str) -> None:
     """Rank 1 leaves out this op, so the error names its last op, and that address works."""
     answer = dpsim_("replay", trace, "--break", "rank 1 dp.agree[2]")
     last = "'rank 1 experts.read[2]'"

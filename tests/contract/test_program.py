@@ -90,7 +90,7 @@ def test_a_program_that_can_be_run_is_taken() -> None:
     assert SimBackend().run_program(world_of(1), healthy()(), None).finished
 
 
-def test_a_run_of_a_mixin_is_looked_at_too() -> None:
+def test_a_run_of_a_mixin_is_checked_too() -> None:
     class Mixin:
         def run(self, rank: Rank, prepared: Any) -> None:
             pass

@@ -113,7 +113,7 @@ def test_a_misspelt_scenario_is_no_foreign_file(pytester: pytest.Pytester, scena
     assert {line.partition("::")[0] for line in ids(pytester)} == {"scenarios/bad.yaml", "scenarios/both.yaml"}
 
 
-def test_a_load_test_of_another_tool_is_left_alone(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
+def test_a_load_test_of_another_tool_is_not_collected(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
     """Checks a file of another tool that has one key in common with a scenario. The plugin ignores the file and names
     it. If the user names the file on the command line, it is an error.
     """

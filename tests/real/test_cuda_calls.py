@@ -88,7 +88,7 @@ def test_each_op_is_on_its_own_stream(calls: NullCalls) -> None:
 # ---- the order of a communicator
 
 
-def test_a_communicator_has_one_event_that_is_recorded_anew(calls: NullCalls) -> None:
+def test_a_communicator_records_its_one_event_again(calls: NullCalls) -> None:
     rank = null_rank(calls)
     main, side, group = rank.stream("main"), rank.stream("side"), rank.device("dp")
     buffer = main.alloc(4, "int32", "buffer")

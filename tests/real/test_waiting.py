@@ -36,7 +36,7 @@ class Work:
 
 
 @pytest.mark.parametrize("polls", [False, True])
-def test_the_process_of_a_peer_is_gone(polls: bool) -> None:
+def test_an_error_about_a_closed_connection_counts_as_a_missing_peer(polls: bool) -> None:
     patience = Patience(threading.Event(), polls)
     with pytest.raises(Unfinished):
         patience.work(Work("[pair.cc:553] Connection closed by peer [127.0.0.1]:4009. This is typically ..."))

@@ -400,7 +400,7 @@ def test_further_unordered_accesses_of_threads_are_found(script: Script, monkeyp
     assert found(script).verdict == "proven"
 
 
-def test_a_run_that_is_traced_is_left_alone() -> None:
+def test_a_run_under_a_debugger_is_not_watched() -> None:
     before = sys.gettrace()
     sys.settrace(lambda *_: None)
     try:

@@ -176,7 +176,7 @@ def test_of_a_rank_that_died_messages_may_be_lost() -> None:
     assert taken({0: ["a", "ok"]}, ["ok"], lossy=[0]) == 0b011
 
 
-def test_too_many_to_look_at_are_not_counted() -> None:
+def test_a_mailbox_with_too_many_messages_is_not_counted() -> None:
     for count, sure in ((MANY // 2 - 1, True), (MANY, False)):
         lines = {0: ["ok"] * count, 1: ["ok"] * count}
         mail, box = box_of(lines)

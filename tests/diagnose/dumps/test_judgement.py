@@ -113,7 +113,7 @@ def test_a_job_that_ended_accuses_no_rank(library: str) -> None:
     assert (found.outcome, found.culprit, found.undecided_ranks) == ("finished", None, ())
 
 
-def test_a_rank_without_a_dump() -> None:
+def test_a_rank_without_a_dump_for_which_others_wait_is_blamed() -> None:
     job = steps(MadeJob(4), 2)
     job.call([0, 1, 3], "all_reduce", 16, line=10)
     found = job.explained(without=[2])
@@ -134,7 +134,7 @@ def test_a_difference_explains_a_later_death() -> None:
     assert found.culprit.ranks == (2,)
 
 
-def test_ranks_in_different_groups() -> None:
+def test_a_chain_of_waits_names_ranks_in_different_groups() -> None:
     """Rank 2 waits in a call of another group, for which the others wait."""
     job = MadeJob(4, groups={"other": ALL})
     steps(job, 2)
@@ -206,7 +206,7 @@ def test_of_two_ranks_the_one_that_departs_from_its_habit(fault: str) -> None:
     assert pipeline(5).explained().outcome == "finished"
 
 
-def test_a_transfer_of_another_type() -> None:
+def test_a_transfer_of_another_type_is_blamed() -> None:
     job = pipeline(4)
     job.transfer(0, 1)
     job.entries[1][-1].update(input_dtypes=["Int"], output_dtypes=["Int"], retired=False, state="scheduled")

@@ -17,7 +17,7 @@ def job(tmp_path: Path) -> MadeJob:
     return MadeJob(tmp_path, 4)
 
 
-def test_a_job_that_ended(job: MadeJob) -> None:
+def test_a_job_that_ended_accuses_no_rank(job: MadeJob) -> None:
     job.all("all_reduce")
     for rank in range(4):
         job.end(rank)
@@ -25,7 +25,7 @@ def test_a_job_that_ended(job: MadeJob) -> None:
     assert (found.outcome, found.culprit) == ("finished", None)
 
 
-def test_an_absent_call(job: MadeJob) -> None:
+def test_a_rank_with_an_absent_call_is_blamed(job: MadeJob) -> None:
     job.all("all_reduce")
     for rank in (0, 1, 3):
         job.call(rank, "all_reduce", over=False)
@@ -84,7 +84,7 @@ def test_a_rank_whose_program_ended_is_blamed(job: MadeJob) -> None:
         ({"op": "all_reduce"}, "MISMATCH:COLLECTIVE:OP"),
     ],
 )
-def test_calls_that_differ(job: MadeJob, odd: dict[str, object], klass: str) -> None:
+def test_a_rank_whose_call_differs_is_blamed(job: MadeJob, odd: dict[str, object], klass: str) -> None:
     for rank in range(4):
         job.call(rank, **(odd if rank == 1 else {"op": "broadcast", "peer": 0}), over=False)  # type: ignore[arg-type]
     found = job.explained()
@@ -92,7 +92,7 @@ def test_calls_that_differ(job: MadeJob, odd: dict[str, object], klass: str) -> 
     assert (found.klass, found.culprit.ranks) == (klass, (1,))
 
 
-def test_a_rank_that_died(job: MadeJob) -> None:
+def test_a_rank_that_died_is_blamed(job: MadeJob) -> None:
     job.all("all_reduce")
     for rank in (0, 1, 3):
         job.call(rank, "all_reduce", over=False)
@@ -118,7 +118,7 @@ def test_a_rank_that_holds_pythons_lock_lives(job: MadeJob) -> None:
     assert (found.klass, found.culprit.place.line) == ("HANG:COLLECTIVE:MISSING_RANK", "kernel.py:9")
 
 
-def test_an_exception_that_ended_all(job: MadeJob) -> None:
+def test_the_rank_whose_exception_ended_all_is_blamed(job: MadeJob) -> None:
     job.all("all_reduce")
     job.end(2, "raised", "ValueError: odd batch")
     for rank in (0, 1, 3):
@@ -161,7 +161,7 @@ def test_a_call_that_raised_is_not_over(job: MadeJob) -> None:
     assert (found.klass, found.culprit.ranks) == ("HANG:COLLECTIVE:DEAD_RANK", (2,))
 
 
-def test_a_job_that_moves(job: MadeJob) -> None:
+def test_a_job_that_moves_accuses_no_rank(job: MadeJob) -> None:
     job.all("all_reduce")
     for rank in (0, 1, 3):
         job.call(rank, "all_reduce", over=False)
@@ -204,7 +204,7 @@ def test_equal_decisions_are_no_finding(job: MadeJob) -> None:
     assert job.explained().klass == "MISMATCH:COLLECTIVE:COUNT"
 
 
-def test_a_wrong_peer(job: MadeJob) -> None:
+def test_a_rank_with_a_wrong_peer_is_blamed(job: MadeJob) -> None:
     for _ in range(3):
         for rank in range(4):
             job.call(rank, "send", peer=(rank + 1) % 4)
@@ -217,7 +217,7 @@ def test_a_wrong_peer(job: MadeJob) -> None:
     assert (found.klass, found.culprit.ranks) == ("HANG:P2P:UNMATCHED_RECV", (2,))
 
 
-def test_calls_that_torch_makes_in_cpp(job: MadeJob) -> None:
+def test_a_rank_that_lacks_a_call_in_cpp_is_blamed(job: MadeJob) -> None:
     """Judges calls that torch makes in C++. Only the library counts them, and rank 2 lacks one."""
     job.all("all_reduce")
     for rank in (0, 1, 3):
@@ -299,7 +299,7 @@ def test_calls_that_are_over_do_not_end_a_program(job: MadeJob) -> None:
     assert found.said == "all calls are over, and the job still runs: ranks 0 to 3"
 
 
-def test_groups_made_in_another_order(job: MadeJob) -> None:
+def test_a_rank_that_made_groups_in_another_order_is_blamed(job: MadeJob) -> None:
     job.all("all_reduce")
     for rank in range(4):
         job.decide(rank, "group_1", [1, 2] if rank == 2 else [0, 1])
@@ -373,7 +373,7 @@ def test_processes_that_ended_while_the_job_moved(job: MadeJob, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_two_jobs_in_a_folder(tmp_path: Path, named: bool) -> None:
+def test_explain_takes_only_the_newest_job_of_a_folder(tmp_path: Path, named: bool) -> None:
     """Explains a folder with the files of two jobs, of which the first had more ranks and hung. Without the jobs'
     names, the last rank of the first job would count as a rank of the second.
     """

@@ -234,7 +234,7 @@ def test_a_search_with_a_mistake_is_found(twin: type[Within]) -> None:
 
 
 @pytest.mark.parametrize("twin", [CountsAgain, Forgets])
-def test_a_search_that_counts_otherwise_is_found(twin: type[Within]) -> None:
+def test_a_search_that_counts_differently_is_found(twin: type[Within]) -> None:
     assert disagrees(real_world(DELIVERING[0]), twin, BOTH)
 
 

@@ -48,7 +48,7 @@ def test_a_request_changes_the_state_of_an_engine_as_in_spec_2_5(running: bool, 
 
 
 @pytest.mark.parametrize("kind", [Release014, Release024, Release033])
-def test_without_a_coordinator(kind: type[EngineWaves]) -> None:
+def test_every_rank_reports_its_wave_without_a_coordinator(kind: type[EngineWaves]) -> None:
     """Without a coordinator, a request does not change the wave, and every rank reports its end to its front end."""
     one = engine(kind, has_coordinator=False)
     assert (one.add(7), one.current_wave, one.engines_running) == ([], 4, False)
@@ -199,7 +199,7 @@ def test_an_equivalent_is_not_found(twin: type[EngineWaves]) -> None:
     assert first_trouble(twin_world(twin), 20) is None
 
 
-def test_another_interval_on_one_rank() -> None:
+def test_one_rank_with_another_interval_is_found() -> None:
     """Mutant M-EL-3: one rank has another interval between sync points."""
     world = RELEASES["0.33"]._replace(waves=(Release033, twins.OneStepShorter), interval=5)
     assert first_trouble(world, 200) == (0, "some ranks sync and others do not")

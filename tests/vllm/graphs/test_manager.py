@@ -89,7 +89,7 @@ class RoundsDown(GraphManager):
 
 
 @pytest.mark.parametrize("wrong", [FallsBack, SmallestFirst, Uncaptured, ByTheLongest, RoundsDown])
-def test_a_wrong_manager_answers_otherwise(wrong: Kind) -> None:
+def test_a_wrong_manager_answers_differently(wrong: Kind) -> None:
     found = [differing(kind, rows(), wrong) for kind in (SIZES_004, CHOICES_004)]
     assert any([*found, captured_otherwise(wrong, inputs_017)])
 

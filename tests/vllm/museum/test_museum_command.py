@@ -204,12 +204,12 @@ def test_museum_refuses_unknown_names() -> None:
     one_line(museum("--exhibits", "nowhere"), "nowhere: no such folder; expected one with exhibits in it")
 
 
-def test_nothing_to_show(mail: Path) -> None:
+def test_museum_refuses_a_variant_without_an_exhibit(mail: Path) -> None:
     said = "nothing to show: none of the exhibits is named mail-bare.yaml"
     one_line(mail_museum(mail, "--only", "mail-bare"), said)
 
 
-def test_an_exhibit_of_something_else(mail: Path) -> None:
+def test_museum_refuses_an_exhibit_of_another_variant(mail: Path) -> None:
     (mail / "mail-bare.yaml").write_text((mail / "mail-slow.yaml").read_text())
     said = (
         f"{mail / 'mail-bare.yaml'}: protocol.variant: expected MAIL-BARE, after which the file is named; got MAIL-SLOW"
@@ -217,7 +217,7 @@ def test_an_exhibit_of_something_else(mail: Path) -> None:
     one_line(mail_museum(mail, "--only", "mail-bare"), said)
 
 
-def test_an_exhibit_that_cannot_be_read(mail: Path) -> None:
+def test_museum_refuses_an_exhibit_that_it_cannot_read(mail: Path) -> None:
     (mail / "mail-slow.yaml").write_text("name: mail-slow\nprotocol: mial\nworkload: {requests: []}\n")
     code, out, err = mail_museum(mail, "--only", "mail-slow")
     assert (code, out) == (2, "")

@@ -68,7 +68,7 @@ CURRENT = {
 }
 
 
-def test_every_stack_says_all() -> None:
+def test_every_stack_names_all_its_pieces() -> None:
     for stack in STACKS:
         chosen = resolve(stack, {}, TWO, EngineConfig()).names
         assert list(chosen) == list(FORMS)
