@@ -238,7 +238,7 @@ class Stores:
             return None
         port = listener.getsockname()[1]
         own = reach(rank.node, port)
-        assert own is not None, "somebody listens there"
+        assert own is not None, "the listener of this rank accepts connections"
         line = StoreConnection(own, job)
         server = Server(listener, line.name, job, self.failed)
         server.start()

@@ -21,7 +21,7 @@ DOCUMENT = ROOT / "docs" / "a-test-fails.md"
 LEFT_OUT = ("torch", "functorch", "nvidia", "triton", "dpsim")
 
 
-def test_its_files_are_python_and_its_change_fits() -> None:
+def test_the_files_of_the_page_are_python_and_its_change_fits() -> None:
     parts = list(blocks(DOCUMENT.read_text()))
     [source] = [block for language, block in parts if language == "python"]
     [diff] = [block for language, block in parts if language == "diff"]

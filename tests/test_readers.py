@@ -121,7 +121,7 @@ def expanding(seeds: Sequence[bytes], draw: random.Random) -> bytes:
 
 
 @seconds
-def test_scenarios(seconds: float) -> None:
+def test_the_reader_of_scenarios_survives_damaged_files(seconds: float) -> None:
     def read(data: bytes, folder: Path) -> None:
         parse_scenario(data, "fuzz.yaml", folder)
 
@@ -129,7 +129,7 @@ def test_scenarios(seconds: float) -> None:
 
 
 @seconds
-def test_traces(traces: list[bytes], seconds: float) -> None:
+def test_the_reader_of_traces_survives_damaged_files(traces: list[bytes], seconds: float) -> None:
     """Reads the traces, compares them with a good one, and replays them."""
 
     def read(data: bytes, folder: Path) -> None:
@@ -144,7 +144,7 @@ def test_traces(traces: list[bytes], seconds: float) -> None:
 
 
 @seconds
-def test_tokens(seconds: float) -> None:
+def test_the_reader_of_tokens_survives_damaged_words(seconds: float) -> None:
     words = [str(Token(one, ("rank 0 dp.agree[0]",), "HANG", "dpor", 10)).encode() for one in WORLDS]
     plain = [zlib.decompress(base64.urlsafe_b64decode(word[len(PREFIX) :] + b"==")[CHECKED:]) for word in words]
 
@@ -163,7 +163,7 @@ def test_tokens(seconds: float) -> None:
 
 
 @seconds
-def test_saved_failures(seconds: float) -> None:
+def test_the_reader_of_saved_failures_survives_damaged_files(seconds: float) -> None:
     def read(data: bytes, folder: Path) -> None:
         (folder / "x.yaml").write_bytes(data)
         for one in saved_failures(folder):
@@ -184,7 +184,7 @@ def test_a_saved_command_of_two_lines_is_skipped(tmp_path: Path) -> None:
 
 
 @seconds
-def test_dumps(seconds: float) -> None:
+def test_the_reader_of_dumps_survives_damaged_files(seconds: float) -> None:
     """Reads dumps of flight recorders, as pickles of two protocols and as JSON, judges them and prints the result."""
     job = MadeJob(3)
     for _ in range(2):
@@ -206,7 +206,9 @@ def test_dumps(seconds: float) -> None:
 
 
 @seconds
-def test_recordings(tmp_path_factory: pytest.TempPathFactory, seconds: float) -> None:
+def test_the_reader_of_recordings_survives_damaged_files(
+    tmp_path_factory: pytest.TempPathFactory, seconds: float
+) -> None:
     """Reads a damaged recording, together with a good one of another rank."""
     job = MadeRecordings(tmp_path_factory.mktemp("recordings"), 2, slots=16)
     for step in range(9):
@@ -259,7 +261,7 @@ TWINS = {
 
 
 @pytest.mark.parametrize("what", TWINS)
-def test_a_reader_that_does_wrong_is_found(what: str) -> None:
+def test_a_faulty_reader_is_found(what: str) -> None:
     """The faulty twins: `fuzzed` finds each reader that does wrong. The last one passes, because dpsim removes control
     characters from its errors.
     """

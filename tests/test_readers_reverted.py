@@ -46,17 +46,19 @@ def _any_opcode(patch: pytest.MonkeyPatch) -> None:
 
 
 ROWS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Callable[..., None]]] = {
-    "a trace: control characters": (_any_terminal, test_readers.test_traces),
-    "a token: its fields": (_any_fields, test_readers.test_tokens),
-    "a scenario: how much it expands to": (_any_size, test_readers.test_scenarios),
-    "a dump: opcodes": (_any_opcode, test_readers.test_dumps),
+    "a trace: control characters": (_any_terminal, test_readers.test_the_reader_of_traces_survives_damaged_files),
+    "a token: its fields": (_any_fields, test_readers.test_the_reader_of_tokens_survives_damaged_words),
+    "a scenario: how much it expands to": (_any_size, test_readers.test_the_reader_of_scenarios_survives_damaged_files),
+    "a dump: opcodes": (_any_opcode, test_readers.test_the_reader_of_dumps_survives_damaged_files),
 }
 
 
 @pytest.mark.parametrize("what", ROWS)
 def test_the_fuzzer_finds_it(what: str, traces: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     revert, fuzz = ROWS[what]
-    given: dict[str, Any] = {"traces": traces} if fuzz is test_readers.test_traces else {}
+    given: dict[str, Any] = (
+        {"traces": traces} if fuzz is test_readers.test_the_reader_of_traces_survives_damaged_files else {}
+    )
     revert(monkeypatch)
     with pytest.raises(AssertionError):
         fuzz(**given, seconds=SECONDS)

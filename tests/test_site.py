@@ -54,7 +54,7 @@ def test_the_site_builds(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.slow
-def test_a_link_to_nothing(text: str, says: str, copy: Path, tmp_path: Path) -> None:
+def test_a_dead_link_breaks_the_site(text: str, says: str, copy: Path, tmp_path: Path) -> None:
     page = copy / "docs" / "gpus.md"
     page.write_text(f"{page.read_text()}\n{text}\n")
     made = built(copy, tmp_path / "site")
@@ -63,7 +63,7 @@ def test_a_link_to_nothing(text: str, says: str, copy: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_page_without_a_place(copy: Path, tmp_path: Path) -> None:
+def test_a_page_outside_the_navigation_breaks_the_site(copy: Path, tmp_path: Path) -> None:
     (copy / "docs" / "new.md").write_text("# New\n")
     made = built(copy, tmp_path / "site")
     assert made.returncode != 0

@@ -1,7 +1,7 @@
 """Counts how many ops each peer of a dead actor (a rank or service) makes before it gets the notice of the death.
 
-    ops_until_told(run.journals, 1)                     # {0: 4, 2: 7}
-    told_text(run, 1)           # "rank 1 is gone: told were rank 0 within 4 ops, rank 2 within 7 ops; K = 7"
+    ops_until_notice(run.journals, 1)                     # {0: 4, 2: 7}
+    notices_text(run, 1)           # "rank 1 is gone: told were rank 0 within 4 ops, rank 2 within 7 ops; K = 7"
 
 The journals of two ranks have no common clock, so the count is an upper bound. A peer's ops count after the last host
 collective that the dead actor had awaited. Sleeps, results of calls, decisions and probes do not count. Prior art: the
@@ -16,7 +16,7 @@ from dpsim.contract.ops import ADDRESS, COMMUNICATOR, KIND, LEARNED_OUTCOME, SEQ
 from dpsim.contract.world import SILENT, Run
 
 
-def ops_until_told(journals: Sequence[Sequence[RawRecord]], gone: int) -> dict[int, int]:
+def ops_until_notice(journals: Sequence[Sequence[RawRecord]], gone: int) -> dict[int, int]:
     """Returns for each rank or service with a notice of an actor's end the largest number of ops that it made before.
     Actors without a notice are omitted.
     """
@@ -36,13 +36,13 @@ def ops_until_told(journals: Sequence[Sequence[RawRecord]], gone: int) -> dict[i
     return found
 
 
-def told_text(run: Run, gone: int) -> str:
-    """Returns the counts of `ops_until_told` as one line, with the largest one, K."""
+def notices_text(run: Run, gone: int) -> str:
+    """Returns the counts of `ops_until_notice` as one line, with the largest one, K."""
 
     def name(actor: int) -> str:
         return f"rank {actor}" if actor < run.size else run.services[actor - run.size]
 
-    counts = ops_until_told(run.journals, gone)
+    counts = ops_until_notice(run.journals, gone)
     if not counts:
         return f"{name(gone)}: no rank learned of its end"
     each = ", ".join(f"{name(actor)} within {count} ops" for actor, count in counts.items())

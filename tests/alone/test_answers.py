@@ -36,7 +36,7 @@ def test_each_part_of_the_contract(part: str) -> None:
     assert (found.finding, found.why, found.runs) == (None, "", 1)
 
 
-def test_host_threads() -> None:
+def test_a_program_with_host_threads_does_the_same_alone() -> None:
     found = looked("conformance_threads", {"rounds": 1, "parts": ["threads", "streams", "graphs"]}, WORLD)
     assert (found.finding, found.why, found.runs) == (None, "", 1)
 
@@ -46,7 +46,7 @@ def test_communicators_that_are_made_at_their_first_use() -> None:
     assert (found.finding, found.why, found.runs) == (None, "", 1)
 
 
-def test_what_is_planted_happens_alone_as_well() -> None:
+def test_a_rank_that_runs_again_alone_applies_planted_faults_and_delays() -> None:
     delays = (Delay(1, At(site="check.sum", ordinal=2), 1_000),)
     faults = (Fault("skip", 0, At(site="check.none")),)
     assert steps.STEPS > 2  # so that some rank reaches the delay

@@ -46,7 +46,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("way", programs.SHARED)
-def test_what_a_rank_leaves_for_another_is_found(way: str) -> None:
+def test_a_value_that_one_rank_leaves_for_another_is_found(way: str) -> None:
     found = explored("alone_through", way)
     (finding,) = found.findings
     assert finding.klass == "NONDETERMINISM:SHARED_STATE"
@@ -58,7 +58,7 @@ def test_what_a_rank_leaves_for_another_is_found(way: str) -> None:
     assert "alone:           the program raises AssertionError: rank 1 has None, tests/alone/programs.py:" in told
 
 
-def test_what_a_rank_raises_is_held_against_what_it_raises_alone() -> None:
+def test_an_exception_that_a_rank_raises_only_alone_is_found() -> None:
     """Runs a program whose rank 1 raises GeneratorExit only if it runs alone. dpsim reports that the two runs of rank 1
     differ. The class of the exception, which is no `Exception`, makes no difference.
     """
@@ -70,12 +70,12 @@ def test_what_a_rank_raises_is_held_against_what_it_raises_alone() -> None:
 
 
 @pytest.mark.parametrize("way", programs.OWN)
-def test_what_each_process_has_for_itself_is_found(way: str) -> None:
+def test_a_decision_from_state_that_processes_do_not_share_is_found(way: str) -> None:
     assert [one.klass for one in explored("alone_decides", way).findings] == ["NONDETERMINISM:SHARED_STATE"]
 
 
 @pytest.mark.parametrize("way", programs.HEALTHY)
-def test_what_each_process_has_alike_is_no_finding(way: str) -> None:
+def test_state_that_is_equal_in_each_process_is_no_finding(way: str) -> None:
     found = explored("alone_decides", way)
     assert (found.verdict, found.looked.runs > 0, found.looked.why) == ("proven", True, "")
     assert "share nothing" not in found.summary()
@@ -90,7 +90,7 @@ def test_threads_continue_in_their_order() -> None:
     assert explored("alone_started", "module").failure is not None
 
 
-def test_schedules_that_differ_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedules_that_differ_are_compared_with_ranks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs a program whose rank 1 reads a shared object in one of its two schedules. dpsim runs the ranks alone along
     both schedules and finds the object. In the faulty twin, dpsim runs them alone along the first schedule only and
     misses it.
@@ -109,7 +109,7 @@ def test_holds_raises_for_what_is_shared() -> None:
     assert holds(scenario("alone_decides", "constant")).looked.runs == 1
 
 
-def test_of_many_worlds_the_first_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_worlds_dpsim_runs_the_ranks_of_the_first_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     account = lone_ranks.Account()
     monkeypatch.setattr(lone_ranks, "ACCOUNT", account)
     account.alone = 1.0  # more than a tenth of the exploring time
@@ -137,7 +137,7 @@ def test_a_run_leaves_no_variable_for_the_processes_of_a_later_one(
     assert explored("alone_through", "environ").verdict == ("violated" if repaired else "proven")
 
 
-def test_a_switched_off_class_is_not_looked_for() -> None:
+def test_dpsim_does_not_search_for_a_switched_off_class() -> None:
     protocol = {"name": "alone_through", "params": {"way": "list"}}
     off = scenario_from({"name": "off", "protocol": protocol, "checks": {"switched_off": ["NONDETERMINISM"]}})
     assert holds(off).verdict == "proven"

@@ -219,7 +219,7 @@ class Mistakes(Program[Any]):
     async def tags_with_nan(self, rank: Rank) -> None:
         rank.stream("main").alloc(1, "int32", "x").tagged(float("nan"))
 
-    async def decides_for_nobody(self, rank: Rank) -> None:
+    async def decides_for_an_unknown_group(self, rank: Rank) -> None:
         rank.decide("plan", 1, "dpcpu")
 
     async def reduces_a_list(self, rank: Rank) -> None:
@@ -512,7 +512,7 @@ SAID = {
     "decides_nan": ("ValueError", f"plan: the decision contains NaN{NAN}"),
     "sends_nan": ("ValueError", f"tell: the message contains NaN{NAN}"),
     "tags_with_nan": ("ValueError", f"x: the tag contains NaN{NAN}"),
-    "decides_for_nobody": (
+    "decides_for_an_unknown_group": (
         "KeyError",
         "\"rank 1 has no communicator 'dpcpu'; it has dp_cpu, dp, ep\"",
     ),

@@ -76,10 +76,10 @@ def test_three_frames_of_the_program() -> None:
     assert call_site.chains[meet] == tuple(zip(functions, lines(*functions), strict=True))
 
 
-def test_it_ends_where_the_backend_begins() -> None:
+def test_a_call_chain_ends_where_the_backend_begins() -> None:
     run(WORLD, meets)
     (meet,) = lines("meets")
-    assert [function for function, _ in call_site.chains[meet]] == ["meets", "run"], "of Scripted"
+    assert [function for function, _ in call_site.chains[meet]] == ["meets", "run"], "the chain ends at Scripted.run"
 
 
 def test_a_comprehension_is_its_function() -> None:
@@ -98,7 +98,7 @@ def test_an_exception_has_the_calls_of_its_traceback() -> None:
     assert [function for function, _ in call_site.chains[last[WHERE]]][:2] == ["raises", "calls_what_raises"]
 
 
-def test_a_place_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dpsim_reads_the_frames_of_a_place_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
     real = call_site.chain_of
 
@@ -128,4 +128,6 @@ def test_a_line_with_two_callers() -> None:
     with watched("other") as seen:
         run(WORLD, steps)
     assert not seen
-    assert [function for function, _ in call_site.chains[meet]][:2] == ["meets", "warms"], "as it was"
+    assert [function for function, _ in call_site.chains[meet]][:2] == ["meets", "warms"], (
+        "the chain keeps its first calls"
+    )

@@ -68,7 +68,7 @@ def test_every_record_names_the_line_of_the_call() -> None:
     assert [raw[WHERE] for raw in records] == [f"tests/backend/test_journal.py:{line + at}" for at in (3, 4)]
 
 
-def test_what_is_planted_meets_its_thread_alone() -> None:
+def test_a_planted_delay_or_death_hits_only_its_thread() -> None:
     records, main, b = two(Delay(0, At("nap", thread="b"), 7), Fault("die", 0, At("nap", 1, thread="b")))
     assert [main.sleep("nap"), b.sleep("nap"), main.sleep("nap")] == [0, 7, 0]
     with pytest.raises(RankDied):
@@ -94,6 +94,6 @@ def test_a_site_is_a_word(site: str) -> None:
     assert visit_label(0, "delivers m", 0) == visit_label(0, "m", 0, "delivers")
 
 
-def test_threads_of_a_rank_have_labels_of_their_own() -> None:
+def test_each_thread_of_a_rank_has_its_own_labels() -> None:
     labels = {visit_label(host_word(0, thread), "poll", 0) for thread in ("main", "a", "b")}
     assert labels == {"rank 0 poll[0]", "rank 0/a poll[0]", "rank 0/b poll[0]"}

@@ -264,7 +264,7 @@ ALLOWED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_refused_by_name(kind: str) -> None:
+def test_check_globals_refuses_a_kernel_and_names_the_global(kind: str) -> None:
     kernel, name = REFUSED[kind]
     with pytest.raises(KernelRefused, match=r"test_kernel_globals\.py:\d") as refused:
         check_globals(kernel)
@@ -272,7 +272,7 @@ def test_refused_by_name(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ALLOWED)
-def test_allowed(kind: str) -> None:
+def test_check_globals_allows_constants_and_library_functions(kind: str) -> None:
     check_globals(ALLOWED[kind])
     x = np.zeros(1)
     ALLOWED[kind](x)
@@ -306,7 +306,7 @@ def test_the_launch_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert finding.klass == "CRASH:TYPEERROR"
     assert "stamp: the kernel stamp uses STEP (tests/backend/test_kernel_globals.py:" in finding.message
     monkeypatch.setattr(kernel_call, "check_globals", lambda kernel: None)  # a launch without the check
-    assert explored(world_of(2, ["h"]), stamps).verdict == "proven", "and wrong on hardware, or right: who knows"
+    assert explored(world_of(2, ["h"]), stamps).verdict == "proven", "without the check, exploring proves the program"
 
 
 @pytest.mark.slow
@@ -351,7 +351,9 @@ def test_a_number_that_changes_while_programs_run(monkeypatch: pytest.MonkeyPatc
     assert explored(world_of(2, ["h"]), leaves_it).verdict == "proven"
     with pytest.raises(Exception, match=r"changed WIDTH of .*test_kernel_globals, which was 1 and is \d"):
         explored(world_of(2, ["h"]), sets_it_from_elsewhere)
-    assert explored(world_of(2, ["h"]), leaves_it).verdict == "proven", "what was set between runs is no change"
+    assert explored(world_of(2, ["h"]), leaves_it).verdict == "proven", (
+        "a change between two explorations does not count"
+    )
 
 
 def test_gloo_sees_that_it_changes(dpsim_backend: Any) -> None:
@@ -437,7 +439,7 @@ def test_the_run_names_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert explored(world_of(1, ["h"]), looks_behind).verdict == "proven"
 
 
-def test_it_is_checked_once() -> None:
+def test_a_kernel_without_a_finding_is_not_checked_again() -> None:
     """After its first calls without a finding, a kernel is in `KNOWN`, and its launches are no longer checked."""
     for _ in range(kernel_call.TRIALS):
         explored(world_of(1, ["h"]), leaves_it)

@@ -78,7 +78,7 @@ def test_a_rank_that_awaits_something_else_breaks_off_alone(choose: Choose | Non
     assert [(raw[KIND], raw[SITE]) for raw in told.journals[1]] == [("raised", "ForeignAwait")]
 
 
-def test_an_awaitable_of_its_own_is_none_of_these() -> None:
+def test_a_program_may_await_an_object_of_its_class() -> None:
     """A program may await an object of a class that it defines, if that object awaits only calls of the contract."""
 
     class Naps:

@@ -52,23 +52,23 @@ def test_a_kernel_that_writes_what_it_reads_is_named_by_its_own_line() -> None:
 
 
 @pytest.mark.parametrize("how", LEFT)
-def test_what_is_left_over_is_found(how: str) -> None:
+def test_an_op_that_a_program_leaves_over_is_found(how: str) -> None:
     run = made(how)
     assert run.finished
     assert [finding.klass for finding in judge(WORLD, run)] == LEFT[how]
 
 
 @pytest.mark.parametrize("how", NO_MISTAKES)
-def test_what_is_no_mistake_is_left_alone(how: str) -> None:
+def test_a_legal_program_finishes_without_an_error(how: str) -> None:
     assert made(how).finished
 
 
 @pytest.mark.parametrize("value", [1, -1.5, True, "text", None, (), (1, ("a", (None, False)))])
-def test_plain_data(value: Any) -> None:
+def test_plain_data_are_accepted(value: Any) -> None:
     check_plain(value, "the message", "site", named=False)
 
 
 @pytest.mark.parametrize("value", [np.float64(1), np.bool_(True), np.str_("a"), b"a", {}, (1, ((), [2])), object()])
-def test_what_is_no_plain_data(value: Any) -> None:
+def test_values_that_are_no_plain_data_are_refused(value: Any) -> None:
     with pytest.raises(TypeError, match=r"^site: the message has .*; it must be a number"):
         check_plain(value, "the message", "site")

@@ -46,11 +46,11 @@ from dpsim.backend.journal.trouble import free_descriptors, is_ending, is_stoppe
     ],
     ids=repr,
 )
-def test_what_an_exception_says(error: Exception, said: str) -> None:
+def test_the_text_of_trouble_names_what_the_exception_lacks(error: Exception, said: str) -> None:
     assert trouble(error) == said
 
 
-def test_wherever_in_the_chain_it_lies() -> None:
+def test_trouble_is_found_anywhere_in_the_chain_of_exceptions() -> None:
     def exhaust() -> None:
         raise MemoryError
 
@@ -82,7 +82,7 @@ def test_a_process_that_is_about_to_be_gone() -> None:
         assert not is_ending(one.pid)
         one.kill()
         os.waitid(os.P_PID, one.pid, os.WEXITED | os.WNOWAIT)
-        assert is_ending(one.pid), "gone, and not waited for"
+        assert is_ending(one.pid), "the process has ended, and its parent has not waited for it"
     assert not is_ending(one.pid)
     assert not is_ending(os.getpid())
 

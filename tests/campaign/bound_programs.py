@@ -26,7 +26,7 @@ class Misses(SizedProgram):
 
 
 @register_protocol("t_mourns")
-class Mourns(SizedProgram):
+class WaitsForAnyRank(SizedProgram):
     """Rank 0 waits for a message from any other rank. The others may die before they post; it holds if one of
     two dies.
     """
@@ -39,7 +39,7 @@ class Mourns(SizedProgram):
 
 
 @register_protocol("t_mourns_one")
-class MournsOne(SizedProgram):
+class WaitsForRank1(SizedProgram):
     """Rank 0 waits for a message of rank 1 only."""
 
     async def run(self, rank: Rank, args: Any) -> None:

@@ -38,7 +38,7 @@ def orders(*senders: int) -> Subject:
     return Subject(World(len(senders) + sum(senders), ()), Orders(), senders, name="orders")
 
 
-def told(found: Explored) -> Any:
+def stable_results(found: Explored) -> Any:
     """Returns the results that depend neither on interruptions nor on the number of processes."""
     one = found.exploration
     failures = {(each.fingerprint, each.seen) for each in one.failures.values()}

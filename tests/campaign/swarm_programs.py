@@ -70,7 +70,7 @@ class Waits(GivesUp):
 
 
 @register_variant("T-SHRUGS", protocol="t_gives_up", expected=None, reason="it needs no answer")
-class Shrugs(GivesUp):
+class AcceptsNoAnswer(GivesUp):
     """Rank 1 gives up, and accepts a missing answer."""
 
     shrugs = True

@@ -60,12 +60,14 @@ def test_another_schedule_gets_its_own_token(token: Token) -> None:
     """The schedule of the token contains a step that the program no longer makes. So the failure has a new token."""
     failure = again(token._replace(steps=("rank 1 gone[0]", *token.steps)))
     assert "the schedule does not fit any more" in str(failure)
-    assert failure.replay == f"{COMMAND}{token}", "the schedule that the program follows now"
+    assert failure.replay == f"{COMMAND}{token}", "the line replays the schedule that the program follows now"
     assert f"results: {failure.results}" in str(failure)
 
 
 def test_a_protocol_of_an_entry_point_needs_no_module(token: Token, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert step_by_step(token.scenario, f"dpsim replay {token}") == "", "its user adds --step to the line above"
+    assert step_by_step(token.scenario, f"dpsim replay {token}") == "", (
+        "the user adds --step to the line that is printed already"
+    )
     monkeypatch.setattr(modules, "known_without_import", lambda module: True)
     assert step_by_step(token.scenario, f"{COMMAND}{token}") == f"dpsim replay {token} --step"
 

@@ -86,7 +86,7 @@ async def averages(rank: Rank) -> None:
     await rank.host("cpu").all_reduce(array, op="avg", site="average")
 
 
-async def agrees_and_tells(rank: Rank) -> None:
+async def posts_and_agrees(rank: Rank) -> None:
     rank.send(0, "box", "hello", "tell")
     await agrees(rank)
 
@@ -211,8 +211,8 @@ BARE, GRAPH, LATE_GRAPH = Case(ALONE, bare_kernel), Case(ALONE, replays), Case(L
 AGREES, TELLS, THREAD = Case(ON_HOSTS, agrees), Case(PAIR, tells), Case(ALONE, starts, Threaded)
 ROUNDS = Case(world_of(3, hosts=["cpu"]), rounds)
 AVERAGES = Case(ROUNDS.world, averages)
-KILLED = Case(replace(ON_HOSTS, kills=(Kill(1),)), agrees_and_tells)
-ALL_KILLED = Case(replace(ON_HOSTS, kills=ALL_DIE), agrees_and_tells)
+KILLED = Case(replace(ON_HOSTS, kills=(Kill(1),)), posts_and_agrees)
+ALL_KILLED = Case(replace(ON_HOSTS, kills=ALL_DIE), posts_and_agrees)
 MAY_RAISE = ALL_KILLED._replace(world=replace(ALL_KILLED.world, faults=(Fault("raise", 1, At("never", 0)),)))
 QUEUE = replace(ALONE, launch_queue=8)
 ALLOCATES = Case(replace(ALONE, alloc_synchronises=True), kernels)
@@ -298,7 +298,7 @@ def facts(case: Case) -> Facts:
 
 
 @pytest.mark.parametrize(("start", "words", "prints", "silent"), EXAMPLES, ids=lambda it: it if type(it) is str else "")
-def test_a_row_is_printed_where_the_world_does_such_a_thing_and_only_there(
+def test_a_row_is_printed_exactly_for_worlds_that_do_what_it_names(
     start: str, words: str, prints: Case, silent: Case
 ) -> None:
     _, says = found(start, words)

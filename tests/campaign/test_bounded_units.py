@@ -45,7 +45,7 @@ def subject(name: str) -> Subject:
     return Subject(case.world, case.program, case.args, case.tolerated, name)
 
 
-def told(found: Explored) -> Any:
+def common_results(found: Explored) -> Any:
     """Returns the results on which one search and a search in units agree. Classes have other names, so only their
     number counts.
     """
@@ -59,14 +59,14 @@ def in_units(name: str, bounds: str, jobs: int = 1, **more: Any) -> Explored:
 
 
 def whole(name: str, bounds: str) -> Any:
-    return told(explore_subject(subject(name), f"within {bounds}", schedules=10**6, stop_at_first=False))
+    return common_results(explore_subject(subject(name), f"within {bounds}", schedules=10**6, stop_at_first=False))
 
 
 @pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_units_find_what_one_search_does(name: str, bounds: str) -> None:
     found = in_units(name, bounds)
-    assert told(found) == whole(name, bounds)
+    assert common_results(found) == whole(name, bounds)
     assert found.how_far is not None
     assert found.how_far.units > 1 or found.exploration.runs == 1
 
@@ -74,7 +74,7 @@ def test_units_find_what_one_search_does(name: str, bounds: str) -> None:
 def test_two_processes_find_what_one_search_does() -> None:
     """Two processes find the same as one search, though each process numbers the labels differently."""
     for name in NAMES[:3]:
-        assert told(in_units(name, BOUNDS[-1], jobs=2)) == whole(name, BOUNDS[-1])
+        assert common_results(in_units(name, BOUNDS[-1], jobs=2)) == whole(name, BOUNDS[-1])
 
 
 class Cut(Exception):
@@ -103,7 +103,7 @@ def test_a_cut_loses_a_unit_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(before) == all_units.units // 3
     with WorkFolder.resume(tmp_path, HEAD) as work:
         store: Keeper = work.of(["misses"])
-        assert told(in_units("misses", BOUNDS[1], 2, store=store)) == whole("misses", BOUNDS[1])
+        assert common_results(in_units("misses", BOUNDS[1], 2, store=store)) == whole("misses", BOUNDS[1])
     after = {one.name: one.stat().st_mtime_ns for one in (tmp_path / "units").iterdir()}
     assert after.items() >= before.items()
     assert len(after) == all_units.units
@@ -144,4 +144,4 @@ ADD = SharedFrontier._add
 def test_units_with_a_mistake_are_found(kind: Any, method: str, twin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = [whole(name, BOUNDS[-1]) for name in NAMES[:3]]
     monkeypatch.setattr(kind, method, twin)
-    assert [told(in_units(name, BOUNDS[-1])) for name in NAMES[:3]] != expected
+    assert [common_results(in_units(name, BOUNDS[-1])) for name in NAMES[:3]] != expected

@@ -77,7 +77,7 @@ def test_a_proof_counts_the_classes_of_dpor() -> None:
     assert len(mixed.classes) == len(dpor.classes)
 
 
-def test_so_does_a_proof_in_units(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proof_in_units_counts_the_classes_of_dpor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "ALONE", 1)
     dpor, mixed = (explore_all([Subject(WORLD, Elects())], one)[0].exploration for one in ("dpor", "portfolio"))
     assert (mixed.verdict, mixed.runs > dpor.runs) == ("proven", True)

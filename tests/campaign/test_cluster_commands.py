@@ -74,7 +74,7 @@ def test_a_cluster_finds_the_same(words: tuple[str, ...], monkeypatch: pytest.Mo
         (("explore", "bounded.yaml", *BOUNDS, "--swarm", "3"), "not together with --swarm or --all-up-to"),
     ],
 )
-def test_what_is_refused(words: tuple[str, ...], message: str) -> None:
+def test_options_that_no_cluster_can_serve_are_refused(words: tuple[str, ...], message: str) -> None:
     answer = dpsim_(*words)
     assert (answer.code, answer.out, message in answer.err) == (2, "", True), answer.err
 

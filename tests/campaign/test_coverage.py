@@ -35,7 +35,7 @@ def coverage_of(*worlds: Explored) -> Coverage:
     return coverage
 
 
-def test_what_one_world_reaches() -> None:
+def test_coverage_counts_what_one_world_reaches() -> None:
     coverage = coverage_of(explored())
     assert coverage.worlds == 1
     assert coverage.counts["probes"] == {"t_covered: early": 1, "t_covered: late": 1}
@@ -46,11 +46,11 @@ def test_what_one_world_reaches() -> None:
         "t_covered: row one",
     }
     assert coverage.never("rows") == ["t_covered: form newer", "t_covered: piece kind long", "t_covered: row two"]
-    assert [*coverage.counts["branches"].values()] == [1, 1], "the message and the look, in both orders"
+    assert [*coverage.counts["branches"].values()] == [1, 1], "the post and the poll happen in both orders"
     assert coverage.never("branches") == []
 
 
-def test_its_twin_reaches_less() -> None:
+def test_a_variant_that_waits_for_its_message_reaches_less() -> None:
     """In this variant, rank 0 waits for its message. So the probe "late" is never reached, and no two sites occur in
     both orders.
     """
@@ -60,7 +60,7 @@ def test_its_twin_reaches_less() -> None:
     assert "t_covered: variant T-COVERED-WAITS" not in coverage_of(explored()).counts["rows"]
 
 
-def test_worlds_add_up() -> None:
+def test_coverage_adds_up_what_worlds_reach() -> None:
     coverage = coverage_of(explored(), explored("T-COVERED-WAITS"), explored(form="newer", params={"load": 2}))
     assert coverage.counts["probes"] == {"t_covered: early": 3, "t_covered: late": 2}
     assert coverage.never("modes") == []
@@ -72,7 +72,7 @@ def test_worlds_add_up() -> None:
 
 
 @pytest.mark.parametrize("races", [[("a", "b")], [("a", "b"), ("b", "a")]])
-def test_an_order_that_no_schedule_had(races: list[tuple[str, str]]) -> None:
+def test_coverage_lists_an_order_that_no_schedule_had(races: list[tuple[str, str]]) -> None:
     found = Exploration(runs=1)
     found.races.update(races)
     coverage = Coverage()
@@ -80,7 +80,7 @@ def test_an_order_that_no_schedule_had(races: list[tuple[str, str]]) -> None:
     assert coverage.never("branches") == ["t_covered: b before a"] * (len(races) == 1)
 
 
-def test_what_is_declared_and_what_is_not() -> None:
+def test_declared_probes_modes_and_rows_count_as_never_reached() -> None:
     coverage = Coverage()
     coverage.declare("t_covered")
     assert {kind: len(coverage.never(kind)) for kind in KINDS} == {"probes": 2, "modes": 2, "branches": 0, "rows": 6}
@@ -94,13 +94,13 @@ def test_no_schedule_reaches_nothing() -> None:
     assert all(not coverage.reached(kind) for kind in KINDS)
 
 
-def test_two_processes_count_as_one() -> None:
+def test_two_processes_reach_what_one_does() -> None:
     one, two = (explore_all([Subject.of(covered())], jobs=jobs)[0] for jobs in (1, 2))
     assert coverage_of(one).counts == coverage_of(two).counts
     assert one.exploration.decided == two.exploration.decided != {}
 
 
-def test_it_fits_on_a_screen() -> None:
+def test_the_text_of_coverage_fits_on_a_screen() -> None:
     coverage = Coverage()
     coverage.merge({kind: {f"p: {number}": 0 for number in range(1_000)} for kind in KINDS})
     lines = coverage_text.as_text(coverage).splitlines()

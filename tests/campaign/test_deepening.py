@@ -39,7 +39,7 @@ def explored(name: str, *words: str, ranks: int = 3, more: str = "") -> Any:
     return dpsim_("explore", "x.yaml", *MODULES, "--json", *words).json["scenarios"][0]
 
 
-def told(found: Any) -> tuple[Any, ...]:
+def verdict_and_bounds(found: Any) -> tuple[Any, ...]:
     return found["verdict"], found["within"], found["unfinished"]
 
 
@@ -51,12 +51,12 @@ def told(found: Any) -> tuple[Any, ...]:
         pytest.param("2", ("violated", "at most 1 late delivery", None), marks=pytest.mark.slow),
     ],
 )
-def test_late_deliveries(late: str, expected: Any) -> None:
+def test_a_program_that_breaks_after_two_late_messages_needs_two_late_deliveries(late: str, expected: Any) -> None:
     """The program gets two messages and breaks if both are late."""
     found = explored("t_misses", "--late-deliveries", late)
-    assert told(found) == expected
-    assert told(explored("t_misses", more=f"limits: {{late_deliveries: {late}}}\n")) == expected
-    assert told(explored("t_misses", "--late-deliveries", late, "--jobs", "2")) == expected
+    assert verdict_and_bounds(found) == expected
+    assert verdict_and_bounds(explored("t_misses", more=f"limits: {{late_deliveries: {late}}}\n")) == expected
+    assert verdict_and_bounds(explored("t_misses", "--late-deliveries", late, "--jobs", "2")) == expected
     if late == "2":
         replayed = dpsim_("replay", found["trace"], *MODULES)
         assert (replayed.code, "nothing came" in replayed.out) == (0, True), replayed.out + replayed.err
@@ -70,26 +70,26 @@ def test_a_world_that_is_within_its_bounds_is_proven() -> None:
     assert found["classes"] == classes
 
 
-def test_deaths() -> None:
+def test_a_program_that_survives_one_death_needs_two_deaths() -> None:
     """The program survives the death of one rank, but not of two. The explorer tries all choices of ranks on each
     level.
     """
-    assert told(explored("t_mourns", "--deaths", "1", more=KILLS)) == ("bounded", "at most 1 death", None)
+    assert verdict_and_bounds(explored("t_mourns", "--deaths", "1", more=KILLS)) == ("bounded", "at most 1 death", None)
     found = explored("t_mourns", "--deaths", "2", more=KILLS)
-    assert told(found)[:2] == ("violated", "at most 1 death")
+    assert verdict_and_bounds(found)[:2] == ("violated", "at most 1 death")
     assert explored("t_mourns", more=KILLS)["class"] == found["class"]
     assert dpsim_("replay", found["trace"], *MODULES).code == 0
     both = explored("t_mourns", "--deaths", "1", "--late-deliveries", "1", more=KILLS)
-    assert told(both) == ("bounded", "at most 1 late delivery and at most 1 death", None)
+    assert verdict_and_bounds(both) == ("bounded", "at most 1 late delivery and at most 1 death", None)
 
 
-def test_early_timeouts() -> None:
+def test_a_program_whose_timeout_is_long_enough_needs_an_early_timeout() -> None:
     """Without an early time-out the rank waits long enough. The trace contains the world in which one may pass."""
     write(Path("x.yaml"), "name: x\nprotocol: {name: t_gives_up}\n")
     for early, verdict, within in (("0", "bounded", "no early time-out"), ("1", "violated", "no early time-out")):
         answer = dpsim_("explore", "x.yaml", *MODULES, "--json", "--early-timeouts", early)
         found = answer.json["scenarios"][0]
-        assert told(found) == (verdict, within, None)
+        assert verdict_and_bounds(found) == (verdict, within, None)
     assert dpsim_("replay", found["trace"], *MODULES).code == 0
 
 
@@ -97,7 +97,10 @@ def test_a_budget_ends_in_a_bound() -> None:
     """The explorer deepens level by level. The budgets suffice for a part of the first level, for one level, and for
     all.
     """
-    ends = [told(explored("t_misses", "--late-deliveries", "1", "--schedules", many)) for many in ("1", "4", "30")]
+    ends = [
+        verdict_and_bounds(explored("t_misses", "--late-deliveries", "1", "--schedules", many))
+        for many in ("1", "4", "30")
+    ]
     assert ends == [
         ("sampled", None, "no late delivery"),
         ("bounded", "no late delivery", "at most 1 late delivery"),
@@ -151,7 +154,7 @@ def test_each_choice_of_deaths_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_what_bounds_exclude(words: list[str], said: str) -> None:
+def test_bounds_refuse_options_that_they_exclude(words: list[str], said: str) -> None:
     write(Path("x.yaml"), sized_scenario("t_misses", 3))
     answer = dpsim_("explore", "x.yaml", *MODULES, *words)
     assert (answer.code, answer.out, answer.err) == (2, "", f"dpsim: {said}\n")

@@ -112,7 +112,7 @@ HEALTHY: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_who_seeds_is_left_alone(name: str) -> None:
+def test_a_program_that_seeds_its_generator_has_no_finding(name: str) -> None:
     assert found(HEALTHY[name]) == []
 
 
@@ -145,7 +145,7 @@ def test_a_difference_names_the_user_of_a_shared_generator() -> None:
         (lambda: random.random() and None, "CRASH:TYPEERROR"),  # the launch refuses a global generator
     ],
 )
-def test_what_a_kernel_draws_is_found(draws: Any, klass: str) -> None:
+def test_a_random_draw_of_a_kernel_is_found(draws: Any, klass: str) -> None:
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
         main.launch("draw", draws)
@@ -171,7 +171,7 @@ def test_the_state_of_numpy_s_generator_is_all_of_it() -> None:
         np.random.mtrand.set_bit_generator(usual)
 
 
-def test_nothing_is_left_of_it() -> None:
+def test_an_exploration_restores_the_patched_functions() -> None:
     """After an exploration, the patched functions and the trace function are as before."""
     before = random.Random.seed, random.Random.setstate, np.random.default_rng, sys.gettrace()
     found(FAULTY["random"])
@@ -179,7 +179,7 @@ def test_nothing_is_left_of_it() -> None:
     assert (random.Random.seed, random.Random.setstate, np.random.default_rng, sys.gettrace()) == before
 
 
-def test_only_runs_that_are_made_again_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dpsim_watches_only_repeated_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: list[bool] = []
     usual, whole = random.Random.seed, SimBackend.run_program
 
@@ -189,4 +189,4 @@ def test_only_runs_that_are_made_again_are_watched(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(SimBackend, "run_program", run)
     assert found(lambda: None) == []
-    assert seeds == [True, True, False], "in time, the first, and the first again"
+    assert seeds == [True, True, False], "dpsim watches the repetition of the first schedule and no other run"

@@ -67,7 +67,7 @@ def test_a_fault_that_stops_each_run_in_which_it_happens_happened(jobs: int) -> 
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 2])
-def test_a_fault_that_happens_in_no_schedule(jobs: int) -> None:
+def test_a_fault_that_applies_in_no_schedule_is_reported(jobs: int) -> None:
     """A fault that applies in no schedule is reported, even if another fault gives the expected finding."""
     found = explored(looks(DIES, NOWHERE), jobs)
     assert found.verdict == "violated"
@@ -75,7 +75,7 @@ def test_a_fault_that_happens_in_no_schedule(jobs: int) -> None:
     assert found.unmet == f"never applied: {SAID}"
 
 
-def test_a_schedule_that_was_not_run_may_have_had_it() -> None:
+def test_a_fault_that_no_sampled_schedule_applied_is_not_met() -> None:
     found = explored(looks(SKIPS, expected=HELD), strategy="fifo")
     assert found.exploration.runs == 1
     assert str(found.unmet).startswith("never applied: skip: rank 0 never reached late[0]")
@@ -94,7 +94,7 @@ def test_holds_takes_what_never_happens_for_a_mistake() -> None:
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 2])
-def test_a_world_in_which_no_run_comes_to_its_end(jobs: int) -> None:
+def test_a_fault_is_no_mistake_if_no_run_finishes(jobs: int) -> None:
     """No run finishes, so the runs do not show whether the second fault would have applied."""
     found = explored(looks(DIES_AT_ONCE, NOWHERE), jobs)
     assert (found.verdict, found.never_applied(), found.unmet) == ("violated", [], None)
@@ -106,14 +106,14 @@ def test_a_world_in_which_no_run_comes_to_its_end(jobs: int) -> None:
 def test_to_ask_runs_that_stopped_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Run, "finished", True)
     with pytest.raises(AssertionError):
-        test_a_world_in_which_no_run_comes_to_its_end(0)
+        test_a_fault_is_no_mistake_if_no_run_finishes(0)
 
 
 def test_to_ask_no_runs_that_stopped_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def finished_alone(world: World, run: Run) -> list[str]:
+    def only_if_finished(world: World, run: Run) -> list[str]:
         return never_applied(world, run) if run.finished else ["not asked"]
 
-    monkeypatch.setattr(searches, "never_applied", finished_alone)
+    monkeypatch.setattr(searches, "never_applied", only_if_finished)
     with pytest.raises(AssertionError):
         test_a_fault_that_stops_each_run_in_which_it_happens_happened(0)
 

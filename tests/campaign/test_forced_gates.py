@@ -68,7 +68,9 @@ def test_a_gate_names_the_ranks_that_it_waits_for() -> None:
         ([], [], ("rank 1 has kernels that raise",), "cannot force what the device of rank 1 does before its kernel"),
     ],
 )
-def test_what_no_gate_can_force_is_refused(off: list[str], found: list[str], words: Any, said: str | None) -> None:
+def test_dpsim_refuses_a_schedule_that_no_gate_can_force(
+    off: list[str], found: list[str], words: Any, said: str | None
+) -> None:
     scenario = sized("t_two_streams", checks={"switched_off": off})
     run = run_scenario(scenario).run
     refused = unforced(scenario, run, [Finding("race", one, "", None, (0, 0)) for one in found], words, "gloo")

@@ -67,17 +67,17 @@ def test_a_failure_of_the_second_night_is_new(tmp_path: Path) -> None:
     assert (report.known, report.gone) == ([], [])
 
 
-def test_its_twin_was_there_before(tmp_path: Path) -> None:
+def test_a_failure_of_both_nights_is_known(tmp_path: Path) -> None:
     report = two_nights(tmp_path, BREAKS, BREAKS)
     assert (report.new, [one.since for one in report.known], report.gone) == ([], [FIRST], [])
 
 
-def test_no_failure_is_neither(tmp_path: Path) -> None:
+def test_two_nights_without_failures_report_none(tmp_path: Path) -> None:
     report = two_nights(tmp_path, LOOKS, LOOKS)
     assert (report.new, report.known, report.gone, report.before) == ([], [], [], [FIRST])
 
 
-def test_a_failure_that_is_gone(tmp_path: Path) -> None:
+def test_a_failure_is_gone_only_if_a_later_night_ran_its_world(tmp_path: Path) -> None:
     """A failure is gone only if a later night ran the same world without it."""
     report = two_nights(tmp_path, BREAKS, LOOKS)
     assert ([one.name for one in report.gone], report.new) == (["wake"], [])
@@ -115,7 +115,7 @@ def test_a_scenario_without_time_declares_all_the_same(tmp_path: Path) -> None:
 # ---- the parts
 
 
-def test_a_swarm_of_a_night(tmp_path: Path) -> None:
+def test_a_night_explores_all_worlds_of_a_swarm(tmp_path: Path) -> None:
     """A night explores all worlds of a swarm, also after a failure. Here all worlds hold."""
     parts = ("swarm",)
     rows = a_night(tmp_path, FIRST, named("a", served()), named("b", served()), parts=parts, seed=7)
@@ -153,7 +153,7 @@ def test_without_sizes_there_are_no_small_worlds(tmp_path: Path) -> None:
     assert (row.name, row.worlds) == ("wake", 0)
     assert row.left_out == "no sizes: the parameters have none; give --all-up-to ranks=2,load=1"
     [twin] = a_night(tmp_path, SECOND, LOOKS, parts=("small",), up_to="ranks=2,load=1")
-    assert (twin.worlds, twin.left_out) == (1, ""), "these sizes are some"
+    assert (twin.worlds, twin.left_out) == (1, ""), "the twin gets sizes, so the night explores its world"
     [row] = a_night(tmp_path, FIRST, LOOKS, parts=("small",), up_to="no_such=2")
     assert row.left_out.startswith("--all-up-to: 'no_such' is no parameter")
 
@@ -187,12 +187,12 @@ def visited(folder: Path, exhibit: str = EXHIBIT, **options: Any) -> list[NightR
     return a_night(folder, FIRST, parts=("museum",), **more)
 
 
-def test_the_museum_of_a_night(tmp_path: Path) -> None:
+def test_a_night_counts_what_its_museum_reaches(tmp_path: Path) -> None:
     [row] = visited(tmp_path)
     assert (row.name, row.verdict, row.failures, row.worlds) == ("T-COVERED-BREAKS", "as registered", (), 2)
     coverage = report_of(tmp_path).coverage
     assert coverage.counts["rows"]["t_covered: variant T-COVERED-BREAKS"] == 1
-    assert coverage.never("probes") == [], "runs of the museum count"
+    assert coverage.never("probes") == [], "probes that runs of the museum reach count as reached"
 
 
 def test_a_variant_that_the_budget_cuts_has_a_row(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_the_faulty_twin_has_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert report_of(tmp_path).ran_nothing == {"museum": ENDED}
 
 
-def test_variants_of_the_protocols_of_named_scenarios(tmp_path: Path) -> None:
+def test_a_night_visits_the_variants_of_its_scenarios_protocols(tmp_path: Path) -> None:
     """A night visits the variants of the named scenarios' protocols, here without exhibits. If no scenario is named, it
     visits only the variants that a pattern selects.
     """
@@ -234,7 +234,7 @@ def test_variants_of_the_protocols_of_named_scenarios(tmp_path: Path) -> None:
     ]
 
 
-def test_a_mistake_that_no_strategy_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variant_that_no_strategy_finds_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variant("T-COVERED-BREAKS").make, "after_late", lambda self: None)
     [row] = visited(tmp_path)
     assert [one.what for one in row.failures] == ["expected CRASH:ASSERTIONERROR, nothing was found by any strategy"]
@@ -242,13 +242,13 @@ def test_a_mistake_that_no_strategy_finds(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("variant_of", ["null", "T-COVERED-WAITS"])
-def test_an_exhibit_of_another_variant(variant_of: str, tmp_path: Path) -> None:
+def test_an_exhibit_with_the_wrong_variant_is_a_failure(variant_of: str, tmp_path: Path) -> None:
     """An exhibit with the wrong variant is a failure, and the night continues."""
     [row] = visited(tmp_path, EXHIBIT.replace("T-COVERED-BREAKS", variant_of))
     assert "protocol.variant: expected T-COVERED-BREAKS" in row.failures[0].what
 
 
-def test_a_scenario_that_cannot_be_run(tmp_path: Path) -> None:
+def test_a_scenario_that_cannot_run_is_a_failure_and_its_swarm_is_left_out(tmp_path: Path) -> None:
     """A scenario that cannot run fails as it is written; a world that a swarm made of it is left out."""
     unfit = sized("t_unfit")
     [row] = a_night(tmp_path, FIRST, unfit)
@@ -265,7 +265,7 @@ JUNIT = """<?xml version="1.0"?><testsuites><testsuite>
 </testsuite></testsuites>"""
 
 
-def test_what_pytest_reports(tmp_path: Path) -> None:
+def test_a_night_reads_the_results_of_pytest(tmp_path: Path) -> None:
     file = tmp_path / "junit.xml"
     file.write_text(JUNIT)
     rows = a_night(tmp_path, FIRST, parts=("tests",), tests=file)
@@ -279,13 +279,13 @@ def test_what_pytest_reports(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "<testsuites>", '<a><testcase time="soon"/></a>'])
-def test_what_pytest_does_not_report(text: str, tmp_path: Path) -> None:
+def test_a_night_refuses_a_file_that_is_no_report_of_pytest(text: str, tmp_path: Path) -> None:
     (tmp_path / "junit.xml").write_text(text)
     with pytest.raises(NightRefused, match="no report of tests"):
         [*rows_of_tests(tmp_path / "junit.xml")]
     with pytest.raises(NightRefused, match="no report of tests"):
         a_night(tmp_path, FIRST, LOOKS, tests=tmp_path / "junit.xml")
-    assert not (tmp_path / f"{FIRST}.jsonl").exists(), "the night has not begun"
+    assert not (tmp_path / f"{FIRST}.jsonl").exists(), "dpsim refuses the report before it begins the night"
 
 
 def test_the_time_of_a_night_ends_it(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_the_time_of_a_night_ends_it(tmp_path: Path) -> None:
     assert len(a_night(tmp_path, SECOND, LOOKS, named("another", LOOKS))) == 2
 
 
-def test_each_part_is_of_a_night() -> None:
+def test_the_parts_of_a_night_are_known() -> None:
     assert PARTS == ("scenarios", "swarm", "small", "museum", "tests")
     assert SIZES["night"].worlds == 1_000
 
@@ -317,11 +317,11 @@ def test_a_part_that_ran_nothing_says_why(tmp_path: Path) -> None:
     assert not report.idle
 
 
-def test_a_part_that_the_night_did_not_reach(tmp_path: Path) -> None:
+def test_the_report_names_a_part_that_the_night_did_not_reach(tmp_path: Path) -> None:
     a_night(tmp_path, FIRST, LOOKS, parts=("scenarios", "swarm"), seconds=0.0)
     assert report_of(tmp_path).ran_nothing["swarm"] == ENDED
     a_night(tmp_path, FIRST, LOOKS, parts=("swarm",))
-    assert "swarm" not in report_of(tmp_path).ran_nothing, "a second run of the night did it"
+    assert "swarm" not in report_of(tmp_path).ran_nothing, "a second run of the night ran the swarm"
 
 
 def test_a_part_with_one_row_that_ran_is_not_named() -> None:
@@ -380,7 +380,7 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("line", DAMAGED, ids=lambda line: repr(line[:30]))
-def test_a_damaged_line(line: bytes, tmp_path: Path) -> None:
+def test_a_damaged_line_of_a_night_is_refused(line: bytes, tmp_path: Path) -> None:
     file = tmp_path / f"{FIRST}.jsonl"
     append(file, NightRow(part="swarm", name="wake"))
     healthy = file.read_bytes()
@@ -391,13 +391,13 @@ def test_a_damaged_line(line: bytes, tmp_path: Path) -> None:
     assert len(nights(tmp_path)[FIRST]) == 2
 
 
-def test_a_night_of_another_version(tmp_path: Path) -> None:
+def test_a_night_of_another_version_is_refused(tmp_path: Path) -> None:
     append(tmp_path / f"{FIRST}.jsonl", NightRow(schema_version=2, part="swarm", name="wake"))
     with pytest.raises(NightRefused, match="line 1 has schema_version 2; this dpsim reads 1"):
         nights(tmp_path)
 
 
-def test_folders_without_nights(tmp_path: Path) -> None:
+def test_a_folder_without_nights_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NightRefused, match="no such folder"):
         nights(tmp_path / "none")
     (tmp_path / "other.jsonl").write_text("not a night\n")

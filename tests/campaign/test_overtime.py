@@ -74,7 +74,7 @@ def test_a_budget_ends_a_loop_that_leaves_no_record(loop: Script, threaded: bool
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_so_it_does_in_processes_and_the_others_are_explored(jobs: int) -> None:
+def test_a_budget_ends_a_loop_in_a_process_and_other_worlds_are_explored(jobs: int) -> None:
     async def ends(rank: Rank) -> None:
         pass
 
@@ -84,7 +84,7 @@ def test_so_it_does_in_processes_and_the_others_are_explored(jobs: int) -> None:
     assert "test_overtime.py:" in second.exploration.stood
 
 
-def test_in_a_thread_that_is_not_main() -> None:
+def test_a_budget_ends_a_loop_in_a_thread_that_is_not_main() -> None:
     stood: list[str] = []
 
     def explores() -> None:
@@ -96,7 +96,7 @@ def test_in_a_thread_that_is_not_main() -> None:
     assert "rank 0 runs on at" in stood[0]
 
 
-def test_a_run_that_ends_in_time_is_let_be() -> None:
+def test_a_run_that_ends_in_time_is_not_interrupted() -> None:
     async def ends(rank: Rank) -> None:
         pass
 
@@ -106,7 +106,7 @@ def test_a_run_that_ends_in_time_is_let_be() -> None:
     assert threading.active_count() == before
 
 
-def test_what_is_no_program_is_never_broken_off() -> None:
+def test_the_budget_interrupts_programs_and_not_the_search() -> None:
     """The time is up before the program starts, and the search takes longer than the check of the clock. The interrupt
     must not stop the search itself.
     """

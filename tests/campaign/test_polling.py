@@ -76,7 +76,7 @@ def test_a_loop_is_found_with_its_line(kind: str) -> None:
     ],
     ids=["few", "once a step", "news each time", "works between", "waits", "two sites"],
 )
-def test_no_loop_that_polls(journal: list[RawRecord]) -> None:
+def test_other_journals_have_no_polling_loop(journal: list[RawRecord]) -> None:
     assert loop(journal) is None
 
 

@@ -41,7 +41,7 @@ def subjects(names: list[str]) -> list[Subject]:
     return [Subject(one.world, one.program, one.args, one.tolerated, one.name) for one in cases]
 
 
-def told(found: list[Explored]) -> list[Any]:
+def stable_results(found: list[Explored]) -> list[Any]:
     """Returns the results that must not depend on the number of processes."""
     found_of = [one.exploration for one in found]
     failures = [{(each.fingerprint, each.seen) for each in one.failures.values()} for one in found_of]
@@ -53,12 +53,12 @@ def test_two_processes_find_what_one_does(names: list[str], monkeypatch: pytest.
     monkeypatch.setattr(plans, "UNIT_STEPS", 40)  # many units
     one = explore_all(subjects(names), "dpor", jobs=1, stop_at_first=False)
     two = explore_all(subjects(names), "dpor", jobs=2, stop_at_first=False)
-    assert told(one) == told(two)
+    assert stable_results(one) == stable_results(two)
     assert [each.verdict for each in one] == ["proven" if names is PROVEN else "violated"] * len(names)
     assert all(each.confirmed for each in two)
 
 
-def test_pieces_are_the_whole() -> None:
+def test_units_together_have_the_schedules_of_the_whole() -> None:
     """An exploration in units finds the same as DPOR without units."""
     for subject, found in zip(subjects(PROVEN), explore_all(subjects(PROVEN), "dpor"), strict=True):
         whole = explore_subject(subject, "dpor").exploration
@@ -70,7 +70,7 @@ def test_pieces_are_the_whole() -> None:
 def test_the_seed_gives_the_schedules_and_not_the_clock(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def classes(jobs: int, seed: int) -> list[Any]:
         names = ["deep_bracket 1 decoys gap 1", "wake_pause 2x3"]
-        return told(explore_all(subjects(names), strategy, jobs=jobs, schedules=40, seed=seed))
+        return stable_results(explore_all(subjects(names), strategy, jobs=jobs, schedules=40, seed=seed))
 
     quick = classes(1, 3)
     monkeypatch.setattr(plans, "UNIT_STEPS", 1)
@@ -84,7 +84,7 @@ def test_the_limit_is_kept() -> None:
         assert (found.verdict, found.exploration.runs) == ("sampled", most), strategy
 
 
-def test_no_time_no_runs() -> None:
+def test_a_search_without_time_makes_no_runs() -> None:
     """The time is up before the exploration starts. No schedule runs, and the summary says so."""
     for jobs in (1, 2):
         (found,) = explore_all(subjects(["wake_pause 2x2"]), jobs=jobs, seconds=-1)
@@ -136,7 +136,7 @@ def test_a_worker_that_dies_loses_its_unit_alone(tmp_path: Path) -> None:
     (expected,) = explore_all(subjects(["wake_pause 2x3"]), "dpor", schedules=200)
     (found,) = explore_all([acting(die_once, "wake_pause 2x3")], "dpor", jobs=2, schedules=200)
     assert (tmp_path / "died").exists()
-    assert told([found]) == told([expected])
+    assert stable_results([found]) == stable_results([expected])
     assert (found.verdict, found.exploration.runs) == (expected.verdict, expected.exploration.runs)
 
 
@@ -193,7 +193,7 @@ def test_an_earlier_finding_is_reported(
     assert lost.failure.problem.klass in lost.report()
 
 
-def test_what_a_program_raises_is_a_failure_all_the_same() -> None:
+def test_a_system_error_of_a_program_is_a_finding() -> None:
     """The healthy twin of a lost run: a system error that is not a lack of memory or files is a finding about the
     program.
     """
@@ -208,7 +208,9 @@ def test_what_a_program_raises_is_a_failure_all_the_same() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 @pytest.mark.parametrize("always", [False, True])
-def test_a_worker_that_was_stopped(always: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_worker_is_replaced_or_the_run_is_lost(
+    always: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(parallel, "LOOK_SECONDS", 0.05)
 
     def stop() -> None:
@@ -221,7 +223,7 @@ def test_a_worker_that_was_stopped(always: bool, tmp_path: Path, monkeypatch: py
     assert ("was stopped and did not go on" in found.summary()) == always
 
 
-def test_a_worker_that_does_not_answer_after_the_time_was_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exploration_ends_if_a_worker_does_not_answer_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(parallel, "LATE_SECONDS", 0.1)
     (found,) = explore_all([acting(lambda: signal.pause())], "dpor", jobs=2, seconds=0.1)
@@ -229,7 +231,9 @@ def test_a_worker_that_does_not_answer_after_the_time_was_up(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("most", "verdict"), [(1, "proven"), (0, "lost")])
-def test_there_is_no_room_for_a_process(most: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exploration_with_too_few_processes_takes_longer_or_is_lost(
+    most: int, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If only one of two processes starts, the work takes longer. If none starts, the run is lost."""
     made: list[Any] = []
     real = unit_process.UnitProcess
@@ -282,7 +286,7 @@ def test_progress_reports_units_under_way(monkeypatch: pytest.MonkeyPatch) -> No
         assert max(runs) == found.exploration.runs
 
 
-def test_how_far_it_is_in_a_line() -> None:
+def test_a_line_of_progress_has_the_state_of_the_search() -> None:
     """The progress line counts units and schedules, with one process and with two. At the end no unit is open."""
     lines: list[str] = []
     for jobs in (1, 2):

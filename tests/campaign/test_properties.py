@@ -179,7 +179,7 @@ def test_all_worlds_of_a_protocol_with_mailboxes_are_proven() -> None:
     test()
     assert len(found) == 18
     assert {explored.verdict for explored in found.values()} == {"proven"}
-    assert max(explored.exploration.runs for explored in found.values()) > 40, "if little happens, little is proven"
+    assert max(explored.exploration.runs for explored in found.values()) > 40, "a proof of few schedules shows little"
 
 
 def test_a_stale_wake_shrinks_to_the_smallest_world() -> None:
@@ -204,7 +204,7 @@ def test_a_stale_wake_shrinks_to_the_smallest_world() -> None:
 # ---- the text of a failure, and the saved files
 
 
-def test_without_hypothesis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_holds_works_and_saves_without_hypothesis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     with pytest.raises(AssertionError) as raised:
@@ -316,7 +316,7 @@ def test_an_unmet_delay_of_a_scenario_fails() -> None:
 SKIP = [{"kind": "skip", "rank": 1, "at": {"site": "dp.agree", "ordinal": 0}}]
 
 
-def test_what_a_scenario_expects_is_what_has_to_come(tmp_path: Path) -> None:
+def test_holds_compares_the_verdict_with_what_the_scenario_expects(tmp_path: Path) -> None:
     for expect in ({"class": "HANG:*"}, {"explored": {"class": "HANG", "culprit": {"rank": 1}}}):
         assert holds(smallest(ranks=3, faults=SKIP, expect=expect), save=tmp_path).verdict == "violated"
     with pytest.raises(DoesNotHold) as raised:
@@ -366,7 +366,7 @@ def test_a_failure_is_tried_again(tmp_path: Path) -> None:
     assert holds_again(token._replace(scenario=late)).verdict == "proven"
 
 
-def test_a_schedule_for_which_there_is_no_room_is_looked_for(tmp_path: Path) -> None:
+def test_a_schedule_too_long_for_a_token_is_searched_again(tmp_path: Path) -> None:
     with pytest.raises(DoesNotHold) as raised:
         holds(smallest("T-SKIPS"), save=tmp_path)
     token = read_token(raised.value.replay.partition("=")[2])._replace(steps=())
@@ -429,12 +429,12 @@ def test_hypothesis_receives_events_and_targets(monkeypatch: pytest.MonkeyPatch)
 
 @settings(max_examples=3)
 @given(st.integers(1, 3))
-def test_it_may_be_asked_twice_in_one_example(steps: int) -> None:
+def test_holds_may_be_called_twice_in_one_example(steps: int) -> None:
     holds(woken(Wakes, 2, steps, 1))
     holds(woken(Wakes, 2, steps, 0))
 
 
-def test_profiles() -> None:
+def test_the_profiles_ci_and_nightly_of_hypothesis_differ() -> None:
     """The profiles of Hypothesis in conftest.py."""
     ci, nightly = settings.get_profile("ci"), settings.get_profile("nightly")
     assert (ci.derandomize, ci.deadline) == (True, None)

@@ -11,7 +11,7 @@ from dpsim.testing import holds
 from tests.cli.protocols import scenario
 
 
-def test_the_turning_of_a_failing_property(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_failing_property_prints_its_turning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(AssertionError) as raised:
         holds(parse_scenario(scenario("t_lost", 3)))

@@ -30,7 +30,7 @@ def aged(folder: Path, name: str, seconds: int) -> None:
     os.utime(folder / name, ns=(0, 10**18 + seconds * 10**9))
 
 
-def test_the_last_ones_stay(tmp_path: Path) -> None:
+def test_pruning_keeps_the_newest_folders(tmp_path: Path) -> None:
     for number in range(5):
         fail(tmp_path, f"f{number}")
         aged(tmp_path, f"f{number}", number)
@@ -39,7 +39,7 @@ def test_the_last_ones_stay(tmp_path: Path) -> None:
     assert (tmp_path / LATEST / REPORT).read_text() == "f0"
 
 
-def test_what_dpsim_did_not_write_stays(tmp_path: Path) -> None:
+def test_pruning_keeps_files_that_dpsim_did_not_write(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "notes.txt").write_text("mine")
     fail(tmp_path, "one", kept=1)
@@ -48,7 +48,7 @@ def test_what_dpsim_did_not_write_stays(tmp_path: Path) -> None:
     assert names(tmp_path) == ["mine", "notes.txt", "two"]
 
 
-def test_the_folder_of_latest_never_goes(tmp_path: Path) -> None:
+def test_pruning_never_deletes_the_folder_of_latest(tmp_path: Path) -> None:
     """The folder of `latest` stays, even if its time is wrong, and a killed process left a half-deleted folder."""
     for name in ("old", "new"):
         fail(tmp_path, name)
@@ -60,7 +60,7 @@ def test_the_folder_of_latest_never_goes(tmp_path: Path) -> None:
     assert (tmp_path / LATEST / REPORT).is_file()
 
 
-def test_a_folder_that_goes_at_that_moment_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_another_process_deletes_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.utime
     gone: list[Path] = []
 
@@ -90,13 +90,13 @@ def astray_of(folder: Path) -> int:
         return sum(pool.map(many, [folder] * 3, range(3)))
 
 
-def test_processes_at_a_time(tmp_path: Path) -> None:
+def test_several_processes_may_prune_at_the_same_time(tmp_path: Path) -> None:
     assert astray_of(tmp_path) == 0
     assert len(names(tmp_path)) == 4
     assert all((tmp_path / name / REPORT).is_file() for name in names(tmp_path))
 
 
-def test_twin_the_folder_of_latest_goes_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_pruning_deletes_the_folder_of_latest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pruning, "LATEST", "another")
     for name in ("one", "two"):
         fail(tmp_path, name)

@@ -25,7 +25,7 @@ from dpsim.explore.strategies import frontier
 from dpsim.scenario import load_scenario
 from dpsim.testing import holds
 from tests.campaign import bound_programs, order_programs  # noqa: F401  # register their protocols
-from tests.campaign.orders import told
+from tests.campaign.orders import stable_results
 from tests.campaign.pretended_ray import Errors, Pretended, PretendedRay
 from tests.cli.commands import dpsim_, write
 
@@ -53,7 +53,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("http://x", "--cluster: 'http://x' is no cluster; expected auto or ray://HOST:PORT"),
     ],
 )
-def test_without_ray_it_is_one_line(address: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_without_ray_is_one_line_of_error(address: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     answer = dpsim_("explore", "x.yaml", *MODULE, "--cluster", address)
     assert (answer.code, answer.out, answer.err) == (2, "", f"dpsim: {said}\n")
@@ -96,16 +96,16 @@ def found_with(ray: PretendedRay, by: str = "dpor", **more: Any) -> Any:
     return explore_all([Subject.of(scenario)], by, schedules=10**6, elsewhere=units, **more)[0]
 
 
-def test_what_is_lost_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_tasks_are_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lost tasks and results in another order do not change the outcome. A unit that is lost four times makes
     no proof.
     """
     monkeypatch.setattr(ray_units, "TASK_SECONDS", ONE_UNIT)
     (uncut,) = explore_all([Subject.of(load_scenario(Path("x.yaml")))], "dpor", schedules=10**6)
     assert (uncut.verdict, len(uncut.exploration.classes)) == ("proven", 120)
-    assert told(found_with(PretendedRay())) == told(uncut)
+    assert stable_results(found_with(PretendedRay())) == stable_results(uncut)
     sound, losing = PretendedRay(), PretendedRay(frozenset({2, 3, 5, 9}))
-    assert told(found_with(sound)) == told(found_with(losing)) == told(uncut)
+    assert stable_results(found_with(sound)) == stable_results(found_with(losing)) == stable_results(uncut)
     assert losing.tasks == sound.tasks + 4
     lost = found_with(PretendedRay(frozenset(range(9, 10**6))))
     assert lost.verdict == "lost"
@@ -117,10 +117,10 @@ def test_units_that_are_short_share_a_task(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(ray_units, "TASK_SECONDS", ONE_UNIT)
     monkeypatch.setattr(frontier, "LEAST", 2)
     alone = PretendedRay()
-    uncut = told(found_with(alone, BOUNDED))
+    uncut = stable_results(found_with(alone, BOUNDED))
     monkeypatch.setattr(ray_units, "TASK_SECONDS", ALL_UNITS)
     together, losing = PretendedRay(), PretendedRay(frozenset({4, 6}))
-    assert told(found_with(together, BOUNDED)) == told(found_with(losing, BOUNDED)) == uncut
+    assert stable_results(found_with(together, BOUNDED)) == stable_results(found_with(losing, BOUNDED)) == uncut
     assert 2 * together.tasks < alone.tasks
     assert losing.tasks > together.tasks + 2, "each of its units is a task again"
 
@@ -144,10 +144,10 @@ def test_a_task_ends_at_its_first_failure(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(frontier, "LEAST", 2)
     (uncut,) = explore_all([Subject.of(scenario)], BOUNDED, schedules=10**6, stop_at_first=False)
     monkeypatch.setattr(ray_units, "TASK_SECONDS", ALL_UNITS)
-    assert told(found_with(PretendedRay(), BOUNDED, stop_at_first=False)) == told(uncut)
+    assert stable_results(found_with(PretendedRay(), BOUNDED, stop_at_first=False)) == stable_results(uncut)
     assert uncut.verdict == "violated"
     monkeypatch.setattr(RayUnits, "_answers", keeps_the_rest)
-    assert told(found_with(PretendedRay(), BOUNDED, stop_at_first=False)) != told(uncut)
+    assert stable_results(found_with(PretendedRay(), BOUNDED, stop_at_first=False)) != stable_results(uncut)
 
 
 def test_a_node_without_dpsim_is_no_loss() -> None:

@@ -94,7 +94,7 @@ def test_one_node_finds_what_one_process_does() -> None:
 
 
 @pytest.mark.nightly
-def test_workers_that_are_killed() -> None:
+def test_units_of_killed_workers_are_repeated() -> None:
     """The test kills a worker ten times during a unit; each unit is repeated."""
     write(Path("x.yaml"), WORLD.replace("ranks: 6", "ranks: 9"))
     command = [sys.executable, "-c", SHORT_TASKS, "explore", "x.yaml", *MODULE, "--strategy", "dpor"]
@@ -202,7 +202,7 @@ def explored_by_nodes(nodes: int, way: str, *more: str) -> tuple[Any, int]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("nodes", "way"), [(2, "whole"), (4, "whole"), (2, "client")])
-def test_nodes_of_a_cluster(nodes: int, way: str) -> None:
+def test_several_nodes_find_what_one_process_does(nodes: int, way: str) -> None:
     """Several nodes find the same as one process, also through a server for clients (`ray://`)."""
     alone = explored_by_ray()
     found, _ = explored_by_nodes(nodes, way)
@@ -210,7 +210,7 @@ def test_nodes_of_a_cluster(nodes: int, way: str) -> None:
 
 
 @pytest.mark.nightly
-def test_workers_and_nodes_that_are_lost() -> None:
+def test_an_exploration_survives_lost_workers_and_nodes() -> None:
     """Of four nodes, two are lost during the exploration, and two workers too."""
     write(Path("x.yaml"), WORLD.replace("ranks: 6", "ranks: 9"))
     found, losses = explored_by_nodes(4, "losses", "--work", "night")

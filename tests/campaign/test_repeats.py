@@ -55,7 +55,7 @@ class SkipsByNumpy(Skips):
 
 
 @pytest.mark.parametrize("program", [Skips, SkipsByNumpy])
-def test_random_numbers_without_a_seed(program: type[Program[Any]]) -> None:
+def test_random_numbers_without_a_seed_are_found(program: type[Program[Any]]) -> None:
     """Each exploration finds unseeded random numbers, however seldom they make a difference."""
     for seed in range(20):
         random.seed(seed)
@@ -160,7 +160,7 @@ class Order(Program[Any]):
 
 @pytest.mark.parametrize("program", [Counts, CountsOnItself, Identity, Order])
 @pytest.mark.parametrize("jobs", [0, 1, 2])
-def test_what_is_no_function_of_its_schedule(program: type[Program[Any]], jobs: int) -> None:
+def test_a_program_that_is_no_function_of_its_schedule_is_found(program: type[Program[Any]], jobs: int) -> None:
     found = explored(program()) if not jobs else explore_all([Subject(WORLD, program())], jobs=jobs)[0]
     assert (found.verdict, found.confirmed) == ("violated", True)
     assert classes(found) == ["NONDETERMINISM:REPEAT"]
@@ -179,7 +179,7 @@ def test_the_first_difference_is_named() -> None:
 
 @pytest.mark.parametrize("program", [Talks, TalksByPrepared])
 @pytest.mark.parametrize("copied", [True, False])
-def test_ranks_that_talk_through_what_they_share(program: type[Program[Any]], copied: bool) -> None:
+def test_ranks_that_communicate_through_a_shared_object_are_found(program: type[Program[Any]], copied: bool) -> None:
     """The shared list is the same at the end. But in the repeated run each rank has its own copy, so the decision
     differs.
     """
@@ -215,7 +215,7 @@ def test_ranks_may_read_what_they_share() -> None:
     assert explored(Reads(), prepared=[3]).verdict == "proven"
 
 
-def test_holds_raises() -> None:
+def test_holds_raises_for_an_unrepeatable_program() -> None:
     with pytest.raises(AssertionError, match="NONDETERMINISM:REPEAT"):
         holds(Subject(WORLD, Counts()))
 
@@ -237,7 +237,7 @@ def test_an_unrepeatable_schedule_is_reported_with_its_line() -> None:
 # ---- programs without findings
 
 
-def test_a_program_with_a_seed() -> None:
+def test_a_program_with_a_seed_is_proven() -> None:
     assert explored(Seeded()).verdict == "proven"
 
 

@@ -52,7 +52,7 @@ def test_an_endless_poll_is_found_after_a_death_or_delay(kinds: tuple[str, ...],
     assert found.first.scenario.description.startswith("Possible here: ")
 
 
-def test_its_twin_gives_up(tmp_path: Path) -> None:
+def test_a_variant_that_gives_up_is_proven_in_a_swarm(tmp_path: Path) -> None:
     found = whole(asks(), ("die", "kill", "delay"), tmp_path)
     assert (found.first, found.verdict, found.explored) == (None, "proven", 12)
 
@@ -75,14 +75,14 @@ def test_a_run_that_does_not_end_is_no_beginning() -> None:
         swarm_of(agreed({"tokens": [0, 1]}, "T-SKIPS"), None, Swarm(1))
 
 
-def test_what_a_place_is() -> None:
+def test_a_place_names_site_ordinal_and_thread() -> None:
     place = Place("engine.0", "get", 2, "main", calls=False, can_be_late=True)
     assert place.at == {"at": {"site": "get", "ordinal": 2}}
     assert place._replace(thread="guard").at == {"at": {"site": "get", "ordinal": 2, "thread": "guard"}}
 
 
 @pytest.mark.slow
-def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_option_swarm_finds_the_endless_poll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     module = "--module", "tests.campaign.swarm_programs"
     faulty = write(Path("faulty.yaml"), TEXT.replace("VARIANT", "T-ASKS-FOR-EVER"))
@@ -110,7 +110,7 @@ def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (("--swarm", "3", "--keep-going"), "--keep-going: with --swarm the first world"),
     ],
 )
-def test_bad_input(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_a_wrong_option_swarm_is_bad_input(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
     answer = dpsim_("explore", write(tmp_path / "asks.yaml", TEXT.replace(", variant: VARIANT", "")), *words)
     assert answer.code == 2
     assert said in answer.err

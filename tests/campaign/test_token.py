@@ -52,11 +52,13 @@ def refused(word: str) -> str:
 
 @settings(max_examples=20)
 @given(scenarios(protocol="t_agree", params=FEW), st.lists(PRINTABLE, max_size=5), st.integers(1, 100_000))
-def test_what_goes_in_comes_out(scenario: Scenario, steps: list[str], schedules: int) -> None:
+def test_a_token_is_read_as_it_was_written(scenario: Scenario, steps: list[str], schedules: int) -> None:
     token = Token(scenario, tuple(steps), "CRASH:VALUEERROR", "dpor", schedules)
     word = str(token)
     assert read_token(word) == token
-    assert word.removeprefix(PREFIX).replace("-", "").replace("_", "").isalnum(), "to be pasted without quotes"
+    assert word.removeprefix(PREFIX).replace("-", "").replace("_", "").isalnum(), (
+        "a shell reads the token as one word without quotes"
+    )
 
 
 def test_a_small_world_is_a_short_word() -> None:
@@ -64,12 +66,14 @@ def test_a_small_world_is_a_short_word() -> None:
     assert len(str(TOKEN)) < 400
 
 
-def test_what_is_too_long_is_no_word() -> None:
+def test_a_schedule_that_is_too_long_has_no_token() -> None:
     """Digits of a hash do not compress, so a long schedule of them has no token."""
     steps = tuple(hashlib.sha256(bytes([one])).hexdigest() for one in range(200)) * 3
     assert str(TOKEN._replace(steps=steps)) == "" or len(str(TOKEN._replace(steps=steps))) <= LONGEST
     assert str(TOKEN._replace(steps=tuple(f"{hashlib.sha256(str(n).encode()).hexdigest()}" for n in range(500)))) == ""
-    assert str(TOKEN._replace(steps=("x" * 1_000,) * 2_000)) == "", "it would expand to more than is read"
+    assert str(TOKEN._replace(steps=("x" * 1_000,) * 2_000)) == "", (
+        "the reader would refuse the steps when it unpacks them"
+    )
 
 
 # ---- texts that are no tokens
@@ -117,7 +121,7 @@ def test_what_is_too_long_is_no_word() -> None:
     ],
     ids=lambda value: value[:30],
 )
-def test_a_word_that_is_refused(word: str, said: str) -> None:
+def test_a_damaged_token_is_refused_with_the_reason(word: str, said: str) -> None:
     assert said in refused(word)
 
 
@@ -144,7 +148,7 @@ def test_a_world_at_the_limits_is_read() -> None:
     assert read_token(str(token)) == token
 
 
-def test_what_cannot_be_printed_is_no_word() -> None:
+def test_a_schedule_with_unprintable_characters_has_no_token() -> None:
     """A site of a program may contain unprintable characters; such a schedule has no token."""
     assert str(TOKEN._replace(steps=("rank 0 \x1b[31m[0]",))) == ""
 
@@ -166,7 +170,7 @@ def test_a_word_that_is_cut_or_changed_is_noticed() -> None:
 
 @settings(max_examples=300)
 @given(st.binary(max_size=200) | st.text(max_size=50).map(str.encode), st.booleans())
-def test_any_bytes(content: bytes, well_packed: bool) -> None:
+def test_any_bytes_as_a_token_are_refused(content: bytes, well_packed: bool) -> None:
     body = base64.urlsafe_b64encode(content).decode().rstrip("=")
     refused(packed(content) if well_packed else PREFIX + body)
 
@@ -179,7 +183,7 @@ JSON = st.recursive(
 
 @settings(max_examples=200)
 @given(st.sampled_from(sorted(FIELDS)), JSON)
-def test_any_field(field: str, value: object) -> None:
+def test_a_token_with_any_field_is_read_or_refused(field: str, value: object) -> None:
     """dpsim reads or refuses a token with any field, and raises nothing else."""
     with suppress(TokenError):
         assert read_token(packed(json.dumps({**FIELDS, field: value}).encode()))

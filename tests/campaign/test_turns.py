@@ -76,7 +76,7 @@ def test_the_swapped_schedule_finishes(script: Any) -> None:
     assert found.schedule.index(other) < found.schedule.index(one)
 
 
-def test_behind_the_point_no_walk_finishes_and_before_it_one_does() -> None:
+def test_the_point_is_the_first_step_after_which_no_walk_finishes() -> None:
     _, failing, found = turned(first_come_of_three)
     assert found.after == WALKS
     at = failing.index(found.point)
@@ -107,7 +107,7 @@ def test_a_long_run_is_not_searched() -> None:
     assert turning_in_time(Subject(world_of(3, ["h"]), Scripted(long))) is None
 
 
-def test_in_words() -> None:
+def test_the_turning_in_words_names_ops_and_messages() -> None:
     subject, failing, found = turned(first_come)
     follow = ScheduleReplay(failing)
     follow.begin()

@@ -24,7 +24,7 @@ from dpsim.campaign.units import Unit, UnitResult, do
 from dpsim.campaign.work import UnitFiles, WorkFolder, WorkRefused
 from dpsim.explore import Exploration
 from tests import ROOT
-from tests.campaign.orders import HEAD, explored, orders, told
+from tests.campaign.orders import HEAD, explored, orders, stable_results
 from tests.trouble import from_outside
 from tests.worlds.cases import CASES
 
@@ -46,7 +46,7 @@ def whole(world: Subject) -> Any:
     """The result of an exploration without a work folder."""
     (found,) = explore_all([world], "dpor")
     assert (found.verdict, len(found.exploration.classes)) == ("proven", 48)
-    return told(found)
+    return stable_results(found)
 
 
 def cut_at(after: int, keeps: bool) -> Callable[[UnitFiles, UnitResult], None]:
@@ -75,8 +75,8 @@ def test_cuts_change_nothing(
             patch.setattr(UnitFiles, "keep", cut_at(after, keeps))
             with pytest.raises(KeyboardInterrupt):
                 explored(world, tmp_path, 1 + number % 2, begin=not number, strategy=strategy)
-    assert told(explored(world, tmp_path, 2, strategy=strategy)) == told(uncut)
-    assert told(explored(world, tmp_path, strategy=strategy)) == told(uncut)
+    assert stable_results(explored(world, tmp_path, 2, strategy=strategy)) == stable_results(uncut)
+    assert stable_results(explored(world, tmp_path, strategy=strategy)) == stable_results(uncut)
 
 
 @pytest.mark.parametrize("names", ["wake_pause 2x2 bug", "kill host 2x4 bug", "agreement host 2x3 bug"])
@@ -86,7 +86,7 @@ def test_failures_are_resumed(names: str, tmp_path: Path) -> None:
     (uncut,) = explore_all([subject], "portfolio", schedules=10**6, stop_at_first=False)
     for times in range(3):
         again = explored(subject, tmp_path, 1 + times % 2, not times, strategy="portfolio", stop_at_first=False)
-        assert told(again) == told(uncut)
+        assert stable_results(again) == stable_results(uncut)
         assert again.confirmed
     assert uncut.verdict == "violated"
 
@@ -131,7 +131,7 @@ def harmed_is_noticed(
 
         with monkeypatch.context() as patch:
             patch.setattr("dpsim.campaign.processes.do", counted)
-            if told(explored(world, folder)) != whole or len(done) != 1:
+            if stable_results(explored(world, folder)) != whole or len(done) != 1:
                 wrong.append(file.name)
     return wrong
 
@@ -230,7 +230,7 @@ def test_a_file_makes_nothing_but_plain_data(tmp_path: Path) -> None:
 # ---- folders of something else
 
 
-def test_a_folder_of_another_exploration(world: Subject, tmp_path: Path) -> None:
+def test_a_folder_of_another_exploration_is_refused(world: Subject, tmp_path: Path) -> None:
     folder = tmp_path / "night"
     WorkFolder.begin(folder, HEAD).__exit__(None, None, None)
     other = '^.*night: has the work of another scenario: orders; this is "wake"|wake$'
@@ -249,7 +249,7 @@ def test_a_folder_of_another_exploration(world: Subject, tmp_path: Path) -> None
         WorkFolder.resume(folder, HEAD)
 
 
-def test_a_kill_before_the_head_was_written(tmp_path: Path) -> None:
+def test_a_folder_counts_as_new_after_a_kill_before_its_head(tmp_path: Path) -> None:
     """A kill before work.json was written leaves no work, so the folder counts as new."""
     (tmp_path / "units").mkdir()
     (tmp_path / "lock").touch()
@@ -321,7 +321,7 @@ def test_kills_change_nothing(kills: int, steps: int, senders: tuple[int, ...], 
     assert told == kills
 
 
-def test_a_worker_that_is_killed_ten_times(tmp_path: Path) -> None:
+def test_ten_kills_of_workers_do_not_change_the_result(tmp_path: Path) -> None:
     """A worker process dies ten times, each time in another unit; the result is the same."""
     world = orders(4, 3)
     (expected,) = explore_all([world], "dpor")
@@ -340,7 +340,7 @@ def test_a_worker_that_is_killed_ten_times(tmp_path: Path) -> None:
     dying = Subject(world.world, Dying(), world.prepared, name="orders")
     found = explored(dying, tmp_path / "work", 2, begin=True)
     assert runs.stat().st_size > 140 + 144
-    assert told(found) == told(expected)
+    assert stable_results(found) == stable_results(expected)
 
 
 def test_the_head_is_readable(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ Plan = dict[int, list[tuple[int, int]]]
     ],
     ids=["leaves-one-out", "decides-twice", "counts-otherwise"],
 )
-def test_one_decided_more_seldom(plan: Plan, culprit: str) -> None:
+def test_a_rank_that_decides_less_often_is_a_disagreement(plan: Plan, culprit: str) -> None:
     [finding] = judged(world_of(3, ["dp_cpu"]), script(plan))
     assert (finding.klass, str(finding.culprit).partition(" at ")[0]) == ("DISAGREEMENT:PLAN", culprit)
     assert "every member has to decide it" in finding.message
@@ -91,7 +91,7 @@ def test_a_label_that_no_other_member_decides(wrong: tuple[str, str], culprit: s
     told = world_of(3, ["dp_cpu", "other"])
     found = judged(told, labelled({0: PLAN, 1: wrong, 2: PLAN}))
     assert found[0].klass == "DISAGREEMENT:PLAN"
-    assert len(found) == (2 if "mark it" in hint else 1), "two that are alike are one"
+    assert len(found) == (2 if "mark it" in hint else 1), "two equal findings are reported once"
     who, _, where = str(found[0].culprit).partition(" at ")
     assert who == culprit
     assert hint.format(where=where) in found[0].message
@@ -108,7 +108,7 @@ def test_of_two_members_the_one_with_the_new_label_misspelt_it(until: int) -> No
     assert "did you mean 'plan'?" in found.message or "did you mean 'plna'?" in found.message
 
 
-def test_a_rank_that_hangs_may_not_have_come_to_it() -> None:
+def test_a_rank_that_hangs_before_its_decision_is_no_disagreement() -> None:
     async def hangs(rank: Rank) -> None:
         rank.step = 0
         if rank.rank == 0:
@@ -118,7 +118,7 @@ def test_a_rank_that_hangs_may_not_have_come_to_it() -> None:
     assert [one.klass for one in judged(world_of(2, ["dp_cpu"]), hangs)] == ["HANG:MAILBOX:NO_MESSAGE"]
 
 
-def test_one_that_is_asleep_may_be_asked_to_go_on() -> None:
+def test_a_sleeping_rank_that_may_still_decide_is_no_disagreement() -> None:
     async def sleeps(rank: Rank) -> None:
         for rank.step in range(2):
             await rank.host("dp_cpu").barrier(site="step")
@@ -138,7 +138,7 @@ def test_a_trace_does_not_tell_which_labels_are_due() -> None:
     assert record[DECISION_LOCAL] is False
 
 
-def test_who_stopped_may_not_have_come_to_it() -> None:
+def test_a_rank_that_raised_before_its_decision_is_no_disagreement() -> None:
     async def breaks_off(rank: Rank) -> None:
         await script({0: [(0, 7), (1, 7), (2, 7)], 1: [(0, 7), (2, 7)]})(rank)
         if rank.rank == 0:

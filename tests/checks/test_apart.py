@@ -55,7 +55,7 @@ def test_the_call_that_is_left_out_is_the_one_that_met_another_site(plan: str, s
     assert found.message.startswith(f"rank 2 left out {site} (all_reduce on cpu) in step 1; ranks 0, 1 made it")
 
 
-def test_two_names_of_one_call_are_not_apart() -> None:
+def test_two_sites_of_one_call_are_no_wrong_meeting() -> None:
     """Sites a and b are two names of one call, as another step shows, or because no rank calls both. So the extra call
     is c.
     """
@@ -67,7 +67,7 @@ def test_two_names_of_one_call_are_not_apart() -> None:
         assert " met " not in found.message
 
 
-def test_roles_that_are_swapped_are_not_apart() -> None:
+def test_sites_that_ranks_swap_by_role_are_no_wrong_meeting() -> None:
     """Sites a and b meet in step 0, in which no rank calls both, and the ranks swap them later. So the finding does not
     say that they met wrongly.
     """

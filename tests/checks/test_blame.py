@@ -185,5 +185,5 @@ def test_a_rank_that_dies_with_work_outstanding_is_named() -> None:
         ([4, 0, 1, 2, 3, *range(6, 64)], "ranks 0 to 4, 6 to 63"),
     ],
 )
-def test_many_ranks_in_few_words(ranks: list[int], text: str) -> None:
+def test_ranks_text_shortens_a_list_of_ranks(ranks: list[int], text: str) -> None:
     assert ranks_text(ranks) == text

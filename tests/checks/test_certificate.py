@@ -35,7 +35,7 @@ from tests.worlds.random_threads import threaded_case
 # ---- random programs
 
 
-def test_what_is_certified_of_random_threads_passes() -> None:
+def test_certified_programs_with_random_threads_pass_the_checks() -> None:
     """The certificate holds on random programs with host threads. It never covers their accesses to memory."""
     clean = 0
     for seed in range(80):
@@ -69,7 +69,7 @@ def fuzzed(seeds: range) -> Counter[str]:
     return said
 
 
-def test_what_is_certified_of_random_programs_passes() -> None:
+def test_certified_random_programs_pass_the_checks() -> None:
     said = fuzzed(range(250))
     assert said["in order"] > 25
     assert said["all"]
@@ -77,10 +77,10 @@ def test_what_is_certified_of_random_programs_passes() -> None:
 
 
 @pytest.mark.parametrize("part", nightly_but(range(10), lambda part: part < 3))
-def test_what_is_certified_of_thousands_passes(part: int) -> None:
+def test_certified_programs_of_thousands_pass_the_checks(part: int) -> None:
     said = fuzzed(range(1_000 + part * 2_000, 3_000 + part * 2_000))
     assert said["all"] > 50
-    assert said["in order"] > 0.6 * said["clean"], "the certificate has lost what it is for"
+    assert said["in order"] > 0.6 * said["clean"], "the certificate covers too few clean programs to save work"
 
 
 def laid_out(seeds: range) -> int:
@@ -97,12 +97,12 @@ def laid_out(seeds: range) -> int:
     return certain
 
 
-def test_what_is_certified_has_no_layout_with_a_race() -> None:
+def test_certified_programs_have_no_memory_layout_with_a_race() -> None:
     assert laid_out(range(300)) > 20
 
 
 @pytest.mark.slow
-def test_of_thousands_none_that_is_certified_has_a_layout_with_a_race() -> None:
+def test_of_thousands_no_certified_program_has_a_memory_layout_with_a_race() -> None:
     assert laid_out(range(300, 6_000)) > 400
 
 
@@ -163,7 +163,7 @@ def test_memory_behind_a_collective_that_not_all_made_is_not_certified() -> None
     assert {one.klass for one in judge.judge(made.world, made.run(), off)} == {"STALE:UNWRITTEN"}
 
 
-def test_a_rank_that_stands_in_an_idle_get_has_left_nothing() -> None:
+def test_a_rank_in_an_idle_get_is_certified() -> None:
     made = Made(1)
     made[0].take("idle")
     assert certified(made.world, made.run()) == ALL
@@ -178,14 +178,14 @@ def test_buffers_that_no_machine_has_placed_share_nothing() -> None:
     assert certified(made.world, made.run()) == ALL
 
 
-def test_what_is_not_wanted_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_certificate_skips_checks_that_are_not_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(_: Any) -> bool:
-        raise AssertionError("the memory was looked at")
+        raise AssertionError("the certificate reads the memory")
 
     monkeypatch.setattr(certificate, "all_in_order", never)
     made = TWINS["reads after writes"].made(wrong=True)
     assert certified(made.world, made.run(), ["race", "stale"]) == ALL - {"race", "stale"}
-    with pytest.raises(AssertionError, match="the memory was looked at"):
+    with pytest.raises(AssertionError, match="the certificate reads the memory"):
         certified(made.world, made.run(), ["race"])
 
 

@@ -79,7 +79,7 @@ def test_equal_orders_and_other_names_are_no_finding(healthy: list[tuple[str, ..
         ([("a", "b"), ("acb", "cba")], True),  # c is no name of these calls
     ],
 )
-def test_names_that_roles_swap_are_left_alone(rows: list[tuple[str, ...]], crossed: bool) -> None:
+def test_names_that_roles_swap_are_no_finding(rows: list[tuple[str, ...]], crossed: bool) -> None:
     assert (found(steps(*rows)) is not None) == crossed
 
 
@@ -87,7 +87,7 @@ def test_the_majority_is_right() -> None:
     assert culprit(found(steps(("ab", "ba", "ab")))) == (1, 0)
 
 
-def test_of_two_the_one_that_always_made_this_order_is_right() -> None:
+def test_of_two_ranks_the_one_that_keeps_its_usual_order_is_right() -> None:
     assert culprit(found(steps(("ab", "ab"), ("ab", "ab"), ("ba", "ab")))) == (0, 2)
 
 
@@ -101,7 +101,7 @@ def test_the_finding_names_the_first_step() -> None:
     assert crossed.position[0] == 1
 
 
-def test_other_differences_of_calls_are_reported() -> None:
+def test_a_mismatch_in_the_same_step_is_reported_before_crosswise_calls() -> None:
     """A mismatch of counts or ops is the finding, if it is in the same step. In a later step it follows from the
     crosswise calls.
     """
@@ -138,7 +138,7 @@ def rooted(*calls: tuple[int, str, str]) -> Script:
         ([(0, "a", "b"), (1, "b", "a"), (0, "b", "b")], True),  # not only the root uses b
     ],
 )
-def test_names_of_roles_are_left_alone(calls: list[tuple[int, str, str]], crossed: bool) -> None:
+def test_names_of_roles_are_no_finding(calls: list[tuple[int, str, str]], crossed: bool) -> None:
     classes = [finding.klass for finding in judged(world_of(2, ["h"]), rooted(*calls))]
     assert classes == [SITES] * crossed
 

@@ -82,7 +82,7 @@ def said(rule: type[Expected], row: Row) -> str | None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-def test_row(row: Row) -> None:
+def test_an_expectation_accepts_or_refuses_each_outcome_of_the_table(row: Row) -> None:
     assert said(Expected, row) == row.why
 
 

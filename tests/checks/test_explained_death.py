@@ -36,7 +36,7 @@ def test_a_planted_death_stays_first(what: str) -> None:
     assert [one.klass for one in found] == [DEATH, MISMATCH]
 
 
-def test_without_a_mismatch_it_is_the_death() -> None:
+def test_without_a_mismatch_the_death_is_the_finding() -> None:
     assert transfers((1, 1)).classes("finished", "died") == [DEATH]
 
 

@@ -63,7 +63,7 @@ def test_exceptions_of_different_places_are_reported_separately(differ: str) -> 
 
 
 @pytest.mark.parametrize("end", ["died", "raised"])
-def test_one_that_was_told_of_an_end_comes_behind_it_whatever_its_step(end: str) -> None:
+def test_an_exception_after_a_notice_is_reported_after_that_end_in_any_step(end: str) -> None:
     """Rank 2 ends, rank 1 gets a notice of that, and rank 0 gets one of rank 1's end. The findings follow this order,
     not the order of steps.
     """
@@ -77,7 +77,7 @@ def test_one_that_was_told_of_an_end_comes_behind_it_whatever_its_step(end: str)
     assert [one.culprit and one.culprit.rank for one in made.findings("raised", "raised", end)] == [2, 1, 0]
 
 
-def test_one_that_was_told_of_an_end_in_order_stays_where_it_is() -> None:
+def test_an_exception_after_the_notice_of_a_normal_end_keeps_its_position() -> None:
     made = Made(2)
     made[1].step = 5
     made[0].learned(made[0].take(), ("gone", 1))
@@ -85,7 +85,7 @@ def test_one_that_was_told_of_an_end_in_order_stays_where_it_is() -> None:
     assert [one.position for one in made.findings("raised", "finished")] == [(0, 2)]
 
 
-def test_what_another_thread_did_later_is_not_what_was_raised() -> None:
+def test_a_later_op_of_another_thread_does_not_change_the_raising_thread() -> None:
     made = Made(1)
     raised(made, 0)
     made[0].note("probe", "later", thread="b")
@@ -99,7 +99,7 @@ def test_what_another_thread_did_later_is_not_what_was_raised() -> None:
     ("p.py:9", "ValueError: no 1", "main"),
     ("p.py:9", "", "main"),
 ])  # fmt: skip
-def test_what_main_passes_on_is_its_thread_s(where: str, said: str, thread: str) -> None:
+def test_an_exception_that_main_raises_again_belongs_to_its_thread(where: str, said: str, thread: str) -> None:
     """The main thread raises an error of another thread again, with the same line and text. The finding names the other
     thread. If the line or the text differs, it names main.
     """
@@ -133,7 +133,7 @@ def test_an_error_within_a_capture_of_another_thread_is_the_first(what: str, cap
     (["injected", "probe", "injected"], 1),
     (["take", "take"], 0),
 ])  # fmt: skip
-def test_what_is_no_op_does_not_change_which_finding_is_first(beside: list[str], first: int) -> None:
+def test_records_that_are_no_ops_do_not_change_which_finding_is_first(beside: list[str], first: int) -> None:
     """Rank 0 raises after three ops, rank 1 after two ops and the records of `beside`. Probes and injected records do
     not count as ops.
     """

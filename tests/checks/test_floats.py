@@ -83,13 +83,13 @@ def test_a_nan_that_is_added_stays_one(device: bool) -> None:
 @DOMAINS
 @pytest.mark.parametrize("how", ["all_reduce", "reduce", "reduce_scatter"])
 @pytest.mark.parametrize(("values", "said"), [([1, 1, BIG], True), ([1, 2, 3], False)], ids=str)
-def test_a_sum_whose_order_matters_is_assumed(values: list[float], said: bool, how: str, device: bool) -> None:
+def test_a_sum_whose_order_matters_adds_an_assumption(values: list[float], said: bool, how: str, device: bool) -> None:
     found = explored(WORLD, brings(values, "sum", device, how))
     assert found.verdict == "proven"
     assert (SAID in found.assumes) == said
 
 
-def test_integers_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_of_integers_add_no_assumption(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpsim.sim.collectives.results.order_matters", None)
 
     async def script(rank: Rank) -> None:
@@ -113,7 +113,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("terms", "matters"), CASES, ids=str)
-def test_where_the_order_matters(terms: list[float], matters: bool | None) -> None:
+def test_order_matters_finds_sums_whose_order_changes_the_result(terms: list[float], matters: bool | None) -> None:
     """The verdict has no assumption if all orders of the terms give the same sum."""
     arrays = [np.array([0, term], np.float32) for term in terms]
     with np.errstate(all="ignore"):

@@ -58,7 +58,7 @@ def test_replays_of_one_capture_are_grouped() -> None:
 
 
 @pytest.mark.parametrize("way", ["eager", "other capture", "other call"])
-def test_the_odd_one_is_named(way: str) -> None:
+def test_the_rank_that_differs_from_the_others_is_named(way: str) -> None:
     made = Made(3)
     for rank in range(3):
         odd = rank == 1
@@ -150,7 +150,7 @@ def test_messages_within_a_capture() -> None:
     assert "1 more like it, on 2 ranks" in finding.message
 
 
-def test_messages_outside_are_none_of_its_business() -> None:
+def test_messages_outside_a_capture_are_no_finding() -> None:
     made = Made(1)
     made[0].post(0, 1)
     capture(made[0], "a", 0)

@@ -21,11 +21,11 @@ def test_a_receive_without_its_send(stream: str | None) -> None:
             made[1].transfer("recv", 0, stream)
         found = made.findings("finished", "finished" if sends == 2 else "blocked")
         assert [one.klass for one in found] == ([] if sends == 2 else ["HANG:P2P:UNMATCHED_RECV"])
-    assert found[0].culprit is None, "there is no other step: one receive may be too many, or one send too few"
+    assert found[0].culprit is None, "no other step shows whether one receive is too many or one send too few"
     assert "rank 1 made 2 calls in step 0 and rank 0 1" in found[0].message
 
 
-def test_a_send_counts_only_for_a_rank_that_stands_in_it() -> None:
+def test_an_unmatched_send_is_a_finding_only_if_its_rank_waits_in_it() -> None:
     for end in ("finished", "blocked"):
         made = Made(2)
         work = made[0].transfer("send", 1, None)
@@ -83,7 +83,7 @@ def test_an_idle_take_is_no_hang() -> None:
     ("program", "ended; last op kernel: kernel on stream main, step 0, here.py:0"),
     ("nothing", "ended"),
 ])  # fmt: skip
-def test_a_rank_that_never_joins_is_said_to_sleep_or_to_have_ended(end: str, words: str) -> None:
+def test_the_report_names_whether_a_missing_rank_sleeps_or_has_ended(end: str, words: str) -> None:
     made = Made(2)
     made[0].collective("dp", "main")
     if end != "nothing":
@@ -130,7 +130,7 @@ def test_a_member_that_brings_another_count_than_its_size() -> None:
     assert made.classes() == ["MISMATCH:COLLECTIVE:COUNT"]
 
 
-def test_what_goes_is_what_is_expected() -> None:
+def test_an_all_to_all_with_sizes_that_differ_names_the_rank() -> None:
     goes = [(1, 2, 3), (4, 0, 1), (2, 2, 2)]
     for wrong in (False, True):
         made = Made(3)
@@ -151,7 +151,7 @@ def test_what_goes_is_what_is_expected() -> None:
 
 
 @pytest.mark.parametrize("stream", ["main", None])
-def test_a_root_that_is_through_is_not_said_to_wait(stream: str | None) -> None:
+def test_a_root_that_has_finished_is_not_reported_as_waiting(stream: str | None) -> None:
     """The root has completed its broadcast, which rank 1 never joins. So the finding names the later sum in which the
     root waits.
     """
@@ -169,7 +169,7 @@ def test_a_root_that_is_through_is_not_said_to_wait(stream: str | None) -> None:
     assert waits[0].startswith("rank 0 waits in ep.all_reduce")
 
 
-def test_a_root_that_did_not_end_stands_in_its_broadcast_where_nothing_else_holds_it() -> None:
+def test_a_root_that_did_not_end_waits_in_its_broadcast() -> None:
     for end in ("blocked", "finished"):
         made = Made(2)
         made[0].collective("dp", "main", op="broadcast", root=0)

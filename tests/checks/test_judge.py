@@ -44,18 +44,18 @@ def ran(*off: str, **more: Any) -> Result:
 # ---- results of a run
 
 
-def test_what_is_switched_off_is_no_part_of_the_verdict() -> None:
+def test_a_switched_off_finding_does_not_change_the_verdict() -> None:
     loud, quiet = ran(), ran("HANG:*")
     assert (loud.verdict, loud.switched_off, switched_off_lines(loud)) == ("violated", {}, [])
     assert {one.klass.partition(":")[0] for one in loud.findings} == {"HANG"}
     assert (quiet.verdict, quiet.findings, quiet.met) == ("held", [], True)
     ledger = sum(one.check == "ledger" for one in loud.findings)
     assert {one.check for one in loud.findings} == {"ledger", "deadlock"}
-    assert quiet.switched_off == {"HANG:*": ledger}, "the check of deadlocks is not run, the ledger is"
+    assert quiet.switched_off == {"HANG:*": ledger}, "the ledger runs, the check of deadlocks does not"
     assert quiet.run.journals == loud.run.journals
 
 
-def test_it_is_said_in_one_line_also_if_there_was_nothing() -> None:
+def test_one_line_counts_the_switched_off_findings_even_if_there_are_none() -> None:
     count = sum(one.klass == HANG for one in ran().findings)
     assert switched_off_lines(ran("CRASH", HANG)) == [
         f"{count} finding{'s' * (count != 1)} switched off: 0 by CRASH, {count} by {HANG}"
@@ -66,12 +66,12 @@ def test_it_is_said_in_one_line_also_if_there_was_nothing() -> None:
     assert as_json(ran(), None)["switched_off"] == {}
 
 
-def test_what_is_not_selected_stays() -> None:
+def test_findings_that_no_pattern_selects_stay() -> None:
     result = ran("MISMATCH", "CRASH:*")
     assert (result.verdict, result.findings) == ("violated", ran().findings)
 
 
-def test_an_expectation_that_failed_for_a_switch_says_so() -> None:
+def test_the_report_names_the_switch_that_hides_an_expected_finding() -> None:
     result = ran("HANG", expect={"verdict": "violated"})
     assert result.unmet is not None
     off = r"\d findings? switched off: \d by HANG; deadlock not run \(HANG\)"
@@ -142,7 +142,7 @@ def test_without_races_and_stale_accesses_order_is_not_rebuilt(monkeypatch: pyte
         judging.judge(made.world, made.run(), ["RACE:*"])
 
 
-def test_a_check_that_was_not_run_is_said_to_be_so_and_not_to_have_found_nothing() -> None:
+def test_the_report_lists_checks_that_did_not_run_apart_from_checks_without_findings() -> None:
     quiet = run_scenario(scenario("RACE:*", "CRASH:*", "STALE"))
     line = "0 findings switched off: 0 by CRASH:*; race, stale not run (RACE:*, STALE)"
     assert switched_off_lines(quiet) == [line]
@@ -151,7 +151,7 @@ def test_a_check_that_was_not_run_is_said_to_be_so_and_not_to_have_found_nothing
     assert switched_off_text({"RACE": 0}) == "race not run (RACE)"
 
 
-def test_what_a_check_finds_is_what_its_patterns_say() -> None:
+def test_each_check_lists_exactly_the_classes_that_its_source_names() -> None:
     parts = {
         "stale": ("stale", "stale_replay"),
         "ledger": ("ledger", "transfers", "made_groups"),
@@ -170,7 +170,7 @@ def test_what_a_check_finds_is_what_its_patterns_say() -> None:
 # ---- scenarios
 
 
-def test_it_is_saved_with_the_scenario() -> None:
+def test_the_switched_off_patterns_are_saved_with_the_scenario() -> None:
     told = scenario("CRASH:*", "MISMATCH:COLLECTIVE:STEP")
     assert "checks:\n  switched_off: ['CRASH:*', 'MISMATCH:COLLECTIVE:STEP']\n" in dump_scenario(told)
     assert parse_scenario(dump_scenario(told)) == told
@@ -204,7 +204,7 @@ def test_the_place_in_a_file_is_named() -> None:
 
 
 @pytest.mark.parametrize(("klass", "off"), [(HANG, "HANG"), ("HANG:*", "HANG:*"), (HANG, "HANG:COLLECTIVE:M*")])
-def test_what_is_expected_cannot_be_switched_off(klass: str, off: str) -> None:
+def test_an_expected_class_cannot_be_switched_off(klass: str, off: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         scenario("CRASH", off, expect={"class": klass})
     assert str(caught.value) == f"checks.switched_off[1]: {off} switches off the class {klass} that expect waits for"
@@ -234,7 +234,7 @@ def test_what_is_expected_cannot_be_switched_off(klass: str, off: str) -> None:
         ("[D]EATH", False),  # a pattern selects subclasses only if it begins literally
     ],
 )
-def test_known(pattern: str, known: bool) -> None:
+def test_a_pattern_is_known_if_it_selects_a_class(pattern: str, known: bool) -> None:
     assert (pattern_problem(pattern) is None) == known
 
 

@@ -30,7 +30,7 @@ BEGUN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("what", BEGUN)
-def test_what_is_never_awaited_is_found_at_its_line(what: str) -> None:
+def test_a_call_that_is_never_awaited_is_found_at_its_line(what: str) -> None:
     made = Made(1)
     made[0].step = 3
     made[0].mark("main")
@@ -43,7 +43,7 @@ def test_what_is_never_awaited_is_found_at_its_line(what: str) -> None:
 
 
 @pytest.mark.parametrize("what", BEGUN)
-def test_what_is_awaited_late_is_no_finding(what: str) -> None:
+def test_a_call_that_is_awaited_late_is_no_finding(what: str) -> None:
     made = Made(1)
     made[0].mark("main")
     work = BEGUN[what](made[0])
@@ -78,7 +78,7 @@ def test_a_site_reports_its_first_finding_and_counts_others() -> None:
 
 
 @pytest.mark.parametrize("end", ["finished", "raised", "died", "blocked"])
-def test_a_program_that_did_not_come_to_its_end_is_left_alone(end: str) -> None:
+def test_a_program_that_did_not_finish_has_no_leftover(end: str) -> None:
     """A program that did not finish might have reached the await, so there is no finding. The same is true if it ended
     in an idle get.
     """

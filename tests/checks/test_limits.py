@@ -16,21 +16,21 @@ from dpsim.contract.world import End, Run, World
 from tests.checks.handmade import Made
 
 
-def stands_before_a_message(made: Made) -> None:
+def blocked_before_a_message(made: Made) -> None:
     """Rank 0 is blocked in a launch after a collective; rank 1 waits for its message."""
     made[0].collective("dp", "main")
     made[0].launch("more", "main")
     made[1].take()
 
 
-def stands_before_a_collective(made: Made) -> None:
+def blocked_before_a_collective(made: Made) -> None:
     """Rank 1 waits for rank 0 in a host collective, before it joins the device collective."""
     made[0].collective("dp", "main")
     made[0].launch("more", "main")
     made[1].collective("cpu", None)
 
 
-def left_alone(made: Made) -> None:
+def blocked_without_its_peer(made: Made) -> None:
     """Rank 1 ended without the device collective, so rank 0 is blocked in a launch because of rank 1."""
     made[0].collective("dp", "main")
     made[0].launch("more", "main")
@@ -44,9 +44,9 @@ def explained_by_a_death(made: Made) -> None:
 
 HELD_UP = "HANG:HOST:LAUNCH_QUEUE"
 CASES: list[tuple[Callable[[Made], None], End, str, str]] = [
-    (stands_before_a_message, "blocked", HELD_UP, "HANG:MAILBOX:NO_MESSAGE"),
-    (stands_before_a_collective, "blocked", HELD_UP, "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"),
-    (left_alone, "finished", "HANG:COLLECTIVE:MISSING_RANK", "HANG:COLLECTIVE:MISSING_RANK"),
+    (blocked_before_a_message, "blocked", HELD_UP, "HANG:MAILBOX:NO_MESSAGE"),
+    (blocked_before_a_collective, "blocked", HELD_UP, "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"),
+    (blocked_without_its_peer, "finished", "HANG:COLLECTIVE:MISSING_RANK", "HANG:COLLECTIVE:MISSING_RANK"),
     (explained_by_a_death, "died", "HANG:COLLECTIVE:DEAD_RANK", "HANG:COLLECTIVE:DEAD_RANK"),
 ]
 
@@ -83,7 +83,7 @@ def hang(world: World, run: Run) -> Finding:
 
 
 @pytest.mark.parametrize("residency", [1, 3])
-def test_slots_are_named_whatever_the_hang_is_put_down_to(residency: int) -> None:
+def test_the_report_names_the_holders_of_slots_for_any_cause_of_the_hang(residency: int) -> None:
     made = Made(2)
     for number in range(residency + 1):
         made[0].collective("dp", f"stream{number}")
@@ -96,8 +96,8 @@ def test_slots_are_named_whatever_the_hang_is_put_down_to(residency: int) -> Non
     )
     assert found.details[-1].endswith(" waits for one")
     assert found.details[-1].count("all_reduce") == 2 * (residency + 1)
-    for nobody in ((), (occupied._replace(waiting=()),)):
-        twin = hang(replace(made.world, residency=residency), replace(run, occupied=nobody))
+    for no_waiters in ((), (occupied._replace(waiting=()),)):
+        twin = hang(replace(made.world, residency=residency), replace(run, occupied=no_waiters))
         assert not any("slot" in line for line in twin.details)
 
 
@@ -114,7 +114,7 @@ def test_of_many_ranks_a_few_are_named() -> None:
 
 def test_a_blocked_host_is_named_beside_the_culprit() -> None:
     made = Made(2)
-    left_alone(made)
+    blocked_without_its_peer(made)
     run = replace(made.run("blocked", "finished"), standing=(0,))
     found = hang(replace(made.world, launch_queue=1), run)
     assert found.klass == "HANG:COLLECTIVE:MISSING_RANK"

@@ -65,7 +65,7 @@ def test_the_minority_is_the_culprit() -> None:
     assert "ranks 0, 1, 3: dp #0 before ep #0; rank 2: ep #0 before dp #0" in found.message
 
 
-def test_it_is_the_first_inversion_that_counts_and_not_what_hosts_did_not_come_to() -> None:
+def test_the_first_inversion_counts_and_not_a_call_that_a_host_did_not_reach() -> None:
     """Rank 1 runs ahead into a host collective that rank 0 never reaches, because it waits for its device. The finding
     is the first inversion.
     """
@@ -140,7 +140,7 @@ def test_a_rank_that_left_one_out_is_the_cause_and_the_inversion_is_where_it_sho
 # ---- on two streams
 
 
-def test_an_inversion_that_was_got_through_before_is_not_the_one() -> None:
+def test_an_inversion_that_ranks_passed_before_is_not_the_cause() -> None:
     """A real backend does not report how many collectives a device can run at a time. The ranks passed an inversion of
     step 0, so the finding is that of step 2.
     """
@@ -157,7 +157,7 @@ def test_an_inversion_that_was_got_through_before_is_not_the_one() -> None:
     assert made.classes() == []
 
 
-def test_transfers_may_be_why_a_device_stands() -> None:
+def test_an_inversion_is_no_proof_if_a_transfer_may_block_the_device() -> None:
     made = in_order(["dp ep", "ep dp"], "main side")
     made[0].transfer("send", 1, "third")
     made[1].transfer("recv", 0, "third")
@@ -205,7 +205,9 @@ def _first(label: str, options: Sequence[str]) -> int:
         (["de", "ed", "de"], "main side", 1, True),
     ],
 )
-def test_simulated(choose: Any, orders: list[str], streams: str, residency: int | None, hangs: bool) -> None:
+def test_the_simulation_hangs_exactly_for_inverted_orders(
+    choose: Any, orders: list[str], streams: str, residency: int | None, hangs: bool
+) -> None:
     world = world_of(len(orders), devices="de", residency=residency)
     done = run(world, reduces_in(orders, streams), choose=choose)
     findings = judge(world, done)
@@ -234,7 +236,9 @@ def broadcasts(orders: Sequence[str], roots: dict[str, int], streams: str = "mai
 
 @pytest.mark.parametrize("streams", ["main main", "main side"])
 @pytest.mark.parametrize(("roots", "proven"), [({"dp": 1, "ep": 0}, True), ({"dp": 0, "ep": 1}, False)])
-def test_what_holds_without_roots_that_wait_is_a_proof(roots: dict[str, int], proven: bool, streams: str) -> None:
+def test_an_inversion_is_a_proof_if_it_does_not_depend_on_a_waiting_root(
+    roots: dict[str, int], proven: bool, streams: str
+) -> None:
     """Rank 0 issues dp and then ep, rank 1 the reverse. If each rank first receives, the hang is certain. If each first
     sends, it blocks only if a root waits for its receivers.
     """

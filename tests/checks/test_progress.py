@@ -69,7 +69,7 @@ def test_an_endless_poll_after_a_death(timed: bool) -> None:
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_twin_who_gives_up(timed: bool) -> None:
+def test_twin_a_program_that_gives_up_has_only_the_death(timed: bool) -> None:
     assert [one.klass for one in found(THRICE, WORLD, timed)] == ["DEATH:RANK"]
 
 

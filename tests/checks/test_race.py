@@ -74,7 +74,7 @@ def test_an_event_that_was_recorded_too_early_orders_nothing(early: bool, found:
 
 @pytest.mark.parametrize("how", ["wait", "host", "nothing"])
 @pytest.mark.parametrize("known", [False, True])
-def test_a_stream_passes_on_what_it_learned_without_an_op_of_its_own(known: bool, how: str) -> None:
+def test_a_stream_passes_on_an_order_without_its_own_op(known: bool, how: str) -> None:
     made, a = one()
     x = a.alloc("main", 8)
     a.launch("other", "side")
@@ -191,7 +191,7 @@ def test_a_collective_is_one_point_of_all_members(order: str, found: list[str]) 
     assert made.classes() == found
 
 
-def test_order_may_come_through_another_rank() -> None:
+def test_a_message_of_another_rank_orders_two_streams() -> None:
     """Rank 0 writes on main and sends; rank 1 answers. Rank 0 may write on side only after side has received the
     answer.
     """
@@ -224,7 +224,7 @@ def test_a_send_does_not_wait_for_its_receive() -> None:
     a.transfer("send", 1, "main", x)
     b.transfer("recv", 0, "main", y)
     b.launch("use", "side", reads=[y])
-    assert made.classes() == BUFFER, "side does not come after the receive"
+    assert made.classes() == BUFFER, "nothing orders the stream side after the receive"
 
 
 def test_transfers_of_one_group_are_in_no_order() -> None:
@@ -256,7 +256,7 @@ def test_a_host_reads_from_the_stream_that_wrote(stream: str, found: list[str]) 
 @pytest.mark.parametrize(("how", "outcome", "found"), [
     ("synchronize", None, []), ("query", True, []), ("query", False, BUFFER), (None, None, BUFFER)
 ])  # fmt: skip
-def test_what_a_host_learned_of_an_event_holds_for_all_it_does_then(how: Any, outcome: Any, found: list[str]) -> None:
+def test_an_event_that_a_host_observed_orders_all_its_later_launches(how: Any, outcome: Any, found: list[str]) -> None:
     made, a = one()
     x = a.alloc("main", 8)
     a.launch("write", "main", writes=[x])
@@ -306,7 +306,7 @@ def test_equal_messages_of_several_senders_give_what_all_of_them_knew() -> None:
 # ---- hangs
 
 
-def test_what_never_ran_made_no_access() -> None:
+def test_a_kernel_that_never_ran_makes_no_access() -> None:
     for missing in (True, False):
         made = Made(2)
         for hand in made.hands:

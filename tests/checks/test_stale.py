@@ -48,7 +48,7 @@ def test_a_read_of_unwritten_memory() -> None:
     assert made.classes() == ["STALE:UNWRITTEN"]
 
 
-def test_what_an_older_buffer_left_is_not_written() -> None:
+def test_the_content_of_an_older_buffer_counts_as_unwritten() -> None:
     made, a = one()
     x = a.alloc("main", 8, (0, 0))
     a.launch("write", "main", writes=[x])
@@ -62,7 +62,7 @@ def test_what_an_older_buffer_left_is_not_written() -> None:
 
 @pytest.mark.parametrize(("writes", "left"), [((1,), None), ((1, 2), "the tag 2"), ((1, None), "no tag")])
 @pytest.mark.parametrize("part", [0, 4])
-def test_a_buffer_that_was_overwritten_in_order_before_its_reader_came(
+def test_a_buffer_that_is_overwritten_in_order_before_the_read_is_stale(
     writes: tuple[int | None, ...], left: str | None, part: int
 ) -> None:
     """All accesses are in order, but a later write changed the tag before the read, perhaps only in a part of the

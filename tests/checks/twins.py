@@ -139,7 +139,7 @@ def pieces_of_a_buffer_have_their_own_past(made: Made, wrong: bool) -> None:
 
 
 @race
-def an_event_tells_of_what_came_before(made: Made, wrong: bool) -> None:
+def an_event_orders_the_work_before_it(made: Made, wrong: bool) -> None:
     a = made[0]
     x = a.alloc("main", 8)
     event = a.mark("main") if wrong else -1
@@ -149,14 +149,14 @@ def an_event_tells_of_what_came_before(made: Made, wrong: bool) -> None:
 
 
 @race
-def an_event_that_has_not_passed_tells_nothing(made: Made, wrong: bool) -> None:
+def an_event_that_has_not_passed_orders_nothing(made: Made, wrong: bool) -> None:
     x = written(made[0])
     made[0].learned(made[0].ask("query", made[0].mark("main")), not wrong)
     made[0].launch("use", "side", reads=[x])
 
 
 @race
-def what_the_host_has_not_awaited_tells_nothing(made: Made, wrong: bool) -> None:
+def a_read_that_is_not_awaited_orders_nothing(made: Made, wrong: bool) -> None:
     a = made[0]
     x = written(a)
     work = a.begin_read("main", x)
@@ -176,7 +176,7 @@ def what_is_idle_has_no_place(made: Made, wrong: bool) -> None:
 
 
 @twin("race", "RACE:BUFFER", 2)
-def what_a_group_receives_lies_apart(made: Made, wrong: bool) -> None:
+def receives_of_a_group_use_disjoint_memory(made: Made, wrong: bool) -> None:
     a, b = made.hands
     x = a.alloc("main", 8)
     for half in (part(x, 0, 5 if wrong else 4), part(x, 4, 8)):
@@ -186,7 +186,7 @@ def what_a_group_receives_lies_apart(made: Made, wrong: bool) -> None:
 
 
 @twin("race", "RACE:BUFFER", 2)
-def what_a_group_sends_is_not_received(made: Made, wrong: bool) -> None:
+def a_group_does_not_send_memory_that_it_receives_into(made: Made, wrong: bool) -> None:
     a, b = made.hands
     x = written(a)
     a.transfer("send", 1, "main", part(x, 0, 4), group=0)
@@ -196,7 +196,7 @@ def what_a_group_sends_is_not_received(made: Made, wrong: bool) -> None:
 
 
 @twin("race", "RACE:BUFFER", 2)
-def what_a_group_receives_is_not_sent(made: Made, wrong: bool) -> None:
+def a_group_does_not_receive_into_memory_that_it_sends(made: Made, wrong: bool) -> None:
     a, b = made.hands
     x = written(a)
     a.transfer("recv", 1, "main", part(x, 0, 4), group=0)
@@ -206,7 +206,7 @@ def what_a_group_receives_is_not_sent(made: Made, wrong: bool) -> None:
 
 
 @twin("race", "RACE:BUFFER", 2)
-def nothing_lies_within_a_group(made: Made, wrong: bool) -> None:
+def no_op_comes_within_a_group(made: Made, wrong: bool) -> None:
     a, b = made.hands
     x = written(a)
     for number in range(2):
@@ -217,7 +217,7 @@ def nothing_lies_within_a_group(made: Made, wrong: bool) -> None:
 
 
 @twin("stale", "STALE:UNWRITTEN")
-def what_is_read_was_written(made: Made, wrong: bool) -> None:
+def reads_follow_a_write(made: Made, wrong: bool) -> None:
     x = made[0].alloc("main", 8)
     made[0].launch("write", "main", writes=[part(x, 0, 4 if wrong else 8)])
     made[0].launch("use", "main", reads=[x])
@@ -372,7 +372,7 @@ def calls_are_at_one_site(made: Made, wrong: bool) -> None:
 
 
 @twin("ledger", "MISMATCH:COLLECTIVE:STEP", 2)
-def nobody_leaves_calls_out(made: Made, wrong: bool) -> None:
+def all_members_make_the_call(made: Made, wrong: bool) -> None:
     for hand in made.hands:
         if not (wrong and hand.rank):
             hand.learned(hand.collective("cpu", None))
@@ -406,7 +406,7 @@ def decisions_are_equal(made: Made, wrong: bool) -> None:
 
 
 @twin("agreement", "DISAGREEMENT:PLAN", 2)
-def nobody_leaves_a_decision_out(made: Made, wrong: bool) -> None:
+def all_members_make_the_decision(made: Made, wrong: bool) -> None:
     for hand in made.hands:
         for step in range(3):
             hand.step = step

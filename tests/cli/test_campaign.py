@@ -30,7 +30,7 @@ def unexplained(report: str) -> list[str]:
     return [column for column in re.split(r"  +", table.splitlines()[0])[1:] if column not in named]
 
 
-def test_a_night_and_its_report() -> None:
+def test_nightly_writes_rows_that_report_reads() -> None:
     answer = nightly(FIRST)
     assert answer.code == 0, answer.err
     assert answer.out == "2 rows in n/2026-11-26.jsonl\nnext      dpsim campaign report n\n"
@@ -62,7 +62,7 @@ def test_a_planted_failure_is_new_in_the_second_night() -> None:
     assert (found["known"], found["gone"], found["before"]) == ([], [], [FIRST])
 
 
-def test_its_twin_is_known() -> None:
+def test_a_failure_of_both_nights_is_known() -> None:
     nightly(FIRST, "T-COVERED-BREAKS")
     nightly(SECOND, "T-COVERED-BREAKS")
     report = dpsim_("campaign", "report", "n")
@@ -72,7 +72,7 @@ def test_its_twin_is_known() -> None:
     assert "\nnew" not in report.out
 
 
-def test_a_probe_that_only_an_earlier_night_reached_comes_first() -> None:
+def test_the_report_lists_first_a_probe_that_only_an_earlier_night_reached() -> None:
     nightly(FIRST)
     nightly(SECOND, "T-COVERED-WAITS")
     answer = dpsim_("campaign", "report", "n", "--json")
@@ -101,7 +101,7 @@ def test_no_failure_names_the_parts_that_ran() -> None:
     assert "\n\nno failure in scenarios\nswarm ran nothing: no scenario" in dpsim_("campaign", "report", "n").out
 
 
-def test_a_night_as_json() -> None:
+def test_nightly_prints_its_rows_as_json() -> None:
     found = nightly(FIRST, "null", "--json").json
     assert (found["night"], found["file"]) == (FIRST, "n/2026-11-26.jsonl")
     assert [(row["part"], row["name"]) for row in found["rows"]] == [("scenarios", "wake"), ("swarm", "wake")]
@@ -121,7 +121,7 @@ def test_a_night_as_json() -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_bad_input(words: tuple[str, ...], says: str) -> None:
+def test_a_wrong_option_of_campaign_is_bad_input(words: tuple[str, ...], says: str) -> None:
     answer = dpsim_("campaign", *words)
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith(f"dpsim: {says}") or f"dpsim: {says}" in answer.err, answer.err

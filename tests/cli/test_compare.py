@@ -12,7 +12,7 @@ from dpsim.trace import read_trace
 from tests.cli.commands import dpsim_
 
 
-def test_equal_traces(traces: tuple[str, str]) -> None:
+def test_compare_finds_a_trace_equal_to_itself(traces: tuple[str, str]) -> None:
     answer = dpsim_("compare", "a.jsonl", "a.jsonl")
     assert (answer.code, answer.err) == (0, "")
     header = read_trace("a.jsonl").header
@@ -25,7 +25,7 @@ def test_equal_traces(traces: tuple[str, str]) -> None:
     assert (found["a"]["digest"], found["a"]["records"]) == (header.digest, header.records)
 
 
-def test_different_traces(traces: tuple[str, str]) -> None:
+def test_compare_names_the_first_difference(traces: tuple[str, str]) -> None:
     answer = dpsim_("compare", *traces)
     assert answer.code == 1
     assert answer.out.startswith("first difference: rank 1, communicator world_cpu, op 2, in step 2\n")
@@ -35,7 +35,7 @@ def test_different_traces(traces: tuple[str, str]) -> None:
     assert "warning: the scenarios differ in 1 place:\n  faults: A has [], B has [{'kind': 'skip'" in answer.out
 
 
-def test_different_traces_as_json(traces: tuple[str, str]) -> None:
+def test_compare_prints_the_first_difference_as_json(traces: tuple[str, str]) -> None:
     answer = dpsim_("compare", *traces, "--json")
     assert answer.code == 1
     found = answer.json
@@ -55,7 +55,9 @@ def test_different_traces_as_json(traces: tuple[str, str]) -> None:
         (b'{"format":"dpsim-trace","version":9}\n', "x:1: version 9 of the format is unknown"),
     ],
 )
-def test_what_is_no_trace(content: bytes | None, said: str, traces: tuple[str, str], tmp_path: Path) -> None:
+def test_compare_refuses_a_file_that_is_no_trace(
+    content: bytes | None, said: str, traces: tuple[str, str], tmp_path: Path
+) -> None:
     if content is not None:
         (tmp_path / "x").write_bytes(content)
     answer = dpsim_("compare", "a.jsonl", "x")
@@ -64,7 +66,7 @@ def test_what_is_no_trace(content: bytes | None, said: str, traces: tuple[str, s
     assert answer.err.count("\n") == 1
 
 
-def test_a_changed_trace(traces: tuple[str, str]) -> None:
+def test_compare_refuses_a_changed_trace(traces: tuple[str, str]) -> None:
     Path("b.jsonl").write_bytes(Path("a.jsonl").read_bytes().replace(b'"step":3', b'"step":2', 1))
     answer = dpsim_("compare", *traces)
     assert answer.code == 2

@@ -32,7 +32,7 @@ from tests.cli.commands import HEALTHY, MODULE, dpsim_, write
         (86_400_000_000_000, "86400 s"),
     ],
 )
-def test_durations(ns: float, text: str) -> None:
+def test_duration_prints_a_time_in_its_best_unit(ns: float, text: str) -> None:
     assert duration(ns) == text
 
 
@@ -162,7 +162,7 @@ def test_long_columns_wrap_on_a_terminal(capsys: pytest.CaptureFixture[str], ter
     assert " ".join(" ".join(lines[1:]).split()) == f"x {ROWS[1][1]}"
 
 
-def test_colours(
+def test_verdicts_are_coloured_only_on_a_terminal_without_no_color(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     assert painted("HELD  6 steps", good=True) == "HELD  6 steps"

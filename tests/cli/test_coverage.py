@@ -13,7 +13,7 @@ MODULE = ("--module", "tests.campaign.covered_programs")
 FILE = "name: covered\nprotocol: {name: t_covered, variant: VARIANT}\n"
 
 
-def test_the_command_says_it_after_the_verdict() -> None:
+def test_explore_prints_coverage_after_the_verdict() -> None:
     write_file("T-COVERED-WAITS")
     answer = dpsim_("explore", "covered.yaml", *MODULE, "--coverage")
     verdict, _, coverage = answer.out.partition("\n\nnever reached by 1 world:\n")
@@ -24,7 +24,7 @@ def test_the_command_says_it_after_the_verdict() -> None:
 
 
 @pytest.mark.parametrize("variant", ["null", "T-COVERED-WAITS"])
-def test_the_command_as_json(variant: str) -> None:
+def test_explore_prints_coverage_as_json(variant: str) -> None:
     write_file(variant)
     found = dpsim_("explore", "covered.yaml", *MODULE, "--coverage", "--json").json["coverage"]
     assert set(found) == {"worlds", *KINDS}
@@ -33,7 +33,7 @@ def test_the_command_as_json(variant: str) -> None:
     assert "coverage" not in dpsim_("explore", "covered.yaml", *MODULE, "--json").json
 
 
-def test_small_worlds_together() -> None:
+def test_small_worlds_together_reach_each_mode() -> None:
     """With the worlds of both loads, each mode and each row of a load is reached. One world, as in the test above, has
     one load.
     """

@@ -32,7 +32,7 @@ def gives_up(more: str = "", variant: str = "") -> Path:
     ("more", "variant", "verdict"),
     [(LATE, "", "violated"), (SOON, "", "proven"), (LATE, "T-WAITS", "proven"), ("", "", "proven")],
 )
-def test_all_commands_agree(more: str, variant: str, verdict: str) -> None:
+def test_run_explore_and_holds_agree_on_early_timeouts(more: str, variant: str, verdict: str) -> None:
     file = gives_up(more, variant)
     code = int(verdict == "violated")
     assert dpsim_("run", file, *MODULE).code == code
@@ -99,6 +99,6 @@ def test_real_backends_refuse_it() -> None:
     assert only_simulated(load_scenario(gives_up("limits: {early_timeouts: 0}\n")), "gloo") is None
 
 
-def test_fewer_than_none() -> None:
+def test_a_negative_number_of_early_timeouts_is_refused() -> None:
     with pytest.raises(ScenarioError, match="early_timeouts: -1 is too small"):
         load_scenario(gives_up("limits: {early_timeouts: -1}\n"))

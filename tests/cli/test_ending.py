@@ -40,7 +40,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("what", ENDS)
-def test_a_module_that_ends_the_process(what: str, healthy: Path) -> None:
+def test_a_module_that_ends_the_process_gives_exit_code_3(what: str, healthy: Path) -> None:
     code, said = ENDS[what]
     write(Path("ends.py"), code)
     done = process("run", str(healthy), "--module", "ends.py")
@@ -123,7 +123,7 @@ def test_an_installation_that_is_broken_is_no_crash() -> None:
     assert done.stderr.endswith("import of dpsim.cli.app halted; None in sys.modules\n")
 
 
-def test_processes_of_its_own_end_as_they_like(healthy: Path) -> None:
+def test_child_processes_of_a_protocol_end_freely(healthy: Path) -> None:
     write(
         Path("forks.py"),
         "import os\n"
@@ -137,7 +137,7 @@ def test_processes_of_its_own_end_as_they_like(healthy: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_what_python_does_at_its_end_is_done(healthy: Path) -> None:
+def test_exit_handlers_and_threads_of_a_module_still_run(healthy: Path) -> None:
     write(
         Path("later.py"),
         "import atexit, sys, threading\n"
@@ -152,7 +152,7 @@ def test_what_python_does_at_its_end_is_done(healthy: Path) -> None:
 @pytest.mark.parametrize(
     "megabytes", [24, 100, *[pytest.param(one, marks=pytest.mark.slow) for one in range(30, 200, 15)]]
 )
-def test_without_memory(megabytes: int, healthy: Path) -> None:
+def test_a_command_without_memory_prints_no_verdict(megabytes: int, healthy: Path) -> None:
     """If the interpreter, a library or a run finds no memory, the command prints no verdict."""
 
     def limited() -> None:
@@ -165,7 +165,7 @@ def test_without_memory(megabytes: int, healthy: Path) -> None:
     assert "bug" not in done.stderr
 
 
-def test_a_file_size_limit(healthy: Path) -> None:
+def test_a_trace_above_the_file_size_limit_keeps_the_verdict(healthy: Path) -> None:
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
 
@@ -193,7 +193,7 @@ def test_prints_of_a_protocol_are_not_on_stdout(words: tuple[str, ...], healthy:
     assert plain.stdout.startswith("from the module\nfrom a process\n"), "the twin"
 
 
-def test_control_characters_of_a_stranger() -> None:
+def test_control_characters_in_errors_and_reports_are_escaped() -> None:
     """Control characters are escaped in an exception of the Python API, and in a report on stdout."""
     from dpsim.contract.words import BadInput
 
@@ -204,7 +204,7 @@ def test_control_characters_of_a_stranger() -> None:
     assert scenario("t_look")
 
 
-def test_what_a_report_quotes_is_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_in_a_report_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     from dpsim.cli.console import say
 
     say("a\x1b[2Jb\x07\n\x1b[32m\x1b[1mHELD\x1b[0m  c")

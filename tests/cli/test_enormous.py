@@ -79,7 +79,7 @@ def test_a_timer_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_progress_before_the_first_step(capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
     with Progress("x on sim", lambda: now[0]) as progress:
-        assert signal.getsignal(signal.SIGALRM) not in FREE, "it would end this process"
+        assert signal.getsignal(signal.SIGALRM) not in FREE, "SIGALRM without a handler would end this process"
         for seconds in (4, 11, 12, 22):
             now[0] = seconds
             signal.raise_signal(signal.SIGALRM)

@@ -46,7 +46,7 @@ def test_errors_of_a_scenario_have_their_places(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("healthy")
-def test_bad_input(words: tuple[str, ...], said: str) -> None:
+def test_bad_input_ends_with_2_and_one_message(words: tuple[str, ...], said: str) -> None:
     write(Path("unknown.yaml"), HEALTHY.replace("t_agrees", "pads"))
     os.mkfifo("pipe.yaml")
     Path("dangling.yaml").symlink_to("nothing.yaml")
@@ -69,27 +69,29 @@ def test_bad_input(words: tuple[str, ...], said: str) -> None:
         (),
     ],
 )
-def test_usage_errors(words: tuple[str, ...]) -> None:
+def test_a_usage_error_ends_with_2_and_the_usage(words: tuple[str, ...]) -> None:
     answer = dpsim_(*words)
     assert answer.code == 2
     assert "Usage: dpsim" in answer.out + answer.err
 
 
-def test_a_backend_that_cannot_run_here(healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_that_cannot_run_here_gives_exit_code_3(healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(runner._backends, "fake", Fake(BackendUnavailable("it needs 3 abaci, and there are none")))
     answer = dpsim_("run", healthy, "--backend", "fake", "--json")
     assert (answer.code, answer.err) == (3, "dpsim: it needs 3 abaci, and there are none\n")
     assert answer.json == {"error": {"exit_code": 3, "message": "it needs 3 abaci, and there are none"}}
 
 
-def test_a_backend_that_cannot_be_loaded(healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_that_cannot_be_loaded_gives_exit_code_3(healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "find_backend", needs_torch(runner.find_backend))
     answer = dpsim_("run", healthy, "--backend", "torchless")
     assert answer.code == 3
     assert "the backend torchless cannot be loaded: No module named 'torch'" in answer.err
 
 
-def test_an_interrupt(healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_with_130_and_without_a_result(
+    healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = Fake(KeyboardInterrupt())
     monkeypatch.setitem(runner._backends, "fake", fake)
     answer = dpsim_("run", healthy, "--backend", "fake", "--trace", "x.jsonl")
@@ -132,7 +134,7 @@ def test_a_closed_pipe_is_no_error(healthy: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 @pytest.mark.parametrize("words", [("schema",), ("--help",)])
-def test_no_space_for_the_output(words: tuple[str, ...]) -> None:
+def test_an_output_without_space_gives_exit_code_3(words: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
         done = process(*words, stdout=full)
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)

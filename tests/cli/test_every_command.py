@@ -90,13 +90,15 @@ def error_of(words: tuple[str, ...], code: int) -> str:
 
 
 @pytest.mark.parametrize("words", WITH_JSON, ids=" ".join)
-def test_an_object_for_bad_input(words: tuple[str, ...]) -> None:
+def test_each_command_prints_a_json_object_for_bad_input(words: tuple[str, ...]) -> None:
     assert error_of((*words, *BAD[words[-1]], "--json"), 2) != ""
     assert error_of((*words, "--no-such-option", "--json"), 2) == "No such option: --no-such-option"
 
 
 @pytest.mark.parametrize("words", WITH_JSON, ids=" ".join)
-def test_an_object_where_the_machine_cannot(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_command_prints_a_json_object_for_missing_memory(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def lacks(*_: Any, **__: Any) -> NoReturn:
         raise MemoryError
 

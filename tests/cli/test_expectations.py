@@ -59,7 +59,7 @@ def test_any_step_is_met(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_what_stops_early_need_not_come_to_all_that_is_planted(words: tuple[str, ...]) -> None:
+def test_a_run_that_hangs_early_need_not_reach_every_planted_fault(words: tuple[str, ...]) -> None:
     """The run hangs at the first fault, so it does not show whether the second would have applied."""
     both = "faults:\n" + "".join(f"  - {{kind: skip, rank: 1, at: {{site: dp.agree, ordinal: {n}}}}}\n" for n in (2, 4))
     answer = dpsim_(*words, write(Path("x.yaml"), HEALTHY + both + "expect: {class: HANG}\n"))
@@ -69,7 +69,7 @@ def test_what_stops_early_need_not_come_to_all_that_is_planted(words: tuple[str,
 # ---- sets of small worlds
 
 
-def test_a_fault_that_no_small_world_comes_to() -> None:
+def test_a_fault_that_no_small_world_reaches_is_not_met() -> None:
     file = write(Path("x.yaml"), HEALTHY + NOWHERE)
     for jobs in ("1", "2"):
         words = ("explore", file, "--all-up-to", "ranks=2,steps=2", "--jobs", jobs)
@@ -89,7 +89,7 @@ def test_a_fault_that_no_small_world_comes_to() -> None:
         )
 
 
-def test_a_delay_that_one_small_world_comes_to_was_applied() -> None:
+def test_a_delay_that_one_small_world_reaches_was_applied() -> None:
     """A delay counts as applied if one of the small worlds reaches it."""
     late = "delays: [{rank: 1, by: 1ms, at: {site: dp.agree, ordinal: 1}}]\n"
     answer = dpsim_("explore", write(Path("x.yaml"), HEALTHY + late), "--all-up-to", "ranks=2,steps=2")
@@ -97,7 +97,7 @@ def test_a_delay_that_one_small_world_comes_to_was_applied() -> None:
 
 
 @pytest.mark.parametrize(("verdict", "code"), [("", 1), ("verdict: violated, ", 0)])
-def test_what_explored_says_is_not_of_a_run(verdict: str, code: int) -> None:
+def test_run_explains_that_explored_is_about_all_schedules(verdict: str, code: int) -> None:
     """If a scenario expects a violation only from an exploration, `run` explains why its result is not as expected."""
     answer = dpsim_("run", write(Path("x.yaml"), HEALTHY + SKIP + f"expect: {{{verdict}explored: violated}}\n"))
     assert answer.code == code

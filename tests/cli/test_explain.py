@@ -33,7 +33,7 @@ def dumps(tmp_path: Path) -> Path:
     return steps(MadeJob(4), 3, HANGS["absent"][0]).write(tmp_path)
 
 
-def test_a_folder_of_dumps(dumps: Path) -> None:
+def test_explain_names_the_culprit_of_a_folder_of_dumps(dumps: Path) -> None:
     done = typed("explain", dumps)
     assert done.exit_code == 0
     assert done.output.startswith("HANG  HANG:COLLECTIVE:MISSING_RANK  ")
@@ -51,12 +51,12 @@ def test_one_blocked_rank_is_not_named_as_one_of_several(blocked: int) -> None:
     assert "one of rank 0" not in as_text(explained(made.world, run, [finding]))
 
 
-def test_json_alone(dumps: Path) -> None:
+def test_explain_prints_one_json_object(dumps: Path) -> None:
     found = json.loads(typed("explain", dumps, "--json").stdout)
     assert (found["outcome"], found["culprit"]["ranks"], found["schema_version"]) == ("hang", [2], 1)
 
 
-def test_two_folders_of_two_times(tmp_path: Path) -> None:
+def test_explain_compares_dumps_of_two_times(tmp_path: Path) -> None:
     job = steps(MadeJob(4), 3, HANGS["absent"][0])
     first, later = tmp_path / "1", tmp_path / "2"
     for folder in (first, later):
@@ -85,13 +85,13 @@ def test_a_dump_that_is_run_says_where_to_go(command: str, as_json: bool, tmp_pa
     assert done.stderr.count("\n") == 1
 
 
-def test_one_dump_is_no_job(dumps: Path) -> None:
+def test_explain_refuses_the_dump_of_one_rank(dumps: Path) -> None:
     done = typed("explain", dumps / "nccl_rank_0")
     assert done.exit_code == 2
     assert f"expected the folder of all: dpsim explain {dumps}" in done.stderr
 
 
-def test_what_is_neither(tmp_path: Path) -> None:
+def test_explain_refuses_a_path_without_dumps_or_a_trace(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("no trace")
     for path in (tmp_path, tmp_path / "x.jsonl", tmp_path / "nowhere"):
         done = typed("explain", path)
@@ -120,6 +120,6 @@ def test_a_trace_has_the_same_fields(tmp_path: Path, dumps: Path) -> None:
     assert culprit["seq"] == 3
 
 
-def test_a_trace_of_a_healthy_run(tmp_path: Path) -> None:
+def test_explain_names_no_culprit_of_a_healthy_trace(tmp_path: Path) -> None:
     found = json.loads(typed("explain", traced(tmp_path, []), "--json").stdout)
     assert (found["outcome"], found["culprit"]) == ("finished", None)

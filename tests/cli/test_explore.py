@@ -38,7 +38,7 @@ ON_DEVICES = (
 # ---- its output
 
 
-def test_proven() -> None:
+def test_explore_prints_a_proof() -> None:
     answer = explore("t_look")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == (
@@ -55,7 +55,7 @@ def test_proven() -> None:
     assert not Path(".dpsim").exists()
 
 
-def test_nothing_to_choose(healthy: Path) -> None:
+def test_explore_names_a_program_without_choices(healthy: Path) -> None:
     assert dpsim_("explore", healthy).out.splitlines() == [
         "PROVEN  holds in every schedule of this world",
         ON_DEVICES,
@@ -68,7 +68,7 @@ def test_nothing_to_choose(healthy: Path) -> None:
     ]
 
 
-def test_sampled() -> None:
+def test_explore_prints_a_sample() -> None:
     answer = explore("t_look", "--strategy", "random", "--schedules", "150")
     assert answer.code == 0
     assert answer.out.splitlines()[0] == "SAMPLED  holds in 150 schedules; 0 of the last 100 were of a new class"
@@ -133,7 +133,7 @@ def test_worlds_in_which_nothing_is_done_are_counted(requests: str, said: str) -
     assert ("vacuous, with nothing to coordinate" in answer.out) == (requests == "2")
 
 
-def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explore_prints_a_bounded_verdict_for_runs_that_were_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that was cut off and not judged does not meet an expectation."""
     of = Subject.of
     monkeypatch.setattr(Subject, "of", staticmethod(lambda *given: replace(of(*given), longest=50)))
@@ -170,7 +170,7 @@ def test_dpor_runs_until_its_budget(strategy: str, monkeypatch: pytest.MonkeyPat
     assert (by_time["verdict"] == "proven") == (strategy == "dpor")
 
 
-def test_no_time() -> None:
+def test_explore_without_time_judges_no_schedule() -> None:
     answer = explore("t_look", "--budget", "0s")
     assert (answer.code, answer.err) == (1, "")
     assert [answer.out.splitlines()[0], answer.out.splitlines()[-1]] == [
@@ -179,7 +179,7 @@ def test_no_time() -> None:
     ]
 
 
-def test_violated() -> None:
+def test_explore_prints_a_violation_and_writes_a_trace() -> None:
     answer = explore("t_lost")
     assert (answer.code, answer.err) == (1, "")
     lines = answer.out.splitlines()
@@ -264,10 +264,12 @@ def test_keep_going_reports_each_failure_once() -> None:
     found = explore("t_two", "--keep-going", "--json", ranks=3).json["scenarios"][0]["failures"]
     assert [one["trace"] for one in found] == replays
     assert all(one["seen"] > 1 for one in found)
-    assert explore("t_two", ranks=3).out.count("VIOLATED  ") == 1, "without it, the first alone"
+    assert explore("t_two", ranks=3).out.count("VIOLATED  ") == 1, (
+        "without --keep-going only the first failure is reported"
+    )
 
 
-def test_several_scenarios(healthy: Path, planted: Path) -> None:
+def test_explore_counts_the_verdicts_of_several_scenarios(healthy: Path, planted: Path) -> None:
     for jobs in ("1", "2"):
         answer = dpsim_("explore", healthy, planted, "--jobs", jobs)
         assert answer.code == 0
@@ -355,7 +357,7 @@ def test_a_wrong_footprint_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_off(tmp_path: Path) -> None:
+def test_explore_switches_findings_off(tmp_path: Path) -> None:
     file = write(tmp_path / "x.yaml", HEALTHY + SKIP)
     assert dpsim_("explore", file).code == 1
     answer = dpsim_("explore", file, "--off", "HANG:*")
@@ -391,7 +393,7 @@ def test_off(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("healthy")
-def test_bad_input(words: tuple[str, ...], said: str) -> None:
+def test_bad_input_of_explore_ends_with_2_and_one_line(words: tuple[str, ...], said: str) -> None:
     answer = dpsim_("explore", *words)
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith(f"dpsim: {said}")
@@ -399,7 +401,7 @@ def test_bad_input(words: tuple[str, ...], said: str) -> None:
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_protocol_that_remembers(jobs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explore_reports_a_protocol_that_keeps_state_between_runs(jobs: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Kept, "runs", -1)  # the timed run comes first
     answer = explore("t_state", "--jobs", jobs, ranks=3)
     assert (answer.code, answer.err) == (1, "")
@@ -411,11 +413,11 @@ def test_a_protocol_that_remembers(jobs: str, monkeypatch: pytest.MonkeyPatch) -
     where = "culprit   rank 0, before its first step, poll.1 at tests/cli/protocols.py:"
     assert any(line.startswith(where) for line in lines)
     assert any(line.strip().startswith("again:   poll own at poll.0[0], tests/cli/protocols.py:") for line in lines)
-    assert "\nnext " not in answer.out, "another run might not show it"
+    assert "\nnext " not in answer.out, "a command whose run might not show the failure again is not recommended"
     assert not Path(".dpsim").exists()
 
 
-def test_a_worker_that_is_lost() -> None:
+def test_explore_prints_why_its_workers_were_lost() -> None:
     answer = explore("t_deadly", "--jobs", "2")
     why = "two processes ended over the same 1 schedule (dpor), the last by signal 9. Out of memory?"
     assert (answer.code, answer.err) == (3, "")
@@ -423,7 +425,7 @@ def test_a_worker_that_is_lost() -> None:
     assert answer.out.splitlines()[-1].startswith(f"expected: held; NOT met: lost: {why}")
 
 
-def test_traces_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explore_prints_the_verdict_if_it_cannot_write_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     """If dpsim cannot write a trace, it still prints the verdict, and the exit code agrees with it."""
     write(Path("file"), "")
     answer = explore("t_lost", "--save", "file/folder")
@@ -468,7 +470,7 @@ def test_every_small_world_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 64])
-def test_the_first_small_world_that_fails(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explore_names_the_first_small_world_that_fails(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first world that fails is the same, however many worlds the explorer gives out together."""
     monkeypatch.setattr(whole, "AT_ONCE", at_once)
     for jobs in ("1", "2"):
@@ -490,7 +492,7 @@ def test_the_first_small_world_that_fails(at_once: int, monkeypatch: pytest.Monk
         assert [one["tokens"] for one in requests] == [1, 2]
 
 
-def test_no_time_for_all_small_worlds(healthy: Path) -> None:
+def test_explore_counts_small_worlds_for_which_it_has_no_time(healthy: Path) -> None:
     answer = dpsim_("explore", healthy, "--all-up-to", "ranks=2,steps=8", "--budget", "0s")
     assert answer.out.splitlines()[0] == "SAMPLED  no failure; 16 not begun"
     row = dpsim_("explore", healthy, "--all-up-to", "ranks=2,steps=8", "--budget", "0s", "--json").json["scenarios"][0]
@@ -518,7 +520,7 @@ def test_no_time_for_all_small_worlds(healthy: Path) -> None:
     }
 
 
-def test_small_worlds_that_are_too_large_to_prove() -> None:
+def test_explore_samples_small_worlds_that_are_too_large_to_prove() -> None:
     answer = explore("t_look", "--all-up-to", "ranks=2", "--schedules", "2", "--strategy", "dpor")
     lines = answer.out.splitlines()
     assert lines[0] == "SAMPLED  no failure; 1 proven, 1 sampled"
@@ -554,7 +556,7 @@ def test_small_worlds_expect_what_base_expects(broken: Path, expect: str, line: 
         ("{verdict: violated}", "violated; NOT met: expected violated, got proven"),
     ],
 )
-def test_small_worlds_in_which_all_is_well(healthy: Path, expect: str, line: str) -> None:
+def test_healthy_small_worlds_meet_or_miss_the_expectation(healthy: Path, expect: str, line: str) -> None:
     file = write(healthy, healthy.read_text() + f"expect: {expect}\n")
     answer = dpsim_("explore", file, "--all-up-to", "ranks=2,steps=1")
     assert answer.out.splitlines()[-1] == f"expected: {line}"
@@ -570,7 +572,7 @@ def test_a_proof_can_be_expected() -> None:
     assert (answer.code, answer.out.splitlines()[-1]) == (1, "expected: proven; NOT met: expected proven, got sampled")
 
 
-def test_a_run_and_all_schedules_may_come_to_different_ends() -> None:
+def test_a_scenario_may_expect_other_results_of_explore_than_of_run() -> None:
     """A scenario may expect another result of `explore` than of `run`. The last line prints the expected culprit."""
     expect = "expect: {verdict: violated, explored: {class: HANG, culprit: {rank: 0, step: 7}}}\n"
     file = write(Path("p.yaml"), scenario("t_lost", 3) + expect)

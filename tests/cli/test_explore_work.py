@@ -30,7 +30,7 @@ def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("night")
 
 
-def test_what_was_done_is_not_done_again(night: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_exploration_runs_no_unit_again(night: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A resumed exploration prints the same text and runs no unit again. A faulty folder that forgets its units runs
     them again.
     """
@@ -72,7 +72,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("words", "said"), REFUSED, ids=[" ".join(words) for words, _ in REFUSED])
-def test_the_work_of_something_else(words: list[str], said: str, night: Path) -> None:
+def test_resume_refuses_the_work_of_another_exploration(words: list[str], said: str, night: Path) -> None:
     write(Path("t_two.yaml"), scenario("t_two", 2, ""))
     answer = dpsim_("explore", *words, *MODULE, "--resume", str(night))
     assert (answer.code, answer.out) == (2, "")
@@ -81,7 +81,9 @@ def test_the_work_of_something_else(words: list[str], said: str, night: Path) ->
 
 
 @pytest.mark.parametrize("key", ["dpsim", "program"])
-def test_another_version_and_another_program(key: str, night: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_refuses_the_work_of_another_version_or_program(
+    key: str, night: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A change in the source of dpsim or of the protocol is enough to refuse the folder."""
     if key == "dpsim":
         monkeypatch.setattr(sameness, "digest_of_dpsim", lambda: "0" * 64)
@@ -93,7 +95,7 @@ def test_another_version_and_another_program(key: str, night: Path, monkeypatch:
     assert answer.err.startswith(f"dpsim: night: has the work of another {key}: ")
 
 
-def test_folders_that_cannot_be_used(night: Path) -> None:
+def test_work_and_resume_refuse_folders_that_they_cannot_use(night: Path) -> None:
     for words, said in [
         (["--work", "night"], "night: has the work of an earlier exploration; --resume goes on with it"),
         (["--resume", "none"], "none: has no work.json; expected a folder that --work wrote"),

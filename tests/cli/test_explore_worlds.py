@@ -48,7 +48,9 @@ def test_worlds_that_too_few_schedules_cut_short() -> None:
     assert lines[-2] == f"next      dpsim {shlex.join(next_of(answer))}"
     assert next_of(answer)[:2] == ["explore", "t_look.yaml"]
     again = dpsim_(*next_of(answer))
-    assert again.out.startswith("PROVEN  every one of these worlds holds in every schedule\n"), "it goes on"
+    assert again.out.startswith("PROVEN  every one of these worlds holds in every schedule\n"), (
+        "the recommended command continues until the proof"
+    )
     assert next_of(again) == []
 
 
@@ -117,7 +119,7 @@ def test_a_default_number_of_schedules_is_no_option_of_the_user(monkeypatch: pyt
     assert next_of(answer)[-2:] == ["--resume", "day"]
 
 
-def test_a_folder_of_work_goes_on_with_its_strategy() -> None:
+def test_the_recommended_command_resumes_a_work_folder_with_its_strategy() -> None:
     """A twin without this rule would suggest a strategy that the folder refuses."""
     answer = explore("t_look", "--all-up-to", "ranks=2", "--schedules", "1", "--work", "night")
     assert next_of(answer)[-2:] == ["--resume", "night"]
@@ -263,7 +265,7 @@ def test_the_words_of_a_command(
     assert found == (torch if said is None else said)
 
 
-def test_the_assumption_of_worlds_whose_ranks_never_ran_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explore_assumes_no_shared_objects_where_ranks_never_ran_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin runs ranks alone in all worlds, each with one class of schedules, and assumes nothing."""
     account = lone_ranks.Account()
     monkeypatch.setattr(lone_ranks, "ACCOUNT", account)
@@ -278,7 +280,7 @@ def test_the_assumption_of_worlds_whose_ranks_never_ran_alone(monkeypatch: pytes
     assert "alone     each rank ran again in its own process in 2 of 2 worlds" in answer.out
 
 
-def test_one_schedule_of_several_is_no_whole_check(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explore_assumes_no_shared_objects_where_one_schedule_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     account = lone_ranks.Account()
     monkeypatch.setattr(lone_ranks, "ACCOUNT", account)
     account.explored = 1e9

@@ -21,7 +21,7 @@ def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "x.jsonl"
 
 
-def test_a_trace(trace: Path) -> None:
+def test_export_writes_the_picture_of_a_trace(trace: Path) -> None:
     done = dpsim_("export", trace)
     assert (done.code, done.err) == (0, "")
     first, last = done.out.splitlines()
@@ -47,13 +47,13 @@ def test_the_turning_of_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert [text in page for text in texts] == [same] * 3
 
 
-def test_trace_events(trace: Path) -> None:
+def test_export_writes_trace_events_for_perfetto(trace: Path) -> None:
     assert dpsim_("export", trace, "--format", "perfetto", "-o", "out.json").code == 0
     names = {event["name"] for event in json.loads(Path("out.json").read_text())["traceEvents"]}
     assert "MISSING dp.agree[2]" in names
 
 
-def test_dumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_writes_the_picture_of_a_folder_of_dumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "dumps"
     folder.mkdir()
     monkeypatch.chdir(tmp_path)
@@ -62,7 +62,7 @@ def test_dumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "waits for rank 2" in Path("dumps.html").read_text()
 
 
-def test_what_cannot_be_drawn_or_written(trace: Path) -> None:
+def test_export_refuses_what_it_cannot_draw_or_write(trace: Path) -> None:
     write(Path("no.jsonl"), "no trace")
     for words in (("no.jsonl",), ("nowhere",), (".",), (trace, "-o", "."), (trace, "-o", trace), (trace, "-o", "no/x")):
         done = dpsim_("export", *words)

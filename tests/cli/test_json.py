@@ -17,7 +17,7 @@ from tests.cli.commands import MODULE, dpsim_
     [("run", "healthy.yaml"), ("explore", "healthy.yaml"), ("list", "backends"), ("show", "sim")],
     ids=lambda words: words[0],
 )
-def test_an_answer(words: tuple[str, ...], healthy: Path) -> None:
+def test_each_command_prints_its_answer_as_one_json_object(words: tuple[str, ...], healthy: Path) -> None:
     more = MODULE if "healthy.yaml" in words else ()
     answer = dpsim_(*[healthy if word == "healthy.yaml" else word for word in words], *more, "--json")
     assert answer.code == 0
@@ -40,7 +40,9 @@ def test_an_answer(words: tuple[str, ...], healthy: Path) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 @pytest.mark.parametrize("first", [False, True])
-def test_an_error(words: tuple[str, ...], code: int, says: str, first: bool) -> None:
+def test_each_command_prints_its_error_as_one_json_object(
+    words: tuple[str, ...], code: int, says: str, first: bool
+) -> None:
     """An error is an object with the message and the exit code. `first`: the option comes before the wrong word."""
     given = (words[0], "--json", *words[1:]) if first else (*words, "--json")
     answer = dpsim_(*given)
@@ -70,4 +72,4 @@ def test_every_command_that_prints_json_reads_the_option_first() -> None:
     options = [one for name in commands for one in commands[name].params if "--json" in one.opts]
     assert len(options) >= 9
     late = [one for one in options if not one.is_eager]
-    assert len(late) <= 1, "check-engine is of another package, and asks by itself"
+    assert len(late) <= 1, "check-engine comes from another package and reads the option itself"

@@ -106,12 +106,12 @@ def test_a_verdict_names_what_it_assumes() -> None:
         ),
     ],
 )
-def test_other_backends_refuse(backend: str, section: str, said: str) -> None:
+def test_other_backends_refuse_sections_that_only_the_simulation_has(backend: str, section: str, said: str) -> None:
     answer = dpsim_("run", scenario(section), "--backend", backend)
     assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
     assert f"three: {said.format(backend)}; run it on the simulation (--backend sim), or " in answer.err
 
 
-def test_other_backends_have_ports_in_use_and_lazy_communicators() -> None:
+def test_other_backends_accept_ports_in_use_and_lazy_communicators() -> None:
     asked = "ports: [{port: 29555}]\nlimits: {lazy_communicators: true, stall: 2s}\n"
     assert only_simulated(load_scenario(scenario(asked)), "gloo") is None

@@ -12,7 +12,7 @@ from dpsim.contract.world import BackendUnavailable
 from tests.cli.commands import Fake, dpsim_, needs_torch
 
 
-def test_list() -> None:
+def test_list_prints_protocols_variants_and_backends() -> None:
     answer = dpsim_("list")
     assert answer.code == 0
     assert re.search(r"^  t_largest +plain, loud$", answer.out, re.MULTILINE)
@@ -45,7 +45,7 @@ def test_list_says_why_a_backend_cannot_run(monkeypatch: pytest.MonkeyPatch) -> 
         (("--only", "T-OW?"), {"scenarios", "protocols", "variants", "backends"}),
     ],
 )
-def test_some_names(words: tuple[str, ...], kinds: set[str]) -> None:
+def test_list_prints_only_the_selected_names(words: tuple[str, ...], kinds: set[str]) -> None:
     found = dpsim_("list", *words, "--json").json
     assert set(found) == kinds
     names = [entry["name"] for entries in found.values() for entry in entries]
@@ -63,13 +63,13 @@ def test_some_names(words: tuple[str, ...], kinds: set[str]) -> None:
         (("backends", "--only", "x"), "no name has this text; `dpsim list backends` prints all names"),
     ],
 )
-def test_no_such_names(words: tuple[str, ...], says: str) -> None:
+def test_list_refuses_unknown_names(words: tuple[str, ...], says: str) -> None:
     answer = dpsim_("list", *words)
     assert (answer.code, answer.out) == (2, "")
     assert says in answer.err
 
 
-def test_schema() -> None:
+def test_schema_prints_the_schema_of_scenarios() -> None:
     answer = dpsim_("schema")
     assert answer.code == 0
     assert answer.json["title"] == "dpsim scenario"

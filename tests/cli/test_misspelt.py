@@ -31,7 +31,7 @@ from tests.cli.commands import HEALTHY, MODULE, dpsim_, write
         ("seqs", ["max_num_seqs"], []),
     ],
 )
-def test_near_is_near(word: str, known: list[str], meant: list[str]) -> None:
+def test_a_close_word_is_suggested(word: str, known: list[str], meant: list[str]) -> None:
     assert nearest(word, known, 3) == meant
 
 
@@ -78,7 +78,9 @@ PLACES = [
 @pytest.mark.parametrize(
     ("words", "near", "meant", "far"), PLACES, ids=lambda value: value if isinstance(value, str) else " ".join(value)
 )
-def test_each_place(words: tuple[str, ...], near: str, meant: str, far: str, tmp_path: Path) -> None:
+def test_each_place_suggests_the_word_that_was_meant(
+    words: tuple[str, ...], near: str, meant: str, far: str, tmp_path: Path
+) -> None:
     write(tmp_path / "x.yaml", HEALTHY)
     for word, suggested in (near, True), (far, False):
         for name, text in FILES.items():

@@ -20,7 +20,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_is_green(made: Path) -> None:
+def test_new_writes_a_protocol_and_a_test_that_pass(made: Path) -> None:
     """Its test demands a proof. The twin samples one schedule of each world, and fails."""
     explored = process("explore", "t_begun.yaml", "--module", "t_begun.py", "--all-up-to", "ranks=2,steps=2", cwd=made)
     assert (explored.returncode, explored.stderr) == (0, "")
@@ -55,7 +55,7 @@ def test_a_file_that_exists_is_kept(file: str, tmp_path: Path, monkeypatch: pyte
     assert (tmp_path / file).read_text() == "mine"
 
 
-def test_another_folder(tmp_path: Path) -> None:
+def test_new_writes_into_another_folder(tmp_path: Path) -> None:
     folder = tmp_path / "some" / "folder"
     answer = dpsim_("new", "t_begun", "-o", folder)
     assert f"next      dpsim run {folder}/t_begun.yaml --module {folder}/t_begun.py\n" in answer.out
@@ -71,7 +71,7 @@ def test_another_folder(tmp_path: Path) -> None:
         *((name, "expected a name of lower-case letters") for name in ("a-b", "../x", "Big", "9", "", "_", "\u00e9")),
     ],
 )
-def test_names_that_are_refused(name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_refuses_bad_names(name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     answer = dpsim_("new", name)
     assert (answer.code, answer.out) == (2, "")

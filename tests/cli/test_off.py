@@ -24,7 +24,7 @@ def test_a_finding_that_is_switched_off_is_counted(broken: Path) -> None:
     ]
 
 
-def test_it_adds_to_the_scenarios(tmp_path: Path) -> None:
+def test_the_option_off_adds_to_the_patterns_of_the_scenario(tmp_path: Path) -> None:
     file = write(tmp_path / "x.yaml", HEALTHY + SKIP + OFF)
     found = dpsim_("run", file, "--off", "HANG", "--off", "RACE", "--json").json
     assert (found["verdict"], found["findings"], found["class"]) == ("held", [], None)
@@ -34,7 +34,7 @@ def test_it_adds_to_the_scenarios(tmp_path: Path) -> None:
     assert dpsim_("run", file, "--json").json["switched_off"] == {"CRASH:*": 0}
 
 
-def test_other_findings_are_reported_and_the_replay_repeats_the_switch(broken: Path) -> None:
+def test_the_replay_line_repeats_the_option_off(broken: Path) -> None:
     answer = dpsim_("run", broken, "--off", "MISMATCH:*", "--off", "CRASH")
     assert answer.code == 1
     assert f"\nnext      dpsim run {broken} --off 'MISMATCH:*' --off CRASH --full\n" in answer.out
@@ -60,7 +60,7 @@ def test_a_pattern_that_selects_nothing(healthy: Path, pattern: str, says: str) 
     assert answer.err.startswith(says)
 
 
-def test_what_the_scenario_expects_cannot_be_switched_off(tmp_path: Path) -> None:
+def test_the_option_off_refuses_a_class_that_the_scenario_expects(tmp_path: Path) -> None:
     file = write(tmp_path / "x.yaml", HEALTHY + SKIP + EXPECTED)
     answer = dpsim_("run", file, "--off", "HANG")
     assert (answer.code, answer.out) == (2, "")

@@ -116,7 +116,7 @@ def dpsim(folder: Path, *words: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.slow
-def test_a_command(stranger: Path) -> None:
+def test_a_package_adds_a_command(stranger: Path) -> None:
     code, out, _ = dpsim(stranger, "--help")
     assert code == 0
     assert re.search(r"^  greet +Say hello\.$", out, re.MULTILINE)
@@ -126,7 +126,7 @@ def test_a_command(stranger: Path) -> None:
     assert dpsim(stranger, "greet", "ann", "--loud") == (1, "HELLO ann\n", "")
 
 
-def test_its_errors_are_one_line(stranger: Path) -> None:
+def test_an_error_of_an_added_command_is_one_line(stranger: Path) -> None:
     assert dpsim(stranger, "greet", "4") == (2, "", "dpsim: 4: expected letters\n")
 
 
@@ -152,7 +152,7 @@ def test_a_command_of_dpsim_stays_its_own(stranger: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_backend_that_is_none(stranger: Path) -> None:
+def test_a_class_that_is_no_backend_is_unavailable_and_hides_no_other(stranger: Path) -> None:
     """A class that is no backend does not affect the other backends."""
     code, out, _ = dpsim(stranger, "list")
     assert code == 0
@@ -164,12 +164,12 @@ def test_a_backend_that_is_none(stranger: Path) -> None:
     assert err.startswith("dpsim: the backend picky = stranger:Picky cannot be made: TypeError: ")
 
 
-def test_a_source_of_scenarios(stranger: Path) -> None:
+def test_a_package_adds_a_source_of_scenarios(stranger: Path) -> None:
     assert dpsim(stranger, "scenario", "from-words", "two", "words") == (0, "name: two words\n", "")
 
 
 @pytest.mark.slow
-def test_an_option_of_run(stranger: Path) -> None:
+def test_a_package_adds_an_option_of_run(stranger: Path) -> None:
     """The option comes before `--trace` in the help, and changes the scenario. The command that repeats the run
     contains it.
     """

@@ -120,7 +120,7 @@ def test_the_name_of_a_failure() -> None:
     short = [failures("--strategy", "random", "--seed", str(seed)) for seed in range(4)]
     assert len({what for [(what, _)] in short}) == 1
     assert len({fingerprint for [(_, fingerprint)] in short}) > 1, (
-        "the twin: the fingerprint is no name for all searches"
+        "the twin: different searches give the same failure different fingerprints"
     )
     whole = [
         failures("--strategy", by, "--keep-going", "--jobs", jobs) for by, jobs in (("dpor", "1"), ("portfolio", "2"))

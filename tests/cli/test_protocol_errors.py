@@ -95,7 +95,7 @@ def test_a_module_that_cannot_be_imported(own: Own, line: str, by: str, said: st
         ("return {}", STACKS, "run", r"ValueError: all input arrays must have the same shape, at t_own.py:13"),
     ],
 )
-def test_what_its_methods_raise(own: Own, line: str, by: str, command: str, said: str) -> None:
+def test_an_exception_of_a_protocol_method_is_one_line(own: Own, line: str, by: str, command: str, said: str) -> None:
     answer = own(line, by, command)
     assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
     assert re.fullmatch(f"dpsim: the protocol raised {said}\n", answer.err)
@@ -120,7 +120,7 @@ def test_what_its_methods_raise(own: Own, line: str, by: str, command: str, said
         ),
     ],
 )
-def test_what_is_no_world(own: Own, method: str, command: str, said: str) -> None:
+def test_methods_that_describe_no_world_are_bad_input(own: Own, method: str, command: str, said: str) -> None:
     name, _, body = method.partition(": ")
     services = "" if name == "services" else "    def services(self, prepared): return ('desk',)\n\n"
     by = f"{services}    def {name}(self, prepared): {body}\n\n    def figures"

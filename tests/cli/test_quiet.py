@@ -29,7 +29,9 @@ VERDICTS = ("HELD", "VIOLATED", "PROVEN", "SAMPLED", "VACUOUS", "LOST", "replaye
     ],
     ids=lambda words: "-".join(words[:3]),
 )
-def test_two_lines(words: tuple[str, ...], healthy: Path, broken: Path, planted: Path, traces: tuple[str, str]) -> None:
+def test_quiet_prints_two_lines_of_the_whole_output(
+    words: tuple[str, ...], healthy: Path, broken: Path, planted: Path, traces: tuple[str, str]
+) -> None:
     """The two lines of `--quiet` are lines of the whole output, too."""
     files = {"healthy": healthy, "broken": broken, "planted": planted}
     given = [*(files.get(word, word) for word in words), *MODULE]
@@ -87,7 +89,7 @@ def shown(clock: Clock, quiet: bool) -> None:
             progress(step, 30)
 
 
-def test_there_is_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
     shown(Clock(), quiet=True)
     assert capsys.readouterr().err == ""
     shown(Clock(), quiet=False)

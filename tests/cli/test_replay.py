@@ -41,7 +41,7 @@ def edit(trace: str, change: Callable[[dict[str, Any]], None]) -> None:
     write(Path(trace), "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))
 
 
-def test_the_same_run(trace: str) -> None:
+def test_replay_repeats_the_run_of_a_trace(trace: str) -> None:
     answer = dpsim_("replay", trace, *MODULE)
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
@@ -118,7 +118,7 @@ def trace_schedule(path: Path) -> tuple[str, ...]:
 
 
 @pytest.mark.slow
-def test_in_a_fresh_process_whatever_the_hash_seed(trace: str) -> None:
+def test_replay_in_a_fresh_process_does_not_depend_on_the_hash_seed(trace: str) -> None:
     said = set()
     for seed in "01":
         env = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
@@ -129,7 +129,7 @@ def test_in_a_fresh_process_whatever_the_hash_seed(trace: str) -> None:
     assert said.pop().endswith("the same run again\n")
 
 
-async def looks_elsewhere(self: Look, rank: Rank, prepared: Any) -> None:
+async def polls_another_mailbox_first(self: Look, rank: Rank, prepared: Any) -> None:
     """The changed protocol: it makes another poll before the others."""
     if rank.rank == 0:
         await rank.mailbox("news").poll("news")
@@ -139,8 +139,8 @@ async def looks_elsewhere(self: Look, rank: Rank, prepared: Any) -> None:
 RUN = Look.run
 
 
-def test_strict_after_the_protocol_changed(trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lost, "run", looks_elsewhere)
+def test_a_strict_replay_stops_after_the_protocol_changed(trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lost, "run", polls_another_mailbox_first)
     answer = dpsim_("replay", trace, *MODULE)
     possible = ["rank 0 news[0]", "rank 1 delivers wake[0]", "rank 2 delivers wake[0]"]
     assert (answer.code, answer.out) == (1, "")
@@ -152,8 +152,8 @@ def test_strict_after_the_protocol_changed(trace: str, monkeypatch: pytest.Monke
     )
 
 
-def test_fallback_after_the_protocol_changed(trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lost, "run", looks_elsewhere)
+def test_a_fallback_replay_continues_after_the_protocol_changed(trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lost, "run", polls_another_mailbox_first)
     answer = dpsim_("replay", trace, *MODULE, "--fallback")
     assert answer.code == 1
     lines = answer.out.splitlines()
@@ -173,7 +173,7 @@ def test_fallback_where_nothing_changed_skips_nothing(trace: str) -> None:
     assert "skipped" not in answer.out
 
 
-def test_a_protocol_that_polls_now(trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_cuts_off_a_protocol_that_polls_since_the_trace(trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def polls(self: Look, rank: Rank, prepared: Any) -> None:
         while rank.rank == 0:
             await rank.mailbox("news").poll("news")
@@ -187,7 +187,7 @@ def test_a_protocol_that_polls_now(trace: str, monkeypatch: pytest.MonkeyPatch) 
     )
 
 
-def test_a_trace_without_a_schedule(healthy: Path, traces: tuple[str, str]) -> None:
+def test_replay_of_a_trace_without_a_schedule_runs_in_time(healthy: Path, traces: tuple[str, str]) -> None:
     """A trace without a schedule replays its scenario in a timed run, also if that hangs."""
     for name in traces:
         answer = dpsim_("replay", name)
@@ -206,13 +206,13 @@ def bad(trace: str, *words: str) -> str:
     return answer.err
 
 
-def test_no_trace() -> None:
+def test_replay_refuses_a_file_that_is_no_trace() -> None:
     assert bad("missing.jsonl") == "dpsim: missing.jsonl: No such file or directory\n"
     write(Path("x.jsonl"), "nonsense\n")
     assert bad("x.jsonl").startswith("dpsim: x.jsonl:1: not a trace: ")
 
 
-def test_another_version(trace: str) -> None:
+def test_replay_refuses_a_trace_of_another_version(trace: str) -> None:
     def newer(row: dict[str, Any]) -> None:
         if "version" in row:
             row["version"] = 99
@@ -221,7 +221,7 @@ def test_another_version(trace: str) -> None:
     assert "99" in bad(trace, *MODULE)
 
 
-def test_a_schedule_that_was_edited(trace: str) -> None:
+def test_replay_refuses_a_schedule_that_was_edited(trace: str) -> None:
     """A schedule with one step removed does not match its digest."""
 
     def shorter(row: dict[str, Any]) -> None:
@@ -232,7 +232,7 @@ def test_a_schedule_that_was_edited(trace: str) -> None:
     assert "the schedule was changed after it was written: its SHA-256 is " in bad(trace, *MODULE)
 
 
-def test_a_body_that_was_cut_off(trace: str) -> None:
+def test_replay_refuses_a_body_that_was_cut_off(trace: str) -> None:
     write(Path(trace), "\n".join(Path(trace).read_text().splitlines()[:2]) + "\n")
     assert trace in bad(trace, *MODULE)
 
@@ -250,7 +250,7 @@ def test_replay_refuses_an_unregistered_protocol(trace: str) -> None:
     assert "--module" in said
 
 
-def test_the_schedule_of_a_trace(trace: str) -> None:
+def test_a_trace_contains_the_schedule_of_its_exploration(trace: str) -> None:
     """The trace contains the schedule that the exploration printed."""
     read = read_trace(trace)
     for _ in read.journals():
@@ -312,7 +312,7 @@ def test_a_replay_that_fails_in_any_order_has_no_turning(monkeypatch: pytest.Mon
     assert "\nturning" not in answer.out
 
 
-def test_a_token_after_the_protocol_was_mended(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_of_a_token_after_the_repair_finds_another_run(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lost, "after", Look.after)
     answer = dpsim_("replay", token, *MODULE)
     assert answer.code == 1
@@ -335,11 +335,11 @@ def test_a_bad_token_is_neither_explained_nor_drawn(command: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["dpsim1.", "dpsim1.AAAA", "dpsim7.AAAA", "dpsim1." + "A" * 20_000])
-def test_a_bad_token(word: str) -> None:
+def test_replay_refuses_a_bad_token(word: str) -> None:
     assert bad(word).startswith("dpsim: the token ")
 
 
-def test_a_module_that_is_no_file() -> None:
+def test_replay_refuses_a_module_that_is_no_file() -> None:
     said = bad("dpsim1.AAAA", "--module", "tests/missing.py")
     assert said == "dpsim: cannot import the module tests/missing.py: ImportError: there is no such file\n"
 
@@ -386,7 +386,7 @@ def test_an_order_that_no_gate_can_force_is_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("gloo")
-def test_on_a_real_backend_messages_are_those_of_the_schedule(trace: str) -> None:
+def test_a_replay_on_gloo_delivers_messages_as_in_the_schedule(trace: str) -> None:
     """On gloo, both polls find nothing, as in the schedule, whatever time gloo needs. So the rank hangs."""
     pytest.importorskip("torch")
     answer = dpsim_("replay", trace, "--backend", "gloo", *MODULE, "--json")

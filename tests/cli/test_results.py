@@ -34,7 +34,7 @@ def folder_of(out: str) -> Path:
     return Path(folder)
 
 
-def test_a_run_that_is_not_as_expected(broken: Path) -> None:
+def test_an_unexpected_result_writes_a_folder(broken: Path) -> None:
     own = folder_of(dpsim_("run", broken).out)
     assert own.parent == FOLDER
     assert sorted(path.name for path in own.iterdir()) == FILES
@@ -47,7 +47,7 @@ def test_a_run_that_is_not_as_expected(broken: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [HEALTHY, HEALTHY + SKIP + EXPECTED])
-def test_what_is_as_expected_leaves_nothing(text: str) -> None:
+def test_an_expected_result_writes_no_folder(text: str) -> None:
     for command in ("run", "explore"):
         assert dpsim_(command, write(Path("x.yaml"), text)).code == 0
     assert not FOLDER.exists()
@@ -67,7 +67,7 @@ def test_json_names_the_folder(broken: Path) -> None:
     assert Path(own).is_dir()
 
 
-def test_a_replay_of_a_failing_trace(broken: Path) -> None:
+def test_a_replay_of_a_failing_trace_writes_its_folder(broken: Path) -> None:
     """The folder of a replay contains the trace. No command overwrites the trace that it replays."""
     dpsim_("run", broken, "--trace", "x.jsonl", "--no-results")
     own = folder_of(dpsim_("replay", "x.jsonl").out)
@@ -89,7 +89,7 @@ def test_a_replay_along_a_schedule_keeps_it() -> None:
     assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
 
 
-def test_one_failure_has_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_gives_one_failure_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """An exploration, a replay of its trace, a replay of its token and a night use the same name for a failure."""
     write(Path("t_lost.yaml"), scenario("t_lost", 3))
     module = ("--module", "tests.cli.protocols")
@@ -139,7 +139,7 @@ def test_an_exploration_keeps_the_schedule() -> None:
     assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
 
 
-def test_what_cannot_be_written_changes_no_verdict(broken: Path) -> None:
+def test_a_results_folder_that_cannot_be_written_changes_no_verdict(broken: Path) -> None:
     write(Path(".dpsim"), "a file in its place")
     answer = dpsim_("run", broken)
     assert (answer.code, answer.err) == (1, "")

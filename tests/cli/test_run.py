@@ -17,7 +17,7 @@ from dpsim.trace import TraceError, read_trace
 from tests.cli.commands import HEALTHY, MODULE, OTHER_CULPRIT, SKIP, Fake, dpsim_, process, write
 
 
-def test_a_run_that_holds(healthy: Path) -> None:
+def test_run_prints_a_run_that_holds(healthy: Path) -> None:
     answer = dpsim_("run", healthy)
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
@@ -42,14 +42,14 @@ def test_a_planted_fault_that_is_found_is_a_success(planted: Path) -> None:
     )
 
 
-def test_an_unexpected_violation(broken: Path) -> None:
+def test_run_prints_an_unexpected_violation_as_not_met(broken: Path) -> None:
     answer = dpsim_("run", broken)
     assert answer.code == 1
     assert answer.out.startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out")
     assert answer.out.splitlines()[-1] == "expected: held; NOT met: expected held, got violated"
 
 
-def test_another_culprit_than_expected(tmp_path: Path) -> None:
+def test_run_prints_another_culprit_as_not_met(tmp_path: Path) -> None:
     answer = dpsim_("run", write(tmp_path / "x.yaml", HEALTHY + SKIP + OTHER_CULPRIT))
     assert answer.code == 1
     assert answer.out.splitlines()[-1].startswith("expected: violated, culprit rank 0; NOT met: expected rank 0")
@@ -85,7 +85,7 @@ def test_many_ranks_are_summed_up(tmp_path: Path) -> None:
 # ---- json
 
 
-def test_json_of_a_run_that_holds(healthy: Path) -> None:
+def test_run_prints_a_run_that_holds_as_json(healthy: Path) -> None:
     found = dpsim_("run", healthy, "--json").json
     assert list(found) == [
         *("scenario", "backend", "verdict", "lost", "class", "culprit", "met", "unmet", "unclaimed"),
@@ -99,7 +99,7 @@ def test_json_of_a_run_that_holds(healthy: Path) -> None:
     assert re.fullmatch("[0-9a-f]{64}", found["digest"])
 
 
-def test_json_of_a_violation(broken: Path, tmp_path: Path) -> None:
+def test_run_prints_a_violation_as_json(broken: Path, tmp_path: Path) -> None:
     answer = dpsim_("run", broken, "--json", "--trace", "x.jsonl")
     assert answer.code == 1
     found = answer.json
@@ -161,7 +161,7 @@ def test_a_decision_that_no_trace_can_hold_does_not_cost_the_verdict(
     assert answer.err == "dpsim: rank 0, step 0, decision plan[0]: not of set\n"
 
 
-def test_a_module_of_your_own_brings_its_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_option_module_registers_the_protocol_of_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_protocol_of_a_test.py").write_text(
         "from dpsim.contract.registry import register_protocol\n"
         "from tests.sized import SizedProgram\n"
@@ -180,7 +180,7 @@ def test_a_module_of_your_own_brings_its_protocol(tmp_path: Path, monkeypatch: p
     assert "cannot import the module no_such_module" in refused.err
 
 
-def test_a_scenario_from_standard_input() -> None:
+def test_run_reads_a_scenario_from_standard_input() -> None:
     ran = process("run", "-", *MODULE, input=HEALTHY)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("HELD ")

@@ -17,7 +17,7 @@ def shown(name: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_each_kind() -> None:
+def test_show_describes_each_kind_of_name() -> None:
     [protocol] = shown("t_largest")
     assert (protocol["kind"], protocol["forms"], protocol["variants"]) == ("protocol", ["plain", "loud"], ["T-OWN"])
     assert protocol["file"].endswith("tests/scenario/params/protocols.py")
@@ -33,7 +33,7 @@ def test_each_kind() -> None:
     assert (backend["kind"], backend["reason"]) == ("backend", None)
 
 
-def test_a_key() -> None:
+def test_show_prints_the_meaning_of_a_key() -> None:
     register_keys({"T-KEY-1": "Every rank greets."})
     assert shown("T-KEY-1") == [{"kind": "key", "name": "T-KEY-1", "meaning": "Every rank greets."}]
     assert "meaning  Every rank greets." in dpsim_("show", "T-KEY-1").out
@@ -58,21 +58,21 @@ def test_a_name_of_two_things_is_shown_twice(monkeypatch: pytest.MonkeyPatch, tm
 
 
 @pytest.mark.parametrize(("name", "hint"), [("t_larges", "t_largest"), ("HANG:JOINS", "HANG:JOIN"), ("sjm", "sim")])
-def test_a_name_that_means_nothing(name: str, hint: str) -> None:
+def test_show_refuses_an_unknown_name(name: str, hint: str) -> None:
     answer = dpsim_("show", name)
     assert (answer.code, answer.out) == (2, "")
     assert f"{name}: dpsim does not know this name" in answer.err
     assert hint in answer.err
 
 
-def test_an_exit_code() -> None:
+def test_show_explains_an_exit_code() -> None:
     [code] = shown("3")
     assert (code["kind"], code["name"], code["outcome"][0][:10]) == ("exit code", "3", "no verdict")
     assert dpsim_("show", "3").out.splitlines()[-1].split() == ["all", "codes", "docs/exit-codes.md"]
 
 
 @pytest.mark.parametrize("name", ["4", "999", "03x", "129"])
-def test_a_number_that_is_no_exit_code_of_the_table(name: str) -> None:
+def test_show_refuses_a_number_that_is_no_exit_code(name: str) -> None:
     answer = dpsim_("show", name)
     assert answer.code == 2
     assert answer.err.rstrip().endswith("docs/exit-codes.md has all exit codes") == name.isdecimal()

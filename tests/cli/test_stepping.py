@@ -44,13 +44,13 @@ def test_a_run_stops_before_a_step(trace: str) -> None:
     assert all("step 2" not in line for line in lines)
 
 
-def test_a_step_that_no_rank_reaches(trace: str) -> None:
+def test_until_names_a_step_that_no_rank_reaches(trace: str) -> None:
     answer = dpsim_("replay", trace, "--until", "99")
     assert answer.err == "dpsim: --until: no rank reached step 99\n"
     assert "the same run again" in answer.out
 
 
-def test_the_debugger_stands_in_the_program_and_knows_every_rank(trace: str) -> None:
+def test_the_debugger_stops_in_the_program_and_shows_every_rank(trace: str) -> None:
     words = "ranks\nrank 2 rank.step\nrank 7\nrank 0\np rank.rank, rank.step\nc\n"
     answer = typed(words, "replay", trace, "--break", "rank 1 dp.agree[1]")
     assert answer.code == 0
@@ -102,7 +102,7 @@ def test_the_debugger_ends_where_the_program_returns(words: str) -> None:
     assert answer.out.endswith("the same run again\n")
 
 
-def test_a_helper_that_returns_and_a_breakpoint_in_another_rank(trace: str) -> None:
+def test_stepping_over_a_return_stops_in_the_caller(trace: str) -> None:
     """After the return of `told`, `n` stops in its caller. `rank 1` shows the rank at the breakpoint."""
     write(
         Path("mine.py"),
@@ -130,7 +130,7 @@ def test_a_helper_that_returns_and_a_breakpoint_in_another_rank(trace: str) -> N
     assert answer.out.endswith("the same run again\n")
 
 
-def test_an_op_that_the_run_does_not_make(trace: str) -> None:
+def test_break_names_the_last_op_if_the_run_does_not_make_the_given_one(trace: str) -> None:
     """Rank 1 leaves out this op, so the error names its last op, and that address works."""
     answer = dpsim_("replay", trace, "--break", "rank 1 dp.agree[2]")
     last = "'rank 1 experts.read[2]'"
@@ -140,16 +140,16 @@ def test_an_op_that_the_run_does_not_make(trace: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["", "rank x y z", "a b c[1]", "dp.agree[x]"])
-def test_what_is_no_address(words: str) -> None:
+def test_break_refuses_words_that_are_no_address_of_an_op(words: str) -> None:
     with pytest.raises(BadInput, match="no address of an op"):
         break_address(words)
 
 
-def test_bad_options(trace: str) -> None:
+def test_a_wrong_option_of_stepping_is_bad_input(trace: str) -> None:
     for words in (("--break", "a b c"), ("--step", "--json"), ("--until", "-1")):
         answer = dpsim_("replay", trace, *words)
         assert answer.code == 2
-        assert answer.out.count("\n") == ("--json" in words), "the object of an error, or nothing"
+        assert answer.out.count("\n") == ("--json" in words), "stdout has the JSON object of the error, or nothing"
 
 
 def test_each_choice_is_printed_with_its_waiting_ranks() -> None:
@@ -191,7 +191,7 @@ def test_a_look_never_waits_and_says_what_it_took() -> None:
         (Ask("ask", 0, "main", "at", 0, "", "synchronize", 1), ""),
     ],
 )
-def test_which_ops_are_looks(record: Record, look: str) -> None:
+def test_each_kind_of_record_is_a_look_or_none(record: Record, look: str) -> None:
     assert look_of(record) == look
 
 

@@ -20,12 +20,12 @@ def bare(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_what_is_left_out_has_a_noun(room: str) -> None:
+def test_a_count_of_omitted_things_has_a_noun(room: str) -> None:
     found = {str(file): bare(file.read_text()) for file in Path(ROOT, "dpsim", room).rglob("*.py")}
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
-def test_the_faulty_twin() -> None:
+def test_a_count_without_a_noun_is_found() -> None:
     assert bare('lines += [f"and {left} more"]\n')
     assert bare("said = f' (and {left} more)'\n")
     assert not bare('f"as {left} more of it"\n')

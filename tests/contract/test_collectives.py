@@ -64,7 +64,7 @@ def test_each_reduction_has_its_line() -> None:
 
 
 @pytest.mark.parametrize(("name", "rules"), COLLECTIVES.items())
-def test_who_waits_gets_something(name: str, rules: CollectiveRules) -> None:
+def test_a_member_that_receives_nothing_waits_for_no_member(name: str, rules: CollectiveRules) -> None:
     """A member waits only for members that contribute elements. A member that receives none waits for no other
     member.
     """

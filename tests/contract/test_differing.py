@@ -53,7 +53,7 @@ def test_the_element_that_differs(kind: str) -> None:
     assert contrasted("x", [left, right]) == texts
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_a_shortened_comparison_counts_the_omitted_elements() -> None:
     left, right = contrasted("x", [LONG, tuple(range(60))])
     assert left == "x[0] = 100, x[1] = 101, x[2] = 102, and 57 more elements differ"
     assert right == "x[0] = 0, x[1] = 1, x[2] = 2, and 57 more elements differ"
@@ -82,7 +82,7 @@ def test_the_faulty_twin_loses_the_difference() -> None:
         ("in", 7, LONG, f"7 in {short(LONG, 120)}"),
     ],
 )
-def test_a_comparison(op: str, left: Any, right: Any, text: str) -> None:
+def test_a_failed_comparison_prints_the_elements_that_differ(op: str, left: Any, right: Any, text: str) -> None:
     assert compared(op, left, right, 30) == [text]
 
 

@@ -53,7 +53,7 @@ def test_rounding_to_bfloat16_is_that_of_torch() -> None:
     floats = drawn(3_000)
     mine, theirs = bits(as_bfloat16(floats)), in_torch(floats)
     differ = mine != theirs
-    assert np.isnan(floats[differ]).all(), "but for the bits of a NaN"
+    assert np.isnan(floats[differ]).all(), "only the bits of a NaN differ"
     back = as_float32(as_bfloat16(floats))
     assert np.array_equal(back, of_torch(as_bfloat16(floats)).float().numpy(), equal_nan=True)
 
@@ -81,7 +81,9 @@ def test_floats_are_reduced_in_the_order_of_the_group(op: Any, dtype: str) -> No
     assert torch.equal(same, total)
     if op in ("sum", "prod", "avg"):
         other = [terms[index] for index in (4, 2, 0, 3, 1)]
-        assert bits(reduced(op, other)).tobytes() != bits(mine).tobytes(), "another order is another result"
+        assert bits(reduced(op, other)).tobytes() != bits(mine).tobytes(), (
+            "another order of addition gives another result"
+        )
         assert order_matters(terms, "prod" if op == "prod" else "sum")
 
 
@@ -126,5 +128,5 @@ def test_a_nan_of_type_bfloat16_is_seen() -> None:
     assert not has_nan(as_bfloat16(np.array([1.0, np.inf])))
 
 
-def test_what_libraries_reduce() -> None:
+def test_every_reduction_has_known_dtypes() -> None:
     assert {*NUMBERS} >= {dtype for reduction in REDUCTIONS.values() for dtype in reduction.dtypes}

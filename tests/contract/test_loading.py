@@ -74,7 +74,7 @@ def test_a_name_that_no_entry_point_has_is_found_in_all() -> None:
     assert registry.modules() == ["loading_asked", "loading_other"]
 
 
-def test_a_list_is_of_all() -> None:
+def test_the_list_of_protocols_imports_all_entry_points() -> None:
     registry.protocol("asked")
     assert [entry.name for entry in registry.protocols()] == ["asked", "hidden"]
 

@@ -75,12 +75,12 @@ def healthy() -> Any:
         (lambda: healthy()(), r"is no class derived from Program"),
     ],
 )
-def test_what_is_no_program_cannot_be_registered(make: Callable[[], Any], said: str) -> None:
+def test_a_class_that_is_no_program_cannot_be_registered(make: Callable[[], Any], said: str) -> None:
     with pytest.raises(TypeError, match=said):
         register_protocol("test_wrong")(make())
 
 
-def test_what_is_no_program_cannot_be_run() -> None:
+def test_a_class_that_is_no_program_cannot_be_run() -> None:
     with pytest.raises(TypeError, match="is no class derived from Program"):
         SimBackend().run_program(world_of(1), without_a_base()(), None)
 
@@ -90,7 +90,7 @@ def test_a_program_that_can_be_run_is_taken() -> None:
     assert SimBackend().run_program(world_of(1), healthy()(), None).finished
 
 
-def test_a_run_of_a_mixin_is_looked_at_too() -> None:
+def test_a_run_of_a_mixin_is_checked_too() -> None:
     class Mixin:
         def run(self, rank: Rank, prepared: Any) -> None:
             pass

@@ -32,7 +32,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("broken")
-def test_the_others_are_there() -> None:
+def test_a_broken_entry_point_hides_no_other_protocol() -> None:
     assert registry.protocol("conformance").name == "conformance"
 
 
@@ -70,7 +70,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("wrong", "said"), WRONG)
-def test_what_cannot_be_registered(wrong: Callable[[], Any], said: str) -> None:
+def test_a_wrong_registration_is_refused(wrong: Callable[[], Any], said: str) -> None:
     with pytest.raises(TypeError, match=said):
         wrong()
 

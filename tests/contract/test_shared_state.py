@@ -84,7 +84,7 @@ def test_state_that_ranks_share_is_named(what: str, changed: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["nothing", "looks"])
-def test_what_is_only_looked_at_may_be_shared(what: str) -> None:
+def test_state_that_ranks_only_read_may_be_shared(what: str) -> None:
     assert holds(Subject(world_of(2, ["h"]), Remembers(what), {"form": Form()})).verdict == "proven"
 
 
@@ -136,14 +136,14 @@ BESIDE: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("beside", BESIDE)
-def test_what_lies_around_something_that_cannot_be_pickled_is_compared(beside: str) -> None:
+def test_state_beside_an_unpicklable_object_is_compared(beside: str) -> None:
     world = world_of(2, ["h"])
     assert holds(Subject(world, Within(BESIDE[beside](), False))).verdict == "proven"
     with pytest.raises(SharedState, match=r"Within.run .* changed self.parts"):
         explore_subject(Subject(world, Within(BESIDE[beside](), True)))
 
 
-def test_what_lies_within_something_of_a_class_in_a_function_is_compared() -> None:
+def test_state_inside_an_object_of_a_local_class_is_compared() -> None:
     part = Local()
     program = Within(part, False)
     before = state_of(program, None)
@@ -153,7 +153,7 @@ def test_what_lies_within_something_of_a_class_in_a_function_is_compared() -> No
         refuse_changes(program, None, before)
 
 
-def test_what_cannot_be_pickled_stands_for_itself() -> None:
+def test_an_unpicklable_object_is_compared_by_its_type() -> None:
     program = Remembers("nothing")
     program.table = {"a": lambda: 1}  # type: ignore[dict-item]
     before = state_of(program, [lambda: 2])

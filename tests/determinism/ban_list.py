@@ -117,7 +117,7 @@ def _in_scope(scope: Scope, outer: set[str], attributes: set[str]) -> Iterator[t
     own = {node.id for node in _walk(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     parameters = [] if isinstance(scope, ast.Module) else _parameters(scope)
     names = outer - own - {parameter.arg for parameter in parameters}
-    names |= {one.arg for one in parameters if one.annotation is not None and _says_set(one.annotation)}
+    names |= {one.arg for one in parameters if one.annotation is not None and _is_a_set_annotation(one.annotation)}
     names |= {target.id for target, _ in _bound_sets(scope, names, attributes) if isinstance(target, ast.Name)}
     harmless = {id(part) for node in _walk(scope) for part in _without_order(node)}
     for node in _walk(scope):
@@ -147,7 +147,7 @@ def _bound_sets(scope: Scope, names: set[str], attributes: set[str]) -> Iterator
     attributes of all its classes.
     """
     for node in ast.walk(scope) if isinstance(scope, ast.Module) and not names else _walk(scope):
-        if isinstance(node, ast.AnnAssign) and _says_set(node.annotation):
+        if isinstance(node, ast.AnnAssign) and _is_a_set_annotation(node.annotation):
             yield node.target, node
             if isinstance(node.target, ast.Name):  # perhaps a field of a dataclass
                 yield ast.Attribute(value=node.target, attr=node.target.id), node
@@ -157,7 +157,7 @@ def _bound_sets(scope: Scope, names: set[str], attributes: set[str]) -> Iterator
             yield node.target, node
 
 
-def _says_set(annotation: ast.expr) -> bool:
+def _is_a_set_annotation(annotation: ast.expr) -> bool:
     text = ast.unparse(annotation).strip("'\"").rpartition(".")[2].partition("[")[0]
     return text in {"set", "frozenset", "Set", "FrozenSet", "AbstractSet", "MutableSet"}
 

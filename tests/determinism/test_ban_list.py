@@ -149,7 +149,7 @@ def test_the_order_of_a_set_is_caught(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", ALLOWED)
-def test_what_shows_no_order_is_allowed(source: str) -> None:
+def test_use_of_a_set_that_shows_no_order_is_allowed(source: str) -> None:
     assert violations(source) == []
 
 

@@ -44,11 +44,11 @@ def elsewhere(python: str, seed: str = "random", module: str = "tests.determinis
 
 
 @pytest.mark.slow
-def test_twice_in_one_process() -> None:
+def test_digests_are_equal_twice_in_one_process() -> None:
     assert digests() == here()
 
 
-def test_scenarios_differ() -> None:
+def test_digests_of_different_scenarios_differ() -> None:
     """Checks that the digests of different scenarios differ. Otherwise equal digests would prove little."""
     names = [scenario.name for scenario in scenarios()]
     assert list(here()) == names
@@ -57,7 +57,7 @@ def test_scenarios_differ() -> None:
 
 
 @pytest.mark.parametrize("seed", ["0", pytest.param("1", marks=pytest.mark.slow)])
-def test_in_another_process_with_another_hash_seed(seed: str) -> None:
+def test_digests_are_equal_in_a_process_with_another_hash_seed(seed: str) -> None:
     assert elsewhere(sys.executable, seed) == here()
 
 
@@ -93,7 +93,7 @@ def digest_of_a_set(seed: str) -> str:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.slow
-def test_on_another_python(version: str) -> None:
+def test_digests_are_equal_on_another_python(version: str) -> None:
     assert elsewhere(interpreter(version)) == here()
 
 

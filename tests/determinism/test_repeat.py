@@ -109,7 +109,7 @@ class NoMemory(Program[Any]):
 def test_a_repetition_without_memory_is_no_difference() -> None:
     """Repeats a run that lacks memory. This is no difference, because trouble of the machine is no verdict."""
     assert not run(NoMemory()).lost
-    assert run(NoMemory()).lost, "the program gets none from now on"
+    assert run(NoMemory()).lost, "the program gets no memory from its second run on"
 
 
 def test_programs_that_are_deterministic_pass() -> None:
@@ -235,7 +235,7 @@ def test_a_program_that_writes_into_its_test_runs_once() -> None:
     assert repeats.repeated == 1
 
 
-def test_what_a_program_captured_is_seen_through_functions_and_objects() -> None:
+def test_captured_state_is_found_through_functions_and_objects() -> None:
     box: dict[str, list[int]] = {"a": []}
 
     def inner() -> None:
@@ -312,7 +312,9 @@ def test_the_sample_is_the_same_in_another_process() -> None:
     assert done.stdout.strip() == sample()
 
 
-def test_it_is_installed_here(session_repeats: Repeats, request: pytest.FixtureRequest) -> None:
+def test_the_repetition_of_runs_is_installed_in_this_session(
+    session_repeats: Repeats, request: pytest.FixtureRequest
+) -> None:
     if not session_repeats.percent:
         pytest.skip("switched off: DPSIM_REPEAT is 0")
     before = session_repeats.runs
@@ -321,5 +323,5 @@ def test_it_is_installed_here(session_repeats: Repeats, request: pytest.FixtureR
 
 
 @pytest.mark.runs_once
-def test_the_marker_is_heard(session_repeats: Repeats) -> None:
+def test_the_marker_that_switches_repetition_off_works(session_repeats: Repeats) -> None:
     assert not session_repeats.active

@@ -44,7 +44,7 @@ def run(*extra: tuple[object, ...], backend: str = "sim", ranks: int = 3) -> Run
     return replace(done, chains={"app/step.py:88": CHAIN})
 
 
-def test_what_a_form_leaves_unprotected_is_a_line() -> None:
+def test_the_report_names_what_a_form_leaves_unprotected() -> None:
     told = EXTRAS._replace(unprotected=("0.1 lets it go; 0.1-repaired waits",), schedule=(), one_more="", variant="")
     lines = report(run(), [HANG], told._replace(no_return="", swap="")).splitlines()
     assert "form      0.1 lets it go; 0.1-repaired waits" in lines
@@ -60,7 +60,7 @@ def test_the_line_is_left_out_of_what_cannot_depend_on_it(classes: tuple[str, ..
     assert ("form      0.1 lets it go" in report(run(), [HANG], told).splitlines()) is shown
 
 
-def test_all_that_is_known_in_ten_lines() -> None:
+def test_a_first_screen_with_every_fact_has_ten_lines() -> None:
     crash = Finding("fault", "CRASH:WRONGTOKEN", "-", Culprit(0, 8, "WrongToken", "", ranks=(0, 1)), (8, 0))
     assert report(run(), [HANG, crash], EXTRAS._replace(one_more="", variant="", schedule=())).splitlines() == [
         "VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG, WRONG TOKEN: "
@@ -77,7 +77,7 @@ def test_all_that_is_known_in_ten_lines() -> None:
     ]
 
 
-def test_the_other_order_of_a_run_that_finished_fails_nothing() -> None:
+def test_the_report_of_a_finished_run_does_not_contrast_it_with_a_finished_one() -> None:
     """A run with a disagreement finishes too, so its report does not contrast it with a run that finishes."""
     whole = run()
     whole.ends = ["finished"] * len(whole.ends)
@@ -115,7 +115,7 @@ def test_without_the_cut_it_is_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(report(run(), [LONGEST[0], *LONGEST], EXTRAS).splitlines()) > 10
 
 
-def test_both_sides_stand_within_six_lines() -> None:
+def test_both_sides_of_a_disagreement_are_within_six_lines() -> None:
     lines = report(run(), [LONGEST[1]], EXTRAS).splitlines()
     assert lines[1] == "culprit   not decided: no majority and no other evidence"
     sides = [at for at, line in enumerate(lines) if line.startswith(("          rank 0: ", "          rank 1: "))]
@@ -151,7 +151,7 @@ def test_the_whole_report_has_an_end() -> None:
     assert any(line.startswith("  ... and ") for line in whole)
 
 
-def test_one_backend_reads_like_another() -> None:
+def test_reports_of_two_backends_differ_only_in_the_observation() -> None:
     """Checks that the reports of two backends differ only in the line about the observation."""
     simulated, real = (
         report(run(), [HANG], EXTRAS),
@@ -163,7 +163,7 @@ def test_one_backend_reads_like_another() -> None:
 
 
 @pytest.mark.parametrize(("step", "words"), [(-1, "before its first step"), (1_000_000, "in no step"), (3, "step 3")])
-def test_a_step_that_is_none_has_words(step: int, words: str) -> None:
+def test_steps_before_the_first_and_after_the_last_have_words(step: int, words: str) -> None:
     finding = replace(
         HANG, message=f"raised X in step {step}", culprit=Culprit(1, step, "agree", ""), position=(step, 0)
     )
@@ -181,7 +181,9 @@ def test_each_class_has_its_words() -> None:
 def test_the_last_step_in_which_all_agreed() -> None:
     assert last_agreed(run(), [HANG]) == 1
     assert last_agreed(run(), [HANG, replace(HANG, position=(0, 0))]) is None, "nothing lies before step 0"
-    assert last_agreed(run(), [replace(HANG, culprit=Culprit(3, 2, "agree", ""))]) is None, "a service's own steps"
+    assert last_agreed(run(), [replace(HANG, culprit=Culprit(3, 2, "agree", ""))]) is None, (
+        "the steps of a service are not compared with those of the ranks"
+    )
     shorter = run()
     shorter.journals[2] = shorter.journals[2][:1]
     assert last_agreed(shorter, [HANG]) == 0
@@ -202,10 +204,10 @@ def test_a_hang_without_a_chain_is_reported_by_its_check() -> None:
     first = replace(HANG, waits=())
     assert evidence(run(), [first, circle])["waits"] == ["rank 0 (x #0) -> rank 1 (y #0) -> rank 0"]
     assert evidence(run(), [first, other])["waits"] == [other.message]
-    assert evidence(run(), [other])["waits"] == [], "the report begins with it"
+    assert evidence(run(), [other])["waits"] == [], "the report begins with this finding, so `waits` does not repeat it"
 
 
-def test_a_remedy_stands_there_once() -> None:
+def test_a_report_prints_a_remedy_once() -> None:
     cure = "stream main must wait for an event recorded on stream comm"
     race = replace(
         HANG,

@@ -45,7 +45,7 @@ async def steps(rank: Rank, eager: tuple[int, ...] = (), left_out: tuple[int, ..
         await y.read("out")
 
 
-def told(script: Script, world: World = WORLD) -> tuple[Run, str]:
+def run_and_report(script: Script, world: World = WORLD) -> tuple[Run, str]:
     done = run(world, script)
     return done, report(done, judge(world, done), full=True)
 
@@ -63,7 +63,7 @@ def test_a_replay_that_was_left_out() -> None:
     async def script(rank: Rank) -> None:
         await steps(rank, left_out=(1,))
 
-    _, text = told(script)
+    _, text = run_and_report(script)
     assert line(text, "culprit", "rank 1, step 1, experts at ", "in replay 1 of graph decode (decode.go[1] at ")
     assert line(text, "rank 1 left out experts", "did not replay decode in this step")
     assert line(text, "rank 0 in step 1: replay 1 of graph decode", "on ep #20 to #39 at ")
@@ -84,7 +84,7 @@ def test_a_graph_that_was_replayed_in_the_place_of_another_one() -> None:
             rank.graph(name).replay(main, f"{name}.go")
         await x.read("out")
 
-    _, text = told(script)
+    _, text = run_and_report(script)
     assert line(text, "rank 1 left out experts", "did not replay prefill in this step, but decode")
 
 
@@ -92,7 +92,7 @@ def test_a_replay_is_one_of_the_last_ops() -> None:
     async def script(rank: Rank) -> None:
         await steps(rank, left_out=(1,))
 
-    done, text = told(script)
+    done, text = run_and_report(script)
     column = text.split("last 5 ops")[1].splitlines()[1:11]
     assert sum("replay 2 of graph decode on stream main (40 calls)  decode.go" in one for one in column) == 1
     assert not any("mlp" in one or "experts" in one for one in column)
@@ -102,7 +102,7 @@ def test_a_replay_is_one_of_the_last_ops() -> None:
 
 def test_a_capture_that_is_not_over_shows_the_call_that_it_kept_last() -> None:
     world = world_of(2, devices=["ep"], faults=(Fault("die", 1, At("experts", 3)),))
-    _, text = told(steps, world)
+    _, text = run_and_report(steps, world)
     column = text.split("last 5 ops")[1]
     assert line(column, "rank 1", "begin capture of graph decode on stream main", "decode.capture")
     assert line(column, "rank 1", "kept in graph decode: launch on stream main", "mlp")
@@ -115,7 +115,7 @@ def test_eager_against_captured() -> None:
     async def script(rank: Rank) -> None:
         await steps(rank, eager=(2,))
 
-    _, text = told(script)
+    _, text = run_and_report(script)
     said = line(text, "on ep #40) is unpaired in step 2: ")
     assert "rank 0 replays it in replay 2 of graph decode (decode.go[2] at " in said
     assert "as call 1 of 20, captured at " in said
@@ -145,14 +145,14 @@ def test_a_rank_with_an_abandoned_capture_is_reported() -> None:
             layers(rank, main, y)
         await y.read("out")
 
-    _, text = told(script)
+    _, text = run_and_report(script)
     assert line(text, "rank 0 captured on ep, in order: d1 (20 calls), d4 (20)")
     assert line(text, "rank 1 captured on ep, in order: d1 (20 calls)")
     assert line(text, "rank 1 gave up the capture of graph d4 at ", "test_graphs.py:")
     assert "rank 0 gave up" not in text
 
 
-def test_a_capture_that_waits_for_its_streams_is_where_the_rank_stands() -> None:
+def test_the_report_marks_a_capture_that_waits_for_its_streams() -> None:
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
         y = main.alloc(4, "int32", "y")
@@ -163,7 +163,7 @@ def test_a_capture_that_waits_for_its_streams_is_where_the_rank_stands() -> None
         async with rank.graph("decode").capture(main):
             main.launch("mlp", set_to, writes=[y], args=(1,))
 
-    _, text = told(script)
+    _, text = run_and_report(script)
     column = text.split("last 5 ops")[1]
     assert line(column, "rank 0", "begin capture of graph decode: waits for stream main (event 1)  <- did not return")
     assert column.count("did not return") == 1
@@ -179,7 +179,7 @@ def test_a_host_that_synchronizes_an_event_is_shown_standing_there() -> None:
             rank.device("ep").all_reduce(y, main, site="experts")
         await main.record().synchronize("through")
 
-    _, text = told(script)
+    _, text = run_and_report(script)
     assert line(text.split("last 5 ops")[1], "rank 0", "waits for stream main (event 0)  <- did not return  through")
 
 
@@ -199,7 +199,7 @@ def test_a_change_of_a_replay_belongs_in_the_capture(kind: Any, at: At) -> None:
 
 
 @pytest.mark.parametrize("kind", ["skip", "repeat", "alter", "die"])
-def test_what_is_said_to_be_possible_is(kind: Any) -> None:
+def test_faults_that_the_report_calls_possible_are_possible(kind: Any) -> None:
     """Checks which faults are possible: all at a call in the capture; at a replay only a delay and the rank's death."""
     there = Fault(kind, 1, REPLAY if kind == "die" else At("experts", 3), {"count": 3} if kind == "alter" else {})
     world = world_of(2, devices=["ep"], faults=(there,), delays=(Delay(0, REPLAY, 1000),))
@@ -240,7 +240,7 @@ def test_graphs_that_need_more_slots_than_there_are() -> None:
         for graph, stream in graphs[:: -1 if rank.rank else 1]:
             graph.replay(stream, f"{graph.name}.go")
 
-    _, text = told(script, world_of(2, devices=["a", "b"], residency=1))
+    _, text = run_and_report(script, world_of(2, devices=["a", "b"], residency=1))
     assert line(text, "rank 0 is blocked in a.all_reduce[1]", "replay 0 of graph a (a.go[0] at ")
     assert line(text, "rank 1: its only slot is held by", "replay 0 of graph b (b.go[0] at ", "waits for one")
 
@@ -273,7 +273,7 @@ def scripted(**how: Any) -> Script:
 
 
 def test_a_race_within_a_graph_is_mended_in_its_capture() -> None:
-    _, text = told(scripted(joined=True, ordered=False), world_of(1))
+    _, text = run_and_report(scripted(joined=True, ordered=False), world_of(1))
     assert line(
         text, "in the capture of graph decode, stream main must wait for an event recorded on stream side after c"
     )
@@ -281,7 +281,7 @@ def test_a_race_within_a_graph_is_mended_in_its_capture() -> None:
 
 
 def test_a_race_with_a_branch_is_mended_behind_the_replay() -> None:
-    _, text = told(scripted(joined=True, ordered=True), world_of(1))
+    _, text = run_and_report(scripted(joined=True, ordered=True), world_of(1))
     assert line(
         text, "stream side must wait for an event recorded on stream main after replay 0 of graph decode (decode"
     )
@@ -296,18 +296,18 @@ def test_a_race_with_a_replay_is_mended_before_it() -> None:
         side.launch("input", set_to, writes=[y], args=(3,))
         graph.replay(main, "decode.go")
 
-    _, text = told(script, world_of(1))
+    _, text = run_and_report(script, world_of(1))
     cure = "stream main must wait for an event recorded on stream side after input[0], before replay 0 of graph decode"
     assert line(text, f"to mend   {cure}")
 
 
 def test_a_stream_that_was_not_joined() -> None:
-    _, text = told(scripted(joined=False, ordered=True), world_of(1))
+    _, text = run_and_report(scripted(joined=False, ordered=True), world_of(1))
     said = line(text, "raised CaptureError", "CUDA error 904, cudaErrorStreamCaptureUnjoined")
     assert "before the end, stream main has to wait for an event recorded on side after its last call, copy at " in said
 
 
-def test_what_a_pool_gave_out_again() -> None:
+def test_the_report_names_memory_that_a_pool_gave_out_again() -> None:
     async def script(rank: Rank) -> None:
         main, kept = rank.stream("main"), []
         for name in ("prefill", "decode"):
@@ -319,20 +319,20 @@ def test_what_a_pool_gave_out_again() -> None:
             rank.graph(name).replay(main, f"{name}.go")
         await kept[0].read("out")
 
-    _, text = told(script, world_of(1))
+    _, text = run_and_report(script, world_of(1))
     assert text.startswith("VIOLATED  STALE:FREED")
     assert line(text, "alloc of prefill[1]", "in replay 0 of graph prefill (prefill.go[0] at ")
     assert line(text, "its pool gave the memory of prefill[1] out again", "in replay 0 of graph decode (decode.go[0]")
 
 
 @pytest.mark.parametrize("how", ["reads", "polls"])
-def test_what_a_capture_forbids_says_where_to_do_it(how: str) -> None:
+def test_a_refused_call_in_a_capture_says_where_to_make_it(how: str) -> None:
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
         y = main.alloc(4, "int32", "y")
         async with rank.graph("decode").capture(main):
             await (y.read("peek") if how == "reads" else rank.mailbox("box").poll("peek"))
 
-    _, text = told(script, world_of(1))
+    _, text = run_and_report(script, world_of(1))
     said = line(text, "raised CaptureError", "peek: the host ")
     assert "while graph decode is captured; do it before the capture, or behind a replay (CUDA error 900, " in said

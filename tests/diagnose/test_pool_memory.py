@@ -5,7 +5,7 @@ did.
 from __future__ import annotations
 
 from dpsim.contract.interface import Rank
-from tests.diagnose.test_graphs import line, told
+from tests.diagnose.test_graphs import line, run_and_report
 from tests.programs import set_to
 
 
@@ -25,11 +25,11 @@ def test_which_replay_overwrote_what_is_read() -> None:
             rank.graph(name).replay(main, f"{name}.go")
         await y.read("late")
 
-    _, text = told(script)
+    _, text = run_and_report(script)
     assert "which nothing wrote since replay 0 of graph first (first.go[0]" in line(text, "late[0]", "reads y")
 
 
-def test_what_a_capture_took_no_replay_has_overwritten() -> None:
+def test_memory_that_only_a_capture_used_was_overwritten_by_no_replay() -> None:
     """Reads memory of a graph that was captured and never replayed. No replay overwrote it."""
 
     async def script(rank: Rank) -> None:
@@ -43,5 +43,5 @@ def test_what_a_capture_took_no_replay_has_overwritten() -> None:
                 rank.graph(name).replay(main, "go")
         await y.read("late")
 
-    _, text = told(script)
+    _, text = run_and_report(script)
     assert "which nothing wrote before" in line(text, "late[0]", "reads y")

@@ -35,7 +35,7 @@ def steps(*tags: int) -> list[RawRecord]:
     return [record for seq, step in enumerate(tags) for record in (agree(step, seq), learned(step, seq))]
 
 
-def told(ranks: int, *groups: str) -> World:
+def world_with_groups(ranks: int, *groups: str) -> World:
     return world_of(ranks, groups or ("dp",))
 
 
@@ -45,7 +45,7 @@ def run(journals: list[list[RawRecord]], ends: list[End]) -> Run:
 
 def test_a_held_run_has_no_report() -> None:
     done = run([[*steps(0, 1), finished(1)]] * 2, ["finished"] * 2)
-    assert judge(told(2), done) == []
+    assert judge(world_with_groups(2), done) == []
     assert report(done, []) == ""
 
 
@@ -53,7 +53,7 @@ def test_sixty_four_ranks_fit_a_screen_and_the_minority_is_named() -> None:
     short = [*steps(0, 2, 3), finished(3)]
     journals = [short if rank == 17 else [*steps(0, 1, 2), agree(3, 3)] for rank in range(64)]
     done = run(journals, ["finished" if rank == 17 else "blocked" for rank in range(64)])
-    findings = judge(told(64), done)
+    findings = judge(world_with_groups(64), done)
     first, second, *rest = report(done, findings, Extras(next=("dpsim run x.yaml --full",))).splitlines()
     assert first.startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out ")
     assert second == "culprit   rank 17, step 1, agree at p.py:1"
@@ -65,7 +65,7 @@ def test_sixty_four_ranks_fit_a_screen_and_the_minority_is_named() -> None:
 def test_an_op_that_did_not_return_is_marked() -> None:
     journals = [[*steps(0), agree(1, 1)], [*steps(0), finished(0)]]
     done = run(journals, ["blocked", "finished"])
-    findings = judge(told(2), done)
+    findings = judge(world_with_groups(2), done)
     assert findings[0].klass == "HANG:COLLECTIVE:MISSING_RANK"
     marked = [line for line in report(done, findings, full=True).splitlines() if "did not return" in line]
     assert len(marked) == 1
@@ -74,7 +74,7 @@ def test_an_op_that_did_not_return_is_marked() -> None:
 
 def test_a_cycle_of_opposite_waits_blames_no_rank() -> None:
     journals = [[agree(0, 0, "a", "x"), agree(0, 0, "b", "y")][:1], [agree(0, 0, "b", "y")]]
-    findings = judge(told(2, "x", "y"), run(journals, ["blocked", "blocked"]))
+    findings = judge(world_with_groups(2, "x", "y"), run(journals, ["blocked", "blocked"]))
     assert findings[0].klass == "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"
     assert findings[0].culprit is None
     assert "rank 0 (x #0) -> rank 1 (y #0) -> rank 0" in findings[0].message
@@ -90,7 +90,7 @@ def test_the_first_of_several_findings_is_the_cause() -> None:
 
     good = [*steps(0), decided(0, 1), *steps(0, 1)[2:], decided(1, 1), agree(1, 2, "more")]
     bad = [*steps(0), decided(0, 1), *steps(0, 1)[2:], decided(1, 9)]
-    findings = judge(told(3), run([good, good, bad], ["blocked"] * 3))
+    findings = judge(world_with_groups(3), run([good, good, bad], ["blocked"] * 3))
     assert [finding.klass for finding in findings] == ["DISAGREEMENT:PLAN", "HANG:COLLECTIVE:MISSING_RANK"]
     assert findings[0].culprit is not None
     assert findings[0].culprit.rank == 2
@@ -104,7 +104,7 @@ def test_a_stop_without_evidence_is_undecided() -> None:
         ([], "HANG:HOST:NO_OP"),
         ([raw("launch", "kernel", stream="main", reads=(), writes=())], "HANG:UNDECIDED"),
     ):
-        findings = judge(told(2), run([[*steps(0), *last], steps(0)], ["blocked", "finished"]))
+        findings = judge(world_with_groups(2), run([[*steps(0), *last], steps(0)], ["blocked", "finished"]))
         assert [finding.klass for finding in findings] == [klass]
 
 
@@ -113,8 +113,13 @@ def test_injected_records_are_shown_and_not_judged() -> None:
     with_it = [[*steps(0), injected, *steps(0, 2)[2:], finished(2)], [*steps(0, 1, 2)[:3]]]
     without = [[record for record in journal if record[KIND] != "injected"] for journal in with_it]
     ends: list[End] = ["finished", "blocked"]
-    assert judge(told(2), run(with_it, ends))[0].klass == judge(told(2), run(without, ends))[0].klass
-    assert "rank 0 agree[1]: skip" in report(run(with_it, ends), judge(told(2), run(with_it, ends)), full=True)
+    assert (
+        judge(world_with_groups(2), run(with_it, ends))[0].klass
+        == judge(world_with_groups(2), run(without, ends))[0].klass
+    )
+    assert "rank 0 agree[1]: skip" in report(
+        run(with_it, ends), judge(world_with_groups(2), run(with_it, ends)), full=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,7 +133,9 @@ def test_injected_records_are_shown_and_not_judged() -> None:
 def test_a_rank_that_raises_or_dies(ends: list[End], klass: str) -> None:
     last = raw("raised", "ValueError", step=1, where="p.py:9", message="no") if ends[0] == "raised" else agree(0, 0)
     waits = [agree(1, 1)] if ends[1] == "blocked" else []
-    findings = judge(told(2), run([[*steps(0), last] if ends[0] == "raised" else steps(0), [*steps(0), *waits]], ends))
+    findings = judge(
+        world_with_groups(2), run([[*steps(0), last] if ends[0] == "raised" else steps(0), [*steps(0), *waits]], ends)
+    )
     assert findings[0].klass == klass
     assert findings[0].culprit is not None
     assert findings[0].culprit.rank == 0
@@ -148,11 +155,11 @@ STOPS = {"hang": "rank 1 hangs at agree[1] in step 1, p.py:7", "die": ""}
 
 
 @pytest.mark.parametrize("what", ["hang", "die", "delay"])
-def test_where_a_rank_was_stopped_stands_among_its_last_ops(what: str) -> None:
+def test_an_injected_stop_is_among_the_last_ops_of_its_rank(what: str) -> None:
     injected = raw("injected", "agree", step=1, ordinal=1, where="p.py:7", what=what, ns=1)
     ends: list[End] = ["blocked", "died" if what == "die" else "blocked"]
     done = run([[*steps(0), agree(1, 1)], [*steps(0), injected]], ends)
-    lines = report(done, judge(told(2), done), full=True).splitlines()
+    lines = report(done, judge(world_with_groups(2), done), full=True).splitlines()
     last = [line.split() for line in lines if "here (injected)" in line]
     words = {"hang": "hangs", "die": "dies"}.get(what)
     assert last == ([["rank", "1", "step", "1", words, "here", "(injected)", "agree", "p.py:7"]] if words else [])

@@ -29,7 +29,7 @@ async def passes_on(rank: Rank) -> None:
             await rank.host("h").send(np.ones(size, np.int32), rank.rank + 1)
 
 
-def test_one_run_is_the_proof_without_lasting_waits() -> None:
+def test_a_program_without_lasting_waits_is_proven_in_one_run() -> None:
     found = explored(world_of(3, ["h"]), passes_on)
     assert (found.verdict, found.exploration.runs) == ("proven", 1)
 
@@ -39,7 +39,7 @@ async def both_send_first(rank: Rank) -> None:
     await rank.host("h").recv(1, "int32", 1 - rank.rank)
 
 
-def test_what_holds_only_if_sends_are_eager_is_found_at_once() -> None:
+def test_a_program_that_needs_eager_sends_is_violated_in_two_runs() -> None:
     found = explored(world_of(2, ["h"]), both_send_first)
     assert (found.verdict, found.exploration.runs) == ("violated", 2)
 
@@ -61,7 +61,7 @@ async def only_if_eager(rank: Rank) -> None:
         assert heard is None
 
 
-def test_what_holds_only_if_a_send_waits_is_found() -> None:
+def test_a_program_that_needs_a_waiting_send_is_violated() -> None:
     found = explored(world_of(3, ["h"]), only_if_eager)
     assert found.verdict == "violated"
 
@@ -137,7 +137,7 @@ def never_came(waits: Sequence[OptionalWait]) -> list[OptionalWait]:
     return [wait for wait in waits if wait.ended and wait.met is None]
 
 
-async def comes_when_told(rank: Rank) -> None:
+async def receives_after_a_message(rank: Rank) -> None:
     """Rank 1 receives only after a message of rank 0, which rank 0 sends when its send has ended. So the program hangs
     if the send waits.
     """
@@ -150,9 +150,9 @@ async def comes_when_told(rank: Rank) -> None:
         await host.recv(1, "int32", 0)
 
 
-def test_a_peer_that_comes_because_of_the_op_is_not_waited_for_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert explored(world_of(2, ["h"]), comes_when_told).verdict == "violated"
+def test_a_wait_is_not_lasting_if_the_op_itself_brings_the_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert explored(world_of(2, ["h"]), receives_after_a_message).verdict == "violated"
     monkeypatch.setattr(dpor, "lasting", by_itself)
-    assert explored(world_of(2, ["h"]), comes_when_told).verdict == "violated"
+    assert explored(world_of(2, ["h"]), receives_after_a_message).verdict == "violated"
     monkeypatch.setattr(dpor, "lasting", never_came)
-    assert explored(world_of(2, ["h"]), comes_when_told).verdict == "proven"
+    assert explored(world_of(2, ["h"]), receives_after_a_message).verdict == "proven"

@@ -77,7 +77,7 @@ def test_the_spread_is_over_units() -> None:
     assert (round(low), round(high)) == (107, 158)
 
 
-def test_it_is_not_below_what_was_run() -> None:
+def test_the_estimate_is_never_below_the_runs_made() -> None:
     """The estimate uses only the last units, so early shares that were too large no longer count. It is never below the
     number of runs, and at the end it is that number.
     """

@@ -40,7 +40,7 @@ def labels(steps: list[Step]) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_one_for_each_class_and_it_is_one_of_its_schedules(seed: int) -> None:
+def test_each_class_has_one_normal_form_which_is_one_of_its_schedules(seed: int) -> None:
     toy = at_random(seed)
     forms = defaultdict(set)
     for walk, outcome in runs(toy, 60):
@@ -57,7 +57,7 @@ def test_one_for_each_class_and_it_is_one_of_its_schedules(seed: int) -> None:
     assert all(len(form) == 1 for form in forms.values())
 
 
-def test_few_switches() -> None:
+def test_a_normal_form_switches_actors_as_rarely_as_possible() -> None:
     """Two actors share only one write and one read. The schedule switches actors at each step, and its normal form
     switches once.
     """
@@ -111,7 +111,7 @@ def test_two_ways_to_fail_have_two_names() -> None:
     assert not {name for _, _, name in other} & {name for _, _, name in failing_reads(Toy("wx wx", "rx"), "0.0")}
 
 
-def test_one_failure_however_many_schedules_show_it() -> None:
+def test_many_schedules_that_fail_alike_are_one_failure() -> None:
     toy = Toy("wx wx", "rx", "wa", "wb")
 
     def once(strategy: Strategy) -> list[Problem]:
@@ -171,7 +171,7 @@ def turns(number: int) -> list[str]:
         ),
     ],
 )
-def test_what_comes_again_and_again_is_counted(steps: list[str], lines: list[str]) -> None:
+def test_repeated_steps_are_folded_and_counted(steps: list[str], lines: list[str]) -> None:
     assert folded(steps) == lines
 
 
@@ -182,7 +182,7 @@ def test_steps_of_other_ranks_sites_or_communicators_are_not_alike() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nothing_is_lost(seed: int) -> None:
+def test_folding_loses_no_step(seed: int) -> None:
     """The printed lines and the counted repetitions together account for every step, in order."""
     draw = random.Random(seed)
     steps = [f"rank {draw.randrange(2)} poll[{at}]" for at in range(200)]

@@ -2,7 +2,8 @@
 
     sentences("README.md", text)    # yields the sentences, each with the number of its first line
 
-* In a Python file these are docstrings, comments and messages. A message is a string with at least four words.
+* In a Python file these are docstrings, comments and messages. A message is a string with at least four words, or the
+  message of an `assert`. The name of a test is a sentence too.
 * A placeholder of an f-string counts as one word. This module skips a string that is itself Python.
 * In a Markdown file these are paragraphs, headings, list items and the cells of tables.
 * In a scenario these are the comments and the `description`. In TOML and in a Makefile, comments and messages.
@@ -24,13 +25,15 @@ from itertools import accumulate, count
 from typing import NamedTuple
 
 MESSAGE_WORDS = 4
-"""A string with fewer words is a name or a value, and no message."""
+"""A string with fewer words is a name or a value, and no message, except in an `assert`."""
 
 CODE_IN_TEXT = 4
 CODE_IN_COMMENT = 2
 """A line after a blank line or a colon is code if it has at least this indentation. The first number is for text, the
 second for comments.
 """
+
+TEST = ast.FunctionDef | ast.AsyncFunctionDef
 
 QUOTED_OR_COMMENT = re.compile(
     r"""(?P<quote>\"{3}|'{3})(?:\\.|(?!(?P=quote)).)*?(?P=quote)"""
@@ -143,6 +146,9 @@ def _python_strings(source: str) -> Iterator[list[Line]]:
             case ast.Expr(value=ast.Constant(value=str(text), lineno=first, col_offset=margin)):
                 lines = (Line(number, line.removeprefix(" " * margin)) for number, line in _numbered(text, first))
                 yield from _paragraphs(lines, CODE_IN_TEXT)
+            case ast.Assert(test=test, msg=ast.Constant(value=str(text), lineno=first)):
+                yield [Line(first, text)]
+                nodes.append(test)
             case ast.Constant(value=str(text), lineno=first, end_lineno=last):
                 yield from _message(text, first, last or first)
             case ast.JoinedStr(values=values, lineno=first, end_lineno=last):
@@ -150,6 +156,8 @@ def _python_strings(source: str) -> Iterator[list[Line]]:
                 yield from _message("".join(parts), first, last or first)
                 nodes.extend(part for part in values if not isinstance(part, ast.Constant))
             case _:
+                if isinstance(node, TEST) and node.name.startswith("test_"):
+                    yield [Line(node.lineno, node.name.removeprefix("test_").replace("_", " "))]
                 for value in vars(node).values():  # `ast.iter_child_nodes` takes three times as long
                     if isinstance(value, list):
                         nodes.extend(child for child in value if isinstance(child, ast.AST))

@@ -67,7 +67,7 @@ def test_the_pages_are_plain() -> None:
     assert [str(one) for page in PAGES for one in findings(page.name, page.read_text())] == []
 
 
-def test_what_is_wrong_is_found() -> None:
+def test_each_fault_of_a_design_page_is_found() -> None:
     """The checks find a topic without a reason, parts in another order, and a missing file."""
     healthy = "# Design\n\n## One\n\n**Decision.** A `dpsim/cli` holds.\n\n**Because.** It does.\n"
     assert (list(unlike(healthy)), gone(healthy, ROOT)) == ([], [])

@@ -41,7 +41,7 @@ def test_a_pair_reaches_as_far_as_the_lines_are_like() -> None:
     assert counted(f"{more}a = 1\n", f"{more}b = 1\n") == [(8, "0.py:2-9", "1.py:2-9")]
 
 
-def test_three_places_are_three_pairs_and_the_longest_comes_first() -> None:
+def test_three_places_are_three_pairs_and_the_longest_is_first() -> None:
     more = f"{SIX}again(total)\n"
     assert counted(SIX, more, more) == [
         (7, "1.py:2-8", "2.py:2-8"),
@@ -56,7 +56,7 @@ def test_two_places_of_one_file_do_not_overlap() -> None:
     assert counted("again()\n" * 12) == [(6, "0.py:1-6", "0.py:7-12")]
 
 
-def test_what_says_nothing_is_passed_over() -> None:
+def test_comments_docstrings_imports_and_blanks_are_skipped() -> None:
     """Blank lines, comments, docstrings, imports and punctuation do not count, and they do not interrupt a sequence of
     like lines.
     """
@@ -66,7 +66,7 @@ def test_what_says_nothing_is_passed_over() -> None:
     assert counted(*[said + "call(\n    [\n        1,\n    ]\n)\n" + '"""more\nof\nit\n"""\n'] * 2) == []
 
 
-def test_it_prints_the_number_and_the_places(
+def test_like_lines_prints_the_number_and_the_places(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

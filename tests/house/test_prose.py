@@ -88,7 +88,7 @@ class A:
 '''
 
 
-def test_what_is_read_of_a_python_file() -> None:
+def test_a_python_file_gives_docstrings_comments_and_messages() -> None:
     assert read(PYTHON, "a.py") == [
         *("A module of two lines.", "A comment of two lines.", "beside code", "beside other code", "An attribute."),
         *("A class.", "A function.", "rank _ _ here", "lost its first four words", "a message that is cut in two"),
@@ -102,13 +102,13 @@ def test_the_line_of_a_sentence() -> None:
         assert "_" in text or " ".join(text.split()[:2]) in PYTHON.splitlines()[line - 1]
 
 
-def test_what_is_read_of_a_scenario() -> None:
+def test_a_scenario_gives_comments_and_its_description() -> None:
     text = "# A comment.\nname: a name of some words\ndescription: >-\n  The text\n  goes on.\nranks: 2 # two\n"
     assert read(text, "a.yaml") == ["A comment.", "The text goes on.", "two"]
     assert read("description: 'The rank''s text.'\n", "a.yaml") == ["The rank''s text."]
 
 
-def test_what_is_read_of_other_files() -> None:
+def test_other_files_give_comments_and_messages() -> None:
     assert read('# A comment.\nname = "a message of five words"\nx = "a # b"\n', "pyproject.toml") == [
         *("A comment.", "a message of five words"),
     ]

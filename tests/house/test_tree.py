@@ -58,15 +58,15 @@ def a_module_in_the_hall(tree: Path) -> None:
     write(tree / "dpsim" / "words_of_findings.py")
 
 
-def a_package_that_nobody_planned(tree: Path) -> None:
+def an_unplanned_package(tree: Path) -> None:
     write(tree / "dpsim" / "utils" / "__init__.py")
 
 
-def a_room_that_is_gone(tree: Path) -> None:
+def a_missing_room(tree: Path) -> None:
     (tree / "dpsim" / "trace" / "__init__.py").unlink()
 
 
-def a_module_that_is_gone(tree: Path) -> None:
+def a_missing_module(tree: Path) -> None:
     (tree / "dpsim" / "runner.py").unlink()
 
 
@@ -79,7 +79,7 @@ def a_package_without_a_docstring(tree: Path) -> None:
     write(tree / "real" / "pool.py")
 
 
-def a_name_in_the_map_that_is_gone(tree: Path) -> None:
+def a_missing_name_in_the_map(tree: Path) -> None:
     (tree / "dpsim" / "sim" / "other.py").unlink()
 
 
@@ -126,12 +126,12 @@ def a_function_that_is_too_long(tree: Path) -> None:
     ("wrong", "says"),
     [
         (a_module_in_the_hall, "dpsim/words_of_findings.py: belongs into one of the packages"),
-        (a_package_that_nobody_planned, "dpsim/utils/: is no room of the list"),
-        (a_room_that_is_gone, "dpsim/trace: is in the list and not there"),
-        (a_module_that_is_gone, "dpsim/runner: is in the list and not there"),
+        (an_unplanned_package, "dpsim/utils/: is no room of the list"),
+        (a_missing_room, "dpsim/trace: is in the list and not there"),
+        (a_missing_module, "dpsim/runner: is in the list and not there"),
         (a_module_that_the_map_lacks, "dpsim/sim/deep/__init__.py: its docstring does not name hole.py"),
         (a_package_without_a_docstring, "real/__init__.py: its docstring does not name pool.py"),
-        (a_name_in_the_map_that_is_gone, "dpsim/sim/__init__.py: its docstring names other.py, which is not there"),
+        (a_missing_name_in_the_map, "dpsim/sim/__init__.py: its docstring names other.py, which is not there"),
         (a_name_that_another_name_ends_with, "dpsim/sim/__init__.py: its docstring does not name her.py"),
         (a_folder_of_tests_of_nothing, "tests/sim/memory: has no namesake in dpsim/ and is none of "),
         (a_folder_of_tests_that_is_no_package, "tests/trace: is no package, it has no __init__.py"),

@@ -72,7 +72,7 @@ def test_the_framework_knows_no_word_of_the_engine() -> None:
 
 
 @pytest.mark.parametrize("text", ["size = scenario.topology\n", "# as vLLM does\n", "enable_eplb: bool = False\n"])
-def test_a_word_is_found(tmp_path: Path, text: str) -> None:
+def test_a_word_of_the_engine_in_the_framework_is_found(tmp_path: Path, text: str) -> None:
     for name in ALLOWED:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("# topology\n")
@@ -101,7 +101,7 @@ def test_tests_of_the_engine_lie_with_it() -> None:
     assert list(strays(ROOT)) == []
 
 
-def test_a_test_elsewhere_is_found(tmp_path: Path) -> None:
+def test_a_test_of_the_engine_outside_its_folder_is_found(tmp_path: Path) -> None:
     for name in ("tests/vllm/test_a.py", "tests/sim/test_b.py", "tests/sim/test_c.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("from dpsim.vllm.config import Topology\n" if name[-4] != "c" else "")
@@ -146,7 +146,7 @@ def test_tests_of_the_framework_name_no_section_of_the_engine() -> None:
 @pytest.mark.parametrize(
     "text", ["topology: {ranks: 2}\n", 'a = {"workload": {}}\n', 'run("dp_batch")\n', "x = 'name: x\\nworkload: {}'\n"]
 )
-def test_a_section_is_found(tmp_path: Path, text: str) -> None:
+def test_a_section_of_the_engine_in_a_framework_test_is_found(tmp_path: Path, text: str) -> None:
     for name in ("tests/vllm/test_a.py", "tests/sim/test_b.py", *NEEDS_VLLM):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)

@@ -20,6 +20,7 @@ def test_no_file_has_an_odd_word_or_a_long_sentence() -> None:
 # ---- what is odd, and what is long
 
 PHRASES = (
+    *("somebody", "anybody", "everybody", "who knows"),
     *("nobody", "NOBODY", "whoever", "whomever", "for ever", "so many", "for want of"),
     *("is told", "ARE TOLD", "was not told", "been told", "is said", "are said"),
     *("comes to", "come to", "came to", "coming to", "of one's own", "of its own", "of their own", "of ours"),
@@ -47,8 +48,15 @@ def test_healthy_text_has_no_finding() -> None:
     assert odd("The label tells which messages are told apart.") == []
 
 
+def test_words_reads_short_messages_of_assert_and_names_of_tests() -> None:
+    first, suggestion = next(iter(ODD.items()))
+    expected = [f'a.py:1: "{first}": write {suggestion}']
+    assert odd(f'assert x, "{first} yet"', "a.py") == odd(f"def test_{first}_waits() -> None: ...", "a.py") == expected
+    assert odd(f"def {first}_waits() -> None: ...\nassert {first}(x)", "a.py") == []
+
+
 def test_a_phrase_may_have_a_line_break_within() -> None:
-    assert odd("The rank waits.\nIt waits for\never here.\n") == [f'a.md:2: "{PHRASES[4]}": write without end']
+    assert odd("The rank waits.\nIt waits for\never here.\n") == [f'a.md:2: "{PHRASES[8]}": write without end']
 
 
 def test_a_sentence_of_26_words_is_long() -> None:
@@ -66,12 +74,15 @@ def test_inline_code_and_a_placeholder_are_one_word() -> None:
     assert len([*findings("a.py", f'print(f"{words} {{code}} more")')]) == 1
 
 
-def test_it_prints_the_place_the_phrase_and_the_suggestion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_prints_the_place_the_phrase_and_the_suggestion(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = next(iter(ODD))
     (tmp_path / "dpsim" / ".hidden").mkdir(parents=True)
     for name in ("new.py", ".hidden/a.py"):
-        (tmp_path / "dpsim" / name).write_text(f"x = 1\n# {PHRASES[0]}\n")
+        (tmp_path / "dpsim" / name).write_text(f"x = 1\n# {first}\n")
     (tmp_path / "README.md").write_text(f"{'word ' * 26}.\n")
-    place = f'dpsim/new.py:2: "{PHRASES[0]}": write {next(iter(ODD.values()))}\n'
+    place = f'dpsim/new.py:2: "{first}": write {ODD[first]}\n'
     assert main(["dpsim/new.py"], tmp_path) == 0
     assert capsys.readouterr().out == f"{place}1 odd words and 0 long sentences\n"
     assert main(["dpsim/"], tmp_path) == 0

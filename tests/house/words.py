@@ -29,6 +29,8 @@ BE = "(?:is|are|was|were|be|been|being)(?: not| never| also| then| first)?"
 
 ODD = {
     "nobody": "no rank, no thread, no user",
+    "(?:some|any|every)body": "a rank, any thread, every user",
+    "who knows": "which rank or thread knows",
     "who(?:m|so)?ever": "the user who, the rank that",
     "for ever": "without end",
     "so many": "this number of, as many as",

@@ -103,7 +103,7 @@ def _messages_overtake(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Mailboxes, "post", post)
 
 
-def _nobody_dies_early(patch: pytest.MonkeyPatch) -> None:
+def _no_rank_dies_early(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(wiring, "kill", lambda *_, **__: None)
 
 
@@ -174,7 +174,7 @@ FAULTS: Mapping[str, Fault] = {
     "a group's transfers in order": _groups_are_in_order,
     "a poll before the message": _polls_do_not_race,
     "messages overtake": _messages_overtake,
-    "nobody dies early": _nobody_dies_early,
+    "no rank dies early": _no_rank_dies_early,
     "slots without end": _slots_without_end,
     "slots for collectives only": _transfers_need_no_slot,
     "an event has passed": _queries_are_true,

@@ -105,10 +105,12 @@ def _note(script: Script, state: State, allowed: Allowed, last: bool, deaths: bo
         allowed.always = state.marks if allowed.always is None else allowed.always & state.marks
         if not deaths or state.watched:  # a stuck rank need not die, and a watcher observes a death
             ends = [host.final(script, state, rank) for rank in range(script.size)]
-            allowed.outcomes.add(told([(end, one.learned) for end, one in zip(ends, state.hosts, strict=True)], script))
+            allowed.outcomes.add(
+                outcome_for_peers([(end, one.learned) for end, one in zip(ends, state.hosts, strict=True)], script)
+            )
 
 
-def told(ranks: Sequence[tuple[str, Noted]], script: Script) -> Outcome:
+def outcome_for_peers(ranks: Sequence[tuple[str, Noted]], script: Script) -> Outcome:
     """Returns an outcome. It reports a mortal rank only as died, because no other rank knows the last result of its
     calls.
     """

@@ -20,7 +20,7 @@ from dpsim.contract.world import At, CommunicatorSpec, Delay, Kill, Run, World
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.sim.backend import SimBackend
 from tests.interpreter.follower import Follower
-from tests.interpreter.interpreter import Outcome, told
+from tests.interpreter.interpreter import Outcome, outcome_for_peers
 from tests.interpreter.language import Script, unwrapped
 from tests.programs import OWN
 
@@ -81,7 +81,7 @@ def outcome_of(run: Run, script: Script) -> Outcome:
         tuple(sorted((raw[DECISION_VALUE] for raw in journal if _notes(raw)), key=lambda one: one[0]))
         for journal in run.journals
     ]
-    return told([*zip(run.ends, noted, strict=True)], script)
+    return outcome_for_peers([*zip(run.ends, noted, strict=True)], script)
 
 
 @register_protocol("interpreted")

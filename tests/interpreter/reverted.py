@@ -70,12 +70,12 @@ def _groups_are_made_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SimRank, "_make", make)
 
 
-def _looks_are_exact(patch: pytest.MonkeyPatch) -> None:
+def _queries_are_exact(patch: pytest.MonkeyPatch) -> None:
     """Lets a host observe the end of its call as soon as the call has ended."""
     patch.setattr(QueriedCall, "_is_seen", lambda self: self._end.at >= 0)
 
 
-def _offers_that_come_late_are_nothing(patch: pytest.MonkeyPatch) -> None:
+def _late_offers_are_ignored(patch: pytest.MonkeyPatch) -> None:
     """Makes a receive from any source take the message that is first in the first schedule, and ignore messages that
     arrive later.
     """
@@ -92,7 +92,7 @@ def _no_rank_runs_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(explored, "looked_at", lambda *_: Looked())
 
 
-def _floats_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+def _floats_are_not_compared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Wiring, "undefined", ())
     patch.setattr(results, "order_matters", lambda *_: False)
 
@@ -115,11 +115,11 @@ REVERTED: Mapping[str, Revert] = {
     "time-outs": _sleeps_order_nothing,
     "kernels": _kernels_may_use_globals,
     "modules": _no_rank_runs_alone,
-    "floats": _floats_are_not_looked_at,
+    "floats": _floats_are_not_compared,
     "promise": _promises_are_believed,
     "groups": _groups_are_made_alone,
-    "looks": _looks_are_exact,
-    "any source": _offers_that_come_late_are_nothing,
+    "looks": _queries_are_exact,
+    "any source": _late_offers_are_ignored,
     "replays": _replays_read_anything,
     "nothing": _nothing_is_as_good_as_held,
 }

@@ -201,7 +201,7 @@ def groups(rng: random.Random) -> Script:
             if kind == "g0" and ("start", "mg0", kind, "make", ()) in said:
                 said += [("start", "b", kind, "broadcast", (1, root)), ("await", "b")]
         _some_chat(rng, said, len(lists))
-    mortal = _who_may_die(rng, lists)
+    mortal = _mortal_ranks(rng, lists)
     return _script(lists, hosts=(("h", tuple(everybody)), *members.items()), mortal=mortal)
 
 
@@ -253,10 +253,10 @@ def any_source(rng: random.Random) -> Script:
         for handle in handles:
             lists[receiver] += [("start", handle, "h", "any", (1,)), ("await", handle)]
             _some_chat(rng, lists[receiver], len(lists))
-    return _script(lists, mortal=_who_may_die(rng, lists))
+    return _script(lists, mortal=_mortal_ranks(rng, lists))
 
 
-def _who_may_die(rng: random.Random, lists: list[Said]) -> tuple[int, ...]:
+def _mortal_ranks(rng: random.Random, lists: list[Said]) -> tuple[int, ...]:
     """Returns one mortal rank in some scripts, and makes it await each of its calls at once."""
     mortal = (rng.randrange(len(lists)),) if rng.random() < 0.2 else ()
     for rank in mortal:

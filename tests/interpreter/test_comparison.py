@@ -50,7 +50,7 @@ def test_a_rank_that_dies_in_a_host_collective_may_take_all_with_it() -> None:
     assert compare(script).difference == ""
 
 
-def test_what_a_member_brings_is_read_when_it_comes() -> None:
+def test_a_collective_reads_the_input_of_a_member_when_it_joins() -> None:
     """Runs a script in which the collective c of rank 1 can start on stream t before stream s has written its input x.
     c cannot end before that, but the read of x is a race. Without the race, stream t joins s first.
     """

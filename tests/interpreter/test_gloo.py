@@ -40,17 +40,17 @@ def gloo(dpsim_backend: Callable[..., Backend]) -> Backend:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_few_scripts(gloo: Backend, kind: str) -> None:
+def test_gloo_agrees_with_the_interpreter_on_few_scripts(gloo: Backend, kind: str) -> None:
     check(gloo, kind, 0, QUICK)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_some_scripts(gloo: Backend, kind: str) -> None:
+def test_gloo_agrees_with_the_interpreter_on_some_scripts(gloo: Backend, kind: str) -> None:
     check(gloo, kind, QUICK, SLOW)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", KINDS)
-def test_many_scripts(gloo: Backend, kind: str) -> None:
+def test_gloo_agrees_with_the_interpreter_on_many_scripts(gloo: Backend, kind: str) -> None:
     check(gloo, kind, SLOW, NIGHTLY)

@@ -36,7 +36,7 @@ def ends(script: Script) -> set[tuple[str, ...]]:
     return {tuple(end for end, _ in one) for one in interpret(script).outcomes}
 
 
-def test_a_poll_may_come_before_the_message_or_after_it() -> None:
+def test_a_poll_may_find_the_message_or_not() -> None:
     assert learned(Script(((("post", 1, "p"),), (("poll", "p"),)))) == {((), (None,)), ((), (2,))}
 
 
@@ -88,7 +88,7 @@ def test_the_root_may_wait_for_the_others_too() -> None:
         ("recv", (1, 1), False),
     ],
 )
-def test_whom_rank_0_waits_for_if_rank_1_never_comes(op: str, shape: tuple[Any, ...], may_finish: bool) -> None:
+def test_some_collectives_of_rank_0_finish_without_rank_1(op: str, shape: tuple[Any, ...], may_finish: bool) -> None:
     assert (("finished", "finished") in ends(Script((call("w", op, shape), ()), HOSTS))) == may_finish
 
 
@@ -153,7 +153,7 @@ def test_two_that_send_first_need_a_group() -> None:
     assert ("blocked", "blocked") in ends(Script((rank(1, False), rank(0, False)), devices=DEVICES))
 
 
-def test_with_one_slot_two_communicators_may_stand_in_each_others_way() -> None:
+def test_with_one_slot_two_communicators_may_block_each_other() -> None:
     devices = (("c", (0, 1)), ("d", (0, 1)))
 
     def rank(streams: tuple[str, str]) -> tuple[Instruction, ...]:
@@ -173,7 +173,7 @@ def test_a_rank_may_die_between_two_messages() -> None:
     assert {len(noted) for (_, noted), _ in interpret(script).outcomes} == {0, 1, 2}
 
 
-def test_in_a_collective_a_rank_may_take_its_peers_with_it_or_none() -> None:
+def test_a_rank_that_dies_in_a_collective_may_block_its_peers_or_none() -> None:
     """Runs a rank that sends a message after it has started its collective, and then dies before its await returns."""
     comes = (("start", "w", "h", "all_reduce", (1,)), ("post", 0, "p"), ("await", "w"))
     script = Script(((("get", "p"), *call("w", "all_reduce", (1,))), comes), HOSTS, mortal=(1,))

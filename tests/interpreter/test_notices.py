@@ -59,14 +59,14 @@ def differences(seeds: range) -> tuple[list[str], int]:
 
 
 @pytest.mark.slow
-def test_few_scripts() -> None:
+def test_the_two_agree_on_few_scripts_with_notices() -> None:
     found, known = differences(range(FEW))
     assert not found, found[0]
     assert known > FEW // 3
 
 
 @pytest.mark.nightly
-def test_many_scripts() -> None:
+def test_the_two_agree_on_many_scripts_with_notices() -> None:
     found, known = differences(range(FEW, MANY))
     assert not found, found[0]
     assert known > MANY // 3
@@ -76,12 +76,12 @@ def _overtakes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Mailboxes, "follow", lambda self, notice, sender, to, name: None)
 
 
-def _nobody_is_gone(patch: pytest.MonkeyPatch) -> None:
+def _no_rank_reports_its_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SimRank, "gone", lambda self: None)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", [_overtakes, _nobody_is_gone], ids=lambda fault: fault.__name__.strip("_"))
+@pytest.mark.parametrize("fault", [_overtakes, _no_rank_reports_its_end], ids=lambda fault: fault.__name__.strip("_"))
 def test_a_planted_fault_is_noticed(
     fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,19 +41,19 @@ def smallest(script: Script, difference: str) -> str:
 
 
 @pytest.mark.parametrize("row", EACH)
-def test_few_scripts(row: str) -> None:
+def test_the_two_agree_on_few_scripts_of_each_row(row: str) -> None:
     check(row, range(QUICK))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", EACH)
-def test_some_scripts(row: str) -> None:
+def test_the_two_agree_on_some_scripts_of_each_row(row: str) -> None:
     check(row, range(QUICK, SLOW))
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("row", EACH)
-def test_many_scripts(row: str) -> None:
+def test_the_two_agree_on_many_scripts_of_each_row(row: str) -> None:
     check(row, range(SLOW, NIGHTLY))
 
 

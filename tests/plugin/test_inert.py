@@ -39,7 +39,7 @@ def test_a_project_without_scenarios_pays_nothing(pytester: pytest.Pytester) -> 
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
-def test_several_workers(
+def test_scenarios_run_on_several_workers_and_failures_are_reported(
     pytester: pytest.Pytester,
     scenario: Callable[..., None],
     healthy: str,

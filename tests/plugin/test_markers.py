@@ -25,7 +25,9 @@ TESTS = """
 """
 
 
-def test_skipped_with_the_reason(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_test_without_enough_gpus_is_skipped_with_the_reason(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dpsim.pytest_plugin.gpus_found", lambda: (0, " (torch is not installed)"))
     pytester.makepyfile(TESTS)
     result = pytester.runpytest("-rs", "--strict-markers")
@@ -39,7 +41,7 @@ def test_skipped_with_the_reason(pytester: pytest.Pytester, monkeypatch: pytest.
     )
 
 
-def test_run_where_there_are_enough(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_test_with_enough_gpus_runs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpsim.pytest_plugin.gpus_found", lambda: (2, ""))
     pytester.makepyfile(TESTS)
     pytester.runpytest().assert_outcomes(passed=4, skipped=1)
@@ -84,7 +86,7 @@ def test_the_marker_of_others_is_theirs(pytester: pytest.Pytester, monkeypatch: 
 
 
 @pytest.mark.parametrize("arguments", ["0", "-1", "True", "'two'", "1, 2", "counts=2", "1, count=1"])
-def test_a_count_that_is_none_is_left_to_others(
+def test_a_gpu_marker_without_a_valid_count_skips_no_test(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, arguments: str
 ) -> None:
     """Runs a test of the fixture whose marker `gpu` has no valid count. The plugin does not skip it. If GPUs are

@@ -135,14 +135,14 @@ def test_a_failure_is_reported_once_and_briefly(pytester: pytest.Pytester, test:
 
 
 @pytest.mark.slow
-def test_who_asks_for_everything_gets_it(pytester: pytest.Pytester) -> None:
+def test_the_option_tb_long_prints_the_whole_report(pytester: pytest.Pytester) -> None:
     write(pytester, BROKEN + DRAWN)
     result = run(pytester, "--tb=long")
     result.stdout.fnmatch_lines(["E *VIOLATED*", "E *test_ranks_agree(*"])
     assert len([line for line in result.outlines if "VIOLATED" in line]) == 2
 
 
-def test_what_nothing_can_replay_keeps_what_hypothesis_says(pytester: pytest.Pytester) -> None:
+def test_a_failure_without_a_token_keeps_the_text_of_hypothesis(pytester: pytest.Pytester) -> None:
     write(pytester, BROKEN + DRAWN.replace("holds(scenario", "holds(Subject.of(scenario").replace("}))", "})))"))
     file = pytester.path / TEST
     file.write_text("from dpsim.campaign.subject import Subject\n" + file.read_text())
@@ -169,7 +169,7 @@ def test_the_line_alone_shows_it_in_another_folder(
     again.stdout.fnmatch_lines(["VIOLATED  CRASH:ASSERTIONERROR*", "replayed along 0 steps: the same run again"])
     again.stdout.no_fnmatch_line("*did not occur again*")  # the faulty twin: the program still has its mistake
     assert replay_line(again) == words
-    assert not (tmp_path / ".dpsim").exists(), "nothing has to be there, and nothing is left there"
+    assert not (tmp_path / ".dpsim").exists(), "the replay needs no folder and leaves none"
     (tmp_path / TEST).write_text(MENDED + DRAWN)
     mended = run(pytester, *words, "-rP")
     mended.assert_outcomes(passed=1)
@@ -274,7 +274,7 @@ def test_a_token_is_for_one_test(pytester: pytest.Pytester) -> None:
         pytest.param("def test_ranks_agree(): pass\n", id="unregistered"),
     ],
 )
-def test_on_workers_a_token_that_cannot_be_replayed_fails_each_test(pytester: pytest.Pytester, file: str) -> None:
+def test_workers_fail_each_test_for_a_token_that_cannot_be_replayed(pytester: pytest.Pytester, file: str) -> None:
     """Checks tokens that select two tests, or name an unknown variant. With workers, each test fails with the line that
     is a usage error without workers.
     """
@@ -295,7 +295,7 @@ def test_on_workers_a_token_that_cannot_be_replayed_fails_each_test(pytester: py
 
 
 @pytest.mark.slow
-def test_on_workers_a_token_is_replayed(pytester: pytest.Pytester) -> None:
+def test_workers_replay_a_token(pytester: pytest.Pytester) -> None:
     pytest.importorskip("xdist")
     write(pytester, BROKEN + PROPERTY)
     words = replay_line(run(pytester))

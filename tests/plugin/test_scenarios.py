@@ -41,7 +41,9 @@ def test_an_item_for_each_backend(pytester: pytest.Pytester, scenario: Write, he
     ]
 
 
-def test_what_is_no_scenario_is_left_alone(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
+def test_files_that_are_no_scenarios_are_not_collected(
+    pytester: pytest.Pytester, scenario: Write, healthy: str
+) -> None:
     scenario("scenarios/two.yaml", healthy)
     scenario("scenarios/other_tool.yaml", "steps:\n  - workload: 3\n")
     scenario("scenarios/not_even_yaml.yaml", "{{ template }}: [")
@@ -61,7 +63,9 @@ def test_folders_of_scenarios_may_lie_anywhere(pytester: pytest.Pytester, scenar
     assert files == {"scenarios/a.yaml", "service/scenarios/b.yml", "x/y/scenarios/deep/er/c.yaml"}
 
 
-def test_what_is_left_alone_is_named_and_not_read(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
+def test_files_that_are_not_collected_are_named_and_not_read(
+    pytester: pytest.Pytester, scenario: Write, healthy: str
+) -> None:
     """Checks that one line names the files that are no scenarios. The plugin does not open a file that is too large or
     is no regular file.
     """
@@ -109,7 +113,7 @@ def test_a_misspelt_scenario_is_no_foreign_file(pytester: pytest.Pytester, scena
     assert {line.partition("::")[0] for line in ids(pytester)} == {"scenarios/bad.yaml", "scenarios/both.yaml"}
 
 
-def test_a_load_test_of_another_tool_is_left_alone(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
+def test_a_load_test_of_another_tool_is_not_collected(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
     """Checks a file of another tool that has one key in common with a scenario. The plugin ignores the file and names
     it. If the user names the file on the command line, it is an error.
     """
@@ -149,7 +153,7 @@ def test_no_configuration_file_is_needed(pytester: pytest.Pytester, scenario: Wr
     assert [line.partition("::")[2] for line in ids(pytester, "scenarios")] == ["sim", "gloo", "nccl"]
 
 
-def test_selection(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
+def test_scenarios_are_selected_by_name_and_marker(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
     scenario("scenarios/two.yaml", healthy)
     scenario("scenarios/three.yaml", healthy)
     assert ids(pytester, "-k", "two and sim") == ["scenarios/two.yaml::sim"]
@@ -158,7 +162,9 @@ def test_selection(pytester: pytest.Pytester, scenario: Write, healthy: str) -> 
     assert names == {"sim", "gloo"}
 
 
-def test_one_worker_owns_a_pool(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
+def test_items_of_a_real_backend_share_one_xdist_group(
+    pytester: pytest.Pytester, scenario: Write, healthy: str
+) -> None:
     scenario("scenarios/two.yaml", healthy)
     items, _ = pytester.inline_genitems()
     groups = {item.name: [mark.args for mark in item.iter_markers("xdist_group")] for item in items}
@@ -224,7 +230,7 @@ def test_the_wrong_culprit_fails(pytester: pytest.Pytester, scenario: Write, pla
     result.stdout.fnmatch_lines(["healthy on sim: expected rank 0 *as culprit, got rank 1 in step 2"])
 
 
-def test_the_replay_is_for_the_folder_one_is_in(
+def test_the_replay_line_works_in_the_current_folder(
     pytester: pytest.Pytester, scenario: Write, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scenario("scenarios/with space.yaml", broken)
@@ -259,7 +265,7 @@ def test_a_bad_file_is_named_once(
     pytester.runpytest("-k", "gloo").assert_outcomes(failed=1, deselected=2)
 
 
-def test_an_error_of_ours_keeps_its_traceback(
+def test_an_error_of_dpsim_keeps_its_traceback(
     pytester: pytest.Pytester, scenario: Write, healthy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(*args: object, **kwargs: object) -> None:
@@ -272,7 +278,9 @@ def test_an_error_of_ours_keeps_its_traceback(
     result.stdout.fnmatch_lines(["*raise ZeroDivisionError*", "ZeroDivisionError  replay: dpsim run *"])
 
 
-def test_what_is_switched_off_is_said(pytester: pytest.Pytester, scenario: Write, healthy: str, broken: str) -> None:
+def test_pytest_prints_the_switched_off_findings(
+    pytester: pytest.Pytester, scenario: Write, healthy: str, broken: str
+) -> None:
     off = 'checks: {switched_off: ["RACE:*", "CRASH:*"]}\n'
     line = "0 findings switched off: 0 by CRASH:[*]; race not run (RACE:[*])"
     scenario("scenarios/broken.yaml", broken, off)
@@ -285,7 +293,7 @@ def test_what_is_switched_off_is_said(pytester: pytest.Pytester, scenario: Write
     pytester.runpytest("-k", "sim", "scenarios/two.yaml", "-rP").stdout.no_fnmatch_line("*switched off*")
 
 
-def test_without_torch(
+def test_scenarios_of_real_backends_are_skipped_without_torch(
     pytester: pytest.Pytester, scenario: Write, healthy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
@@ -310,7 +318,7 @@ def test_too_few_gpus(
     result.stdout.fnmatch_lines(["SKIPPED*scenarios/two.yaml: needs 3 GPUs, found 1"])
 
 
-def test_a_backend_whose_module_is_missing(
+def test_a_backend_whose_module_is_missing_is_skipped(
     pytester: pytest.Pytester, scenario: Write, healthy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def find(name: str) -> None:
@@ -322,7 +330,7 @@ def test_a_backend_whose_module_is_missing(
     result.stdout.fnmatch_lines(["SKIPPED*: backend gloo needs mpi4py, which is not installed"])
 
 
-def test_what_a_backend_cannot_show_is_skipped(
+def test_a_scenario_whose_finding_a_backend_cannot_show_is_skipped(
     pytester: pytest.Pytester, scenario: Write, healthy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Checks that pytest skips a scenario whose expected finding the backend cannot show.
@@ -366,7 +374,7 @@ def test_items_can_explore(pytester: pytest.Pytester, scenario: Write, healthy: 
     )
 
 
-def test_the_ini_option_explores_and_the_option_comes_first(
+def test_the_option_overrides_the_ini_setting_of_explored_schedules(
     pytester: pytest.Pytester, scenario: Write, healthy: str
 ) -> None:
     pytester.makepyprojecttoml("[tool.pytest.ini_options]\ndpsim_explore = '9'\n")

@@ -41,7 +41,7 @@ def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_forgotten")
 @pytest.mark.parametrize("most", [0, 2, 3])
-def test_only_if_all_worlds_are_vacuous_the_test_fails(pytester: pytest.Pytester, most: int) -> None:
+def test_a_test_fails_if_all_its_worlds_are_vacuous(pytester: pytest.Pytester, most: int) -> None:
     pytester.makepyfile(TEST.replace("MOST", str(most)))
     result = pytester.runpytest("-p", "no:cacheprovider")
     result.assert_outcomes(passed=most < 3, failed=most == 3)

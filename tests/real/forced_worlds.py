@@ -68,7 +68,7 @@ class Tickets(Program[Any]):
         if rank.rank:
             await rank.sleep(A_WHILE, "sleep")
         ticket = await store.add("tickets", 1, "ticket")
-        assert ticket == rank.rank + 1, "rank 1 has more to do first"
+        assert ticket == rank.rank + 1, "rank 1 takes its ticket last"
 
 
 @register_protocol("forced_poll")
@@ -111,7 +111,7 @@ class AnySource(Program[Any]):
         if rank.rank == 0:
             first = await host.recv_any((1,), "int32", site="first")
             await host.recv_any((1,), "int32", site="second")
-            assert first.source == 1, "rank 2 has to hear of rank 1"
+            assert first.source == 1, "the message of rank 1 arrives first, since rank 2 sends after it"
             return
         if rank.rank == 2:
             await rank.mailbox("go").get("go")
@@ -131,7 +131,7 @@ class Event(Program[Any]):
         main.launch("fill", set_to, writes=[x], args=(1,))
         done = main.record()
         await rank.sleep(A_WHILE, "sleep")
-        assert await done.query("look"), "the kernel is over by now"
+        assert await done.query("look"), "the kernel has ended"
 
 
 @register_protocol("forced_send")

@@ -204,7 +204,7 @@ class NullDevice(RealDevice):
         self.graphs: list[Any] = []
 
     def connect(self, spec: CommunicatorSpec, store: Any, index: int) -> Any:
-        raise AssertionError("nobody is there")
+        raise AssertionError("the null device has no peers to connect to")
 
     def stream(self, rank: RealRank, name: str) -> RealStream:
         handle = self.handles.setdefault(name, NullStream(self.calls, name, len(self.handles) + 1))

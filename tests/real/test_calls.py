@@ -121,7 +121,9 @@ CASES = [  # issue, output elements, and each member's result if it brings 10 i,
 
 @pytest.mark.parametrize("library", [gloo, nccl])
 @pytest.mark.parametrize(("issue", "count", "expected"), CASES, ids=lambda case: getattr(case, "op", ""))
-def test_collectives(groups: list[Group], library: Any, issue: Issue, count: int, expected: list[list[int]]) -> None:
+def test_each_collective_of_both_libraries_computes_what_it_should(
+    groups: list[Group], library: Any, issue: Issue, count: int, expected: list[list[int]]
+) -> None:
     def body(group: Group, index: int) -> list[int]:
         mine = issue._replace(sizes=tuple(SIZES[index] - 1 if size == -1 else size for size in issue.sizes))
         if issue.op == "all_to_all" and issue.sizes:
@@ -184,7 +186,7 @@ def test_transfers_in_the_place_of_nccl(groups: list[Group], together: bool) -> 
 
 
 @pytest.mark.parametrize("library", [gloo, nccl])
-def test_what_is_not_there(groups: list[Group], library: Any) -> None:
+def test_an_unknown_collective_or_root_is_refused(groups: list[Group], library: Any) -> None:
     one = torch.ones(1)
     with pytest.raises(ValueError, match="dp: no collective is called 'scan'"):
         library(groups[0], Issue("scan", 1, "float32"), one, one)

@@ -127,7 +127,7 @@ def test_a_pool_keeps_none_by_itself(backends: Callable[[str], TorchBackend], wo
 
 
 @pytest.mark.slow
-def test_a_pool_says_where_its_time_goes(warm: AbortingGloo, world: World) -> None:
+def test_a_pool_counts_its_starts_set_ups_runs_and_recoveries(warm: AbortingGloo, world: World) -> None:
     before = dict(warm.pool.spent.times)
     dies(warm, world)
     assert warm.run(world, "real_rounds", {"rounds": 1}).finished

@@ -38,7 +38,7 @@ class Case:
         return self.buffer.read("read", stream)
 
 
-def told(wait: Awaitable[Any]) -> bool:
+def is_aborted(wait: Awaitable[Any]) -> bool:
     """Returns whether this wait raises Aborted. Waits of a real backend never suspend."""
     try:
         next(wait.__await__())
@@ -49,19 +49,19 @@ def told(wait: Awaitable[Any]) -> bool:
     raise AssertionError("it was suspended")
 
 
-def test_what_lies_behind_is_told_and_what_does_not_is_not() -> None:
+def test_an_abort_reaches_the_work_behind_it_and_no_other() -> None:
     case = Case()
     case.sum()
     behind, event = case.read(case.main), case.main.record()
     case.abort()
-    assert told(behind)
-    assert told(event.synchronize("event"))
-    assert told(case.read(case.main)), "also where it is begun later"
-    assert not told(case.read(case.side))
+    assert is_aborted(behind)
+    assert is_aborted(event.synchronize("event"))
+    assert is_aborted(case.read(case.main)), "a read that begins after the abort is cut off as well"
+    assert not is_aborted(case.read(case.side))
 
 
 @pytest.mark.parametrize("waits", ["event", "again", "stream"])
-def test_a_stream_that_waited_is_behind_too(waits: str) -> None:
+def test_an_abort_reaches_a_stream_that_waited_for_the_sum(waits: str) -> None:
     case = Case()
     event = case.main.record()
     case.sum()
@@ -74,38 +74,38 @@ def test_a_stream_that_waited_is_behind_too(waits: str) -> None:
     else:
         case.side.wait(event)
     case.abort()
-    assert told(case.read(case.side))
+    assert is_aborted(case.read(case.side))
 
 
-def test_an_event_before_it_is_no_matter() -> None:
+def test_an_event_recorded_before_the_sum_carries_no_abort() -> None:
     case = Case()
     event = case.main.record()
     case.sum()
     case.side.wait(event)
     case.abort()
-    assert not told(case.read(case.side))
+    assert not is_aborted(case.read(case.side))
 
 
-def test_the_other_stream_of_a_communicator_is_behind() -> None:
+def test_an_abort_reaches_the_other_stream_of_the_communicator() -> None:
     """A communicator orders its calls, whatever their streams are."""
     case = Case()
     case.sum()
     case.sum(stream=case.side)
     case.abort()
-    assert told(case.read(case.side))
+    assert is_aborted(case.read(case.side))
 
 
-def test_what_a_host_has_seen_was_not_broken_off() -> None:
+def test_work_that_a_host_observed_is_not_aborted() -> None:
     case = Case()
     case.sum(stream=case.side)
-    assert not told(case.read(case.side))
+    assert not is_aborted(case.read(case.side))
     case.sum()
     case.abort()
-    assert told(case.read(case.main))
-    assert not told(case.read(case.side)), "its sum was over"
+    assert is_aborted(case.read(case.main))
+    assert not is_aborted(case.read(case.side)), "the sum of the stream side had ended before the abort"
 
 
-def test_what_a_communicator_waits_for_is_behind_too() -> None:
+def test_an_abort_reaches_a_communicator_that_waits_for_the_aborted_sum() -> None:
     """A sum on the side stream waits for the sum before it on the communicator, and that one for the aborted sum of
     another communicator.
     """
@@ -114,7 +114,7 @@ def test_what_a_communicator_waits_for_is_behind_too() -> None:
     case.sum()
     case.sum(stream=case.side)
     case.abort("ep")
-    assert told(case.read(case.side))
+    assert is_aborted(case.read(case.side))
 
 
 @pytest.mark.parametrize("what", [Case.sum, lambda case: None])
@@ -122,11 +122,11 @@ def test_an_abort_of_what_is_over_breaks_nothing_off(what: Callable[[Case], None
     case = Case()
     what(case)
     case.abort(over=True)
-    assert not told(case.read(case.main))
+    assert not is_aborted(case.read(case.main))
 
 
 def test_another_communicator_continues() -> None:
     case = Case()
     case.sum("ep")
     case.abort()
-    assert not told(case.read(case.main))
+    assert not is_aborted(case.read(case.main))

@@ -88,7 +88,7 @@ def test_each_op_is_on_its_own_stream(calls: NullCalls) -> None:
 # ---- the order of a communicator
 
 
-def test_a_communicator_has_one_event_that_is_recorded_anew(calls: NullCalls) -> None:
+def test_a_communicator_records_its_one_event_again(calls: NullCalls) -> None:
     rank = null_rank(calls)
     main, side, group = rank.stream("main"), rank.stream("side"), rank.device("dp")
     buffer = main.alloc(4, "int32", "buffer")
@@ -158,7 +158,7 @@ def test_reads_use_pinned_memory_again(calls: NullCalls) -> None:
     assert (calls.blocks, calls.events) == (1, 1)
 
 
-def test_reads_that_are_under_way_have_memory_of_their_own(calls: NullCalls) -> None:
+def test_reads_in_progress_have_separate_memory(calls: NullCalls) -> None:
     """Checks that reads in progress use different memory, also on another stream. A read that is copied out late still
     returns the value at its issue.
     """
@@ -261,6 +261,7 @@ def test_a_reduce_is_given_the_memory_itself(calls: NullCalls) -> None:
     buffer = main.alloc(4, "int32", "buffer")
     for root in (0, 1):
         device.reduce(buffer, root, main, op="min")
+    assert len(group_of(device).given) == 2
     for root, ([reduced], options) in enumerate(group_of(device).given):
         assert reduced.data_ptr() == tensor(buffer).data_ptr()
         assert (options.rootRank, options.reduceOp, options.asyncOp) == (root, ReduceOp.MIN, False)
@@ -283,7 +284,7 @@ def test_the_root_alone_names_pieces(calls: NullCalls) -> None:
     assert [(options.rootRank, options.asyncOp) for _, options in given] == [(0, False), (1, False)] * 2
 
 
-def test_a_type_that_numpy_lacks_goes_out_by_its_name(calls: NullCalls) -> None:
+def test_a_type_that_numpy_lacks_is_sent_as_its_torch_type(calls: NullCalls) -> None:
     rank = null_rank(calls)
     main, device = rank.stream("main"), rank.device("dp")
     half, byte = main.alloc(4, "bfloat16", "half"), main.alloc(4, "uint16", "byte")
@@ -309,7 +310,7 @@ def test_nccl_has_no_bitwise_reductions_so_all_is_gathered(calls: NullCalls, op:
     assert read(buffer).tolist() == [wanted] * 2
 
 
-def test_an_altered_collective_goes_out_as_it_is_announced(calls: NullCalls) -> None:
+def test_an_altered_collective_is_sent_with_its_altered_size(calls: NullCalls) -> None:
     """Checks that an altered collective has its altered size, and uses separate memory of that size."""
     fault = Fault("alter", 0, At("sum", 0), {"count": 7})
     rank = null_rank(calls, faults=(fault,))
@@ -320,7 +321,7 @@ def test_an_altered_collective_goes_out_as_it_is_announced(calls: NullCalls) -> 
     assert [tensors[0].numel() for tensors, _ in group_of(device).given] == [7, 4]
 
 
-def test_a_host_collective_goes_out_on_one_copy(calls: NullCalls) -> None:
+def test_a_host_collective_sends_and_receives_in_one_copy(calls: NullCalls) -> None:
     rank = null_rank(calls)
     host = rank.host("dp_cpu")
     mine = np.arange(6, dtype=np.int32).reshape(3, 2).T
@@ -329,7 +330,7 @@ def test_a_host_collective_goes_out_on_one_copy(calls: NullCalls) -> None:
     assert options.asyncOp
     mine[:] = 0  # the program may do that at once
     answer = awaited(work)
-    assert answer.__array_interface__["data"][0] == sent.data_ptr(), "the copy that went out is what comes back"
+    assert answer.__array_interface__["data"][0] == sent.data_ptr(), "the result lies in the copy that was sent"
     assert answer.tolist() == [[0, 2, 4], [1, 3, 5]]
     assert answer.flags.writeable
     odds: list[HostArray] = [np.broadcast_to(np.int64(3), (4,)), np.zeros(0, np.float32), np.zeros((), np.int32)]

@@ -39,7 +39,7 @@ def synchronises(buffer: Any) -> None:
     raise RuntimeError(NOT_PERMITTED)
 
 
-def told_by(calls: NullCalls, script: Coroutine[Any, Any, None]) -> list[str]:
+def device_calls_during(calls: NullCalls, script: Coroutine[Any, Any, None]) -> list[str]:
     """Returns the calls that the device receives during the script."""
     before = len(calls.told)
     drive(script)
@@ -69,7 +69,7 @@ def test_the_device_captures_and_a_replay_is_one_launch(calls: NullCalls) -> Non
     async def replays() -> None:
         graph.replay(main, "go")
 
-    told = told_by(calls, captures())
+    told = device_calls_during(calls, captures())
     assert told == [
         "event 0 on main",
         "graph begins on 1 (pool 1, thread_local)",
@@ -79,7 +79,7 @@ def test_the_device_captures_and_a_replay_is_one_launch(calls: NullCalls) -> Non
         "graph is made on 1",
     ]
     assert (graph.nodes, graph.replays) == (7, 0)
-    assert told_by(calls, replays()) == ["graph replays on 1"]
+    assert device_calls_during(calls, replays()) == ["graph replays on 1"]
     assert graph.replays == 1
 
 
@@ -101,8 +101,8 @@ def test_the_order_of_a_communicator_is_one_outside_and_one_within(calls: NullCa
         graph.replay(main, "go")
         group.all_reduce(x, side)
 
-    assert not [one for one in told_by(calls, captures()) if "waits" in one]
-    told = [one for one in told_by(calls, replays()) if "current" not in one]
+    assert not [one for one in device_calls_during(calls, captures()) if "waits" in one]
+    told = [one for one in device_calls_during(calls, replays()) if "current" not in one]
     assert told == [
         "main waits for event 0 on side",
         "graph replays on 1",
@@ -126,7 +126,7 @@ def test_a_branch_is_ordered_by_events_of_the_capture(calls: NullCalls) -> None:
             main.wait_stream(side)
         graph.replay(main, "go")
 
-    told = told_by(calls, captures())
+    told = device_calls_during(calls, captures())
     within = told[told.index("graph begins on 1 (pool 1, global)") + 1 : told.index("graph ends on 1")]
     assert [one for one in within if "current" not in one] == [
         "event 2 on main",
@@ -146,7 +146,7 @@ def test_graphs_of_one_pool_have_one_of_torch(calls: NullCalls) -> None:
             async with rank.graph(name, pool).capture(main):
                 pass
 
-    began = [one for one in told_by(calls, captures()) if "begins" in one]
+    began = [one for one in device_calls_during(calls, captures()) if "begins" in one]
     assert [one.split()[-2] for one in began] == ["1,", "2,", "1,"]
 
 
@@ -207,7 +207,7 @@ def again(rank: RealRank) -> None:
     drive(captures())
 
 
-def test_what_a_program_abandons_is_ended_with_its_branches(calls: NullCalls) -> None:
+def test_an_abandoned_capture_joins_its_branches_and_ends(calls: NullCalls) -> None:
     rank = null_rank(calls)
     main, side = rank.stream("main"), rank.stream("side")
 
@@ -222,7 +222,7 @@ def test_what_a_program_abandons_is_ended_with_its_branches(calls: NullCalls) ->
     assert [one for one in calls.told if "begins" in one] == ["graph begins on 1 (pool 1, global)"] * 2
 
 
-def test_what_the_law_refuses_is_ended(calls: NullCalls) -> None:
+def test_a_capture_that_dpsim_refuses_ends_and_spoils_nothing(calls: NullCalls) -> None:
     """Checks a capture that dpsim itself rejects, before CUDA notices the mistake. The process stays usable."""
     rank = null_rank(calls)
     main, side = rank.stream("main"), rank.stream("side")
@@ -238,7 +238,7 @@ def test_what_the_law_refuses_is_ended(calls: NullCalls) -> None:
     again(rank)
 
 
-def test_what_cuda_refuses_spoils_the_process(calls: NullCalls) -> None:
+def test_a_capture_that_cuda_refuses_spoils_the_process(calls: NullCalls) -> None:
     rank = null_rank(calls)
     main = rank.stream("main")
     x = main.alloc(1, "int32", "x")
@@ -251,7 +251,9 @@ def test_what_cuda_refuses_spoils_the_process(calls: NullCalls) -> None:
     del calls.fails["ends"]
     again(rank)
     began = [one for one in calls.told if "begins" in one]
-    assert began[-1] == "graph begins on 1 (pool 2, global)", "the pool of before is in the midst of a capture"
+    assert began[-1] == "graph begins on 1 (pool 2, global)", (
+        "the former pool is still capturing, so this graph uses pool 2"
+    )
 
 
 @pytest.mark.parametrize("injects", [False, True], ids=["fused", "shared"])

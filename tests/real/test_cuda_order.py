@@ -86,7 +86,7 @@ def test_replays_one_behind_the_other_record_nothing(name: str) -> None:
         "abort",
     ],
 )
-def test_before_anything_that_may_wait_it_is_recorded(does: Callable[[Case], object]) -> None:
+def test_an_event_is_recorded_before_work_that_may_wait(does: Callable[[Case], object]) -> None:
     case = Case()
     first, *others = case.told(does)
     assert first.startswith("event ")
@@ -97,7 +97,7 @@ def test_before_anything_that_may_wait_it_is_recorded(does: Callable[[Case], obj
 def test_kernels_and_reads_wait_for_no_rank() -> None:
     case = Case()
     told = case.told(lambda case: case.buffer.read("read"))
-    assert events(told) == 1, "that of the read"
+    assert events(told) == 1, "the read records its own event and no other"
     assert case.told(lambda case: case.main.launch("noop", noop, writes=[case.buffer])) == []
 
 

@@ -15,14 +15,14 @@ pytestmark = [pytest.mark.xdist_group("gloo"), pytest.mark.parametrize("backend"
 
 
 @pytest.mark.parametrize("name", CERTAIN)
-def test_what_the_host_knows_is_answered_yes(backend: TorchBackend, name: str) -> None:
+def test_a_query_about_an_observed_event_returns_true(backend: TorchBackend, name: str) -> None:
     run = backend.run(make_world(devices=["dp"]), "event_answers", {"script": name, "demands": True})
     assert run.finished, run.ends
     assert set(answers(run)) <= {True}
 
 
 @pytest.mark.parametrize("name", MAYBE)
-def test_all_else_may_be_answered_either_way(backend: TorchBackend, name: str) -> None:
+def test_a_query_about_an_unobserved_event_may_return_either_answer(backend: TorchBackend, name: str) -> None:
     run = backend.run(make_world(devices=["dp"]), "event_answers", {"script": name})
     assert run.finished, run.ends
     assert answers(run)

@@ -95,7 +95,7 @@ def test_a_program_raises(backend: TorchBackend, world: World) -> None:
         ("launches_nonsense", "KernelError", "kernel divide of rank 1 divide[0]: ZeroDivisionError", None),
     ],
 )
-def test_what_a_protocol_may_not_do(
+def test_a_mistake_of_a_protocol_raises_in_its_rank_and_keeps_the_workers(
     backend: TorchBackend, world: World, how: str, site: str, message: str, line: int | None
 ) -> None:
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished  # the workers have started
@@ -113,7 +113,7 @@ def test_what_a_protocol_may_not_do(
 
 
 @on_reusable
-def test_what_breaks_the_contract_is_refused_as_on_the_simulation(backend: TorchBackend, world: World) -> None:
+def test_a_breach_of_the_contract_is_refused_as_on_the_simulation(backend: TorchBackend, world: World) -> None:
     for how in ("makes_them_all", *KERNELS, *NO_MISTAKES):
         run, there = backend.run(world, "mistakes", {"how": how}), SimBackend().run(world, "mistakes", {"how": how})
         ends = [[raw[SITE:] for raw in one.journals[1] if raw[KIND] in ("raised", "finished")] for one in (run, there)]
@@ -141,13 +141,13 @@ def test_state_that_ranks_may_share_is_refused_as_on_the_simulation(
 
 
 @on_reusable
-def test_what_is_only_read_may_be_shared(backend: TorchBackend, world: World) -> None:
+def test_state_that_ranks_only_read_may_be_shared(backend: TorchBackend, world: World) -> None:
     assert backend.run(world, "real_shares", {"how": "reads"}).finished
 
 
 @on_reusable
 @pytest.mark.parametrize("how", LEFT)
-def test_what_a_program_left_over_is_found(backend: TorchBackend, world: World, how: str) -> None:
+def test_an_op_that_a_program_leaves_over_is_found(backend: TorchBackend, world: World, how: str) -> None:
     run = backend.run(world, "mistakes", {"how": how})
     assert run.finished
     assert [finding.klass for finding in judge(world, run)] == LEFT[how]

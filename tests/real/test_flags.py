@@ -12,7 +12,7 @@ from real.waiting import Patience
 from tests.programs import world_of
 
 
-def test_what_happens_until_the_await_is_none_of_it() -> None:
+def test_a_flag_set_after_a_query_does_not_change_its_answer() -> None:
     records: list[RawRecord] = []
     flag = RealFlag(RankJournal(0, world_of(1), records.append).thread(), "f", Patience(threading.Event(), True))
     found: list[bool] = []

@@ -256,7 +256,7 @@ def mistaken(use: Use) -> Callable[[RealRank, NullCalls, list[object]], None]:
 def test_a_program_is_the_same(program: Callable[..., None]) -> None:
     one, other = through(program, fused=False), through(program, fused=True)
     assert one == other
-    assert program is captures or type not in map(type, one.said), "it finished"
+    assert program is captures or type not in map(type, one.said), "the program raised no exception"
 
 
 @pytest.mark.parametrize("kernel", [gives, raises, writes_what_it_reads])
@@ -267,7 +267,7 @@ def test_a_kernel_fails_alike(kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("program", [within_a_group, awaited_twice, a_read_sent_to_peers])
-def test_what_is_out_of_place_is_refused_alike(program: Callable[..., None]) -> None:
+def test_a_misplaced_call_is_refused_in_the_same_way(program: Callable[..., None]) -> None:
     one, other = through(program, fused=False), through(program, fused=True)
     assert one == other
     assert one.said
@@ -312,7 +312,7 @@ def test_a_buffer_that_lacks_something_is_seen(monkeypatch: pytest.MonkeyPatch) 
     ],
     ids=["nothing", "another rank", "a fault", "a delay"],
 )
-def test_ranks_into_whose_ops_something_is_injected_have_none(changes: dict[str, Any], fused: bool) -> None:
+def test_ranks_with_injected_faults_or_delays_use_no_fused_calls(changes: dict[str, Any], fused: bool) -> None:
     rank = null_rank(NullCalls(), **changes)
     assert type(rank.stream("main")) is (FusedStream if fused else CudaStream)
     assert type(rank.device("dp")) is (FusedCommunicator if fused else CudaCommunicator)

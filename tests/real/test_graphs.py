@@ -58,7 +58,7 @@ def test_a_replayed_model_gives_what_an_eager_one_gives(backend: TorchBackend, w
         if how != "eager":
             assert [one["ran"] for one in decisions(run)] == [(STEPS, True)] * 2
     assert seen["eager"] == seen["full"] == seen["piecewise"]
-    assert all(len({*own}) == STEPS for own in seen["eager"]), "the inputs change the outputs"
+    assert all(len({*own}) == STEPS for own in seen["eager"]), "each input gives another output"
 
 
 @on_each
@@ -183,6 +183,6 @@ def test_a_program_continues_after_a_refused_capture(backend: TorchBackend, worl
     assert not set(before) & set(backend.pool.processes)
 
 
-def test_elsewhere_such_a_kernel_is_a_kernel(world: World) -> None:
+def test_the_simulation_replays_a_kernel_that_waits_for_the_device(world: World) -> None:
     """Runs a kernel that waits for the device on the simulation, which runs the kernel at the replay."""
     assert SimBackend().run(world, "real_peeks", {"goes_on": False}).finished

@@ -101,7 +101,7 @@ def struck(gloo: GlooBackend, times: int, what: str, strike: Callable[[random.Ra
             outcomes[outcome(STEPS)] += 1
         longest = max(longest, time.monotonic() - begun)
     row(what, outcomes, longest)
-    assert outcome(STEPS) == "held", "whatever the last one left broken is mended"
+    assert outcome(STEPS) == "held", "the backend repairs what the last hit broke"
     assert set(outcomes) <= {"held", "lost"}
     assert longest < within(usual)
     left = Left.now(Path(tempfile.gettempdir()))
@@ -127,14 +127,14 @@ def many(slow: int, nightly: int) -> pytest.MarkDecorator:
 
 
 @many(9, 60)
-def test_a_worker(gloo: GlooBackend, times: int) -> None:
+def test_runs_hold_or_are_lost_after_a_signal_to_a_worker(gloo: GlooBackend, times: int) -> None:
     numbers = iter(SIGNALS * (times // len(SIGNALS) + 1))
 
     def strike(draw: random.Random) -> None:
         if gloo.pool.processes:
             send(draw.choice(gloo.pool.processes), next(numbers))
 
-    assert struck(gloo, times, "signals to workers", strike)["lost"], "some of them met a run"
+    assert struck(gloo, times, "signals to workers", strike)["lost"], "some signals arrived during a run"
 
 
 @pytest.mark.nightly
@@ -152,7 +152,7 @@ def test_a_signal_that_is_a_verdict_is_found(gloo: GlooBackend, monkeypatch: pyt
 
 
 @many(4, 30)
-def test_what_forks_the_workers(gloo: GlooBackend, times: int) -> None:
+def test_runs_hold_or_are_lost_after_a_signal_to_the_fork_server(gloo: GlooBackend, times: int) -> None:
     def strike(draw: random.Random) -> None:
         if gloo.pool.crew.server is not None:
             send(gloo.pool.crew.server.pid, draw.choice(SIGNALS))
@@ -161,7 +161,7 @@ def test_what_forks_the_workers(gloo: GlooBackend, times: int) -> None:
 
 
 @many(9, 60)
-def test_garbage_on_every_socket(gloo: GlooBackend, times: int) -> None:
+def test_runs_hold_or_are_lost_after_garbage_on_each_socket(gloo: GlooBackend, times: int) -> None:
     """Sends garbage to all sockets: those of stores, of gloo and of torch's store. Only the connection of the garbage
     is closed, so the run holds.
     """
@@ -283,11 +283,11 @@ def descendants(process: int) -> list[int]:
 
 
 @many(5, 27)
-def test_the_command(times: int, tmp_path: Path) -> None:
+def test_the_command_ends_cleanly_after_a_signal(times: int, tmp_path: Path) -> None:
     commands(tmp_path, times, "signals to the command", ("run", "x.yaml", "--backend", "gloo"), of_itself=True)
 
 
 @many(3, 23)
-def test_an_exploring_process(times: int, tmp_path: Path) -> None:
+def test_an_exploration_ends_cleanly_after_a_signal_to_its_process(times: int, tmp_path: Path) -> None:
     words = ("explore", "x.yaml", "--jobs", "2", "--schedules", "60", "--strategy", "random")
     commands(tmp_path, times, "signals to explorers", words, of_itself=False)

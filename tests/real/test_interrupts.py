@@ -22,7 +22,7 @@ pytestmark = pytest.mark.xdist_group("gloo")
         ("SIGTERM", 143, "terminated"),
     ],
 )
-def test_a_signal_says_where_the_ranks_stand_and_leaves_no_process(
+def test_an_interrupted_run_names_the_op_of_each_rank_and_leaves_no_process(
     sends: str, code: int, said: str, tmp_path: Path
 ) -> None:
     """Both ranks call a barrier and then poll without end. Rank 1 sends the signal."""

@@ -157,7 +157,7 @@ def test_a_rank_without_threads_pays_nothing() -> None:
         rank.start("u1", every_call)
 
 
-def test_what_a_guarded_object_gives_is_guarded() -> None:
+def test_objects_that_a_guarded_rank_returns_are_guarded() -> None:
     rank = lone(lambda record: None)
     main = rank.stream("main")
     given = [main, main.alloc(4, "int32", "x"), main.record(), rank.device("dp"), rank.host("dp_cpu"), rank.graph("g")]
@@ -166,7 +166,7 @@ def test_what_a_guarded_object_gives_is_guarded() -> None:
     for one in given:
         kind = type(one)
         assert type(kind.__mro__[1]) is type(kind)
-        assert kind.__name__ == kind.__mro__[1].__name__, "errors name it as ever"
+        assert kind.__name__ == kind.__mro__[1].__name__, "errors name the class as before"
     assert guarded(7) == 7
     assert rank.stream("main") is main
 
@@ -351,7 +351,7 @@ def test_the_rank_is_over_when_the_run_is() -> None:
     assert over.wait()
 
 
-def test_only_main_writes_after_the_end() -> None:
+def test_only_the_main_thread_may_write_records_after_the_end() -> None:
     records: list[RawRecord] = []
     over = Over(threading.Event())
     write = issuing.one_by_one(records.append, over)

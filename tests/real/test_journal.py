@@ -107,7 +107,7 @@ def test_a_record_that_was_cut_short_is_left_out(path: Path) -> None:
     file.close()
 
 
-def test_a_length_that_comes_before_its_record_is_put_up_with(path: Path) -> None:
+def test_a_reader_ignores_a_length_without_its_record(path: Path) -> None:
     """Writes a committed length before its record, as a processor may show it that reorders stores. The reader returns
     no step, and raises no error.
     """
@@ -153,7 +153,7 @@ def exact(value: Any) -> Any:
 
 @settings(max_examples=30)
 @given(st.lists(plain, max_size=10))
-def test_plain_data_comes_back_as_it_was(values: list[Any]) -> None:
+def test_plain_data_are_read_as_they_were_written(values: list[Any]) -> None:
     """Writes random plain data, including what MessagePack lacks: large integers and halves of surrogate pairs. A tag
     is inside a record's references.
     """
@@ -169,7 +169,7 @@ def test_plain_data_comes_back_as_it_was(values: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("value", [{1}, b"x", frozenset(), object()])
-def test_what_a_program_gave_is_written_strictly(path: Path, value: Any) -> None:
+def test_a_journal_refuses_values_that_are_no_plain_data(path: Path, value: Any) -> None:
     file = JournalFile(str(path))
     with pytest.raises(TypeError, match="is not JSON serializable"):
         file.write(decided(value))
@@ -213,7 +213,7 @@ def test_nothing_is_written_to_a_journal_that_was_closed(path: Path) -> None:
 # ---- a writer that is stuck or dead
 
 
-def test_it_is_read_while_python_s_lock_is_held(path: Path) -> None:
+def test_a_journal_is_readable_while_its_writer_holds_pythons_lock(path: Path) -> None:
     heard, tell = os.pipe()
 
     def stuck() -> None:
@@ -261,7 +261,9 @@ def test_no_record_is_lost_whose_write_returned(path: Path) -> None:
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_it_was_killed_within_a_record(path: Path, whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_ignores_a_record_whose_writer_was_killed(
+    path: Path, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Kills a writer after half of a record's bytes, or after all of them. The committed length comes last, so the
     reader ignores the record.
     """

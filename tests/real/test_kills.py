@@ -119,7 +119,7 @@ def many(*rows: tuple[signal.Signals, int, int]) -> pytest.MarkDecorator:
 
 
 @many((signal.SIGKILL, 12, 40), (signal.SIGTERM, 4, 10), (signal.SIGSTOP, 4, 10))
-def test_workers_of_a_run(gloo: GlooBackend, number: signal.Signals, times: int) -> None:
+def test_a_run_whose_worker_is_killed_is_lost_or_hangs(gloo: GlooBackend, number: signal.Signals, times: int) -> None:
     """Kills workers of a run that hangs without the kill. The exit code is 1 if the kill came too late, and else 3."""
     file = write(Path("x.yaml"), STEPS + HANG)
     try:
@@ -132,7 +132,9 @@ def test_workers_of_a_run(gloo: GlooBackend, number: signal.Signals, times: int)
 
 
 @many((signal.SIGKILL, 6, 20), (signal.SIGSTOP, 2, 5))
-def test_what_forks_them(gloo: GlooBackend, number: signal.Signals, times: int) -> None:
+def test_a_run_holds_or_is_lost_after_kills_of_the_fork_server(
+    gloo: GlooBackend, number: signal.Signals, times: int
+) -> None:
     """Kills or stops the fork server, which forks the workers. If it is stopped, a run continues, but the next set-up
     fails.
     """
@@ -150,7 +152,9 @@ def test_what_forks_them(gloo: GlooBackend, number: signal.Signals, times: int) 
 
 
 @many((signal.SIGKILL, 20, 50), (signal.SIGSTOP, 4, 10))
-def test_exploring_processes(number: signal.Signals, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exploration_continues_after_kills_of_its_processes(
+    number: signal.Signals, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Kills exploring processes. dpsim assigns their units of work to others, so most kills only cost time."""
     monkeypatch.setattr(plans, "UNIT_STEPS", 100)
     names = ("t_look", "t_two", "t_lost")

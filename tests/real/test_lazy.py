@@ -48,7 +48,7 @@ def test_a_first_use_is_as_on_the_simulation(backend: TorchBackend, world: World
 
 @pytest.mark.slow
 @on_reusable
-def test_a_host_that_does_not_come_holds_its_peers(backend: TorchBackend, world: World) -> None:
+def test_a_host_that_never_joins_a_first_use_blocks_its_peers(backend: TorchBackend, world: World) -> None:
     """Runs a rank that waits while its peer uses a group for the first time, so both hang. In the twin the
     communicators already exist, and the program finishes.
     """
@@ -58,7 +58,7 @@ def test_a_host_that_does_not_come_holds_its_peers(backend: TorchBackend, world:
     assert run.journals[0][-1][SITE] == "first"
     before = backend.pool.processes
     assert backend.run(world, "real_lazy", {"how": "one_is_busy"}).finished
-    assert backend.pool.processes == before, "the wait could be called off"
+    assert backend.pool.processes == before, "the worker gives up its wait and is used again"
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_a_first_use_that_hangs_is_the_finding_of_the_simulation(backend: TorchB
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["gloo"], indirect=True)
-def test_a_pair_has_a_communicator_of_its_own_among_three(backend: TorchBackend) -> None:
+def test_a_pair_of_three_ranks_has_its_own_communicator(backend: TorchBackend) -> None:
     check_backend(backend, size=3, only="lazy")
 
 
@@ -109,7 +109,7 @@ def test_a_rendezvous_is_once_for_each_set_of_members() -> None:
     made.meet((0, 1))
     assert (store.count, store.looks, made.knows((0, 1))) == (2, 0, True)
     made.meet((0, 1))
-    assert store.looks == 0, "the store is not asked again"
+    assert store.looks == 0, "the second meeting makes no call of the store"
 
 
 def test_a_rendezvous_can_be_called_off() -> None:

@@ -34,9 +34,9 @@ def test_a_pool_listens_on_loopback_alone(backend: TorchBackend, world: World, m
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
     assert backend.pool.processes
     assert outside(backend.pool.processes) == []
-    assert set(listeners([os.getpid()])) - others, "the store"
+    assert set(listeners([os.getpid()])) - others, "the store listens in this process"
     assert [address for address, _ in set(listeners([os.getpid()])) - others if not address.is_loopback] == []
-    assert listeners(backend.pool.processes), "the sockets of the library"
+    assert listeners(backend.pool.processes), "gloo listens in the workers"
     backend.pool.kill()  # the next workers get the environment of the other tests
 
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("gloo")
 on_gpus = pytest.mark.parametrize("backend", [NCCL], indirect=True)
 
 
-def told(run: Run) -> list[Any]:
+def decisions(run: Run) -> list[Any]:
     assert run.finished, run.observed
     return [[raw[DECISION_VALUE] for raw in journal if raw[KIND] == "decision"] for journal in run.journals]
 
@@ -35,21 +35,23 @@ RIGHT = [[4 * surplus_program.TOLD]] * 2
 @on_gpus
 def test_an_unreceived_message_does_not_reach_the_next_job(backend: TorchBackend) -> None:
     world = make_world(2, ["dp"])
-    assert told(backend.run(world, "real_surplus", {"surplus": True})) == RIGHT
+    assert decisions(backend.run(world, "real_surplus", {"surplus": True})) == RIGHT
     for _ in range(2):
-        assert told(backend.run(world, "real_surplus", {})) == RIGHT
+        assert decisions(backend.run(world, "real_surplus", {})) == RIGHT
 
 
 @on_gpus
-def test_without_looking_it_would(backend: TorchBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_check_an_unreceived_message_reaches_the_next_job(
+    backend: TorchBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = make_world(2, ["dp"], stall_ns=2_000_000_000)
     monkeypatch.setattr(pool, "all_matched", lambda journals, world: True)
-    assert told(backend.run(world, "real_surplus", {"surplus": True})) == RIGHT
+    assert decisions(backend.run(world, "real_surplus", {"surplus": True})) == RIGHT
     run = backend.run(world, "real_surplus", {})
-    assert not run.finished or told(run) != RIGHT
+    assert not run.finished or decisions(run) != RIGHT
     monkeypatch.undo()
     backend.run(world, "real_surplus", {"surplus": True})  # its communicators are not used again
-    assert told(backend.run(world, "real_surplus", {})) == RIGHT
+    assert decisions(backend.run(world, "real_surplus", {})) == RIGHT
 
 
 # ---- journals by hand
@@ -75,7 +77,7 @@ SAME = [collective(), collective("all_to_all", 3)]
         ([collective(name="dp"), collective(name="ep")], [collective(name="ep"), collective(name="dp")]),
     ],
 )
-def test_matched(first: list[RawRecord], second: list[RawRecord]) -> None:
+def test_journals_whose_calls_all_meet_are_matched(first: list[RawRecord], second: list[RawRecord]) -> None:
     assert all_matched([first, second], make_world())
 
 
@@ -93,5 +95,5 @@ def test_matched(first: list[RawRecord], second: list[RawRecord]) -> None:
         ([transfer("recv", 1)], [transfer("recv", 0)]),
     ],
 )
-def test_not_matched(first: list[RawRecord], second: list[RawRecord]) -> None:
+def test_journals_with_an_unmet_call_are_not_matched(first: list[RawRecord], second: list[RawRecord]) -> None:
     assert not all_matched([first, second], make_world())

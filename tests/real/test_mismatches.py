@@ -114,7 +114,7 @@ def test_a_mismatch_is_the_same_finding_whatever_the_hardware_makes_of_it(
 @pytest.mark.parametrize("backend", ["aborting"], indirect=True)
 @pytest.mark.parametrize("meets", [False, True])
 @pytest.mark.slow
-def test_a_transfer_of_which_gloo_dies_is_the_mismatch_that_it_is_elsewhere(backend: TorchBackend, meets: bool) -> None:
+def test_a_transfer_that_aborts_gloo_is_reported_as_a_mismatch(backend: TorchBackend, meets: bool) -> None:
     """Runs a transfer in which rank 1 receives less than rank 0 sends. gloo ends the process by SIGABRT, and dpsim
     reports the mismatch. In the twin both counts are equal.
     """
@@ -139,7 +139,7 @@ def test_streams_that_wait_for_one_another_while_their_hosts_ran_ahead(backend: 
 
 @pytest.mark.parametrize(("back", "ends"), [("dp", "hangs"), ("ep", "completes")])
 @pytest.mark.parametrize("backend", [pytest.param("nccl", id="nccl", marks=pytest.mark.gpu(2))], indirect=True)
-def test_on_one_communicator_an_early_receive_holds_up_the_send(backend: TorchBackend, back: str, ends: str) -> None:
+def test_an_early_receive_blocks_a_send_on_the_same_communicator(backend: TorchBackend, back: str, ends: str) -> None:
     """Checks an early receive that blocks a send on one communicator, as in the simulation. NCCL keeps the order of a
     rank's calls on a communicator across streams. gloo does not.
     """

@@ -55,7 +55,7 @@ def test_a_folder_lies_in_memory_if_there_is_room(
     assert not list(memory.iterdir())
 
 
-def test_a_folder_whose_owner_was_killed_is_removed_by_the_next_one(temporary: Path) -> None:
+def test_a_new_pool_removes_the_folder_of_a_killed_one(temporary: Path) -> None:
     killed, alive = PoolFolder(), PoolFolder()
     (killed.path / "0").write_text("")
     os.close(killed._held)  # as the kernel does
@@ -67,7 +67,7 @@ def test_a_folder_whose_owner_was_killed_is_removed_by_the_next_one(temporary: P
     assert list(temporary.iterdir()) == []
 
 
-def test_what_only_looks_like_a_folder_of_a_pool_is_left_alone(temporary: Path) -> None:
+def test_files_and_links_named_like_a_pool_folder_stay(temporary: Path) -> None:
     precious = temporary / "precious"
     precious.mkdir()
     (temporary / f"{PREFIX}link").symlink_to(precious)
@@ -76,7 +76,7 @@ def test_what_only_looks_like_a_folder_of_a_pool_is_left_alone(temporary: Path) 
     assert len(list(temporary.iterdir())) == 3
 
 
-def test_the_folders_of_others_are_left_alone(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_other_users_stay(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = temporary / f"{PREFIX}theirs"
     theirs.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: os.stat(theirs).st_uid + 1)
@@ -102,7 +102,9 @@ def a_world(size: int) -> World:
 
 @pytest.mark.parametrize("missing", ["torch", "msgspec"])
 @pytest.mark.parametrize("backend", [GlooBackend, NcclBackend])
-def test_without_what_it_needs(backend: type[GlooBackend], missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_without_its_module_is_refused(
+    backend: type[GlooBackend], missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else name)
     with pytest.raises(BackendUnavailable, match=f"the {backend.name} backend needs the module {missing}"):
         backend().run(a_world(1), "t_program", {})
@@ -121,7 +123,7 @@ def test_without_what_it_needs(backend: type[GlooBackend], missing: str, monkeyp
     ],
     ids=["kills", "kills at an op", "residency", "launch_queue", "alloc_synchronises", "progress"],
 )
-def test_what_only_the_simulation_has_is_refused(
+def test_real_backends_refuse_options_that_only_the_simulation_has(
     backend: type[GlooBackend], changes: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Checks that real backends reject options that only the simulation has. A run without the option would be healthy,

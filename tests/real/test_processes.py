@@ -183,7 +183,7 @@ forked = pytest.mark.parametrize("backend", ["gloo"], indirect=True)
 
 @pytest.mark.slow
 @forked
-def test_what_forks_them_outlives_the_workers_of_a_hang(backend: TorchBackend, world: World) -> None:
+def test_the_fork_server_outlives_the_workers_of_a_hang(backend: TorchBackend, world: World) -> None:
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
     server, before = backend.pool.crew.server, backend.pool.processes
     death = Fault("die", 1, At("host", 0))
@@ -195,7 +195,7 @@ def test_what_forks_them_outlives_the_workers_of_a_hang(backend: TorchBackend, w
 
 @pytest.mark.slow
 @forked
-def test_what_forks_them_was_killed(backend: TorchBackend, world: World) -> None:
+def test_the_workers_end_after_a_kill_of_the_fork_server(backend: TorchBackend, world: World) -> None:
     """Kills the fork server. Then no process can tell how the workers ended, so they end too, and the next run starts
     anew.
     """
@@ -204,7 +204,7 @@ def test_what_forks_them_was_killed(backend: TorchBackend, world: World) -> None
     assert server is not None
     os.kill(server.pid, signal.SIGKILL)
     assert eventually(lambda: is_gone(server.pid))
-    assert eventually(lambda: all(is_gone(process) for process in before)), "they leave with it"
+    assert eventually(lambda: all(is_gone(process) for process in before)), "the workers end with the fork server"
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
     assert backend.pool.crew.server is not server
 

@@ -47,12 +47,12 @@ class Worked:
         return next(self._busy)
 
 
-def test_what_the_busiest_worker_slept_counts() -> None:
+def test_the_quiet_clock_counts_the_time_that_the_busiest_worker_slept() -> None:
     clock = Quiet([Worked(5, 5), Worked(7, 10)], 100)
     assert clock.ns(120) == 17
 
 
-def test_a_system_that_does_not_say_makes_it_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_quiet_clock_stops_on_a_system_without_thread_times(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Quiet([Worked(5, None)], 100).ns(120) == Quiet([Worked(None, 5)], 100).ns(120) == 0
     monkeypatch.setattr(quiet, "SCHEDULER_FILE", "/proc/self/no_such_file")
     assert busy_ns(os.getpid()) is None
@@ -67,4 +67,4 @@ def test_a_process_that_computes_is_busy() -> None:
     after = busy_ns(os.getpid())
     assert after is not None
     assert after - before >= 15_000_000
-    assert busy_ns(1 << 30) == 0, "one that is gone"
+    assert busy_ns(1 << 30) == 0, "a process that has ended was not busy"

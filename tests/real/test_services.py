@@ -48,7 +48,7 @@ def desk(backend: Backend, world: World, rounds: int = 2) -> Run:
 
 
 @on_each
-def test_services_as_on_the_simulation(backend: TorchBackend, world: World) -> None:
+def test_services_have_the_journals_of_the_simulation(backend: TorchBackend, world: World) -> None:
     real, simulated = desk(backend, world), desk(SimBackend(), world)
     assert real.ends == simulated.ends == ["finished"] * 4
     assert real.journals == simulated.journals
@@ -87,7 +87,7 @@ def test_services_are_members_of_communicators_of_hosts(backend: TorchBackend, w
             assert real.journals == simulated.journals
 
 
-def test_numbers_of_workers() -> None:
+def test_workers_of_services_have_negative_numbers() -> None:
     assert [worker_of(actor, 3) for actor in range(5)] == [0, 1, 2, -1, -2]
     assert [worker_of(worker, 3) for worker in (0, 1, 2, -1, -2)] == [0, 1, 2, 3, 4]
 
@@ -106,7 +106,7 @@ def test_a_service_that_dies_is_one_that_died(backend: TorchBackend, world: Worl
 
 
 @on_all
-def test_a_service_that_raises(backend: TorchBackend, world: World) -> None:
+def test_a_service_that_raises_has_the_journal_of_the_simulation(backend: TorchBackend, world: World) -> None:
     world = replace(world, services=("desk",))
     args = {"how": "ends", "others": "ends", "service": "streams"}
     run, simulated = backend.run(world, "real_stores", args), SimBackend().run(world, "real_stores", args)

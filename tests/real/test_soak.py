@@ -84,7 +84,9 @@ def turn(backend: str, number: int, right: dict[int, str]) -> str:
 @pytest.mark.parametrize(
     "times", [pytest.param(100, marks=pytest.mark.slow), pytest.param(1_000, marks=pytest.mark.nightly)]
 )
-def test_verdicts_stay_right(times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdicts_stay_right_in_a_long_sequence_of_runs(
+    times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(folder, "MEMORY", tmp_path / "none")
     pools = {"first": GlooBackend(), "second": GlooBackend()}

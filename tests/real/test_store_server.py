@@ -82,7 +82,7 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("said", GARBAGE.values(), ids=GARBAGE)
-def test_what_is_no_request_closes_its_own_connection(served: Served, said: bytes) -> None:
+def test_bytes_that_are_no_request_close_only_their_connection(served: Served, said: bytes) -> None:
     stranger = served.reached()
     with stranger:
         with contextlib.suppress(ConnectionError):  # cut off in the middle
@@ -92,9 +92,7 @@ def test_what_is_no_request_closes_its_own_connection(served: Served, said: byte
     assert served.failed == []
 
 
-def test_a_server_that_takes_garbage_for_an_error_of_its_own_ends(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_twin_a_server_that_fails_on_a_message_ends(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """The faulty twin: an error that is the server's own ends its thread with a message, so that the run is lost."""
 
     def fails(server: Server, connection: socket.socket, message: list[Any]) -> None:
@@ -120,7 +118,7 @@ def test_another_word_is_never_answered_and_keeps_no_memory(served: Served) -> N
         assert max(map(len, served.server._beginnings.values())) <= UNKNOWN_BYTES
 
 
-def test_without_the_word_nothing_is_kept_but_a_little(served: Served) -> None:
+def test_a_server_keeps_few_bytes_of_an_unknown_connection(served: Served) -> None:
     with served.reached() as stranger:
         stranger.sendall(b"x" * UNKNOWN_BYTES)
         assert served.works()

@@ -53,7 +53,7 @@ def learned(run: Run, rank: int, label: str) -> Any:
 
 
 @on_each
-def test_what_is_published_is_read_as_on_the_simulation(backend: TorchBackend, world: World) -> None:
+def test_a_published_value_is_read_as_on_the_simulation(backend: TorchBackend, world: World) -> None:
     args = {"how": "publishes", "others": "reads"}
     run, simulated = backend.run(world, "real_stores", args), SimBackend().run(world, "real_stores", args)
     assert run.ends == simulated.ends == ["finished", "finished"]
@@ -117,7 +117,7 @@ def test_a_time_out_that_is_longer_than_the_stall_is_no_hang(backend: TorchBacke
 
 
 @on_each
-def test_whose_listener_died_learns_none(backend: TorchBackend, world: World, port: int) -> None:
+def test_a_rank_whose_listener_died_reads_none(backend: TorchBackend, world: World, port: int) -> None:
     run = backend.run(world, "real_stores", {"how": "opens_and_goes", "others": "is_left", "port": port})
     assert run.ends == ["died", "finished"]
     assert learned(run, 1, "left") == learned(run, 1, "later") == [None]
@@ -136,7 +136,7 @@ def test_a_stranger_has_its_port_and_never_answers(backend: TorchBackend, world:
         assert learned(run, rank, "value") == [None]
         assert learned(run, rank, "nobody") == [True]
         assert learned(run, rank, "opened") == [(rank, rank == 1)]
-    assert not left(backend, port), "it is gone with its job"
+    assert not left(backend, port), "the listener has ended with its job"
 
 
 @pytest.mark.parametrize("backend", ["gloo"], indirect=True)
@@ -249,7 +249,9 @@ def busy() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def test_a_port_in_use_is_none_and_other_errors_are_errors(busy: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listen_returns_none_for_a_port_in_use_and_raises_other_errors(
+    busy: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert listen(0, busy) is None
     monkeypatch.setattr(ports, "address", lambda node: "192.0.2.1")  # of no interface
     with pytest.raises(OSError, match="assign"):
@@ -284,7 +286,7 @@ def test_a_connection_to_itself_is_refused(port: int, monkeypatch: pytest.Monkey
 
     with Bound() as itself:
         itself.connect((address(0), port))
-        assert itself.getsockname() == itself.getpeername(), "it happens"
+        assert itself.getsockname() == itself.getpeername(), "the system connects the socket to itself"
         itself.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes([1, 0, 0, 0, 0, 0, 0, 0]))
     monkeypatch.setattr(socket, "socket", Bound)
     assert reach(0, port) is None

@@ -139,7 +139,9 @@ def test_a_baton_that_forgets_to_clear_is_seen(backend: TorchBackend, world: Wor
 
 @on_each
 @pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
-def test_what_another_thread_may_do_during_a_capture(backend: TorchBackend, world: World, mode: str) -> None:
+def test_the_capture_mode_decides_which_calls_of_another_thread_are_refused(
+    backend: TorchBackend, world: World, mode: str
+) -> None:
     """Runs calls of a thread while the main thread captures. In the mode "global", a call that returns data is refused,
     and destroys the capture. An exception of the program does not. A second capture is refused in any mode.
     """
@@ -295,7 +297,7 @@ def test_an_idle_thread_beside_one_that_waits_is_a_hang(backend: TorchBackend, w
     good_run(backend, world)
 
 
-def test_where_a_rank_of_several_threads_stands(tmp_path: Path) -> None:
+def test_a_rank_is_idle_only_while_all_its_threads_are_idle(tmp_path: Path) -> None:
     """Checks that a rank counts as idle only while all its started and unended threads are idle."""
     path = tmp_path / "journal"
     file = JournalFile(str(path))
@@ -354,7 +356,7 @@ def test_no_memory_of_a_gpu_is_lost_by_threads(backend: TorchBackend, world: Wor
     assert max(map(statistics.median_low, lost)) < 1 << 20
 
 
-def test_programs_that_the_tests_are_about() -> None:
+def test_only_the_programs_with_threads_declare_them() -> None:
     """Checks that only the programs of these tests declare threads."""
     assert Batons.threaded
     assert not programs.Rounds.threaded

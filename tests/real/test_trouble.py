@@ -83,7 +83,7 @@ def lacking(backend: TorchBackend, world: World, what: str) -> Run:
         pytest.param("SIGSTOP", "the process of rank 1 was stopped and did not go on", marks=pytest.mark.slow),
     ],
 )
-def test_a_run_is_lost(backend: TorchBackend, world: World, what: str, said: str) -> None:
+def test_a_run_that_lacks_memory_or_files_is_lost(backend: TorchBackend, world: World, what: str, said: str) -> None:
     run = lacking(backend, world, what)
     assert run.lost.startswith(said)
     assert run.observed == f"lost: {run.lost}"
@@ -94,7 +94,7 @@ def test_a_run_is_lost(backend: TorchBackend, world: World, what: str, said: str
 
 @forked
 @pytest.mark.slow
-def test_memory_of_the_device(backend: TorchBackend, world: World) -> None:
+def test_a_run_that_lacks_device_memory_is_lost(backend: TorchBackend, world: World) -> None:
     """Runs out of the device's memory. On a GPU this is an error of CUDA, and so a finding."""
     assert lacking(backend, world, "memory of the device").lost == "rank 1: cannot allocate memory"
 
@@ -119,7 +119,7 @@ def test_an_earlier_finding_is_reported(backend: TorchBackend, world: World) -> 
         pytest.param("exit", "exit status 7", marks=pytest.mark.slow),
     ],
 )
-def test_what_a_process_does_to_itself_is_a_finding(backend: TorchBackend, world: World, what: str, how: str) -> None:
+def test_a_process_that_ends_itself_is_a_finding(backend: TorchBackend, world: World, what: str, how: str) -> None:
     run = lacking(backend, world, what)
     assert (run.lost, run.ends[1]) == ("", "died")
     assert f"rank 1 died ({how})" in run.observed
@@ -128,7 +128,7 @@ def test_what_a_process_does_to_itself_is_a_finding(backend: TorchBackend, world
 
 @pytest.mark.slow
 @forked
-def test_a_planted_death_is_none_of_the_machine(backend: TorchBackend, world: World) -> None:
+def test_a_planted_death_is_no_trouble_of_the_machine(backend: TorchBackend, world: World) -> None:
     death = Fault("die", 1, At("meet", 0))
     run = backend.run(replace(world, faults=(death,)), "real_lacks", {"what": "disk"})
     assert (run.lost, run.ends) == ("", ["blocked", "died"])
@@ -144,7 +144,7 @@ def test_a_planted_death_is_none_of_the_machine(backend: TorchBackend, world: Wo
         ("memory in set-up", "rank [01] could not start: no memory"),
     ],
 )
-def test_lost_in_set_up(
+def test_a_run_that_fails_in_set_up_is_lost(
     backend: TorchBackend, world: World, what: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("real.crew.LOOKS", 1)
@@ -155,7 +155,7 @@ def test_lost_in_set_up(
 
 @forked
 @pytest.mark.slow
-def test_few_descriptors(backend: TorchBackend, world: World) -> None:
+def test_a_run_that_lacks_file_descriptors_names_them(backend: TorchBackend, world: World) -> None:
     """Checks that dpsim names missing descriptors before it starts a process. torch would abort, or its store would
     hang.
     """
@@ -187,7 +187,7 @@ def test_a_store_that_cannot_be_started(backend: TorchBackend, world: World, mon
 
 @forked
 @pytest.mark.slow
-def test_what_forks_the_workers_was_stopped(
+def test_a_run_is_lost_if_the_fork_server_was_stopped(
     backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("real.fork_server.LOOKS", 1)
@@ -202,7 +202,7 @@ def test_what_forks_the_workers_was_stopped(
 
 @forked
 @pytest.mark.slow
-def test_what_forks_the_workers_was_ended_in_a_run(backend: TorchBackend, world: World) -> None:
+def test_a_run_is_lost_if_the_fork_server_ends_during_it(backend: TorchBackend, world: World) -> None:
     server = backend.pool.crew.server
     assert server is not None
     told: list[int] = []

@@ -51,7 +51,7 @@ def passed(turns: OrderOfTurns) -> list[Point]:
     [(OrderOfTurns, [FIRST, NEXT, LATER]), (AsTheyCome, [LATER, FIRST, NEXT])],
     ids=["in turn", "as they come"],
 )
-def test_a_thread_stands_until_the_other_one_is_at_its_next_turn(make: Any, expected: list[Point]) -> None:
+def test_a_thread_waits_until_the_other_one_reaches_its_next_turn(make: Any, expected: list[Point]) -> None:
     assert passed(make({LATER: Before(FIRST, runs_on=True)}, PATIENCE)) == expected
 
 
@@ -59,7 +59,7 @@ def test_a_thread_stands_until_the_other_one_is_at_its_next_turn(make: Any, expe
 def test_python_behind_a_turn_is_part_of_it(make: Any, stands: bool) -> None:
     turns = make({}, PATIENCE)
     turns.come(FIRST)
-    assert turns._over(Before(FIRST, runs_on=True)), "the thread that asks is that one"
+    assert turns._over(Before(FIRST, runs_on=True)), "the thread of the turn does not wait for itself"
     answers: list[bool] = []
     other = threading.Thread(target=lambda: answers.append(turns._over(Before(FIRST, runs_on=True))))
     other.start()

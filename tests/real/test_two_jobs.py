@@ -63,5 +63,5 @@ def test_of_two_jobs_one_gets_the_port(tmp_path: Path, turn: int) -> None:
     # In the job without a store, rank 1 joins the store of the other job. A port does not show which job listens there.
     assert [joined for _, joined in told] == [True, True]
     again = listen(0, port)
-    assert again is not None, "somebody is left that listens"
+    assert again is not None, "a process of the two jobs still listens on the port"
     again.close()

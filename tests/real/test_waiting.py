@@ -30,13 +30,13 @@ class Work:
         return self.polls < 0
 
     def wait(self) -> None:
-        assert self.polls <= 0, "waited in C for what was not complete"
+        assert self.polls <= 0, "the host called wait of torch before the work was complete"
         if self.error:
             raise RuntimeError(self.error)
 
 
 @pytest.mark.parametrize("polls", [False, True])
-def test_the_process_of_a_peer_is_gone(polls: bool) -> None:
+def test_an_error_about_a_closed_connection_counts_as_a_missing_peer(polls: bool) -> None:
     patience = Patience(threading.Event(), polls)
     with pytest.raises(Unfinished):
         patience.work(Work("[pair.cc:553] Connection closed by peer [127.0.0.1]:4009. This is typically ..."))
@@ -125,7 +125,7 @@ class Sleeper:
 
     def wait(self, timeout: timedelta | None = None) -> None:
         if self.naps:
-            assert timeout is not None, "it would never come back"
+            assert timeout is not None, "a wait without a time-out would block without end"
             self.naps -= 1
             self.wakes()
             raise RuntimeError("Operation timed out!")
@@ -195,7 +195,7 @@ def test_gloo_can_be_asked_again_after_a_wait_that_was_too_short(monkeypatch: py
                 raise
 
     Patience(threading.Event(), polls=True, crowded=True).work(Late())
-    assert others, "the first wait was not in vain"
+    assert others, "the first wait returned before the second member started"
     others[0].wait()
     assert [one.tolist() for one in memory] == [[11, 11, 11]] * 2
 
@@ -207,7 +207,7 @@ class Once:
         self.waited = False
 
     def wait(self) -> None:
-        assert not self.waited, "waited for twice"
+        assert not self.waited, "the host waited twice for one transfer"
         self.waited = True
 
 
@@ -225,5 +225,5 @@ def test_a_transfer_is_waited_for_once() -> None:
     assert finished
     twin = Once()
     WatchedWork(twin).done.wait()
-    with pytest.raises(AssertionError, match="waited for twice"):
+    with pytest.raises(AssertionError, match="the host waited twice for one transfer"):
         twin.wait()

@@ -28,7 +28,7 @@ def wait(backend: TorchBackend, world: World, how: str, others: str, stall_ns: i
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)
-def test_to_stand_in_an_idle_get_is_to_have_ended_well(backend: TorchBackend, world: World) -> None:
+def test_a_rank_in_an_idle_get_has_finished(backend: TorchBackend, world: World) -> None:
     assert wait(backend, world, "idles", "idles").finished  # the workers have started
     before = backend.pool.processes
     run = wait(backend, world, "idles", "ends", stall_ns=60_000_000_000)
@@ -69,7 +69,7 @@ def test_a_sleep_is_no_stall(backend: TorchBackend, world: World) -> None:
 
 
 @reusable
-def test_what_fails_raises(backend: TorchBackend, world: World) -> None:
+def test_a_kernel_error_raises_in_a_read_of_another_stream(backend: TorchBackend, world: World) -> None:
     run = wait(backend, world, "fails_on_a_stream_and_reads_another", "ends")
     assert run.ends == ["finished", "raised"]
     assert run.journals[1][-1][: SITE + 1] == ("raised", 3, MAIN, "KernelError")
@@ -79,7 +79,7 @@ def stored(how: str, value: object) -> RawRecord:
     return raw("store", f"store.{how}", node=0, port=5, how=how, key="", value=value)
 
 
-def test_where_a_rank_stands(tmp_path: Path) -> None:
+def test_the_last_records_show_whether_a_rank_is_idle_or_blocked(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     assert unmoving_state(path) == Unmoving(False, 0)
     file = JournalFile(str(path))

@@ -108,19 +108,19 @@ def test_a_stopped_process_is_no_hang(
     assert (seen.ends, seen.observed) == (["finished", "finished"], "")
     monkeypatch.setattr(watch, "Clock", NoClock)
     seen = watched(planted, monkeypatch, world, tmp_path / "journal", once_stopped(3600, before), before + 150)
-    assert seen.ends == ["blocked", "blocked"], "the test would see it"
+    assert seen.ends == ["blocked", "blocked"], "without the clock that leaves out stops, the watch reports a hang"
 
 
-def test_a_hang_is_one_after_a_stop_as_well(
+def test_a_hang_is_found_also_after_the_process_was_stopped(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, world: World, tmp_path: Path
 ) -> None:
     world = replace(world, stall_ns=10 * SECOND, deadline_ns=60 * SECOND)
     seen = watched(planted, monkeypatch, world, tmp_path / "journal", once_stopped(3600, 30), 0)
     assert seen.observed == "no rank moved for 10 s"
-    assert 11 * SECOND < seen.elapsed_ns < 14 * SECOND, "the hour is none of the run's"
+    assert 11 * SECOND < seen.elapsed_ns < 14 * SECOND, "the run does not count the hour in which it was stopped"
 
 
-def test_the_deadline_passes_where_every_look_is_late(
+def test_the_deadline_passes_even_if_every_poll_is_late(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, world: World, tmp_path: Path
 ) -> None:
     world = replace(world, stall_ns=10 * SECOND, deadline_ns=60 * SECOND)
@@ -139,7 +139,7 @@ class Gone(Silent):
 
 
 @pytest.mark.parametrize("planned", [True, False])
-def test_one_that_died_as_planned_is_not_lost_though_its_socket_is_open(
+def test_a_planned_death_is_no_loss_although_its_socket_is_open(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, world: World, tmp_path: Path, planned: bool
 ) -> None:
     """Watches a rank whose death was planned, so it is not lost. The twin's death was not planned, so it is."""
@@ -184,7 +184,7 @@ class Leaving(Silent):
 
 
 @pytest.mark.parametrize(("how", "lost"), [("SIGUSR1", "the process of rank 1 was ended by SIGUSR1"), ("exit 7", "")])
-def test_one_that_takes_longer_to_leave_than_the_stall(
+def test_a_process_that_takes_longer_to_end_than_the_stall_is_lost(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, world: World, tmp_path: Path, how: str, lost: str
 ) -> None:
     def speaking(*_: object) -> list[Child]:
@@ -203,7 +203,7 @@ def test_one_that_takes_longer_to_leave_than_the_stall(
     assert (hangs.lost, hangs.ends) == ("", ["blocked", "blocked"]), "the twin"
 
 
-def test_a_clock_that_stands(planted: Planted) -> None:
+def test_a_clock_counts_no_time_in_which_the_process_was_stopped(planted: Planted) -> None:
     one = Clock(0.5)
     for passed, counted, stood in [
         (SECOND, SECOND, False),
@@ -216,7 +216,7 @@ def test_a_clock_that_stands(planted: Planted) -> None:
         assert one.stood == stood
 
 
-def test_set_up_does_not_count_it_either(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_set_up_does_not_count_stopped_time(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sets workers up that never answer. The first poll returns an hour late, but the set-up fails only after its own
     time limit.
     """

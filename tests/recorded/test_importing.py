@@ -59,13 +59,13 @@ def test_a_hang_that_the_simulation_does_not_show(tmp_path: Path) -> None:
     assert "all_to_all default_pg 16 float32 open" in " ".join((tmp_path / "hung.yaml").read_text().split())
 
 
-def test_an_absent_call(tmp_path: Path) -> None:
+def test_an_imported_job_with_an_absent_call_hangs_in_the_simulation(tmp_path: Path) -> None:
     job = rounds(4)
     job.call((0, 1, 3))
     assert found(simulated(job, tmp_path)) == ("HANG:COLLECTIVE:MISSING_RANK", 2)
 
 
-def test_another_operation(tmp_path: Path) -> None:
+def test_an_imported_job_with_another_operation_is_a_mismatch(tmp_path: Path) -> None:
     job = rounds(4)
     job.call((0, 1, 3))
     job.call((2,), "broadcast", line=11)
@@ -73,7 +73,7 @@ def test_another_operation(tmp_path: Path) -> None:
     assert (klass.startswith("MISMATCH:COLLECTIVE:"), rank) == (True, 2)  # rank 2 also starts no third round
 
 
-def test_another_size_and_type(tmp_path: Path) -> None:
+def test_an_imported_job_with_another_size_or_type_is_a_mismatch(tmp_path: Path) -> None:
     job = rounds(4)
     job.call((0, 1, 3), dtype="BFloat16")
     job.call((2,), dtype="Half")
@@ -138,7 +138,7 @@ def test_too_many_calls_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         importing.imported(job_of(read_dumps(rounds(2).write(tmp_path))), "hung")
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command_import_writes_a_scenario_that_hangs_like_the_job(tmp_path: Path) -> None:
     job = rounds(4)
     job.call((0, 1, 3))
     (tmp_path / "dumps").mkdir()
@@ -169,7 +169,7 @@ def test_the_command_on_a_folder_without_dumps(tmp_path: Path) -> None:
         ({"calls": [["broadcast world 1 int32 root 7"], []]}, "rank 7 is no member"),
     ],
 )
-def test_wrong_parameters(change: dict[str, Any], said: str) -> None:
+def test_wrong_parameters_of_a_recorded_job_are_refused(change: dict[str, Any], said: str) -> None:
     row = "all_reduce world 4 float32 sum"
     params = {"groups": {"world": [0, 1]}, "calls": [[row], [row]], **change}
     with pytest.raises(ValueError, match=said):
@@ -193,7 +193,7 @@ DATA = os.environ.get("DPSIM_DATA")
 
 @pytest.mark.skipif(not DATA, reason="DPSIM_DATA names no folder with real dumps (flight_recorder)")
 @pytest.mark.parametrize("case", ["missing", "size", "type", "died", "healthy"])
-def test_real_dumps(case: str) -> None:
+def test_imported_real_dumps_have_the_verdict_of_explain(case: str) -> None:
     """Imports real dumps of a job on four H200 GPUs. The simulation reports the class and the rank that `judge_job`
     reads from the dumps.
     """

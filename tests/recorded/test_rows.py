@@ -26,7 +26,7 @@ ROOTED = ("broadcast", "reduce", "gather", "scatter", *TRANSFERS)
     st.booleans(),
     st.sampled_from(("", "train.py:42", "a/b_c.py:7")),
 )
-def test_what_is_written_is_read(
+def test_a_row_is_read_as_it_was_written(
     op: str, group: str, elements: int, dtype: str, reduction: str, peer: int, is_open: bool, line: str
 ) -> None:
     row = CallRow(op, group, elements, dtype, reduction, peer if op in ROOTED else -1, is_open, line)
@@ -47,6 +47,6 @@ def test_a_step_is_read() -> None:
         ("all_reduce world 4 float32 root 1", "expected a rank behind root"),
     ],
 )
-def test_what_is_no_call(text: str, said: str) -> None:
+def test_a_row_that_is_no_call_is_refused(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         parsed(text)

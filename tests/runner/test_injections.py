@@ -35,7 +35,7 @@ def at(site: str, ordinal: int) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_fault_that_does_not_happen(fault: dict[str, Any], why: str) -> None:
+def test_a_fault_that_is_never_applied_is_not_met(fault: dict[str, Any], why: str) -> None:
     result = run(faults=[fault])
     assert result.verdict == "held"
     assert not result.met
@@ -62,7 +62,7 @@ def test_a_delay_where_nothing_can_be_late(site: str) -> None:
     assert not run(delays=[{"rank": 1, "by": "1ms", "at": {"site": site}}]).met
 
 
-def test_a_run_that_stopped_early_may_not_have_come_to_a_second_fault() -> None:
+def test_a_run_that_stopped_early_need_not_reach_its_second_fault() -> None:
     faults = [{"kind": "skip", "rank": 1, "at": at("dp.agree", n)} for n in (1, 4)]
     result = run(faults=faults, expect={"class": "HANG"})
     assert len(result.never_applied) == 1

@@ -74,7 +74,7 @@ class Races(Lends):
         main.launch("fills", set_to, writes=[lent], args=(2,))
 
 
-def test_the_protocol_itself_holds() -> None:
+def test_the_protocol_without_a_variant_holds() -> None:
     assert run_scenario(scenario_from({"name": "x", "protocol": "t_lends"}), "placeless").met
 
 
@@ -103,11 +103,11 @@ def play(variant: str, backend: str, expect: dict[str, str] | None = None) -> Re
     return run_scenario(scenario_from({**yaml.safe_load(of(variant)), "expect": expect or VIOLATED}), backend)
 
 
-def test_what_cannot_be_shown_is_neither_met_nor_not() -> None:
+def test_a_finding_that_a_backend_cannot_show_is_neither_met_nor_unmet() -> None:
     there, here = play("T-REUSES", "sim"), play("T-REUSES", "placeless")
     assert (there.met, there.unclaimed) == (True, None)
     assert (here.met, here.unmet, here.unclaimed) == (False, None, f"{REUSE} is {SAID}")
-    assert here.scenario.expect.klass is None, "the class is that with which the variant is registered"
+    assert here.scenario.expect.klass is None, "the scenario itself expects no class; the variant's registration does"
 
 
 @pytest.mark.parametrize("klass", ["RACE:REUSED_*", "STALE:REUSED_BLOCK", "STALE:REUSED*"])
@@ -116,7 +116,7 @@ def test_patterns_of_such_classes_alone(klass: str) -> None:
 
 
 @pytest.mark.parametrize("expect", [{"class": "RACE"}, {"class": "STALE:*"}, {"class": "*"}])
-def test_what_could_have_been_shown_otherwise_is_not_met(expect: dict[str, str]) -> None:
+def test_a_wider_pattern_that_a_backend_could_show_is_not_met(expect: dict[str, str]) -> None:
     assert play("T-REUSES", "placeless", expect).unmet == "expected violated, got held"
 
 
@@ -126,7 +126,7 @@ def test_another_finding_is_not_excused() -> None:
     assert result.unmet == f"expected a finding of class {REUSE}, got RACE:BUFFER"
 
 
-def test_said_on_the_command_line(tmp_path: Path) -> None:
+def test_the_command_names_a_finding_that_the_backend_cannot_show(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(of("T-REUSES") + "expect: {verdict: violated}\n")
     words = ["run", str(file), "--backend", "placeless"]

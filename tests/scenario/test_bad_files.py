@@ -13,7 +13,7 @@ IDS = [bad.what for bad in BAD_FILES]
 
 
 @pytest.mark.parametrize("bad", BAD_FILES, ids=IDS)
-def test_says_where_and_what(bad: Bad) -> None:
+def test_a_bad_file_has_the_message_of_the_table(bad: Bad) -> None:
     first, *others = bad.message().split("\n")
     assert first.startswith(bad.begins)
     at = 0
@@ -27,7 +27,7 @@ def test_says_where_and_what(bad: Bad) -> None:
 
 
 @pytest.mark.parametrize("bad", BAD_FILES, ids=IDS)
-def test_pure_python_parser_says_it_too(bad: Bad, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pure_python_parser_gives_the_same_messages(bad: Bad, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads the files with PyYAML's own parser, which PyYAML uses if libyaml is missing. Only for texts that are no
     YAML, its messages may differ.
     """
@@ -41,7 +41,7 @@ def test_pure_python_parser_says_it_too(bad: Bad, monkeypatch: pytest.MonkeyPatc
         assert all(fragment in first for fragment in bad.says)
 
 
-def test_problems_come_in_the_order_of_lines_and_at_most_ten() -> None:
+def test_problems_are_in_the_order_of_lines_and_at_most_ten() -> None:
     (bad,) = [bad for bad in BAD_FILES if bad.what == "three problems"]
     assert [line.split(":")[1] for line in bad.message().split("\n")] == ["1", "2", "3"]
     (bad,) = [bad for bad in BAD_FILES if bad.what == "fourteen problems"]

@@ -41,7 +41,7 @@ def test_a_class_within_a_function() -> None:
     assert Local.model_json_schema()["properties"]["one"]["description"] == "The one."
 
 
-def test_without_source_there_is_none() -> None:
+def test_a_class_without_source_has_no_descriptions() -> None:
     spaces = {"__name__": "nowhere", "StrictModel": StrictModel}
     exec("class Typed(StrictModel):\n    one: int = 1\n    'The one.'\n", spaces)
     made: type[BaseModel] = spaces["Typed"]  # type: ignore[assignment]

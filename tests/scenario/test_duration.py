@@ -25,7 +25,7 @@ from dpsim.scenario.duration import MAX_NS, UNITS, format_duration, parse_durati
         ("007ms", 7_000_000),
     ],
 )
-def test_parses(text: str, nanoseconds: int) -> None:
+def test_parse_duration_reads_each_unit(text: str, nanoseconds: int) -> None:
     assert parse_duration(text) == nanoseconds
 
 
@@ -55,7 +55,7 @@ def test_parses(text: str, nanoseconds: int) -> None:
         ("\u0661ms", "not a duration"),
     ],
 )
-def test_refuses(value: object, says: str) -> None:
+def test_parse_duration_refuses_other_values(value: object, says: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is checked
         parse_duration(value)
     assert says in str(caught.value)
@@ -74,14 +74,14 @@ def test_refuses(value: object, says: str) -> None:
         (1_001_000, "1001us"),
     ],
 )
-def test_writes_the_shortest(nanoseconds: int, text: str) -> None:
+def test_a_duration_is_written_in_its_shortest_form(nanoseconds: int, text: str) -> None:
     assert format_duration(nanoseconds) == text
 
 
 @given(
     st.integers(0, MAX_NS) | st.integers(0, 1000).flatmap(lambda n: st.sampled_from([n * u for u in UNITS.values()]))
 )
-def test_round_trip_is_exact(nanoseconds: int) -> None:
+def test_a_written_duration_is_read_exactly(nanoseconds: int) -> None:
     text = format_duration(nanoseconds)
     assert parse_duration(text) == nanoseconds
     whole = [f"{nanoseconds // size}{unit}" for unit, size in UNITS.items() if nanoseconds % size == 0]

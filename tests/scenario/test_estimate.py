@@ -59,7 +59,7 @@ def run(megabytes: int) -> None:
     assert run_scenario(scenario_from({"name": "big", "protocol": {"name": "t_large", "params": params}})).met
 
 
-def test_what_is_too_large_is_never_prepared() -> None:
+def test_a_scenario_that_is_too_large_is_refused_before_prepare() -> None:
     said = r"big: about 3 steps, 30 records, 9 GB; expected at most 8 GB: make it smaller, or allow more with --memory"
     with pytest.raises(ScenarioError, match=said):
         run(9_000)
@@ -83,7 +83,7 @@ def test_a_large_run_is_announced_before_it_begins() -> None:
     assert told == [("big: about 3 steps, 30 records, 0.501 GB", [500])]
 
 
-def test_sizes_of_memory() -> None:
+def test_a_size_of_memory_is_read_with_its_unit() -> None:
     assert (parse_memory("8GB"), parse_memory(" 250 MB ")) == (MOST, 250_000_000)
     for wrong in ("", "8", "8 TB", "-1GB", "8GB\n8GB", "1e3MB", "9" * 5_000 + "GB"):
         with pytest.raises(ValueError, match="is no size of memory"):

@@ -116,7 +116,7 @@ def test_a_variant_that_is_registered_with_another_class_is_not_met() -> None:
     made = scenario("T-WRONG", {"verdict": "violated"})
     assert expectation_line(run_scenario(made)) == f"expected: violated, {WRONG}; NOT met: {why}"
     assert explore_subject(Subject.of(made)).unmet == why
-    assert ran("T-WRONG", {"class": RIGHT}).met, "a class in the file wins"
+    assert ran("T-WRONG", {"class": RIGHT}).met, "the class in the file comes before the registered class"
 
 
 def test_a_property_of_a_violation_expects_the_registered_class_too(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_property_of_a_violation_expects_the_registered_class_too(tmp_path: Pa
     with pytest.raises(DoesNotHold) as again:
         holds_again(Token(made, (), RIGHT, "dpor", 10))
     assert said in str(again.value)
-    assert "\nreplayed " in str(again.value), "the replayed run is judged, before all schedules are"
+    assert "\nreplayed " in str(again.value), "dpsim judges the replayed run before it explores"
 
 
 def test_a_fault_in_the_world_of_a_harmless_variant_is_of_any_class() -> None:

@@ -26,12 +26,12 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", ["museum/stale_slot", "museum/stale_slot.yaml", "scenarios/museum/stale_slot.yaml"])
-def test_scenario_by_name(package: Path, name: str) -> None:
+def test_a_scenario_is_found_by_its_name(package: Path, name: str) -> None:
     assert locate.scenario_path(name) == package.parent / "scenarios" / "museum" / "stale_slot.yaml"
     assert locate.bundled_scenarios() == ["museum/stale_slot", "quickstart"]
 
 
-def test_existing_file_comes_before_a_name(package: Path) -> None:
+def test_an_existing_file_is_found_before_a_name(package: Path) -> None:
     Path("quickstart.yaml").touch()
     assert locate.scenario_path("quickstart.yaml") == Path("quickstart.yaml")
 
@@ -58,6 +58,6 @@ def test_wheel_ignores_a_folder_beside_the_package(package: Path) -> None:
         ("calibration/h200", "not among the 2 scenarios"),
     ],
 )
-def test_unknown_scenario_teaches(package: Path, name: str, said: str) -> None:
+def test_an_unknown_scenario_name_gives_suggestions(package: Path, name: str, said: str) -> None:
     with pytest.raises(locate.ScenarioNotFound, match=said):
         locate.scenario_path(name)

@@ -18,7 +18,7 @@ def made(nodes: int = 1, **sections: Any) -> Scenario:
     return served(4, nodes, **sections)
 
 
-def told(scenario: Scenario) -> World:
+def world_of_scenario(scenario: Scenario) -> World:
     program, _, prepared = prepare(scenario)
     return world(scenario, program, prepared)
 
@@ -26,40 +26,40 @@ def told(scenario: Scenario) -> World:
 @pytest.mark.parametrize(("nodes", "of_each"), [(1, (0,) * 10), (2, (0, 0, 1, 1, 0, 0, 0, 0, 1, 1))])
 def test_nodes_are_those_of_the_program(nodes: int, of_each: tuple[int, ...]) -> None:
     """Checks the nodes of a program: four ranks, the front end, the coordinator, and four engines."""
-    assert told(made(nodes)).nodes == of_each
+    assert world_of_scenario(made(nodes)).nodes == of_each
 
 
 def test_ports_and_lazy_communicators_are_reported() -> None:
     ports = [{"port": 5}, {"port": 6, "node": 1, "late": True}]
     scenario = made(2, ports=ports, limits={"lazy_communicators": True})
-    assert told(scenario).strangers == (Stranger(5), Stranger(6, 1, True))
-    assert told(scenario).lazy
-    assert not told(made()).lazy
+    assert world_of_scenario(scenario).strangers == (Stranger(5), Stranger(6, 1, True))
+    assert world_of_scenario(scenario).lazy
+    assert not world_of_scenario(made()).lazy
 
 
 def test_a_service_is_named_where_a_rank_is() -> None:
     scenario = made(delays=[{"rank": "engine.1", "by": "1ms"}], faults=[{"kind": "kill", "rank": "coordinator"}])
-    assert told(scenario).delays[0].rank == 7
-    assert told(scenario).kills[0].rank == 5
+    assert world_of_scenario(scenario).delays[0].rank == 7
+    assert world_of_scenario(scenario).kills[0].rank == 5
 
 
-def test_a_service_that_is_none_is_refused() -> None:
+def test_an_unknown_service_is_refused() -> None:
     with pytest.raises(ScenarioError, match=r"delays\[0\].rank: no service 'engine.7'.*did you mean 'engine"):
-        told(made(delays=[{"rank": "engine.7", "by": "1ms"}]))
+        world_of_scenario(made(delays=[{"rank": "engine.7", "by": "1ms"}]))
     with pytest.raises(ScenarioError, match=r"expected a rank: t_agree has no services"):
-        told(agreed(delays=[{"rank": "engine.1", "by": "1ms"}]))
+        world_of_scenario(agreed(delays=[{"rank": "engine.1", "by": "1ms"}]))
     for expect in ({"culprit": {"rank": "fronted"}}, {"explored": {"culprit": {"rank": "fronted"}}}):
         place = r"culprit\.rank: no service 'fronted'; expected a rank, or one of: frontend, coordinator, engine\.0"
         with pytest.raises(ScenarioError, match=rf"^made: expect\.(explored\.)?{place}.*did you mean 'frontend'"):
-            told(made(expect=expect))
+            world_of_scenario(made(expect=expect))
 
 
-def test_a_node_that_is_none_is_refused() -> None:
+def test_an_unknown_node_is_refused() -> None:
     ports = [{"port": 5, "node": 1}, {"port": 5, "node": 2}]
     with pytest.raises(ScenarioError, match=r"^made: ports\[1\]\.node: node 2: this world has 2 nodes, 0 to 1$"):
-        told(made(2, ports=ports))
+        world_of_scenario(made(2, ports=ports))
     with pytest.raises(ScenarioError, match="has one node, 0"):
-        told(agreed(ports=ports))
+        world_of_scenario(agreed(ports=ports))
 
 
 def test_a_scenario_with_unknown_services_is_readable() -> None:
@@ -70,7 +70,7 @@ def test_a_scenario_with_unknown_services_is_readable() -> None:
         "name: odd\nprotocol: {name: t_served, params: {ranks: 3, nodes: 2}}\nfaults: [{kind: kill, rank: no_such}]\n"
     )
     with pytest.raises(ScenarioError, match="nodes: 2 nodes for 3 ranks"):
-        told(scenario)
+        world_of_scenario(scenario)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_scenario_with_unknown_services_is_readable() -> None:
         ({}, ""),
     ],
 )
-def test_what_only_the_simulation_has_is_refused_elsewhere(sections: dict[str, Any], said: str) -> None:
+def test_real_backends_refuse_sections_that_only_the_simulation_has(sections: dict[str, Any], said: str) -> None:
     refused = only_simulated(made(**sections), "gloo")
     assert said in str(refused or "")
     assert (refused is None) == (not said)
@@ -90,4 +90,4 @@ def test_what_only_the_simulation_has_is_refused_elsewhere(sections: dict[str, A
 
 def test_a_world_that_the_program_refuses() -> None:
     with pytest.raises(ScenarioError, match="made: nodes: 2 nodes for 3 ranks; expected whole nodes"):
-        told(served(3, 2))
+        world_of_scenario(served(3, 2))

@@ -62,7 +62,9 @@ def test_a_module_that_is_not_there(imports: Path, word: str, said: str) -> None
         import_named(word)
 
 
-def test_what_a_command_has_to_import(imports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_imports_the_module_of_a_protocol_without_an_entry_point(
+    imports: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     registry.protocols()
     for table in ("_protocols", "_variants"):
         monkeypatch.setattr(registry, table, dict(getattr(registry, table)))

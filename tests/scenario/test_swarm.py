@@ -33,14 +33,14 @@ def planted(one: Drawn) -> list[tuple[str, int | str]]:
     return faults + [("delay", delay.rank) for delay in one.scenario.delays] + early
 
 
-def test_one_or_two_faults_of_the_kinds_that_are_possible() -> None:
+def test_a_swarm_plants_one_or_two_faults_of_its_possible_kinds() -> None:
     numbers: Counter[int] = Counter()
     subsets: Counter[int] = Counter()
     seen: Counter[str] = Counter()
     for one in drawn():
         what = planted(one)
         assert {kind for kind, _ in what} <= set(one.possible) <= set(KINDS)
-        assert len({who for _, who in what}) == len(what), "each of another rank"
+        assert len({who for _, who in what}) == len(what), "no two faults lie on one rank"
         assert one.scenario.description == f"Possible here: {', '.join(one.possible)}."
         numbers[len(what)] += 1
         subsets[len(one.possible)] += 1
@@ -58,13 +58,13 @@ def test_faults_lie_where_they_do_something() -> None:
         assert all(delay.at is not None and delay.at.site != "plan" for delay in one.scenario.delays)
 
 
-def test_a_seed_is_a_swarm() -> None:
+def test_one_seed_gives_one_swarm() -> None:
     assert drawn(worlds=20) == drawn(worlds=20)
-    assert drawn(worlds=20) == drawn(worlds=40)[:20], "more worlds are the same, and more"
+    assert drawn(worlds=20) == drawn(worlds=40)[:20], "a larger swarm begins with the worlds of the smaller one"
     assert drawn(worlds=20) != drawn(worlds=20, seed=1)
 
 
-def test_what_is_not_planted_stays() -> None:
+def test_a_swarm_keeps_the_other_sections_of_a_scenario() -> None:
     sections: dict[str, Any] = {
         "checks": {"switched_off": ["DEATH"]},
         "limits": {"progress": 7},
@@ -79,7 +79,7 @@ def test_what_is_not_planted_stays() -> None:
     ("text", "made"),
     [("100", Swarm(100, STANDS)), ("3:skip", Swarm(3, ("skip",))), ("3:die, delay,die", Swarm(3, ("die", "delay")))],
 )
-def test_words(text: str, made: Swarm) -> None:
+def test_the_option_swarm_is_read(text: str, made: Swarm) -> None:
     assert swarm(text) == made
 
 
@@ -99,13 +99,13 @@ def test_words(text: str, made: Swarm) -> None:
         ("3:dye", "'dye' is no kind of fault; did you mean 'die'? (there are die, kill, delay, skip, repeat, timeout)"),
     ],
 )
-def test_bad_words(text: str, said: str) -> None:
+def test_a_wrong_option_swarm_is_refused(text: str, said: str) -> None:
     with pytest.raises(ScenarioError) as raised:
         swarm(text)
     assert said in str(raised.value)
 
 
-def test_what_cannot_be_drawn() -> None:
+def test_a_swarm_that_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(ScenarioError, match="--swarm draws the faults and delays, and there are some; leave them out"):
         drawn(delays=[{"rank": 0, "by": "1ms"}])
     with pytest.raises(ScenarioError, match="x has no op at which skip or repeat does anything"):

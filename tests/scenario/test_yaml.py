@@ -37,7 +37,7 @@ def error_of(path: Path | str) -> str:
 # ---- files
 
 
-def test_loads_a_file(tmp_path: Path) -> None:
+def test_a_scenario_file_is_loaded(tmp_path: Path) -> None:
     file = tmp_path / "good.yaml"
     file.write_text(GOOD)
     assert load_scenario(file) == load_scenario(str(file)) == good()
@@ -50,7 +50,7 @@ def test_byte_order_mark_and_line_ends_of_other_systems(tmp_path: Path, ends: st
     assert load_scenario(file) == good()
 
 
-def test_missing_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_named_with_a_suggestion(tmp_path: Path) -> None:
     (tmp_path / "quickstart.yaml").write_text(GOOD)
     said = error_of(tmp_path / "quikstart.yaml")
     assert said.endswith(
@@ -59,11 +59,11 @@ def test_missing_file(tmp_path: Path) -> None:
     assert "no such file" in error_of(tmp_path / "no" / "where.yaml")
 
 
-def test_folder(tmp_path: Path) -> None:
+def test_a_folder_is_refused(tmp_path: Path) -> None:
     assert error_of(tmp_path) == f"{tmp_path}: a folder; expected a scenario file"
 
 
-def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -73,7 +73,7 @@ def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     )
 
 
-def test_name_that_no_file_has() -> None:
+def test_a_name_that_no_file_can_have_is_refused() -> None:
     assert "cannot be read" in error_of("a\0b")
 
 
@@ -85,7 +85,7 @@ def test_file_without_end_is_not_read() -> None:
 # ---- values as users write them
 
 
-def test_numbers_are_text_where_text_is_wanted() -> None:
+def test_numbers_in_text_fields_stay_text() -> None:
     assert good("description: 007").description == "007"
     assert good("description: 1_000").description == "1_000"
     assert good("description: 2023-11-16").description == "2023-11-16"
@@ -119,7 +119,7 @@ def test_error_in_an_alias_points_at_the_anchor() -> None:
 
 
 @pytest.mark.parametrize("loader", ["SafeLoader", "CSafeLoader"])
-def test_half_a_character(loader: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_of_a_surrogate_pair_is_refused(loader: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not hasattr(yaml, loader):
         pytest.skip("PyYAML was built without libyaml")
     monkeypatch.setattr(yaml_nodes, "_LOADER", getattr(yaml, loader))

@@ -62,7 +62,7 @@ def filled(
 # ---- worlds and modes
 
 
-def told(ranks: int = 2, groups: Sequence[str] = ("d", "e"), **more: Any) -> World:
+def usual_world(ranks: int = 2, groups: Sequence[str] = ("d", "e"), **more: Any) -> World:
     """Returns a world whose ranks are all in the device communicators `groups` and in the host communicators h
     and g.
     """
@@ -124,7 +124,7 @@ class Seen:
 
 def see(script: Script, world: World | None = None, mode: str = "timed", **options: Any) -> Seen:
     """Runs a script in one mode. `options` are arguments of the backend."""
-    world = world or told()
+    world = world or usual_world()
     done = run(world, script, choose=MODES[mode], **options)
     return Seen(mode, done, judge(world, done))
 
@@ -200,7 +200,7 @@ class Twins(list[Twin]):
 
         def take(script: Switched) -> Switched:
             ranks = 2 if learned is None else len(learned)
-            self.append(Twin(script, klass, learned, world or told(ranks), also, modes, options))
+            self.append(Twin(script, klass, learned, world or usual_world(ranks), also, modes, options))
             return script
 
         return take

@@ -79,7 +79,7 @@ def test_later_calls_and_awaits_raise() -> None:
     assert judge(TWO, done) == []
 
 
-def test_a_program_that_does_not_say_that_it_aborts_may_not() -> None:
+def test_a_program_that_does_not_declare_aborts_may_not_abort() -> None:
     async def aborts(rank: Rank) -> None:
         with pytest.raises(RuntimeError, match=r"write `aborts = True` in its class"):
             rank.host("h").abort()
@@ -96,7 +96,7 @@ async def leaves_a_peer(rank: Rank) -> None:
         await work
 
 
-def test_a_peer_is_through_or_stands() -> None:
+def test_a_peer_of_an_aborted_collective_finishes_or_blocks() -> None:
     assert {one.ends[1] for one in every(TWO, leaves_a_peer)} == {"finished", "blocked"}
     assert missed(case_of(TWO, leaves_a_peer)) == (0, 0, 0)
     hung = next(one for one in every(TWO, leaves_a_peer) if one.ends[1] == "blocked")
@@ -184,7 +184,7 @@ def classes(world: World, script: Script) -> set[str]:
     return {finding.klass for done in every(world, script) for finding in judge(world, done)}
 
 
-def test_what_was_broken_off_is_nothing_that_a_peer_left_out() -> None:
+def test_an_aborted_collective_blames_no_peer_for_leaving_it_out() -> None:
     async def keeps_on(rank: Rank) -> None:
         """The faulty twin: rank 0 does not abort, so the collective hangs."""
         if rank.rank == 0:
@@ -198,7 +198,7 @@ def test_what_was_broken_off_is_nothing_that_a_peer_left_out() -> None:
     assert classes(TWO, keeps_on) == {"HANG:COLLECTIVE:MISSING_RANK"}
 
 
-def test_nor_on_the_host() -> None:
+def test_an_aborted_host_collective_blames_no_peer() -> None:
     async def gives_up(rank: Rank) -> None:
         if rank.rank == 0:
             begun = rank.host("h").barrier(site="agree")
@@ -209,7 +209,7 @@ def test_nor_on_the_host() -> None:
     assert classes(TWO, gives_up) == set()
 
 
-def test_what_has_ended_before_an_abort_is_compared() -> None:
+def test_calls_that_ended_before_an_abort_are_still_compared() -> None:
     """The checks still compare calls that ended before an abort. Rank 1 omits a broadcast, which the root completes
     without it, and then rank 0 aborts a later sum.
     """
@@ -223,8 +223,8 @@ def test_what_has_ended_before_an_abort_is_compared() -> None:
     assert "MISMATCH:COLLECTIVE:STEP" in classes(TWO, through)
 
 
-def test_who_left_out_what_others_did_not_give_up_is_named() -> None:
-    async def one_gives_up(rank: Rank) -> None:
+def test_a_rank_that_left_out_a_call_that_others_did_not_abort_is_blamed() -> None:
+    async def rank_0_aborts(rank: Rank) -> None:
         if rank.rank != 1:
             begun = rank.host("h").barrier(site="agree")
             if rank.rank == 0:
@@ -233,7 +233,7 @@ def test_who_left_out_what_others_did_not_give_up_is_named() -> None:
                 await begun
 
     world = world_of(3, ["h"])
-    findings = judge(world, run(world, one_gives_up))
+    findings = judge(world, run(world, rank_0_aborts))
     told = {(finding.check, finding.klass, finding.culprit and finding.culprit.rank) for finding in findings}
     assert ("ledger", "HANG:COLLECTIVE:MISSING_RANK", 1) in told
 
@@ -249,7 +249,7 @@ async def nothing_under_way(rank: Rank) -> Any:
     return int(total[0]), int(again[0])
 
 
-def test_what_has_ended_is_not_broken_off() -> None:
+def test_an_abort_does_not_cancel_work_that_has_ended() -> None:
     """An abort does not break off work that has ended: here the host has read its result, and reads it again. In
     `on_a_device` the work is still in flight, so the abort breaks it off.
     """
@@ -257,7 +257,7 @@ def test_what_has_ended_is_not_broken_off() -> None:
     assert [raw[DECISION_VALUE] for raw in done.journals[0] if raw[0] == "decision"] == [(1, 1)]
 
 
-async def gives_a_sum_up_late(rank: Rank) -> Any:
+async def aborts_a_sum_late(rank: Rank) -> Any:
     """Rank 0 aborts an all-reduce that rank 1 may complete. The result of this all-reduce must not be written to rank
     0's memory, which may belong to another buffer by then.
     """
@@ -277,8 +277,8 @@ async def gives_a_sum_up_late(rank: Rank) -> Any:
 
 
 def test_exploring_misses_nothing_of_an_abort_on_a_device() -> None:
-    assert missed(case_of(TWO, gives_a_sum_up_late)) == (0, 0, 0)
-    assert {one.ends[1] for one in every(TWO, gives_a_sum_up_late)} == {"finished", "blocked"}
+    assert missed(case_of(TWO, aborts_a_sum_late)) == (0, 0, 0)
+    assert {one.ends[1] for one in every(TWO, aborts_a_sum_late)} == {"finished", "blocked"}
 
 
 # ---- communicators that all members destroy together
@@ -292,7 +292,7 @@ async def destroys(rank: Rank) -> Any:
         return str(error).replace(f"rank {rank.rank}", "the rank")
 
 
-async def destroys_alone(rank: Rank) -> None:
+async def rank_1_destroys_alone(rank: Rank) -> None:
     if rank.rank:
         await rank.host("h").destroy()
 
@@ -302,5 +302,5 @@ def test_to_destroy_is_the_last_that_all_do_together() -> None:
     told = [raw[DECISION_VALUE] for raw in done.journals[1] if raw[0] == "decision"]
     assert told == ["again: the rank has destroyed h; make no call on it after that"]
     assert judge(TWO, done) == []
-    classes = {finding.klass for finding in judge(TWO, run(TWO, destroys_alone, Scripted))}
+    classes = {finding.klass for finding in judge(TWO, run(TWO, rank_1_destroys_alone, Scripted))}
     assert "HANG:COLLECTIVE:MISSING_RANK" in classes, "the twin"

@@ -33,7 +33,7 @@ def sizes(*requests: int, stream: str = "s", expandable: bool = False) -> tuple[
     (19 * MIB, 20 * MIB, 20 * MIB),  # the rest of the segment is too small to split off
     (19 * MIB - 512, 19 * MIB - 512, 20 * MIB),
 ])  # fmt: skip
-def test_requests_are_rounded_and_come_from_two_sizes_of_segment(request_: int, block: int, taken: int) -> None:
+def test_requests_are_rounded_and_served_from_two_sizes_of_segment(request_: int, block: int, taken: int) -> None:
     assert sizes(request_) == ([block], taken)
 
 

@@ -15,7 +15,7 @@ from dpsim.contract.world import At, Delay, Kill
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.backend import SimBackend
 from tests.programs import Scripted, explored, judged, world_of
-from tests.sim.programs import told
+from tests.sim.programs import usual_world
 
 WORLD = world_of(3, hosts=["h"])
 
@@ -48,7 +48,7 @@ def outcomes(script: Any, size: int = 3) -> set[Any]:
             decided.add(value)
         return value
 
-    assert explored(told(size), noted).verdict == "proven"
+    assert explored(usual_world(size), noted).verdict == "proven"
     return decided
 
 
@@ -56,7 +56,7 @@ def test_each_message_may_be_first() -> None:
     assert outcomes(sources) == {(1, 2), (2, 1)}
 
 
-def test_with_time_the_first_that_comes_is_taken() -> None:
+def test_a_timed_run_receives_the_message_that_arrives_first() -> None:
     assert not judged(WORLD, sources_of(1, 2))
     late = world_of(3, hosts=["h"], delays=(Delay(1, At("h.send", 0), 1_000_000),))
     assert not judged(late, sources_of(2, 1))
@@ -202,7 +202,7 @@ async def forgets(rank: Rank) -> None:
     ("script", "klass"),
     [(unlike, "MISMATCH:TRANSFER:COUNT"), (one_of_two, "LEFTOVER:SEND"), (forgets, "LEFTOVER:NEVER_AWAITED")],
 )
-def test_what_was_taken_is_judged_as_any_transfer(script: Any, klass: str) -> None:
+def test_a_receive_from_any_source_is_judged_like_any_transfer(script: Any, klass: str) -> None:
     assert judged(WORLD, script)[0].klass == klass
 
 
@@ -231,15 +231,15 @@ class GivesUp(Program[Any]):
         await thread.join("join")
 
 
-def test_it_can_be_aborted() -> None:
+def test_a_receive_from_any_source_can_be_aborted() -> None:
     assert SimBackend().run_program(world_of(2, hosts=["h"]), GivesUp(), None).finished
 
 
 def test_the_order_of_a_run_with_time_repeats_it_without() -> None:
     program = Scripted(sources)
-    timed = SimBackend(keep_order=True).run_program(told(3), program, None)
+    timed = SimBackend(keep_order=True).run_program(usual_world(3), program, None)
     noted = ScheduleReplay(timed.order, strict=False)  # the order of a timed run contains no draws of sends
     assert noted.begin()
-    again = SimBackend(choose=noted).run_program(told(3), program, None)
+    again = SimBackend(choose=noted).run_program(usual_world(3), program, None)
     assert timed.order == ["rank 0 takes from 1 in h #0", "rank 0 takes from 2 in h #1"]
     assert again.journals == timed.journals

@@ -17,7 +17,7 @@ from dpsim.contract.ops import CAPTURE_WHAT, KIND
 from dpsim.contract.schedule import Choose
 from dpsim.contract.world import At, Fault, Kill
 from tests.programs import run, set_to
-from tests.sim.programs import filled, holds, numbers, told
+from tests.sim.programs import filled, holds, numbers, usual_world
 
 EARLIER: dict[int, Event] = {}
 """Maps a rank to an event of a capture that has ended."""
@@ -112,7 +112,7 @@ async def ends_after_an_error(rank: Rank, main: Stream, x: Buffer) -> None:
         (ends_after_an_error, 901),
     ],
 )
-def test_what_a_capture_forbids(act: Act, code: int) -> None:
+def test_a_call_that_a_capture_forbids_raises_cudas_code(act: Act, code: int) -> None:
     """A forbidden call in a capture raises CUDA's error code. Afterwards the program can capture the graph anew."""
 
     async def script(rank: Rank) -> Any:
@@ -149,7 +149,7 @@ def test_an_event_of_a_capture_is_no_use_afterwards() -> None:
         await event.synchronize("sync")
         return tuple(codes)
 
-    holds(script, [(907, 907)], told(1))
+    holds(script, [(907, 907)], usual_world(1))
 
 
 def test_a_capture_does_not_block_other_streams() -> None:
@@ -167,7 +167,7 @@ def test_a_capture_does_not_block_other_streams() -> None:
             await event.synchronize("sync")
         return numbers(await x.read("out"))
 
-    holds(script, [(1, 1)], told(1))
+    holds(script, [(1, 1)], usual_world(1))
 
 
 @pytest.mark.parametrize(
@@ -180,12 +180,12 @@ def test_a_capture_does_not_block_other_streams() -> None:
         (lambda rank: rank.graph("g").capture(7), TypeError, "Stream of this backend"),
     ],
 )
-def test_misuse(wrong: Any, error: type[Exception], words: str) -> None:
+def test_a_misused_graph_raises_an_error(wrong: Any, error: type[Exception], words: str) -> None:
     async def script(rank: Rank) -> None:
         with pytest.raises(error, match=words):
             wrong(rank)
 
-    holds(script, None, told(1))
+    holds(script, None, usual_world(1))
 
 
 def test_a_graph_is_captured_once() -> None:
@@ -197,7 +197,7 @@ def test_a_graph_is_captured_once() -> None:
             async with rank.graph("g").capture(main):
                 pass
 
-    holds(script, None, told(1))
+    holds(script, None, usual_world(1))
 
 
 @pytest.mark.runs_once  # the ranks share a list, which outlives a run
@@ -219,7 +219,7 @@ def test_a_graph_and_its_streams_are_of_one_rank() -> None:
         with pytest.raises(ValueError, match=words):
             graph.replay(other, "go")
 
-    done = run(told(), script)
+    done = run(usual_world(), script)
     assert done.finished, done.journals
 
 
@@ -252,7 +252,7 @@ def test_ways_out_of_the_block(how: str) -> None:
             rank.graph("g").replay(main, "go")
         return numbers(await x.read("out"))
 
-    holds(script, [(5, 5) if how == "raise" else (7, 7)], told(1))
+    holds(script, [(5, 5) if how == "raise" else (7, 7)], usual_world(1))
 
 
 @pytest.mark.parametrize("choose", [None, lambda what, options: 0])
@@ -268,7 +268,9 @@ def test_a_rank_that_ends_in_a_capture_writes_nothing_more(kind: str, choose: Ch
 
     at = At("nap", 0)
     world = (
-        replace(told(), kills=(Kill(1, at=at),)) if kind == "kill" else replace(told(), faults=(Fault("die", 1, at),))
+        replace(usual_world(), kills=(Kill(1, at=at),))
+        if kind == "kill"
+        else replace(usual_world(), faults=(Fault("die", 1, at),))
     )
     done = run(world, script, choose=choose)
     if done.ends[1] == "finished":  # the kill came after the last op
@@ -294,11 +296,11 @@ def test_memory_that_others_use_is_freed_once() -> None:
                 x.free()
         rank.graph("g").replay(main, "go")
 
-    holds(script, None, told(1))
+    holds(script, None, usual_world(1))
 
 
 @pytest.mark.parametrize(("where", "code"), [("main", 900), ("other", 0)])
-def test_relaxed_reads_what_is_not_captured(where: str, code: int) -> None:
+def test_the_relaxed_mode_permits_reads_of_uncaptured_memory(where: str, code: int) -> None:
     async def script(rank: Rank) -> Any:
         main, other = rank.stream("main"), rank.stream("other")
         x = filled(other, 5)
@@ -311,4 +313,4 @@ def test_relaxed_reads_what_is_not_captured(where: str, code: int) -> None:
                     came = error.code
         return (came,)
 
-    holds(script, [(code,)], told(1))
+    holds(script, [(code,)], usual_world(1))

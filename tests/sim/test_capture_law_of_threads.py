@@ -18,7 +18,7 @@ from dpsim.contract.ops import DECISION_VALUE, SITE, CaptureMode
 from dpsim.contract.program import Program
 from dpsim.sim.backend import SimBackend
 from tests.programs import OWN, set_to
-from tests.sim.programs import filled, told
+from tests.sim.programs import filled, usual_world
 
 Act = Callable[[Rank], Coroutine[Any, Any, Any]]
 MODES: tuple[CaptureMode, ...] = ("global", "thread_local", "relaxed")
@@ -96,20 +96,20 @@ STORES: dict[int, Any] = {}
 EVENTS: dict[int, Any] = {}
 
 ALWAYS, OWN_MODES, NEVER = (900, 900, 900), (900, 900, 0), (0, 0, 0)
-ANYBODY = (900, 0, 0)
-"""Each tuple: the error codes of a call in the modes global, thread_local and relaxed; 0 means permitted. ANYBODY is
+ANY_THREAD = (900, 0, 0)
+"""Each tuple: the error codes of a call in the modes global, thread_local and relaxed; 0 means permitted. ANY_THREAD is
 for calls of a thread that does not capture: only a capture in mode "global" refuses them.
 """
 
 LAW: dict[Act, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    gets: (ALWAYS, ANYBODY),
-    polls: (ALWAYS, ANYBODY),
-    looks_up: (ALWAYS, ANYBODY),
-    joins: (ALWAYS, ANYBODY),
-    opens: (ALWAYS, ANYBODY),
-    sums: (ALWAYS, ANYBODY),
-    leaves_a_group: (ALWAYS, ANYBODY),
-    asks: (OWN_MODES, ANYBODY),
+    gets: (ALWAYS, ANY_THREAD),
+    polls: (ALWAYS, ANY_THREAD),
+    looks_up: (ALWAYS, ANY_THREAD),
+    joins: (ALWAYS, ANY_THREAD),
+    opens: (ALWAYS, ANY_THREAD),
+    sums: (ALWAYS, ANY_THREAD),
+    leaves_a_group: (ALWAYS, ANY_THREAD),
+    asks: (OWN_MODES, ANY_THREAD),
     sets_a_key: (NEVER, NEVER),
     sends: (NEVER, NEVER),
     watches: (NEVER, NEVER),
@@ -156,7 +156,7 @@ class Captures(Program[Any]):
 
 
 def codes(act: Act, other: bool, mode: str) -> set[Any]:
-    world = told()
+    world = usual_world()
     done = SimBackend().run_program(world, Captures(), (act, other, mode))
     assert done.ends == ["finished"] * 2, done.journals
     classes = {finding.klass for finding in judge(world, done)}
@@ -168,7 +168,7 @@ def codes(act: Act, other: bool, mode: str) -> set[Any]:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("other", [False, True], ids=["own", "other"])
 @pytest.mark.parametrize("act", LAW, ids=lambda act: act.__name__)
-def test_the_law(act: Act, other: bool, mode: CaptureMode) -> None:
+def test_each_call_of_a_thread_gets_the_code_of_the_table(act: Act, other: bool, mode: CaptureMode) -> None:
     """Each call of `LAW` gets its error code. A refused call also invalidates the capture (901), in either thread."""
     wanted = LAW[act][other][MODES.index(mode)]
     assert codes(act, other, mode) == {(wanted, 901 if wanted else 0)}
@@ -176,9 +176,7 @@ def test_the_law(act: Act, other: bool, mode: CaptureMode) -> None:
 
 @pytest.mark.parametrize("kind", ["take", "look up", "ask"])
 def test_a_law_that_forgets_a_kind_is_seen(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twins: without its kind in `capture.LEARNS`, a call passes in a capture, so `test_the_law` would
-    fail.
-    """
+    """The faulty twins: without its kind in `capture.LEARNS`, a call passes in a capture, so the test above fails."""
     act = {"take": gets, "look up": looks_up, "ask": asks}[kind]
     monkeypatch.delitem(capture.LEARNS, kind)
     assert codes(act, False, "global") == {(0, 0)}
@@ -200,6 +198,6 @@ def test_a_graph_of_an_aborted_communicator_is_not_replayed() -> None:
                 rank.decide("came", came, OWN)
 
     for aborts in (True, False):
-        done = SimBackend().run_program(told(), Replays(), aborts)
+        done = SimBackend().run_program(usual_world(), Replays(), aborts)
         assert done.finished
         assert any(raw[0] == "decision" for raw in done.journals[0]) is not aborts

@@ -14,7 +14,7 @@ from dpsim.contract.ops import CaptureMode
 from dpsim.contract.program import Program
 from dpsim.sim.backend import SimBackend
 from tests.programs import set_to
-from tests.sim.programs import filled, numbers, told
+from tests.sim.programs import filled, numbers, usual_world
 
 
 class HandedOver(Program[Any]):
@@ -61,6 +61,6 @@ class HandedOver(Program[Any]):
 )
 def test_the_thread_that_ends_a_capture(mode: CaptureMode, ender: str, codes: list[int], choose: Any) -> None:
     program = HandedOver(mode, ender)
-    done = SimBackend(choose=choose).run_program(told(1), program, None)
-    assert (program.came, judge(told(1), done)) == (codes, [])
+    done = SimBackend(choose=choose).run_program(usual_world(1), program, None)
+    assert (program.came, judge(usual_world(1), done)) == (codes, [])
     assert program.read == [(5, 5) if codes else (7, 7)]

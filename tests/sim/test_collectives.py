@@ -12,7 +12,7 @@ import pytest
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import At, Delay
 from tests.programs import Script, set_to, touch
-from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, told
+from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, usual_world
 
 twins = Twins()
 
@@ -84,7 +84,7 @@ def on_host(what: str, leaves_out: int | None) -> Script:
         call = getattr(rank.host("h"), what.split()[0])
         array = np.array(source(what, rank.rank), np.int32)
         result = await (call() if what == "barrier" else call(array, **more(what, rank.rank)))
-        assert array.tolist() == source(what, rank.rank), "host collectives leave their input"
+        assert array.tolist() == source(what, rank.rank), "a host collective does not change its input"
         return numbers(result)
 
     return script
@@ -113,8 +113,8 @@ NAMES = [f"{make.__name__}-{what}" for make, what in CALLS]
 
 
 @pytest.mark.parametrize(("make", "what"), CALLS, ids=NAMES)
-def test_a_collective_gives(make: Any, what: str) -> None:
-    holds(make(what, None), GIVES[what], told(3))
+def test_each_collective_gives_its_result(make: Any, what: str) -> None:
+    holds(make(what, None), GIVES[what], usual_world(3))
 
 
 ALONE = {"broadcast": {0, 2}, "reduce sum": {0}, "reduce min": {0}, "all_to_all sizes": {0}}
@@ -125,7 +125,7 @@ ALONE |= {"gather": {0}, "scatter": {0, 2}}
 @pytest.mark.parametrize(("make", "what"), CALLS, ids=NAMES)
 def test_a_rank_that_leaves_it_out_is_named(make: Any, what: str) -> None:
     through = set()
-    for seen in everywhere(make(what, 1), told(3)):
+    for seen in everywhere(make(what, 1), usual_world(3)):
         left = {rank for rank, end in enumerate(seen.run.ends) if end == "blocked"}
         through |= {0, 2} - left
         assert {*seen.classes} == ({MISSING} if left else {"MISMATCH:COLLECTIVE:STEP"}), seen.mode
@@ -137,7 +137,7 @@ def test_a_rank_that_leaves_it_out_is_named(make: Any, what: str) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "values"), [("int64", (1 << 40, 3 << 40)), ("float32", (0.5, 1.5))])
-def test_other_types_keep_their_values(dtype: Any, values: tuple[Any, Any]) -> None:
+def test_collectives_keep_the_values_of_other_types(dtype: Any, values: tuple[Any, Any]) -> None:
     async def script(rank: Rank) -> Any:
         main = rank.stream("main")
         x = filled(main, [values[0] * (rank.rank + 1)], dtype=dtype)
@@ -169,7 +169,7 @@ async def a_device_collective_holds_its_stream_and_no_other(rank: Rank, right: b
 
 
 @twins("HANG", learned=[(3,), (3,)])
-async def a_host_collective_holds_only_who_awaits_it(rank: Rank, right: bool) -> Any:
+async def a_host_collective_blocks_only_the_host_that_awaits_it(rank: Rank, right: bool) -> Any:
     """A host collective blocks only the host that awaits it. Rank 0 starts it, sends a message for which rank 1 waits,
     and then awaits. In the faulty twin it awaits first.
     """
@@ -227,7 +227,7 @@ async def siblings_are_independent_and_one_communicator_is_in_order(rank: Rank, 
     return (*numbers(await x.read("read.x")), *numbers(await y.read("read.y")))
 
 
-@twins("HANG", learned=[(2, 20), (2, 20)], world=told(groups=("d", "e", "t")))
+@twins("HANG", learned=[(2, 20), (2, 20)], world=usual_world(groups=("d", "e", "t")))
 async def a_communicator_runs_one_collective_at_a_time(rank: Rank, right: bool) -> Any:
     """A communicator runs its collectives one after the other, even on two streams. Rank 1 issues the first after rank
     0 has the second's result. That works on another communicator; on the same one it hangs.
@@ -245,7 +245,7 @@ async def a_communicator_runs_one_collective_at_a_time(rank: Rank, right: bool) 
 
 
 @twins("HANG", learned=[(2, 2)] * 2)
-async def two_communicators_on_one_stream_come_in_one_order(rank: Rank, right: bool) -> Any:
+async def two_communicators_on_one_stream_need_one_order(rank: Rank, right: bool) -> Any:
     """Both ranks issue the collectives of two communicators on one stream in the same order. In the faulty twin the
     orders differ and the ranks hang; on two streams the order would not matter.
     """
@@ -297,7 +297,7 @@ async def sizes_fit_the_buffers(rank: Rank, right: bool) -> Any:
     return numbers(await output.read("read"))
 
 
-@twins("DISAGREEMENT:GOT", learned=[True] * 2, world=told(delays=(Delay(1, At(), 900_000),)), modes=["timed"])
+@twins("DISAGREEMENT:GOT", learned=[True] * 2, world=usual_world(delays=(Delay(1, At(), 900_000),)), modes=["timed"])
 async def delays_do_not_change_what_was_waited_for(rank: Rank, right: bool) -> Any:
     """Rank 1 starts late. A rank that waits for a message decides the same as its peer. In the faulty twin the ranks
     poll, so what they find depends on time, and their decisions differ.

@@ -230,7 +230,7 @@ def test_a_world_may_let_time_outs_pass_early() -> None:
 
 @pytest.mark.parametrize("name", ["no sleep", "a short sleep", "a store"])
 @pytest.mark.parametrize("strategy", ["dpor", "random"])
-def test_one_early_time_out_finds_what_none_does_not(name: str, strategy: str) -> None:
+def test_one_early_time_out_finds_a_violation_that_no_schedule_without_it_has(name: str, strategy: str) -> None:
     assert explored(MAY_NOT[name], strategy).verdict == ("proven" if strategy == "dpor" else "sampled")
     assert explored(MAY_NOT[name], strategy, early_timeouts=1).verdict == "violated"
 
@@ -244,7 +244,7 @@ SHORT: tuple[Things, ...] = ([("hear", 0.000005)], [("tell", 0)])
 
 @pytest.mark.parametrize("jobs", [0, 1, 2])
 @pytest.mark.parametrize("strategy", ["dpor", "portfolio", "random"])
-def test_no_search_proves_what_the_run_in_time_refutes(strategy: str, jobs: int) -> None:
+def test_a_search_proves_nothing_that_the_run_in_time_refutes(strategy: str, jobs: int) -> None:
     subject = Subject(world(SHORT), Does(*SHORT))
     if jobs:
         (found,) = explore_all([subject], strategy, jobs=jobs, schedules=40)
@@ -258,12 +258,12 @@ def test_no_search_proves_what_the_run_in_time_refutes(strategy: str, jobs: int)
         holds(subject)
 
 
-def test_its_healthy_twin_is_proven() -> None:
+def test_a_get_without_a_time_out_is_proven_with_early_time_outs() -> None:
     twin: tuple[Things, ...] = ([("hear", 1)], SHORT[1])
     assert holds(Subject(world(twin), Does(*twin))).verdict == "proven"
 
 
-def test_what_the_run_in_time_shows_may_be_expected_or_switched_off() -> None:
+def test_a_finding_of_the_run_in_time_may_be_expected_or_switched_off() -> None:
     expected = Subject(world(SHORT), Does(*SHORT), expected=Expected("violated", "CRASH"))
     assert holds(expected).verdict == "violated"
     assert holds(Subject(world(SHORT), Does(*SHORT), switched_off=("CRASH", "MAIL"))).verdict != "violated"

@@ -43,7 +43,7 @@ def test_the_end_of_a_process_is_a_finding(how: str) -> None:
 
 
 @pytest.mark.parametrize("leave", [sys.exit, lambda: exec("raise SystemExit")], ids=["sys.exit", "raise"])
-def test_so_is_sys_exit(leave: Callable[[], object]) -> None:
+def test_sys_exit_of_a_program_is_a_finding(leave: Callable[[], object]) -> None:
     async def script(rank: Rank) -> None:
         leave()
 
@@ -78,7 +78,7 @@ def test_a_child_of_a_program_may_end() -> None:
     assert judged(WORLD, script) == []
 
 
-def test_after_a_run_all_is_as_it_was() -> None:
+def test_a_run_restores_the_functions_that_end_a_process() -> None:
     before = os._exit, os.abort, os.kill, os.execv, signal.raise_signal
     with NoExits():
         assert os._exit is not before[0]

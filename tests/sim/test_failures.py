@@ -19,7 +19,7 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.ops import KIND, SITE
 from dpsim.contract.world import At, CommunicatorSpec, Fault, Kill
 from tests.programs import run
-from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, seeded, told
+from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, seeded, usual_world
 
 twins = Twins()
 
@@ -42,7 +42,7 @@ async def a_kernel_that_raises_fails_its_rank(rank: Rank, right: bool) -> Any:
 
 
 @twins("CRASH:KERNELERROR", learned=[(3,)])
-async def a_host_that_never_waits_hears_of_it_at_the_end(rank: Rank, right: bool) -> Any:
+async def a_host_that_never_waits_gets_the_error_at_the_end(rank: Rank, right: bool) -> Any:
     """A host that never waits for its device gets the kernel's error at the end of its program, which is a wait for the
     device.
     """
@@ -61,7 +61,7 @@ async def a_synchronizing_rank_raises(rank: Rank, right: bool) -> Any:
 
 
 @pytest.mark.parametrize("by", [4, 0])
-def test_a_kernel_error_comes_where_the_host_next_waits_for_the_device(by: int) -> None:
+def test_a_kernel_error_raises_at_the_next_wait_for_the_device(by: int) -> None:
     """A kernel's error appears neither at its launch nor at a host collective. It appears at the next wait for the
     device.
     """
@@ -80,13 +80,15 @@ def test_a_kernel_error_comes_where_the_host_next_waits_for_the_device(by: int) 
         decided = [[raw[SITE] for raw in journal if raw[KIND] == "decision"] for journal in seen.run.journals]
         assert decided == [["launched", "summed", *["learned"] * (by > 0)]] * 2, seen.mode
         if by == 0:
-            assert seen.classes == ["CRASH:KERNELERROR"], "of both ranks"
-            assert str(seen.findings[0].culprit).startswith("every rank, step "), "it is the line, not a rank"
+            assert seen.classes == ["CRASH:KERNELERROR"], "both ranks share one finding"
+            assert str(seen.findings[0].culprit).startswith("every rank, step "), (
+                "the finding blames the line and no single rank"
+            )
             assert "rank 0 divide[0]: ZeroDivisionError" in seen.findings[0].message, "it names the launch"
             assert " at tests/sim/test_failures.py:" in seen.findings[0].message, "and the line of the kernel"
 
 
-def test_behind_a_kernel_error_nothing_happens_on_that_device() -> None:
+def test_a_device_does_no_work_after_a_kernel_error() -> None:
     """After a kernel's error, the device does no further work. A peer's collective hangs; a rank that needs no data
     from the device finishes.
     """
@@ -99,11 +101,11 @@ def test_behind_a_kernel_error_nothing_happens_on_that_device() -> None:
             rank.device("pair").all_reduce(x, main)
         return numbers(await x.read("read"))
 
-    world, pair = told(3), CommunicatorSpec("pair", "pair", "device", (0, 1))
+    world, pair = usual_world(3), CommunicatorSpec("pair", "pair", "device", (0, 1))
     world = replace(world, communicators=(*world.communicators, pair))
     for seen in everywhere(script, world):
         assert seen.run.ends == ["blocked", "raised", "finished"], seen.mode
-        assert seen.classes == ["CRASH:KERNELERROR"], "the wait of rank 0 follows from it"
+        assert seen.classes == ["CRASH:KERNELERROR"], "the kernel error explains why rank 0 waits"
         assert seen.learned == [None, None, (1,)]
 
 
@@ -111,9 +113,9 @@ def test_an_error_is_raised_by_the_wait_itself() -> None:
     async def script(rank: Rank) -> Any:
         await a_synchronizing_rank_raises(rank, False)
 
-    for seen in everywhere(script, told(1)):
+    for seen in everywhere(script, usual_world(1)):
         assert seen.findings[0].culprit is not None
-        assert seen.findings[0].culprit.step == 0, "not behind it, and not at the end"
+        assert seen.findings[0].culprit.step == 0, "the culprit's step is that of the wait that raises"
 
 
 # ---- deaths
@@ -127,16 +129,16 @@ async def rounds(rank: Rank) -> None:
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_peers_of_a_dead_rank_hang_and_it_is_named(ranks: int) -> None:
-    seen = see(rounds, told(ranks, kills=(Kill(1, 300_000),)))
+    seen = see(rounds, usual_world(ranks, kills=(Kill(1, 300_000),)))
     assert seen.run.ends == ["blocked", "died", *["blocked"] * (ranks - 2)]
     assert seen.classes[0] == DEAD
     assert seen.findings[0].culprit is not None
     assert seen.findings[0].culprit.rank == 1
 
 
-def test_a_rank_that_ended_before_its_time_came_does_not_die() -> None:
-    holds(rounds, None, told())
-    assert see(rounds, told(kills=(Kill(1, 10**9),))).classes == []
+def test_a_rank_that_ended_before_its_planned_death_does_not_die() -> None:
+    holds(rounds, None, usual_world())
+    assert see(rounds, usual_world(kills=(Kill(1, 10**9),))).classes == []
 
 
 def test_a_death_without_waiting_ranks_is_no_hang() -> None:
@@ -145,11 +147,11 @@ def test_a_death_without_waiting_ranks_is_no_hang() -> None:
         if rank.rank == 1:
             await rank.sleep(10**6, "sleep")
 
-    assert see(script, told(kills=(Kill(1, 10**6),))).classes == ["DEATH:RANK"]
+    assert see(script, usual_world(kills=(Kill(1, 10**6),))).classes == ["DEATH:RANK"]
 
 
 @pytest.mark.parametrize(("ns", "learned"), [(100_000, None), (300_000, (7,))])
-def test_what_a_dead_rank_has_under_way_never_happens(ns: int, learned: Any) -> None:
+def test_a_send_behind_the_kernel_in_which_its_rank_dies_never_happens(ns: int, learned: Any) -> None:
     """Rank 1 dies during its kernel of 200 us, so its send never happens; or it dies after the send."""
 
     async def script(rank: Rank) -> Any:
@@ -162,7 +164,7 @@ def test_what_a_dead_rank_has_under_way_never_happens(ns: int, learned: Any) -> 
         group.recv(x, 1, main)
         return numbers(await x.read("read"))
 
-    seen = see(script, told(kills=(Kill(1, ns),)))
+    seen = see(script, usual_world(kills=(Kill(1, ns),)))
     assert seen.learned == [learned, None]
     assert seen.run.ends == ["finished" if learned else "blocked", "died"]
     assert seen.classes == (["DEATH:RANK"] if learned else [DEAD])
@@ -184,10 +186,10 @@ def test_a_transfer_ends_with_either_of_its_ranks(ns: int, arrives: bool) -> Non
             rank.device("d").recv(x, 1, main)
         return int((await x.read("read"))[0])
 
-    assert see(script, told(kills=(Kill(1, ns),))).learned == [1 if arrives else None, None]
+    assert see(script, usual_world(kills=(Kill(1, ns),))).learned == [1 if arrives else None, None]
 
 
-def test_what_a_dead_rank_has_sent_arrives() -> None:
+def test_a_message_that_a_rank_sent_before_its_death_arrives() -> None:
     """A message that a rank sent before its death still arrives."""
 
     async def script(rank: Rank) -> Any:
@@ -197,11 +199,11 @@ def test_what_a_dead_rank_has_sent_arrives() -> None:
         await rank.sleep(10**6, "sleep")
         return None
 
-    assert see(script, told(kills=(Kill(1, 1),))).learned == [7, None]
+    assert see(script, usual_world(kills=(Kill(1, 1),))).learned == [7, None]
 
 
 def test_a_fault_lets_a_rank_die_at_an_op() -> None:
-    for seen in everywhere(rounds, told(faults=(Fault("die", 1, At("round", 2)),))):
+    for seen in everywhere(rounds, usual_world(faults=(Fault("die", 1, At("round", 2)),))):
         assert seen.run.ends == ["blocked", "died"], seen.mode
         assert {*seen.classes} == {DEAD}, seen.mode
         assert seen.findings[0].culprit is not None
@@ -210,7 +212,7 @@ def test_a_fault_lets_a_rank_die_at_an_op() -> None:
 
 @pytest.mark.runs_once  # the function that chooses has state
 def test_a_kill_can_occur_anywhere_without_time() -> None:
-    world, ends = told(kills=(Kill(1, 0),)), []
+    world, ends = usual_world(kills=(Kill(1, 0),)), []
     for when in range(40):
         left = [when]
 
@@ -243,7 +245,7 @@ async def two_streams(rank: Rank, in_order: bool) -> Any:
     return (*numbers(await buffers["d"].read("read.d")), *numbers(await buffers["e"].read("read.e")))
 
 
-@twins("HANG", learned=[(2, 2)] * 2, world=told(residency=1), modes=["timed", "first"])
+@twins("HANG", learned=[(2, 2)] * 2, world=usual_world(residency=1), modes=["timed", "first"])
 async def with_one_slot_collectives_need_one_order(rank: Rank, right: bool) -> Any:
     """A collective occupies its GPU while it waits for its peers. With one slot, the second gets no slot before the
     first is done, so opposite orders hang.
@@ -264,7 +266,7 @@ def test_a_waiting_rank_takes_the_free_slot() -> None:
             works.append(x.read(f"read.{kind}"))
         return (*numbers(await works[0]), *numbers(await works[1]))
 
-    one, two = see(script, told(residency=1)), see(script, told(residency=2))
+    one, two = see(script, usual_world(residency=1)), see(script, usual_world(residency=2))
     assert one.learned == two.learned == [(2, 2)] * 2
     assert one.run.elapsed_ns > two.run.elapsed_ns
 
@@ -274,9 +276,9 @@ def test_some_schedule_hangs_with_one_slot_and_none_with_two(residency: int | No
     async def script(rank: Rank) -> Any:
         return await two_streams(rank, False)
 
-    world = told(residency=residency)
+    world = usual_world(residency=residency)
     ends = [run(world, script, choose=seeded(seed)).finished for seed in range(60)]
-    assert any(ends), "a slot may come free in time"
+    assert any(ends), "in some schedules a slot is free before rank 0 needs it"
     assert hangs == (not all(ends))
 
 
@@ -287,7 +289,7 @@ def test_with_one_slot_side_by_side_collectives_may_hang_even_in_one_order_of_is
         for kind in ("d", "e"):
             rank.device(kind).all_reduce(filled(rank.stream(kind), [1], kind), rank.stream(kind))
 
-    world = told(residency=1)
+    world = usual_world(residency=1)
     ends = [run(world, script, choose=seeded(seed)).finished for seed in range(60)]
     assert set(ends) == {True, False}
 
@@ -326,6 +328,6 @@ def fails_meanwhile(wait: str) -> Any:
 
 @pytest.mark.parametrize("wait", ["sleep", "get", "query", "idle"])
 def test_a_busy_host_continues_when_its_kernel_fails(wait: str) -> None:
-    for seen in everywhere(fails_meanwhile(wait), told(2)):
+    for seen in everywhere(fails_meanwhile(wait), usual_world(2)):
         assert seen.run.ends == ["raised", "finished"], seen.mode
         assert [finding.klass for finding in seen.findings] == ["CRASH:KERNELERROR"], seen.mode

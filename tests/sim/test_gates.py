@@ -56,7 +56,7 @@ class Threads(Program[Any]):
 @pytest.mark.parametrize(
     ("world", "program"), [(WORLD, GatesConformance()), (world_of(3), Threads())], ids=["services", "threads"]
 )
-def test_a_run_at_gates_is_the_run_whose_gates_they_are(world: World, program: Program[Any]) -> None:
+def test_a_run_at_the_gates_of_another_run_has_its_journals(world: World, program: Program[Any]) -> None:
     """A run with the gates of an earlier run has the journals of that run, in any schedule. Without gates, at least one
     schedule has other journals.
     """
@@ -116,7 +116,7 @@ def test_a_message_that_misses_its_gate_is_reported(at: str, message: Any, said:
         assert run.ends == ["blocked", "finished"]
 
 
-def test_only_the_simulation_says_whose_messages_it_took() -> None:
+def test_gates_need_the_senders_that_only_the_simulation_records() -> None:
     run = SimBackend().run_program(WORLD, GatesConformance(), None)
     with pytest.raises(ValueError, match="does not say whose messages it took"):
         gates_of(replace(run, taken={}))

@@ -16,7 +16,7 @@ import pytest
 from dpsim.contract.interface import Buffer, Rank
 from tests.programs import Script, set_to
 from tests.properties import nightly_but
-from tests.sim.programs import MODES, see, told
+from tests.sim.programs import MODES, see, usual_world
 
 SIZE = 300
 
@@ -153,7 +153,7 @@ def compared(seeds: range) -> Counter[bool]:
         plan = Plan(seed)
         stale, values = plan.expected()
         for mode in list(MODES)[:2]:
-            seen = see(plan.script(), told(1), mode)
+            seen = see(plan.script(), usual_world(1), mode)
             told_so = f"seed {seed}, {mode}: {plan.graphs} {plan.turns}: {seen.classes}"
             assert stale == bool(seen.classes), told_so
             assert all(klass.startswith("STALE:") for klass in seen.classes), told_so

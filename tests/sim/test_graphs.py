@@ -11,7 +11,7 @@ import pytest
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import At, Fault
 from tests.programs import set_to
-from tests.sim.programs import Seen, Twins, filled, holds, numbers, see, told
+from tests.sim.programs import Seen, Twins, filled, holds, numbers, see, usual_world
 
 twins = Twins()
 
@@ -20,7 +20,7 @@ def plus(source: Any, target: Any, by: int) -> None:
     target[:] = source + by
 
 
-@twins("STALE:UNWRITTEN", learned=[(6, 6)], world=told(1))
+@twins("STALE:UNWRITTEN", learned=[(6, 6)], world=usual_world(1))
 async def a_captured_kernel_runs_when_it_is_replayed(rank: Rank, right: bool) -> Any:
     main = rank.stream("main")
     x, y = filled(main, 5), main.alloc(2, "int32", "y")
@@ -32,7 +32,7 @@ async def a_captured_kernel_runs_when_it_is_replayed(rank: Rank, right: bool) ->
     return numbers(await y.read("out"))
 
 
-@twins("RACE:BUFFER", learned=[((8, 8), (9, 9))], world=told(1))
+@twins("RACE:BUFFER", learned=[((8, 8), (9, 9))], world=usual_world(1))
 async def a_replay_finds_what_its_inputs_hold_then(rank: Rank, right: bool) -> Any:
     """A replay reads what its inputs contain at that time. In the faulty twin another stream writes the input, without
     an order before the replay.
@@ -49,7 +49,7 @@ async def a_replay_finds_what_its_inputs_hold_then(rank: Rank, right: bool) -> A
     return tuple(seen)
 
 
-@twins("RACE:BUFFER", learned=[(6, 6)], world=told(1))
+@twins("RACE:BUFFER", learned=[(6, 6)], world=usual_world(1))
 async def a_stream_that_joined_is_a_branch_of_the_graph(rank: Rank, right: bool) -> Any:
     """A stream that joins a capture becomes a branch of the graph. The replay runs on `main`, so a later read on the
     stream `side` has to wait for `main`. In the faulty twin it does not.
@@ -67,8 +67,8 @@ async def a_stream_that_joined_is_a_branch_of_the_graph(rank: Rank, right: bool)
     return numbers(await y.read("out", side))
 
 
-@twins("STALE:FREED", learned=[((6, 6), (3, 3))], world=told(1))
-async def the_output_of_a_graph_holds_until_its_pool_gives_it_out(rank: Rank, right: bool) -> Any:
+@twins("STALE:FREED", learned=[((6, 6), (3, 3))], world=usual_world(1))
+async def the_output_of_a_graph_is_valid_until_its_pool_reuses_it(rank: Rank, right: bool) -> Any:
     main = rank.stream("main")
     x = filled(main, 5)
     first, second = rank.graph("first", "pool"), rank.graph("second", "pool")
@@ -103,8 +103,8 @@ async def collectives_are_captured(rank: Rank, right: bool) -> Any:
     return numbers(await x.read("out", main if right else side))
 
 
-@twins("RACE:BUFFER", learned=[(6, 6)], world=told(1))
-async def replays_of_a_graph_come_one_after_the_other(rank: Rank, right: bool) -> Any:
+@twins("RACE:BUFFER", learned=[(6, 6)], world=usual_world(1))
+async def replays_of_a_graph_run_one_after_the_other(rank: Rank, right: bool) -> Any:
     """Replays of one graph run one after the other, on any streams. In the faulty twin two graphs race."""
     main, side = rank.stream("main"), rank.stream("side")
     x, y = filled(main, 5), main.alloc(2, "int32", "y")
@@ -117,7 +117,7 @@ async def replays_of_a_graph_come_one_after_the_other(rank: Rank, right: bool) -
     return numbers(await y.read("out", side))
 
 
-@twins("STALE:FREED", learned=[(6, 6)], world=told(1))
+@twins("STALE:FREED", learned=[(6, 6)], world=usual_world(1))
 async def memory_of_a_capture_lives_as_long_as_the_graph(rank: Rank, right: bool) -> Any:
     main = rank.stream("main")
     x, y = filled(main, 5), main.alloc(2, "int32", "y")
@@ -130,7 +130,7 @@ async def memory_of_a_capture_lives_as_long_as_the_graph(rank: Rank, right: bool
     return numbers(await y.read("out"))
 
 
-@twins("GRAPH:HOST_EFFECT", learned=[(1,), None], world=told(2))
+@twins("GRAPH:HOST_EFFECT", learned=[(1,), None], world=usual_world(2))
 async def a_message_within_a_capture_is_sent_once(rank: Rank, right: bool) -> Any:
     main = rank.stream("main")
     if rank.rank == 1:
@@ -192,7 +192,7 @@ async def both_sides_of_a_transfer_are_captured(rank: Rank, right: bool) -> Any:
     return numbers(await x.read("out"))
 
 
-@twins("STALE", learned=[((6, 6), (9, 9))], world=told(1))
+@twins("STALE", learned=[((6, 6), (9, 9))], world=usual_world(1))
 async def eager_writes_to_a_pool_end_weak_references(rank: Rank, right: bool) -> Any:
     """`y` was allocated after `x` was freed, so a write to `y`, also an eager one, may destroy the content of `x`."""
     main = rank.stream("main")
@@ -213,7 +213,7 @@ async def eager_writes_to_a_pool_end_weak_references(rank: Rank, right: bool) ->
     return seen, numbers(await y.read("outy"))
 
 
-@twins("STALE:UNWRITTEN", learned=[(4, 4)], world=told(1))
+@twins("STALE:UNWRITTEN", learned=[(4, 4)], world=usual_world(1))
 async def kernels_take_memory_for_themselves(rank: Rank, right: bool) -> Any:
     """A kernel allocates memory for itself. A later buffer of the pool may be the same memory, so a replay of the
     kernel may overwrite it.
@@ -231,7 +231,7 @@ async def kernels_take_memory_for_themselves(rank: Rank, right: bool) -> Any:
     return numbers(await y.read("out"))
 
 
-@twins("STALE", learned=[(6, 6)], world=told(1))
+@twins("STALE", learned=[(6, 6)], world=usual_world(1))
 async def memory_of_a_pool_is_shared_on_one_stream(rank: Rank, right: bool) -> Any:
     """A branch frees memory, and another capture allocates on `main`: it does not get this memory. In the faulty twin
     both are on `main`, so the second graph overwrites `x`.
@@ -253,7 +253,7 @@ async def memory_of_a_pool_is_shared_on_one_stream(rank: Rank, right: bool) -> A
     return numbers(await x.read("out", main))
 
 
-@twins("STALE", learned=[(6, 6)], world=told(1))
+@twins("STALE", learned=[(6, 6)], world=usual_world(1))
 async def memory_of_a_pool_is_shared_by_one_kind_of_blocks(rank: Rank, right: bool) -> Any:
     main = rank.stream("main")
     source = filled(main, 5)
@@ -269,7 +269,7 @@ async def memory_of_a_pool_is_shared_by_one_kind_of_blocks(rank: Rank, right: bo
     return numbers(await x.read("out"))
 
 
-@twins("STALE:FREED", learned=[(6, 6)], world=told(1))
+@twins("STALE:FREED", learned=[(6, 6)], world=usual_world(1))
 async def kernels_take_what_was_given_back(rank: Rank, right: bool) -> Any:
     """A graph frees a buffer before another capture, so a kernel of that capture may compute in this memory."""
     main = rank.stream("main")
@@ -289,7 +289,7 @@ async def kernels_take_what_was_given_back(rank: Rank, right: bool) -> Any:
     return numbers(await x.read("out"))
 
 
-@twins("STALE:FREED", learned=[(6, 6)], world=told(1))
+@twins("STALE:FREED", learned=[(6, 6)], world=usual_world(1))
 async def kernels_take_what_their_graph_gave_back(rank: Rank, right: bool) -> Any:
     main = rank.stream("main")
     source, out = filled(main, 5), main.alloc(2, "int32", "o")
@@ -317,7 +317,7 @@ async def a_replay_needs_all_members(rank: Rank, right: bool) -> Any:
     return numbers(await x.read("out"))
 
 
-@twins("RACE:BUFFER", learned=[(7, 7)], world=told(1))
+@twins("RACE:BUFFER", learned=[(7, 7)], world=usual_world(1))
 async def an_event_recorded_again_is_its_last_point(rank: Rank, right: bool) -> Any:
     """An event that is recorded again is a new point for later waits. In the faulty twin the stream waited before, for
     the old point.
@@ -349,7 +349,7 @@ def faulted(*faults: Fault) -> Seen:
         graph.replay(main, "go")
         return numbers(await x.read("out"))
 
-    return see(script, told(2, faults=faults))
+    return see(script, usual_world(2, faults=faults))
 
 
 def test_a_fault_at_a_kept_call_is_in_every_replay() -> None:
@@ -374,7 +374,7 @@ def test_a_replay_takes_one_place_in_the_launch_queue() -> None:
         await rank.mailbox("box").get("get")
         return numbers(await x.read("out"))
 
-    holds(script, [(1, 1)], told(1, launch_queue=4))
+    holds(script, [(1, 1)], usual_world(1, launch_queue=4))
 
 
 # ---- the twins
@@ -386,5 +386,5 @@ def test_the_healthy_twin_holds(twin: Any) -> None:
 
 
 @pytest.mark.parametrize("twin", twins, ids=str)
-def test_the_other_one_is_found(twin: Any) -> None:
+def test_each_faulty_twin_is_found(twin: Any) -> None:
     twin.check_wrong()

@@ -13,7 +13,7 @@ import pytest
 from dpsim.contract.interface import Buffer, Event, Rank, Stream
 from tests.programs import Script, set_to
 from tests.properties import nightly_but
-from tests.sim.programs import MODES, Seen, see, told
+from tests.sim.programs import MODES, Seen, see, usual_world
 
 GRAPH = "g"
 SIDES = "side", "comm"
@@ -112,7 +112,7 @@ class Plan:
         return script
 
 
-def told_of(seen: Seen) -> tuple[list[str], list[Any]]:
+def classes_and_results(seen: Seen) -> tuple[list[str], list[Any]]:
     return sorted(set(seen.classes)), [] if "RACE:BUFFER" in seen.classes else seen.learned
 
 
@@ -120,9 +120,9 @@ def compared(seeds: range) -> Counter[str]:
     said: Counter[str] = Counter()
     for seed in seeds:
         plan = Plan(seed)
-        world = told(plan.ranks)
+        world = usual_world(plan.ranks)
         for mode in list(MODES)[:3]:
-            captured, eager = (told_of(see(plan.script(one), world, mode)) for one in (True, False))
+            captured, eager = (classes_and_results(see(plan.script(one), world, mode)) for one in (True, False))
             assert captured == eager, f"seed {seed}, {mode}: {plan.calls} {plan.turns}"
         said.update(captured[0] or ["clean"])
     return said

@@ -31,7 +31,7 @@ def agreements(done: Run, rank: int) -> int:
     return sum(raw[KIND] == "learned" and raw[SITE] == "agree" for raw in done.journals[rank])
 
 
-def told(*kills: Kill) -> World:
+def world_with_kills(*kills: Kill) -> World:
     return world_of(2, ["h"], kills=kills)
 
 
@@ -45,16 +45,16 @@ ADDRESSES = [At("agree", 2), At(communicator="h", seq=2)]
 
 
 @pytest.mark.parametrize("at", ADDRESSES, ids=str)
-def test_a_rank_dies_no_earlier_than_it_comes_to_the_op(at: At) -> None:
-    dead = [done for done in every(told(Kill(1, at=at))) if done.ends[1] == "died"]
+def test_a_rank_dies_no_earlier_than_it_reaches_the_op(at: At) -> None:
+    dead = [done for done in every(world_with_kills(Kill(1, at=at))) if done.ends[1] == "died"]
     assert {agreements(done, 1) for done in dead} == {2}
-    anywhere = [done for done in every(told(Kill(1))) if done.ends[1] == "died"]
+    anywhere = [done for done in every(world_with_kills(Kill(1))) if done.ends[1] == "died"]
     assert {agreements(done, 1) for done in anywhere} == {0, 1, 2}, "the twin"
 
 
 @pytest.mark.parametrize("at", [None, *ADDRESSES], ids=str)
 def test_exploring_misses_no_death(at: At | None) -> None:
-    assert missed(case_of(told(Kill(1, at=at)), agrees_in_steps)) == (0, 0, 0)
+    assert missed(case_of(world_with_kills(Kill(1, at=at)), agrees_in_steps)) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("at", ADDRESSES, ids=str)
@@ -62,19 +62,19 @@ def test_a_run_with_time_counts_from_that_op(at: At) -> None:
     """In a timed run the delay of a kill counts from the named op. The rank has joined the collective when it dies, so
     its peer completes.
     """
-    done = run(told(Kill(1, 0, at)), agrees_in_steps)
+    done = run(world_with_kills(Kill(1, 0, at)), agrees_in_steps)
     assert done.ends == ["finished", "died"]
     assert agreements(done, 1) == 2
-    assert run(told(Kill(1, 10**9, at)), agrees_in_steps).finished
+    assert run(world_with_kills(Kill(1, 10**9, at)), agrees_in_steps).finished
 
 
 def test_a_rank_that_is_killed_at_once_does_nothing() -> None:
-    done = run(told(Kill(1)), agrees_in_steps)
+    done = run(world_with_kills(Kill(1)), agrees_in_steps)
     assert (done.ends, [raw[KIND] for raw in done.journals[1]]) == (["blocked", "died"], ["injected"])
 
 
 def test_the_journal_says_after_which_op_the_rank_was_killed() -> None:
-    world = told(Kill(1, at=At("agree", 1)))
+    world = world_with_kills(Kill(1, at=At("agree", 1)))
     last = run(world, agrees_in_steps).journals[1][-1]
     assert (last[KIND], last[SITE], last[ORDINAL]) == ("injected", "agree", 1)
 
@@ -89,25 +89,25 @@ def test_the_journal_says_after_which_op_the_rank_was_killed() -> None:
     ],
 )
 def test_a_kill_without_a_victim_is_reported(kill: Kill, why: str) -> None:
-    world = told(kill)
+    world = world_with_kills(kill)
     assert never_applied(world, run(world, agrees_in_steps)) == [why]
 
 
 def test_a_kill_that_was_met_is_not_reported() -> None:
-    world = told(Kill(1, 300_000))
+    world = world_with_kills(Kill(1, 300_000))
     assert never_applied(world, run(world, agrees_in_steps)) == []
 
 
 def test_exploring_tells_of_a_kill_that_kills_in_no_schedule() -> None:
-    assert explored(told(Kill(1)), agrees_in_steps).never_applied() == []
-    found = explored(told(Kill(1, at=At("agree", 9))), agrees_in_steps)
+    assert explored(world_with_kills(Kill(1)), agrees_in_steps).never_applied() == []
+    found = explored(world_with_kills(Kill(1, at=At("agree", 9))), agrees_in_steps)
     assert found.never_applied() == ["kill: rank 1 never reached agree[9]; its last visit was agree[2]"]
 
 
 def test_a_rank_is_killed_once() -> None:
     with pytest.raises(ValueError, match=r"World.kills: rank 1 is killed twice; expected one kill a rank"):
-        told(Kill(1), Kill(0), Kill(1, at=At("agree", 1)))
-    assert told(Kill(1), Kill(0)).kills, "the twin"
+        world_with_kills(Kill(1), Kill(0), Kill(1, at=At("agree", 1)))
+    assert world_with_kills(Kill(1), Kill(0)).kills, "the twin"
 
 
 # ---- its peers

@@ -63,12 +63,12 @@ def words(subject: Subject, runs: int = 3) -> set[str]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_of_all_worlds(name: str) -> None:
+def test_all_labels_of_all_worlds_are_valid(name: str) -> None:
     case = CASES[name]
     found = words(Subject(case.world, case.program, case.args, ("RACE",), name))
     assert [word for word in found if not is_label(word)] == []
 
 
 @pytest.mark.parametrize("word", ["", "rank 1", "rank x poll[0]", "kill 3", "dp_cpu 0-1 #2", "dp #", "rank 1 poll[]"])
-def test_what_is_no_label(word: str) -> None:
+def test_a_word_that_is_no_label_is_refused(word: str) -> None:
     assert not is_label(word)

@@ -15,7 +15,7 @@ from dpsim.contract.program import Program
 from dpsim.contract.world import World
 from tests.programs import Script, Scripted, explored, judged, world_of
 from tests.programs import run as done
-from tests.sim.programs import everywhere, filled, numbers, told
+from tests.sim.programs import everywhere, filled, numbers, usual_world
 from tests.worlds.case import Case
 from tests.worlds.explored import missed
 
@@ -23,7 +23,7 @@ FIRST_USE = "HANG:HOST:FIRST_USE"
 
 
 def lazy(ranks: int = 2) -> World:
-    return replace(told(ranks), lazy=True)
+    return replace(usual_world(ranks), lazy=True)
 
 
 async def sums(rank: Rank) -> Any:
@@ -33,7 +33,7 @@ async def sums(rank: Rank) -> Any:
     return numbers(await x.read("read"))
 
 
-def test_it_computes_the_same() -> None:
+def test_lazy_communicators_compute_the_same_results() -> None:
     for seen in everywhere(sums, lazy()):
         assert seen.learned == [(3,), (3,)]
         assert not seen.findings
@@ -54,7 +54,7 @@ async def crosswise(rank: Rank) -> Any:
 
 
 def test_first_uses_in_another_order_hang_where_they_are_meetings() -> None:
-    for seen in everywhere(crosswise, told()):
+    for seen in everywhere(crosswise, usual_world()):
         assert seen.run.finished
     for seen in everywhere(crosswise, lazy()):
         assert seen.run.ends == ["blocked", "blocked"]
@@ -62,7 +62,7 @@ def test_first_uses_in_another_order_hang_where_they_are_meetings() -> None:
         [found] = seen.findings
         stands = "is blocked in its first use of {}, where it waits for rank {}"
         assert found.message == f"rank 0 {stands.format('e', 1)}, which {stands.format('d', 0)}"
-        assert found.culprit is None, "either could turn round"
+        assert found.culprit is None, "either rank could change its order, so no rank is blamed"
 
 
 async def captured(rank: Rank, warm: bool) -> Any:
@@ -87,7 +87,7 @@ def test_a_first_use_in_a_capture_is_refused(warm: bool) -> None:
 
     for seen in everywhere(script, lazy()):
         assert ("CRASH:CAPTUREERROR" in seen.classes) != warm, seen.findings
-    for seen in everywhere(script, told()):
+    for seen in everywhere(script, usual_world()):
         assert "CRASH:CAPTUREERROR" not in seen.classes
 
 
@@ -133,7 +133,7 @@ def test_a_ring_of_first_transfers_lists_its_ranks(ranks: int) -> None:
     assert found.message.endswith("rank 0")
     assert ("and so on through 6 more ranks" in found.message) == (ranks == 10)
     assert judged(lazy(ranks), ring(turned=True)) == []
-    assert judged(told(ranks), ring(turned=False)) == []
+    assert judged(usual_world(ranks), ring(turned=False)) == []
 
 
 def test_a_ring_that_is_turned_is_proven() -> None:
@@ -181,7 +181,7 @@ def test_a_chain_ends_where_one_waits_for_something_else() -> None:
     )
     assert str(first.culprit).startswith("rank 0, step 0, first at tests/sim/test_lazy.py:")
     assert "let rank 2 make that call before it waits" in "".join(first.details)
-    for world, right in ((lazy(3), True), (told(3), False)):
+    for world, right in ((lazy(3), True), (usual_world(3), False)):
         assert not [one for one in judged(world, chain(right)) if one.check == "deadlock"]
 
 
@@ -197,7 +197,7 @@ async def grouped(rank: Rank) -> None:
 
 
 @pytest.mark.parametrize("script", [crosswise, ring(turned=False), chain(right=False), grouped])
-def test_the_journals_alone_tell_where_hosts_stand(script: Script) -> None:
+def test_the_journals_alone_show_which_hosts_block_in_a_first_use(script: Script) -> None:
     """A real backend does not report which hosts are blocked in a first use. The checks find the same from the journals
     alone. If the communicators exist from the start, they report no blocked first use.
     """
@@ -206,10 +206,10 @@ def test_the_journals_alone_tell_where_hosts_stand(script: Script) -> None:
     journals = replace(stopped, standing=())
     assert judge(lazy(3), journals) == judge(lazy(3), stopped)
     assert FIRST_USE in {one.klass for one in judge(lazy(3), journals)}
-    assert FIRST_USE not in {one.klass for one in judge(told(3), journals)}
+    assert FIRST_USE not in {one.klass for one in judge(usual_world(3), journals)}
 
 
-def test_a_full_launch_queue_is_still_one() -> None:
+def test_a_full_launch_queue_is_reported_with_lazy_communicators() -> None:
     """Both ranks have created the communicator. Rank 1 waits for a message of rank 0, whose launch queue is full. The
     finding names the launch queue, not a first use.
     """

@@ -46,7 +46,7 @@ def group(rank: Rank, stream: Stream, buffer: Buffer) -> None:
             device.send(buffer, 1, stream, site="put")
 
 
-def then_tells(put: Put, times: int, stream: str = "main") -> Script:
+def launches_then_sends(put: Put, times: int, stream: str = "main") -> Script:
     """Rank 0 joins a collective on its main stream, puts `times` more ops on a stream, and then sends to rank 1. Rank 1
     joins the collective when it has the message.
     """
@@ -74,7 +74,7 @@ def then_tells(put: Put, times: int, stream: str = "main") -> Script:
     return script
 
 
-def told(**limits: Any) -> World:
+def limited_world(**limits: Any) -> World:
     world = world_of(2, devices=["d", "p"], **limits)
     return World(2, (*world.communicators, *world_of(1, devices=["own"]).communicators), **limits)
 
@@ -90,18 +90,20 @@ def classes(findings: list[Finding]) -> list[str]:
 @pytest.mark.parametrize(("room", "hangs"), [(2, True), (3, True), (4, False), (None, False)])
 def test_a_full_queue_holds_the_host_up(put: Put, room: int | None, hangs: bool) -> None:
     """The collective and three ops after it take four slots of the launch queue. With fewer slots the host hangs."""
-    world, script = told(launch_queue=room), then_tells(put, 3)
+    world, script = limited_world(launch_queue=room), launches_then_sends(put, 3)
     expected = ["HANG:HOST:LAUNCH_QUEUE"] if hangs else []
     assert classes(judged(world, script)) == expected
     found = explored(world, script)
     assert (found.verdict, classes([*found.findings])) == ("violated" if hangs else "proven", expected)
 
 
-def test_a_finding_says_where_the_host_stands_and_nothing_beyond_is_journaled() -> None:
-    world, script = told(launch_queue=2), then_tells(kernel, 3)
+def test_a_finding_names_the_launch_that_blocks_and_the_journal_has_no_later_one() -> None:
+    world, script = limited_world(launch_queue=2), launches_then_sends(kernel, 3)
     done = run(world, script)
     assert (done.ends, done.standing) == (["blocked", "blocked"], (0,))
-    assert [raw[SITE] for raw in done.journals[0]][-3:] == ["meet", "put", "put"], "the third is never made"
+    assert [raw[SITE] for raw in done.journals[0]][-3:] == ["meet", "put", "put"], (
+        "the host blocks in its second put and never makes the third"
+    )
     assert not [raw for raw in done.journals[0] if raw[KIND] == "post"]
     (found,) = judged(world, script)
     assert str(found.culprit).startswith("rank 0, step 0, put at ")
@@ -112,10 +114,10 @@ def test_a_finding_says_where_the_host_stands_and_nothing_beyond_is_journaled() 
     assert any("rank 1 waits for a message in go" in line for line in found.details)
 
 
-def test_each_stream_has_a_queue_of_its_own() -> None:
-    world = told(launch_queue=2)
-    assert not judged(world, then_tells(kernel, 5, "side"))
-    assert explored(world, then_tells(kernel, 5, "side")).verdict == "proven"
+def test_each_stream_has_its_own_launch_queue() -> None:
+    world = limited_world(launch_queue=2)
+    assert not judged(world, launches_then_sends(kernel, 5, "side"))
+    assert explored(world, launches_then_sends(kernel, 5, "side")).verdict == "proven"
 
 
 async def sleeps_behind_two_kernels(rank: Rank) -> None:
@@ -147,7 +149,7 @@ def launches_on_and_asks(behind: int = 2, cost: int = LONG) -> Script:
 
 
 @pytest.mark.parametrize(("room", "holds"), [(1, True), (2, False)])
-def test_whoever_got_through_knows_what_has_ended(room: int, holds: bool) -> None:
+def test_a_host_that_passed_a_full_queue_has_observed_the_end_of_a_kernel(room: int, holds: bool) -> None:
     world = world_of(1, launch_queue=room)
     assert explored(world, launches_on_and_asks()).verdict == ("proven" if holds else "violated")
 
@@ -186,7 +188,7 @@ def looks_between_launches(second: bool) -> Script:
 
 @pytest.mark.parametrize("kills", [(), (Kill(0),)])
 @pytest.mark.parametrize("room", [1, 2])
-def test_exploring_misses_nothing(room: int, kills: tuple[Kill, ...]) -> None:
+def test_exploring_misses_no_outcome_with_a_launch_queue(room: int, kills: tuple[Kill, ...]) -> None:
     """DPOR finds the same outcomes as brute force, with a full launch queue and with a kill."""
     world = world_of(2, ["h"], ["d"], launch_queue=room, kills=kills)
     assert missed(case_of(world, looks_between_launches(second=not kills))) == (0, 0, 0)
@@ -194,14 +196,14 @@ def test_exploring_misses_nothing(room: int, kills: tuple[Kill, ...]) -> None:
 
 @pytest.mark.parametrize(("room", "hangs"), [(3, True), (4, False)])
 def test_brute_force_sees_the_hang_that_exploring_finds(room: int, hangs: bool) -> None:
-    runs = [run for _, run in schedules(case_of(told(launch_queue=room), then_tells(kernel, 3)))]
+    runs = [run for _, run in schedules(case_of(limited_world(launch_queue=room), launches_then_sends(kernel, 3)))]
     assert {run.finished for run in runs} == {not hangs}
 
 
 # ---- an allocation that synchronizes
 
 
-def allocates_and_tells(size: int) -> Script:
+def allocates_and_sends(size: int) -> Script:
     """Rank 0 allocates after a collective and then sends to rank 1. Rank 1 joins the collective when it has the
     message.
     """
@@ -225,7 +227,7 @@ FITS, NEW = 4, 1 << 20
 
 @pytest.mark.parametrize(("synchronises", "size"), [(True, NEW), (True, FITS), (False, NEW), (False, FITS)])
 def test_an_allocation_that_needs_new_memory_may_wait_for_the_device(synchronises: bool, size: int) -> None:
-    world, script = world_of(2, devices=["d"], alloc_synchronises=synchronises), allocates_and_tells(size)
+    world, script = world_of(2, devices=["d"], alloc_synchronises=synchronises), allocates_and_sends(size)
     hangs = synchronises and size == NEW
     expected = ["HANG:HOST:ALLOC"] if hangs else []
     assert classes(judged(world, script)) == expected
@@ -233,12 +235,12 @@ def test_an_allocation_that_needs_new_memory_may_wait_for_the_device(synchronise
     assert (found.verdict, classes([*found.findings])) == ("violated" if hangs else "proven", expected)
 
 
-def test_a_finding_says_in_which_allocation_the_host_stands() -> None:
+def test_a_finding_names_the_allocation_that_blocks_the_host() -> None:
     world = world_of(2, devices=["d"], alloc_synchronises=True)
-    (found,) = judged(world, allocates_and_tells(NEW))
+    (found,) = judged(world, allocates_and_sends(NEW))
     assert str(found.culprit).startswith("rank 0, step 0, more at ")
     assert "it needs new memory" in found.message
-    assert run(world, allocates_and_tells(NEW)).journals[0][-1][KIND] == "alloc"
+    assert run(world, allocates_and_sends(NEW)).journals[0][-1][KIND] == "alloc"
 
 
 def test_an_allocation_waits_for_all_streams() -> None:
@@ -295,7 +297,7 @@ def launches_then(end: str) -> Script:
         ("a kernel fails, and the peer comes", ["raised", "finished"], "KernelError"),
     ],
 )
-def test_what_a_program_does_beyond_a_call_happens_only_if_it_returns(
+def test_a_program_continues_after_a_launch_only_if_the_launch_returns(
     end: str, ends: list[str], last: str, choose: Any
 ) -> None:
     done = run(world_of(2, devices=["d"], launch_queue=1), launches_then(end), choose=choose)
@@ -306,19 +308,19 @@ def test_what_a_program_does_beyond_a_call_happens_only_if_it_returns(
 
 
 @pytest.mark.parametrize("comes", [True, False])
-def test_a_rank_dies_no_earlier_than_it_gets_there(comes: bool) -> None:
+def test_a_rank_dies_no_earlier_than_it_reaches_the_launch(comes: bool) -> None:
     world = world_of(2, devices=["d"], launch_queue=1, faults=(Fault("die", 0, At("beyond", 0)),))
     done = run(world, launches_then("returns, and the peer comes" if comes else "returns"))
     assert done.ends == ["died" if comes else "blocked", "finished"]
 
 
-def test_a_rank_that_is_killed_where_it_stands_did_nothing_beyond() -> None:
+def test_a_rank_that_is_killed_in_a_blocked_launch_did_nothing_after_it() -> None:
     done = run(world_of(2, devices=["d"], launch_queue=1, kills=(Kill(0, 10**9),)), launches_then("returns"))
     assert done.ends == ["died", "finished"]
     assert [raw[SITE] for raw in done.journals[0] if raw[KIND] != "injected"][-1] == "more"
 
 
-def test_a_host_collective_beyond_is_not_joined() -> None:
+def test_a_host_collective_behind_a_blocked_launch_is_not_joined() -> None:
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
         x = main.alloc(1, "int32", "x")

@@ -31,11 +31,11 @@ async def asks(rank: Rank) -> tuple[bool, ...] | None:
     return *answers, await work.query("look")
 
 
-def test_no_may_become_yes_and_yes_stays_yes() -> None:
+def test_a_query_may_change_from_no_to_yes_and_not_back() -> None:
     assert outcomes(asks, 2) == {(NO, NO, YES), (NO, YES, YES), (YES, YES, YES)}
 
 
-async def comes_later(rank: Rank) -> bool | None:
+async def joins_later(rank: Rank) -> bool | None:
     """Rank 1 calls the barrier after rank 0 has queried."""
     if rank.rank:
         await rank.mailbox("go").get("go")
@@ -48,8 +48,8 @@ async def comes_later(rank: Rank) -> bool | None:
     return answer
 
 
-def test_yes_needs_all_awaited_ranks() -> None:
-    assert outcomes(comes_later, 2) == {NO}
+def test_a_query_returns_yes_only_if_all_awaited_ranks_joined() -> None:
+    assert outcomes(joins_later, 2) == {NO}
 
 
 async def sends(rank: Rank) -> bool | None:
@@ -90,7 +90,7 @@ def test_a_poll_for_a_send_that_its_receive_waits_for_is_a_livelock() -> None:
 
 async def counts_on_yes(rank: Rank) -> None:
     work = rank.host("h").barrier()
-    assert await work.query("look"), "the other rank has come by now"
+    assert await work.query("look"), "the other rank has joined the barrier"
     await work
 
 
@@ -98,7 +98,7 @@ def test_a_program_that_counts_on_yes_is_violated() -> None:
     assert [one.klass for one in explored(WORLD, counts_on_yes).findings] == ["CRASH:ASSERTIONERROR"]
 
 
-async def waits_in_vain(rank: Rank) -> tuple[bool, bool] | None:
+async def queries_around_a_time_out(rank: Rank) -> tuple[bool, bool] | None:
     """A time-out passes only when nothing else can happen. So a query after the time-out returns True, where one before
     it may return False.
     """
@@ -112,11 +112,11 @@ async def waits_in_vain(rank: Rank) -> tuple[bool, bool] | None:
     return answers
 
 
-def test_who_has_waited_in_vain_knows() -> None:
-    assert outcomes(waits_in_vain, 2) == {(NO, YES), (YES, YES)}
+def test_a_query_after_a_time_out_returns_yes() -> None:
+    assert outcomes(queries_around_a_time_out, 2) == {(NO, YES), (YES, YES)}
 
 
-async def forgets_the_look(rank: Rank) -> None:
+async def forgets_the_query(rank: Rank) -> None:
     work = rank.host("h").barrier()
     if rank.rank == 0:
         work.query("look")
@@ -131,8 +131,8 @@ async def forgets_the_work(rank: Rank) -> None:
         await work.query("look")
 
 
-@pytest.mark.parametrize(("script", "site"), [(forgets_the_look, "look"), (forgets_the_work, "h.barrier")])
-def test_both_have_to_be_awaited(script: Any, site: str) -> None:
+@pytest.mark.parametrize(("script", "site"), [(forgets_the_query, "look"), (forgets_the_work, "h.barrier")])
+def test_a_call_and_its_query_both_have_to_be_awaited(script: Any, site: str) -> None:
     [finding] = judged(WORLD, script)
     assert (finding.klass, finding.culprit and finding.culprit.site) == ("LEFTOVER:NEVER_AWAITED", site)
 
@@ -144,7 +144,7 @@ async def naps(rank: Rank) -> None:
     await work
 
 
-def test_a_loop_with_time_comes_to_its_end() -> None:
+def test_a_polling_loop_with_naps_ends() -> None:
     assert not judged(WORLD, naps)
 
 
@@ -173,5 +173,5 @@ class GivesUp(Program[Any]):
                     await work.query("look")
 
 
-def test_of_an_aborted_communicator_it_raises() -> None:
+def test_a_query_on_an_aborted_communicator_raises() -> None:
     assert SimBackend().run_program(WORLD, GivesUp(), None).finished

@@ -27,7 +27,7 @@ def refuse(target: Any) -> None:
     raise OSError(errno.EACCES, "not yours")
 
 
-def told(script: Any) -> tuple[Run, list[str]]:
+def run_and_classes(script: Any) -> tuple[Run, list[str]]:
     """Returns a run, and the classes of its findings."""
     done = run(WORLD, script)
     return done, [finding.klass for finding in judge(WORLD, done)]
@@ -48,13 +48,13 @@ async def never_waits(rank: Rank, kernel: Any) -> None:
 
 @pytest.mark.parametrize("how", [hears_of_it, never_waits])
 @pytest.mark.parametrize("kernel", [exhaust, refuse])
-def test_a_kernel_finds_no_memory(how: Any, kernel: Any) -> None:
+def test_a_run_whose_kernel_finds_no_memory_is_lost(how: Any, kernel: Any) -> None:
     """If a kernel raises MemoryError, the run is lost. If it raises another error, this is a finding."""
 
     async def script(rank: Rank) -> None:
         await how(rank, kernel)
 
-    done, found = told(script)
+    done, found = run_and_classes(script)
     if kernel is exhaust:
         assert done.lost.startswith("no memory")
         assert (done.observed, found) == (f"lost: {done.lost}", [])
@@ -62,7 +62,7 @@ def test_a_kernel_finds_no_memory(how: Any, kernel: Any) -> None:
         assert (done.lost, found) == ("", ["CRASH:KERNELERROR"])
 
 
-def test_others_stop_where_they_are() -> None:
+def test_the_other_ranks_of_a_lost_run_stop() -> None:
     """If one rank has no memory, the other ranks stop where they are, even a rank that would poll without end."""
 
     async def script(rank: Rank) -> None:
@@ -73,7 +73,7 @@ def test_others_stop_where_they_are() -> None:
         while await rank.mailbox("box").poll("poll") is None:
             pass
 
-    done, found = told(script)
+    done, found = run_and_classes(script)
     assert (done.lost, done.ends, found) == ("no memory (rank 1 in step 4)", ["blocked", "raised"], [])
     assert done.journals[1][-1][KIND] == "raised", "the loss names where it was"
 
@@ -87,5 +87,5 @@ def test_the_machine_has_no_memory_for_a_buffer(monkeypatch: pytest.MonkeyPatch)
     async def script(rank: Rank) -> None:
         rank.stream("main").alloc(1, "int32", "x")
 
-    done, found = told(script)
+    done, found = run_and_classes(script)
     assert (done.lost, found) == ("cannot allocate memory (rank 0 in step 0)", [])

@@ -78,24 +78,24 @@ def test_a_device_may_stop_before_or_after_a_collective(world: World, script: Sc
     assert missed(case_of(world, script, memory)) == NONE_MISSED
 
 
-def test_the_peers_of_a_rank_that_dies_may_be_through_or_not() -> None:
+def test_exploring_finds_the_peer_that_waits_for_a_dead_rank() -> None:
     found = tolerant(DIES, dies_after_the_sum)
     assert found.failure is not None
     assert found.failure.problem.klass == "HANG:MAILBOX:DEAD_RANK"
     assert found.confirmed
 
 
-def test_the_peers_of_a_rank_whose_kernel_raises_may_be_through_or_not() -> None:
+def test_the_peers_of_a_rank_whose_kernel_raises_may_finish_or_block() -> None:
     assert all_ends(FAILS, fails_beside_the_sum) == {("raised", "finished"), ("raised", "blocked")}
 
 
-def test_where_the_loss_has_no_place_of_its_own_it_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twins_without_a_separate_loss_of_the_device_miss_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The faulty twins: a device that stops at once, and a DPOR that does not restart when it learns that a kernel
     raises. Both miss outcomes.
     """
     with monkeypatch.context() as patch:
         patch.setattr(Device, "die", lambda self, host: self.lose())
-        assert tolerant(DIES, dies_after_the_sum).verdict == "proven", "falsely"
+        assert tolerant(DIES, dies_after_the_sum).verdict == "proven", "the broken machine proves a world that can fail"
     monkeypatch.setattr(Dpor, "raised", lambda self, rank: None)
     assert len(all_ends(FAILS, fails_beside_the_sum)) == 1
 
@@ -164,7 +164,7 @@ def test_a_search_that_begins_anew_turns_all_races_round(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("strategy", ["dpor", "portfolio"])
-def test_where_no_kernel_raises_and_nobody_dies_nothing_is_a_choice(strategy: str) -> None:
+def test_a_world_without_kernel_errors_and_deaths_has_no_extra_choices(strategy: str) -> None:
     async def script(rank: Rank) -> None:
         await (await sums(rank)).read("read")
 
@@ -238,12 +238,12 @@ def test_a_kernel_that_raises_never_ends() -> None:
 # ---- schedules
 
 
-def test_a_schedule_says_whose_kernels_raise() -> None:
+def test_a_schedule_names_the_ranks_whose_kernels_raise() -> None:
     """A schedule names the ranks whose kernels raise, so another run can repeat it, strictly or not."""
     strategy = Dpor()
     strategy.begin()
     run(FAILS, fails_beside_the_sum, choose=strategy)
-    assert failing_word(0) not in strategy.schedule, "nobody knows yet"
+    assert failing_word(0) not in strategy.schedule, "no rank has observed the failed kernel yet"
     strategy.end(whole=True)
     assert strategy.begin()
     done = run(FAILS, fails_beside_the_sum, choose=strategy)
@@ -256,7 +256,7 @@ def test_a_schedule_says_whose_kernels_raise() -> None:
         assert again.schedule == strategy.schedule
 
 
-def test_dpor_continues_elsewhere_with_its_knowledge() -> None:
+def test_another_process_resumes_dpor_with_the_ranks_whose_kernels_raise() -> None:
     """DPOR's state between two runs contains the ranks whose kernels raise, so another process can resume it."""
     whole, pieces = Dpor(), 0
     state = whole.state()
@@ -304,7 +304,7 @@ async def sums_beside_a_failure(rank: Rank) -> None:
         fails_on(rank.stream("other"))
 
 
-def test_who_may_be_killed_may_stand_in_what_another_s_failure_has_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killable_rank_may_block_in_a_collective_that_a_failure_broke(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rank 0 may be killed, and may also hang in the collective that rank 1's failure broke. In the faulty twin a kill
     and the loss of a device do not conflict.
     """
@@ -314,10 +314,10 @@ def test_who_may_be_killed_may_stand_in_what_another_s_failure_has_broken(monkey
     assert missed(case_of(world, sums_beside_a_failure)) == NONE_MISSED
     end_of = Lives.end_of
 
-    def losses_apart(self: Lives, rank: int, sure: bool = True) -> Footprint:
+    def losses_without_conflict(self: Lives, rank: int, sure: bool = True) -> Footprint:
         return ((("life", rank), "w"),) if sure else end_of(self, rank, sure)
 
-    monkeypatch.setattr(Lives, "end_of", losses_apart)
+    monkeypatch.setattr(Lives, "end_of", losses_without_conflict)
     assert all_ends(world, sums_beside_a_failure) == ends - {("blocked", "raised")}
 
 
@@ -330,7 +330,7 @@ async def sends(rank: Rank) -> None:
         await rank.sleep(1, "last")
 
 
-def test_who_may_be_killed_may_as_well_stand_in_what_another_s_death_has_broken() -> None:
+def test_a_killable_rank_may_block_in_a_collective_that_a_death_broke() -> None:
     world = world_of(2, devices=["d"], faults=(Fault("die", 1, At("last", 0)),), kills=(Kill(0),))
     assert missed(case_of(world, sends)) == NONE_MISSED
     assert ("blocked", "died") in all_ends(world, sends)

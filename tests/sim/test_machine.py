@@ -91,7 +91,7 @@ def test_a_collective_waits_for_the_last_member_and_the_others_wait_is_counted()
     assert done.waited_ns == [100, 0]
 
 
-def test_a_delay_puts_the_op_off() -> None:
+def test_a_delay_postpones_the_op() -> None:
     late = run(one_all_reduce, delays=(Delay(1, At("sum", 0), 1000),))
     assert late.finished
     assert late.waited_ns == [1100, 0]
@@ -99,13 +99,13 @@ def test_a_delay_puts_the_op_off() -> None:
     assert starts.waited_ns == [0, 400]
 
 
-async def only_rank_0_comes(rank: Rank) -> None:
+async def only_rank_0_joins(rank: Rank) -> None:
     if rank.rank == 0:
         await rank.host("h").all_reduce(np.ones(1, np.int32))
 
 
 def test_a_host_that_waits_endlessly_is_blocked() -> None:
-    done = run(only_rank_0_comes)
+    done = run(only_rank_0_joins)
     assert done.ends == ["blocked", "finished"]
     assert done.observed
 
@@ -157,7 +157,7 @@ def test_a_second_await_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("call", ["host", "device"])
-def test_an_unknown_communicator_names_those_there_are(call: str) -> None:
+def test_an_error_of_an_unknown_communicator_names_the_known_ones(call: str) -> None:
     async def script(rank: Rank) -> None:
         getattr(rank, call)("tp")
 
@@ -210,12 +210,12 @@ async def dies_with_work_outstanding(rank: Rank) -> None:
     await buffer.read("read")
 
 
-def test_what_a_dead_rank_has_under_way_on_its_device_never_ends() -> None:
+def test_a_collective_of_a_dead_rank_never_ends_on_its_device() -> None:
     done = run(dies_with_work_outstanding, faults=(Fault("die", 1, At("read", 0)),))
     assert done.ends == ["blocked", "died"]
 
 
-async def asks_and_stands_idle(rank: Rank) -> None:
+async def polls_and_idles(rank: Rank) -> None:
     await rank.host("h").barrier(site="meet")
     rank.send(1 - rank.rank, "box", rank.rank, "send")
     await rank.mailbox("box").poll("poll")
@@ -234,7 +234,7 @@ def test_a_run_leaves_no_cycles(choose: Any, monkeypatch: pytest.MonkeyPatch) ->
         gc.collect()
         gc.disable()
         try:
-            done = SimBackend(choose=choose).run_program(world_of(2, hosts=["h"]), Scripted(asks_and_stands_idle), None)
+            done = SimBackend(choose=choose).run_program(world_of(2, hosts=["h"]), Scripted(polls_and_idles), None)
             assert done.finished
             return gc.collect()
         finally:

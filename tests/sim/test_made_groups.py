@@ -15,7 +15,7 @@ from dpsim.contract.program import Program
 from dpsim.contract.world import At, Fault, Kill
 from dpsim.sim.backend import SimBackend
 from tests.programs import explored, judged, run, set_to, world_of
-from tests.sim.programs import told
+from tests.sim.programs import usual_world
 from tests.sim.test_any_source import outcomes
 
 ALL = (0, 1)
@@ -34,7 +34,7 @@ async def sums(rank: Rank) -> tuple[int, int]:
 
 
 def test_a_group_has_what_other_groups_have() -> None:
-    assert not judged(told(2), sums)
+    assert not judged(usual_world(2), sums)
     assert outcomes(sums, 2) == {(3, 10)}
 
 
@@ -44,23 +44,23 @@ def test_the_members_alone_make_it() -> None:
         group = await rank.group("pair", pair)
         return int((await group.all_reduce(np.array([rank.rank], np.int32)))[0])
 
-    assert not judged(told(4), pairs)
-    assert explored(told(4), pairs).verdict == "proven"
+    assert not judged(usual_world(4), pairs)
+    assert explored(usual_world(4), pairs).verdict == "proven"
 
 
-def test_it_is_a_barrier() -> None:
+def test_a_message_sent_before_a_group_is_made_may_arrive_after_it() -> None:
     """Rank 1 sends to rank 0 before it joins the group. A poll of rank 0 after the group exists may still miss the
     message.
     """
 
-    async def told_before(rank: Rank) -> Any:
+    async def sends_before_the_group(rank: Rank) -> Any:
         if rank.rank:
             rank.send(0, "box", 1, "tell")
         group = await rank.group("late", ALL)
         await group.barrier()
         return await rank.mailbox("box").poll("poll") if rank.rank == 0 else None
 
-    assert outcomes(told_before, 2) == {None, 1}
+    assert outcomes(sends_before_the_group, 2) == {None, 1}
 
 
 async def crossed(rank: Rank) -> None:
@@ -98,15 +98,17 @@ MISSING = "HANG:COLLECTIVE:MISSING_RANK"
         (other_devices, 2, "MISMATCH:GROUP:RANKS", "rank 1 of ranks 0, 1, with a device communicator"),
     ],
 )
-def test_who_does_not_meet_is_told_with_the_line(script: Any, size: int, klass: str, words: str) -> None:
-    for findings in judged(told(size), script), explored(told(size), script).findings:
+def test_a_rank_that_does_not_make_the_group_is_blamed_with_its_line(
+    script: Any, size: int, klass: str, words: str
+) -> None:
+    for findings in judged(usual_world(size), script), explored(usual_world(size), script).findings:
         assert findings[0].klass == klass
         assert words in findings[0].message
         assert "tests/sim/test_made_groups.py:" in "".join(findings[0].details)
 
 
 def test_the_minority_is_the_culprit() -> None:
-    culprit = judged(told(3), other_ranks)[0].culprit
+    culprit = judged(usual_world(3), other_ranks)[0].culprit
     assert culprit is not None
     assert culprit.rank == 2
 
@@ -121,13 +123,13 @@ def test_the_minority_is_the_culprit() -> None:
         ("x", (0, 2), "a group needs different members from 0 to 1"),
     ],
 )
-def test_what_is_no_group_is_refused(name: str, ranks: tuple[int, ...], words: str) -> None:
+def test_a_wrong_name_or_member_list_of_a_group_is_refused(name: str, ranks: tuple[int, ...], words: str) -> None:
     async def make(rank: Rank) -> None:
         if rank.rank == 0:
             with pytest.raises(ValueError, match=words):
                 rank.group(name, ranks)
 
-    assert not judged(told(2), make)
+    assert not judged(usual_world(2), make)
 
 
 def test_a_name_is_used_once() -> None:
@@ -136,7 +138,7 @@ def test_a_name_is_used_once() -> None:
         with pytest.raises(ValueError, match="already; give each group another name"):
             rank.group("x", ALL)
 
-    assert not judged(told(2), twice)
+    assert not judged(usual_world(2), twice)
 
 
 async def forgets(rank: Rank) -> None:
@@ -145,13 +147,13 @@ async def forgets(rank: Rank) -> None:
         await work
 
 
-def test_it_has_to_be_awaited() -> None:
-    [finding] = judged(told(2), forgets)
+def test_making_a_group_has_to_be_awaited() -> None:
+    [finding] = judged(usual_world(2), forgets)
     assert finding.klass == "LEFTOVER:NEVER_AWAITED"
 
 
 @pytest.mark.parametrize(("kind", "klass"), [("skip", MISSING), ("die", "HANG:COLLECTIVE:DEAD_RANK")])
-def test_faults_can_be_at_its_making(kind: Any, klass: str) -> None:
+def test_faults_apply_where_a_group_is_made(kind: Any, klass: str) -> None:
     world = world_of(2, hosts=["own"], faults=(Fault(kind, 1, At("experts.group", 0)),))
     found = judged(world, made)
     assert klass in [one.klass for one in found]
@@ -176,7 +178,7 @@ class Aborts(Program[Any]):
         group.abort()
 
 
-def test_it_can_be_aborted() -> None:
+def test_a_made_group_can_be_aborted() -> None:
     assert SimBackend().run_program(world_of(2, hosts=["own"]), Aborts(), None).finished
 
 
@@ -185,11 +187,11 @@ def test_all_members_decide_in_it() -> None:
         await rank.group("experts", ALL)
         rank.decide("size", rank.rank, "experts")
 
-    [finding] = judged(told(2), decides)
+    [finding] = judged(usual_world(2), decides)
     assert finding.klass == "DISAGREEMENT:SIZE"
 
 
-def test_its_record_names_the_members() -> None:
-    journal = run(told(2), made).journals[0]
+def test_the_record_of_a_group_names_its_members() -> None:
+    journal = run(usual_world(2), made).journals[0]
     [raw] = [raw for raw in journal if raw[KIND] == "group"]
     assert raw[-4:] == ("experts[0,1]", "experts", False, (0, 1))

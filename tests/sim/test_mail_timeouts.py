@@ -23,12 +23,12 @@ twins = Twins()
 
 
 @twins("HANG:MAILBOX:NO_MESSAGE", learned=[None, None])
-async def a_get_in_vain_ends(rank: Rank, right: bool) -> Any:
+async def a_get_without_a_message_times_out(rank: Rank, right: bool) -> Any:
     return await rank.mailbox("in").get("get", timeout_ns=SECOND if right else None)
 
 
 @twins("LIVELOCK:POLL", learned=[3, None])
-async def who_asks_again_and_again_is_answered(rank: Rank, right: bool) -> Any:
+async def a_repeated_get_is_answered(rank: Rank, right: bool) -> Any:
     """Rank 0 repeats a get with a time-out until rank 1 answers, whose own time-out passes meanwhile. In the faulty
     twin rank 1 never answers, so rank 0 polls without end.
     """
@@ -44,14 +44,14 @@ async def who_asks_again_and_again_is_answered(rank: Rank, right: bool) -> Any:
 
 
 @twins("CRASH:VALUEERROR", learned=[None])
-async def who_waits_for_ever_has_no_time_out(rank: Rank, right: bool) -> Any:
+async def an_idle_get_has_no_time_out(rank: Rank, right: bool) -> Any:
     await rank.mailbox("in").get("get", idle=not right, timeout_ns=SECOND)
 
 
 test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
-def test_what_comes_within_the_time_is_taken_and_what_comes_later_stays() -> None:
+def test_a_get_with_a_time_out_takes_an_early_message_and_leaves_a_late_one() -> None:
     async def script(rank: Rank) -> Any:
         if rank.rank == 0:
             rank.send(1, "in", 1, "send")
@@ -67,7 +67,7 @@ def test_what_comes_within_the_time_is_taken_and_what_comes_later_stays() -> Non
         assert seen.run.elapsed_ns < 2 * SECOND
 
 
-def test_a_late_message_is_waited_for_until_the_time_is_up() -> None:
+def test_a_get_waits_for_a_late_message_until_its_time_out() -> None:
     async def script(rank: Rank, late_ns: int) -> Any:
         if rank.rank == 0:
             await rank.sleep(late_ns, "late")

@@ -10,11 +10,11 @@ from typing import Any
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import CommunicatorSpec
 from tests.programs import set_to
-from tests.sim.programs import Twins, everywhere, filled, numbers, see, told
+from tests.sim.programs import Twins, everywhere, filled, numbers, see, usual_world
 
 twins = Twins()
 
-PAIRED = told(4)
+PAIRED = usual_world(4)
 PAIRED = replace(PAIRED, communicators=(*PAIRED.communicators, CommunicatorSpec("pair", "pair", "host", (2, 3))))
 
 NO_MESSAGE = "HANG:MAILBOX:NO_MESSAGE"
@@ -50,7 +50,7 @@ async def an_idle_get_is_no_hang(rank: Rank, right: bool) -> Any:
 
 
 @twins(NO_MESSAGE, learned=[1, None])
-async def boxes_of_one_rank_are_apart(rank: Rank, right: bool) -> Any:
+async def mailboxes_of_one_rank_are_separate(rank: Rank, right: bool) -> Any:
     if rank.rank == 0:
         return await rank.mailbox("in").get("get")
     rank.send(0, "in" if right else "out", 1, "send")
@@ -58,7 +58,7 @@ async def boxes_of_one_rank_are_apart(rank: Rank, right: bool) -> Any:
 
 
 @twins("DISAGREEMENT:ORDER", world=PAIRED, modes=["timed"])
-async def messages_of_two_senders_come_in_no_order(rank: Rank, right: bool) -> Any:
+async def messages_of_two_senders_have_no_order(rank: Rank, right: bool) -> Any:
     """Two ranks get the same messages from two senders, and decide on the sorted messages. In the faulty twin they
     decide on the order of arrival, which may differ.
     """
@@ -82,7 +82,7 @@ async def a_poll_does_not_wait(rank: Rank, right: bool) -> Any:
 
 
 @twins("RACE:BUFFER", learned=[(2,), None])
-async def who_takes_a_message_comes_after_its_post(rank: Rank, right: bool) -> Any:
+async def a_take_is_ordered_after_the_post(rank: Rank, right: bool) -> Any:
     """A message orders what its sender did before and what its receiver does after. Rank 1 answers rank 0, so the
     answer orders two streams of rank 0. In the faulty twin rank 0 posts before it has read.
     """
@@ -110,14 +110,14 @@ async def none_is_no_message(rank: Rank, right: bool) -> Any:
 
 
 @twins("CRASH:VALUEERROR", learned=[None])
-async def a_message_goes_to_a_rank_there_is(rank: Rank, right: bool) -> Any:
+async def a_message_goes_to_an_existing_rank(rank: Rank, right: bool) -> Any:
     rank.send(0 if right else 1, "in", 0, "send")
 
 
 test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
-async def three_tell_one(rank: Rank) -> Any:
+async def three_senders_one_receiver(rank: Rank) -> Any:
     if rank.rank < 3:
         for number in range(3):
             rank.send(3, "in", (rank.rank, number), "tell")
@@ -127,12 +127,12 @@ async def three_tell_one(rank: Rank) -> Any:
 
 
 def test_messages_of_senders_interleave_in_order() -> None:
-    heard = [seen.learned[3] for seen in everywhere(three_tell_one, told(4))]
+    heard = [seen.learned[3] for seen in everywhere(three_senders_one_receiver, usual_world(4))]
     for order in heard:
         assert sorted(order) == [(sender, number) for sender in range(3) for number in range(3)]
         for sender in range(3):
             assert [number for who, number in order if who == sender] == [0, 1, 2]
-    assert len({*heard}) > 3, "untimed, messages of several senders come in any order"
+    assert len({*heard}) > 3, "without time, messages of several senders arrive in any order"
 
 
 def test_a_message_takes_its_time() -> None:
@@ -142,7 +142,7 @@ def test_a_message_takes_its_time() -> None:
         await rank.sleep(100_000, "sleep")
         return early, await rank.mailbox("in").poll("late")
 
-    assert see(script, told(1)).learned == [(None, 1)]
+    assert see(script, usual_world(1)).learned == [(None, 1)]
 
 
 def test_a_hang_at_a_mailbox_counts_its_messages() -> None:

@@ -12,7 +12,7 @@ import pytest
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import ALLOC_PLACE, KIND, Place
 from tests.programs import copy, set_to
-from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, told
+from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, usual_world
 
 twins = Twins()
 
@@ -118,7 +118,7 @@ async def a_freed_buffer_is_not_used_again(rank: Rank, right: bool) -> Any:
 
 
 @twins("CRASH:RUNTIMEERROR", learned=[(7,)])
-async def nor_are_its_views(rank: Rank, right: bool) -> Any:
+async def views_of_a_freed_buffer_are_not_used(rank: Rank, right: bool) -> Any:
     old = filled(rank.stream("main"), 7, "old")
     part = old.view(0, 1)
     if not right:
@@ -165,23 +165,25 @@ def test_memory_that_is_reused_too_early_gives_a_wrong_number() -> None:
     async def script(rank: Rank) -> Any:
         return await beside(rank, keeps=False)
 
-    learned = {seen.mode: seen.learned for seen in everywhere(script, told(1))}
+    learned = {seen.mode: seen.learned for seen in everywhere(script, usual_world(1))}
     assert learned["timed"] == [(9,)], "the copy comes after the overwrite"
-    assert {number for [(number,)] in learned.values()} == {7, 9}, "in other schedules before it"
+    assert {number for [(number,)] in learned.values()} == {7, 9}, (
+        "in other schedules the copy comes before the overwrite"
+    )
 
 
-def test_memory_that_was_written_anew_has_the_new_content() -> None:
+def test_rewritten_memory_has_the_new_content() -> None:
     async def script(rank: Rank) -> Any:
         return await round_trip(rank, keeps=False)
 
     assert {seen.learned[0] for seen in everywhere(script)} == {(9,)}
 
 
-def test_what_alloc_gives_is_what_was_left_there() -> None:
+def test_a_new_buffer_has_the_content_of_its_former_memory() -> None:
     async def script(rank: Rank) -> Any:
         return await new_memory_has_the_content_of_the_old(rank, False)
 
-    assert {tuple(seen.learned) for seen in everywhere(script, told(1))} == {((7,),)}
+    assert {tuple(seen.learned) for seen in everywhere(script, usual_world(1))} == {((7,),)}
 
 
 # ---- addresses of blocks
@@ -189,7 +191,7 @@ def test_what_alloc_gives_is_what_was_left_there() -> None:
 
 def places(script: Any, mode: str = "timed", **options: Any) -> list[Place]:
     """Returns the addresses of a program's buffers, in the order of their allocation."""
-    [journal] = see(script, told(1), mode, **options).run.journals
+    [journal] = see(script, usual_world(1), mode, **options).run.journals
     return [raw[ALLOC_PLACE] for raw in journal if raw[KIND] == "alloc"]
 
 
@@ -204,13 +206,13 @@ def test_a_freed_block_is_reused_at_once_and_only_by_its_stream(by: str, expanda
         filled(rank.stream("main"), [1], cost=90_000).free()
         filled(rank.stream(by), [2])
 
-    holds(script, None, told(1))
+    holds(script, None, usual_world(1))
     old, new = places(script, expandable=expandable)
     assert (old == new) == (by == "main")
 
 
 @pytest.mark.parametrize(("sleep", "again"), [(0, False), (89_000, False), (92_000, True)])
-def test_a_block_that_was_kept_comes_back_when_its_user_is_through(sleep: int, again: bool) -> None:
+def test_a_block_kept_by_record_stream_is_reused_after_the_copy(sleep: int, again: bool) -> None:
     """A block kept by record_stream serves the next allocation after the copy on the side stream has ended."""
 
     async def script(rank: Rank) -> None:
@@ -228,7 +230,7 @@ def test_a_block_that_was_kept_comes_back_when_its_user_is_through(sleep: int, a
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_untimed_the_allocator_knows_only_what_the_host_was_told(waits: bool) -> None:
+def test_without_time_the_allocator_reuses_a_block_only_after_the_host_waited(waits: bool) -> None:
     async def script(rank: Rank) -> None:
         main, side = rank.stream("main"), rank.stream("side")
         old, result = filled(main, [1]), side.alloc(1, "int32", "result")

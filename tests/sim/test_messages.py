@@ -40,13 +40,13 @@ async def hears(rank: Rank) -> Any:
 
 def test_messages_reach_the_waiting_rank() -> None:
     came = {seen.learned[0] for seen in everywhere(hears, world(FIRST, HEARD))}
-    assert came == {"second", ("first", 1)}, "what is sent where two ranks are comes in either order"
+    assert came == {"second", ("first", 1)}, "messages sent at ops of two ranks arrive in either order"
     for seen in everywhere(hears, world(FIRST, FIRST._replace(content="later"))):
-        assert seen.learned == ["later", ("first", 1)], "what is sent where one rank is comes in order"
+        assert seen.learned == ["later", ("first", 1)], "messages sent at ops of one rank arrive in its order"
         assert seen.classes == []
 
 
-def test_a_message_is_sent_when_the_rank_is_there_and_not_before() -> None:
+def test_a_message_from_outside_is_sent_when_the_rank_reaches_the_op() -> None:
     """A message from outside is sent when its rank reaches the op, so an earlier poll of rank 0 does not find it. If
     the message is sent at the start, the poll may find it.
     """
@@ -66,7 +66,7 @@ def test_a_message_is_sent_when_the_rank_is_there_and_not_before() -> None:
     assert {seen.learned[0] for seen in twin} >= {(5, None)} or any(seen.classes for seen in twin)
 
 
-def test_who_takes_a_message_from_outside_knows_what_was_known_where_it_was_sent() -> None:
+def test_a_message_from_outside_orders_what_its_sending_rank_had_learned() -> None:
     """Rank 0 reads a buffer, and rank 1 learns of it before it reaches the op of the message. So when rank 0 has the
     message, its overwrite comes after the read.
     """
@@ -179,7 +179,7 @@ def test_dpor_sees_what_all_schedules_show(one: Case) -> None:
     assert missed(one) == (0, 0, 0)
 
 
-def test_a_rank_that_dies_before_it_comes_there_sends_nothing() -> None:
+def test_a_rank_that_dies_before_the_op_sends_no_message_from_outside() -> None:
     """A rank that dies before the op of a message never sends it. In no schedule does the other rank take a message
     that was not sent.
     """
@@ -196,7 +196,7 @@ def test_a_rank_that_dies_before_it_comes_there_sends_nothing() -> None:
 def test_a_message_left_in_its_mailbox_is_reported() -> None:
     """If rank 0 takes one of two messages, the report names the other one. If it takes both, the report names none."""
 
-    def hears_so_many(count: int) -> Any:
+    def takes_messages(count: int) -> Any:
         async def script(rank: Rank) -> None:
             for _ in range(count if rank.rank == 0 else 0):
                 await rank.mailbox("in").get("hear")
@@ -208,5 +208,5 @@ def test_a_message_left_in_its_mailbox_is_reported() -> None:
         (1, ["message 'later' to in of rank 0: rank 0 polled this mailbox and never took the message"]),
         (2, []),
     ):
-        done = SimBackend().run_program(both, Scripted(hears_so_many(count)), None)
+        done = SimBackend().run_program(both, Scripted(takes_messages(count)), None)
         assert never_applied(both, done) == left

@@ -18,7 +18,7 @@ from dpsim.contract.interface import HostArray, Rank
 from dpsim.contract.ops import DTYPES, KIND
 from dpsim.contract.world import At, Delay, Fault
 from tests.programs import Script, add
-from tests.sim.programs import MODES, everywhere, filled, holds, numbers, see, told
+from tests.sim.programs import MODES, everywhere, filled, holds, numbers, see, usual_world
 
 OTHERS = ("broadcast", "reduce", "gather", "scatter")
 MISSING = "HANG:COLLECTIVE:MISSING_RANK"
@@ -82,15 +82,13 @@ FIELDS: dict[str, list[tuple[int, ...]]] = {
 @pytest.mark.parametrize("device", [False, True], ids=["host", "device"])
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_mismatch_runs_through_and_the_ledger_names_it(field: str, device: bool) -> None:
-    for seen in everywhere(mismatch(field, device), told(3)):
+    for seen in everywhere(mismatch(field, device), usual_world(3)):
         assert seen.classes == [f"MISMATCH:COLLECTIVE:{field.upper()}"], seen.mode
         assert seen.findings[0].culprit is not None
         assert seen.findings[0].culprit.rank == 2
-        assert seen.run.finished, "it does not always stop hardware either"
+        assert seen.run.finished, "a wrong reduction or root does not always hang on hardware either"
         if field == "op" and device and seen.learned != FIELDS[field]:
-            assert seen.learned == [(6, 6, 6)] * 3, (
-                "a broadcast that waits for rank 0 alone may find what the others made"
-            )
+            assert seen.learned == [(6, 6, 6)] * 3, "a broadcast waits for rank 0 alone and may read sums of the others"
             assert seen.mode != "timed"
         else:
             assert seen.learned == FIELDS[field], seen.mode
@@ -111,7 +109,7 @@ def test_a_planted_change_of_op_or_type_is_named_or_changes_nothing(change: dict
         return numbers(await x.read("read"))
 
     applied = "op" in change or change["dtype"] in {*NUMBERS} - {"int32"}
-    world = told(3, faults=(Fault("alter", 2, At("sum", 0), change),))
+    world = usual_world(3, faults=(Fault("alter", 2, At("sum", 0), change),))
     for seen in everywhere(script, world):
         [kind] = change
         assert seen.classes == ([f"MISMATCH:COLLECTIVE:{kind.upper()}"] if applied else []), seen.mode
@@ -141,7 +139,7 @@ def test_a_wrong_root_does_its_harm_later_and_the_first_finding_is_the_cause(rig
         rank.step = 1
         rank.decide("largest", int(table[0]), "h")
 
-    for seen in everywhere(script, told(3)):
+    for seen in everywhere(script, usual_world(3)):
         assert seen.classes == ([] if right else ["MISMATCH:COLLECTIVE:ROOT", "DISAGREEMENT:LARGEST"]), seen.mode
 
 
@@ -201,11 +199,11 @@ def test_a_delay_changes_the_time_and_nothing_else(site: str | None, late: int) 
     """The test delays each op of a program in turn. The program waits for all that it needs, so only the times
     change.
     """
-    world, plain = told(delays=(Delay(late, At(site), 5_000_000),)), see(needs_all_of_it)
+    world, plain = usual_world(delays=(Delay(late, At(site), 5_000_000),)), see(needs_all_of_it)
     holds(needs_all_of_it, [(1, 14), (0, 14)], world)
     seen = see(needs_all_of_it, world)
     assert plain.run.elapsed_ns < 1_000_000
-    assert seen.run.elapsed_ns > 5_000_000, "the delay took place"
+    assert seen.run.elapsed_ns > 5_000_000, "the delay makes the run longer"
     assert [[raw for raw in journal if raw[KIND] != "injected"] for journal in seen.run.journals] == plain.run.journals
 
 
@@ -220,10 +218,10 @@ def test_a_fault_skips_a_collective_as_a_program_would() -> None:
             got += numbers(await x.read("read"))
         return tuple(got)
 
-    for seen in everywhere(script, told(faults=(Fault("skip", 1, At("round", 1)),))):
+    for seen in everywhere(script, usual_world(faults=(Fault("skip", 1, At("round", 1)),))):
         assert {*seen.classes} == {MISSING}, seen.mode
-        assert seen.learned == [None, (2, 2, 5)], "its own number in step 1, then that of the peer's step 1"
+        assert seen.learned == [None, (2, 2, 5)], "rank 1 has its own number in step 1, then that of its peer's step 1"
 
 
-def test_every_mode_was_run() -> None:
-    assert len(everywhere(mismatch("root", False), told(3))) == len(MODES) == 7
+def test_each_mode_of_the_simulation_was_run() -> None:
+    assert len(everywhere(mismatch("root", False), usual_world(3))) == len(MODES) == 7

@@ -17,7 +17,7 @@ from dpsim.contract.ops import ALLOC_PLACE, KIND
 from dpsim.contract.world import Run
 from dpsim.sim.backend import SimBackend
 from tests.programs import Script, Scripted, run, set_to
-from tests.sim.programs import told
+from tests.sim.programs import usual_world
 
 
 def put_in_graph(rank: Rank, main: Stream, side: Stream, kept: Buffer, cost: int) -> None:
@@ -74,18 +74,18 @@ def random_program(seed: int) -> Script:
 
 @pytest.mark.runs_once  # the function that chooses consumes the order
 @pytest.mark.parametrize("seed", range(40))
-def test_what_a_timed_run_did_the_untimed_machine_can_do(seed: int) -> None:
+def test_the_machine_without_time_can_follow_a_timed_run(seed: int) -> None:
     """A run without time that follows the order of a timed run has equal journals."""
     script = random_program(seed)
-    seen = SimBackend(keep_order=True).run_program(told(), Scripted(script), None)
+    seen = SimBackend(keep_order=True).run_program(usual_world(), Scripted(script), None)
     order = iter(seen.order)
 
     def replay(label: str, options: Sequence[str]) -> int:
         return options.index(next(order)) if label == "op" else 0
 
-    again = run(told(), script, choose=replay)
+    again = run(usual_world(), script, choose=replay)
     assert seen.finished
-    assert judge(told(), seen) == []
+    assert judge(usual_world(), seen) == []
 
     def views(done: Run) -> list[list[Any]]:
         return [[raw[:ALLOC_PLACE] if raw[KIND] == "alloc" else raw for raw in journal] for journal in done.journals]

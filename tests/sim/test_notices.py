@@ -20,7 +20,7 @@ from tests.worlds.test_machine_gaps import case_of, learned, runs
 THREE = world_of(3, ["own"])
 
 
-def told(world: World, script: Script) -> set[tuple[Any, ...]]:
+def all_that_rank_0_learns(world: World, script: Script) -> set[tuple[Any, ...]]:
     """Returns what rank 0 learns, over all schedules."""
     return {tuple(learned(one, 0)) for one in runs(world, script)}
 
@@ -34,7 +34,7 @@ async def two_ends(rank: Rank) -> None:
 
 
 def test_ends_are_reported_in_any_order() -> None:
-    assert told(THREE, two_ends) == {(("gone", 1), ("gone", 2)), (("gone", 2), ("gone", 1))}
+    assert all_that_rank_0_learns(THREE, two_ends) == {(("gone", 1), ("gone", 2)), (("gone", 2), ("gone", 1))}
     assert missed(case_of(THREE, two_ends)) == (0, 0, 0)
     assert run(THREE, two_ends).ends == ["finished"] * 3
 
@@ -61,11 +61,11 @@ async def words_elsewhere(rank: Rank) -> None:
 
 
 def test_a_notice_follows_the_messages_of_the_dead_rank() -> None:
-    assert told(THREE, last_words) == {("last words", ("gone", 1))}
-    assert told(THREE, words_elsewhere) == {(("gone", 1), "last words"), (("gone", 1), None)}
+    assert all_that_rank_0_learns(THREE, last_words) == {("last words", ("gone", 1))}
+    assert all_that_rank_0_learns(THREE, words_elsewhere) == {(("gone", 1), "last words"), (("gone", 1), None)}
 
 
-def test_what_is_lost_with_the_dead_holds_no_notice_up() -> None:
+def test_a_lost_message_of_a_dead_rank_does_not_delay_its_notice() -> None:
     world = world_of(2, kills=(Kill(1, loses_mail=True),))
 
     async def hears(rank: Rank) -> None:
@@ -76,7 +76,7 @@ def test_what_is_lost_with_the_dead_holds_no_notice_up() -> None:
         else:
             rank.send(0, "in", "last words", "say")
 
-    assert told(world, hears) == {("last words", ("gone", 1)), (("gone", 1),)}
+    assert all_that_rank_0_learns(world, hears) == {("last words", ("gone", 1)), (("gone", 1),)}
     assert missed(case_of(world, hears)) == (0, 0, 0)
 
 
@@ -98,7 +98,7 @@ def test_a_rank_that_raised_or_died_is_gone(more: Any) -> None:
     world = replace(THREE, **more)
     done = run(world, one_end)
     assert (done.ends[0], learned(done, 0)) == ("finished", [("gone", 1)])
-    assert told(world, one_end) == {(("gone", 1),)}
+    assert all_that_rank_0_learns(world, one_end) == {(("gone", 1),)}
 
 
 async def late(rank: Rank) -> None:
@@ -111,7 +111,7 @@ async def late(rank: Rank) -> None:
 
 
 def test_a_late_watch_is_notified_at_once() -> None:
-    assert told(THREE, late) == {(None, ("gone", 1), ("gone", 1))}
+    assert all_that_rank_0_learns(THREE, late) == {(None, ("gone", 1), ("gone", 1))}
 
 
 async def waits_for_ever(rank: Rank) -> None:
@@ -120,7 +120,7 @@ async def waits_for_ever(rank: Rank) -> None:
     await rank.mailbox("deaths").get("told", idle=True)
 
 
-def test_no_run_waits_for_an_end_that_does_not_come() -> None:
+def test_a_watcher_of_an_idle_rank_gets_no_notice() -> None:
     """A rank that waits in an idle get at the end of the run has not ended, so its watcher gets no notice."""
     done = run(world_of(2), waits_for_ever)
     assert (done.ends, learned(done, 0)) == (["finished"] * 2, [])
@@ -140,7 +140,7 @@ def test_a_rank_that_waits_for_a_hung_rank_learns_nothing() -> None:
 
 
 @pytest.mark.parametrize("actor", [0, 2, -1])
-def test_nobody_watches_itself_or_nobody(actor: int) -> None:
+def test_a_rank_cannot_watch_itself_or_an_unknown_actor(actor: int) -> None:
     async def watches(rank: Rank) -> None:
         if rank.rank == 0:
             with pytest.raises(ValueError, match=f"rank 0 watches rank {actor}"):
@@ -149,7 +149,7 @@ def test_nobody_watches_itself_or_nobody(actor: int) -> None:
     assert run(world_of(2), watches).finished
 
 
-def test_a_notice_comes_after_all_that_the_dead_did() -> None:
+def test_a_message_of_a_dead_rank_may_arrive_after_two_notices() -> None:
     """In a chain of three, rank 2 gets the notice of rank 1, which had the notice of rank 0. A message of rank 0 may
     still arrive later.
     """
@@ -188,10 +188,10 @@ async def posts_twice(rank: Rank) -> None:
         rank.send(0, "in", number, "say")
 
 
-def test_what_the_dead_never_came_to_send_holds_no_notice_up() -> None:
+def test_a_send_that_a_dead_rank_never_made_does_not_delay_its_notice() -> None:
     """A killed rank had run ahead to sends that it never made. These do not delay the notice of its end. The
     interpreter of the contract found this bug (tests/interpreter/test_notices.py).
     """
     world = world_of(2, kills=(Kill(1),))
-    assert told(world, posts_twice) == {(*range(sent), ("gone", 1)) for sent in range(3)}
+    assert all_that_rank_0_learns(world, posts_twice) == {(*range(sent), ("gone", 1)) for sent in range(3)}
     assert missed(case_of(world, posts_twice)) == (0, 0, 0)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dpsim.contract.interface import Rank
-from tests.sim.programs import everywhere, filled, numbers, told
+from tests.sim.programs import everywhere, filled, numbers, usual_world
 
 LARGE = [1] * 40_000  # too large for an eager send
 
@@ -54,19 +54,19 @@ def behind_a_send(group: str) -> Any:
 
 
 @pytest.mark.parametrize("program", [answered, behind_a_send])
-def test_two_communicators_do_not_hold_each_other_up(program: Any) -> None:
-    for seen in everywhere(program("e"), told(2)):
+def test_two_communicators_do_not_block_each_other(program: Any) -> None:
+    for seen in everywhere(program("e"), usual_world(2)):
         assert seen.run.finished, seen.mode
         assert not seen.findings, seen.mode
 
 
-def test_on_one_communicator_an_early_receive_holds_up_the_send() -> None:
-    for seen in everywhere(answered("d"), told(2)):
+def test_an_early_receive_blocks_a_send_on_the_same_communicator() -> None:
+    for seen in everywhere(answered("d"), usual_world(2)):
         assert seen.run.ends == ["blocked", "blocked"], seen.mode
         assert seen.findings[0].klass.startswith("HANG"), seen.mode
 
 
-def test_on_one_communicator_a_rendezvous_holds_up_a_collective() -> None:
-    ends = {seen.mode: seen.run.ends for seen in everywhere(behind_a_send("d"), told(2))}
+def test_a_rendezvous_blocks_a_collective_on_the_same_communicator() -> None:
+    ends = {seen.mode: seen.run.ends for seen in everywhere(behind_a_send("d"), usual_world(2))}
     assert ends["timed"] == ends["last"] == ["blocked", "blocked"]
     assert ends["first"] == ["finished", "finished"], "an eager send does not"

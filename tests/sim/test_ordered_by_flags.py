@@ -168,7 +168,7 @@ def test_a_death_is_ordered_against_everything() -> None:
     assert outcomes(NapsOrdered(), (), by_itself=True, world=dying)[0] == everything
 
 
-def test_that_main_raises_is_a_turn() -> None:
+def test_an_exception_of_main_may_come_before_or_after_ops_of_threads() -> None:
     """When the main thread raises, other threads may run before or after that, even if it raises directly after their
     start.
     """
@@ -185,7 +185,9 @@ def test_that_main_raises_is_a_turn() -> None:
     ("full", "ordered", "number"),
     [(Split, SplitOrdered, 1), (TakesName, TakesNameOrdered, 2), (Raises, RaisesOrdered, 2)],
 )
-def test_what_is_no_python_is_never_hidden(full: type[Flags], ordered: type[Flags], number: int) -> None:
+def test_the_flags_promise_hides_no_race_outside_python_code(
+    full: type[Flags], ordered: type[Flags], number: int
+) -> None:
     everything, _ = outcomes(full(), (), by_itself=True)
     assert len(everything) == number
     assert outcomes(ordered(), (), by_itself=True)[0] == everything
@@ -210,7 +212,7 @@ class DrawsOrdered(Draws):
     ordered_by_flags = True
 
 
-def test_a_promise_that_is_broken_hides_what_it_was_about() -> None:
+def test_a_broken_promise_hides_the_race_that_it_was_about() -> None:
     assert len(outcomes(Draws(), ())[0]) == 2
     assert len(outcomes(DrawsOrdered(), ())[0]) == 1
 

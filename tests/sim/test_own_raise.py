@@ -23,7 +23,7 @@ class Stop(BaseException):
 
 
 @pytest.mark.parametrize("kind", [GeneratorExit, KeyboardInterrupt, Stop])
-def test_what_a_program_raises_is_a_finding(kind: type[BaseException]) -> None:
+def test_any_exception_of_a_program_is_a_finding(kind: type[BaseException]) -> None:
     async def script(rank: Rank) -> None:
         await rank.host("h").barrier(site="meet")
         if rank.rank == 1:
@@ -46,7 +46,7 @@ def stops(x: Any) -> None:
 
 
 @pytest.mark.parametrize("kernel", [exits, stops])
-def test_so_is_what_a_kernel_raises(kernel: Any) -> None:
+def test_any_exception_of_a_kernel_is_a_finding(kernel: Any) -> None:
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
         x = main.alloc(1, "int32", "x")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dpsim.contract.interface import Rank
 from tests.programs import explored
-from tests.sim.programs import told
+from tests.sim.programs import usual_world
 
 
 async def adds(rank: Rank) -> None:
@@ -25,8 +25,8 @@ async def gets(rank: Rank) -> None:
 
 
 def test_add_comes_after_the_own_set() -> None:
-    assert explored(told(1), adds).verdict == "proven"
+    assert explored(usual_world(1), adds).verdict == "proven"
 
 
 def test_get_may_come_before_the_own_set() -> None:
-    assert explored(told(1), gets).verdict == "violated"
+    assert explored(usual_world(1), gets).verdict == "violated"

@@ -18,7 +18,7 @@ from dpsim.contract.world import Run, World
 from dpsim.sim.collectives import parts
 from dpsim.sim.collectives.parts import PartedGroup
 from tests.programs import Script, Scripted, explored, set_to, world_of
-from tests.sim.programs import everywhere, filled, holds, numbers, told
+from tests.sim.programs import everywhere, filled, holds, numbers, usual_world
 from tests.worlds.brute import schedules
 from tests.worlds.case import Case
 from tests.worlds.explored import missed
@@ -37,7 +37,7 @@ def learned(run: Run, rank: int) -> list[Any]:
 # ---- what the completion of a peer proves
 
 
-def reuses_when_told(through: Callable[[Rank], Any]) -> Script:
+def reuses_after_a_message(through: Callable[[Rank], Any]) -> Script:
     """Rank 1 sends a message when its part of the collective has completed. Rank 0 then allocates. It may get the
     memory that it freed behind its own part, if dpsim assumes that this part has completed.
     """
@@ -73,18 +73,18 @@ def sends(rank: Rank) -> None:
 def reuses(through: Callable[[Rank], Any]) -> set[bool]:
     """Returns whether rank 0 got the freed memory, over all schedules."""
     found = set()
-    for _, run in runs(world_of(2, devices=["d"]), reuses_when_told(through)):
+    for _, run in runs(world_of(2, devices=["d"]), reuses_after_a_message(through)):
         taken = {raw[SITE]: raw[ALLOC_PLACE] for raw in run.journals[0] if raw[KIND] == "alloc"}
         found.add(taken["lent"] == taken["taken"])
     return found
 
 
 @pytest.mark.parametrize("through", [reduces, sends])
-def test_that_a_peer_is_through_does_not_say_that_i_am(through: Callable[[Rank], Any]) -> None:
+def test_a_peer_that_has_finished_a_collective_does_not_show_that_this_rank_has(through: Callable[[Rank], Any]) -> None:
     assert reuses(through) == {False}
 
 
-def test_a_twin_whose_members_end_in_one_op_knows_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_one_op_for_all_members_reports_the_end_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     def in_one_op(self: PartedGroup, rank: int, meeting: parts.Meeting, end: Any = None) -> Any:
         meeting.together.append(rank)
         self.machine.mark(meeting.all_arrived)
@@ -109,7 +109,7 @@ async def overwrites_what_is_broadcast(rank: Rank) -> None:
         await x.read("read", main)
 
 
-def test_a_root_gives_its_memory_at_a_point_of_its_own() -> None:
+def test_a_root_reads_its_memory_at_its_own_point() -> None:
     """Rank 1 may receive the old value or the new one, whether the root waits or not."""
     world = world_of(2, devices=["d"])
     for drawn in (0, 1):
@@ -118,7 +118,7 @@ def test_a_root_gives_its_memory_at_a_point_of_its_own() -> None:
     assert missed(Case("gives", world, Scripted(overwrites_what_is_broadcast), memory=True))[0] == 0
 
 
-def test_what_was_given_may_be_overwritten_on_its_stream() -> None:
+def test_a_root_may_overwrite_its_memory_after_its_send() -> None:
     """A late receiver gets the data that the root's memory had at its send, for each root and on all streams."""
 
     async def script(rank: Rank) -> Any:
@@ -137,10 +137,10 @@ def test_what_was_given_may_be_overwritten_on_its_stream() -> None:
         main.wait_stream(side)
         return numbers(await x.read("read"))
 
-    holds(script, [(9, 11, 9, 10), (0, 9, 2, 10)], told(2))
+    holds(script, [(9, 11, 9, 10), (0, 9, 2, 10)], usual_world(2))
 
 
-def test_a_twin_that_gives_nothing_before_the_end_sends_what_came_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_a_root_that_reads_its_memory_late_sends_the_overwritten_value(monkeypatch: pytest.MonkeyPatch) -> None:
     async def script(rank: Rank) -> Any:
         main = rank.stream("main")
         x = filled(main, [5 - 5 * rank.rank])
@@ -153,10 +153,10 @@ def test_a_twin_that_gives_nothing_before_the_end_sends_what_came_later(monkeypa
             rank.send(1, "in", "come", "come")
         return numbers(await x.read("read"))
 
-    values = {tuple(seen.learned) for seen in everywhere(script, told(2)) if seen.run.finished}
+    values = {tuple(seen.learned) for seen in everywhere(script, usual_world(2)) if seen.run.finished}
     assert values == {((7,), (5,))}
     monkeypatch.setattr("dpsim.sim.collectives.contribution.Contribution.keep", lambda self: None)
-    values = {tuple(seen.learned) for seen in everywhere(script, told(2)) if seen.run.finished}
+    values = {tuple(seen.learned) for seen in everywhere(script, usual_world(2)) if seen.run.finished}
     assert values == {((7,), (7,))}
 
 
@@ -175,7 +175,7 @@ async def broadcasts_beside_a_sum(rank: Rank) -> None:
     rank.device("e").all_reduce(y, side)
 
 
-def test_an_early_root_gives_its_slot_back_when_it_is_through() -> None:
+def test_an_early_root_releases_its_slot_when_it_has_finished() -> None:
     """A root that does not wait frees its slot when it has completed. The ranks hang only if rank 0 starts the sum
     first, whether the root waits or not.
     """
@@ -205,8 +205,8 @@ def behind_a_sum(group: str) -> Script:
 
 
 @pytest.mark.parametrize(("group", "ends"), [("d", "blocked"), ("e", "finished")])
-def test_on_one_communicator_a_sum_holds_up_an_eager_root(group: str, ends: str) -> None:
-    seen = {seen.mode: seen.run.ends for seen in everywhere(behind_a_sum(group), told(2))}
+def test_a_sum_blocks_an_eager_root_on_the_same_communicator(group: str, ends: str) -> None:
+    seen = {seen.mode: seen.run.ends for seen in everywhere(behind_a_sum(group), usual_world(2))}
     assert seen["first"] == [ends] * 2
     assert seen["last"] == ["blocked"] * 2, "the root has to wait"
 
@@ -224,7 +224,7 @@ async def stays_away(rank: Rank) -> None:
         rank.send(2, "in", "come", "come")
 
 
-def test_who_brings_nothing_may_be_waited_for_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_without_elements_may_be_waited_for_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of(3, hosts=["h"])
     assert {run.finished for _, run in runs(world, stays_away)} == {True, False}
     assert explored(world, stays_away).verdict == "violated"

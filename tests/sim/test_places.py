@@ -61,7 +61,7 @@ def ends_of(residency: int, captured: bool) -> set[tuple[str, ...]]:
 @pytest.mark.runs_once
 @pytest.mark.parametrize("captured", [False, True])
 @pytest.mark.parametrize(("residency", "hangs"), [(4, True), (5, True), (6, False)])
-def test_places_are_taken_all_at_once(residency: int, hangs: bool, captured: bool) -> None:
+def test_a_launch_takes_all_its_slots_at_once(residency: int, hangs: bool, captured: bool) -> None:
     """With too few slots, rank 0 gives them to one collective and rank 1 to the other, so both hang. A captured
     collective takes the slots of its capture, also after a later `occupy`.
     """
@@ -70,7 +70,7 @@ def test_places_are_taken_all_at_once(residency: int, hangs: bool, captured: boo
     assert ("finished", "finished") in ends
 
 
-def test_with_time_places_are_given_in_the_order_of_coming() -> None:
+def test_a_timed_device_gives_slots_in_the_order_of_arrival() -> None:
     device = [CommunicatorSpec(name, name, "device", BOTH) for name in ("dp", "ep")]
     for residency in (4, 5, 6):
         run = SimBackend().run_program(World(2, tuple(device), residency=residency), Launches(), False)

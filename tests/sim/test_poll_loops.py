@@ -58,7 +58,7 @@ class Late(Starving):
 
 
 @pytest.mark.slow
-def test_one_that_delivers_it_at_the_last_moment_holds() -> None:
+def test_a_schedule_that_delivers_the_message_late_holds() -> None:
     """Each rank polls its mailbox once more before dpsim calls the run endless, so a message at the last step is no
     livelock.
     """
@@ -67,7 +67,7 @@ def test_one_that_delivers_it_at_the_last_moment_holds() -> None:
         assert found.findings == ()
 
 
-def test_one_that_delivers_it_holds() -> None:
+def test_a_schedule_that_delivers_the_message_holds() -> None:
     found = explored(WORLD, serves_one, "fifo")
     assert (found.exploration.cut, found.findings) == (0, ())
 

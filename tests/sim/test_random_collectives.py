@@ -28,7 +28,7 @@ from dpsim.sim.collectives import joint, parts
 from dpsim.sim.collectives.results import Results
 from tests.programs import set_to
 from tests.properties import examples
-from tests.sim.programs import MODES, told
+from tests.sim.programs import MODES, usual_world
 
 IN_PLACE = ("all_reduce", "broadcast", "reduce")
 OPS = (*IN_PLACE, "reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier", "gather", "scatter")
@@ -139,7 +139,7 @@ class RandomCollectives(Program[int]):
 
 
 def world(seed: int) -> World:
-    return told(plan(seed)[0], groups=("d",))
+    return usual_world(plan(seed)[0], groups=("d",))
 
 
 def got(run: Run) -> list[list[Any]]:
@@ -163,7 +163,7 @@ def differs(seed: int) -> str:
 
 
 @examples(20, 250, 1_000)
-def test_both_machines_give_what_the_formulas_say(examples: int) -> None:
+def test_both_machines_compute_the_results_of_the_formulas(examples: int) -> None:
     assert {seed: mode for seed in range(examples) if (mode := differs(seed))} == {}
 
 
@@ -184,7 +184,7 @@ class Wrong(Results):
 
 
 @pytest.mark.parametrize(("machine", "mode"), [(joint, "timed"), (parts, "first")])
-def test_one_wrong_machine_is_found(machine: Any, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_in_either_machine_is_found(machine: Any, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "Results", Wrong)
     assert mode in {differs(seed) for seed in range(10)}
 
@@ -198,19 +198,19 @@ def rounds(backend: Any, seeds: range) -> None:
 
 @pytest.mark.xdist_group("gloo")
 @pytest.mark.slow
-def test_gloo_gives_what_the_formulas_say(dpsim_backend: Any) -> None:
+def test_gloo_computes_the_results_of_the_formulas(dpsim_backend: Any) -> None:
     pytest.importorskip("torch")
     rounds(dpsim_backend("gloo", size=2), range(20))
 
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("gloo")
-def test_gloo_gives_it_often(dpsim_backend: Any) -> None:
+def test_gloo_computes_the_results_of_many_formulas(dpsim_backend: Any) -> None:
     pytest.importorskip("torch")
     rounds(dpsim_backend("gloo", size=2), range(20, 300))
 
 
 @pytest.mark.gpu(2)
 @pytest.mark.xdist_group("gpu")
-def test_nccl_gives_what_the_formulas_say(dpsim_backend: Any) -> None:
+def test_nccl_computes_the_results_of_the_formulas(dpsim_backend: Any) -> None:
     rounds(dpsim_backend("nccl", size=2), range(100))

@@ -60,7 +60,7 @@ def test_each_record_has_a_time_and_each_op_of_a_stream_an_end(done: Run) -> Non
     assert all(len(own.written) == len(journal) for own, journal in zip(done.times, done.journals, strict=True))
 
 
-def test_twin_a_group_is_taken_for_single_transfers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_transfers_of_one_group_get_different_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """The faulty twin: it takes the op at the stream's end before the coalesced group is closed. So the transfers of
     the group get different times.
     """
@@ -71,6 +71,6 @@ def test_twin_a_group_is_taken_for_single_transfers(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("timed", "wanted"), [(False, True), (True, False)])
-def test_a_run_without_time_has_none_nor_one_that_is_not_asked(timed: bool, wanted: bool) -> None:
+def test_a_run_without_time_or_without_the_option_has_no_record_times(timed: bool, wanted: bool) -> None:
     settings = {} if timed else {"choose": lambda *_: 0}
     assert run(world_of(2, ["h"], ["d"], times=wanted), script, **settings).times == ()

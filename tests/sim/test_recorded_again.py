@@ -14,7 +14,7 @@ import pytest
 from dpsim.contract.interface import Event, Rank
 from dpsim.contract.ops import KIND, WHERE
 from tests.programs import Script, explored, judged, run
-from tests.sim.programs import filled, told
+from tests.sim.programs import filled, usual_world
 
 
 async def waits_for_the_event(rank: Rank, event: Event) -> None:
@@ -57,8 +57,8 @@ def held(right: bool, stands: Callable[[Rank, Event], Any], far: bool = False) -
 
 @pytest.mark.parametrize("far", [False, True])
 @pytest.mark.parametrize("stands", [waits_for_the_event, reads_behind_it])
-def test_the_record_that_did_it_is_named(stands: Callable[[Rank, Event], Any], far: bool) -> None:
-    world, wrong = told(1), held(False, stands, far)
+def test_the_report_names_the_record_that_moved_the_event(stands: Callable[[Rank, Event], Any], far: bool) -> None:
+    world, wrong = usual_world(1), held(False, stands, far)
     marks = [raw for raw in run(world, wrong).journals[0] if raw[KIND] == "mark"]
     one = judged(world, wrong)[0]
     assert one.klass == "HANG:EVENT:RECORDED_AGAIN"
@@ -77,7 +77,7 @@ def test_the_record_that_did_it_is_named(stands: Callable[[Rank, Event], Any], f
 
 
 def test_ranks_that_hang_alike_share_the_finding() -> None:
-    (one,) = judged(told(2), held(False, waits_for_the_event))
+    (one,) = judged(usual_world(2), held(False, waits_for_the_event))
     assert one.klass == "HANG:EVENT:RECORDED_AGAIN"
     assert one.culprit is not None
     assert str(one.culprit).startswith("every rank, step 0, record at ")
@@ -113,7 +113,7 @@ async def recorded_again_elsewhere(rank: Rank) -> None:
     "script", [a_first_record_behind_the_wait, recorded_twice_behind_the_wait, recorded_again_elsewhere]
 )
 def test_the_flag_is_named_if_no_record_moved_the_event(script: Script) -> None:
-    assert [one.klass for one in judged(told(1), script)] == ["HANG:FLAG:NEVER_SET"]
+    assert [one.klass for one in judged(usual_world(1), script)] == ["HANG:FLAG:NEVER_SET"]
 
 
 async def set_and_cleared_in_the_step_before(rank: Rank) -> None:
@@ -131,4 +131,6 @@ async def set_and_cleared_in_the_step_before(rank: Rank) -> None:
 
 
 def test_a_flag_that_was_set_in_another_step_changes_nothing() -> None:
-    assert [one.klass for one in judged(told(1), set_and_cleared_in_the_step_before)] == ["HANG:EVENT:RECORDED_AGAIN"]
+    assert [one.klass for one in judged(usual_world(1), set_and_cleared_in_the_step_before)] == [
+        "HANG:EVENT:RECORDED_AGAIN"
+    ]

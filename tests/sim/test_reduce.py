@@ -10,7 +10,7 @@ import pytest
 from dpsim.contract.interface import Rank
 from dpsim.sim.collectives import parts
 from tests.programs import Script, copy, explored, world_of
-from tests.sim.programs import Twins, filled, holds, numbers, told
+from tests.sim.programs import Twins, filled, holds, numbers, usual_world
 from tests.testing.test_check_backend import Generous
 
 twins = Twins()
@@ -57,7 +57,7 @@ def test_members_that_name_two_roots_are_found() -> None:
     assert (finding.culprit.rank, finding.culprit.step, finding.culprit.site) == (2, 0, "device.total")
 
 
-def tells_the_total(right: bool) -> Script:
+def broadcasts_the_total(right: bool) -> Script:
     """The root broadcasts the total. In the faulty twin rank 2 uses its own result of the reduce as the total."""
 
     async def script(rank: Rank) -> int:
@@ -72,15 +72,15 @@ def tells_the_total(right: bool) -> Script:
 
 
 def test_the_total_is_the_roots_alone() -> None:
-    holds(tells_the_total(True), [6] * 3, told(3))
-    finding = explored(told(3), tells_the_total(False), schedules=50).findings[0]
+    holds(broadcasts_the_total(True), [6] * 3, usual_world(3))
+    finding = explored(usual_world(3), broadcasts_the_total(False), schedules=50).findings[0]
     assert finding.klass == "DISAGREEMENT:TOTAL"
     assert finding.culprit is not None
     assert finding.culprit.rank == 2
 
 
 @twins("RACE:BUFFER", learned=[(3,), (2,)])
-async def the_memory_of_who_gives_is_read(rank: Rank, right: bool) -> Any:
+async def the_input_may_be_overwritten_after_the_reduce(rank: Rank, right: bool) -> Any:
     """Another stream may overwrite the input after the reduce has read it, on the root and elsewhere. In the faulty
     twin it does not wait.
     """

@@ -54,7 +54,7 @@ def stopped(picks: int, program: Script = script) -> SimRun:
     return caught.value.run
 
 
-def test_a_stopped_run_is_as_far_as_it_went() -> None:
+def test_a_stopped_run_keeps_the_records_so_far() -> None:
     whole, part = run(1_000), stopped(5)
     assert whole.finished
     assert part.ends == ["blocked", "blocked"]

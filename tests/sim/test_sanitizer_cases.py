@@ -33,7 +33,7 @@ import pytest
 from dpsim.checks.finding import Finding
 from dpsim.contract.interface import Event, Rank
 from tests.programs import Script, touch
-from tests.sim.programs import everywhere, see, told
+from tests.sim.programs import everywhere, see, usual_world
 
 
 class Step(NamedTuple):
@@ -240,16 +240,16 @@ def sanitizer(steps: list[Step]) -> set[Race]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_its_cases_have_its_verdicts(name: str) -> None:
+def test_dpsim_gives_each_case_of_the_sanitizer_its_verdict(name: str) -> None:
     steps, races = CASES[name]
-    for seen in everywhere(program(steps), told(1)):
+    for seen in everywhere(program(steps), usual_world(1)):
         assert {*seen.classes} <= {"RACE:BUFFER"}, seen.mode
         assert {accesses(finding) for finding in seen.findings} == races, seen.mode
         assert len(seen.findings) == len(races)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_table_is_what_it_says(name: str) -> None:
+def test_the_sanitizer_gives_the_verdicts_of_the_table(name: str) -> None:
     steps, races = CASES[name]
     assert sanitizer(steps) == races
 
@@ -273,7 +273,7 @@ def any_steps(seed: int) -> list[Step]:
     return steps
 
 
-def test_of_programs_made_at_random_it_says_the_same() -> None:
+def test_the_sanitizer_agrees_on_random_programs() -> None:
     """In random programs both find the same kernel as the first to race, and the same buffers. If the kernel races with
     several, dpsim names one of them, or the last write before them, which the sanitizer does not check then.
     """
@@ -286,7 +286,7 @@ def test_of_programs_made_at_random_it_says_the_same() -> None:
             at = [index for index, step in enumerate(steps) if step.what == "kernel"]
             end = max(race.second for race in theirs)
             steps = steps[: at[end] + 1]
-        ours = {accesses(finding) for finding in see(program(steps), told(1)).findings}
+        ours = {accesses(finding) for finding in see(program(steps), usual_world(1)).findings}
         assert {race[1:] for race in ours} == {race[1:] for race in theirs}, seed
         kernels = [step for step in steps if step.what == "kernel"]
         for race in ours - theirs:

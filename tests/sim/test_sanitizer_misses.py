@@ -14,7 +14,7 @@ import pytest
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import SITE
 from tests.programs import touch
-from tests.sim.programs import everywhere, see, told
+from tests.sim.programs import everywhere, see, usual_world
 
 
 def heard(*kernels: tuple[int, str, str]) -> list[Any]:
@@ -45,7 +45,7 @@ def test_memory_that_is_reused_in_flight_is_found(keeps: bool) -> None:
         new = main.alloc(1, "int32", "new")
         main.launch("rewrite", touch, writes=[new])
 
-    for seen in everywhere(script, told(1)):
+    for seen in everywhere(script, usual_world(1)):
         assert seen.classes == ([] if keeps else ["RACE:REUSED_IN_FLIGHT"]), seen.mode
         for finding in seen.findings:
             assert finding.culprit is not None
@@ -74,7 +74,7 @@ def test_overlapping_views_are_found_and_disjoint_ones_are_none(first: int, race
         main.launch("low", touch, writes=[x.view(0, 2)])
         side.launch("high", touch, writes=[x.view(first, 4)])
 
-    for seen in everywhere(script, told(1)):
+    for seen in everywhere(script, usual_world(1)):
         assert seen.classes == ["RACE:BUFFER"] * races, seen.mode
         if races:
             assert "write low[0] on stream main and write high[0] on stream side" in seen.findings[0].message
@@ -97,7 +97,7 @@ def test_a_query_that_says_yes_orders_and_the_sanitizer_does_not_know() -> None:
         if await event.query("query"):
             side.launch("use", touch, reads=[x])
 
-    for seen in everywhere(script, told(1)):
+    for seen in everywhere(script, usual_world(1)):
         assert seen.classes == [], seen.mode
-    assert [raw for raw in see(script, told(1)).run.journals[0] if raw[SITE] == "use"], "the kernel was launched"
+    assert [raw for raw in see(script, usual_world(1)).run.journals[0] if raw[SITE] == "use"], "the kernel was launched"
     assert len(heard((1, "", "x"), (2, "x", ""))) == 1

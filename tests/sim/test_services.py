@@ -175,7 +175,7 @@ def test_services_meet_in_communicators_of_hosts() -> None:
     assert [raw[DECISION_VALUE] for raw in sums] == [5, 5]
 
 
-def test_a_service_that_does_not_come_is_named() -> None:
+def test_a_service_that_skips_a_collective_is_blamed() -> None:
     told, done = meeting(LeavesEarly())
     found, *_ = judge(told, done)
     assert found.klass == "HANG:COLLECTIVE:MISSING_RANK"
@@ -189,7 +189,7 @@ def test_a_service_that_does_not_come_is_named() -> None:
         ("host", (1, 4), "g has members (1, 4); there are 4 ranks and services"),
     ],
 )
-def test_members_that_cannot_be(domain: Domain, members: tuple[int, ...], said: str) -> None:
+def test_members_that_no_communicator_can_have_are_refused(domain: Domain, members: tuple[int, ...], said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         World(2, (CommunicatorSpec("g", "g", domain, members),), services=NAMES)
 

@@ -182,7 +182,7 @@ def script_of(made: Any, how: Any) -> Script:
 
 
 @pytest.mark.parametrize("made", SHARED)
-def test_what_no_flag_orders_is_found(made: Any) -> None:
+def test_an_access_of_threads_that_no_flag_orders_is_a_race(made: Any) -> None:
     explored = found(script_of(made, side_by_side))
     assert explored.verdict == "violated"
     [finding] = explored.findings
@@ -193,7 +193,7 @@ def test_what_no_flag_orders_is_found(made: Any) -> None:
 
 
 @pytest.mark.parametrize("made", SHARED)
-def test_what_a_flag_orders_is_proven(made: Any) -> None:
+def test_an_access_of_threads_that_a_flag_orders_is_proven(made: Any) -> None:
     assert found(script_of(made, in_turn)).verdict == "proven"
 
 
@@ -336,7 +336,7 @@ def drawing(first: str, second: str, before: bool = False) -> Script:
         drawing("tickets", "tickets"),
     ],
 )
-def test_what_needs_no_flag(script: Script) -> None:
+def test_accesses_that_need_no_flag_are_proven(script: Script) -> None:
     explored = found(script)
     assert explored.verdict == "proven", explored.report()
 
@@ -392,7 +392,7 @@ async def the_worlds_of_the_issue(rank: Rank) -> None:
         drawing("tickets", "tickets", before=True),  # each use comes before the call, so no call orders the uses
     ],
 )
-def test_more_that_is_found(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_further_unordered_accesses_of_threads_are_found(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     explored = found(script)
     assert explored.exploration.failures, explored.summary()
     assert explored.findings[0].klass == "RACE:THREADS"
@@ -400,7 +400,7 @@ def test_more_that_is_found(script: Script, monkeypatch: pytest.MonkeyPatch) -> 
     assert found(script).verdict == "proven"
 
 
-def test_a_run_that_is_traced_is_left_alone() -> None:
+def test_a_run_under_a_debugger_is_not_watched() -> None:
     before = sys.gettrace()
     sys.settrace(lambda *_: None)
     try:

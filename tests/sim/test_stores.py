@@ -19,7 +19,7 @@ from dpsim.contract.program import Program
 from dpsim.contract.world import Kill, Stranger, World
 from tests.programs import world_of
 from tests.properties import nightly_but
-from tests.sim.programs import Twins, everywhere, see, told
+from tests.sim.programs import Twins, everywhere, see, usual_world
 from tests.worlds.brute import enumerate_schedules
 from tests.worlds.case import Case
 from tests.worlds.explored import missed
@@ -96,7 +96,7 @@ async def values_of_one_rank_arrive_in_order(rank: Rank, right: bool) -> Any:
 
 
 @twins("CRASH:ASSERTIONERROR", learned=["gone", "gone"])
-async def who_listens_takes_the_values_with_it(rank: Rank, right: bool) -> Any:
+async def a_closed_listener_ends_a_get(rank: Rank, right: bool) -> Any:
     """A get without a time-out returns when the listener closes. In the faulty twin no rank closes the store, so only
     the time-out of the get passes.
     """
@@ -112,21 +112,21 @@ async def who_listens_takes_the_values_with_it(rank: Rank, right: bool) -> Any:
     rank.send(0, "in", 1, "tell")
     value = await found.get("never", "get", timeout_ns=None if right else SECOND)
     assert value is None
-    assert right, "only the time was up"
+    assert right, "the get returns None since its time-out passed"
     return "gone"
 
 
 test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
-def test_a_stranger_is_joined_and_knows_no_keys() -> None:
+def test_a_store_of_a_stranger_is_joined_and_has_no_keys() -> None:
     async def script(rank: Rank) -> Any:
         taken = await rank.open_store(5, "open")
         store = await joined(rank)
         assert store is not None
         return taken is None, await store.get("k", "get", timeout_ns=SECOND)
 
-    for seen in everywhere(script, told(1, strangers=(Stranger(5),))):
+    for seen in everywhere(script, usual_world(1, strangers=(Stranger(5),))):
         assert seen.learned == [(True, None)]
 
 
@@ -270,7 +270,7 @@ def test_dpor_sees_what_all_schedules_of_random_programs_show(first: int) -> Non
             assert (outcomes, classes * (not one.world.kills), twice) == (0, 0, 0), one
 
 
-def test_who_looks_and_does_not_wait_may_be_too_early() -> None:
+def test_a_call_with_time_out_0_may_return_before_the_value_is_set() -> None:
     """Calls with time-out 0 may return None or the value, like a poll. In a timed run, a rank that repeats them gets
     its value.
     """

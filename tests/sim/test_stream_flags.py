@@ -11,7 +11,7 @@ from dpsim.checks.finding import Finding
 from dpsim.contract.interface import Buffer, Rank
 from dpsim.contract.world import At, Delay
 from tests.programs import Script, copy, explored, judged, run, set_to
-from tests.sim.programs import filled, holds, numbers, told
+from tests.sim.programs import filled, holds, numbers, usual_world
 from tests.sim.test_threads import found
 
 CALLS: dict[str, Callable[[Rank], None]] = {
@@ -49,7 +49,7 @@ def test_a_flag_set_earlier_blocks_no_thread() -> None:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_what_a_host_did_before_it_set_the_flag_lies_before(waits: bool) -> None:
+def test_a_flag_orders_what_its_setter_did_before_the_streams_later_work(waits: bool) -> None:
     """What a host did before it set the flag comes before the stream's later work. The faulty twin does not wait for
     the flag, so its read races with the write of another stream.
     """
@@ -65,8 +65,8 @@ def test_what_a_host_did_before_it_set_the_flag_lies_before(waits: bool) -> None
         await y.read("out", side)
 
     wanted = [] if waits else ["RACE:BUFFER"]
-    assert [one.klass for one in judged(told(1), script)] == wanted
-    seen = explored(told(1), script)
+    assert [one.klass for one in judged(usual_world(1), script)] == wanted
+    seen = explored(usual_world(1), script)
     assert ([one.klass for one in seen.findings], seen.verdict) == (wanted, "proven" if waits else "violated")
 
 
@@ -92,14 +92,14 @@ def test_a_flag_that_is_never_set_is_a_hang(calls: tuple[str, ...]) -> None:
         rank.device("d").all_reduce(x, rank.stream("main"))
         await x.read("out")
 
-    seen = explored(told(2), script)
+    seen = explored(usual_world(2), script)
     assert [one.klass for one in seen.findings] == [HUNG[calls]] * bool(HUNG[calls])
     assert seen.verdict == ("violated" if HUNG[calls] else "proven")
 
 
 def hang(script: Script) -> Finding:
     """Returns the first finding of a world of two ranks."""
-    return judged(told(2), script)[0]
+    return judged(usual_world(2), script)[0]
 
 
 def test_the_hang_says_which_stream_waits_for_what() -> None:
@@ -141,7 +141,7 @@ def test_a_host_blocked_before_its_set_is_reported_instead() -> None:
     assert hang(script).klass == "HANG:COLLECTIVE:MISSING_RANK"
 
 
-def test_a_rank_that_others_wait_for_stands_at_its_flag() -> None:
+def test_a_rank_that_waits_for_its_flag_is_blamed_before_its_peers() -> None:
     async def script(rank: Rank) -> None:
         if not rank.rank:
             await behind(rank).read("out")
@@ -215,7 +215,7 @@ def cleared(hears: bool) -> Script:
 
 
 @pytest.mark.parametrize("hears", [True, False])
-def test_which_set_let_a_stream_go_is_known_where_a_host_has_heard_of_it(hears: bool) -> None:
+def test_a_set_orders_a_stream_only_if_a_host_observed_its_release(hears: bool) -> None:
     """With the read, the first set let the stream continue. Without it, the second set may have done so, so there is a
     race.
     """
@@ -244,9 +244,9 @@ def test_each_replay_looks_at_the_flag_by_itself(sets: int) -> None:
 
     if sets == 2:
         holds(script, [(1, 2)] * 2)
-        assert explored(told(1), script).verdict == "proven"
+        assert explored(usual_world(1), script).verdict == "proven"
         return
-    [one] = judged(told(1), script)
+    [one] = judged(usual_world(1), script)
     assert one.klass == "HANG:FLAG:CLEARED"
     assert one.culprit is not None
     assert one.culprit.within.startswith("replay 1 of graph g")
@@ -267,24 +267,24 @@ def test_the_flag_of_another_rank_is_refused() -> None:
         await rank.host("h").barrier()
         rank.stream("main").wait_flag(flags[1 - rank.rank], "hold")
 
-    messages = [one.message for one in judged(told(2), script) if one.klass == "CRASH:VALUEERROR"]
+    messages = [one.message for one in judged(usual_world(2), script) if one.klass == "CRASH:VALUEERROR"]
     assert messages
     assert "cannot wait for flag f of rank" in messages[0]
 
 
-def test_what_is_no_flag_is_refused() -> None:
+def test_wait_flag_refuses_an_object_that_is_no_flag() -> None:
     async def script(rank: Rank) -> None:
         wrong: Any = "f"
         rank.stream("main").wait_flag(wrong, "hold")
 
-    assert [one.klass for one in judged(told(1), script)] == ["CRASH:TYPEERROR"]
+    assert [one.klass for one in judged(usual_world(1), script)] == ["CRASH:TYPEERROR"]
 
 
-def test_a_wait_can_be_late() -> None:
-    late = told(1, delays=(Delay(0, At("hold", 0), 50_000),))
+def test_a_delay_can_postpone_a_wait_for_a_flag() -> None:
+    late = usual_world(1, delays=(Delay(0, At("hold", 0), 50_000),))
 
     async def script(rank: Rank) -> Any:
         rank.flag("f").set("go")
         return numbers(await behind(rank).read("out"))
 
-    assert run(late, script).elapsed_ns - run(told(1), script).elapsed_ns == 50_000
+    assert run(late, script).elapsed_ns - run(usual_world(1), script).elapsed_ns == 50_000

@@ -8,7 +8,7 @@ import pytest
 
 from dpsim.contract.interface import Rank
 from tests.programs import add, copy, set_to, touch
-from tests.sim.programs import MODES, Twins, everywhere, filled, numbers, see, told
+from tests.sim.programs import MODES, Twins, everywhere, filled, numbers, see, usual_world
 
 twins = Twins()
 
@@ -153,7 +153,7 @@ async def a_host_that_synchronised_has_waited_for_all_streams(rank: Rank, right:
 
 
 @twins("RACE:BUFFER", learned=[(7, 7)], modes=["timed"])
-async def a_query_that_says_yes_is_an_order(rank: Rank, right: bool) -> Any:
+async def a_query_that_returns_true_orders(rank: Rank, right: bool) -> Any:
     """A query that returns True is an order, and one that returns False is none. The faulty twin ignores the answer. It
     is right if the kernel was fast, so only the timed mode finds it for certain.
     """
@@ -212,7 +212,7 @@ async def args_are_bound_at_the_launch(rank: Rank, right: bool) -> Any:
 
 
 @twins("CRASH:RUNTIMEERROR", learned=[(7, 7)])
-async def what_learns_is_awaited_once(rank: Rank, right: bool) -> Any:
+async def a_read_is_awaited_once(rank: Rank, right: bool) -> Any:
     work = filled(rank.stream("main"), 7).read("read")
     return numbers(await work) if right else numbers(await work) + numbers(await work)
 
@@ -223,7 +223,7 @@ async def a_view_lies_within_its_buffer(rank: Rank, right: bool) -> Any:
 
 
 @twins("STALE:UNWRITTEN", learned=[(7, 7)])
-async def what_alloc_gives_has_to_be_written_first(rank: Rank, right: bool) -> Any:
+async def new_memory_has_to_be_written_first(rank: Rank, right: bool) -> Any:
     main = rank.stream("main")
     return numbers(await (filled(main, 7) if right else main.alloc(2, "int32", "x")).read("read"))
 
@@ -235,7 +235,7 @@ test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
 def elapsed(script: Any) -> int:
-    return see(script, told(1)).run.elapsed_ns
+    return see(script, usual_world(1)).run.elapsed_ns
 
 
 @pytest.mark.parametrize(("names", "takes"), [(("a", "b"), 300_000), (("a", "a"), 500_000)])
@@ -273,7 +273,7 @@ def test_an_event_has_passed_when_the_work_before_it_is_done(at: int, passed: bo
         await rank.sleep(at, "sleep")
         return await event.query("query")
 
-    assert see(script, told(1)).learned == [passed]
+    assert see(script, usual_world(1)).learned == [passed]
 
 
 def test_a_read_waits_for_its_stream_and_for_no_other() -> None:
@@ -284,7 +284,7 @@ def test_a_read_waits_for_its_stream_and_for_no_other() -> None:
         copied = numbers(await x.read("read"))
         return (*copied, await event.query("query"))
 
-    assert see(script, told(1)).learned == [(7, 7, False)]
+    assert see(script, usual_world(1)).learned == [(7, 7, False)]
 
 
 def test_a_missing_wait_gives_a_wrong_number() -> None:
@@ -298,7 +298,7 @@ def test_a_missing_wait_gives_a_wrong_number() -> None:
         side.launch("copy", copy, reads=[x], writes=[y])
         return numbers(await y.read("read"))
 
-    seen = {one.mode: one.learned for one in everywhere(script, told(1))}
+    seen = {one.mode: one.learned for one in everywhere(script, usual_world(1))}
     assert seen["timed"] == [(3, 3)]
     assert {tuple(learned) for learned in seen.values()} == {((3, 3),), ((7, 7),)}
     assert len(seen) == len(MODES)

@@ -16,7 +16,7 @@ from dpsim.contract.world import At, Fault, Kill, Run, World
 from dpsim.sim.backend import SimBackend
 from tests.programs import world_of
 from tests.survivors import Blind, Forgetful, Survivors
-from tests.unnoticed import ops_until_told, told_text
+from tests.unnoticed import notices_text, ops_until_notice
 
 ENDED = ("DEATH", "CRASH:PEERGONE", "CRASH:INJECTEDERROR")
 BOTH = {"device": True, "rounds": 2}
@@ -46,13 +46,15 @@ ADDRESSES = [At("watch", 0), At("agree", 1), At("put", 0), At("sum", 1), At("rea
 def test_every_peer_ends_and_names_the_dead_rank(kind: Any, at: At) -> None:
     done = run(world(3, faults=(Fault(kind, 1, at),)), Survivors())
     if kind == "raise" and at.thread != "main":
-        assert done.ends == ["finished", "raised", "finished"], "it raises when main has ended, as no thread joined it"
+        assert done.ends == ["finished", "raised", "finished"], (
+            "the thread raises after main has ended, since no thread joined it"
+        )
         return
     assert done.ends == ["raised", "died" if kind == "die" else "raised", "raised"]
     said = {done.journals[rank][-1][RAISED_MESSAGE] for rank in (0, 2)}
     assert all(done.journals[rank][-1][KIND] == "raised" for rank in (0, 2))
     assert said <= {f"rank {rank} is gone" for rank in (0, 1, 2)}
-    told = ops_until_told(done.journals, 1)
+    told = ops_until_notice(done.journals, 1)
     assert set(told) == {0, 2}
 
 
@@ -86,8 +88,8 @@ def test_a_watcher_of_a_hung_rank_hangs() -> None:
     assert done.ends == ["blocked"] * 3
 
 
-def test_how_long_a_death_goes_unnoticed() -> None:
+def test_the_report_counts_the_ops_until_each_rank_learns_of_a_death() -> None:
     done = run(world(3, faults=(Fault("die", 1, At("agree", 1)),)), Survivors())
-    assert told_text(done, 1) == "rank 1 is gone: told were rank 0 within 5 ops, rank 2 within 5 ops; K = 5"
+    assert notices_text(done, 1) == "rank 1 is gone: told were rank 0 within 5 ops, rank 2 within 5 ops; K = 5"
     blind = run(world(2, faults=(Fault("die", 1, At("agree", 1)),)), Blind())
-    assert told_text(blind, 1) == "rank 1: no rank learned of its end"
+    assert notices_text(blind, 1) == "rank 1: no rank learned of its end"

@@ -112,7 +112,7 @@ def test_a_thread_reports_its_end(program: Any, expected: list[tuple[str, str]],
 
 
 @pytest.mark.parametrize("program", [leaves, raises, foreign])
-def test_what_a_joined_thread_raised_is_no_crash(program: Any) -> None:
+def test_an_exception_that_join_raises_is_no_crash(program: Any) -> None:
     async def script(rank: Rank) -> None:
         assert await rank.start("u1", program).join("join")
 
@@ -135,7 +135,7 @@ def test_an_interrupt_in_a_thread_ends_the_run() -> None:
 
 
 @pytest.mark.parametrize("kind", [GeneratorExit, KeyboardInterrupt])
-def test_what_a_thread_raises_by_itself_is_a_finding(kind: type[BaseException]) -> None:
+def test_an_exception_of_an_unjoined_thread_is_a_finding(kind: type[BaseException]) -> None:
     async def raising(rank: Rank) -> None:
         raise kind
 
@@ -175,7 +175,7 @@ def test_two_threads_that_poll_endlessly_are_a_livelock() -> None:
 
 
 @pytest.mark.parametrize("choose", FIRST, ids=["timed", "untimed"])
-def test_a_look_that_is_answered_later_ends(choose: Any) -> None:
+def test_a_poll_loop_that_gets_its_answer_later_ends(choose: Any) -> None:
     """A query of a flag takes no time, but a loop of queries does not stop the clock. So the flag is set later."""
 
     async def script(rank: Rank) -> None:
@@ -231,7 +231,7 @@ async def two_takers(rank: Rank) -> None:
 
 
 @pytest.mark.runs_once
-def test_each_get_has_a_message_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_threads_never_take_the_same_message(monkeypatch: pytest.MonkeyPatch) -> None:
     def taken() -> set[Any]:
         rng = random.Random(3)
         runs = [done(two_takers, world_of(2), choose=lambda _, options: rng.randrange(len(options))) for _ in range(30)]
@@ -286,7 +286,7 @@ def test_threads_blocked_by_a_full_queue_continue_in_order(monkeypatch: pytest.M
     assert not all(same_order(seed) for seed in range(40))
 
 
-def test_a_thread_stands_in_an_allocation() -> None:
+def test_a_thread_that_blocks_in_an_allocation_is_reported() -> None:
     """A thread blocks in an allocation. The journal contains its record, though the thread has no memory yet."""
 
     async def script(rank: Rank) -> None:
@@ -380,7 +380,7 @@ def repeats_untimed(seeds: Sequence[int]) -> bool:
 
 
 @pytest.mark.runs_once
-def test_what_a_timed_run_did_the_untimed_machine_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_machine_without_time_can_follow_a_timed_run_with_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run without time can follow a timed run. In the faulty twin a thread does not give way to threads that
     continued before it in the timed run.
     """

@@ -13,7 +13,7 @@ import pytest
 
 from dpsim.contract.interface import Rank
 from tests.programs import set_to, touch
-from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, told
+from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, usual_world
 
 twins = Twins()
 
@@ -81,7 +81,7 @@ async def within_a_group_there_is_no_order(rank: Rank, right: bool) -> Any:
 
 
 @twins("RACE:BUFFER", learned=[None, (5,)])
-async def a_group_holds_its_stream_until_all_of_it_is_through(rank: Rank, right: bool) -> Any:
+async def a_group_blocks_its_stream_until_all_its_transfers_end(rank: Rank, right: bool) -> Any:
     main, side, group = rank.stream("main"), rank.stream("side"), rank.device("d")
     x = filled(main, [5 - 5 * rank.rank])
     side.wait_stream(main)
@@ -149,7 +149,7 @@ async def pairs_do_not_wait_for_one_another(rank: Rank, right: bool) -> Any:
 
 
 @twins("HANG", learned=[None, (7,)])
-async def communicators_keep_their_transfers_apart(rank: Rank, right: bool) -> Any:
+async def communicators_have_separate_transfers(rank: Rank, right: bool) -> Any:
     main = rank.stream("main")
     x = filled(main, [7 - 7 * rank.rank])
     if rank.rank == 0:
@@ -174,7 +174,7 @@ async def a_receive_is_ordered_by_its_stream_only(rank: Rank, right: bool) -> An
 
 
 @twins("RACE:BUFFER", learned=[(0,), (5,)], modes=["timed", "first", "last"])
-async def what_is_being_sent_may_not_be_overwritten(rank: Rank, right: bool) -> Any:
+async def memory_in_a_send_may_not_be_overwritten(rank: Rank, right: bool) -> Any:
     """Rank 0 waits on its stream for its send before it overwrites the buffer. In the faulty twin another stream does
     not wait.
     """
@@ -208,7 +208,7 @@ async def groups_are_not_nested(rank: Rank, right: bool) -> Any:
 
 
 @twins("CRASH:VALUEERROR", learned=[(1,), (0,)], also=["HANG"])
-async def a_peer_is_somebody_else(rank: Rank, right: bool) -> Any:
+async def a_peer_is_another_rank(rank: Rank, right: bool) -> Any:
     peer = 1 - rank.rank if right else rank.rank
     work = rank.host("h").recv(1, "int32", peer)
     await rank.host("h").send(np.full(1, rank.rank, np.int32), peer)
@@ -229,7 +229,7 @@ test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
 @pytest.mark.parametrize(("count", "ends"), [(16_384, "finished"), (16_385, "blocked")])
-def test_what_is_small_is_sent_eagerly_where_there_is_time(count: int, ends: str) -> None:
+def test_a_timed_run_sends_up_to_64_kib_eagerly(count: int, ends: str) -> None:
     """In a timed run sends of up to 64 KiB are eager, by the table of costs."""
 
     async def script(rank: Rank) -> None:
@@ -249,7 +249,7 @@ def test_an_untimed_send_is_eager_or_not_whatever_its_size() -> None:
     assert ends["last"] == ["blocked"] * 2
 
 
-def test_an_eager_send_takes_what_its_memory_has_when_it_comes_to_the_head_of_its_stream() -> None:
+def test_an_eager_send_reads_its_memory_in_stream_order() -> None:
     async def script(rank: Rank) -> Any:
         main, group = rank.stream("main"), rank.device("d")
         x = filled(main, [3 - 3 * rank.rank])
@@ -261,7 +261,7 @@ def test_an_eager_send_takes_what_its_memory_has_when_it_comes_to_the_head_of_it
         main.launch("overwrite", set_to, writes=[x], args=(4,))
         return None
 
-    holds(script, [None, (3,)], told(2))
+    holds(script, [None, (3,)], usual_world(2))
 
 
 UNEQUAL: dict[str, Any] = {
@@ -276,7 +276,7 @@ UNEQUAL: dict[str, Any] = {
 @pytest.mark.parametrize("right", [True, False])
 @pytest.mark.parametrize("device", [True, False], ids=["device", "host"])
 @pytest.mark.parametrize("case", UNEQUAL)
-def test_a_transfer_whose_sides_do_not_fit_is_named_and_bytes_are_copied(case: str, device: bool, right: bool) -> None:
+def test_a_transfer_with_unequal_sides_is_a_finding_and_copies_bytes(case: str, device: bool, right: bool) -> None:
     """The checks report unequal counts or dtypes. A transfer copies bytes, and each side reads them as its own dtype.
     On a host that receives, missing bytes are zero.
     """
@@ -305,7 +305,7 @@ def test_a_transfer_whose_sides_do_not_fit_is_named_and_bytes_are_copied(case: s
 
 
 @pytest.mark.parametrize("odd", [None, 0, 1])
-def test_in_a_pipeline_the_side_that_departs_from_its_habit_is_the_culprit(odd: int | None) -> None:
+def test_the_side_of_a_pipeline_that_departs_from_its_usual_count_is_blamed(odd: int | None) -> None:
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
         for rank.step in range(4):

@@ -121,7 +121,7 @@ async def grouped_and_reduced(rank: Rank) -> None:
         pair.all_reduce(own, side, site="reduce")
 
 
-def test_whether_a_group_is_open_it_sees_in_its_turn() -> None:
+def test_a_thread_finds_a_group_open_or_not_depending_on_its_turn() -> None:
     """A collective of another thread raises while a coalesced group is open, and not otherwise."""
     ends = {one[1:] for one in seen(grouped_and_reduced, world_of(2, hosts=["own"], devices=["pair"]))}
     assert ends == {(), ("t",)}
@@ -134,7 +134,7 @@ CASES: list[tuple[Script, set[tuple[Any, ...]]]] = [
 
 
 @pytest.mark.parametrize(("script", "everything"), CASES)
-def test_it_looks_in_its_turn(
+def test_a_thread_observes_the_state_of_its_turn(
     script: Script, everything: set[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert seen(script) == everything
@@ -142,5 +142,5 @@ def test_it_looks_in_its_turn(
     assert seen(script) < everything
 
 
-def test_one_of_two_frees_is_refused() -> None:
+def test_the_later_of_two_frees_is_refused() -> None:
     assert seen(freed_twice) == {("finished", "t"), ("finished", "main")}

@@ -38,7 +38,7 @@ async def changes_at_the_end(rank: Rank) -> None:
     ("script", "changed"),
     [(changes, (CHANGED, DELETED, SET)), (raises, (CHANGED, DELETED, SET)), (changes_at_the_end, (SET,))],
 )
-def test_a_run_leaves_them_as_they_were(
+def test_a_run_restores_the_environment_variables(
     script: Script, changed: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(SET, raising=False)
@@ -49,10 +49,10 @@ def test_a_run_leaves_them_as_they_were(
     assert run.variables == changed
     assert dict(os.environ) == before
     printed = subprocess.run(["sh", "-c", f"echo ${CHANGED} ${SET}"], check=True, capture_output=True).stdout
-    assert printed == b"before\n", "what a process inherits"
+    assert printed == b"before\n", "a child process inherits the restored variable"
 
 
-def test_a_run_that_changes_none_names_none() -> None:
+def test_a_run_that_changes_no_variable_names_none() -> None:
     async def reads(rank: Rank) -> None:
         os.environ.get("HOME")
 

@@ -11,7 +11,7 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.ops import KIND, LAUNCH_WRITES
 from dpsim.trace.form import decode, digest, encode
 from tests.programs import copy, set_to, touch
-from tests.sim.programs import Twins, numbers, see, told
+from tests.sim.programs import Twins, numbers, see, usual_world
 
 twins = Twins()
 
@@ -59,8 +59,8 @@ async def tagged(rank: Rank) -> None:
     main.launch("fill", touch, writes=[x])
 
 
-def test_a_tag_stands_in_the_ref_and_survives_a_trace() -> None:
-    [journal] = see(tagged, told(1)).run.journals
+def test_a_tag_is_part_of_the_reference_and_of_the_trace() -> None:
+    [journal] = see(tagged, usual_world(1)).run.journals
     first, second = [raw for raw in journal if raw[KIND] == "launch"]
     assert first[LAUNCH_WRITES] == ((0, 0, 4, (1, "b", None, float("inf"))),)
     assert second[LAUNCH_WRITES] == ((0, 0, 4),)
@@ -76,4 +76,4 @@ def test_a_tag_is_plain_data(tag: Any) -> None:
         with pytest.raises(TypeError):
             rank.stream("main").alloc(1, "int32", "x").tagged(tag)
 
-    assert see(script, told(1)).run.finished
+    assert see(script, usual_world(1)).run.finished

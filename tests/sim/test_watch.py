@@ -120,14 +120,14 @@ ENDLESS: dict[Script, str] = {
 
 @pytest.mark.parametrize("timed", [True, False], ids=["in time", "explored"])
 @pytest.mark.parametrize("script", ENDLESS, ids=lambda script: script.__name__)
-def test_a_livelock(script: Script, timed: bool) -> None:
+def test_an_endless_poll_is_a_livelock_with_its_line(script: Script, timed: bool) -> None:
     finding = livelock(script, timed=timed)
     assert finding.klass == f"LIVELOCK:{ENDLESS[script]}"
     assert "tests/sim/test_watch.py:" in finding.message
 
 
 @pytest.mark.parametrize("timed", [True, False], ids=["in time", "explored"])
-def test_what_each_rank_does_is_said(timed: bool) -> None:
+def test_the_finding_of_a_livelock_says_what_each_rank_does(timed: bool) -> None:
     async def script(rank: Rank) -> None:
         rank.step = rank.rank
         if rank.rank == 0:
@@ -148,7 +148,7 @@ def test_what_each_rank_does_is_said(timed: bool) -> None:
     assert finding.message.endswith(f", without end: no other event can answer these calls; {cure}")
 
 
-def test_one_rank_alone_is_blamed() -> None:
+def test_the_only_polling_rank_is_blamed() -> None:
     finding = livelock(queries)
     assert finding.culprit is not None
     assert (finding.culprit.rank, finding.culprit.site) == (0, "ask")
@@ -170,14 +170,14 @@ def late_message(ns: int, first: Callable[[Rank], Any]) -> Script:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("waits", [polls, polls_and_naps], ids=["spins", "naps"])
-def test_a_message_that_comes_late_comes(waits: Callable[[Rank], Any]) -> None:
+def test_a_late_message_ends_a_long_poll(waits: Callable[[Rank], Any]) -> None:
     """The host polls more often than a livelock needs, in vain, until the message arrives. A polling host does not stop
     the clock.
     """
     assert found(late_message(60_000_000_000, waits)) == []
 
 
-def test_two_that_spin_do_not_hold_each_other_up() -> None:
+def test_two_spinning_ranks_do_not_block_each_other() -> None:
     async def script(rank: Rank) -> None:
         if rank.rank == 2:
             await rank.sleep(1_000_000, "long")
@@ -222,7 +222,7 @@ def test_numbers_that_grow_are_progress() -> None:
     assert found(script) == []
 
 
-def test_one_that_gives_up_before_the_bound() -> None:
+def test_a_poll_loop_that_ends_before_the_bound_is_no_livelock() -> None:
     async def script(rank: Rank) -> None:
         for _ in range(100):
             await rank.mailbox("box").poll("ask")
@@ -248,7 +248,7 @@ def test_a_schedule_that_holds_a_message_back_is_cut_off() -> None:
     assert strategy.too_long
 
 
-def test_such_a_schedule_is_never_called_a_livelock() -> None:
+def test_a_schedule_that_holds_a_message_back_is_no_livelock() -> None:
     result = explore_subject(Subject(HOST, Scripted(late_message(0, polls))), Starving(longest=900))
     assert (result.verdict, result.exploration.cut) == ("sampled", 1)
     assert "1 of 1 were cut off after 900 steps" in result.summary()
@@ -276,7 +276,7 @@ async def names(rank: Rank) -> None:
 
 
 @pytest.mark.parametrize("script", [launches, names])
-def test_a_run_has_so_many_records(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_with_too_many_records_is_ended(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "REPEATS", 10**9)
     monkeypatch.setattr(watch, "MOST_RECORDS", 20_000)
     monkeypatch.setattr(watch, "MOST_UNTIMED", 20_000)
@@ -299,7 +299,7 @@ class Large:
 
 
 @pytest.mark.parametrize("script", [launches, names])
-def test_a_run_takes_so_much_memory(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_takes_too_much_memory_is_ended(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "REPEATS", 10**9)
     monkeypatch.setattr(watch, "occupied", large := Large(300_000_000))
     with pytest.raises(
@@ -340,7 +340,7 @@ def test_no_other_schedule_is_tried_after_a_run_that_takes_too_much(jobs: int, m
         assert (result.exploration.runs == 1) is ended
 
 
-def test_what_the_process_had_before_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_earlier_runs_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three runs in one process each need less than the bound, so the memory of earlier runs does not count."""
     monkeypatch.setattr(watch, "occupied", large := Large(40_000_000))
     for _ in range(3):
@@ -356,7 +356,7 @@ def test_the_memory_of_a_process_is_measured() -> None:
 
 
 @pytest.mark.slow
-def test_one_line_a_place_and_not_one_a_rank() -> None:
+def test_the_state_of_a_cut_run_has_one_line_for_each_place() -> None:
     async def script(rank: Rank) -> None:
         if rank.rank == 11:
             await launches(rank)

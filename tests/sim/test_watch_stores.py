@@ -77,7 +77,7 @@ async def is_set_late(rank: Rank) -> None:
 
 @pytest.mark.parametrize("script", [looks, looks_for_another])
 @pytest.mark.parametrize("timed", [True, False])
-def test_a_key_that_no_rank_sets(script: Script, timed: bool) -> None:
+def test_a_poll_for_a_key_that_no_rank_sets_is_a_livelock(script: Script, timed: bool) -> None:
     finding = livelock(script, WORLD, timed)
     assert finding.klass == "LIVELOCK:POLL"
     assert finding.culprit is not None

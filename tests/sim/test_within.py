@@ -81,24 +81,24 @@ def explored(scripts: tuple[Things, ...], **more: Any) -> Explored:
 
 
 @pytest.mark.parametrize("name", MAY)
-def test_it_may_pass_before_a_peer_that_sleeps_longer(name: str) -> None:
+def test_a_time_out_may_pass_before_a_peer_that_sleeps_longer(name: str) -> None:
     assert explored(MAY[name]).verdict == "violated"
 
 
 @pytest.mark.parametrize("name", ["a sleep", "two sleeps", "a message to the peer", "a receive"])
-def test_the_run_in_time_shows_that(name: str) -> None:
+def test_the_run_in_time_shows_that_the_time_out_passes(name: str) -> None:
     assert "raised" in in_time(world(MAY[name]), Waits(*MAY[name]))
 
 
 @pytest.mark.parametrize("name", MAY_NOT)
-def test_it_does_not_pass_before_a_peer_that_sleeps_shorter(name: str) -> None:
+def test_a_time_out_does_not_pass_before_a_peer_that_sleeps_shorter(name: str) -> None:
     found = explored(MAY_NOT[name])
     assert found.verdict == "proven", found.summary()
     assert "no time-out passes early" in found.assumes
     assert in_time(world(MAY_NOT[name]), Waits(*MAY_NOT[name])) == ("finished", "finished")
 
 
-def test_one_early_time_out_finds_what_none_does_not() -> None:
+def test_one_early_time_out_finds_a_violation() -> None:
     assert explored(MAY_NOT["no sleep"], early_timeouts=1).verdict == "violated"
 
 
@@ -173,7 +173,7 @@ class Script(Program[Any]):
             rank.send(1, "go", 1, "tell")
             assert await late.within(10**12, "within")
             await late
-            assert await late.within(1, "within"), "it was awaited"
+            assert await late.within(1, "within"), "a call that the host awaited has ended"
             assert await over.within(10**12, "within")
             assert await over.query("look"), "a host that has found it over can count on yes"
             await over
@@ -183,7 +183,7 @@ class Script(Program[Any]):
                 await group.barrier()
 
 
-def test_what_follows_knows_of_the_end() -> None:
+def test_an_op_after_within_is_ordered_after_the_end_of_the_call() -> None:
     found = explore_subject(Subject(world_of(2, ["h"]), Script()), "dpor")
     assert found.verdict == "proven", found.report()
     run = SimBackend().run_program(world_of(2, ["h"]), Script(), None)
@@ -209,13 +209,13 @@ class GivesUp(Program[Any]):
                     await work.within(1, "within")
 
 
-def test_of_an_aborted_communicator_it_raises() -> None:
+def test_within_on_an_aborted_communicator_raises() -> None:
     found = explore_subject(Subject(world_of(2, ["h"]), GivesUp()), "dpor")
     assert found.verdict == "proven", found.report()
 
 
 @pytest.mark.parametrize(("ns", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError), (None, TypeError)])
-def test_a_time_is_needed(ns: Any, error: type[Exception]) -> None:
+def test_within_without_a_time_is_refused(ns: Any, error: type[Exception]) -> None:
     async def asks(rank: Rank) -> None:
         work = rank.host("h").barrier()
         with pytest.raises(error, match="within: the time-out"):

@@ -214,7 +214,7 @@ def uses_after_a_peer(waits: bool) -> Script:
     return script
 
 
-def test_that_a_peer_is_through_does_not_say_that_i_am() -> None:
+def test_a_peer_that_has_finished_a_collective_does_not_show_that_this_rank_has() -> None:
     """Explores `uses_after_a_peer` without the wait. The receive shows that rank 0 has joined the collective, but not
     that rank 0's own result is written. So the use of the result is a race.
     """

@@ -61,7 +61,7 @@ def test_a_rank_may_block_before_its_possible_death(script: Script, monkeypatch:
 
 
 @pytest.mark.parametrize("at", [At("agree", None), At("agree", 0)], ids=["every visit", "the first"])
-def test_every_visit_is_from_the_first_on(at: At) -> None:
+def test_a_kill_without_an_ordinal_counts_from_the_first_visit(at: At) -> None:
     async def agrees_twice(rank: Rank) -> None:
         for _ in range(2):
             await rank.host("h").all_reduce(ONE, site="agree")
@@ -74,16 +74,16 @@ def test_every_visit_is_from_the_first_on(at: At) -> None:
 # ---- a rank that may die need not die
 
 
-async def waits_for_nobody(rank: Rank) -> None:
+async def rank_0_waits_for_a_message(rank: Rank) -> None:
     if rank.rank == 0:
         await rank.mailbox("never").get("get")
 
 
-def test_a_rank_that_may_die_may_stand_still_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_that_may_die_may_block_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of(2, kills=(Kill(0),))
-    assert all_ends(world, waits_for_nobody) == {("blocked", "finished"), ("died", "finished")}
+    assert all_ends(world, rank_0_waits_for_a_message) == {("blocked", "finished"), ("died", "finished")}
     monkeypatch.setattr(machine, "in_the_end", all_of_them)
-    assert all_ends(world, waits_for_nobody) == {("died", "finished")}
+    assert all_ends(world, rank_0_waits_for_a_message) == {("died", "finished")}
 
 
 # ---- what a host observes
@@ -141,10 +141,14 @@ async def asks_behind_an_allocation(rank: Rank) -> None:
         await rank.mailbox("never").get("get")
 
 
-def test_who_comes_past_a_gate_knows_what_held_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_passed_a_blocked_allocation_has_observed_the_work_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = world_of(1, alloc_synchronises=True)
     assert all_ends(world, asks_behind_an_allocation) == {("finished",)}
-    assert all_ends(world_of(1), asks_behind_an_allocation) == {("finished",), ("blocked",)}, "nothing holds it up"
+    assert all_ends(world_of(1), asks_behind_an_allocation) == {("finished",), ("blocked",)}, (
+        "without the limit, the query may come before the event"
+    )
     stand = Host.stand
 
     def without_marks(self: Host, ends: Sequence[Op], records: int) -> None:

@@ -23,7 +23,7 @@ from tests.worlds.test_machine_gaps import fails
 # ---- in a collective
 
 
-async def tells_when_it_is_through(rank: Rank) -> None:
+async def sends_after_the_collective(rank: Rank) -> None:
     """All ranks call a collective. Afterwards rank 0 sends rank 1 a message, for which rank 1 waits."""
     await rank.host("h").all_reduce(np.ones(1, np.int32))
     if rank.rank == 0:
@@ -37,7 +37,7 @@ def test_a_death_in_a_collective_may_take_any_peers_with_it(partial: bool) -> No
     """Explores rank 2's death in a collective. On hardware it may have served only some peers. dpsim shows this only
     with the option `partial`. Otherwise either both peers end the collective, or neither does.
     """
-    ends = all_ends(world_of(3, hosts=["h"], kills=(Kill(2, partial=partial),)), tells_when_it_is_through)
+    ends = all_ends(world_of(3, hosts=["h"], kills=(Kill(2, partial=partial),)), sends_after_the_collective)
     assert (("finished", "blocked", "died") in ends) == partial
 
 
@@ -48,7 +48,7 @@ def test_a_death_in_a_device_collective_may_take_any_peers_with_it(partial: bool
 
 
 def test_a_death_in_a_collective_may_take_all_peers_with_it_or_none() -> None:
-    ends = all_ends(world_of(3, hosts=["h"], kills=(Kill(2, 0),)), tells_when_it_is_through)
+    ends = all_ends(world_of(3, hosts=["h"], kills=(Kill(2, 0),)), sends_after_the_collective)
     assert {("blocked", "blocked", "died"), ("finished", "finished", "died")} <= ends
 
 

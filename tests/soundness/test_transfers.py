@@ -162,7 +162,7 @@ def test_transfers_of_a_group_do_not_order_one_another(receive_first: bool) -> N
 
 
 @pytest.mark.parametrize("receive_first", [False, True])
-def test_a_group_comes_after_what_its_stream_waits_for(receive_first: bool) -> None:
+def test_a_group_of_transfers_is_ordered_after_the_wait_of_its_stream(receive_first: bool) -> None:
     assert explored(world_of(2, devices=["a", "b"]), answers_within_a_group(receive_first, True)).verdict == "proven"
 
 
@@ -196,7 +196,7 @@ def overwrites_what_was_received(grouped: bool, told: bool) -> Script:
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_what_was_received_has_been_read(grouped: bool) -> None:
+def test_a_received_message_shows_that_the_senders_memory_was_read(grouped: bool) -> None:
     world = world_of(2, devices=["d"])
     assert explored(world, overwrites_what_was_received(grouped, told=True)).verdict == "proven"
     assert shows(explored(world, overwrites_what_was_received(grouped, told=False)), "RACE")

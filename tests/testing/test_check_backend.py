@@ -61,7 +61,7 @@ from tests.records import changed
 
 @pytest.mark.parametrize("size", slow_but([2, 3, 5], lambda size: size < 3))
 @pytest.mark.parametrize("case", CONFORMANCE)
-def test_sim(case: str, size: int) -> None:
+def test_the_simulation_passes_each_conformance_case(case: str, size: int) -> None:
     check_backend("sim", size=size, only=case)
 
 
@@ -77,14 +77,14 @@ quick.
 
 @pytest.mark.xdist_group("gloo")
 @pytest.mark.parametrize("case", slow_but(CONFORMANCE, lambda case: case not in LONG_ON_GLOO))
-def test_gloo(case: str, dpsim_backend: Callable[..., Backend]) -> None:
+def test_gloo_passes_each_conformance_case(case: str, dpsim_backend: Callable[..., Backend]) -> None:
     check_backend(dpsim_backend("gloo", size=2), size=2, only=case)
 
 
 @pytest.mark.gpu(2)
 @pytest.mark.xdist_group("gpu")
 @pytest.mark.parametrize("case", CONFORMANCE)
-def test_nccl(case: str, dpsim_backend: Callable[..., Backend]) -> None:
+def test_nccl_passes_each_conformance_case(case: str, dpsim_backend: Callable[..., Backend]) -> None:
     check_backend(dpsim_backend("nccl", size=2), size=2, only=case)
 
 
@@ -269,7 +269,7 @@ class ForgetsAnEnd(Twin):
         self.patch.setattr(sim_asked.QueriedCall, "query", lambda _: outcome)
 
 
-class LooksAhead(Twin):
+class AnswersTooEarly(Twin):
     """Faulty: a query of a call returns True as soon as the rank has made the call."""
 
     def broken(self) -> None:
@@ -365,7 +365,7 @@ class HangsInAnIdleGet(Twin):
         return replace(run, ends=ends, observed="somebody stood still") if any(idle) else run
 
 
-class LeavesLetters(Twin):
+class LeavesMessages(Twin):
     """Faulty: the next program receives a message that the last one has not taken."""
 
     letters: tuple[Any, ...] = ()
@@ -662,7 +662,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (HoldsAllStreams, "stream_flags", r"rank 0: expected conformance.read.*got nothing more"),
     (NamesNoSender, "any_source", "messages of rank 1: expected 2, got 0.*also returns its sender"),
     (ForgetsAnEnd, "looks", "queries of an? .*each later query of the call returns True"),
-    (LooksAhead, "looks", "a barrier that the last member has not called: expected False, got True"),
+    (AnswersTooEarly, "looks", "a barrier that the last member has not called: expected False, got True"),
     (MakesOneGroup, "made_groups", r"expected pair.1\[0,1\].*got|rank 0: expected"),
     (CoalescesNothing, "transfers", "of rank 0: expected dp.send"),
     (RunsWhatItCaptures, "graphs", "a buffer of a capture: .*a capture records work and does not run it"),
@@ -670,7 +670,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (ForgetsThatStreamsJoin, "graphs", "a copy on the other stream: .*a stream that waits for an event"),
     (GivesGraphsTheMemoryOfStreams, "graphs", "memory of the program: .*a graph allocates from its own pool"),
     (HangsInAnIdleGet, "mail", "expected the ends"),
-    (LeavesLetters, "mail", r"rank 0 raised AssertionError: a poll of mailbox left-over"),
+    (LeavesMessages, "mail", r"rank 0 raised AssertionError: a poll of mailbox left-over"),
     (PollsInVain, "polling", "rank 0 ended as raised.*a poll: expected .*, got None"),
     (LetsFlagsGo, "threads", "rank 0/even: expected nothing more|a total of all turns"),
     (KeepsPorts, "stores", "expected conformance.(get.left|open.again)|closes its store frees the port"),
@@ -760,7 +760,7 @@ def test_an_error_quotes_the_rule() -> None:
         check_backend(ForgetsDelays(), only=["groups", "delays"])
 
 
-def test_one_rank_is_not_enough() -> None:
+def test_check_backend_refuses_a_world_of_one_rank() -> None:
     with pytest.raises(ValueError, match="at least 2"):
         check_backend("sim", size=1)
 

@@ -92,7 +92,7 @@ def test_ranks_that_do_not_start_at_zero() -> None:
     assert run(odd_and_even()).ends == ["finished"] * 4
 
 
-def test_it_makes_every_call() -> None:
+def test_the_conformance_program_makes_every_call() -> None:
     """Checks that the program makes every kind of record, and every collective of each type in both domains. Its
     kernels read and write.
     """
@@ -636,7 +636,7 @@ def deletes_whatever_it_finds(patch: Patch) -> None:
     patch.setattr(ports, "changed", change)
 
 
-def closes_in_words_alone(patch: Patch) -> None:
+def records_a_close_and_stays_open(patch: Patch) -> None:
     def close(self: SimStore, site: str) -> None:
         self._use(site, "close", "", None)
         self._close()
@@ -644,7 +644,7 @@ def closes_in_words_alone(patch: Patch) -> None:
     patch.setattr(SimStore, "close", close)
 
 
-def goes_past_flags(patch: Patch) -> None:
+def ignores_flags(patch: Patch) -> None:
     patch.setattr(SimStream, "_wait_flag", lambda self, flag: None)
 
 
@@ -743,7 +743,7 @@ def renames_streams(patch: Patch) -> None:
         ),
         (never_passes_events, "queries", "Event.query .*, after synchronize: expected True, got False"),
         (reuses_recorded_memory, "streams", "a copy of a freed buffer: .* after record_stream"),
-        (goes_past_flags, "stream_flags", "a query behind a flag that is clear: expected False, got True"),
+        (ignores_flags, "stream_flags", "a query behind a flag that is clear: expected False, got True"),
         (shows_no_clear, "stream_flags", "a query behind a flag that is clear: expected False, got True"),
         (
             keeps_no_wait_for_a_flag,
@@ -759,7 +759,7 @@ def renames_streams(patch: Patch) -> None:
         (lets_several_listen, "stores", "the same port again: .* None if another actor already listens at the port"),
         (finds_no_listener, "stores", "a join: expected a store, got None"),
         (has_values_for_all_keys, "stores", "a key that no actor sets: expected None, got 0.*when its time-out passes"),
-        (closes_in_words_alone, "stores", "accepted a store that was closed"),
+        (records_a_close_and_stays_open, "stores", "accepted a store that was closed"),
         (adds_to_what_it_read_before, "changes", "the count: .*an add reads and changes the key in one step"),
         (
             compares_with_nothing,

@@ -30,7 +30,7 @@ def run(program: str, size: int = 3) -> Run:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
 @pytest.mark.parametrize("program", ["conformance_aborts", "conformance_services"])
-def test_it_passes(program: str, size: int) -> None:
+def test_the_conformance_programs_of_ends_finish(program: str, size: int) -> None:
     done = run(program, size)
     assert done.finished, [journal[-1] for journal in done.journals]
 
@@ -43,15 +43,15 @@ def breaks_nothing_off(patch: Patch) -> None:
     patch.setattr(Membership, "_break_off", lambda self, by: None)
 
 
-def gives_what_was_there(patch: Patch) -> None:
+def leaves_the_old_memory(patch: Patch) -> None:
     patch.setattr(AbortingMachine, "break_off", lambda self, over, rank: None)
 
 
-def tells_nobody(patch: Patch) -> None:
+def sends_no_notice(patch: Patch) -> None:
     patch.setattr(Notices, "gone", lambda self, actor, behind: None)
 
 
-def tells_once(patch: Patch) -> None:
+def sends_one_notice(patch: Patch) -> None:
     def tell(self: Any, actor: int) -> None:
         told(self, actor)
         self._gone.pop(actor, None)
@@ -63,15 +63,17 @@ def tells_once(patch: Patch) -> None:
 WRONG: dict[Callable[[Patch], None], tuple[str, str]] = {
     takes_calls: ("conformance_aborts", "accepted a barrier"),
     breaks_nothing_off: ("conformance_aborts", ""),
-    gives_what_was_there: ("conformance_aborts", "a read behind a sum that the abort interrupted returned"),
-    tells_nobody: ("conformance_services", ""),
-    tells_once: ("conformance_services", ""),
+    leaves_the_old_memory: ("conformance_aborts", "a read behind a sum that the abort interrupted returned"),
+    sends_no_notice: ("conformance_services", ""),
+    sends_one_notice: ("conformance_services", ""),
 }
 """The message of the program, or "" if the program never ends."""
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)
-def test_a_machine_that_is_wrong_does_not(wrong: Callable[[Patch], None], monkeypatch: Patch) -> None:
+def test_a_faulty_machine_fails_the_conformance_programs_of_ends(
+    wrong: Callable[[Patch], None], monkeypatch: Patch
+) -> None:
     program, says = WRONG[wrong]
     wrong(monkeypatch)
     done = run(program)

@@ -83,7 +83,7 @@ def test_threads_that_race_for_flags(monkeypatch: pytest.MonkeyPatch) -> None:
         same_on(tickets, "gloo", schedules=6, seed=3)
 
 
-def test_what_a_real_backend_has_not_is_refused() -> None:
+def test_same_on_refuses_what_a_real_backend_cannot_do() -> None:
     with pytest.raises(ScenarioError, match="cannot kill a rank"):
         same_on(scenario(faults=[{"kind": "kill", "rank": 1}]))
     with pytest.raises(runner.UnknownBackend):

@@ -21,14 +21,14 @@ def said(code: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["scenarios", "workloads"])
-def test_what_needs_hypothesis(name: str) -> None:
+def test_strategies_without_hypothesis_name_the_missing_package(name: str) -> None:
     assert said(f"from dpsim.testing import {name}") == (
         "ModuleNotFoundError: dpsim.testing needs hypothesis, which is not installed here; "
         "install it: pip install -e '.[test]' in a clone of dpsim"
     )
 
 
-def test_what_does_not() -> None:
+def test_the_other_names_of_testing_need_no_hypothesis() -> None:
     held = """
 from dpsim.testing import check_backend, holds, same_on
 import dpsim.cli.app

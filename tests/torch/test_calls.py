@@ -42,7 +42,7 @@ WITHIN = {
 
 
 @pytest.mark.parametrize("name", slow_but(CALLS, lambda name: name == "all_reduce"))
-def test_a_call_of_four_ranks_comes_to_its_end(name: str) -> None:
+def test_a_call_of_four_ranks_is_proven(name: str) -> None:
     found = explored(f"calls.py:{name}", 4)
     assert found.verdict == "proven"
     assert found.exploration.runs <= MANY.get(name, 2)
@@ -51,7 +51,7 @@ def test_a_call_of_four_ranks_comes_to_its_end(name: str) -> None:
 @pytest.mark.parametrize(
     "name", nightly_but([name for name in CALLS if name not in WITHOUT], every(3, CALLS).__contains__)
 )
-def test_the_same_in_the_order_of_nccl(name: str) -> None:
+def test_a_call_of_four_ranks_is_proven_in_the_order_of_nccl(name: str) -> None:
     found = explored(f"calls.py:{name}", 4, order="nccl")
     assert found.verdict == "proven"
     assert found.exploration.runs <= MANY.get(name, 2)

@@ -42,7 +42,7 @@ def test_nccl_receives_from_no_any_source() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["gloo", "nccl"])
-def test_a_look_is_a_choice(order: str) -> None:
+def test_a_query_of_a_work_is_a_choice(order: str) -> None:
     found = explored("choices.py:looks_once", 2, order=order)
     assert (found.verdict, found.exploration.runs) == ("proven", 4)
     twin = explored("choices.py:counts_on_it", 2, order=order)
@@ -60,7 +60,7 @@ def test_a_loop_of_looks_is_bounded_and_the_verdict_says_so(name: str) -> None:
 
 @pytest.mark.slow
 def test_a_schedule_may_decide_which_group_there_is() -> None:
-    assert explored("choices.py:makes_what_came_first", 3).verdict == "proven"
+    assert explored("choices.py:makes_the_group_of_the_first_message", 3).verdict == "proven"
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ ON_GLOO = {"monitored": "ended", "monitored_twin": "raised", "monitored_all": "e
 
 
 @pytest.mark.parametrize("name", TWINS)
-def test_it_is_proven_and_its_twin_is_found(name: str) -> None:
+def test_a_program_of_limits_is_proven_and_its_twin_is_found(name: str) -> None:
     assert explored(f"limits.py:{name}", 3).verdict == "proven"
     twin = explored(f"limits.py:{name}_twin", 3)
     klass, said = TWINS[name]
@@ -52,7 +52,7 @@ def test_tags_count_on_gloo_and_the_order_counts_on_nccl() -> None:
     assert explored("limits.py:tagged_in_order", 2, order="nccl").verdict == "proven"
 
 
-def test_monitored_barriers_come_out_so_on_gloo() -> None:
+def test_monitored_barriers_end_the_same_on_gloo() -> None:
     command = [sys.executable, str(PROGRAMS / "on_gloo.py"), "3", *ON_GLOO]
     said = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(said.stdout) == ON_GLOO

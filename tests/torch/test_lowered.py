@@ -16,7 +16,7 @@ from dpsim.torch.lowered import _MORE, REDUCTIONS, TorchCall, lower
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_elements_come_back(dtype: Any, count: int) -> None:
+def test_lowered_elements_have_the_bytes_of_the_block(dtype: Any, count: int) -> None:
     block = bytes(range(count * DTYPES[dtype]))
     lowered = lower(TorchCall("broadcast", "s", dtype, count, root=0), block, (0, 1), 1)
     assert (lowered.array.dtype, lowered.array.size) == (numpy_dtype(dtype), count)

@@ -26,7 +26,7 @@ ON_GLOO = [
 
 
 @pytest.mark.parametrize(("ends", "hangs"), ON_GLOO)
-def test_what_hangs_here_hangs_on_gloo_and_what_holds_here_ends_there(ends: list[str], hangs: list[str]) -> None:
+def test_a_program_hangs_or_ends_on_gloo_as_in_the_simulation(ends: list[str], hangs: list[str]) -> None:
     command = [sys.executable, str(PROGRAMS / "on_gloo.py"), "3", *ends, *hangs]
     environment = {**os.environ, "GLOO_SECONDS": "15"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)

@@ -58,7 +58,7 @@ def _outcome(run: SimRun) -> Outcome:
     return tuple(logs), run.finished
 
 
-def test_the_oracle_knows_what_is_plain() -> None:
+def test_the_oracle_gives_the_known_outcomes_of_plain_threads() -> None:
     assert len(outcomes(ONE_GROUP)) == 2, "each rank has two orders, and two of the four are the same"
     assert {ended for _, ended in outcomes(CROSSED)} == {False}
     assert {logs[:2] for logs, _ in outcomes(LOCKS)} == {((1, 3), (2,)), ((2, 3), (1,))}
@@ -66,13 +66,13 @@ def test_the_oracle_knows_what_is_plain() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", [LOCKS, CROSSED], ids=["locks", "crossed"])
-def test_all_that_may_come_out_is_seen(spec: Spec) -> None:
+def test_exploring_finds_every_outcome_of_the_oracle(spec: Spec) -> None:
     assert seen(spec) == outcomes(spec)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(60))
-def test_all_that_may_come_out_of_drawn_threads_is_seen(seed: int) -> None:
+def test_exploring_finds_every_outcome_of_random_threads(seed: int) -> None:
     spec = drawn(random.Random(seed))
     assert seen(spec) == outcomes(spec)
 

@@ -33,14 +33,14 @@ def sooner(names: Iterable[str], *some: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", sooner(HOLD, "waits_again", "closes"))
-def test_it_is_proven(name: str) -> None:
+def test_a_program_whose_time_outs_do_not_pass_is_proven(name: str) -> None:
     found = explored(f"timeouts.py:{name}", 3)
     assert found.verdict == "proven", found.report()
     assert "no time-out passes early" in found.assumes
 
 
 @pytest.mark.parametrize("name", sooner(WRONG, "in_time_twin"))
-def test_its_twin_is_found(name: str) -> None:
+def test_a_twin_whose_time_out_passes_is_found(name: str) -> None:
     found = explored(f"timeouts.py:{name}", 3)
     klass, culprits, said = WRONG[name]
     assert blamed(found)[:2] == (klass, culprits)
@@ -48,7 +48,7 @@ def test_its_twin_is_found(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_one_may_pass_early() -> None:
+def test_a_time_out_may_pass_early_if_the_scenario_allows_it() -> None:
     """Explores a program whose ranks all call in time. The scenario lets one time-out pass early, so some call
     raises.
     """
@@ -59,7 +59,7 @@ def test_one_may_pass_early() -> None:
 
 
 @pytest.mark.nightly
-def test_none_passes_in_the_order_of_nccl() -> None:
+def test_no_time_out_passes_in_the_order_of_nccl() -> None:
     found = explored("timeouts.py:in_time_twin", 2, order="nccl")
     assert blamed(found)[0].startswith("HANG:")
     assert "RuntimeError" not in found.report()
@@ -74,7 +74,7 @@ ON_GLOO = [
 
 
 @pytest.mark.parametrize(("ends", "raises"), ON_GLOO)
-def test_they_come_out_so_on_gloo(ends: Sequence[str], raises: Sequence[str]) -> None:
+def test_time_outs_end_the_same_on_gloo(ends: Sequence[str], raises: Sequence[str]) -> None:
     command = [sys.executable, str(PROGRAMS / "on_gloo.py"), "3", *ends, *raises]
     said = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(said.stdout) == {**dict.fromkeys(ends, "ended"), **dict.fromkeys(raises, "raised")}

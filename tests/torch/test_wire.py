@@ -38,7 +38,7 @@ def test_a_side_that_left_is_no_message(pipes: tuple[Pipe, Pipe]) -> None:
     "content",
     [HEAD.pack(1 << 30, 0), HEAD.pack(0, 1 << 30), HEAD.pack(2, 1) + LENGTH.pack(1 << 60), HEAD.pack(3, 0) + b"{{{"],
 )
-def test_what_is_no_message_is_garbled(pipes: tuple[Pipe, Pipe], content: bytes) -> None:
+def test_bytes_that_are_no_message_are_garbled(pipes: tuple[Pipe, Pipe], content: bytes) -> None:
     ours, its = pipes
     ours.end.sendall(content)
     with pytest.raises(Garbled):

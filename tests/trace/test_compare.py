@@ -61,7 +61,7 @@ def test_equal_exactly_if_the_digests_are(journals: list[list[RawRecord]]) -> No
 # ---- planted differences
 
 
-def test_a_decision(healthy: Run, edited: Edited) -> None:
+def test_compare_finds_another_decision(healthy: Run, edited: Edited) -> None:
     def change(journal: list[RawRecord]) -> None:
         at = find(journal, "decision", 2, "plan")
         journal[at] = changed(journal[at], value=(8, 8, 4))
@@ -76,7 +76,7 @@ def test_a_decision(healthy: Run, edited: Edited) -> None:
     assert found.ends == ()
 
 
-def test_a_missing_collective(healthy: Run, edited: Edited) -> None:
+def test_compare_finds_a_missing_collective(healthy: Run, edited: Edited) -> None:
     found = first(healthy, edited(1, lambda journal: journal.pop(find(journal, "collective", 2, "dp.agree"))))
     assert (found.rank, found.actor, found.index, found.step) == (1, "communicator dp_cpu", 2, 2)
     assert found.a.startswith("step 2  dp.agree[2]  all_reduce int32[3] on dp_cpu #2  at tests/")
@@ -84,7 +84,7 @@ def test_a_missing_collective(healthy: Run, edited: Edited) -> None:
     assert found.meaning == "B's rank 1 has one all_reduce fewer on dp_cpu from step 2 on"
 
 
-def test_a_surplus_collective(healthy: Run, edited: Edited) -> None:
+def test_compare_finds_a_surplus_collective(healthy: Run, edited: Edited) -> None:
     def change(journal: list[RawRecord]) -> None:
         at = find(journal, "collective", 2, "dp.agree")
         journal[at:at] = [journal[at]] * 2
@@ -94,7 +94,7 @@ def test_a_surplus_collective(healthy: Run, edited: Edited) -> None:
     assert first(edited(1, change), healthy).meaning == "B's rank 1 has 2 all_reduces fewer on dp_cpu from step 2 on"
 
 
-def test_a_collective_called_otherwise(healthy: Run, edited: Edited) -> None:
+def test_compare_finds_a_collective_with_other_arguments(healthy: Run, edited: Edited) -> None:
     def change(journal: list[RawRecord]) -> None:
         at = find(journal, "collective", 3, "experts.combine")
         journal[at] = changed(journal[at], count=99, dtype="int64")
@@ -104,7 +104,7 @@ def test_a_collective_called_otherwise(healthy: Run, edited: Edited) -> None:
     assert found.meaning == "rank 2 makes the op with another count (A: 8, B: 99), dtype (A: 'int32', B: 'int64')"
 
 
-def test_another_order_on_a_stream(healthy: Run, edited: Edited) -> None:
+def test_compare_finds_another_order_on_a_stream(healthy: Run, edited: Edited) -> None:
     def change(journal: list[RawRecord]) -> None:
         at = find(journal, "alloc", 3, "experts.buffer")
         journal[at], journal[at + 1] = journal[at + 1], journal[at]
@@ -114,7 +114,7 @@ def test_another_order_on_a_stream(healthy: Run, edited: Edited) -> None:
     assert found.meaning == "rank 0 does something else in step 3"
 
 
-def test_another_order_on_a_communicator(healthy: Run) -> None:
+def test_compare_finds_another_order_on_a_communicator(healthy: Run) -> None:
     def run(sites: list[str]) -> Run:
         journal = [all_reduce(site, "dp_cpu", seq) for seq, site in enumerate(sites)]
         return Run("sim", [journal], ["finished"], [0], 0)
@@ -123,12 +123,12 @@ def test_another_order_on_a_communicator(healthy: Run) -> None:
     assert (found.index, found.meaning) == (0, "rank 0 makes the same ops in step 0, in another order")
 
 
-def test_a_missing_kernel(healthy: Run, edited: Edited) -> None:
+def test_compare_finds_a_missing_kernel(healthy: Run, edited: Edited) -> None:
     found = first(healthy, edited(0, lambda journal: journal.pop(find(journal, "launch", 1, "attention"))))
     assert found.meaning == "B's rank 0 has one op fewer on stream main from step 1 on"
 
 
-def test_another_outcome(healthy: Run, edited: Edited) -> None:
+def test_compare_finds_another_outcome_of_a_call(healthy: Run, edited: Edited) -> None:
     def change(journal: list[RawRecord]) -> None:
         at = find(journal, "learned", 2, "dp.agree")
         journal[at] = changed(journal[at], outcome=0xBAD)
@@ -139,7 +139,7 @@ def test_another_outcome(healthy: Run, edited: Edited) -> None:
     assert "some rank brought other data" in found.meaning
 
 
-def test_a_missing_tail(healthy: Run, edited: Edited) -> None:
+def test_compare_finds_a_missing_tail(healthy: Run, edited: Edited) -> None:
     cut = edited(1, lambda journal: journal.__delitem__(slice(find(journal, "collective", 4, "dp.agree"), None)))
     cut = replace(cut, ends=["blocked", "died", "blocked"], observed="no rank moved for 5 s")
     found = first(healthy, cut)
@@ -150,7 +150,7 @@ def test_a_missing_tail(healthy: Run, edited: Edited) -> None:
     assert first(cut, healthy).meaning == "A ends earlier than B: there, rank 1 died, in step 4"
 
 
-def test_only_the_last_record_is_missing(healthy: Run, edited: Edited) -> None:
+def test_compare_finds_a_missing_last_record(healthy: Run, edited: Edited) -> None:
     cut = replace(edited(2, lambda journal: journal.__delitem__(-1)), ends=["finished", "finished", "blocked"])
     found = first(healthy, cut)
     assert (found.rank, found.actor) == (2, "thread main")
@@ -170,7 +170,7 @@ def test_the_earliest_of_several_differences_is_named(healthy: Run, edited: Edit
     assert (first(healthy, both).rank, first(healthy, both).step) == (2, 1)
 
 
-def test_another_number_of_ranks(healthy: Run) -> None:
+def test_compare_finds_another_number_of_ranks(healthy: Run) -> None:
     other = replace(healthy, journals=healthy.journals[:2], ends=healthy.ends[:2], waited_ns=healthy.waited_ns[:2])
     assert str(first(healthy, other)).splitlines()[:3] == [
         "first difference: the number of ranks",
@@ -179,7 +179,7 @@ def test_another_number_of_ranks(healthy: Run) -> None:
     ]
 
 
-def test_equal_values_of_another_type() -> None:
+def test_compare_finds_equal_values_of_another_type() -> None:
     runs = [
         Run("x", [[raw("decision", "d", communicator="g", value=value)]], ["finished"], [0], 0) for value in (1, True)
     ]
@@ -189,7 +189,7 @@ def test_equal_values_of_another_type() -> None:
 # ---- runs with faults
 
 
-def test_a_skipped_agreement(healthy: Run, hung: Run) -> None:
+def test_compare_finds_a_skipped_agreement(healthy: Run, hung: Run) -> None:
     found = first(healthy, hung)
     assert str(found) == (
         "first difference: rank 1, communicator dp_cpu, op 2, in step 2\n"
@@ -214,12 +214,12 @@ def place(site: str) -> str:
         (("skip", 2, "experts.combine", 3), "B's rank 2 has one all_reduce fewer on ep from step 3 on"),
     ],
 )
-def test_faults(fault: tuple[str, int, str, int], said: str, healthy: Run) -> None:
+def test_compare_explains_each_kind_of_fault(fault: tuple[str, int, str, int], said: str, healthy: Run) -> None:
     found = first(healthy, simulate(fault))
     assert (found.rank, found.meaning) == (fault[1], said)
 
 
-def test_a_crash(crashed: Run) -> None:
+def test_compare_explains_a_crash(crashed: Run) -> None:
     found = first(simulate(tokens=(5, 0, 0)), crashed)
     assert (found.rank, found.step) == (1, 0)
     assert found.meaning.startswith(
@@ -254,7 +254,7 @@ def test_differences_of_scenarios() -> None:
     ]
 
 
-def test_folds(healthy: Run) -> None:
+def test_folds_group_the_records_by_communicator_stream_and_label(healthy: Run) -> None:
     journal = journal_of(healthy)
     groups = fold.communicators(journal)
     assert list(groups) == ["dp_cpu", "ep"]

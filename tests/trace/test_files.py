@@ -70,7 +70,7 @@ def test_line_1_can_be_read_by_anything(write: Write, healthy: Run) -> None:
     assert row["scenario"] == {"name": "x", "list": [1]}
 
 
-def test_places_and_messages_come_after_the_body(write: Write, crashed: Run) -> None:
+def test_places_and_messages_are_written_after_the_body(write: Write, crashed: Run) -> None:
     path = write(crashed)
     trace = read_trace(path)
     assert [json.loads(line)["section"] for line in lines_of(path)[-2:]] == ["places", "messages"]
@@ -80,7 +80,7 @@ def test_places_and_messages_come_after_the_body(write: Write, crashed: Run) -> 
     assert any("no batch is padded" in text for text in trace.messages.values())
 
 
-def test_the_calls_that_led_to_its_places_come_behind_them(tmp_path: Path, crashed: Run) -> None:
+def test_call_chains_are_written_after_places_and_messages(tmp_path: Path, crashed: Run) -> None:
     path = tmp_path / "x"
     write_trace(path, crashed, scenario={}, verdict="held", klass=None)
     trace = read_trace(path)
@@ -108,7 +108,7 @@ def test_the_same_run_makes_the_same_file(write: Write, healthy: Run, tmp_path: 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(st.lists(st.lists(records(), max_size=4), min_size=1, max_size=4))
-def test_any_journals_come_back(write: Write, journals: list[list[RawRecord]]) -> None:
+def test_any_journals_are_read_as_they_were_written(write: Write, journals: list[list[RawRecord]]) -> None:
     ends = ["finished"] * len(journals)
     run = Run("any", journals, ends, [0] * len(journals), 5)  # type: ignore[arg-type]
     trace = read_trace(write(run))
@@ -157,7 +157,7 @@ def test_a_write_that_failed_leaves_the_old_trace(write: Write, healthy: Run) ->
     assert write(healthy).read_bytes() == old
 
 
-def test_check_writable(tmp_path: Path) -> None:
+def test_check_writable_raises_for_a_path_that_cannot_be_written(tmp_path: Path) -> None:
     check_writable(tmp_path / "new.jsonl")
     assert os.listdir(tmp_path) == []
     (tmp_path / "file").touch()
@@ -295,7 +295,7 @@ def test_a_changed_file(change: Callable[[list[bytes]], object], said: str, writ
     assert str(raised.value).startswith(str(path))
 
 
-def test_a_change_is_seen_without_taking_the_body_apart(write: Write, healthy: Run) -> None:
+def test_check_finds_a_change_by_the_digest_of_the_body(write: Write, healthy: Run) -> None:
     path = write(healthy)
     read_trace(path).check()
     path.write_bytes(path.read_bytes().replace(b'"outcome":1', b'"outcome":2', 1))

@@ -35,7 +35,7 @@ PLAN = decided((False, (8, 8), 2))
 @given(records(), st.integers(0, 4095))
 @example(decided((math.inf, -math.inf, -0.0, 0.1, 5e-324)), 0)
 @example(decided("\udfff", site='\ud800\n"\\\0é'), 0)
-def test_a_record_comes_back_as_it_was(record: RawRecord, rank: int) -> None:
+def test_a_record_is_read_as_it_was_written(record: RawRecord, rank: int) -> None:
     line = encode(rank, record)
     back_rank, back = decode(line)
     assert (back_rank, back) == (rank, canonical(record))
@@ -51,7 +51,7 @@ def test_a_line_is_canonical_json_of_the_fields(record: RawRecord) -> None:
     assert encode(3, record) == (json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n").encode()
 
 
-def test_nan_comes_back() -> None:
+def test_a_nan_is_read_as_a_nan() -> None:
     line = encode(0, decided((math.nan, 1)))
     _, back = decode(line)
     assert math.isnan(back[DECISION_VALUE][0])

@@ -59,7 +59,7 @@ def test_a_port_that_was_asked_for_has_no_name() -> None:
     assert given_ports([[store("open", 80), raw("learned", "open", outcome=80)]]) == {}
 
 
-def test_they_stand_wherever_a_port_can() -> None:
+def test_given_ports_are_named_wherever_a_record_has_a_port() -> None:
     assert journals(40_001) != journals(49_152)
     one, other = ([named(own, given_ports(of)) for own in of] for of in (journals(40_001), journals(49_152)))
     assert one == other
@@ -77,7 +77,7 @@ def test_they_stand_wherever_a_port_can() -> None:
     ],
     ids=["value", "key", "asked for", "node", "another port"],
 )
-def test_what_is_no_given_port_is_a_difference(change: Callable[[list[list[RawRecord]]], object]) -> None:
+def test_another_port_that_was_not_given_is_a_difference(change: Callable[[list[list[RawRecord]]], object]) -> None:
     changed = journals(49_152)
     change(changed)
     assert compare(Trace.of(run(journals(40_001))), Trace.of(run(changed))) is not None

@@ -18,7 +18,7 @@ def line(schedule: Schedule) -> bytes:
 
 
 @given(st.text(max_size=5), WORDS)
-def test_what_is_written_is_read(strategy: str, steps: list[str]) -> None:
+def test_a_schedule_is_read_as_it_was_written(strategy: str, steps: list[str]) -> None:
     schedule = Schedule(strategy, tuple(steps))
     assert Schedule.parse(line(schedule)) == schedule
 
@@ -62,7 +62,7 @@ def changed(**more: object) -> bytes:
     ],
     ids=range(11),
 )
-def test_what_dpsim_does_not_write(broken: bytes) -> None:
+def test_a_schedule_in_another_form_is_refused(broken: bytes) -> None:
     with pytest.raises(ValueError, match="has a form that dpsim does not write, or was cut off"):
         Schedule.parse(broken)
 

@@ -53,7 +53,7 @@ def test_a_trace_is_judged_as_its_run(tmp_path: Path, hung: Run) -> None:
     assert stands(judge(WORLD, hung)) == stands(judge(WORLD, again)) == (1, 2)
 
 
-def test_without_them_it_is_the_step_of_the_last_record(tmp_path: Path, hung: Run) -> None:
+def test_without_the_section_a_rank_has_the_step_of_its_last_record(tmp_path: Path, hung: Run) -> None:
     """The faulty twin: without the section, as in a trace of an older dpsim, the finding names the step of the last
     record.
     """
@@ -62,7 +62,7 @@ def test_without_them_it_is_the_step_of_the_last_record(tmp_path: Path, hung: Ru
     assert stands(judge(WORLD, again)) == (1, 1)
 
 
-def test_a_run_that_ended_needs_none(tmp_path: Path) -> None:
+def test_a_finished_run_has_no_section_of_steps(tmp_path: Path) -> None:
     path = written(tmp_path / "x", run(WORLD, rounds))
     assert b'"section":"steps"' not in path.read_bytes()
 

@@ -23,7 +23,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_refused(what: str) -> None:
+def test_json_that_a_writer_never_writes_is_refused(what: str) -> None:
     text, said = REFUSED[what]
     for read in (loads, loads_once):
         with pytest.raises(ValueError, match=said):
@@ -39,7 +39,7 @@ def test_a_key_that_occurs_twice() -> None:
         loads_once(b"[" + b"1," * 300_000 + b"1]")
 
 
-def test_what_a_trace_may_hold() -> None:
+def test_json_at_the_limits_is_read() -> None:
     deep = json.dumps(eval("[" * DEEPEST + "]" * DEEPEST)).encode()
     assert loads(deep) == loads_once(deep)
     assert loads(b"[" + b"9" * DIGITS + b"]") == [10**DIGITS - 1]
@@ -47,7 +47,7 @@ def test_what_a_trace_may_hold() -> None:
     refuse_deep([[[()]]] * 100)
 
 
-def test_headers(healthy: Run, tmp_path: Path) -> None:
+def test_a_header_with_a_wrong_value_or_a_repeated_key_is_refused(healthy: Run, tmp_path: Path) -> None:
     write_trace(tmp_path / "x.jsonl", healthy, scenario={"name": "x"}, verdict="held", klass=None)
     head, _, rest = (tmp_path / "x.jsonl").read_text().partition("\n")
     changes = {

@@ -84,7 +84,7 @@ def replaced(one: ActorTimes) -> ActorTimes:
         {"written": [[0], [0]], "over": [[], [1]]},
     ],
 )
-def test_what_is_no_such_section_is_refused(tmp_path: Path, done: Run, content: dict[str, Any]) -> None:
+def test_a_section_of_times_in_another_form_is_refused(tmp_path: Path, done: Run, content: dict[str, Any]) -> None:
     path = written(tmp_path / "x", done)
     lines = path.read_text().splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith('{"section":"times"'))

@@ -82,7 +82,7 @@ def test_without_valgrind_instructions_are_left_out(
     assert "as valgrind is not installed" in capsys.readouterr().err
 
 
-def test_examples() -> None:
+def test_the_doctests_of_benchmarks_pass() -> None:
     for module in (counts, lowest):
         result = doctest.testmod(module)
         assert result.attempted

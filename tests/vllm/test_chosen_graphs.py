@@ -47,7 +47,7 @@ def test_ranks_that_choose_and_run_eagerly(name: str) -> None:
 
 @pytest.mark.parametrize("config", [{"cudagraph_mode": "NONE"}, {"capture_graphs": True}, {"enforce_eager": True}])
 @pytest.mark.parametrize("name", ["dp2_captured", "dbo_small", "whole_engine_small", "whole_engine_dp", PIPELINE])
-def test_the_faulty_twin_says_it_where_it_is_false(name: str, config: dict[str, Any]) -> None:
+def test_a_proof_without_chosen_graphs_does_not_name_the_assumption(name: str, config: dict[str, Any]) -> None:
     """Without graphs to choose, or if ranks capture the graphs, no proof names the assumption.
 
     A faulty program that always names it fails here.

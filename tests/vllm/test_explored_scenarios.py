@@ -36,12 +36,12 @@ def test_there_are_small_worlds_with_a_proof() -> None:
 
 
 @pytest.mark.parametrize("name", slow_but(NAMES, lambda name: name not in EXPENSIVE))
-def test_all_schedules_come_out_as_the_scenario_says(name: str) -> None:
+def test_all_schedules_of_a_scenario_have_the_verdict_that_it_expects(name: str) -> None:
     most = ALL if says(name) == "proven" else SOME
     assert unmet(load_scenario(scenario_path(name)), most) is None
 
 
-def test_one_that_says_too_much_is_found() -> None:
+def test_a_scenario_that_expects_too_much_is_found() -> None:
     """Faulty twin: a scenario that expects a proof fails if the exploration stops before it has run all schedules."""
     scenario = load_scenario(scenario_path("eplb_steps"))
     proven = scenario_from({**scenario.model_dump(mode="json"), "expect": {"explored": "proven"}})

@@ -93,7 +93,7 @@ def test_the_places_that_are_kept_are_those_of_the_table() -> None:
         (" | 4.2, 4.12 |", " |", "has not 6 cells"),
     ],
 )
-def test_what_is_wrong_is_found(before: str, after: str, said: str) -> None:
+def test_each_wrong_entry_of_the_page_is_found(before: str, after: str, said: str) -> None:
     text = PAGE.read_text()
     assert before in text
     assert any(said in one for one in wrong(text.replace(before, after, 1)))

@@ -48,7 +48,7 @@ def with_file(seeds: Sequence[bytes], draw: random.Random) -> bytes:
 
 
 @seconds
-def test_scenarios_of_engines(seconds: float) -> None:
+def test_the_reader_of_engine_scenarios_survives_damaged_files(seconds: float) -> None:
     """Reads damaged scenarios, and prepares those that are small enough or whose workload is a file."""
     texts = [file.read_bytes() for file in sorted((ROOT / "scenarios").glob("*.yaml"))]
 
@@ -61,7 +61,7 @@ def test_scenarios_of_engines(seconds: float) -> None:
 
 
 @seconds
-def test_workloads(seconds: float) -> None:
+def test_the_reader_of_workloads_survives_damaged_files(seconds: float) -> None:
     def read(data: bytes, folder: Path) -> None:
         (folder / "x.csv").write_bytes(data)
         read_azure_csv(folder / "x.csv")
@@ -70,7 +70,7 @@ def test_workloads(seconds: float) -> None:
 
 
 @seconds
-def test_command_lines(seconds: float) -> None:
+def test_the_reader_of_command_lines_survives_damaged_text(seconds: float) -> None:
     def read(data: bytes, folder: Path) -> None:
         translate.from_vllm(data.decode("utf-8", "replace")).text()
 
@@ -95,7 +95,7 @@ def changed(value: Any, draw: random.Random) -> Any:
 
 
 @seconds
-def test_stored_answers(seconds: float) -> None:
+def test_the_reader_of_stored_answers_survives_damaged_files(seconds: float) -> None:
     files = sorted(STORED.glob(f"*{SUFFIX}"))
     rows = {file.name: gzip.decompress(file.read_bytes()).splitlines()[:60] for file in files}
     seeds = [f"{name}\n".encode() + b"\n".join(lines[:2]) for name, lines in rows.items()]

@@ -38,9 +38,12 @@ def _any_size(patch: pytest.MonkeyPatch) -> None:
 
 
 ROWS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Callable[..., None]]] = {
-    "a scenario: its files": (_any_file, test_readers.test_scenarios_of_engines),
-    "a command line: control characters": (_any_terminal, test_readers.test_command_lines),
-    "answers: their rows": (_any_row, test_readers.test_stored_answers),
+    "a scenario: its files": (_any_file, test_readers.test_the_reader_of_engine_scenarios_survives_damaged_files),
+    "a command line: control characters": (
+        _any_terminal,
+        test_readers.test_the_reader_of_command_lines_survives_damaged_text,
+    ),
+    "answers: their rows": (_any_row, test_readers.test_the_reader_of_stored_answers_survives_damaged_files),
     "answers: their size": (_any_size, lambda seconds: test_readers.test_a_bomb_of_answers("short rows")),
 }
 

@@ -50,7 +50,7 @@ class Bracket(Program[Any]):
 
 class Torn(Bracket):
     def seen(self, before: bool, after: bool, second: bool) -> None:
-        assert (before, after, second) != (False, True, False), "published half"
+        assert (before, after, second) != (False, True, False), "the reader saw half of the update"
 
 
 def case(decoys: int = 0, gap: int = 1, length: int = 6, bug: bool = False) -> Case:

@@ -143,7 +143,7 @@ async def a_read_of_another_stream(rank: Rank) -> bool | None:
 
 
 @maybe
-async def a_peer_that_was_told_of_the_work(rank: Rank) -> bool | None:
+async def a_peer_that_received_an_older_read(rank: Rank) -> bool | None:
     """Rank 0 has sent what it read before the record, and receives it back. The message shows nothing about the event,
     because the value was read before the record.
     """

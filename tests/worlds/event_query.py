@@ -30,7 +30,7 @@ class Asks(Program[Any]):
 
 class Hasty(Asks):
     def seen(self, answers: list[bool]) -> None:
-        assert answers[0] == answers[-1], "it has ended meanwhile"
+        assert answers[0] == answers[-1], "the event passed between the two queries"
 
 
 def case(queries: int = 3, bug: bool = False) -> Case:

@@ -56,7 +56,9 @@ def test_schedules_of_one_class_that_differ_are_found(
     monkeypatch.setattr(Op, "touches", _without(resource, Op.touches))
     found = enumerate_schedules(CASES[name])
     assert found.torn
-    assert found.row == (COUNTED[name][0], classes, *COUNTED[name][2:]), "outcomes need no footprints"
+    assert found.row == (COUNTED[name][0], classes, *COUNTED[name][2:]), (
+        "only the number of classes depends on the footprint"
+    )
 
 
 def _without(dropped: Any, touches: Callable[[Op], Footprint]) -> Callable[[Op], Footprint]:

@@ -66,7 +66,7 @@ def test_the_run_in_time_is_one_of_those_explored(name: str) -> None:
     assert {*answers(timed)} <= possible(case_of(name))
 
 
-def test_a_machine_whose_records_are_no_ops_misses_no(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_a_machine_without_record_ops_never_answers_no(monkeypatch: pytest.MonkeyPatch) -> None:
     """The faulty twin: the machine lets an event pass together with the work before it, so the query never returns
     False.
     """
@@ -165,7 +165,7 @@ def test_a_send_that_waits_for_its_receiver_may_outlast_a_time_out(comes: str, r
     assert missed(case) == (0, 0, 0)
 
 
-def test_a_time_out_that_does_not_come_after_events_misses_such_a_send(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_a_time_out_that_observes_no_end_misses_a_waiting_send(monkeypatch: pytest.MonkeyPatch) -> None:
     """The faulty twin: the machine does not report that the rank has observed the end of the send. So the search tries
     no send that waits for its receiver, and misses an outcome.
     """
@@ -177,7 +177,7 @@ def test_a_time_out_that_does_not_come_after_events_misses_such_a_send(monkeypat
     assert missed(case_of(sends_and_asks("late")))[0] == 1
 
 
-def test_a_machine_whose_time_outs_tell_nothing_says_no(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_a_time_out_that_observes_no_event_lets_a_query_answer_no(monkeypatch: pytest.MonkeyPatch) -> None:
     """The faulty twin: the query may return False about a kernel though a time-out has waited for it."""
     monkeypatch.setattr(Alarms, "passed", lambda alarms, event: None)
     assert possible(case_of(asks_after_a_time_out)) == {True, False}

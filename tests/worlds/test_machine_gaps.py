@@ -49,7 +49,7 @@ async def asks_later(rank: Rank) -> None:
     await done.query("query")
 
 
-def test_a_query_conflicts_with_its_point_whichever_comes_first() -> None:
+def test_a_query_conflicts_with_its_event_in_either_order() -> None:
     """Runs a program whose kernel and poll do not conflict. Still, the query of the event has a race only if the poll
     comes first. So both orders must show the same footprints.
     """
@@ -161,7 +161,7 @@ def test_a_kernel_that_fails_is_found_in_every_schedule() -> None:
     assert found.failing == found.schedules
 
 
-async def says_that_it_lives(rank: Rank) -> None:
+async def posts_before_it_joins(rank: Rank) -> None:
     if rank.rank == 1:
         rank.send(0, "in", "alive", "send")
         await rank.host("dp").all_reduce(np.ones(1, np.int32))
@@ -171,10 +171,10 @@ async def says_that_it_lives(rank: Rank) -> None:
 
 def test_a_rank_can_die_before_it_does_anything() -> None:
     world = world_of(2, hosts=["dp"], kills=(Kill(1, 0),))
-    assert any([raw[KIND] for raw in run.journals[1]] == ["injected"] for run in runs(world, says_that_it_lives))
+    assert any([raw[KIND] for raw in run.journals[1]] == ["injected"] for run in runs(world, posts_before_it_joins))
 
 
-async def says_then_joins(rank: Rank) -> None:
+async def posts_between_two_sums(rank: Rank) -> None:
     group = rank.host("dp")
     await group.all_reduce(np.ones(1, np.int32), site="one")
     if rank.rank == 1:
@@ -186,7 +186,7 @@ async def says_then_joins(rank: Rank) -> None:
 
 def test_a_rank_can_die_between_a_message_and_a_collective() -> None:
     world = world_of(2, hosts=["dp"], kills=(Kill(1, 0),))
-    done = runs(world, says_then_joins)
+    done = runs(world, posts_between_two_sums)
     assert any("go on" in learned(run, 0) and run.ends == ["blocked", "died"] for run in done)
 
 

@@ -50,7 +50,7 @@ def test_dpor_sees_every_outcome_of_random_worlds() -> None:
 
 
 @pytest.mark.slow
-def test_dpor_sees_every_outcome_where_some_may_be_through_before_others_come() -> None:
+def test_dpor_sees_every_outcome_where_some_may_finish_before_others_join() -> None:
     """Runs broadcasts, all_to_alls without elements and sends. Each may wait for its peers or not, independently."""
     cases = small_random_worlds(0, 25, limit=50, waits=True)
     assert len(cases) > 5
@@ -78,7 +78,9 @@ def test_late_offers_without_a_race_miss_outcomes(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("first", nightly_but(range(0, 600, 100), lambda first: first < 100))
 def test_dpor_sees_every_outcome_of_many_worlds_that_receive_from_any_source(first: int) -> None:
-    for case in small_any_source_worlds(first, first + 100, limit=300):
+    cases = small_any_source_worlds(first, first + 100, limit=300)
+    assert cases
+    for case in cases:
         assert missed(case) == (0, 0, 0), case.name
 
 
@@ -107,7 +109,9 @@ def test_ends_of_calls_without_a_race_miss_outcomes(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("first", nightly_but(range(0, 600, 100), lambda first: first < 100))
 def test_dpor_sees_every_outcome_of_many_worlds_that_ask_for_their_calls(first: int) -> None:
-    for case in small_asking_worlds(first, first + 100, limit=300):
+    cases = small_asking_worlds(first, first + 100, limit=300)
+    assert cases
+    for case in cases:
         assert missed(case) == (0, 0, 0), case.name
 
 
@@ -127,7 +131,9 @@ def test_dpor_sees_every_outcome_where_devices_stop() -> None:
 
 @pytest.mark.parametrize("first", nightly_but(range(1_000, 1_500, 100), lambda first: first < 1_100))
 def test_dpor_sees_every_outcome_of_many_worlds_where_devices_stop(first: int) -> None:
-    for case in small_losing_worlds(first, first + 100, limit=400):
+    cases = small_losing_worlds(first, first + 100, limit=400)
+    assert cases
+    for case in cases:
         assert missed(case) == (0, 0, 0), case.name
 
 
@@ -159,7 +165,9 @@ def test_turns_without_a_choice_miss_outcomes(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("first", nightly_but(range(1_000, 1_400, 100), lambda first: first < 1_100))
 def test_dpor_sees_every_outcome_of_many_worlds_with_threads(first: int) -> None:
-    for case in small_threaded_worlds(first, first + 100, limit=150):
+    cases = small_threaded_worlds(first, first + 100, limit=150)
+    assert cases
+    for case in cases:
         outcomes, _, twice = missed(case)
         assert (outcomes, twice) == (0, 0), case.name
 
@@ -175,13 +183,17 @@ def test_a_search_without_waits_misses_outcomes(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("first", nightly_but(range(5_000, 5_600, 100), lambda first: first < 5_100))
 def test_dpor_sees_every_outcome_of_many_worlds_with_waits(first: int) -> None:
-    for case in small_random_worlds(first, first + 100, limit=300, waits=True):
+    cases = small_random_worlds(first, first + 100, limit=300, waits=True)
+    assert cases
+    for case in cases:
         assert missed(case) == (0, 0, 0), case.name
 
 
 @pytest.mark.parametrize("first", nightly_but(range(1_000, 1_300, 100), lambda first: first < 1_100))
 def test_dpor_sees_every_outcome_of_many_random_worlds(first: int) -> None:
-    for case in small_random_worlds(first, first + 100, limit=150):
+    cases = small_random_worlds(first, first + 100, limit=150)
+    assert cases
+    for case in cases:
         outcomes, _, twice = missed(case)
         assert (outcomes, twice) == (0, 0), case.name
 

@@ -119,7 +119,7 @@ def is_new_by_rows(rows: Any, rank: int, at: int) -> bool:
     return False
 
 
-def test_what_is_new_in_a_row_is_new_in_all() -> None:
+def test_the_fast_test_for_a_new_call_agrees_with_the_definition() -> None:
     seen = set()
     for seed in range(WORLDS):
         rows = cohorts._rows(drawn(seed))
@@ -133,7 +133,7 @@ def test_what_is_new_in_a_row_is_new_in_all() -> None:
     assert seen == {True, False}
 
 
-def test_a_run_of_many_ranks_is_no_quadratic_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_comparison_of_many_ranks_is_not_quadratic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts the comparisons of a run in which one rank leaves a call out. Twice the ranks need about twice the
     comparisons, not four times.
     """

@@ -35,11 +35,11 @@ def test_the_report_names_message_and_sender() -> None:
 
 
 @pytest.mark.parametrize(("ops_behind", "message"), [(1, ("START", 0)), (0, None)])
-def test_one_that_did_something_with_it_dropped_nothing(ops_behind: int, message: object) -> None:
+def test_a_rank_that_acted_on_its_message_did_not_drop_it(ops_behind: int, message: object) -> None:
     assert "took" not in found(ops_behind, message).message
 
 
-def told(heard: object = ("START", 0), behind: bool = False) -> Finding:
+def finding_of_a_dropped_message(heard: object = ("START", 0), behind: bool = False) -> Finding:
     """A coordinator, rank 2, sends a message to both ranks, and rank 0 calls a collective. Rank 1 received the content
     `heard` and ends; with `behind`, it launches a kernel before.
     """
@@ -58,18 +58,18 @@ def told(heard: object = ("START", 0), behind: bool = False) -> Finding:
 
 
 def test_of_two_that_took_equal_messages_one_acted() -> None:
-    found = told()
+    found = finding_of_a_dropped_message()
     assert found.culprit is not None
     assert found.culprit.rank == 1
     assert found.message.endswith("; rank 1 took ('START', 0) at here.py:0 and did nothing; rank 0 continued")
 
 
 @pytest.mark.parametrize(("heard", "behind"), [(("START", 1), False), (("START", 0), True)])
-def test_another_message_or_an_op_behind_it_is_none(heard: object, behind: bool) -> None:
+def test_a_rank_that_took_another_message_or_did_an_op_dropped_nothing(heard: object, behind: bool) -> None:
     """If rank 1 took a different message, or did something after it took the message, the finding does not name the
     message.
     """
-    assert "did nothing" not in told(heard, behind).message
+    assert "did nothing" not in finding_of_a_dropped_message(heard, behind).message
 
 
 def left(step: int, after: str) -> list[Finding]:

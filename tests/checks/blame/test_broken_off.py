@@ -51,7 +51,7 @@ def test_the_rank_that_closed_the_store_is_named() -> None:
 
 
 @pytest.mark.parametrize(("answer", "behind"), [(970, False), (None, True)])
-def test_one_that_got_its_answer_or_went_on_left_its_call_out(answer: Any, behind: bool) -> None:
+def test_a_rank_that_got_its_answer_or_continued_left_its_call_out(answer: Any, behind: bool) -> None:
     one = found(answer=answer, behind=behind)
     assert one.culprit is not None
     assert one.culprit.rank == 0

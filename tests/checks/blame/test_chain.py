@@ -26,7 +26,7 @@ def waits_for(made: Made, rank: int, *ends: Any) -> tuple[int, ...]:
 @pytest.mark.parametrize(
     ("how", "state"), [("get", "waits"), ("idle", "idle"), ("post", "stopped"), ("", "stopped"), ("learned", "stopped")]
 )
-def test_a_host_stands_in_an_op_or_in_none(how: str, state: str) -> None:
+def test_the_state_of_a_host_follows_from_its_last_op(how: str, state: str) -> None:
     made = Made(2)
     if how == "post":
         made[1].post(0, "one")
@@ -38,7 +38,7 @@ def test_a_host_stands_in_an_op_or_in_none(how: str, state: str) -> None:
 
 
 @pytest.mark.parametrize(("end", "state"), [("died", "died"), ("raised", "raised"), ("finished", "ended")])
-def test_ends(end: str, state: str) -> None:
+def test_the_state_of_a_rank_that_ended_is_its_end(end: str, state: str) -> None:
     assert states(Made(1), end) == [state]
 
 
@@ -52,7 +52,7 @@ def test_a_device_with_work_may_hold_a_host_that_is_through(joined: int, state: 
 
 
 @pytest.mark.parametrize(("other", "state"), [("went on", "stopped"), ("stands there", "waits"), ("differs", "waits")])
-def test_a_host_stands_in_no_op_where_others_went_on(other: str, state: str) -> None:
+def test_a_host_whose_peer_continued_after_the_same_op_stopped_between_ops(other: str, state: str) -> None:
     """The devices of ranks 0 and 1 wait for rank 2, so a host may be blocked at the end of its program. If the other
     rank continued after the same op, rank 0 stopped between two ops.
     """
@@ -104,7 +104,9 @@ def test_a_key_is_set_by_its_setter_or_the_listener(key: str, expected: tuple[in
 
 
 @pytest.mark.parametrize(("joined", "key", "expected"), [(2, "up/1", (2,)), (2, "down/1", (0, 2)), (0, "up/1", ())])
-def test_a_listener_waits_for_those_that_came_and_did_not_set(joined: int, key: str, expected: tuple[int, ...]) -> None:
+def test_a_listener_waits_for_ranks_that_joined_and_set_no_key(
+    joined: int, key: str, expected: tuple[int, ...]
+) -> None:
     made = Made(3)
     store = {"node": 0, "port": 5, "value": None}
     made[1].learned(made[1].note("store", "open", how="open", key="", **store), 5)
@@ -115,7 +117,7 @@ def test_a_listener_waits_for_those_that_came_and_did_not_set(joined: int, key: 
     assert waits_for(made, 1, "finished", "blocked", "finished") == expected
 
 
-def test_the_shortest_way_in_words() -> None:
+def test_the_chain_prints_the_shortest_way_between_ranks() -> None:
     made = Made(3)
     made[0].collective("cpu", None)
     made[2].post(1, "go")

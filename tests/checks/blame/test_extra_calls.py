@@ -40,7 +40,7 @@ def planted(kind: Any, rank: int, ordinal: int, ranks: int = 2, layers: int = 2,
 
 
 @pytest.mark.parametrize(("ranks", "layers", "rank", "ordinal"), [(2, 2, 1, 0), (2, 3, 0, 1), (3, 1, 2, 0)])
-def test_a_call_made_twice_comes_before_the_assertion_that_it_trips(
+def test_a_call_made_twice_is_reported_before_the_assertion_that_fails_from_it(
     ranks: int, layers: int, rank: int, ordinal: int
 ) -> None:
     found = planted("repeat", rank, ordinal, ranks, layers)
@@ -51,7 +51,7 @@ def test_a_call_made_twice_comes_before_the_assertion_that_it_trips(
     assert f"rank {rank} made dispatch (all_to_all on ep) once more in step 0; its dispatch at" in found[0].message
 
 
-def test_the_ground_is_what_threads_do_elsewhere() -> None:
+def test_the_ground_counts_the_places_where_threads_call_in_the_usual_order() -> None:
     [found, *_] = planted("repeat", 1, 0)
     assert found.ground == ("without this dispatch, expert follows dispatch as in 2 other places",)
     [found, *_] = planted("skip", 1, 1)
@@ -114,7 +114,7 @@ def test_threads_that_call_in_turn_show_it_where_sites_do_not() -> None:
     assert not [one for one in threaded(None) if one.check == "ledger"]
 
 
-def test_threads_that_always_meet_under_other_names_are_not_apart() -> None:
+def test_threads_that_always_meet_under_other_names_are_no_finding() -> None:
     """Rank 1 names its threads the other way round, so the names of two threads that meet always differ. The finding is
     the different count of the last step.
     """

@@ -86,7 +86,7 @@ def test_a_step_is_odd_only_between_steps_that_are_alike(later: bool) -> None:
 
 
 @pytest.mark.parametrize("equal", [True, False])
-def test_only_equal_messages_to_all_others_count(equal: bool) -> None:
+def test_a_sender_is_blamed_only_if_its_messages_to_all_others_are_equal(equal: bool) -> None:
     made = Made(4)
     for to in (1, 2):
         made[0].post(to, "go" if equal else to)
@@ -97,7 +97,7 @@ def test_only_equal_messages_to_all_others_count(equal: bool) -> None:
 
 
 @pytest.mark.parametrize("site", ["kernel", "other"])
-def test_only_senders_of_one_role_are_compared(site: str) -> None:
+def test_the_check_compares_only_senders_of_one_role(site: str) -> None:
     """Ranks 1 and 2 answer rank 0, which posted to all. Rank 3 does not, and may do other work."""
     made = Made(4)
     for rank in (1, 2, 3):

@@ -11,7 +11,7 @@ from dpsim.checks.run_index import RunIndex
 from tests.checks.handmade import Hand, Made
 
 
-def told(made: Made, rank: int, *ends: str, steps_set: tuple[int, ...] = ()) -> tuple[int, str]:
+def reached_place(made: Made, rank: int, *ends: str, steps_set: tuple[int, ...] = ()) -> tuple[int, str]:
     run = replace(made.run(*ends), steps_set=steps_set)
     culprit = reached(RunIndex.of(made.world, run), rank)
     return culprit.step, culprit.site
@@ -32,13 +32,13 @@ def step(hand: Hand, number: int, *sites: str) -> None:
         (["a b", "a b"], (3, "a")),  # the first op of the next step
     ],
 )
-def test_what_comes_next_elsewhere_is_what_was_reached(others: list[str], expected: tuple[int, str]) -> None:
+def test_the_op_that_follows_in_other_steps_is_the_one_reached(others: list[str], expected: tuple[int, str]) -> None:
     made = Made(2)
     for number, sites in enumerate(others):
         step(made[0], number, *sites.split())
         step(made[1], number, *sites.split())
     step(made[0], 2, "a", "b")
-    assert told(made, 0, "died", "finished") == expected
+    assert reached_place(made, 0, "died", "finished") == expected
 
 
 @pytest.mark.parametrize(("word", "expected"), [("run", "execute"), ("stop", "leave"), ("pause", "get")])
@@ -48,12 +48,12 @@ def test_learned_values_distinguish_places(word: str, expected: str) -> None:
         made[0].learned(made[0].take(), (message, 1))
         made[0].launch(site, "main")
     made[0].learned(made[0].take(), (word, 2))
-    assert told(made, 0, "died") == (0, expected)
+    assert reached_place(made, 0, "died") == (0, expected)
 
 
 @pytest.mark.parametrize(("steps_set", "expected"), [((), (-1, "start")), ((4,), (4, "start"))])
 def test_an_actor_that_did_nothing(steps_set: tuple[int, ...], expected: tuple[int, str]) -> None:
-    assert told(Made(1), 0, "blocked", steps_set=steps_set) == expected
+    assert reached_place(Made(1), 0, "blocked", steps_set=steps_set) == expected
 
 
 @pytest.mark.parametrize(("steps_set", "expected"), [((), (3, "a")), ((3,), (3, "a")), ((2,), (2, "b"))])
@@ -63,7 +63,7 @@ def test_a_step_that_the_program_did_not_set_was_not_reached(
     made = Made(1)
     for number in range(3):
         step(made[0], number, "a", "b")
-    assert told(made, 0, "died", steps_set=steps_set) == expected
+    assert reached_place(made, 0, "died", steps_set=steps_set) == expected
 
 
 @pytest.mark.parametrize(("box", "expected"), [("spawn", (6, "spawn.#")), ("other", (5, "met.1"))])
@@ -79,7 +79,7 @@ def test_a_message_is_owed_to_one_that_sleeps(box: str, expected: tuple[int, str
     made[0].add("post", "spawn.0", to=2, mailbox="spawn", content=None, where="here.py:1")
     made[2].learned(made[2].take("idle", "spawn"), "go")
     made[3].take("idle", box)
-    assert told(made, 1, "finished", "died", "finished", "finished") == expected
+    assert reached_place(made, 1, "finished", "died", "finished", "finished") == expected
 
 
 @pytest.mark.parametrize(("what", "expected"), [("die", (0, "c")), ("delay", (0, "b"))])
@@ -87,4 +87,4 @@ def test_a_planted_death_has_a_record_of_its_op(what: str, expected: tuple[int, 
     made = Made(1)
     step(made[0], 0, "a", "b", "a")
     made[0].note("injected", "c", what=what)
-    assert told(made, 0, "died") == expected
+    assert reached_place(made, 0, "died") == expected

@@ -33,13 +33,13 @@ def found(made: Made, *ends: Any) -> tuple[str, int | None]:
 
 
 @pytest.mark.parametrize(("end", "expected"), [("died", (DEAD, 0)), ("finished", (SILENT, None))])
-def test_one_that_sent_before_and_died_is_behind_it(end: str, expected: tuple[str, int | None]) -> None:
+def test_a_dead_rank_that_sent_earlier_messages_is_blamed(end: str, expected: tuple[str, int | None]) -> None:
     made = Made(2)
     waits_on(made, 1, 0)
     assert found(made, end, "blocked") == expected
 
 
-def test_one_that_was_written_to_and_died_is_behind_it() -> None:
+def test_a_rank_that_died_after_a_request_is_blamed_for_the_missing_answer() -> None:
     made = Made(2)
     made[1].post(0, "please")
     made[1].take()
@@ -64,7 +64,7 @@ def test_posts_decide_which_dead_rank_is_blamed(box: str, expected: int) -> None
     assert first.culprit.rank == expected
 
 
-def test_the_way_goes_through_those_that_wait_and_no_others() -> None:
+def test_the_chain_of_waits_contains_only_waiting_ranks() -> None:
     made = Made(3)
     waits_on(made, 2, 1)
     waits_on(made, 1, 0, "idle")
@@ -129,7 +129,7 @@ def test_a_member_that_died_in_its_sleep_is_not_asleep() -> None:
 
 
 @pytest.mark.parametrize(("ends", "culprit"), [(("died", "finished"), 2), (("died", "died"), 1)])
-def test_beside_one_that_is_asleep_the_only_dead_one_is_blamed(ends: tuple[Any, Any], culprit: int) -> None:
+def test_the_only_dead_rank_is_blamed_beside_a_sleeping_one(ends: tuple[Any, Any], culprit: int) -> None:
     """Rank 1 sleeps and no message came. The only dead rank is blamed. Of two dead ranks no record shows which would
     have sent the message.
     """

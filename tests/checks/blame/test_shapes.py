@@ -36,7 +36,7 @@ def test_counts_that_change_on_both_sides_are_no_finding() -> None:
 
 @pytest.mark.parametrize(("rank", "site"), SITES)
 @pytest.mark.parametrize("count", [1, 5])
-def test_a_count_that_departs_from_what_it_goes_with(count: int, rank: int, site: str) -> None:
+def test_a_count_that_departs_from_its_usual_relation_is_blamed(count: int, rank: int, site: str) -> None:
     found = of(stages(COUNTS, changed(3, site, count=count)))
     assert (found.klass, who(found)) == ("MISMATCH:TRANSFER:COUNT", (rank, 3, site))
     assert any("as many as in layers in 4 of 4 other steps, so here 4" in line for line in found.ground)
@@ -82,7 +82,7 @@ def test_a_count_of_which_nothing_else_in_the_step_is_known() -> None:
     assert (found.klass, found.culprit) == ("MISMATCH:TRANSFER:COUNT", None)
 
 
-def test_a_side_that_is_wrong_in_itself_is_not_told_from_the_other() -> None:
+def test_no_rank_is_blamed_if_each_side_is_consistent_in_itself() -> None:
     """Rank 1 computes with the count that it received, so each side keeps its relations, and no rank is blamed."""
 
     def fault(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
@@ -95,14 +95,14 @@ def test_a_side_that_is_wrong_in_itself_is_not_told_from_the_other() -> None:
     assert of(made).culprit is None
 
 
-def test_one_other_step_is_enough_if_several_sites_changed_together() -> None:
+def test_one_other_step_decides_if_several_sites_changed_together() -> None:
     found = of(stages([6, 2], changed(1, "rest.send", count=3)))
     assert who(found) == (0, 1, "rest.send")
     assert found.ground[0] == "rest.send of rank 0: as many as in layers in the other step, so here 2"
 
 
 @pytest.mark.parametrize(("counts", "alone"), [([6, 2], True), ([6, 6], False), ([6], False)])
-def test_one_other_step_is_chance_if_few_sites_did_or_nothing_changed(counts: list[int], alone: bool) -> None:
+def test_one_other_step_decides_nothing_if_few_sites_or_none_changed(counts: list[int], alone: bool) -> None:
     step = len(counts) - 1
     assert of(stages(counts, changed(step, "rest.send", count=7), alone=alone)).culprit is None
 
@@ -118,7 +118,7 @@ def test_a_side_on_which_nothing_changed_is_as_right_as_one_on_which_all_did() -
     assert of(wide(stages([6, 6]))).culprit is None
 
 
-def test_its_call_alone_is_wrong_where_the_rest_of_its_side_changed_as_well() -> None:
+def test_a_receive_that_departs_from_its_whole_side_is_blamed() -> None:
     """Rank 1 makes all calls of a step with two elements, but receives six. So its receive is the odd call."""
     assert who(of(stages([6, 2], changed(1, "rest.receive", count=6)))) == (1, 1, "rest.receive")
 
@@ -163,7 +163,7 @@ def test_a_count_that_stays_while_all_else_changes_is_odd() -> None:
     assert who(found) == (1, 3, "rest.receive")
 
 
-def test_lines_have_ratios_of_their_own() -> None:
+def test_each_pipeline_has_its_own_ratios() -> None:
     """Each pipeline has its own ratios: ranks 2 and 3 send three tensors in one call."""
 
     def wide(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
@@ -174,7 +174,7 @@ def test_lines_have_ratios_of_their_own() -> None:
     assert "as many as in layers in 4 of 4 other steps, so here 4" in found.ground[0]
 
 
-def test_calls_that_meet_others_elsewhere_are_no_pair() -> None:
+def test_calls_that_meet_other_calls_in_another_pipeline_blame_no_rank() -> None:
     """Each side left a call out, so different calls meet. Another pipeline shows the usual count of one site, but not
     of the other; no rank is blamed.
     """
@@ -190,7 +190,7 @@ def test_calls_that_meet_others_elsewhere_are_no_pair() -> None:
     assert of(made).culprit is None
 
 
-def test_calls_of_which_only_one_is_known_are_a_pair_if_they_meet_elsewhere() -> None:
+def test_no_rank_is_blamed_if_only_one_call_of_a_pair_has_a_usual_count() -> None:
     """Rank 1 receives the size twice; all ranks receive it once. Rank 0 sends its text, whose count no other step
     shows. No rank is blamed.
     """
@@ -224,7 +224,9 @@ def sized(step: int, made: Made, count: int, size: str) -> None:
         ("aabbb", [31, 31, 33, 33, 34], None),  # no other step has size "a" and this count
     ],
 )
-def test_a_count_that_goes_with_what_the_host_learned(sizes: str, counts: list[int], odd: int | None) -> None:
+def test_a_count_that_depends_on_a_learned_size_is_judged_by_that_size(
+    sizes: str, counts: list[int], odd: int | None
+) -> None:
     made = Made(2)
     for step, (size, count) in enumerate(zip(sizes, counts, strict=True)):
         sized(step, made, count, size)
@@ -271,7 +273,7 @@ def test_a_root_is_that_of_the_other_calls_of_the_group() -> None:
     assert found.ground == ("counts.0 of rank 0: root 1 in 2 of 2 other calls",)
 
 
-def test_a_root_that_goes_round_says_nothing() -> None:
+def test_a_root_that_changes_from_call_to_call_blames_no_rank() -> None:
     made = Made(2)
     for hand in made.hands:
         for number, site in enumerate(("tokens", "counts", "drafts")):

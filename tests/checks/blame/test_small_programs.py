@@ -33,7 +33,7 @@ def planted(
     fault = Fault(kind, rank, At(site, ordinal, thread=thread))
     made = done(script, replace(world, faults=(fault,)))
     plain = [[raw for raw in own if raw[KIND] != "injected"] for own in made.journals]
-    assert plain != made.journals, "the fault was applied"
+    assert plain != made.journals, "the fault changes the journals"
     return judge(world, replace(made, journals=plain))[0]
 
 
@@ -74,7 +74,7 @@ def test_a_rank_that_stops_within_a_step_left_nothing_out(kind: str, site: str, 
 
 @pytest.mark.parametrize("kind", ["skip", "repeat"])
 @pytest.mark.parametrize("site", ["ring.send", "ring.recv"])
-def test_one_own_step_and_that_of_a_rank_alike_are_enough(kind: str, site: str) -> None:
+def test_one_other_step_of_each_of_two_equal_ranks_decides(kind: str, site: str) -> None:
     """Two ranks, with a fault in the second step. One other step of each rank is enough evidence, because both make the
     same calls.
     """
@@ -83,7 +83,7 @@ def test_one_own_step_and_that_of_a_rank_alike_are_enough(kind: str, site: str) 
 
 
 @pytest.mark.parametrize("kind", ["skip", "repeat"])
-def test_in_the_first_step_of_two_ranks_nothing_decides(kind: str) -> None:
+def test_no_rank_is_blamed_in_the_first_step_of_two_ranks(kind: str) -> None:
     """In the first step of two ranks no other step shows what is usual. So no rank is blamed, because the rank that
     raises may be the victim.
     """
@@ -96,13 +96,13 @@ def test_in_the_first_step_of_two_ranks_nothing_decides(kind: str) -> None:
 async def stages(rank: Rank) -> None:
     for rank.step in range(STEPS):
         if rank.rank:
-            assert await rank.mailbox("in").get("in.get", timeout_ns=10**9) is not None, "none came"
+            assert await rank.mailbox("in").get("in.get", timeout_ns=10**9) is not None, "no message arrived in time"
         if rank.rank < 2:
             rank.send(rank.rank + 1, "in", ("hidden", rank.step), "in.post")
 
 
 @pytest.mark.parametrize("ordinal", [0, 2])
-def test_an_exception_comes_before_those_of_actors_whose_time_was_up(ordinal: int) -> None:
+def test_an_exception_is_reported_before_the_time_outs_of_other_ranks(ordinal: int) -> None:
     """Stages 1 and 2 raise as well, because their gets time out, in the same step or an earlier one. The finding is the
     exception of stage 0.
     """
@@ -172,7 +172,7 @@ async def starts(rank: Rank) -> None:
 
 @pytest.mark.parametrize("site", ["start", "sizes"])
 @pytest.mark.parametrize("rank", [0, 1])
-def test_what_no_rank_makes_in_a_step_is_not_what_one_left_out(site: str, rank: int) -> None:
+def test_no_rank_is_blamed_for_a_call_that_only_the_start_has(site: str, rank: int) -> None:
     """One of two ranks skips a call of the start, and no other step is like the start. So no rank is blamed."""
     assert blamed(planted(world_of(2, hosts=["h"]), starts, "skip", rank, site, 0)) is None
 
@@ -227,13 +227,13 @@ async def threaded(rank: Rank) -> None:
     await thread.join("join")
 
 
-def test_the_step_of_another_host_thread_is_not_that_of_the_one_that_stands() -> None:
+def test_the_finding_names_the_step_of_the_hanging_thread() -> None:
     """The main thread hangs in step 1, while its other thread u1 waits in step 2. The finding names step 1."""
     found = planted(world_of(3, hosts=["h"]), threaded, "hang", 1, "done.clear", 1)
     assert blamed(found) == (1, 1)
 
 
-def test_a_thread_that_stands_is_behind_those_that_wait_for_its_flag() -> None:
+def test_a_hanging_thread_is_blamed_before_the_thread_that_waits_for_its_flag() -> None:
     """Thread u1 hangs before it sets the flag for which the main thread waits. The finding blames u1."""
     found = planted(world_of(3, hosts=["h"]), threaded, "hang", 1, "done.set", 1, thread="u1")
     assert found.culprit is not None

@@ -29,7 +29,7 @@ def first(made: Made, *ends: str) -> Finding:
 
 
 @pytest.mark.parametrize("hears", [True, False])
-def test_a_get_comes_behind_the_call_in_which_the_other_one_stands(hears: bool) -> None:
+def test_a_hanging_collective_is_reported_before_the_get_that_waits_for_its_member(hears: bool) -> None:
     made = Made(4)
     pairs(made)
     made[2].post(0 if hears else 3, "one", "box" if hears else "other")
@@ -78,7 +78,7 @@ def test_a_member_that_sleeps_left_nothing_out_where_its_caller_waits(caller: st
 
 
 @pytest.mark.parametrize("stands", [True, False])
-def test_of_one_whose_time_was_up_and_one_that_stands_for_it_both_are_named(stands: bool) -> None:
+def test_a_rank_that_timed_out_and_its_peer_that_waits_for_it_are_both_named(stands: bool) -> None:
     """Rank 0 gives up on a message of rank 1, which waits for rank 0 in a call. The finding names both, without a
     culprit. If rank 1 does not wait, it names no such wait.
     """

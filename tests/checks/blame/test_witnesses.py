@@ -45,7 +45,7 @@ def test_a_rank_that_did_not_raise_is_no_witness() -> None:
 
 
 @pytest.mark.parametrize(("between", "expected"), [("look", True), ("post", True), ("launch", False), ("get", False)])
-def test_what_a_witness_still_does(between: str, expected: bool) -> None:
+def test_a_witness_may_post_and_poll_before_it_raises(between: str, expected: bool) -> None:
     """After its time-out a witness may post messages and poll before it raises. An actor that works, or receives a
     message, continued, so it is no witness.
     """
@@ -75,7 +75,7 @@ def test_a_rank_that_learns_of_a_failure_is_a_witness(first: str) -> None:
     assert is_witness(made, 1) == (first != "healthy")
 
 
-def test_two_that_tell_each_other_explain_nothing() -> None:
+def test_two_ranks_that_notify_each_other_explain_nothing() -> None:
     made = Made(2)
     for rank in (0, 1):
         made[rank].post(1 - rank, "failed")
@@ -87,7 +87,7 @@ def test_two_that_tell_each_other_explain_nothing() -> None:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_a_witness_comes_behind_what_holds_the_others(waits: bool) -> None:
+def test_a_hang_is_reported_before_the_exception_of_its_witness(waits: bool) -> None:
     """Rank 0 raises in step 0, and ranks 1 and 2 wait for each other in step 1. If rank 0 is a witness, the hang comes
     first.
     """

@@ -165,7 +165,7 @@ def test_equal_messages_are_counted() -> None:
 
 def test_messages_of_one_sender_are_in_order() -> None:
     lines = {0: ["a", "b"], 1: ["c", "b"]}
-    assert taken(lines, ["a", "b"]) == 0b000_011, "that of sender 1 is behind a message that was not taken"
+    assert taken(lines, ["a", "b"]) == 0b000_011, "the message of sender 1 is behind one that no rank took"
     assert taken(lines, ["a", "c", "b"]) == 0b001_001
 
 
@@ -176,7 +176,7 @@ def test_of_a_rank_that_died_messages_may_be_lost() -> None:
     assert taken({0: ["a", "ok"]}, ["ok"], lossy=[0]) == 0b011
 
 
-def test_too_many_to_look_at_are_not_counted() -> None:
+def test_a_mailbox_with_too_many_messages_is_not_counted() -> None:
     for count, sure in ((MANY // 2 - 1, True), (MANY, False)):
         lines = {0: ["ok"] * count, 1: ["ok"] * count}
         mail, box = box_of(lines)
@@ -187,9 +187,11 @@ def test_too_many_to_look_at_are_not_counted() -> None:
         assert (known[-1] == 0b11) == sure
 
 
-def test_a_message_that_nothing_explains_is_no_news() -> None:
+def test_a_message_that_nothing_explains_orders_nothing() -> None:
     mail, box = box_of({0: ["a"], 1: ["a"]})
     for sender in (0, 1):
         post(mail, sender, 1 << sender)
     assert box.take("b", "wait", Masks([0])) == (None, None)
-    assert [box.take("a", "wait", Masks([0]))[0] for _ in range(2)] == [0, 0], "nor are the others counted any more"
+    assert [box.take("a", "wait", Masks([0]))[0] for _ in range(2)] == [0, 0], (
+        "after a message that nothing explains, the box names no sender"
+    )

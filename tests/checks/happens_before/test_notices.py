@@ -38,7 +38,7 @@ def after_the_end_of(whom: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("whom", "classes"), [(1, []), (2, ["RACE:BUFFER"])])
-def test_a_notice_says_what_the_dead_had_come_to(whom: int, classes: list[str]) -> None:
+def test_a_notice_orders_the_ops_of_the_dead_rank_before_it(whom: int, classes: list[str]) -> None:
     assert after_the_end_of(whom) == classes
 
 
@@ -77,7 +77,7 @@ def test_a_notice_comes_after_its_watch() -> None:
     assert "RACE:BUFFER" in world(watches_first=True)
 
 
-def test_a_message_that_reads_like_a_notice_is_none() -> None:
+def test_a_message_equal_to_a_notice_orders_only_what_both_imply() -> None:
     """A message may equal a notice. If the take may have got either, only the order that both imply counts."""
     made = Made(2)
     made[0].add("watch", "watch", ordinal=0, where="here.py:1", actor=1, mailbox="box")

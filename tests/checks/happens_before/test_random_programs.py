@@ -65,7 +65,9 @@ def compare(seed: int, threads: bool = False) -> Counter[str]:
         return Counter(too_many=1)
     sink = walked(program)
     alive = [access for access in program.accesses if program.graph.happened(access.point)]
-    assert {(one.rank, one.at) for one in alive} == set(sink.told), f"seed {seed}: what happens"
+    assert {(one.rank, one.at) for one in alive} == set(sink.told), (
+        f"seed {seed}: the fold sees the accesses that happen"
+    )
     several = any(len(list(program.explanations(rank))) > 1 for rank in range(program.size))
     counts = Counter(programs=1, several=several, dead=len(program.accesses) > len(alive), groups=bool(program.groups))
     if isinstance(program, ThreadedProgram):
@@ -83,7 +85,7 @@ def compare(seed: int, threads: bool = False) -> Counter[str]:
             assert found or not (after or before) or not plain, f"{where}: they are ordered"
             if after or before:
                 late = turns[one.rank, one.at] > turns[other.rank, other.at]
-                assert late == bool(after), f"{where}: told the wrong way round"
+                assert late == bool(after), f"{where}: the fold has the accesses in the wrong order"
             counts["ordered" if after or before else "unordered"] += 1
             counts["less"] += bool(after or before) and not found
     return counts
@@ -94,7 +96,7 @@ def test_the_fold_agrees_with_the_closure(part: int) -> None:
     """The walk never orders more than the closure. It orders less only where the contents of messages are mixed."""
     counts = sum((compare(seed) for seed in range(part * 100, part * 100 + 100)), Counter())
     assert counts["programs"] > 95
-    assert counts["several"] > 10, "programs of which several explanations of the messages are possible"
+    assert counts["several"] > 10, "too few programs whose messages have several explanations"
     assert counts["groups"] > 30
     assert counts["dead"] > 20
     assert min(counts["ordered"], counts["unordered"]) > 1500
@@ -227,7 +229,7 @@ def test_both_kinds_of_clock_order_the_same(part: int) -> None:
                     assert ordered(masks, one, other) == ordered(vectors, one, other), f"seed {seed}"
 
 
-def test_a_rank_with_one_stream_is_read_as_it_stands() -> None:
+def test_a_rank_with_one_stream_is_read_in_journal_order() -> None:
     """If a rank has one stream, the walk reads its journal in order. It reports the same accesses as the full
     method.
     """
@@ -243,13 +245,13 @@ def test_a_rank_with_one_stream_is_read_as_it_stands() -> None:
     assert plain > 50
 
 
-def test_the_kind_of_clock_goes_by_the_length_of_the_run() -> None:
+def test_the_length_of_the_run_selects_the_kind_of_clock() -> None:
     assert type(clocks_for([0, 3, MASKS_UP_TO - 3])) is Masks
     assert type(clocks_for([0, 4, MASKS_UP_TO - 3])) is Vectors
 
 
 @pytest.mark.parametrize("kind", [Masks, Vectors])
-def test_a_clock_knows_what_it_was_told_and_no_more(kind: Any) -> None:
+def test_a_clock_knows_exactly_the_ops_that_reached_it(kind: Any) -> None:
     """Compares clocks with sets of ops: a clock knows the ops of an actor up to a position, and all that those knew."""
     rng = random.Random(5)
     lengths = [0, 3, 9, 1, 6]

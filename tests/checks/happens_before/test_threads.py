@@ -42,7 +42,7 @@ def test_a_thread_without_an_order_races(told: bool) -> None:
     assert made.classes() == ([] if told else ["RACE:BUFFER"])
 
 
-def test_one_sequence_is_no_order_of_threads() -> None:
+def test_the_sequence_of_records_does_not_order_threads() -> None:
     """The order of records in a journal does not order two threads, so their accesses race. The same ops in one thread
     are in order.
     """

@@ -70,7 +70,7 @@ def test_an_outline_without_a_kind_is_not_enough(kind: str, monkeypatch: pytest.
     assert disagreeing(kind) > 0
 
 
-def test_other_names_steps_and_places_are_the_same_outline() -> None:
+def test_names_steps_and_places_do_not_change_an_outline() -> None:
     for journal in journals():
         renamed = [
             tuple(

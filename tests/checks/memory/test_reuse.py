@@ -34,7 +34,7 @@ def agree(seed: int) -> str:
     return "stale" if truth.stale else "racy" if truth.race else "neither"
 
 
-def test_the_checks_say_what_all_layouts_say() -> None:
+def test_the_checks_agree_with_all_memory_layouts() -> None:
     said = Counter(agree(seed) for seed in range(400))
     assert min(said["racy"], said["neither"]) > 50
     assert said["stale"]
@@ -42,7 +42,7 @@ def test_the_checks_say_what_all_layouts_say() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(12))
-def test_the_checks_say_what_all_layouts_say_of_thousands(part: int) -> None:
+def test_the_checks_agree_with_all_memory_layouts_of_thousands_of_programs(part: int) -> None:
     said = Counter(agree(seed) for seed in range(part * 700, part * 700 + 700))
     assert said.total() - said["stuck"] >= 500
 

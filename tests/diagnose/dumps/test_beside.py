@@ -47,7 +47,7 @@ def test_without_other_evidence_two_ranks_have_no_majority(tmp_path: Path) -> No
     assert explained(tmp_path).culprit is None
 
 
-def test_py_spy_names_the_one_that_stands_in_no_call(tmp_path: Path) -> None:
+def test_a_stack_of_py_spy_names_the_rank_outside_any_call(tmp_path: Path) -> None:
     (tmp_path / "rank_1.pyspy").write_text(PY_SPY)
     found = explained(tmp_path)
     assert found.culprit is not None
@@ -55,7 +55,7 @@ def test_py_spy_names_the_one_that_stands_in_no_call(tmp_path: Path) -> None:
     assert "rank 1 is at train.py:42" in found.ground
 
 
-def test_ras_names_the_one_that_is_behind(tmp_path: Path) -> None:
+def test_an_answer_of_ras_names_the_rank_that_is_behind(tmp_path: Path) -> None:
     (tmp_path / "ras.txt").write_text(OF_TWO)
     found = explained(tmp_path)
     assert found.culprit is not None
@@ -83,7 +83,7 @@ def test_the_last_exception_of_a_log(tmp_path: Path) -> None:
     assert "the log of rank 1 ends with RuntimeError: Connection closed by peer" in explained(tmp_path).ground
 
 
-def test_other_files_say_nothing(tmp_path: Path) -> None:
+def test_unreadable_stacks_and_logs_without_errors_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "rank_1.pyspy").write_bytes(b"\xff\xfe")
     (tmp_path / "rank_1.log").write_text("step 12 done\n")
     assert read_beside([tmp_path]) == ({}, {}, (), ())

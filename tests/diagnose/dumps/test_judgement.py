@@ -96,7 +96,7 @@ HANGS = {
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("library", ["nccl", "gloo", "nccl2"])
 @pytest.mark.parametrize("what", HANGS)
-def test_a_hang(what: str, library: str, as_json: bool) -> None:
+def test_each_kind_of_hang_names_its_culprit(what: str, library: str, as_json: bool) -> None:
     fault, klass, line, seq = HANGS[what]
     found = steps(MadeJob(4, library), 3, fault).explained(as_json=as_json)
     assert found.outcome == "hang"
@@ -114,7 +114,7 @@ def test_a_job_that_ended_accuses_no_rank(library: str) -> None:
     assert (found.outcome, found.culprit, found.undecided_ranks) == ("finished", None, ())
 
 
-def test_a_rank_without_a_dump() -> None:
+def test_a_rank_without_a_dump_for_which_others_wait_is_blamed() -> None:
     job = steps(MadeJob(4), 2)
     job.call([0, 1, 3], "all_reduce", 16, line=10)
     found = job.explained(without=[2])
@@ -135,7 +135,7 @@ def test_a_difference_explains_a_later_death() -> None:
     assert found.culprit.ranks == (2,)
 
 
-def test_ranks_in_different_groups() -> None:
+def test_a_chain_of_waits_names_ranks_in_different_groups() -> None:
     """Rank 2 waits in a call of another group, for which the others wait."""
     job = MadeJob(4, groups={"other": ALL})
     steps(job, 2)
@@ -207,7 +207,7 @@ def test_of_two_ranks_the_one_that_departs_from_its_habit(fault: str) -> None:
     assert pipeline(5).explained().outcome == "finished"
 
 
-def test_a_transfer_of_another_type() -> None:
+def test_a_transfer_of_another_type_is_blamed() -> None:
     job = pipeline(4)
     job.transfer(0, 1)
     job.entries[1][-1].update(input_dtypes=["Int"], output_dtypes=["Int"], retired=False, state="scheduled")
@@ -278,7 +278,7 @@ def test_a_call_that_reads_completed_and_is_not_retired_is_not_over() -> None:
     assert (found.outcome, found.culprit and found.culprit.ranks) == ("hang", (2,))
 
 
-def test_no_calls_at_all() -> None:
+def test_dumps_without_calls_accuse_no_rank() -> None:
     found = MadeJob(2).explained()
     assert (found.outcome, found.culprit) == ("undecided", None)
 
@@ -287,7 +287,7 @@ PUBLIC = os.environ.get("DPSIM_DATA")
 
 
 @pytest.mark.skipif(not PUBLIC, reason="DPSIM_DATA names no folder with real dumps (flight_recorder/truth.json)")
-def test_real_dumps_of_nccl() -> None:
+def test_real_dumps_of_nccl_name_the_planted_culprit() -> None:
     import json
 
     folder = Path(PUBLIC or "") / "flight_recorder"

@@ -88,7 +88,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_what_is_not_plain_ends_with_an_error(what: str) -> None:
+def test_a_pickle_that_is_not_plain_ends_with_an_error(what: str) -> None:
     with pytest.raises(NotPlain):
         plain(HOSTILE[what])
 

@@ -100,7 +100,7 @@ def test_gloo_lists_no_ranks(tmp_path: Path) -> None:
     assert (found.ranks, found.missing) == ((0, 1, 2, 3), (3,))
 
 
-def test_other_files_are_left_alone(tmp_path: Path) -> None:
+def test_the_reader_ignores_other_files(tmp_path: Path) -> None:
     made().write(tmp_path)
     for name in ("truth.json", "README.md", "rank_0.log"):
         (tmp_path / name).write_text("anything")

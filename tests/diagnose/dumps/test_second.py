@@ -23,23 +23,23 @@ def job(first: list[int], second: list[int], calls: int = 5) -> MadeJob:
     return made
 
 
-def test_the_other_group_made_it_too() -> None:
+def test_a_call_that_the_other_group_made_is_missing() -> None:
     found = job([0], [2, 3]).explained()
     assert found.culprit is not None
     assert (found.klass, found.culprit.ranks) == ("HANG:COLLECTIVE:MISSING_RANK", (1,))
 
 
-def test_the_other_group_did_not_make_it() -> None:
+def test_a_call_that_the_other_group_did_not_make_is_extra() -> None:
     found = job([0], []).explained()
     assert found.culprit is not None
     assert (found.klass, found.culprit.ranks) == ("HANG:COLLECTIVE:EXTRA_CALL", (0,))
 
 
-def test_a_group_that_is_elsewhere_says_nothing() -> None:
+def test_a_group_with_other_calls_before_decides_nothing() -> None:
     assert not [line for line in job([0], [], 3).explained().ground if "the same calls before" in line]
 
 
-def test_a_job_that_stands_elsewhere_too_says_nothing() -> None:
+def test_a_group_that_hangs_in_another_call_decides_nothing() -> None:
     """Checks that the other group decides nothing if it is stuck in another call, perhaps for the same reason."""
     made = job([0], [])
     made.call([2], line=30)

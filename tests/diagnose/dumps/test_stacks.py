@@ -38,7 +38,7 @@ def test_another_thread_is_not_it() -> None:
     assert place_of_thread(FAULT_HANDLER, 0x7F3A00000700).line.startswith("/usr/lib/python3.11/threading.py")
 
 
-def test_py_spy() -> None:
+def test_a_stack_of_py_spy_gives_the_chain_of_lines() -> None:
     assert place_of_thread(PY_SPY, 0).chain == (("step", "train.py:42"), ("<module>", "train.py:60"))
 
 

@@ -97,14 +97,14 @@ def test_twin_another_rank_left_the_call_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_gloo(dpsim_backend: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_run_on_gloo_has_the_picture_of_the_simulation(dpsim_backend: Callable[..., Any], tmp_path: Path) -> None:
     dpsim_backend("gloo", size=RANKS)
     scenario = imported_scenario(tmp_path / "job")
     assert model(of_run(scenario, "gloo")) == model(of_run(scenario))
 
 
 @pytest.mark.gpu(2)
-def test_nccl(dpsim_backend: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_run_on_nccl_has_the_picture_of_the_simulation(dpsim_backend: Callable[..., Any], tmp_path: Path) -> None:
     dpsim_backend("nccl", size=2)
     text = (HEALTHY + SKIP).replace("ranks: 3", "ranks: 2")
     for number, one in enumerate((text, HEALTHY.replace("ranks: 3", "ranks: 2"))):

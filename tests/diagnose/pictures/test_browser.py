@@ -65,7 +65,7 @@ def test_a_reader_finds_the_waits(tmp_path: Path) -> None:
     assert asked(picture, tmp_path, f"new Set({painted}).size") > 20, "nothing is drawn"
 
 
-def test_in_time_each_wait_has_the_arrow_that_it_has_in_ticks(tmp_path: Path) -> None:
+def test_waits_have_the_same_arrows_with_durations_and_in_ticks(tmp_path: Path) -> None:
     """Compares the arrows of waits with durations and in ticks. With durations, calls that return at once begin
     together; the last of them is the op in which the rank waits.
     """

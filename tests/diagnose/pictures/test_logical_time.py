@@ -20,7 +20,7 @@ def waited(*ops: DrawnOp) -> list[Issues | Learns]:
     return [move for one in ops for move in (Issues((one,)), Learns(one))]
 
 
-def test_a_collective_ends_a_tick_after_its_last_member_came() -> None:
+def test_a_collective_ends_a_tick_after_its_last_member_joins() -> None:
     early, before, late = op(0), op(1), op(1)
     meeting = PartsMeet(2)
     meeting.join(early)

@@ -159,10 +159,10 @@ def test_a_stream_waits_for_an_event_of_another() -> None:
     for _ in range(3):
         made[0].launch("early", "main")
     made[0].launch("late", "side")
-    assert op_at(of_hand(made), 0, "late")[0] == 3, "its host issued it then"
+    assert op_at(of_hand(made), 0, "late")[0] == 3, "the op begins when its host issues it"
 
 
-def test_sends_that_cross_never_end_where_their_ranks_stand() -> None:
+def test_crossed_sends_never_end_if_their_ranks_are_blocked() -> None:
     for ends in (("blocked", "blocked"), ("finished", "finished")):
         made = Made(2)
         for rank, peer in ((0, 1), (1, 0)):

@@ -97,7 +97,7 @@ def test_a_take_names_its_mailbox_and_the_senders() -> None:
     assert arrows(picture) == [("get", "cpu.all_reduce")]
 
 
-def test_what_ended_has_neither_label_nor_arrow() -> None:
+def test_an_op_that_ended_has_neither_label_nor_arrow() -> None:
     made = Made(1)
     made[0].read("main")
     picture = of_hand(made)

@@ -17,7 +17,7 @@ def job(tmp_path: Path) -> MadeJob:
     return MadeJob(tmp_path, 4)
 
 
-def test_a_job_that_ended(job: MadeJob) -> None:
+def test_a_job_that_ended_accuses_no_rank(job: MadeJob) -> None:
     job.all("all_reduce")
     for rank in range(4):
         job.end(rank)
@@ -25,7 +25,7 @@ def test_a_job_that_ended(job: MadeJob) -> None:
     assert (found.outcome, found.culprit) == ("finished", None)
 
 
-def test_an_absent_call(job: MadeJob) -> None:
+def test_a_rank_with_an_absent_call_is_blamed(job: MadeJob) -> None:
     job.all("all_reduce")
     for rank in (0, 1, 3):
         job.call(rank, "all_reduce", over=False)
@@ -35,7 +35,7 @@ def test_an_absent_call(job: MadeJob) -> None:
     assert found.culprit.place.line == "train.py:42"
 
 
-def test_where_the_absent_rank_stands(job: MadeJob) -> None:
+def test_the_culprit_has_the_line_of_the_absent_rank(job: MadeJob) -> None:
     job.all("all_reduce")
     for rank in (0, 1, 3):
         job.call(rank, "all_reduce", over=False)
@@ -45,7 +45,7 @@ def test_where_the_absent_rank_stands(job: MadeJob) -> None:
     assert (found.culprit.ranks, found.culprit.place.line) == ((2,), "data.py:7")
 
 
-def test_of_two_ranks_the_one_that_stands_in_no_call(tmp_path: Path) -> None:
+def test_of_two_ranks_the_one_outside_any_call_is_blamed(tmp_path: Path) -> None:
     job = MadeJob(tmp_path, 2)
     job.all("all_reduce")
     job.call(0, "all_reduce", over=False)
@@ -63,7 +63,7 @@ def test_of_two_ranks_none_without_a_line(tmp_path: Path) -> None:
     assert job.explained().culprit is None
 
 
-def test_a_rank_whose_program_ended(job: MadeJob) -> None:
+def test_a_rank_whose_program_ended_is_blamed(job: MadeJob) -> None:
     job.all("all_reduce")
     for rank in (0, 1, 3):
         job.call(rank, "all_reduce", over=False)
@@ -84,7 +84,7 @@ def test_a_rank_whose_program_ended(job: MadeJob) -> None:
         ({"op": "all_reduce"}, "MISMATCH:COLLECTIVE:OP"),
     ],
 )
-def test_calls_that_differ(job: MadeJob, odd: dict[str, object], klass: str) -> None:
+def test_a_rank_whose_call_differs_is_blamed(job: MadeJob, odd: dict[str, object], klass: str) -> None:
     for rank in range(4):
         job.call(rank, **(odd if rank == 1 else {"op": "broadcast", "peer": 0}), over=False)  # type: ignore[arg-type]
     found = job.explained()
@@ -92,7 +92,7 @@ def test_calls_that_differ(job: MadeJob, odd: dict[str, object], klass: str) -> 
     assert (found.klass, found.culprit.ranks) == (klass, (1,))
 
 
-def test_a_rank_that_died(job: MadeJob) -> None:
+def test_a_rank_that_died_is_blamed(job: MadeJob) -> None:
     job.all("all_reduce")
     for rank in (0, 1, 3):
         job.call(rank, "all_reduce", over=False)
@@ -118,7 +118,7 @@ def test_a_rank_that_holds_pythons_lock_lives(job: MadeJob) -> None:
     assert (found.klass, found.culprit.place.line) == ("HANG:COLLECTIVE:MISSING_RANK", "kernel.py:9")
 
 
-def test_an_exception_that_ended_all(job: MadeJob) -> None:
+def test_the_rank_whose_exception_ended_all_is_blamed(job: MadeJob) -> None:
     job.all("all_reduce")
     job.end(2, "raised", "ValueError: odd batch")
     for rank in (0, 1, 3):
@@ -132,7 +132,9 @@ def test_an_exception_that_ended_all(job: MadeJob) -> None:
 @pytest.mark.parametrize(
     ("error", "culprit"), [("RuntimeError: Connection closed by peer", 2), ("ValueError: odd batch", 0)]
 )
-def test_a_rank_that_ends_without_a_word(job: MadeJob, error: str, culprit: int) -> None:
+def test_a_silent_death_is_blamed_unless_peers_raised_for_another_reason(
+    job: MadeJob, error: str, culprit: int
+) -> None:
     """Judges a rank that ends without a message. Peers notice its death at once. If they raise for another reason, they
     are the cause, and the rank was ended after them.
     """
@@ -159,7 +161,7 @@ def test_a_call_that_raised_is_not_over(job: MadeJob) -> None:
     assert (found.klass, found.culprit.ranks) == ("HANG:COLLECTIVE:DEAD_RANK", (2,))
 
 
-def test_a_job_that_moves(job: MadeJob) -> None:
+def test_a_job_that_moves_accuses_no_rank(job: MadeJob) -> None:
     job.all("all_reduce")
     for rank in (0, 1, 3):
         job.call(rank, "all_reduce", over=False)
@@ -169,7 +171,7 @@ def test_a_job_that_moves(job: MadeJob) -> None:
     assert (found.outcome, found.culprit) == ("moving", None)
 
 
-def test_a_decision_comes_before_what_came_of_it(job: MadeJob) -> None:
+def test_a_differing_decision_is_reported_before_its_consequences(job: MadeJob) -> None:
     for rank in range(4):
         job.step(rank, 7)
         job.decide(rank, "tokens", 5 if rank == 2 else 8)
@@ -202,7 +204,7 @@ def test_equal_decisions_are_no_finding(job: MadeJob) -> None:
     assert job.explained().klass == "MISMATCH:COLLECTIVE:COUNT"
 
 
-def test_a_wrong_peer(job: MadeJob) -> None:
+def test_a_rank_with_a_wrong_peer_is_blamed(job: MadeJob) -> None:
     for _ in range(3):
         for rank in range(4):
             job.call(rank, "send", peer=(rank + 1) % 4)
@@ -215,7 +217,7 @@ def test_a_wrong_peer(job: MadeJob) -> None:
     assert (found.klass, found.culprit.ranks) == ("HANG:P2P:UNMATCHED_RECV", (2,))
 
 
-def test_calls_that_torch_makes_in_cpp(job: MadeJob) -> None:
+def test_a_rank_that_lacks_a_call_in_cpp_is_blamed(job: MadeJob) -> None:
     """Judges calls that torch makes in C++. Only the library counts them, and rank 2 lacks one."""
     job.all("all_reduce")
     for rank in (0, 1, 3):
@@ -228,7 +230,7 @@ def test_calls_that_torch_makes_in_cpp(job: MadeJob) -> None:
 
 
 @pytest.mark.parametrize("beyond", [True, False])
-def test_of_two_ranks_the_one_that_stands_behind_a_call_of_cpp(tmp_path: Path, beyond: bool) -> None:
+def test_of_two_ranks_the_one_that_left_its_call_in_cpp_is_blamed(tmp_path: Path, beyond: bool) -> None:
     """Judges two ranks that have each made two calls in C++. If one has made a third, it has left the second. If not,
     it may still be in it.
     """
@@ -265,13 +267,13 @@ def test_a_ring_that_lost_its_first_records(tmp_path: Path) -> None:
     assert (found.klass, found.culprit.ranks, found.culprit.seq) == ("HANG:COLLECTIVE:MISSING_RANK", (2,), 41)
 
 
-def test_what_the_recorder_missed_is_said(job: MadeJob) -> None:
+def test_the_ground_counts_calls_that_the_recorder_missed(job: MadeJob) -> None:
     job.all("all_reduce", over=False)
     job.files[1].missed(3)
     assert "the recorder could not describe 3 calls of rank 1" in job.explained().ground
 
 
-def test_each_thread_stands_in_a_call_of_its_own(job: MadeJob) -> None:
+def test_a_later_call_of_main_does_not_end_a_call_of_a_background_thread(job: MadeJob) -> None:
     """Judges a call of a background thread. A later call of the main thread does not end it."""
     job.all("all_reduce")
     for rank in (0, 1, 3):
@@ -280,7 +282,7 @@ def test_each_thread_stands_in_a_call_of_its_own(job: MadeJob) -> None:
     assert job.explained().outcome == "hang"
 
 
-def test_one_thread_stands_in_one_call(job: MadeJob) -> None:
+def test_a_later_call_of_the_same_thread_ends_the_earlier_one(job: MadeJob) -> None:
     """The twin: a later call of the same thread shows that the earlier one is over."""
     job.all("all_reduce", over=False)
     for rank in range(4):
@@ -297,7 +299,7 @@ def test_calls_that_are_over_do_not_end_a_program(job: MadeJob) -> None:
     assert found.said == "all calls are over, and the job still runs: ranks 0 to 3"
 
 
-def test_groups_made_in_another_order(job: MadeJob) -> None:
+def test_a_rank_that_made_groups_in_another_order_is_blamed(job: MadeJob) -> None:
     job.all("all_reduce")
     for rank in range(4):
         job.decide(rank, "group_1", [1, 2] if rank == 2 else [0, 1])
@@ -371,7 +373,7 @@ def test_processes_that_ended_while_the_job_moved(job: MadeJob, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_two_jobs_in_a_folder(tmp_path: Path, named: bool) -> None:
+def test_explain_takes_only_the_newest_job_of_a_folder(tmp_path: Path, named: bool) -> None:
     """Explains a folder with the files of two jobs, of which the first had more ranks and hung. Without the jobs'
     names, the last rank of the first job would count as a rank of the second.
     """

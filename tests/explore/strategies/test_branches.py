@@ -80,7 +80,7 @@ def misses(seeds: range, kind: type[Tree] = Tree) -> list[int]:
 
 
 @pytest.mark.parametrize("seeds", [range(0, 60), pytest.param(range(60, 600), marks=pytest.mark.nightly)])
-def test_toys(seeds: range) -> None:
+def test_branches_find_every_class_of_toy_programs(seeds: range) -> None:
     """The branches find every class of random toy programs, which also have slots, draws and actors that may be
     killed.
     """
@@ -92,7 +92,7 @@ REAL = ["wake_pause 2x2 bug", "kill pipeline 2x4", "threads wake kill", "residen
 
 @pytest.mark.parametrize("name", REAL)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_worlds(name: str, seed: int) -> None:
+def test_branches_find_every_class_of_worlds(name: str, seed: int) -> None:
     world = real_world(name)
     seen, _ = in_branches(world, seed)
     assert {*seen} == in_one_piece(world)
@@ -139,7 +139,7 @@ def test_a_kernel_that_raises_late(kind: type[Tree], whole: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*CASES])
-def test_all_worlds(name: str) -> None:
+def test_branches_find_every_class_of_all_worlds(name: str) -> None:
     world = real_world(name)
     assert {*in_branches(world, 7, width=9, each=5)[0]} == in_one_piece(world)
 

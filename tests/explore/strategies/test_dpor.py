@@ -85,7 +85,7 @@ RULES: dict[str, tuple[Toy, int, int]] = {
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_rules(rule: str) -> None:
+def test_each_world_of_a_rule_has_its_count_of_schedules_and_classes(rule: str) -> None:
     toy, schedules, classes = RULES[rule]
     runs = list(every(toy))
     assert (len(runs), len({one.order for one in runs})) == (schedules, classes)
@@ -100,15 +100,15 @@ def deaf(self: Dpor, candidates: Sequence[Candidate]) -> None:
 
 
 def deaf_until_the_end(self: Dpor, candidates: Sequence[Candidate]) -> None:
-    """A variant of `Dpor.blocked` that only stores the blocked acquires. `heard_at_the_end` passes them on when the run
-    ends.
+    """A variant of `Dpor.blocked` that only stores the blocked acquires. `learned_at_the_end` passes them on when the
+    run ends.
 
     The machine reports blocked acquires at each step; it promises no more than those at the end.
     """
     vars(self)["told"] = candidates
 
 
-def heard_at_the_end(self: Dpor, whole: bool) -> None:
+def learned_at_the_end(self: Dpor, whole: bool) -> None:
     if whole and vars(self).get("told"):
         happened = {step.label for step in self.order.steps}
         BLOCKED(self, [one for one in vars(self)["told"] if one.label not in happened])
@@ -164,13 +164,13 @@ def first_option(self: Dpor, label: str, options: Sequence[str]) -> int:
 
 TWINS: dict[str, list[tuple[Any, str, Any]]] = {
     "acquires that stay blocked race": [(Dpor, "blocked", deaf)],
-    "and in runs that are cut off": [(Dpor, "blocked", deaf_until_the_end), (Dpor, "end", heard_at_the_end)],
-    "and those that a kill takes away": [(Dpor, "blocked", deaf_until_the_end), (Dpor, "end", heard_at_the_end)],
+    "and in runs that are cut off": [(Dpor, "blocked", deaf_until_the_end), (Dpor, "end", learned_at_the_end)],
+    "and those that a kill takes away": [(Dpor, "blocked", deaf_until_the_end), (Dpor, "end", learned_at_the_end)],
     "a release and an acquire race": [(Order, "before", races(competing=True, released=False))],
     "a release does not hide that acquires compete": [
         (Order, "before", races(competing=False, released=True)),
         (Dpor, "blocked", deaf_until_the_end),  # if told at each step, DPOR does not need this rule
-        (Dpor, "end", heard_at_the_end),
+        (Dpor, "end", learned_at_the_end),
     ],
     "a kill comes last": [(dpor, "ordinary", kill_first)],
     "what conflicts wakes up": [(dpor, "overlap", lambda one, other: False)],
@@ -195,7 +195,7 @@ def test_without_the_rule_the_proof_is_false(rule: str, monkeypatch: pytest.Monk
     "toy", [Toy("wx rx", "wx rx", "?x"), Toy("as wx ls", "as rx ls", "wx"), at_random(58)], ids=repr
 )
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_pieces_are_the_whole(toy: Toy, size: int) -> None:
+def test_units_of_dpor_together_have_its_classes(toy: Toy, size: int) -> None:
     """A search stops after a few runs, and another DPOR resumes its state. All parts together make the same runs as one
     search.
     """
@@ -233,7 +233,7 @@ def test_no_proof_before_the_end() -> None:
 
 
 @pytest.mark.parametrize("kind", [RandomWalk, Pct, Pos, Portfolio])
-def test_other_strategies_see_no_class_that_dpor_does_not(kind: type[Search]) -> None:
+def test_other_strategies_find_no_class_that_dpor_misses(kind: type[Search]) -> None:
     for seed in range(40):
         toy = at_random(seed)
         classes = {one.order for one in explored(toy, Dpor())[1]}

@@ -82,7 +82,7 @@ def test_strict_where_the_run_ends_early() -> None:
         follow(Toy("wx"), ["rank 0 wx[0]", "rank 0 rx[1]", "rank 0 rx[2]"])
 
 
-def test_strict_draws() -> None:
+def test_a_strict_replay_stops_at_a_draw_that_the_schedule_lacks() -> None:
     with pytest.raises(
         Mismatch, match=r"step 1 of 1 of the schedule: expected 'rank 0 rx\[0\]', possible are 'rank 0 dra"
     ):
@@ -100,7 +100,7 @@ def test_fallback_skips_and_says_what() -> None:
     assert replay.added == ["rank 1 rx[1]", "rank 0 ry[2]"]
 
 
-def test_fallback_finds_draws_wherever_they_stand() -> None:
+def test_a_fallback_replay_finds_draws_at_any_position() -> None:
     """In a normal form all draws come first. A fallback replay finds them there, and skips no step because of them."""
     toy = Toy("wx ?y", "?x wx")
     for noted, seen in schedules(toy):

@@ -69,7 +69,7 @@ def test_pos_is_not_diluted_by_unrelated_steps() -> None:
     assert 160 < hits(ELSEWHERE, Pos(), LATE, 2_000) < 290  # 2000 / 9 is 222
 
 
-def test_a_random_walk_is() -> None:
+def test_a_random_walk_seldom_finds_the_bug_that_pos_finds() -> None:
     """A random walk finds the bug far less often than POS. At each of the eight steps of rank 0, it must not choose the
     read.
     """
@@ -116,7 +116,7 @@ def test_draws_take_every_option(kind: type[Sampling]) -> None:
 
 
 @pytest.mark.parametrize("name", ["random", "pct", "pos"])
-def test_the_seed_and_nothing_else(name: str) -> None:
+def test_only_the_seed_determines_the_schedules(name: str) -> None:
     def schedules(seed: int) -> list[list[str]]:
         strategy, found = search(name, seed), []
         for _ in range(20):

@@ -170,7 +170,7 @@ DELIVERING = ["polling", "wake_pause 2x1", "dp_wave_skip 2x1", "graph recv 2", "
 
 
 @pytest.mark.parametrize("seeds", [range(0, 15), pytest.param(range(15, 200), marks=pytest.mark.nightly)])
-def test_toys(seeds: range) -> None:
+def test_a_bounded_search_agrees_with_enumeration_of_toy_programs(seeds: range) -> None:
     """The search agrees with the enumeration for random toy programs of two or three actors, with slots, draws and
     deaths.
     """
@@ -180,7 +180,7 @@ def test_toys(seeds: range) -> None:
 
 
 @pytest.mark.parametrize("name", DELIVERING)
-def test_worlds_with_messages(name: str) -> None:
+def test_a_bounded_search_agrees_with_enumeration_of_worlds_with_messages(name: str) -> None:
     assert disagrees(real_world(name), Within, BOTH) == []
 
 
@@ -234,11 +234,11 @@ def test_a_search_with_a_mistake_is_found(twin: type[Within]) -> None:
 
 
 @pytest.mark.parametrize("twin", [CountsAgain, Forgets])
-def test_a_search_that_counts_otherwise_is_found(twin: type[Within]) -> None:
+def test_a_search_that_counts_differently_is_found(twin: type[Within]) -> None:
     assert disagrees(real_world(DELIVERING[0]), twin, BOTH)
 
 
-def test_what_is_no_bound() -> None:
+def test_a_word_that_is_no_bound_is_refused() -> None:
     for words in ("within depth=1", "within preemptions=", "within preemptions=-1"):
         with pytest.raises(
             ValueError, match="is no bound; expected one of preemptions, late_deliveries, = and a number"

@@ -45,11 +45,13 @@ def test_a_recorded_job_makes_the_same_calls(tmp_path: Path) -> None:
     ):
         assert expected in calls, expected
     assert (recording.missed, recording.dropped, recording.end) == (0, 0, "ended")
-    assert recording.records[0].label == "group_1", "the pair's members, before the first call"
+    assert recording.records[0].label == "group_1", "the recording begins with the members of the pair"
     first = next(record for record in recording.records if record.kind == CALL)
     assert first.reduction == "max"
     assert first.place.line.startswith(f"{CALLING}:")
-    assert max(recording.counted.values()) > sum(op not in ("send", "recv") for op, _ in calls) - 3, "DDP's count too"
+    assert max(recording.counted.values()) > sum(op not in ("send", "recv") for op, _ in calls) - 3, (
+        "the calls that DDP makes count as well"
+    )
     assert explain_recordings(tmp_path).outcome == "finished"
 
 
@@ -81,7 +83,9 @@ def test_kill_9_loses_nothing_that_was_written(tmp_path: Path) -> None:
     for process in processes:
         process.communicate(timeout=120)
         assert process.returncode == -signal.SIGKILL
-    for recording in of_newest_job(read_every(tmp_path)).values():
+    recordings = of_newest_job(read_every(tmp_path))
+    assert len(recordings) == 2
+    for recording in recordings.values():
         assert len(recording.records) == 10
         assert (recording.end, recording.records[-1].op) == ("runs", "all_reduce")
 

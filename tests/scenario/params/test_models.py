@@ -123,7 +123,7 @@ def test_a_model_that_looks_at_values_of_ranks_loses_no_world() -> None:
     name = protocol(Seen, lambda params: params.n)
     for base in (read(name, "{}"), read(name, "{n: 2, sees: 2}")):
         worlds = list(all_up_to(base, "n=2,sees=2").worlds())
-        assert len(worlds) == 2 + 9, "n=1 sees 0 or 1, and each of n=2 sees 0 to 2"
+        assert len(worlds) == 2 + 9, "2 worlds of n=1 and 9 of n=2"
 
 
 def test_a_combination_without_ranks_is_no_world() -> None:
@@ -168,7 +168,7 @@ MIXED = protocol(Mixed)
         ("{even: 3}", "protocol.params.even: 3 is no multiple of 2; expected one"),
     ],
 )
-def test_one_mistake_is_one_line_at_its_place(params: str, said: str) -> None:
+def test_each_wrong_parameter_is_one_line_with_its_place(params: str, said: str) -> None:
     assert said in refused(MIXED, params)
 
 
@@ -290,7 +290,7 @@ def test_a_large_number_with_a_fraction() -> None:
     assert parse_scenario(dump_scenario(scenario)) == scenario
 
 
-def test_what_cannot_be_drawn_is_named() -> None:
+def test_a_parameter_without_a_strategy_is_named() -> None:
     @given(scenarios(protocol=protocol(Anything)))
     def test(scenario: Scenario) -> None: ...
 

@@ -27,7 +27,7 @@ class Model(BaseModel):
 
 
 @given(st.integers(), st.dictionaries(st.integers(0, 20), st.integers()))
-def test_it_is_a_dictionary_with_a_default(others: int, ranks: dict[int, int]) -> None:
+def test_values_per_rank_have_a_default_for_other_ranks(others: int, ranks: dict[int, int]) -> None:
     plain = {"others": others, **{str(rank): value for rank, value in ranks.items()}}
     found = Model.model_validate({"number": plain}).number
     assert [found[rank] for rank in range(21)] == [ranks.get(rank, others) for rank in range(21)]
@@ -36,11 +36,11 @@ def test_it_is_a_dictionary_with_a_default(others: int, ranks: dict[int, int]) -
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=6))
-def test_from_the_values_of_all_ranks(values: list[int]) -> None:
+def test_values_of_all_ranks_are_kept_for_each_rank(values: list[int]) -> None:
     assert [PerRank.of(values)[rank] for rank in range(len(values))] == values
 
 
-def test_one_value_is_for_all() -> None:
+def test_one_value_counts_for_all_ranks() -> None:
     model = Model.model_validate({"number": 4, "inner": {"depth": 2}, "maybe": {"others": None, "1": 3}})
     assert model.number == PerRank(4)
     assert model.inner[7] == Inner(depth=2)
@@ -56,12 +56,12 @@ def test_one_value_is_for_all() -> None:
 @pytest.mark.parametrize(
     "wrong", ["x", {"others": "x"}, {"1": 2}, {"others": 1, "-1": 2}, {"others": 1, "x": 2}, {"others": 1, "01": 3}, {}]
 )
-def test_what_is_refused(wrong: Any) -> None:
+def test_wrong_values_per_rank_are_refused(wrong: Any) -> None:
     with pytest.raises(ValidationError):
         Model.model_validate({"number": wrong})
 
 
-def test_equal_ones_are_equal() -> None:
+def test_equal_values_per_rank_compare_equal() -> None:
     assert PerRank(1, {2: 3}) == PerRank(1, {2: 3})
     assert PerRank(1, {2: 3}) != PerRank(1, {2: 4})
     assert hash(PerRank(1)) == hash(PerRank(1))

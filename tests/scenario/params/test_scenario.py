@@ -37,12 +37,14 @@ def test_a_program_gets_its_model() -> None:
     scenario = parse_scenario(TEXT)
     assert scenario.protocol.params == Sizes(ranks=3, steps=2, seen=PerRank(1, {2: 3}))
     _, args, prepared = prepare(scenario)
-    assert args.params == {"ranks": 3, "steps": 2, "seen": {"others": 1, "2": 3}}, "plain: workers import it later"
+    assert args.params == {"ranks": 3, "steps": 2, "seen": {"others": 1, "2": 3}}, (
+        "worker processes receive plain data, before they import the model"
+    )
     assert pickle.loads(pickle.dumps(args)) == args
     assert prepared.params == scenario.protocol.params
 
 
-def test_it_runs() -> None:
+def test_a_scenario_with_parameters_runs() -> None:
     result = run_scenario(parse_scenario(TEXT))
     assert (result.verdict, result.world.size) == ("held", 3)
     assert [(one.kind, one.name, one.domain) for one in result.world.communicators] == [
@@ -54,12 +56,12 @@ def test_it_runs() -> None:
 
 
 @pytest.mark.xdist_group("gloo")
-def test_on_real_processes() -> None:
+def test_a_scenario_with_parameters_runs_on_gloo() -> None:
     """Runs a scenario on gloo. The workers receive plain data, and then import the module of the model."""
     assert run_scenario(parse_scenario(TEXT), "gloo").verdict == "held"
 
 
-def test_it_is_written_with_every_parameter() -> None:
+def test_a_scenario_is_written_with_every_parameter() -> None:
     scenario = parse_scenario("{name: two, protocol: {name: t_largest, params: {steps: 2}}}")
     written = dump_scenario(scenario)
     assert yaml.safe_load(written)["protocol"]["params"] == {"ranks": 2, "steps": 2, "seen": 0}
@@ -80,7 +82,7 @@ def test_a_token_has_the_parameters() -> None:
     assert read_token(word).scenario == scenario
 
 
-def test_python_may_bring_the_model_itself() -> None:
+def test_python_code_may_pass_the_model_itself() -> None:
     scenario = scenario_from({"name": "x", "protocol": {"name": "t_largest", "params": Sizes(steps=4)}})
     assert scenario == scenario_from({"name": "x", "protocol": {"name": "t_largest", "params": {"steps": 4}}})
 
@@ -102,7 +104,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("params", "said"), WRONG, ids=[params for params, _ in WRONG])
-def test_what_is_wrong_has_its_place(params: str, said: str) -> None:
+def test_an_error_of_a_parameter_names_its_place(params: str, said: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         parse_scenario(f"name: x\nprotocol:\n  name: t_largest\n  params: {params}\n", "bad")
     assert said in str(caught.value)
@@ -123,7 +125,7 @@ DEEP = [
 
 
 @pytest.mark.parametrize(("params", "said"), DEEP, ids=[params for params, _ in DEEP])
-def test_at_every_depth(params: str, said: str) -> None:
+def test_an_error_at_any_depth_names_its_place(params: str, said: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         parse_scenario(f"name: x\nprotocol:\n  name: t_everything\n  params: {params}\n")
     assert said in str(caught.value)
@@ -150,7 +152,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("text", "said"), PLACES)
-def test_beside_the_parameters(text: str, said: str) -> None:
+def test_an_error_beside_the_parameters_names_its_place(text: str, said: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         parse_scenario(text)
     assert said in str(caught.value)
@@ -184,7 +186,7 @@ def test_an_unknown_protocol_is_the_only_problem() -> None:
         (13, "NoRanks.ranks raised RuntimeError: not 13; expected"),
     ],
 )
-def test_what_the_program_says_of_its_ranks(ranks: int, said: str) -> None:
+def test_a_wrong_number_of_ranks_from_a_program_is_refused(ranks: int, said: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         scenario_from({"name": "x", "protocol": {"name": "t_none", "params": {"ranks": ranks}}})
     assert f"protocol.params: {said}" in str(caught.value)
@@ -238,13 +240,13 @@ def test_a_program_that_cannot_have_parameters(parts: dict[str, Any], said: str)
     assert said in str(caught.value)
 
 
-def test_a_caller_of_a_backend_may_bring_either() -> None:
+def test_a_caller_may_pass_plain_parameters_or_the_model() -> None:
     plain = Arguments(form="plain", params={"steps": 2})
     model = Arguments(form="plain", params=Sizes(steps=2))
     assert registry.prepared("t_largest", plain)[1] == registry.prepared("t_largest", model)[1] == model
     with pytest.raises(Unsuitable, match="the parameters of Largest: 1 validation error"):
         registry.prepared("t_largest", Arguments(form="plain", params={"steps": 0}))
-    assert Largest.with_params(3) == 3, "whatever else a caller gives"
+    assert Largest.with_params(3) == 3, "dpsim does not validate parameters of another type"
 
 
 def test_two_protocols_of_one_model() -> None:

@@ -12,7 +12,7 @@ from dpsim.testing.models import params
 from tests.scenario.params.protocols import Everything, Request, Sizes
 
 
-def test_every_kind() -> None:
+def test_each_kind_of_field_has_its_shape() -> None:
     found = fields(Everything)
     assert found["flag"] == Choice((False, True))
     assert found["word"] == Choice(("a", "b"))
@@ -28,7 +28,7 @@ def test_every_kind() -> None:
     assert fields(Sizes)["seen"] == Each(Number(0, 3))
 
 
-def test_in_words() -> None:
+def test_described_prints_the_bounds_of_each_field() -> None:
     assert described(Sizes) == {"ranks": "1 to 8 (2)", "steps": "1 to 10", "seen": "of each rank 0 to 3 (0)"}
     assert described(Everything)["work"] == "a list of {tokens, mode} ([])"
 
@@ -36,7 +36,7 @@ def test_in_words() -> None:
 @pytest.mark.slow
 @settings(deadline=None)
 @given(params(Everything))
-def test_what_is_drawn_is_accepted(drawn: dict[str, object]) -> None:
+def test_the_model_accepts_every_drawn_value(drawn: dict[str, object]) -> None:
     Everything.model_validate(drawn)
 
 

@@ -23,7 +23,7 @@ def plains(scenario: Scenario, sizes: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_numbers_from_their_bounds() -> None:
+def test_a_number_takes_the_values_from_its_bound_to_the_size() -> None:
     found = plains(base(steps=4), "ranks=3,steps=2")
     assert sorted((one["ranks"], one["steps"]) for one in found) == sorted(product((1, 2, 3), (1, 2)))
     assert [one["ranks"] + one["steps"] for one in found] == sorted(one["ranks"] + one["steps"] for one in found)
@@ -54,7 +54,7 @@ EVERYTHING = {
 
 
 @pytest.mark.parametrize(("sizes", "count"), EVERYTHING.items())
-def test_kinds_of_parameters(sizes: str, count: int) -> None:
+def test_each_kind_of_parameter_takes_its_values(sizes: str, count: int) -> None:
     found = plains(base("t_everything"), sizes)
     if sizes == "even=4,most=2":
         assert {(one["even"], one["most"]) for one in found} == {(0, 0), (0, 1), (0, 2), (2, 2)}
@@ -63,7 +63,7 @@ def test_kinds_of_parameters(sizes: str, count: int) -> None:
     assert len({str(one) for one in found}) == count
 
 
-def test_what_a_small_world_lacks_is_left_out() -> None:
+def test_faults_of_ranks_that_a_small_world_lacks_are_left_out() -> None:
     at = {"at": {"site": "agree", "ordinal": 0}}
     faults = [{"kind": "die", "rank": 0, **at}, {"kind": "die", "rank": 2, **at}]
     delays = [{"rank": 1, "by": "1us"}]
@@ -89,7 +89,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("sizes", "said"), WRONG.items())
-def test_what_is_no_size(sizes: str, said: str) -> None:
+def test_a_wrong_size_is_refused(sizes: str, said: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         all_up_to(base(steps=1), sizes)
     assert said in str(caught.value)
@@ -105,7 +105,7 @@ def test_what_is_no_size(sizes: str, said: str) -> None:
         ("maybe", "maybe has no size"),
     ],
 )
-def test_what_has_no_size(sizes: str, said: str) -> None:
+def test_a_parameter_without_sizes_is_refused(sizes: str, said: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         all_up_to(base("t_everything"), sizes)
     assert said in str(caught.value)

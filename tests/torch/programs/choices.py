@@ -80,7 +80,7 @@ def counts_on_it(rank, size):
     work.wait()
 
 
-def makes_what_came_first(rank, size):
+def makes_the_group_of_the_first_message(rank, size):
     """The schedule decides which group exists: rank 0 publishes the rank whose message it received first."""
     store = dist.distributed_c10d._get_default_store()
     if rank == 0:

@@ -66,7 +66,7 @@ def _relying(way):
             ways(rank)
         dist.barrier()
         if rank:
-            assert ways(rank)[way], "no rank was here"
+            assert ways(rank)[way], "no other rank left its mark"
 
     return main
 

@@ -30,7 +30,7 @@ def test_every_kind_is_asked_or_has_a_reason() -> None:
 
 
 @pytest.mark.slow
-def test_every_release_of_a_file_has_one_of_ours() -> None:
+def test_each_release_with_a_function_has_stored_rows() -> None:
     """Each release for which dpsim has a function has stored rows.
 
     Rows of other releases are compared with no function, not even with that of a neighbouring release.
@@ -42,7 +42,7 @@ def test_every_release_of_a_file_has_one_of_ours() -> None:
         assert all(kind.of_release(version) == () for version in versions - releases), kind.name
 
 
-def test_stored(tmp_path: Path) -> None:
+def test_the_stored_answers_are_equal(tmp_path: Path) -> None:
     found = check.stored(few(tmp_path / "few", 5))
     assert found.verdict == "equal"
     assert len(found.compared) == sum(len(kind.ours) for kind in KINDS)

@@ -33,7 +33,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_stored_answers(answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_engine_compares_stored_answers(answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = dpsim_("check-engine", "--stored", "--answers", answers)
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
@@ -48,7 +48,7 @@ def test_stored_answers(answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert dpsim_("check-engine", "--stored").out == answer.out
 
 
-def test_stored_answers_as_json(answers: Path) -> None:
+def test_check_engine_prints_stored_answers_as_json(answers: Path) -> None:
     answer = dpsim_("check-engine", "--stored", "--answers", answers, "--json")
     assert answer.code == 0
     assert list(answer.json) == ["answers", "release", "as", "compared", "not_compared", "verdict"]
@@ -70,7 +70,7 @@ def test_stored_answers_as_json(answers: Path) -> None:
         (["--as", "newest"], "--as newest: expected a release of vllm, such as 0.33.0"),
     ],
 )
-def test_bad_input(words: list[str], said: str) -> None:
+def test_bad_input_of_check_engine_ends_with_2_and_one_line(words: list[str], said: str) -> None:
     answer = dpsim_("check-engine", "--stored", *words)
     assert (answer.code, answer.out, answer.err) == (2, "", f"dpsim: {said}\n")
 
@@ -175,7 +175,7 @@ def test_an_unknown_release_is_refused(answers: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-def test_a_release_that_is_taken_for_another(tmp_path: Path) -> None:
+def test_the_option_as_compares_with_another_release(tmp_path: Path) -> None:
     answers = few(tmp_path / "answers", 10, QUICK)
     install(tmp_path / "site", "0.99.1", answers, like="0.33.0")
     taken = check_engine(tmp_path / "site", "--answers", answers, "--draws", "0", "--as", "0.33.0")

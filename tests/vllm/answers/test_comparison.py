@@ -34,13 +34,13 @@ KIND: Comparison[Callable[[int], int]] = Comparison(
 )
 
 
-def test_equal() -> None:
+def test_equal_answers_and_equal_refusals_are_counted() -> None:
     """Two refusals are equal if they raise the same class, even with different messages."""
     found = compare(KIND, Ours("1.0.0", once), ROWS)
     assert (found.rows, found.equal, found.departed, found.differing, found.first) == (3, 3, 0, 0, None)
 
 
-def test_a_named_departure() -> None:
+def test_a_named_departure_is_counted_apart() -> None:
     """A departure excuses a difference in the field that it names. The result lists only departures that occur."""
     ours = Ours("1.0.0", twice, departures={"own": "twice as much", "sum": "never"})
     found = compare(KIND, ours, ROWS)
@@ -69,7 +69,7 @@ def test_an_answer_that_has_other_fields() -> None:
     assert found.first.fields == ("answer",)
 
 
-def test_what_is_no_question() -> None:
+def test_a_row_that_is_no_question_is_refused() -> None:
     with pytest.raises(UnreadableRow, match=r"sums: batch 7 is no question of the kind sums \(.*KeyError: .*number"):
         compare(KIND, Ours("1.0.0", once), [{"version": "1.0.0", "batch": 7, "answer": {}}])
 

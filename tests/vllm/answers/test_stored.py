@@ -22,7 +22,9 @@ def named(tmp_path: Path) -> Path:
     return place
 
 
-def test_the_order(named: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_answers_comes_from_the_variable_or_the_clone(
+    named: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     assert folder() == ROOT / "tests" / "data" / "engine"
     monkeypatch.setenv(VARIABLE, str(named))

@@ -34,7 +34,7 @@ def blaming(*ranks: int, message: str = FOUND.message) -> Finding:
         (None, "undecided"),
     ],
 )
-def test_the_rank(found: Finding | None, says: str) -> None:
+def test_a_label_judges_the_blamed_rank(found: Finding | None, says: str) -> None:
     assert LABEL.says(WORLD, found) == says
 
 
@@ -55,9 +55,10 @@ def test_each_rank_is_every_rank_of_the_world(ranks: tuple[int, ...], says: str)
         ("rank 1 left out it", ("end",), True),  # the site of the culprit
     ],
 )
-def test_the_site(message: str, sites: tuple[str, ...], named: bool) -> None:
+def test_a_label_judges_the_named_site(message: str, sites: tuple[str, ...], named: bool) -> None:
     assert LABEL._replace(sites=sites).site(blaming(1, message=message)) == named
 
 
 def test_labels_are_short_and_complete() -> None:
+    assert labels()
     assert all(label.sites and label.why and len(label.why.split()) <= 12 for label in labels().values())

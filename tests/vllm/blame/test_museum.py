@@ -29,7 +29,7 @@ def test_each_exhibit_names_its_class_and_its_culprit() -> None:
 
 
 @pytest.mark.parametrize(("name", "place"), [("M-DP-1", "-"), ("pp-captured-recv", "culprit"), ("M-CG-6", "message")])
-def test_some_exhibits(name: str, place: str) -> None:
+def test_some_exhibits_name_their_class_and_culprit(name: str, place: str) -> None:
     [row] = all_shown([name])
     assert (row.klass, row.place) == (True, place)
 

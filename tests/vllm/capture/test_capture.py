@@ -18,7 +18,7 @@ from dpsim.vllm.config import RuntimeMode
 from dpsim.vllm.graphs.dispatcher import Descriptor
 from dpsim.vllm.model.kernels import copy
 from dpsim.vllm.museum.graph_bugs import RegistersOver
-from tests.sim.programs import Twins, everywhere, filled, numbers, told
+from tests.sim.programs import Twins, everywhere, filled, numbers, usual_world
 
 twins = Twins()
 KEY = Descriptor(2)
@@ -57,7 +57,7 @@ def context(rank: Rank, mode: RuntimeMode) -> ForwardContext:
     return ForwardContext(mode, KEY, rank.stream("main"), None, (2,))
 
 
-@twins("CRASH:ASSERTIONERROR", learned=[((5, 5),) * 3], world=told(1))
+@twins("CRASH:ASSERTIONERROR", learned=[((5, 5),) * 3], world=usual_world(1))
 async def the_mode_of_a_context_selects_the_wrapper(rank: Rank, right: bool) -> Any:
     """In mode FULL the model replays one graph; in mode PIECEWISE it replays one graph for each piece.
 
@@ -79,7 +79,7 @@ async def the_mode_of_a_context_selects_the_wrapper(rank: Rank, right: bool) -> 
     return tuple(seen)
 
 
-@twins("RACE:BUFFER", learned=[(5, 5)], world=told(1))
+@twins("RACE:BUFFER", learned=[(5, 5)], world=usual_world(1))
 async def a_replay_waits_for_weights_that_were_asked_for(rank: Rank, right: bool) -> Any:
     main = rank.stream("main")
     offloader = Offloader(rank, layers=2, places=1)
@@ -98,7 +98,7 @@ async def a_replay_waits_for_weights_that_were_asked_for(rank: Rank, right: bool
 
 
 @twins("STALE:UNWRITTEN", learned=[(10, 10), (10, 10)])
-async def addresses_are_told_before_the_first_replay(rank: Rank, right: bool) -> Any:
+async def addresses_are_exchanged_before_the_first_replay(rank: Rank, right: bool) -> Any:
     main, reduce = rank.stream("main"), RegisteredAllReduce(rank, "h", "d")
     x = filled(main, 5)
     graph = rank.graph("g")
@@ -114,7 +114,7 @@ AtFirstPlaces = RegistersOver.AtFirstPlaces
 
 
 @twins("STALE:UNWRITTEN", learned=[(10, 10), (10, 10)])
-async def a_second_session_has_places_of_its_own(rank: Rank, right: bool) -> Any:
+async def a_second_session_has_its_own_addresses(rank: Rank, right: bool) -> Any:
     main = rank.stream("main")
     reduce = (RegisteredAllReduce if right else AtFirstPlaces)(rank, "h", "d")
     for name in ("first", "second"):
@@ -132,11 +132,11 @@ def test_the_healthy_twin_holds(twin: Any) -> None:
 
 
 @pytest.mark.parametrize("twin", twins, ids=str)
-def test_the_other_one_is_found(twin: Any) -> None:
+def test_each_faulty_twin_is_found(twin: Any) -> None:
     twin.check_wrong()
 
 
-def test_a_session_warms_up_and_goes_from_large_to_small() -> None:
+def test_a_session_warms_up_each_size_and_captures_large_sizes_first() -> None:
     async def script(rank: Rank) -> Any:
         seen = []
 
@@ -149,7 +149,7 @@ def test_a_session_warms_up_and_goes_from_large_to_small() -> None:
 
     order = [("PIECEWISE", 4), ("PIECEWISE", 1), ("FULL", 4), ("FULL", 1)]
     expected = tuple(("capture", *target, mode) for target in order for mode in ("NONE", target[0]))
-    for seen in everywhere(script, told(1)):
+    for seen in everywhere(script, usual_world(1)):
         assert seen.learned == [expected]
         assert seen.classes == []
 
@@ -160,7 +160,7 @@ def test_a_session_that_differs_names_its_decisions() -> None:
 
         await CaptureSession(rank, ("h",)).run([Target(FULL, Descriptor(4 + rank.rank))], dummy_run)
 
-    for seen in everywhere(script, told(2)):
+    for seen in everywhere(script, usual_world(2)):
         assert seen.classes == ["DISAGREEMENT:CAPTURE"]
         assert "rank 1 decided ('FULL', ('num_tokens', 5), ('num_reqs', None), " in seen.findings[0].message
 
@@ -173,5 +173,5 @@ def test_a_graph_is_captured_once_and_its_host_code_never_runs_again() -> None:
             await model(context(rank, FULL), (x,))
         return len(calls), model.captures.count
 
-    for seen in everywhere(script, told(1)):
+    for seen in everywhere(script, usual_world(1)):
         assert seen.learned == [(2, 1)]

@@ -45,12 +45,12 @@ def verdicts(scenario: Scenario, sizes: str) -> Counter[str]:
 
 
 @pytest.mark.slow
-def test_all_of_two_ranks() -> None:
+def test_all_small_worlds_of_two_ranks_are_healthy() -> None:
     assert verdicts(base(RANKS), WORLDS) == {"proven": 56, "schedules": 56}
 
 
 @pytest.mark.slow
-def test_all_of_two_stages() -> None:
+def test_all_small_worlds_of_two_stages_are_healthy() -> None:
     assert verdicts(base(STAGES), WORLDS) == {"proven": 56, "schedules": 56}
 
 

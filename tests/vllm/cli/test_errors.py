@@ -43,7 +43,7 @@ def test_errors_of_a_scenario_have_their_places(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_bad_input(words: tuple[str, ...], said: str) -> None:
+def test_bad_input_ends_with_2_and_one_message(words: tuple[str, ...], said: str) -> None:
     answer = dpsim_(*words)
     assert (answer.code, answer.out) == (2, "")
     assert all(line.startswith("dpsim: ") for line in answer.err.splitlines())
@@ -62,7 +62,7 @@ def test_bad_input(words: tuple[str, ...], said: str) -> None:
         ),
     ],
 )
-def test_what_a_protocol_cannot_run(tmp_path: Path, command: str, text: str, said: str) -> None:
+def test_a_scenario_that_a_protocol_cannot_run_is_one_line(tmp_path: Path, command: str, text: str, said: str) -> None:
     write(tmp_path / "x.yaml", text)
     answer = dpsim_(command, "x.yaml")
     assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)

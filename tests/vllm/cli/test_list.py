@@ -7,7 +7,7 @@ import re
 from tests.cli.commands import dpsim_
 
 
-def test_list() -> None:
+def test_list_prints_scenarios_forms_and_variants_of_vllm() -> None:
     answer = dpsim_("list")
     assert answer.code == 0
     assert re.search(r"^  quickstart +\S.*\.$", answer.out, re.MULTILINE)

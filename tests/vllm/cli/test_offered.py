@@ -27,7 +27,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_an_option_of_run(stranger: Path) -> None:
+def test_a_package_adds_an_option_of_run_beside_those_of_vllm(stranger: Path) -> None:
     """An option that a package adds to `dpsim run` changes the run, and the suggested repeat command contains it.
 
     In the help text, the option is before `--trace`.

@@ -105,7 +105,7 @@ def test_a_mismatch_names_the_settings_that_differ(tmp_path: Path) -> None:
     assert "settings of single ranks" not in dpsim_("run", tmp_path / "t.yaml").out
 
 
-def test_other_requests_are_for_scenarios_that_have_a_workload(tmp_path: Path) -> None:
+def test_options_of_a_workload_need_a_scenario_with_one(tmp_path: Path) -> None:
     """`--requests` and `--workload` are bad input for a protocol with its own parameters, which has no workload."""
     scenario = write(tmp_path / "x.yaml", agreeing.HEALTHY)
     for words in (("--requests", "2"), ("--workload", "w.csv")):

@@ -116,7 +116,7 @@ def ran(protocol: str, how: str) -> Result:
         ("crash", []),
     ],
 )
-def test_what_a_program_keeps_from_the_checks(how: str, says: list[str]) -> None:
+def test_a_note_names_what_a_program_keeps_from_the_checks(how: str, says: list[str]) -> None:
     """Each omission gives its note. A run with findings has a report instead, and no note."""
     assert unchecked(ran("unchecked", how)) == says
 

@@ -11,7 +11,7 @@ from dpsim.vllm.config import FORMS, EngineConfig, Surroundings, Topology, broke
 from dpsim.vllm.graphs.sizes import Ladder017, Ladder033
 
 
-def test_what_no_rule_forbids_is_accepted() -> None:
+def test_a_configuration_that_breaks_no_rule_is_accepted() -> None:
     """Accepts an interleave that does not divide a block, and an empty list of capture sizes.
 
     The list is also empty if `max_num_batched_tokens` excludes all explicit sizes.

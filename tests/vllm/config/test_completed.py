@@ -29,7 +29,7 @@ def made(around: Surroundings = EIGHT, form: type[ParallelConfig] = ParallelConf
 # ---- offline SPMD
 
 
-def test_data_parallelism_comes_from_the_environment_if_it_is_not_given() -> None:
+def test_the_environment_gives_data_parallelism_that_the_user_does_not() -> None:
     environ = {"VLLM_DP_SIZE": "4", "VLLM_DP_RANK": "2", "VLLM_DP_MASTER_IP": "10.0.0.9", "VLLM_DP_MASTER_PORT": "7"}
     config = made(Surroundings(environ=environ), data_parallel_rank=9, data_parallel_master_port=1)
     assert (config.data_parallel_size, config.data_parallel_rank, config.data_parallel_rank_local) == (4, 2, 2)
@@ -37,7 +37,7 @@ def test_data_parallelism_comes_from_the_environment_if_it_is_not_given() -> Non
     assert config.data_parallel_index == 2
     local = made(Surroundings(environ={**environ, "VLLM_DP_RANK_LOCAL": "0"}))
     assert local.data_parallel_rank_local == 0
-    assert made().data_parallel_master_port == 0, "fields that are not asked are overwritten as well"
+    assert made().data_parallel_master_port == 0, "the environment overwrites fields that the user gives as well"
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_how_experts_move_is_filled_in() -> None:
     assert made(form=ParallelConfig033, **elastic).eplb_config.communicator == "pynccl"
 
 
-def test_microbatches() -> None:
+def test_a_configuration_that_splits_has_at_least_two_microbatches() -> None:
     """Invariant I-CF-6: a configuration that splits has at least two microbatches, and `enable_dbo` overrides
     `ubatch_size`.
     """
@@ -250,7 +250,7 @@ def test_the_smallest_cache_decides(sizes: list[int]) -> None:
     assert agreed in known
 
 
-def test_nobody_knows_a_size() -> None:
+def test_unknown_cache_sizes_of_all_ranks_give_the_largest() -> None:
     assert sync_kv_cache_memory_size([-1, -1]) == LARGEST == 2**63 - 1
 
 

@@ -33,7 +33,7 @@ def test_every_row_of_a_release(release: str) -> None:
     assert otherwise(rows, RELEASED[release]) == []
 
 
-def test_the_other_release_answers_many_rows_otherwise() -> None:
+def test_twin_the_configuration_of_another_release_answers_many_rows_differently() -> None:
     for release, other in (("0.14.0", ParallelConfig033), ("0.33.0", ParallelConfig)):
         assert len(otherwise(answers("config", release), other)) > 30
 
@@ -70,7 +70,7 @@ def test_each_rule_is_needed(release: str) -> None:
     assert missed == (NOT_ASKED if release == "0.14.0" else NOT_ASKED_033)
 
 
-def test_one_of_the_fields_of_a_message_about_several_is_enough() -> None:
+def test_blaming_one_field_of_a_message_about_several_is_enough() -> None:
     """If vLLM's message names several fields, dpsim has to blame one of them.
 
     In the faulty twin it blames another field.

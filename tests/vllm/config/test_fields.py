@@ -113,7 +113,7 @@ def test_the_hash_leaves_out_what_the_engine_leaves_out(release: str) -> None:
     assert ours - GONE[release] == set(ENGINE[release].not_hashed.split())
 
 
-def test_what_releases_compare_since() -> None:
+def test_the_hash_covers_the_later_fields_of_033() -> None:
     """Spec chapter 8.4: the hash covers these later fields of 0.33, except the engine's arena of shared memory."""
     names = "enable_hc_sp enable_batch_sharded_sampling enable_ep_weight_filter dcp_q_replicate"
     later = {*names.split(), "allow_auto_resolve_cp_interleave_size", "fault_tolerance_config"}

@@ -158,7 +158,7 @@ def agrees(form: type[ParallelConfig], first: Fields, second: Fields, field: str
 
 
 @pytest.mark.parametrize("form", VALUES)
-def test_every_field_alone(form: type[ParallelConfig]) -> None:
+def test_each_field_changes_the_hash_exactly_if_engines_must_agree_on_it(form: type[ParallelConfig]) -> None:
     """Invariant I-CF-2: a field that may differ between engines does not change the hash.
 
     Each other field changes the hash, and `differing` names it.
@@ -171,7 +171,7 @@ def test_every_field_alone(form: type[ParallelConfig]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", VALUES)
-def test_a_thousand_pairs(form: type[ParallelConfig]) -> None:
+def test_random_pairs_of_configurations_hash_by_the_fields_that_matter(form: type[ParallelConfig]) -> None:
     """Invariant I-CF-2 also holds with random values of the other fields."""
     seen: Counter[str] = Counter()
 
@@ -196,7 +196,7 @@ def test_every_field_is_hashed_or_not(form: type[ParallelConfig]) -> None:
 
 
 @pytest.mark.parametrize("elastic", [False, True])
-def test_only_an_elastic_engine_has_room_to_grow(elastic: bool) -> None:
+def test_only_an_elastic_engine_keeps_its_maximal_size(elastic: bool) -> None:
     """In 0.33, an engine that is not elastic replaces `elastic_ep_max_dp_size` by its own data-parallel size.
 
     A mutant that keeps the given value would make equal engines hash differently.
@@ -214,7 +214,7 @@ def test_nested_fields_are_named() -> None:
     first, second = ParallelConfig(), ParallelConfig.model_validate({"eplb_config": {"window_size": 5}})
     assert differing(first, second) == ("eplb_config.window_size",)
     assert differing(first, first) == ()
-    assert "dp_sync_interval" in differing(ParallelConfig(), ParallelConfig033()), "one has not the field"
+    assert "dp_sync_interval" in differing(ParallelConfig(), ParallelConfig033()), "only the second class has the field"
 
 
 def test_a_hash_is_the_same_in_every_process() -> None:
@@ -235,7 +235,7 @@ def test_a_hash_is_the_same_in_every_process() -> None:
         check=True,
     )
     assert done.stdout.strip() == compute_hash(ParallelConfig.model_validate(fields))
-    assert compute_hash(ParallelConfig()).startswith("8a9062b055841fbc"), "on every machine"
+    assert compute_hash(ParallelConfig()).startswith("8a9062b055841fbc"), "the hash is the same on every machine"
 
 
 def test_unset_synchronization_is_that_of_async_scheduling() -> None:
@@ -250,7 +250,7 @@ def test_unset_synchronization_is_that_of_async_scheduling() -> None:
     assert compute_hash(given) == compute_hash(on), "async scheduling as such is not covered"
 
 
-def test_what_other_configurations_hold_is_not_covered() -> None:
+def test_the_hash_does_not_cover_capture_sizes() -> None:
     """The hash does not cover capture sizes, so ranks with different sizes start. Mutant M-CF-14 exploits this gap."""
     topology = Topology(data_parallel_size=2)
     first = EngineConfig(cudagraph_capture_sizes=(1, 2), max_num_seqs=4).parallel_config(topology)

@@ -56,7 +56,7 @@ class IgnoresThresholds(ParallelConfig):
 
 def test_a_healthy_start_has_equal_hashes() -> None:
     assert all(starts(engines(form)) for form in FORMS.values())
-    assert not starts(engines(HashesTheRank)), "M-CF-1: refused always"
+    assert not starts(engines(HashesTheRank)), "M-CF-1: an engine that hashes its rank is always refused"
 
 
 def test_numa_nodes_may_differ() -> None:

@@ -37,7 +37,9 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("form", "row"), ROWS)
-def test_one_meets_it_and_one_breaks_only_it(form: type[ParallelConfig], row: Row) -> None:
+def test_each_rule_has_a_configuration_that_meets_it_and_one_that_breaks_only_it(
+    form: type[ParallelConfig], row: Row
+) -> None:
     assert row.rule in every_rule(form)
     form.model_validate(row.meets, context=row.around)
     fields = {**row.meets, **row.breaks}
@@ -64,7 +66,7 @@ def test_the_table_asks_for_every_rule(name: str) -> None:
     assert old.async_eplb_has_one_policy(Case.of(ParallelValues.model_construct(eplb_config=healthy))) is None
 
 
-def test_what_source_003_accepts_is_accepted() -> None:
+def test_release_014_accepts_configurations_that_033_refuses() -> None:
     """Source page 003, which release 0.14 contains, accepts configurations that newer rules of release 0.33 refuse."""
     for fields in (
         {"enable_dbo": True, "dbo_decode_token_threshold": 1},

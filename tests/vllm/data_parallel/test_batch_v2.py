@@ -89,7 +89,7 @@ class AnySize(CandidateTable):
         return next((twin for twin in twins if twin.fits(num_reqs, num_tokens, uniform_token_count)), None)
 
 
-def test_other_candidates_are_found_among_the_rows() -> None:
+def test_the_stored_rows_find_wrong_candidates() -> None:
     """The comparison with the stored rows fails for the candidates of `DecodesAlone` (5.5: microbatches in mode
     FULL).
     """
@@ -101,7 +101,7 @@ def test_other_candidates_are_found_among_the_rows() -> None:
     assert differing(made)  # type: ignore[arg-type]
 
 
-def test_only_the_twin_of_the_smallest_size() -> None:
+def test_a_rank_considers_only_the_twin_of_the_smallest_fitting_size() -> None:
     """A rank considers only the twin of the smallest captured size that holds its tokens (the two examples of 5.5).
 
     In the first one, that twin does not fit, so the ranks run eagerly. In the second one, requests of two tokens get a
@@ -147,7 +147,7 @@ def plan(*ranks: LocalV2, config: EngineConfig = SPLIT) -> tuple[RuntimeMode, in
     return *kind, [chosen.num_tokens for chosen, _ in decided], state.num_tokens
 
 
-def test_without_microbatches() -> None:
+def test_ranks_agree_on_a_graph_without_microbatches() -> None:
     """Examples A-16 to A-18. In the last one, ranks of the V1 runner would agree on [4, 100]."""
     mixed = LocalV2(11, 2)
     assert plan(decodes(3), decodes(1), config=SMALL) == (FULL, 1, [4, 4], (4, 4))
@@ -157,7 +157,7 @@ def test_without_microbatches() -> None:
     assert chosen.num_reqs == 4
 
 
-def test_with_microbatches() -> None:
+def test_ranks_agree_on_a_graph_with_microbatches() -> None:
     """Examples A-19 and A-20. With 64 and 128 tokens, rank 0 has no token in its second half (defect M-UB-13)."""
     assert plan(decodes(63), decodes(128)) == (NONE, 2, [128, 128], (128, 128))
     assert plan(decodes(64), decodes(128)) == (FULL, 2, [128, 128], (128, 128))

@@ -188,7 +188,7 @@ ALWAYS: list[Property] = [one_plan, equal_counts, own_counts, order_of_ranks, re
 
 
 @examples(33, 750, 3_000)
-def test_all_hold(examples: int) -> None:
+def test_the_invariants_of_the_v2_agreement_hold_for_random_groups(examples: int) -> None:
     """Invariants I-DP-1, 4, 5, 6, 10 and 14 hold for random groups; I-DP-3 holds for steps that are not split."""
 
     def all_of_them(group: Group) -> None:

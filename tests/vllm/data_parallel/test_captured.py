@@ -232,7 +232,7 @@ TWINS: list[Twin] = [
 
 
 @pytest.mark.parametrize(("invariant", "twin", "found"), TWINS, ids=[one[0] for one in TWINS])
-def test_an_invariant_is_looked_at(invariant: str, twin: type[CapturedForward], found: str) -> None:
+def test_each_invariant_fails_for_its_twin(invariant: str, twin: type[CapturedForward], found: str) -> None:
     """In some random world, a check finds each faulty twin."""
     breaks(lambda drawn: nothing_found(drawn, captured=twin), WORLDS, found, examples=200)
 
@@ -255,7 +255,7 @@ def test_all_ranks_capture_the_same() -> None:
     holds(the_same, WORLDS, examples=10)
 
 
-def test_what_a_step_is_told_is_inert_behind_it() -> None:
+def test_metadata_behind_the_real_requests_are_inert() -> None:
     """The metadata behind the real requests are inert (invariant I-CG-11).
 
     The test reads the metadata that rank 0 writes in the two runs of a capture, and in two steps.

@@ -74,7 +74,7 @@ def test_the_graph_of_the_own_count_is_one_of_the_agreed_mode() -> None:
 
 @pytest.mark.parametrize(("ranks", "expected"), [(1, []), (2, ["GRAPH:UNPAIRED"])])
 @pytest.mark.parametrize("mode", ["FULL_DECODE_ONLY", "PIECEWISE"])
-def test_one_rank_without_a_graph_runs_eagerly(mode: str, ranks: int, expected: list[str]) -> None:
+def test_a_single_rank_without_a_graph_has_no_finding(mode: str, ranks: int, expected: list[str]) -> None:
     """Mutant M-CG-18 with as many requests as a graph can have: one rank has no graph and runs eagerly.
 
     The check GRAPH:UNPAIRED compares a replay with the calls of other ranks, so it finds nothing for a single rank.

@@ -94,7 +94,7 @@ def test_the_order_of_addition_matters() -> None:
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 6, 8])
-def test_one_tensor_that_is_not_contiguous(ranks: int) -> None:
+def test_one_rank_with_a_table_that_is_not_contiguous_blocks_all_ranks(ranks: int) -> None:
     """One rank with a table that is not contiguous (mutant M-DP-12) blocks all ranks.
 
     This rank waits in a collective, and the others wait for its swaps. If no table is contiguous, all ranks call the
@@ -139,7 +139,7 @@ def test_the_sum_is_that_of_all(ranks: int) -> None:
         assert done.decided("sum", rank) == [tuple(summed(tables)[rank].ravel().tolist())]
 
 
-def test_one_table_that_is_not_contiguous() -> None:
+def test_one_table_that_is_not_contiguous_hangs_on_the_simulation() -> None:
     """A table of one rank that is not contiguous (mutant M-DP-12) causes a hang on the simulator."""
     done = played(4, wrong=2)
     assert done.classes[0].startswith("HANG")

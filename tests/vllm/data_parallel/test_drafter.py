@@ -68,7 +68,7 @@ def nothing_found(played: Played) -> None:
 
 @examples(8, 250, 1_000)
 @pytest.mark.parametrize("release", STEPS)
-def test_random_worlds(release: str, examples: int) -> None:
+def test_the_properties_of_a_drafter_hold_in_random_worlds(release: str, examples: int) -> None:
     """The properties hold in random worlds with idle ranks, long sequences, prefixes, encoder inputs and padding."""
     seen = {"draft": 0, "cut": 0, "long": 0}
 
@@ -132,7 +132,7 @@ def drafted(played: Played, rank: int = 0) -> list[tuple[tuple[int, ...], int]]:
         (3, [((4, 4), 1), ((2, 2), 1)]),
     ],
 )
-def test_phases(drafts: int, expected: list[Any]) -> None:
+def test_a_drafter_runs_all_tokens_first_and_then_one_for_each_request(drafts: int, expected: list[Any]) -> None:
     """The first phase of the drafter runs all tokens, and the second one a token for each request.
 
     Prompts of three tokens and one token make four tokens, and two requests.
@@ -174,7 +174,7 @@ def test_no_drafter_without_a_model() -> None:
         assert calls(played, "dp.agree") == [[1], [1]]
 
 
-def test_one_rank() -> None:
+def test_a_single_rank_runs_its_drafter_without_an_agreement() -> None:
     """A single rank makes no agreement, and runs all forwards of the drafter (invariant I-DP-8)."""
     played = play(prefill(3), ranks=1, num_speculative_tokens=3, cudagraph_mode="NONE", **MTP)
     assert played.findings == []
@@ -183,7 +183,7 @@ def test_one_rank() -> None:
 
 
 @pytest.mark.parametrize("mode", CUDAGraphMode)
-def test_its_graphs(mode: CUDAGraphMode) -> None:
+def test_a_drafter_uses_piecewise_graphs(mode: CUDAGraphMode) -> None:
     """The drafter uses PIECEWISE graphs in every mode in which mixed batches have graphs."""
     expected = "NONE" if mode in ("NONE", "FULL_DECODE_ONLY") else "PIECEWISE"
     assert graphs_of(EngineConfig(cudagraph_mode=mode)).cudagraph_mode == expected

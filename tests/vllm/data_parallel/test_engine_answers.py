@@ -33,7 +33,7 @@ def decided(version: str, form: BatchForm) -> list[Difference]:
 
 
 @pytest.mark.parametrize("version", RELEASED)
-def test_decide(version: str) -> None:
+def test_the_agreement_decides_every_stored_row_as_vllm(version: str) -> None:
     """The agreement decides every stored row as vLLM does."""
     assert decided(version, AGREEMENTS[RELEASED[version]]()) == []
 
@@ -45,7 +45,7 @@ class AllRefuse(Release014):
         super().refuse(table, local._replace(wants_padding=bool(table[3].any())))
 
 
-class NobodyRefuses(Release014):
+class NoRankRefuses(Release014):
     """No rank raises if the ranks differ in their wish for padding."""
 
     def refuse(self, table: HostArray, local: LocalBatch) -> None:
@@ -53,9 +53,9 @@ class NobodyRefuses(Release014):
 
 
 @pytest.mark.parametrize(
-    ("version", "wrong"), [("0.14.0", AllRefuse), ("0.14.0", NobodyRefuses), ("0.14.0", Source000)]
+    ("version", "wrong"), [("0.14.0", AllRefuse), ("0.14.0", NoRankRefuses), ("0.14.0", Source000)]
 )
-def test_decide_finds_what_is_wrong(version: str, wrong: type[BatchForm]) -> None:
+def test_the_stored_rows_of_decide_find_wrong_agreements(version: str, wrong: type[BatchForm]) -> None:
     """The comparison with the stored rows fails for each wrong agreement."""
     assert decided(version, wrong())
 
@@ -73,7 +73,7 @@ def flow_of(version: str, flow: type[BatchFlow], graphs: str = "") -> Flow:
 
 
 @pytest.mark.parametrize("version", RELEASED)
-def test_flow(version: str) -> None:
+def test_the_flow_reaches_the_agreed_graph_of_every_stored_row(version: str) -> None:
     """The way from the batch to the agreed graph equals that of vLLM in every stored row."""
     assert flowed(version, flow_of(version, FLOWS[RELEASED[version]])) == []
 
@@ -133,7 +133,7 @@ class ForbidsAgain(Flow017):
         ("0.33.0", Flow017),
     ],
 )
-def test_flow_finds_what_is_wrong(version: str, wrong: type[BatchFlow]) -> None:
+def test_the_stored_rows_of_flow_find_wrong_flows(version: str, wrong: type[BatchFlow]) -> None:
     """The comparison with the stored rows fails for each wrong flow."""
     assert flowed(version, flow_of(version, wrong))
 

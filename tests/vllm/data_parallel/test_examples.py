@@ -86,7 +86,7 @@ ROWS = [
 
 @pytest.mark.parametrize("form", AGREEMENTS)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_decision(row: Row, form: str) -> None:
+def test_the_agreement_decides_each_example_as_its_row(row: Row, form: str) -> None:
     """The agreement decides what the row specifies, given the row's numbers."""
     config, rules = EngineConfig(**row.config), AGREEMENTS[form]()
     columns = []
@@ -98,7 +98,7 @@ def test_decision(row: Row, form: str) -> None:
 
 @pytest.mark.parametrize("form", AGREEMENTS)
 @pytest.mark.parametrize("row", [row for row in ROWS if "may not" not in row.name], ids=lambda row: row.name)
-def test_world(row: Row, form: str) -> None:
+def test_ranks_decide_and_run_each_example_as_its_row(row: Row, form: str) -> None:
     """In a world whose workload leads to the row's numbers, all ranks decide what the row specifies, and run it."""
     requests = line_up(*(local.requests() for local in row.locals))
     played = play(requests, **released(form), cudagraph_capture_sizes=row.sizes, **row.config)
@@ -112,7 +112,7 @@ def test_world(row: Row, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", AGREEMENTS)
-def test_one_rank(form: str) -> None:
+def test_a_single_rank_makes_no_agreement_and_keeps_its_mode(form: str) -> None:
     """Row A-1: a single rank makes no agreement and keeps its own mode."""
     played = play(decodes(3), ranks=1, **released(form), cudagraph_capture_sizes=(1, 2, 4, 8))
     assert played.decided("plan", 0) == [(False, None, FULL)]

@@ -101,7 +101,7 @@ def test_every_expert_has_a_slot(examples: int) -> None:
         placement = placed(tuple(loads), ranks)
         assert sorted(placement) == list(range(len(loads)))
         of_ranks = [sum(loads[expert] for expert in placement[rank * SLOTS :][:SLOTS]) for rank in range(ranks)]
-        assert max(of_ranks) - min(of_ranks) <= max(loads), "to and fro leaves no more than an expert between two ranks"
+        assert max(of_ranks) - min(of_ranks) <= max(loads), "the loads of two ranks differ by at most one expert's"
 
     holds(
         each_once,
@@ -135,7 +135,7 @@ def test_loads_are_those_of_the_requests(ranks: int) -> None:
     for journal in done.run.journals:
         decided = [raw for raw in journal if raw[KIND] == "decision" and raw[SITE] == "placement"]
         assert [(raw[STEP], raw[DECISION_VALUE]) for raw in decided] == expected(scenario)
-        assert {raw[DECISION_VALUE] for raw in decided} != {tuple(range(SLOTS * ranks))}, "somebody has to move"
+        assert {raw[DECISION_VALUE] for raw in decided} != {tuple(range(SLOTS * ranks))}, "at least one expert moves"
 
 
 def test_proven_between_steps() -> None:
@@ -237,7 +237,7 @@ def test_a_mistake_beside_steps_is_found(kind: type[AsyncBalance], klass: str, m
         ("eplb", {"enable_eplb": False}, r"config\.enable_eplb: expected true"),
     ],
 )
-def test_refused(protocol: str, config: dict[str, Any], said: str) -> None:
+def test_a_program_refuses_a_balancing_that_it_does_not_model(protocol: str, config: dict[str, Any], said: str) -> None:
     """A program refuses a balancing that it does not model."""
     scenario = world(protocol=protocol, **config)
     with pytest.raises(Unsuitable, match=said):

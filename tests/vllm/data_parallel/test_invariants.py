@@ -168,7 +168,7 @@ OF_BOTH: list[Property] = [
 
 @examples(33, 500, 2_000)
 @pytest.mark.parametrize("form", [Source000(), Release014()], ids=["source-000", "0.14"])
-def test_decision(form: BatchForm, examples: int) -> None:
+def test_the_invariants_of_a_decision_hold_for_random_groups(form: BatchForm, examples: int) -> None:
     """Invariants I-DP-3, 4, 7, 10 and 11 hold for random groups."""
 
     def all_hold(group: Group) -> None:
@@ -179,7 +179,7 @@ def test_decision(form: BatchForm, examples: int) -> None:
 
 
 @pytest.mark.slow
-def test_own_counts() -> None:
+def test_source_000_pads_no_eager_rank_and_014_does() -> None:
     """Invariant I-DP-5 (no padding across ranks in mode NONE) holds for source page 000, but not for release 0.14.
 
     Release 0.14 pads if padding is configured (example A-4).
@@ -276,7 +276,7 @@ def test_more_tokens_may_lower_a_count_when_the_mode_falls() -> None:
 # ---- what ranks do: small worlds
 
 
-def comes_to_an_end(played: Played) -> None:
+def every_agreement_returns(played: Played) -> None:
     """Every entry into the agreement returns (invariant I-DP-13), and no check has a finding."""
     assert played.findings == [], "I-DP-13: every entry into the agreement returns, and nothing else is wrong"
 
@@ -369,11 +369,11 @@ class NeighboursCount(DataParallelStep):
         await super().execute(execution._replace(num_tokens=count))
 
 
-OF_RANKS = [comes_to_an_end, same_plans, one_call_a_step, mode_run]
+OF_RANKS = [every_agreement_returns, same_plans, one_call_a_step, mode_run]
 
 
 @examples(25, 250, 1_000)
-def test_ranks(examples: int) -> None:
+def test_the_invariants_of_ranks_hold_in_random_worlds(examples: int) -> None:
     """Invariants I-DP-1, 2, 6, 9 and 13 hold in random worlds."""
 
     def all_hold(small: Drawn) -> None:
@@ -389,7 +389,7 @@ def test_ranks(examples: int) -> None:
 @pytest.mark.parametrize(
     ("property_", "wrong", "says"),
     [
-        (comes_to_an_end, pieces("M-DP-1"), "I-DP-13"),
+        (every_agreement_returns, pieces("M-DP-1"), "I-DP-13"),
         (same_plans, pieces("M-DP-2"), "I-DP-1"),
         (same_plans, pieces("M-DP-6"), "I-DP-1"),
         (one_call_a_step, pieces("M-DP-1"), "I-DP-2"),
@@ -437,7 +437,7 @@ class Alone(NamedTuple):
     config: dict[str, Any]
 
 
-def asks_nobody(alone: Alone, **wrong: Any) -> None:
+def makes_no_agreement(alone: Alone, **wrong: Any) -> None:
     """A single rank makes no agreement, and keeps its mode (invariant I-DP-8)."""
     played = play(alone.requests, ranks=1, **alone.config, **wrong)
     assert played.run.finished
@@ -466,11 +466,11 @@ class GivesUpItsGraph(DataParallelStep):
 
 
 @pytest.mark.slow
-def test_one_rank() -> None:
+def test_a_single_rank_enters_no_collective_and_keeps_its_mode() -> None:
     alone = st.builds(Alone, request_lists(force_eager=True), configs())
-    holds(asks_nobody, alone)
-    breaks(lambda one: asks_nobody(one, step=TalksToItself), alone, "I-DP-8: one rank")
-    breaks(lambda one: asks_nobody(one, step=GivesUpItsGraph), alone, "I-DP-8: its mode")
+    holds(makes_no_agreement, alone)
+    breaks(lambda one: makes_no_agreement(one, step=TalksToItself), alone, "I-DP-8: one rank")
+    breaks(lambda one: makes_no_agreement(one, step=GivesUpItsGraph), alone, "I-DP-8: its mode")
 
 
 # ---- a rank without work (invariant I-DP-12)
@@ -512,7 +512,7 @@ def test_an_idle_rank_takes_no_graph_away() -> None:
     breaks(lambda beside: changes_nothing(beside, **pieces("M-DP-10")), beside_an_idle_rank(), "I-DP-12")
 
 
-def test_except_in_mode_full_with_drafts_in_0_17() -> None:
+def test_a_dummy_takes_a_graph_away_in_mode_full_with_drafts_in_0_17() -> None:
     """Release 0.17 breaks I-DP-12 in mode FULL with drafts.
 
     A uniform decode looks for a graph that does not exist (specification 5.4). A dummy is forced to count as a uniform
@@ -540,7 +540,7 @@ def test_a_rank_of_0_17_that_cannot_idle_in_mode_full_with_drafts() -> None:
     assert play(line_up(decodes(2), []), flow=Flow033, **config).findings == []
 
 
-def test_except_where_adapters_have_no_graphs_of_their_own() -> None:
+def test_a_dummy_takes_a_graph_away_if_only_adapters_have_graphs() -> None:
     """Known exception of I-DP-12 (example A-31): the dummy has no adapter, and only batches with one have graphs."""
     a_31 = Beside(decodes(3, lora="french"), {"enable_lora": True, "cudagraph_specialize_lora": False})
     with pytest.raises(AssertionError, match="I-DP-12"):

@@ -163,7 +163,7 @@ def test_the_rows_reach_what_they_are_for() -> None:
 # ---- worked examples
 
 
-def test_padded_decodes() -> None:
+def test_padded_decodes_are_split_as_in_example_a_10() -> None:
     """Example A-10: 40 decodes in a graph of 64 tokens."""
     own, padded = Slicing().slices([1] * 40, 64, 64, 2)
     assert own == [Slice(range(32), range(32)), Slice(range(32, 40), range(32, 40))]
@@ -172,7 +172,7 @@ def test_padded_decodes() -> None:
     assert Slices(own, padded).for_attention(RuntimeMode.NONE) is own
 
 
-def test_requests_that_are_cut() -> None:
+def test_a_split_cuts_requests() -> None:
     """Example A-11: a boundary between microbatches cuts a request, which is then in both slices."""
     own, padded = Slicing().slices([300, 300], 1000, 2, 2)
     assert own == [Slice(range(2), range(500)), Slice(range(1, 2), range(500, 600))]
@@ -259,7 +259,7 @@ EVERYWHERE: list[Property] = [partition, sizes, real_tokens_once, all_padding]
 
 @pytest.mark.parametrize("slicing", KINDS, ids=lambda kind: type(kind).__name__)
 @examples(150, 2000)
-def test_all_hold(slicing: Slicing, examples: int) -> None:
+def test_the_invariants_of_a_split_hold(slicing: Slicing, examples: int) -> None:
     def everywhere(split: Split) -> None:
         for property_ in EVERYWHERE:
             property_(slicing, split)
@@ -277,7 +277,7 @@ def test_the_v2_runner_keeps_a_request(examples: int) -> None:
     def keeps(split: Split) -> None:
         for one in split.slices(SlicingV2()).padded:
             assert not one.empty, "a microbatch without a request"
-            assert one.requests.start < len(split.scheduled), "a request that there is none of"
+            assert one.requests.start < len(split.scheduled), "a microbatch starts behind the last request"
 
     holds(keeps, splits(), examples)
     breaks(lambda split: none_empty(SlicingV2(), split), splits(), "I-UB-5: a real token")
@@ -300,7 +300,7 @@ def test_a_wrong_split_is_found(property_: Property, wrong: Slicing, says: str) 
     breaks(lambda split: property_(wrong, split), splits(last_empty=False), says)
 
 
-def test_padding_only_is_found() -> None:
+def test_a_microbatch_of_padding_only_is_found() -> None:
     """A split whose last microbatch has padding only breaks invariant I-UB-5.
 
     Mutant M-UB-3 compares with `>` instead of `>=`. So it also splits a batch that has just enough tokens for the
@@ -329,7 +329,7 @@ def greater_than(tokens: int, uniform: bool, config: Microbatching) -> bool:
 
 
 @pytest.mark.parametrize(("uniform", "first"), [(True, 4), (False, 9)])
-def test_wishes(uniform: bool, first: int) -> None:
+def test_a_rank_wishes_to_split_from_the_threshold_on(uniform: bool, first: int) -> None:
     """A rank wishes to split from the threshold on (invariant I-UB-7); the faulty twin wishes one token later."""
     from_threshold = [False] * first + [True] * (20 - first)
     assert wishes(uniform, wants_microbatching) == from_threshold

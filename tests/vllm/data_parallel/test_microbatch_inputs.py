@@ -96,7 +96,7 @@ def test_a_wrong_cut_is_found_among_the_rows(wrong: MetadataCut) -> None:
     assert differing("0.33.0", wrong)
 
 
-def test_what_is_refused() -> None:
+def test_a_cut_refuses_an_empty_or_misplaced_slice() -> None:
     """A cut refuses an empty slice, and a slice whose first token is not in its first request."""
     whole = attention_metadata([3, 5], [0, 0])
     for one in (Slice(range(1, 1), range(4, 6)), Slice(range(2), range(4, 4))):
@@ -189,7 +189,7 @@ def test_a_wrong_cut_is_found(property_: Property, wrong: MetadataCut, says: str
 def test_empty_microbatches_of_the_v2_runner(examples: int) -> None:
     """In the V2 runner, a microbatch of padding has queries without tokens, and the others are unchanged."""
 
-    def tells_so(split: Split) -> None:
+    def finds_wrong_starts(split: Split) -> None:
         whole = split.metadata()
         for one in split.slices(SlicingV2()).padded:
             starts = MetadataCutV2().cut(whole, one).query_start_loc.tolist()
@@ -197,7 +197,7 @@ def test_empty_microbatches_of_the_v2_runner(examples: int) -> None:
             assert (starts[0], starts[-1]) == (0, len(real))
             assert starts == sorted(starts)
 
-    holds(tells_so, splits(), examples)
+    holds(finds_wrong_starts, splits(), examples)
     breaks(lambda split: cut_v1(split), splits(), "empty slice|does not have it")
 
 

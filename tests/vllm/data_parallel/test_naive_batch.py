@@ -161,25 +161,25 @@ def inputs(row: Row) -> list[RankInput]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_source_000(row: Row) -> None:
+def test_the_naive_agreement_decides_each_row_as_source_000(row: Row) -> None:
     """The naive agreement decides each row as source page 000 does, and so as releases 0.17 to 0.33 do."""
     assert naive_source_000(inputs(row), row.config.microbatches) == row.source_000
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_0_14(row: Row) -> None:
+def test_the_naive_agreement_decides_each_row_as_release_0_14(row: Row) -> None:
     """The naive agreement of release 0.14 decides each row as that release does."""
     assert naive_0_14(inputs(row), row.config.microbatches) == (row.v0_14 or row.source_000)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_wishes(row: Row) -> None:
+def test_the_naive_ranks_have_the_wishes_of_each_row(row: Row) -> None:
     """The ranks of each row have the wishes that the row gives. Row A-6 fails on a threshold."""
     assert [wish(local, row.config) for local in row.ranks] == row.wishes
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.last_empty is not None], ids=lambda row: row.name)
-def test_last_microbatch(row: Row) -> None:
+def test_the_last_microbatch_is_empty_exactly_where_the_row_says(row: Row) -> None:
     """If all ranks of a row wish to split, the last microbatch is empty exactly where the row gives this reason."""
     umin = min(local.unpadded for local in row.ranks)
     pmax = max(local.padded for local in row.ranks)
@@ -213,13 +213,15 @@ def test_0_14_without_padding() -> None:
 
 
 @pytest.mark.parametrize("decide", [naive_source_000, naive_0_14])
-def test_fewer_padded_than_unpadded(decide: Callable[[list[RankInput], int], Decision]) -> None:
+def test_the_naive_agreement_refuses_fewer_padded_than_unpadded_tokens(
+    decide: Callable[[list[RankInput], int], Decision],
+) -> None:
     """The naive agreements refuse a padded count below the unpadded count (specification 1.3)."""
     with pytest.raises(AssertionError, match="fewer padded"):
         decide([RankInput(5, 4, False, True, FULL), RankInput(4, 4, False, True, FULL)], 1)
 
 
-def test_0_14_ranks_differ_about_padding() -> None:
+def test_the_naive_agreement_of_0_14_refuses_ranks_that_differ_about_padding() -> None:
     """Release 0.14 asserts that all ranks sent the same wish for padding; source page 000 ignores the wish (1.5)."""
     ranks = [RankInput(3, 4, False, True, FULL), RankInput(7, 8, False, False, FULL)]
     with pytest.raises(AssertionError, match="want padding"):

@@ -59,7 +59,7 @@ def same_as_simulated(told: Scenario, backend: str) -> list[str]:
 
 
 @pytest.mark.parametrize("number", range(len(WORLDS)))
-def test_on_gloo(gloo: str, number: int) -> None:
+def test_worlds_on_gloo_have_the_journals_of_the_simulation(gloo: str, number: int) -> None:
     """The journals of each world on gloo equal those of the simulator, without a finding."""
     requests, config = WORLDS[number]
     assert same_as_simulated(scenario(requests, **config), gloo) == []
@@ -76,7 +76,7 @@ def test_dropped_tokens_on_gloo(gloo: str, mutant: str, config: dict[str, Any]) 
 
 
 @pytest.mark.gpu(2)
-def test_two_gpus() -> None:
+def test_worlds_on_two_gpus_have_the_journals_of_the_simulation() -> None:
     """The journals on two GPUs equal those of the simulator. The workers stay alive for other tests."""
     for requests, config in WORLDS:
         assert same_as_simulated(scenario(requests, **config), "nccl") == []

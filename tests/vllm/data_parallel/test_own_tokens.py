@@ -74,7 +74,7 @@ def sums_are_the_naive_ones(played: Played) -> None:
 
 @examples(75, 375, 1_500)
 @pytest.mark.parametrize("form", [Source000(), Release014()], ids=["source-000", "0.14"])
-def test_sums(form: Source000 | Release014, examples: int) -> None:
+def test_all_ranks_read_the_naive_sums_in_random_worlds(form: Source000 | Release014, examples: int) -> None:
     """In random worlds, all ranks read the naive sums, and each kind of world occurs at least five times."""
     seen: Counter[str] = Counter()
 
@@ -115,7 +115,7 @@ class WithoutPositions(DataParallelStep):
         return super().launch_layer(total, start, count, tuple((one, tokens, 0) for one, tokens, _ in pieces), model)
 
 
-def test_other_sums_are_seen() -> None:
+def test_a_kernel_without_positions_gives_other_sums() -> None:
     breaks(lambda drawn: sums_are_the_naive_ones(drawn.play(step=WithoutPositions)), worlds(), "the scheduled tokens")
 
 

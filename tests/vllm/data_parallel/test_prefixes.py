@@ -74,13 +74,13 @@ def as_the_naive_cache_says(workload: Workload, scheduler: type[RankScheduler] =
                 while (blocks + 1) * size < request.prompt_tokens and (request.prefix, blocks) in written:
                     blocks += 1
                 expected = blocks * size if request.prefix is not None else 0
-                assert position == expected, "a request goes on after the whole blocks that are cached"
+                assert position == expected, "a request continues after its last whole cached block"
                 read = [written[request.prefix, block] for block in range(position // size)]
                 unwritten = unwritten or (tokens > 1 and step in read)
             for end in range(position + 1, min(position + tokens, request.prompt_tokens) + 1):
                 if end % size == 0:
                     written.setdefault((request.prefix, end // size - 1), step)
-        assert batch.reads_unwritten == unwritten, "a batch reads blocks that it writes, or not"
+        assert batch.reads_unwritten == unwritten, "the batch reports reads of blocks that it writes itself"
         encoder = [started[index] == position for index, _, position in batch.scheduled]
         brought = sum(
             first and not position and workload.requests[index].encoder_inputs
@@ -142,11 +142,11 @@ def faulty(cache: type[PrefixCache]) -> type[RankScheduler]:
 @pytest.mark.parametrize(
     ("cache", "says"),
     [
-        (NoCache, "goes on after"),
-        (HalfBlocks, "goes on after"),
-        (WholePrompt, "goes on after"),
-        (AlwaysWritten, "reads blocks"),
-        (NeverWritten, "reads blocks"),
+        (NoCache, "continues after"),
+        (HalfBlocks, "continues after"),
+        (WholePrompt, "continues after"),
+        (AlwaysWritten, "reads of blocks"),
+        (NeverWritten, "reads of blocks"),
     ],
 )
 def test_a_wrong_cache_is_found(cache: type[PrefixCache], says: str) -> None:
@@ -242,7 +242,7 @@ def test_encoder_inputs_have_no_full_graph(flow: type[Flow017] | type[Flow033]) 
 
 
 @pytest.mark.parametrize("flow", [Flow017, Flow033])
-def test_random_worlds(flow: type[Flow017] | type[Flow033]) -> None:
+def test_random_worlds_with_prefixes_have_no_finding(flow: type[Flow017] | type[Flow033]) -> None:
     """Random worlds with prefixes have no finding in either release."""
 
     def nothing_found(drawn: tuple[list[Request], dict[str, Any]]) -> None:

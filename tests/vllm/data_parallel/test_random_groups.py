@@ -96,7 +96,7 @@ def test_the_naive_decision_is_the_same(examples: int) -> None:
 
 
 @pytest.mark.parametrize(("form", "column"), [(Source000(), (5, 8, 1, 2)), (Release014(), (5, 8, 1, 0, 2))])
-def test_rows(form: BatchForm, column: tuple[int, ...]) -> None:
+def test_a_column_has_the_rows_of_the_wire_format(form: BatchForm, column: tuple[int, ...]) -> None:
     """The rows of a column have the order of the engine's wire format (specification 1.4).
 
     The comparison of decisions would not find another order.

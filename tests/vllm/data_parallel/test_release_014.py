@@ -42,7 +42,7 @@ def has_an_eager_rank(drawn: Drawn) -> bool:
 
 
 @pytest.mark.slow
-def test_it_disagrees() -> None:
+def test_ranks_of_0_14_disagree_beside_a_forced_eager_rank() -> None:
     """The smallest world with the defect has one request, which is forced to run eagerly, and an idle rank.
 
     The idle rank has a graph for its dummy. Source page 000 reports nothing in the same world.
@@ -57,7 +57,7 @@ def test_it_disagrees() -> None:
 
 
 @pytest.mark.slow
-def test_it_crashes() -> None:
+def test_ranks_of_0_14_may_crash_beside_an_eager_rank() -> None:
     """In some worlds, the defect raises an assertion.
 
     The eager rank's count is no graph size, and the other rank pads the agreed count.
@@ -68,7 +68,7 @@ def test_it_crashes() -> None:
 
 
 @pytest.mark.slow
-def test_only_beside_an_eager_rank() -> None:
+def test_ranks_of_0_14_have_a_finding_only_beside_an_eager_rank() -> None:
     """No check has a finding in random worlds without an eager rank in release 0.14."""
 
     def otherwise(drawn: Drawn) -> bool:
@@ -78,7 +78,7 @@ def test_only_beside_an_eager_rank() -> None:
         find(drawn_worlds(), otherwise, settings=NOTHING, random=Random(0))
 
 
-def test_beside_a_rank_without_an_adapter() -> None:
+def test_ranks_of_0_14_disagree_beside_a_rank_without_an_adapter() -> None:
     """Example A-31 in release 0.14: the dummy finds no graph, and the rank with an adapter finds a PIECEWISE graph."""
     requests = line_up(decodes(3, lora="french"), [])
     config: dict[str, Any] = {

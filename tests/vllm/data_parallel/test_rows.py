@@ -23,7 +23,7 @@ def tokens(pieces: tuple[Piece, ...]) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
-def test_the_kernel_writes_what_is_reckoned(library: str) -> None:
+def test_the_kernel_writes_the_naive_values(library: str) -> None:
     """The kernel writes the naive values of the tokens, and zeros into the rows of padding."""
     xp = pytest.importorskip(library)
     random = Random(0)
@@ -42,12 +42,12 @@ def test_tokens_of_a_few_hundred_requests_differ() -> None:
     assert len(np.unique(values)) == values.size
 
 
-def test_sums_fit() -> None:
+def test_the_sum_of_eight_ranks_fits_into_32_bits() -> None:
     """The sum of eight tensor-parallel ranks fits into 32 bits, also for the last of a million positions."""
     assert 8 * value(499_999, 1_000_000) < 2**31
 
 
-def test_cuts_tile() -> None:
+def test_cuts_of_a_batch_contain_all_its_tokens_in_order() -> None:
     """Consecutive cuts of a batch contain all tokens in order, and none is empty."""
     random = Random(1)
     for _ in range(50):

@@ -37,7 +37,7 @@ def held(scenario: Scenario) -> None:
 
 
 @examples(8, 300)
-def test_nothing_is_found(examples: int) -> None:
+def test_the_repaired_v2_runner_has_no_finding_in_random_worlds(examples: int) -> None:
     """Release 0.33 with its two defects repaired has no finding."""
     holds(held, drawn("v2-repaired"), examples)
 

@@ -76,7 +76,7 @@ def test_every_rank_decides_the_same(examples: int) -> None:
 
 
 @examples(10, 200)
-def test_one_agreement_a_step(examples: int) -> None:
+def test_each_rank_makes_one_agreement_a_step(examples: int) -> None:
     holds(one_agreement_a_step, RANDOM, examples)
 
 
@@ -295,7 +295,9 @@ def test_sizes_over_the_wire() -> None:
         ("v2-0.17", {"num_speculative_tokens": 1, "speculative_method": "mtp"}, "config.speculative_method"),
     ],
 )
-def test_refused(form: str, config: dict[str, Any], said: str) -> None:
+def test_a_form_of_the_v2_runner_refuses_configuration_that_it_does_not_model(
+    form: str, config: dict[str, Any], said: str
+) -> None:
     """A form of the V2 runner refuses configuration that it does not model."""
     with pytest.raises(Unsuitable, match=said):
         DataParallelBatch().prepare(EngineArguments({"data_parallel_size": 2}, config, tuple(decodes(1)), 1, form=form))

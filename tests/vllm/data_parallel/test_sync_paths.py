@@ -62,7 +62,7 @@ def by_the_rule(step: type[DataParallelStep]) -> list[bool]:
     return held
 
 
-def test_the_rule() -> None:
+def test_ranks_agree_on_the_group_that_the_rule_gives() -> None:
     """Ranks use the group that the rule gives for each pair of settings. Each faulty step breaks at least one line."""
     assert by_the_rule(DataParallelStep) == [True] * 6
     assert by_the_rule(OnlyTheFlag) == [True, True, True, False, True, True]
@@ -90,7 +90,7 @@ def same_decisions(drawn: Drawn, step: type[DataParallelStep] = DataParallelStep
 
 
 @examples(15, 125, 500)
-def test_both_paths_come_to_the_same(examples: int) -> None:
+def test_both_paths_give_the_same_decisions(examples: int) -> None:
     holds(same_decisions, drawn_worlds(more=True), examples)
 
 

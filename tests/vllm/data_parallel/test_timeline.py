@@ -107,7 +107,9 @@ def limits_are_kept(case: Case) -> None:
             assert batch.num_tokens <= case.config.max_num_batched_tokens, "within the token budget"
             assert batch.num_reqs <= case.config.max_num_seqs, "no more requests than there are slots"
             assert (batch.num_tokens, batch.max_query_len) == (sum(counts), max(counts, default=0))
-            assert len({request for request, _, _ in batch.scheduled}) == batch.num_reqs, "a request once in a step"
+            assert len({request for request, _, _ in batch.scheduled}) == batch.num_reqs, (
+                "a step has each request at most once"
+            )
 
 
 def first_come_first_served(case: Case) -> None:
@@ -162,7 +164,7 @@ def clock_runs(case: Case) -> None:
     """The clock advances by one tick, or jumps to an arrival, and no request runs before it arrives."""
     timeline = case.timeline()
     ticks = [timeline.tick(step) for step in range(timeline.steps)]
-    assert all(before < after for before, after in pairwise(ticks)), "the clock goes forward"
+    assert all(before < after for before, after in pairwise(ticks)), "each step begins later than the one before"
     arrivals = {tick_of(request.arrival_ns) for request in case.requests}
     for part in slots(timeline):
         assert part.tick >= tick_of(case.requests[part.request].arrival_ns), "nothing runs before it arrives"
@@ -171,7 +173,7 @@ def clock_runs(case: Case) -> None:
     assert not ticks or ticks[0] in arrivals, "the first step is at an arrival"
 
 
-def nobody_waits_for_nothing(case: Case) -> None:
+def no_request_waits_beside_free_room(case: Case) -> None:
     """If a rank has a free slot and budget left, no request waits on it."""
     timeline, parts = case.timeline(), of_requests(case, case.timeline())
     for step in range(timeline.steps):
@@ -322,7 +324,7 @@ PAIRS: list[tuple[Property, type[RankScheduler] | type[Timeline], str]] = [
     (idle_ranks_say_so, FillsIdle, "idle batch"),
     (clock_runs, NoJumps, "before it arrives"),
     (clock_runs, TwoTicks, "jumps to arrivals"),
-    (nobody_waits_for_nothing, OneFewer, "although there is room"),
+    (no_request_waits_beside_free_room, OneFewer, "although there is room"),
     (function_of_the_requests, Alternates, "the same steps"),
 ]
 
@@ -337,7 +339,7 @@ def swapped(wrong: type[RankScheduler] | type[Timeline]) -> Iterator[None]:
 
 
 @examples(50, 750, 3_000)
-def test_all_hold(examples: int) -> None:
+def test_the_properties_of_a_timeline_hold_in_random_cases(examples: int) -> None:
     properties = [key for key, _ in groupby(pair[0] for pair in PAIRS)]
 
     def all_hold(case: Case) -> None:
@@ -394,7 +396,7 @@ def test_a_batch_says_what_its_requests_need() -> None:
     ("prompts", "q", "uniform"),
     [([1, 1], 1, True), ([2, 2], 2, True), ([1, 2], 2, False), ([3], 1, False), ([1], 2, False)],
 )
-def test_uniform_decode(prompts: list[int], q: int, uniform: bool) -> None:
+def test_a_batch_is_a_uniform_decode_if_each_request_has_q_tokens(prompts: list[int], q: int, uniform: bool) -> None:
     """A batch is a uniform decode if its longest query is q tokens and it has q tokens for each request.
 
     Both conditions are necessary (specification 1.6 a; mutant M-CG-8 checks only one).

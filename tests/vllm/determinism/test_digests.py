@@ -21,12 +21,12 @@ def here() -> Mapping[str, str]:
 
 
 @pytest.mark.slow
-def test_twice_in_one_process() -> None:
+def test_digests_are_equal_twice_in_one_process() -> None:
     assert digests(scenarios()) == here()
 
 
 @pytest.mark.slow
-def test_scenarios_differ() -> None:
+def test_digests_of_different_scenarios_differ() -> None:
     """Each scenario has another digest, and most runs finish; otherwise equal digests would prove little."""
     names = [scenario.name for scenario in scenarios()]
     assert list(here()) == names
@@ -36,11 +36,11 @@ def test_scenarios_differ() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", ["0", "1"])
-def test_in_another_process_with_another_hash_seed(seed: str) -> None:
+def test_digests_are_equal_in_a_process_with_another_hash_seed(seed: str) -> None:
     assert elsewhere(sys.executable, seed, MODULE) == here()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.slow
-def test_on_another_python(version: str) -> None:
+def test_digests_are_equal_on_another_python(version: str) -> None:
     assert elsewhere(interpreter(version), module=MODULE) == here()

@@ -48,8 +48,14 @@ def test_every_history_of_an_engine(version: str, kind: type[EngineWaves]) -> No
 
 TWINS = [
     *(twins.LaterWavesOnly, twins.IgnoresWhilePausing, twins.WokenWhilePaused, twins.KeepsCounting, twins.OwnWork),
-    *(twins.AllTell, twins.TellsWhilePausing, twins.WokenByPausedRequest, twins.TellsNobody, twins.PauseWaits),
-    *(twins.ResumesEarly, twins.ResumesAlone, twins.ResumesIdle, twins.ForgetsNothing, twins.NoFirstSync),
+    *(
+        twins.AllTell,
+        twins.ReportsAPausingWave,
+        twins.WokenByPausedRequest,
+        twins.StartsWithoutTheCoordinator,
+        twins.PauseWaits,
+    ),
+    *(twins.ResumesEarly, twins.ResumesWithoutABarrier, twins.ResumesIdle, twins.ForgetsNothing, twins.NoFirstSync),
     *(twins.StopsPartial, twins.OnlyIfAllWork, Release024),
 ]
 
@@ -68,7 +74,7 @@ def test_014_has_no_pauses() -> None:
             asked()
 
 
-@pytest.mark.parametrize("twin", [twins.BelievesNobody, twins.StaysCurrent, Release033])
+@pytest.mark.parametrize("twin", [twins.IgnoresLaterWaves, twins.StaysCurrent, Release033])
 def test_another_engine_of_014_is_found(twin: type[EngineWaves]) -> None:
     assert differing("0.14.0", twin)
 
@@ -127,7 +133,7 @@ class KeepsSteps(Coordination033):
     ("version", "twin"),
     [
         *[("0.14.0", twin) for twin in (twins.AgainAndAgain, LeavesOut, EndsOldWaves, Mixes, GrowsOn, Coordination033)],
-        *[("0.33.0", twin) for twin in (twins.WakesNobody, Mixes, KeepsSteps, Coordination)],
+        *[("0.33.0", twin) for twin in (twins.WakesNoEngine, Mixes, KeepsSteps, Coordination)],
     ],
 )
 def test_another_coordinator_is_found(version: str, twin: type[Coordination]) -> None:

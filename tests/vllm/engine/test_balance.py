@@ -26,7 +26,7 @@ def histories(version: str) -> list[Row]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_history(version: str) -> None:
+def test_the_balancer_answers_every_stored_history(version: str) -> None:
     assert len(histories(version)) == 100
     assert comparison.differing(BALANCE, histories(version), VERSIONS[version]) == []
 

@@ -42,7 +42,7 @@ class AlwaysTheFirst(ClientView):
         return min(self.engines, key=self.score)
 
 
-def test_the_least_load() -> None:
+def test_a_front_end_selects_the_engine_with_the_least_load() -> None:
     """A front end selects the engine with the least load, for all small loads."""
     assert unfair(ClientView) == []
     assert unfair(WithoutWaiting)
@@ -60,7 +60,7 @@ class CountsNothing(ClientView):
 
 
 @pytest.mark.parametrize("clients", [1, 2, 4])
-def test_own_requests_count(clients: int) -> None:
+def test_a_front_end_counts_its_requests_between_publications(clients: int) -> None:
     """Between two publications, a front end sends requests to all engines in turn; the faulty twin sends all to one."""
 
     def spread(kind: type[ClientView]) -> Counter[int]:
@@ -85,7 +85,7 @@ def test_counts_replace_what_was_counted() -> None:
     assert client.load == {2: (1, 1), 3: (0, 3)}
 
 
-def test_a_first_request() -> None:
+def test_a_front_end_reports_one_first_request() -> None:
     """A front end reports one first request, until the coordinator publishes again that the engines do not run.
 
     In release 0.33, it reports none.

@@ -38,7 +38,7 @@ def in_wave_2(running: bool, kind: type[Coordination] = Coordination) -> Coordin
 
 
 @pytest.mark.parametrize(("wave", "excluded"), [(2, 1), (1, None), (3, 1)])
-def test_a_first_request(wave: int, excluded: int | None) -> None:
+def test_a_first_request_wakes_the_other_engines(wave: int, excluded: int | None) -> None:
     """After a first request, the coordinator wakes all engines but the one that has the request.
 
     If the front end's wave is old, the engine may not have started, so the coordinator wakes it, too. Release 0.33 has
@@ -53,7 +53,7 @@ def test_a_first_request(wave: int, excluded: int | None) -> None:
     ("running", "wave", "begins"),
     [(False, 1, False), (False, 2, True), (False, 3, True), (True, 1, False), (True, 2, False), (True, 3, True)],
 )
-def test_a_wave_begins(running: bool, wave: int, begins: bool) -> None:
+def test_the_begin_of_a_wave_wakes_the_other_engines(running: bool, wave: int, begins: bool) -> None:
     """A message that a wave begins wakes the other engines, unless the wave is over or already runs."""
     for kind in (Coordination, Coordination033):
         sent = in_wave_2(running, kind).start_wave(1, wave)
@@ -61,7 +61,7 @@ def test_a_wave_begins(running: bool, wave: int, begins: bool) -> None:
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_a_wave_is_over(running: bool) -> None:
+def test_the_end_of_a_wave_ends_all_earlier_waves(running: bool) -> None:
     """A message that a wave is over ends this wave and all earlier ones. The coordinator ignores it for an old wave."""
     assert in_wave_2(running).wave_complete(0, 1) == []
     assert in_wave_2(running).wave_complete(0, 2) == [state(3, False)]
@@ -78,7 +78,7 @@ def test_a_poll_publishes_the_state_once() -> None:
     assert in_wave_2(running=False).poll(FirstRequest(0, 2), WaveComplete(0, 2)) == [wake(2, 0), state(3, False)]
 
 
-def test_engines_that_are_not_in_lockstep() -> None:
+def test_the_coordinator_only_publishes_counts_without_lockstep() -> None:
     """Without lockstep, the coordinator only publishes counts."""
     coordinator = Coordination(2, enable_wave_coordination=False)
     assert coordinator.first_request(0, 0) == coordinator.start_wave(0, 0) == coordinator.wave_complete(0, 0) == []
@@ -129,7 +129,7 @@ def test_a_first_request_only_wakes_in_031() -> None:
     assert coordinator.first_request(0, 0) == []
 
 
-def test_more_and_fewer_engines() -> None:
+def test_new_engines_begin_with_idle_counts() -> None:
     """New engines begin with idle counts, and removed engines lose theirs. In 0.14, new engines also end the wave."""
     for kind, running in ((Coordination, False), (Coordination024, True), (Coordination033, True)):
         coordinator = in_wave_2(running=True, kind=kind)

@@ -38,7 +38,7 @@ def worlds() -> list[Any]:
 
 
 @pytest.mark.parametrize(("form", "interval"), worlds())
-def test_two_engines_and_a_front_end(form: str, interval: int) -> None:
+def test_two_requests_to_two_engines_are_proven(form: str, interval: int) -> None:
     """Two requests to two engines have no finding in any schedule."""
     found = explored(group(form, requests=TWO, interval=interval), 20_000)
     assert (found.verdict, found.failures) == ("proven", {})
@@ -57,7 +57,7 @@ IDLE_PAUSES = [("0.33", 1), ("0.33", 2), pytest.param("0.33", 3, marks=SLOW), py
 
 @pytest.mark.parametrize(("form", "interval"), IDLE_PAUSES)
 @pytest.mark.parametrize("mode", ["abort", "wait", "keep"])
-def test_a_pause_of_an_idle_group(form: str, interval: int, mode: str) -> None:
+def test_a_request_during_a_pause_of_an_idle_group_is_served(form: str, interval: int, mode: str) -> None:
     """A request that arrives while all engines are paused is served after the resume."""
     control: Control = [(1, ("PAUSE", mode)), (3, ("UPDATE_WEIGHTS", 1)), (4, ("RESUME",))]
     found = explored(group(form, requests=[(1, 2)], control=control, interval=interval, pieces=WAITS), 150)
@@ -68,7 +68,7 @@ def test_a_pause_of_an_idle_group(form: str, interval: int, mode: str) -> None:
 @SLOW
 @pytest.mark.parametrize("form", ["0.33", "0.24"])
 @pytest.mark.parametrize("mode", ["abort", "wait", "keep"])
-def test_a_pause_while_requests_run(form: str, mode: str) -> None:
+def test_a_pause_while_requests_run_has_no_failure(form: str, mode: str) -> None:
     """No finding in random schedules of a pause while requests run.
 
     A group continues until its last engine has received the pause, so the number of schedules has no bound.
@@ -81,7 +81,7 @@ def test_a_pause_while_requests_run(form: str, mode: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engines", [3])
-def test_three_engines_and_two_front_ends(engines: int) -> None:
+def test_three_engines_and_two_front_ends_have_no_failure(engines: int) -> None:
     found = explored(group(dp=engines, requests=[1, 2, (1, 1)], interval=2, frontends=2), 100, "random")
     assert found.failures == {}
 

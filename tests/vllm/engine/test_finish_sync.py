@@ -126,7 +126,7 @@ def sync_points(kind: type[FinishSync], interval: int | None = None) -> list[int
     return [step for step in range(1, 100) if sync.due(step)]
 
 
-def test_sync_points() -> None:
+def test_each_release_synchronizes_at_its_steps() -> None:
     assert sync_points(FinishFlag) == sync_points(PauseVotes) == [32, 64, 96]
     assert sync_points(PauseVotes033) == [1, 16, 32, 48, 64, 80, 96]
     assert sync_points(PauseVotes033, 1) == sync_points(FinishFlag, 1) == list(range(1, 100))

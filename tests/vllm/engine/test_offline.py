@@ -20,7 +20,7 @@ def run(kinds: list[type[OfflineEngine]], work: tuple[int, ...]) -> list[list[st
     for _ in range(sum(work) + 2):
         told = [engine.contribution(steps > 0) for engine, steps in zip(engines, left, strict=True)]
         goes_on = [engine.reduced(max(told), steps > 0) for engine, steps in zip(engines, left, strict=True)]
-        assert len(set(goes_on)) == 1, "a rank stops, and others wait in their forward"
+        assert len(set(goes_on)) == 1, "ranks disagree: one stops, others wait in their forward"
         if not goes_on[0]:
             break
         for rank, engine in enumerate(engines):
@@ -42,7 +42,7 @@ def test_all_small_loads() -> None:
         assert run([OfflineEngine] * len(work), work) == expected
 
 
-def test_a_request_that_comes_after_the_question() -> None:
+def test_a_request_after_the_reduction_runs_behind_one_dummy() -> None:
     """A request that arrives after the reduction waits for one dummy, and then runs; the faulty twin never runs it."""
     ran = {}
     for kind in (OfflineEngine, OnlyDummies):
@@ -74,7 +74,7 @@ class OnlyDummies(OfflineEngine):
         return "dummy" if self.should_execute_dummy_batch else "model"
 
 
-@pytest.mark.parametrize(("twin", "said"), [(OwnAnswer, "a rank stops"), (NoDummies, "a step without work")])
+@pytest.mark.parametrize(("twin", "said"), [(OwnAnswer, "one stops"), (NoDummies, "a step without work")])
 def test_a_twin_is_found(twin: type[OfflineEngine], said: str) -> None:
     with pytest.raises(AssertionError, match=said):
         run([OfflineEngine, twin], (2, 1))

@@ -44,17 +44,17 @@ def same_as_simulated(scenario: Scenario, really: Scenario | None = None, ranks_
 
 
 @pytest.mark.parametrize("name", [WORLDS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in WORLDS[1:])])
-def test_on_gloo(name: str) -> None:
+def test_engines_on_gloo_have_the_journals_of_the_simulation(name: str) -> None:
     same_as_simulated(load_scenario(scenario_path(name)), ranks_alone=name in STALE)
 
 
-def test_published_counts_on_gloo() -> None:
+def test_published_counts_on_gloo_are_those_of_the_simulation() -> None:
     """The engine of a request depends on a race with published counts, so gloo delivers messages in simulated order."""
     assert len(same_on(load_scenario(scenario_path("engine_balanced")), "gloo", schedules=2)) == 2
 
 
 @pytest.mark.slow
-def test_other_messages_are_seen() -> None:
+def test_a_mutant_with_other_messages_differs_on_gloo() -> None:
     """The faulty twin (mutant M-EL-17): every engine reports the end of a wave, which changes the journals."""
     told = load_scenario(scenario_path("museum/m-el-17"))
     healthy = told.model_copy(update={"protocol": told.protocol.model_copy(update={"variant": None})})

@@ -40,7 +40,7 @@ def sent(seen: Seen, who: int, site: str) -> list[Any]:
 
 
 @pytest.mark.parametrize(("form", "each"), [("0.33", 16), ("0.24", 32), ("0.14", 32)])
-def test_what_a_request_of_five_steps_costs(form: str, each: int) -> None:
+def test_a_request_of_five_steps_costs_the_forwards_of_example_a_25(form: str, each: int) -> None:
     """Example A-25: the real and dummy forwards of three ranks after a request of five steps to engine 1."""
     seen = run(group(form, dp=3, requests=[5], frontends=2, pieces={Plan: Second}))
     assert seen.classes == []
@@ -50,7 +50,7 @@ def test_what_a_request_of_five_steps_costs(form: str, each: int) -> None:
 
 
 @pytest.mark.parametrize(("form", "each"), [("0.33", 1), ("0.24", 32)])
-def test_what_a_pause_of_an_idle_group_costs(form: str, each: int) -> None:
+def test_a_pause_of_an_idle_group_costs_the_forwards_of_example_a_26(form: str, each: int) -> None:
     """Example A-26: the dummy forwards of each rank for a pause of an idle group.
 
     The test subtracts the forwards of the later request, which it measures in a run without a pause.
@@ -82,7 +82,9 @@ def test_a_wave_is_agreed_at_every_sync() -> None:
     """All engines decide the same at each sync point."""
     seen = run(group(dp=2, requests=[3], interval=2))
     assert seen.decided("wave", 0) == seen.decided("wave", 1) == [(0, True, 1), (0, True, 2), (0, False, 4)]
-    assert [seen.probes(rank)[START] for rank in range(2)] == [2, 0], "as it began, and after the first sync"
+    assert [seen.probes(rank)[START] for rank in range(2)] == [2, 0], (
+        "rank 0 starts the wave, and rank 1 joins after the first sync"
+    )
 
 
 # ---- pauses
@@ -108,7 +110,7 @@ def test_requests_of_a_pause(form: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize(("form", "found"), [("0.33", []), ("0.24", ["RACE:BUFFER"])])
-def test_only_033_waits_for_the_device(form: str, found: list[str]) -> None:
+def test_only_release_033_waits_for_the_device_before_it_answers_a_pause(form: str, found: list[str]) -> None:
     """Only release 0.33 waits for the device before it answers a pause (specification 2.6).
 
     In 0.24, new weights race with the last forward. The piece `WAITS` makes every release wait.
@@ -151,7 +153,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("form", "control", "why"), REFUSALS, ids=["resume", "0.14"])
-def test_what_an_engine_cannot_do_is_answered_with_the_error(form: str, control: Control, why: str) -> None:
+def test_an_engine_answers_an_impossible_call_with_an_error(form: str, control: Control, why: str) -> None:
     """An engine answers an impossible call with an error, and continues: it pauses, and serves a later request."""
     seen = asked_too_much(form, control, {})
     assert (seen.classes, seen.run.finished) == ([], True)
@@ -199,7 +201,7 @@ def test_a_sleeping_group_agrees_without_forwards() -> None:
     """A sleeping group syncs, so that a pause completes, but runs no dummy (invariant I-EL-2, specification 2.6)."""
     seen = pause_while_asleep({})
     assert (seen.classes, seen.run.finished) == ([], True)
-    assert seen.forwards == [(1, 1), (0, 2)], "the sleep's dummy, and the request's step"
+    assert seen.forwards == [(1, 1), (0, 2)], "the dummy step of the sleep, then the step of the request"
     assert [seen.probes(rank)[PAUSED] for rank in (0, 1)] == [2, 2]
 
 
@@ -230,7 +232,7 @@ def test_an_engine_that_cannot_wake_up_sleeps_on() -> None:
     seen = refused_while_asleep({})
     assert (seen.classes, seen.run.finished) == ([], True)
     assert [len(sent(seen, rank, "engine.refusal")) for rank in (0, 1)] == [1, 1]
-    assert seen.forwards == [(1, 1), (0, 2)], "the dummy of the sleep, and the step of the request"
+    assert seen.forwards == [(1, 1), (0, 2)], "the dummy step of the sleep, then the step of the request"
     assert refused_while_asleep({EngineControl: AwakeFirst}).forwards != seen.forwards
 
 

@@ -51,7 +51,7 @@ def test_an_engine_sends_its_counts(form: str, told: list[tuple[object, ...]]) -
     assert posted(seen, 1, "engine.counts") == []
 
 
-def test_the_stamp() -> None:
+def test_counts_have_the_step_and_wave_at_the_start_of_the_step() -> None:
     """Counts have the step and the wave at the start of the counted step: two steps, and then another wave."""
     seen = run(group(**ALONE | {"requests": [2, (1, 9)]}, control=[(1, ("WAIT",))]))
     stamps = {(event[2], event[3]) for event in posted(seen, 0, "engine.counts")}
@@ -63,7 +63,7 @@ def test_the_stamp() -> None:
     ]
 
 
-class ToldAtTheEnd(RequestCounts028):
+class SendsOnlyTheLastCounts(RequestCounts028):
     """The engine sends only its last counts, when all requests have ended."""
 
     def publish(self) -> None:
@@ -79,7 +79,7 @@ class Again(RequestCounts):
         super().publish()
 
 
-@pytest.mark.parametrize("twin", [ToldAtTheEnd, Again, RequestCounts])
+@pytest.mark.parametrize("twin", [SendsOnlyTheLastCounts, Again, RequestCounts])
 def test_another_rule_gives_another_answer(twin: type[RequestCounts]) -> None:
     """Each faulty rule sends other counts."""
     seen = run(group(**ALONE, pieces={RequestCounts: twin}))
@@ -141,7 +141,7 @@ def true(kind: type[Coordination], drawn: Sequence[Stamp]) -> None:
 
 
 @pytest.mark.parametrize("kind", [Coordination, Coordination033])
-def test_nothing_is_published_that_was_not_true(kind: type[Coordination]) -> None:
+def test_every_published_count_was_true(kind: type[Coordination]) -> None:
     """Everything that the coordinator publishes was true at some time, for random counts."""
     holds(lambda drawn: true(kind, drawn), STAMPS)
 
@@ -178,12 +178,12 @@ class OfTheNext(Coordination033):
 @pytest.mark.parametrize(
     ("twin", "said"), [(Forgets, "stays"), (NewestFirst, "too late|stays"), (OfTheNext, "never true")]
 )
-def test_what_is_not_true_is_found(twin: type[Coordination], said: str) -> None:
+def test_a_publication_that_was_not_true_is_found(twin: type[Coordination], said: str) -> None:
     breaks(lambda drawn: true(twin, drawn), STAMPS, said)
 
 
 @pytest.mark.parametrize("form", ["0.33", "0.14"])
-def test_in_a_group(form: str) -> None:
+def test_both_front_ends_of_a_group_receive_every_publication(form: str) -> None:
     """In a group of three engines and two front ends, every publication was true, and both front ends receive it.
 
     The check fails if the first message of each engine is left out.
@@ -258,7 +258,7 @@ def test_swapped_counts_are_found() -> None:
 
 
 @pytest.mark.parametrize(("form", "schedules"), [("0.33", 26), ("0.14", 6)])
-def test_one_request_in_every_schedule(form: str, schedules: int) -> None:
+def test_one_request_with_published_counts_is_proven(form: str, schedules: int) -> None:
     found = explored(group(form, requests=[1], interval=1, **PUBLISHED), 3_000)
     assert (found.verdict, found.failures, found.runs) == ("proven", {}, schedules)
 

@@ -47,7 +47,7 @@ def deaths(dp: int, variant: str | None = None) -> list[Run]:
     return [run(ranks(dp, variant=variant, faults=(Fault("die", 1, at),))) for at in places]
 
 
-def test_a_death_at_every_op_is_lived_through() -> None:
+def test_the_other_ranks_finish_after_a_death_at_any_op() -> None:
     """The other two ranks finish, at whichever op rank 1 dies."""
     runs = deaths(3)
     assert len(runs) > 15
@@ -55,7 +55,7 @@ def test_a_death_at_every_op_is_lived_through() -> None:
 
 
 @pytest.mark.parametrize(("variant", "end"), [("dead-rank-all2all", "blocked"), ("dead-columns", "raised")])
-def test_the_twins_do_not(variant: str, end: str) -> None:
+def test_the_twins_do_not_survive_a_death(variant: str, end: str) -> None:
     """With each faulty variant, some death makes a survivor hang or raise."""
     assert any(end in one.ends for one in deaths(2, variant))
 

@@ -46,7 +46,7 @@ def test_without_a_death_it_is_the_program_engine() -> None:
     assert [seen.probes(rank) for rank in (0, 1)] == [plain.probes(rank) for rank in (0, 1)]
 
 
-def test_a_death_at_every_op() -> None:
+def test_a_death_at_any_op_ends_all_others() -> None:
     """At whichever op a participant dies, all others end as they have to."""
     everywhere = list(faults("die", requests=[1]))
     assert len(everywhere) > 60
@@ -89,7 +89,7 @@ def test_a_death_at_every_op_of_other_groups(group: dict[str, Any]) -> None:
     assert [seen.wrong for seen in faults("die", **group) if seen.wrong] == []
 
 
-def test_an_exception() -> None:
+def test_an_exception_of_an_engine_ends_its_peers_and_fails_all_requests() -> None:
     """If an engine raises, its peers end with EngineDeadError, which names it, and all requests fail."""
     seen = run(watched(requests=[3, 3], faults=[Fault("raise", 1, At("dp.agree", 1))]))
     assert seen.wrong == []
@@ -128,7 +128,7 @@ def test_a_shutdown_in_mid_step_ends_all_in_order() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("control", [SHUTDOWN, ()], ids=["abort", "drain"])
 @pytest.mark.parametrize("dp", [1, 2])
-def test_a_shutdown_at_any_time(control: Any, dp: int) -> None:
+def test_a_shutdown_at_any_time_ends_all_engines(control: Any, dp: int) -> None:
     for by in ("dpor", "random"):
         result, _ = explored(watched(dp, requests=[2], control=control), 400, by)
         assert result.failures == {}
@@ -230,7 +230,7 @@ def test_an_engine_alone_is_killed_at_every_point(loses_mail: bool, schedules: i
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("actor", "dpor", "random"), [(0, 7, 16), (1, 8, 20), (2, 0, 18), (3, 7, 16)])
-def test_one_of_a_group_is_killed_at_any_point(actor: int, dpor: int, random: int) -> None:
+def test_a_kill_of_one_actor_at_any_point_ends_the_others(actor: int, dpor: int, random: int) -> None:
     """One of two engines, the coordinator or a front end dies at any point, in 150 schedules of many.
 
     The figures are K, the most ops that an actor makes after the death.

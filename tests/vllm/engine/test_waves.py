@@ -36,7 +36,7 @@ def after_request(kind: type[EngineWaves], running: bool, paused: bool, wave: in
 
 
 @pytest.mark.parametrize(("running", "paused", "wave"), list(product([True, False], [True, False], [3, 4, 5])))
-def test_a_request(running: bool, paused: bool, wave: int) -> None:
+def test_a_request_changes_the_state_of_an_engine_as_in_spec_2_5(running: bool, paused: bool, wave: int) -> None:
     """A request changes the engine's state as specification 2.5 describes, in each release."""
     now = max(wave, 4)
     if not paused:
@@ -48,7 +48,7 @@ def test_a_request(running: bool, paused: bool, wave: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [Release014, Release024, Release033])
-def test_without_a_coordinator(kind: type[EngineWaves]) -> None:
+def test_every_rank_reports_its_wave_without_a_coordinator(kind: type[EngineWaves]) -> None:
     """Without a coordinator, a request does not change the wave, and every rank reports its end to its front end."""
     one = engine(kind, has_coordinator=False)
     assert (one.add(7), one.current_wave, one.engines_running) == ([], 4, False)
@@ -109,7 +109,7 @@ RELEASES = {
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_drawn_histories(release: str) -> None:
+def test_random_histories_of_healthy_groups_break_no_rule(release: str) -> None:
     """Random histories of healthy groups break no rule."""
     world = RELEASES[release]
     assert first_trouble(world, 40) is None
@@ -174,8 +174,14 @@ def twin_world(twin: type[EngineWaves] | type[Coordination] | type[ClientView]) 
 
 TWINS = [
     *(twins.LaterWavesOnly, twins.OwnWork, twins.OnlyIfAllWork, twins.StopsPartial, twins.PauseWaits),
-    *(twins.ResumesAlone, twins.ResumesIdle, twins.ForgetsNothing, twins.WokenByPausedRequest, twins.TellsNobody),
-    *(twins.StaysCurrent, twins.WokenWhilePaused024, twins.WakesNobody, twins.TellsNoFirstRequest),
+    *(
+        twins.ResumesWithoutABarrier,
+        twins.ResumesIdle,
+        twins.ForgetsNothing,
+        twins.WokenByPausedRequest,
+        twins.StartsWithoutTheCoordinator,
+    ),
+    *(twins.StaysCurrent, twins.WokenWhilePaused024, twins.WakesNoEngine, twins.ReportsNoFirstRequest),
 ]
 
 
@@ -184,7 +190,7 @@ def test_a_twin_is_found(twin: type[EngineWaves] | type[Coordination] | type[Cli
     assert first_trouble(twin_world(twin), 200)
 
 
-@pytest.mark.parametrize("twin", [twins.KeepsCounting, twins.AllTell, twins.TellsWhilePausing])
+@pytest.mark.parametrize("twin", [twins.KeepsCounting, twins.AllTell, twins.ReportsAPausingWave])
 def test_an_equivalent_is_not_found(twin: type[EngineWaves]) -> None:
     """Three twins are equivalent for safety: mutants M-EL-4 and M-EL-17, and a wave that is reported without need.
 
@@ -193,7 +199,7 @@ def test_an_equivalent_is_not_found(twin: type[EngineWaves]) -> None:
     assert first_trouble(twin_world(twin), 20) is None
 
 
-def test_another_interval_on_one_rank() -> None:
+def test_one_rank_with_another_interval_is_found() -> None:
     """Mutant M-EL-3: one rank has another interval between sync points."""
     world = RELEASES["0.33"]._replace(waves=(Release033, twins.OneStepShorter), interval=5)
     assert first_trouble(world, 200) == (0, "some ranks sync and others do not")

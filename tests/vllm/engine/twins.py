@@ -68,7 +68,7 @@ class AllTell(Release033):
         return [done]
 
 
-class TellsWhilePausing(Release033):
+class ReportsAPausingWave(Release033):
     """Rank 0 reports a wave that a pause has begun."""
 
     def end_iteration(self, was_running: bool) -> list[Out]:
@@ -88,7 +88,7 @@ class WokenByPausedRequest(Release033):
         return outs
 
 
-class TellsNobody(Release033):
+class StartsWithoutTheCoordinator(Release033):
     """An engine starts with its request, but does not inform the coordinator, so no other engine wakes (M-EL-8)."""
 
     def add(self, wave: int) -> list[Out]:
@@ -113,7 +113,7 @@ class ResumesEarly(Release033):
         return super().resume()
 
 
-class ResumesAlone(Release033):
+class ResumesWithoutABarrier(Release033):
     """Mutant M-EL-11: an engine resumes without the barrier."""
 
     def resume(self) -> bool:
@@ -178,7 +178,7 @@ class OneStepShorter(Release033):
     sync_form = Sync
 
 
-class BelievesNobody(Release014):
+class IgnoresLaterWaves(Release014):
     """An engine does not adopt a later wave that a front end sends with a request."""
 
     def add(self, wave: int) -> list[Out]:
@@ -214,14 +214,14 @@ class AgainAndAgain(Coordination):
         return super()._start_wave(told)
 
 
-class WakesNobody(Coordination033):
+class WakesNoEngine(Coordination033):
     """The coordinator publishes a started wave to the front ends, but does not wake the other engines."""
 
     def _start_wave(self, told: StartWave) -> Changed:
         return super()._start_wave(told) and []
 
 
-class TellsNoFirstRequest(ClientView):
+class ReportsNoFirstRequest(ClientView):
     """Mutant M-EL-8: the front end does not report a first request to the coordinator."""
 
     def _first_request(self, engine: int) -> FirstRequest | None:

@@ -35,7 +35,7 @@ def test_a_scenario_in_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "mine.yaml").read_text() == dpsim_("scenario", "from-vllm", COMMAND).out
 
 
-def test_standard_input() -> None:
+def test_from_vllm_reads_standard_input() -> None:
     words = ["scenario", "from-vllm", "-", "--release", "0.33"]
     done = CliRunner().invoke(app, words, input=f"# serve\n{COMMAND} \\\n  -tp 2\n")
     assert done.exit_code == 0

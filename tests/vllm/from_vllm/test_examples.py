@@ -48,13 +48,13 @@ def test_another_command_gives_another_scenario() -> None:
 
 
 @pytest.mark.parametrize("name", quick(NAMES))
-def test_it_holds(name: str) -> None:
+def test_each_example_holds(name: str) -> None:
     result = runner.run_scenario(load_scenario(written(name)))
     assert (result.verdict, result.unmet) == ("held", None)
 
 
 @pytest.mark.parametrize("name", REPLICAS)
-def test_its_workload_has_prompts_decodes_and_idle_ranks(name: str) -> None:
+def test_the_workload_of_each_example_has_prompts_decodes_and_idle_ranks(name: str) -> None:
     """The workload of each example has prompts without a graph, decodes with FULL graphs, and idle ranks.
 
     Mutant M-DP-1, an idle rank that leaves out the agreement, breaks each example. That proves that it has idle ranks.
@@ -80,5 +80,5 @@ def test_batches_are_cut_in_two() -> None:
 
 @pytest.mark.parametrize("variant", ["M-PP-2", pytest.param("M-PS-5", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", quick(PIPELINES))
-def test_its_pipeline_shows_lost_tokens_and_tensors(name: str, variant: str) -> None:
+def test_each_pipeline_example_finds_lost_tokens_and_tensors(name: str, variant: str) -> None:
     assert runner.run_scenario(with_variant(load_scenario(written(name)), variant)).verdict == "violated"

@@ -25,13 +25,13 @@ def refusal(text: str) -> str:
     return str(refused.value)
 
 
-def test_what_is_of_a_node_may_differ() -> None:
+def test_settings_of_single_nodes_may_differ() -> None:
     assert len(nodes(TWO.format(first=" --port 80", second=""))) == 2
     assert from_vllm(TWO.format(first="", second="")).scenario.topology.data_parallel_size == 4
     assert len(nodes(SPREAD.format(rank=1))) == 2
 
 
-def test_one_command_stands_for_all() -> None:
+def test_one_command_describes_all_nodes() -> None:
     assert len(nodes("vllm serve m -dp 4 -dpl 2 -dpr 2 --headless")) == 1
 
 
@@ -47,11 +47,11 @@ def test_one_command_stands_for_all() -> None:
         ),
     ],
 )
-def test_what_the_hash_covers_must_not_differ(first: str, second: str, says: str) -> None:
+def test_settings_that_the_hash_covers_must_not_differ(first: str, second: str, says: str) -> None:
     assert refusal(TWO.format(first=first, second=second)).startswith(says)
 
 
-def test_what_follows_from_it_must_not_differ_either() -> None:
+def test_settings_that_follow_from_hashed_ones_must_not_differ() -> None:
     with pytest.raises(
         ScenarioError, match=r"refuses to start, as disable_nccl_for_dp_synchronization is not the same$"
     ):
@@ -68,7 +68,7 @@ def test_what_follows_from_it_must_not_differ_either() -> None:
         (DRAFTS, DRAFTS, {}, "held"),
     ],
 )
-def test_what_vllm_does_not_compare_is_of_single_ranks(
+def test_settings_that_vllm_does_not_compare_become_settings_of_ranks(
     first: str, second: str, own: dict[str, Any], verdict: str
 ) -> None:
     """A setting that vLLM does not compare across nodes becomes a setting of single ranks, and dpsim remarks on it.
@@ -106,6 +106,6 @@ def test_every_replica_is_started_once(text: str, says: str) -> None:
     assert says in refusal(text)
 
 
-def test_what_is_exported_holds_for_all_that_follow() -> None:
+def test_an_exported_variable_holds_for_all_later_commands() -> None:
     text = "export VLLM_ALL2ALL_BACKEND=naive\ncd /srv\nvllm serve m -dp 2 -dpn 0\nvllm serve m -dp 2 -dpn 1"
     assert [settings.values["all2all_backend"] for settings in nodes(text)] == ["naive", "naive"]

@@ -56,7 +56,7 @@ SIZES = "compilation_config.cudagraph_capture_sizes"
         ("--kv-transfer-config.kv_role kv_both --enable-dbo", {"enable_dbo": True}),
     ],
 )
-def test_every_spelling(flags: str, values: dict[str, Any]) -> None:
+def test_every_spelling_of_a_flag_gives_its_value(flags: str, values: dict[str, Any]) -> None:
     assert settings(flags).values == values
 
 
@@ -107,14 +107,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("flags", REFUSED)
-def test_what_is_refused_is_named(flags: str) -> None:
+def test_a_refused_flag_is_named(flags: str) -> None:
     with pytest.raises(ScenarioError) as refused:
         settings(flags)
     assert str(refused.value).startswith(REFUSED[flags])
     assert "\n" not in str(refused.value)
 
 
-def test_variables() -> None:
+def test_variables_of_a_command_are_read_or_ignored() -> None:
     (words,) = commands("VLLM_ALL2ALL_BACKEND=naive NCCL_DEBUG=INFO VLLM_USE_V1=1 vllm serve m --all2all-backend pplx")
     assert read(words).values == {"all2all_backend": "naive"}  # the variable wins
     assert list(read(words).ignored) == ["NCCL_DEBUG", "VLLM_USE_V1"]
@@ -174,7 +174,7 @@ TEXTS = st.lists(st.sampled_from([*PIECES, *" \t'\"\\#<>;|&=-.$", "\x1b", "\udc8
 
 
 @examples(60, 3000)
-def test_any_text_is_a_scenario_or_an_error_in_words(examples: int) -> None:
+def test_any_text_gives_a_scenario_or_an_error(examples: int) -> None:
     def text_or_error(text: str) -> None:
         try:
             made = from_vllm(text)
@@ -186,7 +186,7 @@ def test_any_text_is_a_scenario_or_an_error_in_words(examples: int) -> None:
 
 
 @examples(40, 2000)
-def test_any_command_is_a_scenario_or_an_error_in_words(examples: int) -> None:
+def test_any_command_gives_a_scenario_or_an_error(examples: int) -> None:
     holds(scenario_or_error, COMMANDS, examples)
 
 

@@ -84,7 +84,7 @@ def test_rules_of_the_parallel_configuration(broken: str, kept: str, says: str) 
     assert refusal(kept) == ""
 
 
-def test_a_release_has_rules_of_its_own() -> None:
+def test_each_release_applies_its_own_rules() -> None:
     flags = "-dp 2 --enable-dbo --all2all-backend nixl_ep --dbo-decode-token-threshold 1"
     assert "expected one of naive, pplx" in refusal(flags, "0.14")
     assert "expected at least 2, the number of microbatches" in refusal(flags, "0.33")
@@ -132,7 +132,7 @@ def test_piecewise_graphs_need_the_compiler() -> None:
         ("--performance-mode throughput", "--performance-mode: unknown value 'throughput'"),
     ],
 )
-def test_what_dpsim_cannot_run_is_said_with_the_flag(flags: str, says: str) -> None:
+def test_a_flag_that_dpsim_cannot_run_is_named(flags: str, says: str) -> None:
     assert refusal(flags).startswith(says)
 
 

@@ -37,7 +37,7 @@ WORDS = st.lists(st.text(st.sampled_from("ab-=.:/{}[]'\"\\ \n\t#;|&<>$")), min_s
         ("", []),
     ],
 )
-def test_words(text: str, found: list[list[str]]) -> None:
+def test_the_reader_splits_commands_as_a_shell_does(text: str, found: list[list[str]]) -> None:
     assert commands(text) == found
 
 
@@ -48,10 +48,14 @@ def test_a_quote_that_is_never_closed(text: str) -> None:
 
 
 @examples(100, 2000)
-def test_quoted_words_come_back(examples: int) -> None:
+def test_quoted_words_are_read_as_they_were_written(examples: int) -> None:
     def come_back(words: list[str], read: Callable[[str], list[list[str]]] = commands) -> None:
         first = ["x", *words]  # a first word like a flag would continue a line before it
-        assert read(shlex.join(first)) == [first], "other words"
+        assert read(shlex.join(first)) == [first], "the reader returns other words than the shell was given"
 
     holds(come_back, WORDS, examples)
-    breaks(lambda words: come_back(words, lambda text: [text.split()]), WORDS, "other words")
+    breaks(
+        lambda words: come_back(words, lambda text: [text.split()]),
+        WORDS,
+        "the reader returns other words than the shell was given",
+    )

@@ -67,7 +67,7 @@ def test_sizes_name_and_protocol() -> None:
         ("-dp 2 -ep --enable-eplb --eplb-window-size 7", {"enable_eplb": True, "enable_expert_parallel": True}),
     ],
 )
-def test_settings(flags: str, config: dict[str, Any]) -> None:
+def test_flags_give_the_settings_of_the_scenario(flags: str, config: dict[str, Any]) -> None:
     found = scenario(flags).config
     assert {name: getattr(found, name) for name in config} == config
 
@@ -94,7 +94,7 @@ def test_a_large_deployment_has_a_small_workload() -> None:
     assert load.requests <= 50_000
 
 
-def test_remarks_say_what_was_left_out_and_repeat_no_value() -> None:
+def test_remarks_name_omitted_flags_and_repeat_no_value() -> None:
     made = from_vllm("HF_TOKEN=secret1 vllm serve m -dp 2 --api-key secret2 --port 80 --dtype half --headless")
     assert "ignored: --api-key, --port: of the API server" in made.remarks
     assert any(line.startswith("ignored: HF_TOKEN: ") for line in made.remarks)
@@ -111,7 +111,7 @@ def remarks(command: str) -> tuple[str, ...]:
     return from_vllm(command).remarks
 
 
-def test_what_is_derived_is_said_once() -> None:
+def test_a_derived_setting_has_one_remark() -> None:
     said = [line for line in remarks("vllm serve m --max-num-batched-tokens 64") if "max_num_seqs" in line]
     assert said == ["taken as: max_num_seqs 64: the tokens of a step, which are fewer than dpsim's default 128"]
 
@@ -122,14 +122,14 @@ def test_adapters_are_not_lost_silently_in_a_pipeline() -> None:
     assert why not in remarks("vllm serve m --enable-lora")
 
 
-def test_a_flag_that_loses_to_a_variable_is_said() -> None:
+def test_a_flag_that_a_variable_overrides_has_a_remark() -> None:
     told = "taken as: VLLM_ALL2ALL_BACKEND naive: it overrides --all2all-backend pplx"
     command = "VLLM_ALL2ALL_BACKEND=naive vllm serve m -dp 2 --all2all-backend"
     assert told in from_vllm(f"{command} pplx", "0.14").remarks
     assert told not in from_vllm(f"{command} naive", "0.14").remarks
 
 
-def test_nodes_that_name_different_models_are_said() -> None:
+def test_nodes_that_name_different_models_have_a_remark() -> None:
     nodes = "vllm serve org/a -dp 4 -dpl 2\nvllm serve org/{} -dp 4 -dpl 2 -dpr 2 --headless"
     assert "taken as: one model on all nodes: the commands name org/a, org/b" in remarks(nodes.format("b"))
     assert not any("one model" in line for line in remarks(nodes.format("a")))

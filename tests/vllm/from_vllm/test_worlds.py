@@ -72,7 +72,7 @@ def test_the_newest_rules_are_taken_and_named_first() -> None:
         ("vllm serve m -dp 2 -dpn 0\nvllm serve m -dp 2 -dpn 1", 2),
     ],
 )
-def test_front_ends(command: str, count: int) -> None:
+def test_the_number_of_front_ends_follows_from_the_command(command: str, count: int) -> None:
     """Counts the API servers that `vllm serve` of release 0.33 starts: `-asc`, else one for each balanced replica.
 
     Behind an external load balancer, each replica has one.
@@ -102,7 +102,7 @@ def test_front_ends_are_in_worlds_that_have_some() -> None:
         ),
     ],
 )
-def test_errors(words: tuple[str, ...], says: str) -> None:
+def test_a_wrong_option_of_worlds_is_bad_input(words: tuple[str, ...], says: str) -> None:
     answer = dpsim_("scenario", "from-vllm", "vllm serve m -dp 2", *words)
     assert (answer.code, answer.out) == (2, "")
     assert says in answer.err

@@ -76,13 +76,15 @@ def all_hold(query: Query, kind: Kind = CandidateTable) -> None:
     config, asked, chosen = query.config, query.asked, choice(query, kind)
     q, most = config.uniform_decode_query_len, config.max_num_seqs
     sizes = config.cudagraph_capture_sizes or ()
-    assert choice(query, kind) == chosen, "asked twice"
+    assert choice(query, kind) == chosen, "a second call gives the same choice"
     if chosen.mode == NONE:
         assert chosen == (NONE, asked.num_tokens, asked.num_reqs, None, 1), "I-CG-4: no padding without a graph"
         return
     assert chosen.num_tokens >= asked.num_tokens, "I-CG-1: room for every token"
     assert chosen.num_tokens in {*sizes, *(-(-size // q) * q for size in sizes)}, "I-CG-3: a graph of the table"
-    assert chosen.mode in (config.cudagraph_mode.decode_mode, config.cudagraph_mode.mixed_mode), "5.1"
+    assert chosen.mode in (config.cudagraph_mode.decode_mode, config.cudagraph_mode.mixed_mode), (
+        "spec chapter 5.1: the mode is that of decodes or of mixed batches"
+    )
     if chosen.uniform_token_count is not None:
         assert asked.uniform(q), "a decode graph for decodes only"
         assert q <= chosen.num_tokens <= q * most, "I-CG-2: what decodes can be"
@@ -137,7 +139,7 @@ class PadsEager(CandidateTable):
 
 
 @examples(50, 1000)
-def test_all_hold(examples: int) -> None:
+def test_the_properties_of_candidates_hold_for_random_queries(examples: int) -> None:
     holds(all_hold, queries(), examples)
 
 
@@ -164,7 +166,7 @@ def test_before_the_capture() -> None:
     assert CandidateTable(config).dispatch(0, 0) == (NONE, 0, 0, None, 1)
 
 
-def test_worked_examples() -> None:
+def test_the_first_choices_are_those_of_examples_a_16_to_a_18() -> None:
     """Spec appendix A-16 to A-18: the first choices of three decodes, a dummy, eleven mixed tokens, and a prefill of
     100.
     """

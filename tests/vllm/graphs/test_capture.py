@@ -39,7 +39,7 @@ def inert(one: One, make: Make) -> None:
     inputs, most = make(capture, config), config.max_num_seqs
     reqs, starts, lengths = inputs
     q = config.uniform_decode_query_len
-    assert (len(starts), len(lengths)) == (most + 1, most), "as long as the buffers"
+    assert (len(starts), len(lengths)) == (most + 1, most), "the inputs have the length of the buffers"
     assert 1 <= reqs <= most
     assert starts[0] == 0
     assert set(starts[reqs:]) == {capture.num_tokens}, "I-CG-11: query starts flat at the end"
@@ -49,7 +49,7 @@ def inert(one: One, make: Make) -> None:
         "a sequence is no shorter than its tokens"
     )
     if capture.uniform_decode and capture.num_tokens % q == 0:
-        assert set(inputs.num_scheduled_tokens) == {q}, "whole decodes"
+        assert set(inputs.num_scheduled_tokens) == {q}, "each request is one whole decode"
 
 
 def starts_go_on(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
@@ -72,7 +72,7 @@ def all_requests(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
 
 
 @pytest.mark.parametrize("make", [inputs_004, inputs_017], ids=["source-004", "0.17"])
-def test_tails_are_inert(make: Make) -> None:
+def test_the_tails_of_capture_inputs_are_inert(make: Make) -> None:
     holds(lambda one: inert(one, make), captures())
 
 
@@ -88,7 +88,7 @@ def test_a_tail_that_is_not_is_found(make: Make, says: str) -> None:
     breaks(lambda one: inert(one, make), captures(), says)
 
 
-def test_what_page_004_and_0_17_fill_in() -> None:
+def test_page_004_and_release_0_17_fill_capture_inputs_differently() -> None:
     """Spec chapter 5.6 (capture order): source page 004 fills requests by q tokens; release 0.17 divides the tokens
     evenly.
     """
@@ -101,7 +101,7 @@ def test_what_page_004_and_0_17_fill_in() -> None:
     assert inputs_017(mixed, config) == CaptureInputs(4, (0, 1, 2, 3, 6), (1, 1, 1, 3))
 
 
-def test_forwards() -> None:
+def test_a_capture_runs_a_warm_up_and_the_captured_forward() -> None:
     """A capture runs a warm-up in mode NONE and then the captured forward, and needs no collective for the token
     counts.
 

@@ -147,7 +147,7 @@ def answer(query: Query, kind: Kind) -> Answer | None:
 
 def as_the_text_says(query: Query, kind: Kind) -> None:
     release = next(one for one in kind.__mro__ if one in DISPATCHERS.values())
-    assert answer(query, kind) == naive(query, release), "5.4"
+    assert answer(query, kind) == naive(query, release), "spec chapter 5.4: the dispatcher agrees with the text"
 
 
 def smallest_size(query: Query, kind: Kind) -> None:
@@ -193,7 +193,7 @@ def allowed_only(query: Query, kind: Kind) -> None:
     result = answer(query, kind)
     sizes = query.config.cudagraph_capture_sizes or ()
     if result is not None and query.config.cudagraph_mode != CUDAGraphMode.NONE and query.num_tokens <= max(sizes):
-        assert result[0] in query.allowed, "5.4: only what is allowed"
+        assert result[0] in query.allowed, "spec chapter 5.4: the dispatcher returns an allowed mode"
 
 
 Property = Callable[..., None]
@@ -215,7 +215,7 @@ PROPERTIES: list[Property] = [
 
 @RELEASES
 @examples(100, 1000)
-def test_all_hold(kind: Kind, examples: int) -> None:
+def test_the_properties_of_a_dispatcher_hold_for_random_queries(kind: Kind, examples: int) -> None:
     def all_hold(query: Query) -> None:
         if kind is Dispatcher014:  # the caller in 0.14 can forbid FULL only
             query = query._replace(allowed=query.allowed | {NONE, PIECEWISE})
@@ -235,9 +235,9 @@ def test_all_hold(kind: Kind, examples: int) -> None:
         (eager_is_not_padded, PadsEager, "I-CG-4"),
         (idempotent, NextSize, "I-CG-5"),
         (requests_fit, OneRequest, "I-CG-10"),
-        (allowed_only, IgnoresAllowed, "only what is allowed"),
-        (as_the_text_says, ForgetsLora, "5.4"),
-        (as_the_text_says, NoFallback, "5.4"),
+        (allowed_only, IgnoresAllowed, "returns an allowed mode"),
+        (as_the_text_says, ForgetsLora, "spec chapter 5.4: the dispatcher agrees with the text"),
+        (as_the_text_says, NoFallback, "spec chapter 5.4: the dispatcher agrees with the text"),
     ],
 )
 def test_a_wrong_dispatcher_is_found(property_: Property, wrong: Kind, says: str) -> None:

@@ -33,7 +33,7 @@ def answers_as_the_manager(question: tuple[EngineConfig, Asked], kind: type[Disp
     mode, size = manager.runtime_mode(asked.num_reqs, asked.num_tokens, asked.longest)
     count = asked.num_tokens if mode == NONE or size is None else size
     found, key = dispatcher.dispatch(asked.num_tokens, asked.uniform(dispatcher.q))
-    assert (found, key.num_tokens) == (mode, count), "the manager says something else"
+    assert (found, key.num_tokens) == (mode, count), "the dispatcher and the manager choose different graphs"
 
 
 @pytest.mark.slow
@@ -43,7 +43,7 @@ def test_the_first_dispatch_is_the_managers() -> None:
     The faulty twin is the dispatcher of 0.17, which runs a uniform decode without a decode graph PIECEWISE.
     """
     holds(lambda question: answers_as_the_manager(question, Managed), questions())
-    breaks(lambda question: answers_as_the_manager(question, Dispatcher017), questions(), "something else")
+    breaks(lambda question: answers_as_the_manager(question, Dispatcher017), questions(), "different graphs")
 
 
 class AsAtFirst(Managed):

@@ -89,7 +89,7 @@ class RoundsDown(GraphManager):
 
 
 @pytest.mark.parametrize("wrong", [FallsBack, SmallestFirst, Uncaptured, ByTheLongest, RoundsDown])
-def test_a_wrong_manager_answers_otherwise(wrong: Kind) -> None:
+def test_a_wrong_manager_answers_differently(wrong: Kind) -> None:
     found = [differing(kind, rows(), wrong) for kind in (SIZES_004, CHOICES_004)]
     assert any([*found, captured_otherwise(wrong, inputs_017)])
 
@@ -106,7 +106,7 @@ def captured(config: EngineConfig, kind: Kind = GraphManager) -> GraphManager:
     return manager
 
 
-def test_maps() -> None:
+def test_the_manager_maps_token_counts_to_sizes_as_in_example_a_12() -> None:
     """Spec appendix A-12: the size for each count of tokens."""
     manager = GraphManager(SMALL)
     assert manager.sizes == {1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 8: 8}
@@ -121,7 +121,9 @@ def test_maps() -> None:
         (CUDAGraphMode.FULL, [(FULL, 4), (FULL, 8), (FULL, 8), (NONE, None)]),
     ],
 )
-def test_choices(mode: CUDAGraphMode, expected: list[tuple[RuntimeMode, int | None]]) -> None:
+def test_the_manager_chooses_graphs_as_in_example_a_13(
+    mode: CUDAGraphMode, expected: list[tuple[RuntimeMode, int | None]]
+) -> None:
     """Spec appendix A-13: the choice of a mode and size in three graph modes.
 
     `(NONE, 8)` has a size but no graph. Five decodes do not fall back to PIECEWISE, unlike in the V1 dispatcher (A-14).
@@ -166,8 +168,10 @@ def choice_holds(query: Query, kind: Kind = GraphManager) -> None:
             assert size in existing, "I-CG-3: a graph that was captured"
         if mode != NONE and config.cudagraph_mode.separate_routine:
             expected = config.cudagraph_mode.decode_mode if asked.uniform(q) else config.cudagraph_mode.mixed_mode
-            assert mode == expected, "a decode graph for decodes, and for them alone"
-    assert manager.runtime_mode(asked.num_reqs, asked.num_tokens, asked.longest) == (mode, size), "asked twice"
+            assert mode == expected, "decodes and no other batches have the decode mode"
+    assert manager.runtime_mode(asked.num_reqs, asked.num_tokens, asked.longest) == (mode, size), (
+        "a second call gives the same mode and size"
+    )
 
 
 def captures_hold(config: EngineConfig, kind: Kind = GraphManager) -> None:
@@ -193,7 +197,7 @@ class AsWritten(GraphManager):
 
 
 @examples(150, 300, 1_000)
-def test_choices_hold(examples: int) -> None:
+def test_the_properties_of_the_manager_hold_for_random_queries(examples: int) -> None:
     holds(choice_holds, queries(), examples)
     holds(captures_hold, graph_configs(multiples=False), examples)
 
@@ -203,7 +207,7 @@ def test_choices_hold(examples: int) -> None:
     [
         (RoundsDown, "I-CG-1: room"),
         (Uncaptured, "I-CG-3"),
-        (ByTheLongest, "a decode graph for decodes"),
+        (ByTheLongest, "have the decode mode"),
     ],
 )
 def test_a_wrong_choice_is_found(wrong: Kind, says: str) -> None:

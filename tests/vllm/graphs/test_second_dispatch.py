@@ -145,7 +145,7 @@ class Keeps(RankDispatch):
 
 @pytest.mark.parametrize("kind", GRAPHS.values(), ids=list(GRAPHS))
 @examples(30, 1000)
-def test_ranks_come_to_one_graph(kind: type[Dispatcher], examples: int) -> None:
+def test_all_ranks_dispatch_to_one_graph(kind: type[Dispatcher], examples: int) -> None:
     holds(lambda group: one_graph(group, kind), groups(), examples)
 
 
@@ -168,7 +168,7 @@ def test_a_mistake_is_found(mistake: dict[str, Any], says: str) -> None:
     breaks(lambda group: one_graph(group, Dispatcher033, **mistake), groups(), says)
 
 
-def test_what_0_14_allows() -> None:
+def test_release_0_14_allows_modes_up_to_the_agreed_one() -> None:
     """Spec chapter 1.6 d: release 0.14 allows modes up to the agreed one, source page 000 exactly the agreed mode."""
     assert {mode: Release014().allowed_modes(mode) for mode in RuntimeMode} == {
         NONE: {NONE, PIECEWISE},

@@ -60,7 +60,7 @@ def is_fit_for_dispatch(config: EngineConfig, rungs: Ladder) -> None:
         return
     assert list(sizes) == sorted(set(sizes)), "ascending, each once"
     assert all(1 <= size <= config.max_num_batched_tokens for size in sizes), "within the token budget"
-    assert max(sizes, default=0) <= max(rungs.configured(config), default=0), "none larger"
+    assert max(sizes, default=0) <= max(rungs.configured(config), default=0), "no size is above the configured ones"
     if config.cudagraph_mode.separate_routine:
         assert all(size % config.uniform_decode_query_len == 0 for size in sizes), "decode graphs hold whole requests"
 
@@ -85,7 +85,7 @@ def test_sizes_are_fit_for_dispatch() -> None:
     for rungs in (Ladder017(), Ladder024(), Ladder033(), Ladder033(1024)):
         holds(lambda config, rungs=rungs: is_fit_for_dispatch(config, rungs), configs())  # type: ignore[misc]
     breaks(lambda config: is_fit_for_dispatch(config, NeverRounds()), configs(), "whole requests")
-    breaks(lambda config: is_fit_for_dispatch(config, RoundsBeyond()), configs(), "none larger|token budget")
+    breaks(lambda config: is_fit_for_dispatch(config, RoundsBeyond()), configs(), "above the configured|token budget")
 
 
 # ---- what is refused

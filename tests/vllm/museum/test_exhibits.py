@@ -46,7 +46,7 @@ VARIANTS = [entry for entry in registry.variants() if entry.make.__module__.star
 NAMES = {entry.name.lower(): entry.name for entry in VARIANTS}
 
 
-def test_one_for_each_and_no_other() -> None:
+def test_each_variant_has_one_exhibit_and_no_other_exists() -> None:
     assert sorted(file.stem for file in FOLDER.iterdir()) == sorted(NAMES)
     assert {name: FOLDER / f"{name}.yaml" for name in NAMES} == exhibits()
 
@@ -72,7 +72,7 @@ def wrong_in(entry: VariantEntry, file: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_no_exhibit_says_again_what_is_registered() -> None:
+def test_no_exhibit_repeats_what_its_variant_registers() -> None:
     """Each exhibit expects what its variant is registered with, in one run and in all schedules, or a narrower class.
 
     A narrower class has a comment with the reason.
@@ -96,7 +96,9 @@ def test_no_exhibit_says_again_what_is_registered() -> None:
         ("cg-partial", "name:", "# The twin of m-cg-4.\nname:", ["the twin again"]),
     ],
 )
-def test_what_is_said_again_is_found(name: str, before: str, after: str, said: list[str], tmp_path: Path) -> None:
+def test_an_exhibit_that_repeats_its_registration_is_found(
+    name: str, before: str, after: str, said: list[str], tmp_path: Path
+) -> None:
     entry, file = registry.variant(NAMES[name]), tmp_path / f"{name}.yaml"
     text = (FOLDER / f"{name}.yaml").read_text()
     assert before in text
@@ -160,7 +162,7 @@ def test_dpor_shows_it_and_its_twin_is_proven(entry: VariantEntry) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", VARIANTS, ids=lambda entry: entry.name)
-def test_is_as_registered(entry: VariantEntry) -> None:
+def test_each_exhibit_finds_what_its_variant_registers(entry: VariantEntry) -> None:
     shown = row(entry, FOLDER / f"{entry.name.lower()}.yaml")
     assert shown.wrong == []
     assert shown.twin.verdict == ("sampled" if entry.name in NOT_PROVEN else "proven")
@@ -177,7 +179,7 @@ def test_is_as_registered(entry: VariantEntry) -> None:
     assert matches(shown.found.klass, entry.expected)
 
 
-def test_listed_apart_from_the_other_scenarios() -> None:
+def test_list_prints_exhibits_apart_from_other_scenarios() -> None:
     text = as_text({"scenarios": scenarios(), "protocols": [], "variants": [], "backends": []})
     first, second, *_ = text.split("\n\n")
     assert "museum/" not in first

@@ -71,16 +71,16 @@ def _sides(text: str) -> int:
 
 
 @pytest.mark.parametrize("entry", QUICK, ids=lambda entry: entry.name)
-def test_one_exhibit_in_nine(entry: VariantEntry) -> None:
+def test_the_first_screen_of_one_exhibit_in_nine_keeps_its_limits(entry: VariantEntry) -> None:
     assert problems(entry) == []
 
 
 @pytest.mark.slow
-def test_every_exhibit() -> None:
+def test_the_first_screen_of_every_exhibit_keeps_its_limits() -> None:
     assert [problem for entry in HARMFUL for problem in problems(entry)] == []
 
 
-def test_what_is_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_first_screen_that_is_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Faulty twin: without limits on lines and columns, the report of M-BT-10 breaks both rules."""
     entry = registry.variant("M-BT-10")
     monkeypatch.setattr(first_screen, "LINES", 99)

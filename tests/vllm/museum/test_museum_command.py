@@ -41,7 +41,7 @@ def entries(answer: tuple[int, str, str]) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_the_table() -> None:
+def test_museum_prints_a_table_of_variants() -> None:
     code, out, err = museum("--only", "m-dp-*")
     assert (code, err) == (0, "")
     lines = out.splitlines()
@@ -53,7 +53,7 @@ def test_the_table() -> None:
     assert re.fullmatch(r"(\d+) of \1 variants are as registered", lines[-1])
 
 
-def test_as_json(mail: Path) -> None:
+def test_museum_prints_the_table_as_json(mail: Path) -> None:
     answer = mail_museum(mail, "--only", "mail-first", "--only", "mail-slow", "--only", "M-DP-10", "--json")
     assert (answer[0], answer[2]) == (0, "")
     found = json.loads(answer[1])
@@ -139,7 +139,7 @@ def test_a_limit_that_is_too_small_is_shown(mail: Path) -> None:
         ("MAIL-HARM", "nothing was expected (slow only), got DISAGREEMENT:LEADER: ranks of dp_cpu disagree on "),
     ],
 )
-def test_what_is_not_as_registered_is_said(name: str, said: str, mail: Path) -> None:
+def test_museum_names_variants_that_are_not_as_registered(name: str, said: str, mail: Path) -> None:
     code, out, err = mail_museum(mail, "--only", name, "--only", "mail-first", "--schedules", "20")
     assert (code, err) == (1, "")
     *_, problem, last = out.splitlines()
@@ -177,7 +177,7 @@ def test_exploring_an_exhibit_expects_the_registered_class(name: str, code: int,
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (code, said)
 
 
-def test_classes_that_came_instead_are_shown(mail: Path) -> None:
+def test_museum_shows_the_classes_that_were_found_instead(mail: Path) -> None:
     answer = mail_museum(mail, "--only", "mail-class", "--schedules", "20", "--json")
     assert entries(answer)["MAIL-CLASS"]["instead"] == ["DISAGREEMENT:LEADER"]
     assert entries(answer)["MAIL-CLASS"]["found"] is None
@@ -198,20 +198,20 @@ def one_line(answer: tuple[int, str, str], said: str) -> None:
     assert err.startswith(f"dpsim: {said}"), err
 
 
-def test_unknown_names() -> None:
+def test_museum_refuses_unknown_names() -> None:
     one_line(museum("--only", "M-DP-99"), "no variant is registered as 'M-DP-99'; did you mean 'M-DP-9'? (there are ")
     one_line(museum("--module", "no_such_module"), "cannot import the module no_such_module: ModuleNotFoundError: ")
     one_line(museum("--exhibits", "nowhere"), "nowhere: no such folder; expected one with exhibits in it")
 
 
-def test_nothing_to_show(mail: Path) -> None:
+def test_museum_refuses_a_variant_without_an_exhibit(mail: Path) -> None:
     """The error says how to write the exhibit."""
     how = "write this scenario, with protocol.variant: MAIL-BARE, and give its folder by --exhibits"
     said = f"nothing to show: none of the exhibits is named mail-bare.yaml; {how}"
     one_line(mail_museum(mail, "--only", "mail-bare"), said)
 
 
-def test_an_exhibit_of_something_else(mail: Path) -> None:
+def test_museum_refuses_an_exhibit_of_another_variant(mail: Path) -> None:
     (mail / "mail-bare.yaml").write_text((mail / "mail-slow.yaml").read_text())
     said = (
         f"{mail / 'mail-bare.yaml'}: protocol.variant: expected MAIL-BARE, after which the file is named; got MAIL-SLOW"
@@ -219,7 +219,7 @@ def test_an_exhibit_of_something_else(mail: Path) -> None:
     one_line(mail_museum(mail, "--only", "mail-bare"), said)
 
 
-def test_an_exhibit_that_cannot_be_read(mail: Path) -> None:
+def test_museum_refuses_an_exhibit_that_it_cannot_read(mail: Path) -> None:
     (mail / "mail-slow.yaml").write_text("name: mail-slow\nprotocol: mial\nworkload: {requests: []}\n")
     code, out, err = mail_museum(mail, "--only", "mail-slow")
     assert (code, out) == (2, "")
@@ -246,7 +246,7 @@ def test_a_name_alone_says_what_it_is_and_how_to_run_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["m-dp-4", "museum/engine-updated-0.24"])
-def test_what_a_card_says_to_type_is_what_shows_it(name: str) -> None:
+def test_the_commands_of_a_card_show_its_finding(name: str) -> None:
     (card,) = json.loads(museum(name, "--json")[1])["cards"]
     done = CliRunner().invoke(app, [*card["run"].split()[1:], "--json"], prog_name="dpsim")
     assert done.exit_code == 0

@@ -25,7 +25,7 @@ SAMPLE = (every(4, bundled_scenarios()) | {"museum/dead-columns", "museum/dead-r
 
 
 @pytest.mark.parametrize("name", slow_but(bundled_scenarios(), SAMPLE.__contains__))
-def test_what_is_certified_of_a_scenario_passes(name: str) -> None:
+def test_the_checks_find_nothing_that_is_certified_of_a_scenario(name: str) -> None:
     """Each certified guarantee of a run holds.
 
     A finished run without findings has all guarantees, unless its program has host threads.
@@ -55,7 +55,7 @@ def test_of_scenarios_with_transfers(name: str) -> None:
 
 
 @pytest.mark.runs_once
-def test_a_scenario_whose_draw_does_not_fit_stops_the_replay() -> None:
+def test_a_draw_that_does_not_fit_the_schedule_stops_the_replay() -> None:
     """A replay stops with an error if the scenario offers other labels than the recorded schedule contains."""
     path = scenario_path("museum/m-pp-3")
     subject = Subject.of(load_scenario(path), path.parent)

@@ -39,7 +39,7 @@ class ClearsLate(UBatchContext):
 
 
 @pytest.mark.parametrize("yields", [(0, 0), (1, 1), (4, 4), (2, 1), (2, 2, 2), (3, 2, 2)])
-def test_one_runs_at_a_time_in_all_schedules(yields: tuple[int, ...]) -> None:
+def test_one_microbatch_runs_at_a_time_in_all_schedules(yields: tuple[int, ...]) -> None:
     verdict, runs = seen(Ring(yields, Watched))
     assert verdict == "proven"
     assert runs < 100

@@ -18,7 +18,7 @@ from tests.vllm.overlap.busy_program import FORWARDS, Busy, busy
 pytest.importorskip("torch")
 
 
-def test_intervals() -> None:
+def test_busy_counts_the_time_of_overlapping_kernels() -> None:
     kernels = {7: [(0, 4_000), (6_000, 9_000)], 8: [(2_000, 6_500)], 9: [(0, 1_000)]}
     assert busy(kernels) == Busy(7_000, 4_500, 2_000)
 
@@ -26,7 +26,7 @@ def test_intervals() -> None:
 @pytest.mark.gpu(2)
 @pytest.mark.xdist_group("gpu")
 @pytest.mark.parametrize("name", FORWARDS)
-def test_busy_intervals(name: str) -> None:
+def test_microbatches_on_two_gpus_overlap_in_time(name: str) -> None:
     world = World(2, communicators(Topology(data_parallel_size=2)))
     run = find_backend("nccl").run(world, "dbo_profiled", name)
     assert run.finished, run.lost or [journal[-1] for journal in run.journals]

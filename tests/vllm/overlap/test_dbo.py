@@ -73,14 +73,14 @@ def test_ranks_that_split_differently_hang_or_mismatch() -> None:
 
 
 @pytest.mark.parametrize("form", sorted(FORWARDS))
-def test_eager_rows(form: str) -> None:
+def test_an_eager_step_splits_as_the_table_says(form: str) -> None:
     assert forwards(scenario(WHOLE, form)) == {"threads": 1}
     assert forwards(scenario([(1, 1), (1, 1)], form)) == {"plain": 1}, "below the threshold"
     with_an_empty_one = "threads" if form == "v2-0.33" else "plain"
     assert forwards(scenario([(4, 1), (2, 1)], form)) == {with_an_empty_one: 1}, "the last microbatch would be empty"
 
 
-def test_graph_rows() -> None:
+def test_a_step_with_graphs_splits_as_the_table_says() -> None:
     """Ranks with two decodes each replay the graph.
 
     When one rank has one decode left, both run the plain model eagerly.
@@ -115,7 +115,7 @@ def test_capture_while_serving() -> None:
 # ---- configurations that it refuses
 
 
-def test_refusals() -> None:
+def test_overlap_refuses_drafters_and_tensor_parallelism() -> None:
     config = EngineConfig(num_speculative_tokens=1, speculative_method="mtp").model_dump(mode="json")
     args = EngineArguments({"data_parallel_size": 2}, config, (), 1, form="0.33")
     with pytest.raises(Unsuitable, match="has no drafter"):
@@ -136,7 +136,7 @@ def test_a_microbatch_that_is_refused_leaves_nothing_behind() -> None:
     assert forwards(scenario(WHOLE, variant="dbo-falls-back")) == {"threads": 1, "plain": 1}
     sizes: dict[str, Any] = {"cudagraph_capture_sizes": [2], "max_num_seqs": 2, **GRAPHS}
     ways = forwards(scenario([(1, 1)] * 4, variant="dbo-falls-back", **sizes))
-    assert ways == {"threads": 1, "plain": 1, "capture": 2, "graph": 2}, "a capture that is given up leaves no graph"
+    assert ways == {"threads": 1, "plain": 1, "capture": 2, "graph": 2}, "an abandoned capture leaves no graph"
 
 
 def test_a_sibling_is_parked_without_an_abort() -> None:

@@ -52,7 +52,7 @@ def test_microbatches_have_slices_of_the_embeddings(prompts: tuple[int, ...]) ->
 
 
 @pytest.mark.parametrize("mistake", [TakesIds, TakesFirstRows])
-def test_other_rows_are_found(mistake: type[OverlapForward]) -> None:
+def test_microbatches_with_wrong_embeddings_are_found(mistake: type[OverlapForward]) -> None:
     found = found_class(planted(encoding(2, 2), mistake))
     assert found is not None
     assert found.startswith("CRASH:")
@@ -114,7 +114,7 @@ SHARES = {
 
 
 @pytest.mark.parametrize("given", SHARES)
-def test_shares(given: Given) -> None:
+def test_communication_and_compute_share_the_multiprocessors(given: Given) -> None:
     control = given.control()
     with control.shared_out():
         assert (control.comm, control.compute) == SHARES[given]
@@ -123,7 +123,7 @@ def test_shares(given: Given) -> None:
     control.check(microbatched=False)
 
 
-def test_what_is_refused() -> None:
+def test_a_wrong_share_of_multiprocessors_is_refused() -> None:
     with pytest.raises(AssertionError, match="on CUDA alone"):
         Given(cuda=False).control()
     with pytest.raises(AssertionError, match="132 multiprocessors to communicate leave none of 132"):

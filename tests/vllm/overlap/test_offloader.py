@@ -64,7 +64,7 @@ def test_weights_are_there_and_stay(one: Any, ways: set[str]) -> None:
 
 
 @pytest.mark.slow
-def test_in_all_schedules() -> None:
+def test_offloading_adds_no_schedules() -> None:
     """Offloading adds no schedules: each rank has two orders, as in `test_dbo`."""
     subject = Subject.of(scenario([(4, 1)] * 2))
     offloads = replace(subject, prepared=subject.prepared._replace(forward=MicrobatchesOffload), make=None)

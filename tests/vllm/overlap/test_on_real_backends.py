@@ -59,7 +59,7 @@ def gloo(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def told(journal: list[RawRecord]) -> list[dict[str, list[RawRecord]]]:
+def compared_parts(journal: list[RawRecord]) -> list[dict[str, list[RawRecord]]]:
     """Returns the parts of a journal that must be equal: by thread, by communicator, by stream, and the decisions."""
     records = [record for record in unplaced(journal) if not record[SITE].startswith("ready.")]
     return [split(records) for split in (fold.threads, fold.communicators, fold.streams, fold.decisions)]
@@ -74,13 +74,15 @@ def same_as_simulated(one: Scenario, backend: str, really: Scenario | None = Non
     assert real.findings == simulated.findings == []
     assert real.figures == simulated.figures
     for rank in range(real.world.size):
-        for here, there in zip(told(real.run.journals[rank]), told(simulated.run.journals[rank]), strict=True):
+        for here, there in zip(
+            compared_parts(real.run.journals[rank]), compared_parts(simulated.run.journals[rank]), strict=True
+        ):
             assert here == there, f"rank {rank}"
     return real
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_the_same_as_simulated(backend: str, name: str) -> None:
+def test_microbatches_on_real_backends_have_the_journals_of_the_simulation(backend: str, name: str) -> None:
     """Each world gives equal journals, and no findings: each token returned from its experts to its row."""
     same_as_simulated(WORLDS[name], backend)
 
@@ -118,7 +120,7 @@ def test_drawn_worlds_on_gloo(gloo: str, number: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_example(backend: str) -> None:
+def test_the_scenario_dp2_overlap_is_the_same_on_real_backends(backend: str) -> None:
     real = same_as_simulated(load_scenario(scenario_path("dp2_overlap")), backend)
     forwards = real.figures["forwards"]
     assert min(forwards["threads"], forwards["capture"], forwards["replay"]) > 0
@@ -136,7 +138,7 @@ def test_another_order_is_seen(backend: str) -> None:
 
 
 @pytest.mark.slow
-def test_other_tokens_are_seen(gloo: str) -> None:
+def test_a_mutant_with_other_results_differs_on_gloo(gloo: str) -> None:
     """The comparison detects other results: in M-BT-7 the first microbatch to end has its rows first in the output."""
     with pytest.raises(AssertionError, match="WRONGSUM"):
         same_as_simulated(scenario(WHOLE), gloo, scenario(WHOLE, variant="M-BT-7"))
@@ -157,7 +159,7 @@ def test_an_error_in_a_capture_is_clean(backend: str, number: int) -> None:
     assert [one.message for one in real.findings] == [one.message for one in simulated.findings]
     assert [finding.klass for finding in real.findings] == ["CRASH:BROKENKERNEL"]
     for here, there in zip(real.run.journals, simulated.run.journals, strict=True):
-        assert told(here) == told(there)
+        assert compared_parts(here) == compared_parts(there)
         captures = [one for one in map(as_record, here) if isinstance(one, Capture)]
         assert [(one.graph, one.what) for one in captures] == [("ubatches.0", "begin"), ("ubatches.0", "abandon")]
         assert (here[-1][KIND], here[-1][THREAD]) == ("raised", MAIN)

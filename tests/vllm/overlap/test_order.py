@@ -155,11 +155,13 @@ def test_a_replay_reads_what_its_caller_wrote_before(seed: int | None) -> None:
     assert classes(CAPTURED, done) == []
     for journal in done.journals:
         found = reads_of_replays(journal)
-        assert len({read.buffer for read, _ in found}) >= 9, "inputs, weights of two layers, metadata of two"
+        assert len({read.buffer for read, _ in found}) >= 9, (
+            "replays read the inputs, and weights and metadata of two layers"
+        )
         assert [read for read, stream in found if read.by != stream] == []
 
 
-def test_what_another_stream_wrote_is_found() -> None:
+def test_a_replay_that_reads_the_write_of_another_stream_is_a_race() -> None:
     done = run(CAPTURED, PreparesBeside)
     found = [read for read, stream in reads_of_replays(done.journals[0]) if read.by != stream]
     assert {read.by for read in found} == {"comm"}

@@ -95,7 +95,9 @@ class Capped(Forward033):
         (WHOLE, Uncapped, "CRASH:TOOFEWSMS", Capped),
     ],
 )
-def test_planted(one: Scenario, mistake: type[OverlapForward], klass: str, healthy: type[OverlapForward]) -> None:
+def test_each_planted_mistake_is_found_and_its_healthy_twin_is_proven(
+    one: Scenario, mistake: type[OverlapForward], klass: str, healthy: type[OverlapForward]
+) -> None:
     assert planted(one, healthy).verdict == "proven"
     assert found_class(planted(one, mistake)) == klass
 
@@ -129,7 +131,7 @@ def test_a_hook_that_raises_as_its_microbatch_leaves(number: int) -> None:
 
     found = planted(WHOLE, Raises)
     assert found_class(found) == "CRASH:BROKENRECEIVE"
-    assert f"every rank, thread ubatch.{number}" in found.report(), "main only passed it on"
+    assert f"every rank, thread ubatch.{number}" in found.report(), "the report names the thread that raised, not main"
 
 
 class FallsBack(OverlapForward):

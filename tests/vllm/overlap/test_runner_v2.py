@@ -83,7 +83,7 @@ def test_a_size_has_two_graphs() -> None:
 
 
 @pytest.mark.parametrize(("smaller", "found"), [(2, ["CRASH:EMPTYREPLAY"]), (3, [])])
-def test_examples(smaller: int, found: list[str]) -> None:
+def test_rank_1_with_half_of_the_graphs_tokens_keeps_the_graph_in_033(smaller: int, found: list[str]) -> None:
     """Spec appendix A-19 with small numbers: if rank 1 has exactly half of the graph's four tokens, 0.33 keeps the
     graph.
     """
@@ -116,7 +116,7 @@ def nothing_found(
 
 
 @examples(2, 60)
-def test_nothing_is_found(examples: int) -> None:
+def test_random_worlds_of_the_v2_overlap_have_no_finding(examples: int) -> None:
     holds(nothing_found, worlds(), examples)
 
 
@@ -126,7 +126,7 @@ class RefusesEmpty(ForwardV2):
     metadata_cut: type[MetadataCut] = MetadataCut
 
 
-class NamesNobody(ForwardV2):
+class NamesMissingRequests(ForwardV2):
     """Faulty: cuts slices as the V1 runner does, so a slice of padding names requests that do not exist."""
 
     slicing: type[Slicing] = Slicing033
@@ -138,7 +138,9 @@ class OneGraphASize(ForwardV2):
     graph_keys: type[GraphKeys] = Keys033
 
 
-@pytest.mark.parametrize(("wrong", "said"), [(RefusesEmpty, "CRASH:ASSERTIONERROR"), (NamesNobody, "CRASH:INDEXERROR")])
+@pytest.mark.parametrize(
+    ("wrong", "said"), [(RefusesEmpty, "CRASH:ASSERTIONERROR"), (NamesMissingRequests, "CRASH:INDEXERROR")]
+)
 def test_a_wrong_forward_is_found(wrong: type[ForwardV2], said: str) -> None:
     """Each faulty forward crashes if the second microbatch of rank 1 has no token."""
     requests = [(4, 1), (2, 1)]
@@ -148,7 +150,7 @@ def test_a_wrong_forward_is_found(wrong: type[ForwardV2], said: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("forward", "step"), [(RefusesEmpty, RepairedOverlap), (ForwardV2, KeepsGraph)])
-def test_random_worlds_find_it(forward: type[ForwardV2], step: type[OverlapStepV2]) -> None:
+def test_random_worlds_find_a_wrong_forward(forward: type[ForwardV2], step: type[OverlapStepV2]) -> None:
     breaks(lambda drawn: nothing_found(drawn, step, forward), worlds(), "found: ", examples=200)
 
 

@@ -153,10 +153,10 @@ SERIAL = 8 * LAYERS
         (EightLateAtOnce, SERIAL),
     ],
 )
-def test_as_computed_by_hand(forward: type[Forward033], by_hand: int) -> None:
+def test_the_timed_steps_last_as_computed_by_hand(forward: type[Forward033], by_hand: int) -> None:
     assert elapsed(forward) == pytest.approx(by_hand, rel=0.05)
 
 
-def test_speed_ups() -> None:
+def test_overlap_speeds_up_a_step_as_computed() -> None:
     assert SERIAL / elapsed(Eight) == pytest.approx(64 / 33, rel=0.05)
     assert SERIAL / elapsed(EightLateAtOnce) == pytest.approx(1.0, rel=0.05)

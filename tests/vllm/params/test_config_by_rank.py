@@ -19,7 +19,7 @@ def made(by_rank: dict[int, Any], **config: Any) -> Scenario:
     return scenario_from({"name": "made", "topology": {"data_parallel_size": 2}, **sections})
 
 
-def test_given_settings_are_laid_over() -> None:
+def test_a_ranks_settings_override_those_of_all_ranks() -> None:
     scenario = made({1: {"enable_dbo": False, "max_num_batched_tokens": 64, "max_num_seqs": 4}}, enable_dbo=True)
     assert scenario.config_of(0) == scenario.config
     own = scenario.config_of(1)
@@ -30,7 +30,7 @@ def test_given_settings_are_laid_over() -> None:
     )
 
 
-def test_what_is_given_at_its_default_counts() -> None:
+def test_a_ranks_setting_that_equals_the_default_still_counts() -> None:
     """A rank's setting that equals the default still overrides the setting of all ranks.
 
     The mutant leaves defaults out of a dump, as for other sections, and so loses the setting.
@@ -44,13 +44,13 @@ def test_what_is_given_at_its_default_counts() -> None:
     assert scenario.config_by_rank[1].model_dump(exclude_defaults=True) == {"enable_dbo": False}
 
 
-def test_names_with_an_underscore_come_through() -> None:
+def test_names_with_an_underscore_are_written_and_read() -> None:
     scenario = made({0: {"_api_process_rank": -1}}, _api_process_count=2)
     assert parse_scenario(dump_scenario(scenario)) == scenario
     assert (scenario.config_of(0).api_process_rank, scenario.config_of(0).api_process_count) == (-1, 2)
 
 
-def test_the_program_is_told_by_rank() -> None:
+def test_the_program_receives_the_settings_of_each_rank() -> None:
     own = {"enable_dbo": False, "eplb_config": {"window_size": 5}, "cudagraph_capture_sizes": [1]}
     scenario = made({1: own}, enable_dbo=True)
     args = scenario.arguments()

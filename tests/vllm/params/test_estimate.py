@@ -54,7 +54,7 @@ HUGE = [
 
 
 @pytest.mark.parametrize(("protocol", "topology", "workload"), HUGE, ids=[one[0] for one in HUGE])
-def test_what_is_enormous_is_refused(protocol: str, topology: dict[str, int], workload: dict[str, Any]) -> None:
+def test_an_enormous_scenario_is_refused(protocol: str, topology: dict[str, int], workload: dict[str, Any]) -> None:
     with pytest.raises(ScenarioError, match=r"about [0-9,]+ steps, [0-9,]+ records, .* GB; expected at most 8 GB"):
         run_scenario(scenario(protocol, topology, **workload))
 
@@ -67,7 +67,7 @@ def test_a_million_requests_are_announced() -> None:
     assert 2 * 10**9 < many.bytes < 5 * 10**9
 
 
-def test_no_step_of_a_request_comes_after_its_abort() -> None:
+def test_a_request_has_no_step_after_its_abort() -> None:
     endless = {"prompt_tokens": 5, "output_tokens": 2_000_000, "abort": "100ms"}
     one = scenario("dp_batch", {}, requests=[endless])
     assert estimate_of(one.arguments()).steps == 7

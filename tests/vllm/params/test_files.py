@@ -26,7 +26,7 @@ def timeline(scenario: Scenario) -> Timeline:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_loads(file: Path) -> None:
+def test_each_shipped_scenario_loads_and_is_written_back(file: Path) -> None:
     scenario = load_scenario(file)
     assert scenario.name == file.stem
     assert scenario.description
@@ -34,7 +34,7 @@ def test_loads(file: Path) -> None:
     assert 1 <= timeline(scenario).steps <= 1000
 
 
-def test_there_are_all() -> None:
+def test_the_basic_scenarios_are_shipped() -> None:
     names = {
         "quickstart",
         "azure_code_dp2",
@@ -87,7 +87,7 @@ def test_forced_eager_meets_a_decode_at_a_graph_size() -> None:
 
 
 @pytest.mark.parametrize("kind", ["fifo", "zero", "huge"])
-def test_what_is_no_file_or_too_large_is_refused_unread(kind: str, tmp_path: Path) -> None:
+def test_a_pipe_a_device_and_a_huge_file_are_refused_unread(kind: str, tmp_path: Path) -> None:
     """dpsim refuses a pipe, a device or a huge file unread: a pipe would block, and a device would never end."""
     file = tmp_path / "x.yaml"
     if kind == "fifo":

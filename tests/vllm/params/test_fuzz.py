@@ -69,7 +69,7 @@ def mutated(draw: st.DrawFn) -> str:
 @pytest.mark.slow
 @settings(max_examples=400)
 @given(mutated())
-def test_mutated_files(text: str) -> None:
+def test_a_mutated_scenario_file_is_read_or_refused(text: str) -> None:
     check(text)
 
 
@@ -77,14 +77,14 @@ def test_mutated_files(text: str) -> None:
     st.text(max_size=200)
     | st.lists(st.sampled_from([*SNIPPETS, "\n", "  ", "name", "faults"]), max_size=30).map("".join)
 )
-def test_any_text(text: str) -> None:
+def test_any_text_is_read_or_refused(text: str) -> None:
     check(text)
 
 
 @given(st.binary(max_size=200))
 @example(b"\xff\xfe")
 @example(b"\xef\xbb\xbf")
-def test_any_bytes(content: bytes) -> None:
+def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     check(content)
 
 
@@ -110,7 +110,7 @@ def csv_outcome(file: Path, limit: int | None) -> list[Request] | str:
 @given(
     st.lists(st.sampled_from(PIECES) | st.binary(max_size=6), max_size=12), st.booleans(), st.none() | st.integers(1, 3)
 )
-def test_any_csv(pieces: list[bytes], begins_well: bool, limit: int | None) -> None:
+def test_any_csv_is_read_or_refused(pieces: list[bytes], begins_well: bool, limit: int | None) -> None:
     content = b"".join(([HEADER, b"\n", ROW, b"\n"] if begins_well else []) + pieces)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "fuzz.csv"

@@ -18,7 +18,7 @@ def made(**sections: Any) -> Scenario:
     return scenario_from({**fixed, **sections})
 
 
-def told(scenario: Scenario) -> World:
+def world_of_scenario(scenario: Scenario) -> World:
     program, _, prepared = prepare(scenario)
     return world(scenario, program, prepared)
 
@@ -33,13 +33,13 @@ def told(scenario: Scenario) -> World:
 )
 def test_nodes_follow_from_the_configuration(config: dict[str, Any], nodes: tuple[int, ...]) -> None:
     """The world lists the node of each actor: ranks, a front end for each node, the coordinator, and four engines."""
-    assert told(made(config=config)).nodes == nodes
+    assert world_of_scenario(made(config=config)).nodes == nodes
 
 
-def test_a_node_that_is_none_is_refused() -> None:
+def test_an_unknown_node_is_refused() -> None:
     ports = [{"port": 5, "node": 1}, {"port": 5, "node": 2}]
     with pytest.raises(ScenarioError, match=r"^made: ports\[1\]\.node: node 2: this world has 2 nodes, 0 to 1$"):
-        told(made(config={"nnodes": 2}, ports=ports))
+        world_of_scenario(made(config={"nnodes": 2}, ports=ports))
 
 
 def test_a_file_is_read_where_its_program_s_services_are_unknown() -> None:
@@ -52,9 +52,9 @@ def test_a_file_is_read_where_its_program_s_services_are_unknown() -> None:
         "faults: [{kind: kill, rank: no_such}]\nworkload: {requests: [{prompt_tokens: 1, output_tokens: 1}]}\n"
     )
     with pytest.raises(ScenarioError, match="nnodes: 2 nodes for 3 replicas"):
-        told(scenario)
+        world_of_scenario(scenario)
 
 
 def test_nodes_hold_whole_replicas() -> None:
     with pytest.raises(ScenarioError, match="nnodes"):
-        told(made(topology={"data_parallel_size": 3}, config={"nnodes": 2}))
+        world_of_scenario(made(topology={"data_parallel_size": 3}, config={"nnodes": 2}))

@@ -39,6 +39,6 @@ def test_pieces_select_classes_of_the_program() -> None:
         ({"name": "dbo", "allow_refused": True}, r"protocol\.allow_refused: the forms of dbo have no pieces"),
     ],
 )
-def test_refused(choice: dict[str, Any], said: str) -> None:
+def test_an_unknown_piece_or_form_is_refused(choice: dict[str, Any], said: str) -> None:
     with pytest.raises(ScenarioError, match=said):
         made(**choice)

@@ -66,7 +66,7 @@ def other_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- defaults
 
 
-def test_only_name_and_workload_are_needed() -> None:
+def test_a_scenario_needs_only_a_name_and_a_workload() -> None:
     scenario = made()
     assert scenario.topology == Topology()
     assert scenario.config == EngineConfig()
@@ -97,7 +97,7 @@ def test_bare_name_is_short_for_the_protocol() -> None:
 
 
 @pytest.mark.usefixtures("other_protocol")
-def test_form_comes_from_the_variant() -> None:
+def test_the_variant_selects_the_form() -> None:
     assert made(protocol={"name": "other"}).protocol.resolved_form == "old"
     assert made(protocol={"name": "other", "variant": "O-1"}).protocol.resolved_form == "new"
     assert made(protocol={"name": "other", "variant": "O-1", "form": "new"}).protocol.resolved_form == "new"
@@ -168,7 +168,7 @@ def test_variant_of_a_form_that_the_protocol_does_not_have() -> None:
         ({"faults": [3]}, "faults[0]: expected a mapping (lines `key: value`, or {...}), got the number 3"),
     ],
 )
-def test_rules(sections: dict[str, Any], says: str) -> None:
+def test_a_scenario_that_breaks_a_rule_is_refused_with_the_reason(sections: dict[str, Any], says: str) -> None:
     assert says in message(**sections)
 
 
@@ -203,7 +203,7 @@ def test_violated_is_understood_where_class_or_culprit_is_given() -> None:
 # ---- what a backend receives
 
 
-def test_world() -> None:
+def test_a_scenario_gives_the_world_with_faults_delays_and_limits() -> None:
     scenario = made(
         topology={"data_parallel_size": 2, "pipeline_parallel_size": 2},
         faults=[{"kind": "alter", "rank": 0, "at": {"communicator": "ep.0", "seq": 5}, "change": {"count": 7}}],

@@ -105,7 +105,7 @@ def test_committed_file_is_fresh() -> None:
     )
 
 
-def test_it_is_draft_07_and_describes_its_keys() -> None:
+def test_the_schema_is_draft_07_and_describes_its_keys() -> None:
     text = schema_text()
     assert json.loads(text)["$schema"] == DRAFT
     assert "$defs" not in text
@@ -187,5 +187,5 @@ def test_scenario_files_satisfy_it_and_name_it(file: Path) -> None:
         {"name": "x", "workload": {"azure_csv": {"file": "x"}}, "config_by_rank": {0: {"no_such_key": 1}}},
     ],
 )
-def test_it_finds_mistakes_while_typing(wrong: dict[str, Any]) -> None:
+def test_the_schema_refuses_each_mistake(wrong: dict[str, Any]) -> None:
     assert not satisfies(wrong, SCHEMA)

@@ -31,7 +31,7 @@ def test_as_many_as_are_counted_and_no_two_alike(sizes: Scope) -> None:
     assert len(texts) == len({*texts}) == count(sizes)
 
 
-def test_counted_by_hand() -> None:
+def test_small_worlds_are_as_many_as_counted_by_hand() -> None:
     assert count(Scope(ranks=1, requests=1, steps=1, prompt=1, output=1)) == 1
     assert count(Scope(ranks=2, requests=1, steps=2, prompt=2, output=2)) == 16
     assert count(Scope(ranks=1, requests=2, steps=2, prompt=1, output=1)) == 2 + 3  # arrivals: 00, 01, 11
@@ -43,7 +43,7 @@ def requests_of(one: Scenario) -> tuple[RequestSpec, ...]:
     return written
 
 
-def test_the_smaller_first() -> None:
+def test_smaller_worlds_come_first() -> None:
     sizes = [
         (len(requests_of(one)), one.topology.data_parallel_size)
         for one in small_scenarios(base(), Scope(ranks=3, requests=3, steps=2, prompt=1, output=1))
@@ -52,7 +52,7 @@ def test_the_smaller_first() -> None:
     assert sizes[0] == (1, 1)
 
 
-def test_what_varies_and_what_does_not() -> None:
+def test_small_worlds_vary_requests_and_keep_the_configuration() -> None:
     given = base(config={"enable_dbo": True}, protocol={"name": "dp_batch", "form": "0.14"})
     step = given.workload.step_duration
     seen = set()
@@ -78,7 +78,9 @@ def test_the_step_is_that_of_base() -> None:
 def test_faults_of_ranks_that_are_not_there_are_left_out() -> None:
     faults = [{"kind": "skip", "rank": rank, "at": {"site": "dp.agree", "ordinal": 0}} for rank in (0, 1)]
     given = base(faults=faults, expect={"class": "HANG:*", "culprit": {"rank": 0}})
-    for one in small_scenarios(given, Scope(ranks=2, steps=1)):
+    worlds = list(small_scenarios(given, Scope(ranks=2, steps=1)))
+    assert {one.topology.data_parallel_size for one in worlds} == {1, 2}
+    for one in worlds:
         assert [fault.rank for fault in one.faults] == [*range(one.topology.data_parallel_size)]
         assert (one.expect.verdict, one.expect.klass, one.expect.culprit) == ("violated", "HANG:*", None)
 
@@ -118,7 +120,7 @@ def test_a_long_name_is_cut() -> None:
     assert one.name == "x" * 94 + "-small"
 
 
-def test_too_many() -> None:
+def test_too_many_small_worlds_are_refused() -> None:
     sizes = Scope(ranks=2, requests=6, steps=4, prompt=4, output=4)
     assert count(sizes) > LARGEST
     with pytest.raises(
@@ -135,7 +137,7 @@ def test_too_many() -> None:
         ("ranks=1,requests=2,steps=3,prompt=4,output=5,abort=0", Scope(1, 2, 3, 4, 5, 0)),
     ],
 )
-def test_sizes(text: str, expected: Scope) -> None:
+def test_the_sizes_of_small_worlds_are_read(text: str, expected: Scope) -> None:
     assert scope(text) == expected
 
 
@@ -152,7 +154,7 @@ def test_sizes(text: str, expected: Scope) -> None:
         ("ranks=²", "got '²'"),
     ],
 )
-def test_bad_sizes(text: str, said: str) -> None:
+def test_wrong_sizes_of_small_worlds_are_refused(text: str, said: str) -> None:
     with pytest.raises(ScenarioError) as raised:
         scope(text)
     assert said in str(raised.value)

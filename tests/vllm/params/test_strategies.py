@@ -48,7 +48,7 @@ def test_drawn_configs_are_valid(config: EngineConfig) -> None:
 
 
 @given(topologies(max_ranks=6, min_data_parallel=2, max_other=3), st.data())
-def test_parameters(topology: Topology, data: st.DataObject) -> None:
+def test_each_strategy_obeys_its_parameters(topology: Topology, data: st.DataObject) -> None:
     assert 2 <= topology.data_parallel_size <= topology.world_size <= 6
     drawn = data.draw(faults(topology, max_faults=3, sites=("here",), max_ordinal=2, kinds=("die",)))
     late = data.draw(delays(topology, max_delays=3, sites=("here",)))
@@ -86,7 +86,7 @@ def test_parts_of_scenarios_are_replaced() -> None:
 
 
 @pytest.mark.slow
-def test_everything_that_matters_is_drawn() -> None:
+def test_the_strategy_draws_every_kind_of_scenario() -> None:
     seen: Counter[Any] = Counter()
 
     @settings(max_examples=300, database=None, derandomize=True)
@@ -194,7 +194,7 @@ def test_shrinks_to_the_smallest(predicate: Callable[[Scenario], object], smalle
     assert found == scenario_from({**ONE, **smallest})
 
 
-def test_in_each_example_some_kinds_are_possible_and_noted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_example_draws_and_notes_its_possible_kinds_of_faults(capsys: pytest.CaptureFixture[str]) -> None:
     """The strategy first draws which kinds of faults an example may have. A failing example notes these kinds.
 
     Without this draw, hardly any example would have four faults of one kind.
@@ -239,7 +239,9 @@ def refused(protocol: str) -> list[str]:
 
 
 @pytest.mark.parametrize("protocol", ["engine", "startup"])
-def test_only_what_the_program_accepts_is_drawn(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_strategy_draws_only_scenarios_that_the_program_accepts(
+    protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert refused(protocol) == []
     monkeypatch.setattr(strategies, "reads", lambda *_: True)  # faulty twins: they draw every field and topology
     monkeypatch.setattr(strategies, "accepted", lambda *given: given[-1])

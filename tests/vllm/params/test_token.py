@@ -76,7 +76,7 @@ def test_a_world_at_the_limits_is_read(scenario: Scenario) -> None:
     assert read_token(str(token)) == token
 
 
-def test_what_goes_in_comes_out() -> None:
+def test_a_token_is_read_as_it_was_written() -> None:
     assert read_token(str(TOKEN)) == TOKEN
     assert len(str(TOKEN)) < 400
 

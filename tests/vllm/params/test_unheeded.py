@@ -26,7 +26,7 @@ STAGES = {"pipeline_parallel_size": 2}
         ("startup", {}, {"abort": "1s"}, "abort"),
     ],
 )
-def test_what_a_program_does_not_look_at_is_refused(
+def test_a_field_of_requests_that_a_program_does_not_read_is_refused(
     name: str, topology: dict[str, int], request_of: dict[str, Any], field: str
 ) -> None:
     """A program refuses a field of requests that it does not read.
@@ -45,7 +45,7 @@ def test_what_a_program_does_not_look_at_is_refused(
 
 
 @pytest.mark.parametrize("where", ["config", "config_by_rank"])
-def test_so_is_a_switch(where: str) -> None:
+def test_a_switch_that_a_program_does_not_read_is_refused(where: str) -> None:
     switch: Any = {"enable_expert_parallel": True, "enable_eplb": True}
     given = {where: switch if where == "config" else {1: switch}}
     document = {"name": "n", "protocol": "engine", "topology": {"data_parallel_size": 2}}

@@ -37,7 +37,7 @@ def scenario(**workload: Any) -> Scenario:
 # ---- written out
 
 
-def test_written_out() -> None:
+def test_written_requests_are_read() -> None:
     written = [
         {"arrival": "20ms", "prompt_tokens": 3, "output_tokens": 1, "force_eager": True},
         {"prompt_tokens": 4, "output_tokens": 2, "abort": "60ms"},
@@ -144,7 +144,7 @@ def test_reads_rows_exactly(tmp_path: Path, end: str, last: str) -> None:
         ("2023-11-17 00:00:00Z", 10**9),
     ],
 )
-def test_times(tmp_path: Path, time: str, arrival: int) -> None:
+def test_times_of_a_trace_are_relative_to_its_first_row(tmp_path: Path, time: str, arrival: int) -> None:
     file = write(tmp_path, f"{HEADER}\n2023-11-16 23:59:59,1,1\n{time},2,2\n")
     assert read_azure_csv(file)[1] == Request(arrival, 2, 2)
 
@@ -331,7 +331,9 @@ def test_no_file_outside_is_opened(way: str, tmp_path: Path, monkeypatch: pytest
         ("conv", 19366, Request(4_314_579_000, 396, 109), Request(3_501_721_937_000, 197, 183)),
     ],
 )
-def test_real_traces(dpsim_data: Path, name: str, count: int, second: Request, last: Request) -> None:
+def test_real_traces_have_their_known_requests(
+    dpsim_data: Path, name: str, count: int, second: Request, last: Request
+) -> None:
     found = scenario(azure_csv={"file": f"AzureLLMInferenceTrace_{name}.csv"}).requests(dpsim_data)
     assert len(found) == count
     assert (found[1], found[-1]) == (second, last)

@@ -24,7 +24,7 @@ def test_many_requests_are_no_problem() -> None:
     assert len(scenario.workload.requests or ()) == 2000
 
 
-def test_numbers_are_text_where_text_is_wanted() -> None:
+def test_numbers_in_text_fields_stay_text() -> None:
     assert good("protocol: {form: 0.14}").protocol.form == "0.14"
 
 

@@ -174,7 +174,7 @@ TWINS = [
 @pytest.mark.parametrize(
     ("invariant", "twin", "found"), slow_but(TWINS, lambda one: one[0] != "I-CG-13"), ids=[one[0] for one in TWINS]
 )
-def test_an_invariant_is_looked_at(invariant: str, twin: type[CapturedLayers], found: str) -> None:
+def test_each_invariant_fails_for_its_twin(invariant: str, twin: type[CapturedLayers], found: str) -> None:
     breaks(lambda drawn: nothing_found(drawn, layers=twin), WORLDS, found, examples=200)
 
 

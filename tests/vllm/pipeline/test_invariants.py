@@ -45,7 +45,7 @@ class Watched(SampledTokens):
         arrived = super().consume()
         assert len(self.queue) == stages, "I-PP-1: a place for each step"
         if oldest is None:
-            assert (arrived, self.waited) == (None, waits), "nothing to wait for"
+            assert (arrived, self.waited) == (None, waits), "a stage without entries waits for no tokens"
             return arrived
         wanted = [
             need and self.generations[slot] == then
@@ -208,7 +208,7 @@ class ReceivesUntoldAtOnce(ReceivesUntold, ReceivesAtOnce):
     pass
 
 
-class WaitsForNobody(SampledTokens):
+class WaitsForNoTokens(SampledTokens):
     """A stage reports that all rows need their tokens, so it never settles the chunks of prompts."""
 
     def receive(self, rows: Sequence[Row], slots: Sequence[int], mapping: Buffer, drafts: int) -> bool:
@@ -240,13 +240,13 @@ INVARIANTS: list[tuple[str, Callable[[Drawn, Played], None], dict[str, Any], str
     ("I-PP-11", nothing_found, {"tokens": seen_by(Watched, NeverNothing)}, "I-PP-11"),
     ("I-PP-12", nothing_found, {"tokens": KeepsNothing}, "RACE:REUSED_IN_FLIGHT"),
     ("what is discarded is free", memory_is_given_back, {"tokens": KeepsUnwanted}, "tokens.received"),
-    ("chunks settle at once", nothing_found, {"tokens": WaitsForNobody}, "WRONGSTATE"),
+    ("chunks settle at once", nothing_found, {"tokens": WaitsForNoTokens}, "WRONGSTATE"),
     ("I-PP-13", nothing_found, {"tokens": seen_by(Watched, NextSlot)}, "I-PP-13"),
 ]
 
 
 @examples(5, 100, 400)
-def test_all_hold(examples: int) -> None:
+def test_the_invariants_of_a_pipeline_hold_in_random_worlds(examples: int) -> None:
     """All properties hold in random worlds. One run is enough for all, because the watchers change nothing."""
     properties = list(dict.fromkeys(property_ for _, property_, _, _ in INVARIANTS))
 
@@ -266,7 +266,7 @@ def test_a_twin_breaks_it(property_: Callable[[Drawn, Played], None], twin: dict
 
 
 @pytest.mark.slow
-def test_receivers_keep_memory_apart_twice() -> None:
+def test_either_protection_of_a_receivers_memory_is_enough() -> None:
     """A receiver protects its memory twice, and either protection is enough (specification 6.8, rules 4 and 5).
 
     Without both, the allocator reuses memory too early.
@@ -293,5 +293,7 @@ def test_tokens_without_a_receiver_are_reported_at_the_end() -> None:
     """At the end, the witness reports tokens that a request needed and no stage applied."""
     drawn = Drawn(2, [Request(0, 1, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 1})
     findings = drawn.play(stage=EndsEarly, scheduler=WaitsAtOnce).findings
-    assert [one.klass for one in findings] == ["CRASH:LOSTTOKENS", "CRASH:WRONGEND"], "and the client gets less"
+    assert [one.klass for one in findings] == ["CRASH:LOSTTOKENS", "CRASH:WRONGEND"], (
+        "the client also receives too few tokens"
+    )
     assert findings[0].message.endswith("a request needs the tokens of the steps [0], which were never taken over")

@@ -21,7 +21,7 @@ def differing(version: str, rule: Rule) -> list[Difference]:
 
 
 @pytest.mark.parametrize(("version", "rule"), [("0.24.0", needs_024), ("0.33.0", needs_033)])
-def test_as_the_engine_answers(version: str, rule: Rule) -> None:
+def test_the_mask_answers_every_stored_row_as_the_engine(version: str, rule: Rule) -> None:
     assert len(answers("need_mask", version)) == 500
     assert differing(version, rule) == []
 

@@ -47,7 +47,7 @@ def same_as_simulated(scenario: Scenario, backend: str, really: Scenario | None 
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_on_gloo(gloo: str, number: int) -> None:
+def test_pipelines_on_gloo_have_the_journals_of_the_simulation(gloo: str, number: int) -> None:
     """The journals are equal. No finding means that the tokens are the oracle's, and that no queue has entries left."""
     same_as_simulated(WORLDS[number].scenario(), gloo)
 
@@ -131,11 +131,11 @@ def test_another_order_and_other_tokens_are_seen(gloo: str, variant: str, seen: 
 
 @pytest.mark.gpu(2)
 @pytest.mark.parametrize("name", ["pp2_free_in_flight", "pp2_preempted"])
-def test_two_gpus(name: str) -> None:
+def test_pipelines_on_two_gpus_have_the_journals_of_the_simulation(name: str) -> None:
     same_as_simulated(load_scenario(scenario_path(name)), "nccl")
 
 
 @pytest.mark.gpu(4)
 @pytest.mark.parametrize("name", ["pp4_free_in_flight", "pp2_tp2_sliced", "dp2_pp2_dummy_steps", "pp2_tp2_captured"])
-def test_four_gpus(name: str) -> None:
+def test_pipelines_on_four_gpus_have_the_journals_of_the_simulation(name: str) -> None:
     same_as_simulated(load_scenario(scenario_path(name)), "nccl")

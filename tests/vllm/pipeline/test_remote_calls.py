@@ -67,7 +67,7 @@ def all_is_well(drawn: Drawn, **changed: Any) -> list[Any]:
 
 
 @examples(12, 37, 150)
-def test_all_hold(examples: int) -> None:
+def test_the_invariants_of_remote_calls_hold_in_random_worlds(examples: int) -> None:
     seen: Counter[str] = Counter()
 
     def all_hold(drawn: Drawn) -> None:
@@ -112,7 +112,9 @@ def test_sampling_waits_for_the_token_before() -> None:
     [plain] = GRAMMAR._replace(requests=[Request(0, 1, 4)]).prepared().histories
     assert not any(call.deferred or call.masks for call in plain.calls)
     [known] = GRAMMAR._replace(config={**GRAMMAR.config, "async_scheduling": False}).prepared().histories
-    assert not any(call.deferred for call in known.calls), "the scheduler waits for each token anyhow"
+    assert not any(call.deferred for call in known.calls), (
+        "a synchronous scheduler waits for each token, so no call is deferred"
+    )
     assert [bool(call.masks) for call in known.calls if call.batch and call.batch.rows] == [True] * 4
 
 
@@ -152,7 +154,10 @@ def test_all_small_worlds(form: str, step: int) -> None:
 
     The quick tests run every tenth world, and the nightly ones all.
     """
+    deferred = 0
     for drawn in islice(small_varied_worlds(form), 0, None, step):
         assert drawn.play(eager=False, **WATCHED).classes == [], drawn
         if any(call.deferred for call in drawn.prepared().histories[0].calls):
+            deferred += 1
             assert drawn.play(eager=False, **pieces("M-PP-13")).classes == [], drawn
+    assert deferred, "no small world defers sampling"

@@ -66,7 +66,7 @@ def dummies_leave_no_trace(drawn: Drawn, played: Played) -> None:
 
 
 @examples(12, 75, 300)
-def test_all_hold(examples: int) -> None:
+def test_the_invariants_of_pipeline_replicas_hold_in_random_worlds(examples: int) -> None:
     def all_hold(drawn: Drawn) -> None:
         for eager in EXTREMES:
             played = drawn.play(eager, stage=watched())
@@ -125,7 +125,9 @@ def test_proven_in_one_schedule() -> None:
         (2, 2, ("pp.some_excluded", "pp.all_excluded", "pp.dummy_step")),
     ],
 )
-def test_a_world_is_asked_for_what_it_can_come_to(stages: int, replicas: int, probes: tuple[str, ...]) -> None:
+def test_a_world_declares_only_probes_that_its_topology_can_reach(
+    stages: int, replicas: int, probes: tuple[str, ...]
+) -> None:
     """A world declares only the probes that its topology can reach."""
     drawn = Drawn(stages, [Request(0, 1, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 2}, replicas=replicas)
     assert Subject(world_of(drawn.topology), PipelineTokens(), drawn.prepared()).probes == probes

@@ -62,7 +62,7 @@ def test_tokens_are_the_oracles(examples: int) -> None:
     )
 
 
-def test_what_was_started_after_a_stop_token_is_wasted() -> None:
+def test_the_engine_drops_a_step_that_it_started_before_a_stop_token() -> None:
     """The engine drops the result of a step that it started before it knew a stop token.
 
     In this hand-computed example with two stages, the second of five tokens is a stop token, and one more step has
@@ -155,7 +155,9 @@ def test_a_session_resumes_where_it_ended() -> None:
     assert (first.continues, second.continues) == (None, 0)
     assert [len(first.tokens), len(second.tokens)] == [1, 5]
     assert second.tokens[:3] == history.oracles[0].first(3)
-    assert [call.batch.freed for call in history.calls if call.batch and call.batch.freed] == [(1,)], "and not 0"
+    assert [call.batch.freed for call in history.calls if call.batch and call.batch.freed] == [(1,)], (
+        "the engine frees request 1 only"
+    )
 
 
 def test_a_token_in_flight_reaches_no_later_request() -> None:

@@ -36,18 +36,18 @@ def tokens_are_right(scenario: Scenario) -> None:
     assert result.verdict == "held", f"{result.findings[0].klass}: {result.findings[0].message}"
 
 
-def test_holds_whatever_is_late() -> None:
+def test_random_pipelines_hold_with_any_delays() -> None:
     holds(tokens_are_right, drawn(), examples=25)
 
 
 @pytest.mark.parametrize(
     ("variant", "says"), [("M-PP-2", "CRASH:WRONG"), ("M-PS-8-deep", "RACE:BUFFER"), ("M-PS-7", "HANG")]
 )
-def test_what_is_wrong_is_found(variant: str, says: str) -> None:
+def test_random_pipelines_find_each_variant(variant: str, says: str) -> None:
     breaks(tokens_are_right, drawn(variant, requests=3), says)
 
 
-def test_shrinks_to_the_dullest() -> None:
+def test_a_failing_pipeline_shrinks_to_one_slot_and_one_request() -> None:
     """Hypothesis shrinks a failing scenario to one slot and one request, without drafts, delays or a limit of
     blocks.
     """

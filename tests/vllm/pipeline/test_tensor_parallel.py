@@ -146,7 +146,7 @@ class GathersAtOnce(Transfer):
 
 
 @examples(12, 100, 400)
-def test_all_holds(examples: int) -> None:
+def test_the_invariants_of_tensor_parallel_pipelines_hold(examples: int) -> None:
     holds(lambda drawn: all_holds(*drawn), st.tuples(SEVERAL, st.sampled_from(EXTREMES)), examples)
 
 
@@ -165,7 +165,7 @@ def test_a_twin_breaks_it(property_: Any, twin: type[Transfer], says: str) -> No
     breaks(lambda drawn: property_(drawn, drawn.play(transfer=twin)), SEVERAL, says)
 
 
-def test_scenario() -> None:
+def test_the_scenario_pp2_tp2_sliced_holds_and_slices_some_steps() -> None:
     """In the scenario `pp2_tp2_sliced`, some steps are sliced and some are not, and some rows need no token."""
     result = run_scenario(load_scenario(scenario_path("pp2_tp2_sliced")))
     assert (result.verdict, result.met) == ("held", True)

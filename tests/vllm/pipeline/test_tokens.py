@@ -63,7 +63,7 @@ def every_request_has_its_tokens(drawn: Drawn, sampled: list[Any]) -> None:
             assert set(range(prompt, prompt + request.output_tokens)) <= set(said)
 
 
-def nobody_polls(played: Played) -> None:
+def no_rank_polls(played: Played) -> None:
     """Asserts that no rank polls. The argument that two runs stand for all schedules depends on this."""
     records = [record for journal in played.run.journals for record in journal]
     assert not {record[KIND] for record in records} & {"take", "post", "sleep"}
@@ -77,7 +77,7 @@ def test_tokens_are_the_oracles(examples: int) -> None:
 
     def property_(drawn: Drawn) -> None:
         played = all_is_well(drawn)
-        nobody_polls(played)
+        no_rank_polls(played)
         seen.update(what_happens(played))
 
     holds(property_, drawn_worlds(), examples)
@@ -90,7 +90,7 @@ def test_a_token_for_the_former_owner_of_a_slot_is_seen() -> None:
     breaks(lambda drawn: all_is_well(drawn, tokens=NoGeneration), drawn_worlds(stages=(2, 3)), "request")
 
 
-def test_what_is_wrong_says_where() -> None:
+def test_a_wrong_token_names_request_step_and_sender() -> None:
     """A finding names the request, the step, and the step whose tokens last arrived in the request's slot."""
     requests = [Request(0, 2, 5, abort_ns=STEP_NS), Request(0, 3, 3)]
     drawn = Drawn(2, requests, {"max_num_seqs": 1, "max_num_batched_tokens": 8})
@@ -124,7 +124,7 @@ def what_happens(played: Played) -> Counter[str]:
 
 @pytest.mark.runs_once
 @pytest.mark.parametrize("form", ["source-002", "0.14", "0.33"])
-def test_dpor_says_the_same_where_it_comes_to_an_end(form: str) -> None:
+def test_dpor_proves_a_pipeline_in_one_schedule(form: str) -> None:
     """DPOR proves the world in one schedule, the one without eager sends, because no rank polls."""
     drawn = Drawn(2, [Request(0, 2, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 4}, form=form)
     subject = Subject(world(2), PipelineTokens(), drawn.prepared())
@@ -132,7 +132,7 @@ def test_dpor_says_the_same_where_it_comes_to_an_end(form: str) -> None:
     assert (told.verdict, told.exploration.runs) == ("proven", 1)
 
 
-def test_one_stage_is_proven_in_one_schedule() -> None:
+def test_a_pipeline_of_one_stage_is_proven_in_one_schedule() -> None:
     def proven(drawn: Drawn) -> None:
         told = holds_in_every_schedule(Subject(world(1), PipelineTokens(), drawn.prepared()))
         assert (told.verdict, told.exploration.runs) == ("proven", 1)
@@ -230,5 +230,5 @@ def test_kernels_are_the_same_on_torch() -> None:
     assert len(counts) > 1, "drafts were accepted and rejected"
 
 
-def test_is_a_program() -> None:
+def test_the_pipeline_is_a_program() -> None:
     assert issubclass(PipelineTokens, Program)

@@ -105,7 +105,7 @@ def queue_is_no_deeper(drawn: Drawn, history: History) -> None:
             "I-PS-11: takes only if it is full or nothing is left"
         )
         queued -= call.takes
-    assert queued == 0, "I-PS-11: nothing is left in it"
+    assert queued == 0, "I-PS-11: the queue is empty at the end"
 
 
 def last_of(history: History, call: Any) -> bool:
@@ -179,7 +179,7 @@ HISTORIES: list[tuple[str, Callable[[Drawn, History], None], dict[str, Any], str
 
 
 @examples(4, 100, 400)
-def test_all_hold(examples: int) -> None:
+def test_the_invariants_of_transfers_hold_in_both_extreme_runs(examples: int) -> None:
     """All properties hold in both extreme runs: with only eager sends, and with none."""
     of_runs = list(dict.fromkeys(property_ for _, property_, _, _ in RUNS))
     of_histories = list(dict.fromkeys(property_ for _, property_, _, _ in HISTORIES))
@@ -223,7 +223,7 @@ def test_blocking_transfers_need_no_other_stream() -> None:
     holds(one_stream, SEVERAL, examples=20)
 
 
-def test_description() -> None:
+def test_a_description_of_tensors_is_read_as_it_was_written() -> None:
     class Shaped:
         def __init__(self, *shape: int) -> None:
             self.shape, self.dtype = shape, "int64"

@@ -25,7 +25,7 @@ def names(mistake: Mistake) -> str:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=names)
-def test_it_fits_the_code(mistake: Mistake) -> None:
+def test_each_planted_mistake_fits_the_code(mistake: Mistake) -> None:
     healthy = mistake.path(ROOT).read_text()
     planted = mistake.planted(healthy)
     assert planted != healthy
@@ -43,14 +43,14 @@ def test_every_program_has_one() -> None:
     assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES) == 40
 
 
-def test_what_notices_them() -> None:
+def test_the_mistakes_are_counted_by_what_notices_them() -> None:
     """Of 40 mistakes the shipped scenarios notice 32, and the quick tests 6 more; the other 2 are harmless."""
     counts = Counter(mistake.by for mistake in MISTAKES)
     assert counts == {"shipped": 32, "quick": 6, "nothing": 2}
     assert all(mistake.why.startswith("Harmless: ") == (mistake.by == "nothing") for mistake in MISTAKES)
 
 
-def test_a_change_is_taken_back(tmp_path: Path) -> None:
+def test_a_planted_change_is_undone(tmp_path: Path) -> None:
     """After the `with` block the file is healthy again, and each state of it has its own modification time.
 
     Python decides by size and time whether to compile a file again.

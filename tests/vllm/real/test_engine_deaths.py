@@ -13,7 +13,7 @@ import pytest
 from dpsim.contract.world import At, Fault, Run
 from dpsim.vllm.params.arguments import EngineArguments
 from real.backend import TorchBackend
-from tests.unnoticed import told_text
+from tests.unnoticed import notices_text
 from tests.vllm.engine.watched_worlds import Seen, owed, watched
 
 pytest.importorskip("torch")
@@ -69,7 +69,7 @@ def test_a_death_ends_all_ranks(backend: TorchBackend, actor: int, site: str, or
     assert seen.wrong == [], seen.run.observed
     assert seen.run.ends.count("died") == 1
     ms = seen.run.elapsed_ns / 1e6
-    print(f"at {site}[{ordinal}]: {told_text(seen.run, actor)}; all have ended {ms:.0f} ms after the start")
+    print(f"at {site}[{ordinal}]: {notices_text(seen.run, actor)}; all have ended {ms:.0f} ms after the start")
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ def difference(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=gloo) for name in EQUAL])
-def test_equal(name: str) -> None:
+def test_each_scenario_of_the_page_is_equal_on_gloo(name: str) -> None:
     assert difference(name) == ""
 
 
@@ -87,7 +87,7 @@ def test_the_verdicts_are_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name: str) -> None:
+def test_gloo_refuses_each_scenario_that_only_the_simulation_can_run(name: str) -> None:
     pytest.importorskip("torch")
     with pytest.raises(OnlySimulated):
         run_scenario(load_scenario(scenario_path(name)), "gloo")

@@ -11,7 +11,7 @@ import pytest
 from dpsim.campaign.subject import Subject
 from dpsim.runner import run_scenario
 from dpsim.scenario import scenario_from
-from tests.unnoticed import told_text
+from tests.unnoticed import notices_text
 from tests.vllm.engine.watched_worlds import Seen, owed
 
 pytest.importorskip("torch")
@@ -59,7 +59,7 @@ def test_a_death_ends_all_ranks(actor: str, site: str, ordinal: int) -> None:
     assert seen.wrong == [], seen.run.observed
     assert seen.run.ends.count("died") == 1
     gone, ms = seen.run.ends.index("died"), seen.run.elapsed_ns / 1e6
-    print(f"at {site}[{ordinal}]: {told_text(seen.run, gone)}; all have ended {ms:.0f} ms after the start")
+    print(f"at {site}[{ordinal}]: {notices_text(seen.run, gone)}; all have ended {ms:.0f} ms after the start")
 
 
 def test_a_worker_that_dies_unseen_is_found() -> None:

@@ -89,7 +89,7 @@ def test_the_keys_are_those_of_the_page(
         assert missing(found, ALL[title]) == []
 
 
-def test_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_keys_of_replay_and_compare_are_those_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The keys of `replay` and `compare` are those of the page, for two traces that differ."""
     monkeypatch.chdir(tmp_path)
     for name in ("another_flag", "skip_one"):
@@ -104,14 +104,14 @@ def test_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert (unknown(found, ALL[title]), missing(found, ALL[title])) == ([], []), title
 
 
-def test_a_hung_job(tmp_path: Path) -> None:
+def test_the_keys_of_explain_are_those_of_the_page(tmp_path: Path) -> None:
     steps(MadeJob(4), 3, HANGS["absent"][0]).write(tmp_path)
     found = json.loads(dpsim_("explain", tmp_path, "--json").out)
     del found["schema_version"]
     assert (unknown(found, ALL["dpsim explain"]), missing(found, ALL["dpsim explain"])) == ([], [])
 
 
-def test_nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_keys_of_campaign_are_those_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The keys of `campaign` are those of the page, for two nights. The second night knows the mistake of the first."""
     monkeypatch.chdir(tmp_path)
     common = ("--part", "scenarios", "--out", "n", "--json")

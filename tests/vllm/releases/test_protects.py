@@ -33,7 +33,7 @@ def unknown(rows: tuple[Protection, ...]) -> list[tuple[str, str]]:
     ]
 
 
-def test_each_form_exists_and_stands_on_one_side() -> None:
+def test_each_form_of_the_table_exists_and_is_on_one_side() -> None:
     assert unknown(PROTECTIONS) == []
     assert not [row for row in PROTECTIONS if set(row.protects) & set(row.leaves)]
     assert unknown((PROTECTIONS[0]._replace(leaves=("0.34",)),)) == [("dbo", "0.34")]

@@ -66,10 +66,10 @@ def test_each_name_means_a_record_with_the_pieces_of_its_place() -> None:
             seen.add(release.name)
             pieces, record = (place.pieces, release) if runner == "v1" else (place.of_v2, release.v2)
             assert not [piece for piece in pieces if isinstance(getattr(record, piece), Absent)], (key, name)
-    assert seen == {one.name for one in (*PAGES, *RELEASES, REPAIRED)}, "no record is in vain"
+    assert seen == {one.name for one in (*PAGES, *RELEASES, REPAIRED)}, "each record belongs to a release"
 
 
-def test_what_is_absent_has_a_reason() -> None:
+def test_each_absent_piece_has_a_reason() -> None:
     for release in (*PAGES, *RELEASES):
         absent = [piece for piece in release if isinstance(piece, Absent)]
         assert all(len(one.why.split()) > 4 for one in absent), release.name

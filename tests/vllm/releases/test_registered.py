@@ -76,9 +76,11 @@ def test_a_module_makes_it_known(tmp_path: Path) -> None:
         for form in ("0.33", "0.99")
     )
     assert split.json["figures"]["forwards"]["threads"] > 0, "the twin"
-    assert whole.json["figures"]["forwards"]["threads"] == 0, "its own agreement is asked"
+    assert whole.json["figures"]["forwards"]["threads"] == 0, "the engine uses the agreement of the release"
     assert MODULE in registry.modules(), "worker processes import it"
-    assert names_to_import("dbo", None) == ["tests/vllm/releases/v0_99.py"], "and so does a command to be typed again"
+    assert names_to_import("dbo", None) == ["tests/vllm/releases/v0_99.py"], (
+        "a command that dpsim prints for the user imports it as well"
+    )
 
 
 @pytest.mark.usefixtures("v0_99")
@@ -94,18 +96,18 @@ def test_each_piece_is_swapped_by_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("v0_99")
-def test_from_vllm() -> None:
+def test_from_vllm_translates_for_a_registered_release() -> None:
     command = "VLLM_ALL2ALL_BACKEND=naive vllm serve m -dp 2 --enable-expert-parallel"
     answer = dpsim_("scenario", "from-vllm", command, "--release", "0.99")
     assert (answer.code, "form: '0.99'" in answer.out) == (0, True), answer.err
     assert "VLLM_ALL2ALL_BACKEND: of releases before 0.99" in answer.out
-    assert from_vllm(command, "0.99").scenario.config.parallel_rules == "0.33", "it has the rules of 0.33"
+    assert from_vllm(command, "0.99").scenario.config.parallel_rules == "0.33", "release 0.99 has the rules of 0.33"
     unknown = dpsim_("scenario", "from-vllm", command, "--release", "0.98")
     assert (unknown.code, "--release: dp_batch has no form '0.98'" in unknown.err) == (2, True)
 
 
 @pytest.mark.usefixtures("v0_99")
-def test_check_engine(tmp_path: Path) -> None:
+def test_check_engine_knows_the_pieces_of_a_registered_release(tmp_path: Path) -> None:
     """The new release has no stored answers. For its rows `check-engine` would call the release's own pieces."""
     place = few(tmp_path / "few", 5, ["decide"])
     answer = dpsim_("check-engine", "--stored", "--answers", place)
@@ -143,7 +145,7 @@ def test_steps_of_the_v2_runner_have_their_own_graphs(tmp_path: Path) -> None:
 # ---- what a release does not have
 
 
-def test_what_a_release_lacks_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_piece_that_a_release_lacks_is_refused_by_name(tmp_path: Path) -> None:
     lacking = V0_33._replace(
         name="0.98", balance=Absent("release 0.98 moves no experts"), tokens=Absent("0.98 has no pipelines")
     )
@@ -160,7 +162,7 @@ def test_what_a_release_lacks_is_refused_by_name(tmp_path: Path) -> None:
     assert (whole.code, "whole_engine has no form '0.98'" in whole.err) == (2, True)
 
 
-def test_rules_of_its_own_have_its_name() -> None:
+def test_the_rules_of_a_registered_release_have_its_name() -> None:
     class Rules099(ParallelConfig033):
         """Configuration rules of release 0.99."""
 

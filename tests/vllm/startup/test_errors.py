@@ -64,5 +64,5 @@ def died(who: str, site: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_who_and_where(what: dict[str, Any], who: str, said: str) -> None:
+def test_each_failed_start_names_the_participant_and_the_reason(what: dict[str, Any], who: str, said: str) -> None:
     assert said in run(start(**what)).errors[who]

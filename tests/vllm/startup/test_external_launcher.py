@@ -24,7 +24,7 @@ def launched(form: str = "0.33", sizes: Mapping[str, int] | None = None) -> Scen
     )
 
 
-def test_each_engine_has_a_rank_of_its_own() -> None:
+def test_each_launched_engine_has_its_own_data_parallel_rank() -> None:
     """Each engine's replica is RANK // (world size // D). If all had the same RANK, each engine would be replica 0."""
     for pp, pcp, tp in product((1, 2), repeat=3):
         sizes = {"pipeline_parallel_size": pp, "prefill_context_parallel_size": pcp, "tensor_parallel_size": tp}
@@ -34,6 +34,6 @@ def test_each_engine_has_a_rank_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("form", ["0.14", "0.33"])
-def test_they_come_up(form: str) -> None:
+def test_launched_engines_start(form: str) -> None:
     """The engines start. With equal data-parallel ranks they would use the same random seed, and fail."""
     assert run_scenario(launched(form)).verdict == "held"

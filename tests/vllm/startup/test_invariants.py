@@ -210,9 +210,10 @@ def test_a_mutant_breaks_it(name: str) -> None:
     assert not rule.holds(run(start(**rule.world, variant=rule.twin)))
 
 
-def test_the_engine_dp_group_goes_last() -> None:
+def test_engines_close_the_engine_dp_group_last() -> None:
     """Invariant I-ST-12: in a start that fails after it created all groups, engines close the engine DP group last."""
     seen = run(start(variant="M-ST-10"))
+    assert len(engines(seen)) == 2
     for engine in engines(seen):
         closes = [raw for raw in of(seen, engine, "store") if raw[STORE_HOW] == "close"]
         opened = [port for how in ("open", "join") for port in learned(seen, engine, f"engine_dp_group.{how}")]
@@ -223,7 +224,7 @@ def test_all_engines_receive_the_same_ports() -> None:
     """Invariant I-CF-9: engines use the port list of the INIT message, and do not run post-init on it again."""
     seen = run(start("0.14"))
     ports = [learned(seen, engine, "obey.init")[0] for engine in engines(seen)]
-    assert ports[0] == ports[1], "all get the same list"
+    assert ports[0] == ports[1], "all engines receive the same list of ports"
 
 
 def test_a_mismatch_names_engine_and_fields_before_any_group() -> None:
@@ -248,7 +249,7 @@ def test_releases_compare_the_hash_when_engines_are_ready() -> None:
         assert all(groups(seen, rank) for rank in ranks(seen))
 
 
-def test_other_sizes_are_in_no_hash() -> None:
+def test_capture_sizes_are_in_no_hash_and_hang_the_captures() -> None:
     """The hash does not cover capture sizes: a start with different sizes hangs in the captures.
 
     `FIELDS` refuses it by name.

@@ -29,7 +29,7 @@ def faults(kind: str, every: int = 1, **world: Any) -> Iterator[tuple[str | int,
 TOLD = {DIED, "InjectedError"}
 
 
-def told(seen: Seen) -> set[str]:
+def words_of_the_error(seen: Seen) -> set[str]:
     """Returns the words of the front end's error."""
     return set(seen.errors.get("frontend", "").replace(":", "").split())
 
@@ -41,7 +41,7 @@ def wrong(who: str | int, seen: Seen) -> list[str]:
     the process failed before it had a connection to its parent.
     """
     found = [f"{name} is blocked at the end" for name in seen.ended("blocked")]
-    if who != "frontend" and "frontend" not in seen.serving and not TOLD & told(seen):
+    if who != "frontend" and "frontend" not in seen.serving and not TOLD & words_of_the_error(seen):
         found.append(f"the front end does not report it: {seen.errors.get('frontend')}")
     return found
 
@@ -65,7 +65,9 @@ def test_without_a_death_all_serve(form: str, sizes: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_at_every_op(kind: str, sizes: dict[str, Any], every: int) -> None:
+def test_a_death_or_exception_at_any_op_of_the_start_ends_all_participants(
+    kind: str, sizes: dict[str, Any], every: int
+) -> None:
     seen = list(faults(kind, every, **sizes))
     assert len(seen) > 150 // every
     assert [found for who, one in seen for found in wrong(who, one)] == []
@@ -73,7 +75,7 @@ def test_at_every_op(kind: str, sizes: dict[str, Any], every: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["die", "raise"])
-def test_on_two_nodes_all_end(kind: str) -> None:
+def test_a_death_on_two_nodes_ends_all_participants(kind: str) -> None:
     """A front end cannot see processes of another node, so it waits for them as long as the front end of `startup`."""
     seen = list(faults(kind, config={"nnodes": 2}))
     assert [one.ended("blocked") for _, one in seen if one.ended("blocked")] == []
@@ -90,7 +92,7 @@ def test_a_death_of_a_worker_is_known_at_once() -> None:
     assert seen.errors["frontend"] == ("OneFailed: engine.1 failed: Died: worker 1 failed: Died: its process is gone")
     assert seen.ended("blocked") == []
     assert seen.run.elapsed_ns < 1_000_000_000
-    assert run(start(faults=[fault])).ended("blocked") == ["rank 0"], "the twin: no parent looks at processes"
+    assert run(start(faults=[fault])).ended("blocked") == ["rank 0"], "the twin: no parent process watches its children"
 
 
 @pytest.mark.parametrize(("who", "site"), [(0, "world.open"), ("engine.0", "store_of_engine.open")])

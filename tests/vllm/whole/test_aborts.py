@@ -23,7 +23,7 @@ def late_abort(pieces: dict[type[Any], type[Any]]) -> Seen:
     return run(replace(of, world=replace(of.world, delays=(abort, again, answer))))
 
 
-def told(seen: Seen) -> list[Any]:
+def messages_to_clients(seen: Seen) -> list[Any]:
     """Returns the messages of the core to the clients of requests."""
     journal = seen.run.journals[CORE]
     return [raw[POST_CONTENT] for raw in journal if (raw[KIND], raw[SITE]) == ("post", "engine.output")]
@@ -42,8 +42,8 @@ class ResultFirst(QueuedLoop[Any]):
 def test_the_result_of_an_aborted_request_is_dropped() -> None:
     seen = late_abort({})
     assert (seen.classes, seen.run.finished) == ([], True)
-    assert told(seen) == []
+    assert messages_to_clients(seen) == []
 
 
 def test_a_result_that_is_taken_first_is_reported() -> None:
-    assert told(late_abort({QueuedLoop: ResultFirst})) == [("FINISHED", "r0")]
+    assert messages_to_clients(late_abort({QueuedLoop: ResultFirst})) == [("FINISHED", "r0")]

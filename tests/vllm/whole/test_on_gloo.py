@@ -62,7 +62,7 @@ def both(told: Scenario, backend: str) -> tuple[Result, Result]:
 
 @pytest.mark.slow  # each quick run tests whole_engine_dp.yaml on gloo
 @pytest.mark.parametrize("name", RANK)
-def test_whole_engine_dp(gloo: str, name: str) -> None:
+def test_whole_data_parallel_engines_on_gloo_compute_what_the_simulation_does(gloo: str, name: str) -> None:
     real, simulated = both(scenario([request(6, 3)], interval=4, **RANK[name]), gloo)
     for rank in range(real.world.size):
         here, there = (computed(one.run.journals[rank]) for one in (real, simulated))
@@ -72,7 +72,7 @@ def test_whole_engine_dp(gloo: str, name: str) -> None:
 
 @pytest.mark.slow  # each quick run tests whole_engine_small.yaml on gloo
 @pytest.mark.parametrize("name", STAGES)
-def test_whole_engine(gloo: str, name: str) -> None:
+def test_the_whole_engine_on_gloo_computes_what_the_simulation_does(gloo: str, name: str) -> None:
     asked = request(6, 3) | {"structured_output": name == "grammar"}
     real, simulated = both(scenario([asked], interval=4, **test_program.SMALL | STAGES[name]), gloo)
     workers, cores = range(real.world.size), range(real.world.size, real.world.size + 2)
@@ -101,7 +101,7 @@ def test_scenarios_on_gloo(gloo: str, name: str) -> None:
 @pytest.mark.gpu(2)
 @pytest.mark.parametrize("name", RANK)
 def test_whole_engine_dp_on_gpus(name: str) -> None:
-    test_whole_engine_dp("nccl", name)
+    test_whole_data_parallel_engines_on_gloo_compute_what_the_simulation_does("nccl", name)
 
 
 @pytest.mark.gpu(2)

@@ -45,6 +45,6 @@ def test_a_request_during_a_pause_is_admitted_after_it() -> None:
     assert forwards({}) == (STEPS, STEPS + 2)
 
 
-def test_one_that_is_let_in_runs_beside_the_others() -> None:
+def test_twin_a_request_admitted_during_a_pause_adds_no_forwards() -> None:
     """In the faulty twin, the second request runs in steps of the first one, so it adds no forwards."""
     assert forwards({LiveRankScheduler: AdmitsAlways}) == (STEPS, STEPS)

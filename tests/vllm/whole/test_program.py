@@ -89,7 +89,9 @@ def test_workers_of_a_stage() -> None:
 @pytest.mark.parametrize("async_scheduling", [False, True])
 @pytest.mark.parametrize("mode", ["keep", "wait", "abort"])
 @pytest.mark.parametrize(("stop", "go"), [("PAUSE", "RESUME"), ("SLEEP", "WAKE_UP")])
-def test_pauses(stop: str, go: str, mode: str, async_scheduling: bool) -> None:
+def test_engines_stay_in_lockstep_through_each_kind_of_pause(
+    stop: str, go: str, mode: str, async_scheduling: bool
+) -> None:
     control: Asked = [(1, (stop, mode)), (2, ("UPDATE_WEIGHTS", 1)), (3, (go,))]
     seen = run(whole([request(5, 3), request(3, 4)], control, async_scheduling=async_scheduling, **SMALL | EAGER))
     assert seen.classes == []
@@ -104,14 +106,14 @@ def test_graphs_are_those_that_were_agreed_on() -> None:
     assert seen.decided("mode", 0) == seen.decided("mode", 2)
 
 
-def test_small_scenario() -> None:
+def test_the_scenario_whole_engine_small_holds() -> None:
     result = run_scenario(load_scenario(scenario_path("whole_engine_small")))
     assert result.met
     assert result.figures["waves"] == 1
 
 
 @pytest.mark.slow
-def test_scenario() -> None:
+def test_the_scenario_whole_engine_holds_and_replays_graphs() -> None:
     result = run_scenario(load_scenario(scenario_path("whole_engine")))
     assert result.met
     assert result.figures["forwards by graph mode"]["FULL"] > 0
@@ -124,7 +126,7 @@ def test_scenario() -> None:
         ({"form": "source", "async_scheduling": True}, "config.async_scheduling"),
     ],
 )
-def test_what_it_does_not_run(config: dict[str, Any], said: str) -> None:
+def test_the_whole_engine_refuses_what_it_does_not_run(config: dict[str, Any], said: str) -> None:
     with pytest.raises(ScenarioError, match=said):
         whole([request(1, 1)], **SMALL | config)
 
@@ -201,7 +203,7 @@ def test_twins_are_found(piece: type[Any], twin: type[Any], control: Asked, foun
     assert any(klass.startswith(found) for klass in seen.classes), seen.classes
 
 
-def test_explored() -> None:
+def test_two_engines_of_two_stages_have_no_failure_in_20_schedules() -> None:
     """Explores the first 20 schedules of two engines with two stages each, and one request."""
     found = explored(whole([request(1, 1)], interval=1, **SMALL | EAGER), 20)
     print(f"one request: {found.verdict}, {found.runs} schedules, {found.redundant} of them redundant")

@@ -97,7 +97,7 @@ def test_drafters_agree_on_their_own() -> None:
 @pytest.mark.parametrize("async_scheduling", [False, True])
 @pytest.mark.parametrize("mode", ["keep", "wait", "abort"])
 @pytest.mark.parametrize(("stop", "go"), [("PAUSE", "RESUME"), ("SLEEP", "WAKE_UP")])
-def test_pauses(stop: str, go: str, mode: str, async_scheduling: bool) -> None:
+def test_engines_are_idle_when_they_confirm_a_pause(stop: str, go: str, mode: str, async_scheduling: bool) -> None:
     """When an engine confirms a pause, its device is idle. After the resume, the kept requests continue."""
     control: Control = [(1, (stop, mode)), (2, ("UPDATE_WEIGHTS", 1)), (3, (go,))]
     seen = run(whole([request(5, 6), request(3, 9)], control, async_scheduling=async_scheduling))
@@ -113,13 +113,13 @@ def test_a_request_costs_what_the_interval_says() -> None:
     assert seen.forwards[:2] == [(5, 11), (0, 16)]
 
 
-def test_one_engine_needs_no_coordinator() -> None:
+def test_a_single_engine_needs_no_coordinator() -> None:
     seen = run(whole([request(5, 3)], dp=1))
     assert seen.world.services == ("frontend.0",)
     assert (seen.classes, seen.forwards[0]) == ([], (3, 0))
 
 
-def test_scenario() -> None:
+def test_the_scenario_whole_engine_dp_holds_replays_and_splits() -> None:
     """The scenario `whole_engine_dp` holds, replays graphs, and splits forwards."""
     result = run_scenario(load_scenario(scenario_path("whole_engine_dp")))
     assert result.met
@@ -136,7 +136,7 @@ def test_scenario() -> None:
         ({"pp": 2}, "topology: 2 ranks a replica"),
     ],
 )
-def test_what_it_does_not_run(config: dict[str, Any], said: str) -> None:
+def test_the_rank_program_refuses_what_it_does_not_run(config: dict[str, Any], said: str) -> None:
     with pytest.raises(ScenarioError, match=said):
         whole([request(1, 1)], **config)
 
@@ -228,7 +228,7 @@ def test_twins_are_found(piece: type[Any], twin: type[Any], config: dict[str, An
     assert {klass.partition(":")[0] for klass in seen.classes} & found, seen.classes
 
 
-def test_explored() -> None:
+def test_one_request_on_two_engines_is_proven() -> None:
     """Proves one request of one token on two engines, and samples two requests with asynchronous scheduling."""
     proven = explored(whole([request(1, 1)], interval=1, **EAGER), 100)
     print(f"one request: {proven.verdict} with {proven.runs} schedules")

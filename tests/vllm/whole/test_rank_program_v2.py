@@ -67,7 +67,7 @@ def test_every_rank_makes_every_forward(world: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["keep", "wait", "abort"])
-def test_pauses(mode: str) -> None:
+def test_engines_of_the_v2_runner_stay_in_lockstep_through_a_pause(mode: str) -> None:
     control: Control = [(1, ("PAUSE", mode)), (2, ("UPDATE_WEIGHTS", 1)), (3, ("RESUME",))]
     seen = run(whole([request(5, 6), request(3, 9)], control, **V2, **SPLIT, **EAGER))
     assert seen.classes == []
@@ -75,12 +75,12 @@ def test_pauses(mode: str) -> None:
     agrees_once_a_step(seen)
 
 
-def test_scenario() -> None:
+def test_the_scenario_whole_engine_dp_v2_holds_captures_and_splits() -> None:
     """The scenario `whole_engine_dp_v2` holds. Each rank captures two sizes, whole and split, and splits forwards."""
     result = run_scenario(load_scenario(scenario_path("whole_engine_dp_v2")))
     assert result.met
     assert result.graphs is not None
-    assert result.graphs.captured == 8, "on each rank two sizes, whole and split"
+    assert result.graphs.captured == 8, "each rank captures two sizes, both whole and split"
     assert result.figures["microbatched forwards"] > 0
 
 
@@ -135,7 +135,7 @@ def test_refused_by_name(config: dict[str, Any], rule: str) -> None:
         whole([request(1, 1)], **V2, **SPLIT, **config)
 
 
-def test_what_its_pieces_do_not_look_at() -> None:
+def test_the_v2_runner_refuses_settings_that_its_pieces_do_not_read() -> None:
     with pytest.raises(ScenarioError, match=re.escape("config.enable_lora: the V2 runner's pieces do not use it")):
         whole([request(1, 1)], enable_lora=True)
     whole([request(1, 1)], swaps={"runner": "v1"}, enable_lora=True)
@@ -193,7 +193,7 @@ def test_twins_are_found(piece: type[Any], twin: type[Any], config: dict[str, An
     assert any(klass.startswith(found) for klass in seen.classes), seen.classes
 
 
-def test_explored() -> None:
+def test_one_request_on_two_v2_engines_is_proven_unsplit_and_split() -> None:
     """Proves one request on two engines, unsplit and split.
 
     To split, a dummy needs two tokens, so the split world has a draft. vLLM refuses this, so the world allows it

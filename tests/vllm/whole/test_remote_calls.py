@@ -58,11 +58,11 @@ def deferred(seen: Seen, core: int) -> int:
 
 @pytest.mark.parametrize("form", ["current", "source"])
 @pytest.mark.parametrize("drafts", [0, 1])
-def test_one_execution_and_one_sampling(form: str, drafts: int) -> None:
+def test_each_step_has_one_execution_and_one_sampling(form: str, drafts: int) -> None:
     seen = run(whole(GRAMMAR, form=form, **SMALL, num_speculative_tokens=drafts))
     assert seen.classes == []
     assert [wrong_calls(seen, core) for core in (4, 5)] == [[], []]
-    assert deferred(seen, 4) == 0, "the scheduler waits for each token anyhow"
+    assert deferred(seen, 4) == 0, "a synchronous scheduler waits for each token, so no call is deferred"
 
 
 def test_sampling_waits_for_the_token_before() -> None:

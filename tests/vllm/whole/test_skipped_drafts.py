@@ -60,7 +60,7 @@ class SkipsOnOneStage(StageWorker):
         return super().skips_drafts(batch) if self.is_last else batch.drafts == 0
 
 
-def test_one_stage_that_goes_by_its_own_batch_is_found() -> None:
+def test_a_stage_that_skips_drafts_by_its_own_batch_is_found() -> None:
     every = [request(1, 3) | {"drafts": [0]}, request(1, 3)]
     seen = run(whole(every, pieces={StageWorker: SkipsOnOneStage}, **WORLD))
     assert seen.classes[:1] == ["DISAGREEMENT:DRAFTS"]

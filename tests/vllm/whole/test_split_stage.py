@@ -85,7 +85,7 @@ def test_an_abort_and_a_dummy_beside_it() -> None:
 
 
 @pytest.mark.slow
-def test_explored() -> None:
+def test_a_split_step_of_two_stages_has_no_failure_in_20_schedules() -> None:
     """Explores the first 20 schedules of one step of two engines with two stages, in which each worker splits."""
     found = explored(whole([request(2, 1)] * 2, interval=1, **SMALL | DBO | EAGER), 20)
     assert (found.failures, found.runs) == ({}, 20)
@@ -103,7 +103,7 @@ def test_explored_with_graphs_and_tokens(by: str) -> None:
     assert found.failures == {}
 
 
-def test_scenario() -> None:
+def test_the_scenario_whole_engine_split_holds_and_replays_graphs() -> None:
     result = run_scenario(load_scenario(scenario_path("whole_engine_split")))
     assert result.met
     assert result.figures["forwards by graph mode"]["FULL"] > 0
@@ -120,7 +120,7 @@ def test_scenario() -> None:
         ({"swaps": V2, "allow_refused": True}, "protocol.pieces.runner: v2; expected v1"),
     ],
 )
-def test_what_is_refused(config: dict[str, Any], said: str) -> None:
+def test_a_split_stage_refuses_what_it_does_not_run(config: dict[str, Any], said: str) -> None:
     with pytest.raises((ScenarioError, Unsuitable), match=said):
         whole(FOUR, **SMALL | {"form": "current"} | DBO | EAGER | config)
 

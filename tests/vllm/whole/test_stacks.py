@@ -68,14 +68,14 @@ CURRENT = {
 }
 
 
-def test_every_stack_says_all() -> None:
+def test_every_stack_names_all_its_pieces() -> None:
     for stack in STACKS:
         chosen = resolve(stack, {}, TWO, EngineConfig()).names
         assert list(chosen) == list(FORMS)
         assert all(form in FORMS[piece] for piece, form in chosen.items())
 
 
-def test_source() -> None:
+def test_the_stack_source_has_the_pieces_of_the_source_pages() -> None:
     pieces = resolve("source", {}, TWO, EngineConfig())
     assert pieces.names == SOURCE
     assert pieces.agreement == AgreementV1(Source000, Flow017, Dispatcher017)
@@ -84,7 +84,7 @@ def test_source() -> None:
     assert (pieces.lockstep.waves.sync_form, pieces.lockstep.waves.sync_form.INTERVAL) == (FinishFlag, 32)
 
 
-def test_current() -> None:
+def test_the_stack_current_has_the_pieces_of_the_newest_release() -> None:
     pieces = resolve("current", {}, TWO, EngineConfig(dp_sync_interval=16))
     assert pieces.names == CURRENT
     assert pieces.agreement == AgreementOfV2(AgreementV2, CandidateTable)
@@ -100,11 +100,11 @@ def test_microbatches_run_on_the_v1_runner_unless_asked_for() -> None:
     assert pieces.names == CURRENT | on_v1 | {"runner": "v1"}
     assert pieces.agreement == AgreementV1(Source000, Flow033, Dispatcher033)
     assert (pieces.microbatches.slicing, pieces.microbatches.graph_keys) == (Slicing033, Keys033)
-    assert (pieces.transfer, pieces.lockstep) == (Transfer, V0_33.lockstep), "all else is the stack's"
+    assert (pieces.transfer, pieces.lockstep) == (Transfer, V0_33.lockstep), "all other pieces are those of the stack"
     assert resolve("current", {"runner": "v2"}, TWO, SPLIT).runner == "v2"
 
 
-def test_what_ranks_agree_over() -> None:
+def test_runner_scheduling_and_flag_decide_whether_ranks_agree_over_gloo() -> None:
     """The V2 runner agrees over gloo. The V1 runner does with asynchronous scheduling, unless a flag decides."""
     for ahead, flag, on_v1 in (False, None, False), (True, None, True), (False, True, True), (True, False, False):
         config = EngineConfig(async_scheduling=ahead, disable_nccl_for_dp_synchronization=flag)
@@ -266,7 +266,7 @@ def test_rule_is_met_and_broken_alone(case: Breaks) -> None:
 
 
 @pytest.mark.parametrize("case", BREAKS, ids=lambda case: case.rule.__name__)
-def test_refused_by_name_and_wanted_all_the_same(case: Breaks) -> None:
+def test_a_refused_configuration_can_be_allowed_by_name(case: Breaks) -> None:
     _, topology, config, model = mix(case)
     config = config.model_copy(update={"parallel_rules": "0.33"})
     with pytest.raises(Unsuitable) as raised:

@@ -63,7 +63,9 @@ def checked(
 
 
 @pytest.mark.parametrize(("draws", "after", "differs"), [(0, 0, False), (200, 0, False), (200, 5, True)])
-def test_masks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, draws: int, after: int, differs: bool) -> None:
+def test_check_engine_draws_and_compares_need_masks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, draws: int, after: int, differs: bool
+) -> None:
     module = ModuleType("vllm.v1.worker.gpu.pp_utils")
     module.compute_need_sampled_mask = lambda batch: mask(batch, after)  # type: ignore[attr-defined]
     found = checked(monkeypatch, few(tmp_path / "few", 3, ["need_mask"]), "need_mask", module, draws)
@@ -83,7 +85,7 @@ def last_empty_by_one(tokens: int, padded: int) -> bool:
 
 
 @pytest.mark.parametrize(("last", "differs"), [(last_empty, False), (last_empty_by_one, True)])
-def test_groups(
+def test_check_engine_draws_and_compares_groups_of_ranks(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, last: Callable[[int, int], bool], differs: bool
 ) -> None:
     """`check-engine` calls the function once for each rank, and returns to each rank the sum of what all ranks send.
@@ -97,4 +99,4 @@ def test_groups(
     (one,) = [one for one in found.compared if one.kind == "decide"]
     assert one.rows == 1501
     assert bool(one.differing) is differs
-    assert module.dist is None, "the module is as it was"
+    assert module.dist is None, "the comparison restores the module"

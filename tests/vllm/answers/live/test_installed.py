@@ -29,7 +29,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("raise RuntimeError('no device')", None, "unknown (RuntimeError: no device)"),
     ],
 )
-def test_which_release(site: Path, source: str | None, info: str | None, release: str | None) -> None:
+def test_the_installed_release_comes_from_the_metadata_or_the_package(
+    site: Path, source: str | None, info: str | None, release: str | None
+) -> None:
     """The release is that of the package's metadata, else the package's own version attribute.
 
     A folder without `__init__.py` is not a package.

@@ -46,7 +46,9 @@ def live(place: Path, file: str, draws: int) -> check.Checked:
 
 
 @pytest.mark.parametrize("kind", [Release033, Release031])
-def test_an_engine_loop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: type[EngineWaves]) -> None:
+def test_an_engine_loop_answers_as_its_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: type[EngineWaves]
+) -> None:
     """The engine loop of 0.33 answers as its model.
 
     The twin is the loop of 0.31, which wakes no peer when a request arrives.
@@ -58,21 +60,25 @@ def test_an_engine_loop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: t
 
 
 @pytest.mark.parametrize("kind", [Coordination033, Coordination031])
-def test_a_coordinator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: type[Coordination]) -> None:
+def test_a_coordinator_answers_as_its_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: type[Coordination]
+) -> None:
     """The coordinator of 0.33 answers as its model. The twin of 0.31 wakes engines for a front end's first request."""
     module(monkeypatch, dressed.COORDINATOR, dressed.coordinator(kind))
     assert differs(tmp_path, "waves", 100)["coordination"] is (kind is Coordination031)
 
 
 @pytest.mark.parametrize("every", [False, True])
-def test_a_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, every: bool) -> None:
+def test_a_configuration_answers_as_its_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, every: bool) -> None:
     """The configuration of 0.33 answers as its model. The twin also hashes fields that belong to a single process."""
     module(monkeypatch, "vllm.config.parallel", dressed.parallel(ParallelConfig033, every))
     assert differs(tmp_path, "config", 150) == {"config": False, "config_hash": every}
 
 
 @pytest.mark.parametrize("kind", [AgreementV2, LargestMode])
-def test_an_agreement(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: type[AgreementV2]) -> None:
+def test_an_agreement_answers_as_its_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: type[AgreementV2]
+) -> None:
     """The V2 agreement answers as its model. The twin chooses the largest mode of the ranks instead of the smallest."""
     manager, agreement = dressed.v2(kind)
     module(monkeypatch, "vllm.config", {"CUDAGraphMode": CUDAGraphMode})
