@@ -138,7 +138,8 @@ class Finding:
     primary finding. `message` is one line, and `details` are further lines for the report. `ground` is the evidence
     against the culprit, in parts of a line ("step tags differ in 7 of 7 later pairs"). `waits` is the chain of waits
     from the blocked rank to the culprit, in parts of a line. `ops` are the ops in no order, each as its rank and its
-    index in the journal.
+    index in the journal. `why` is the rule that decides if there is no `ground`, such as the number of ranks on
+    each side. If no rank is blamed, `why` is the reason, for example that a majority proves nothing.
     """
 
     check: str
@@ -150,6 +151,12 @@ class Finding:
     ground: tuple[str, ...] = ()
     waits: tuple[str, ...] = ()
     ops: tuple[tuple[int, int], ...] = ()
+    why: str = ""
+
+    @property
+    def grounds(self) -> tuple[str, ...]:
+        """Returns the evidence against the culprit; without evidence, the rule that decided."""
+        return self.ground or ((self.why,) if self.culprit is not None and self.why else ())
 
 
 def matches(klass: str, pattern: str) -> bool:

@@ -153,7 +153,7 @@ def as_json(result: Result, digest: str | None, extras: Extras = NOTHING) -> dic
                 "message": finding.message,
                 "culprit": _culprit(finding),
                 "details": list(finding.details),
-                "ground": list(finding.ground),
+                "ground": list(finding.grounds),
                 "waits": list(finding.waits),
                 "chain": [list(call) for call in chain_of(result.run, finding)],
             }

@@ -35,7 +35,7 @@ from dpsim.diagnose.evidence import (
     waits,
 )
 from dpsim.diagnose.first_wrong import first_wrong
-from dpsim.diagnose.fitting import LABEL, WIDTH, block, folded, labelled
+from dpsim.diagnose.fitting import LABEL, WIDTH, block, folded, labelled, shortened
 from dpsim.diagnose.timeouts import passed_timeouts
 
 LINES = 10
@@ -49,7 +49,8 @@ _KERNEL = re.compile(r" \(kernel on stream \S+\)")
 
 _TRACEBACK = "Traceback (most recent call last)"
 
-NOT_DECIDED = "not decided: no majority and no other evidence"
+NO_MAJORITY = "no majority and no other evidence"
+"""Why no rank is blamed, if the check has no other reason."""
 
 
 class Passage(NamedTuple):
@@ -91,7 +92,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
                 "one more", [f"the same world with one rank more blames {extras.one_more}"] if extras.one_more else []
             ),
         ),
-        Passage(6, block("ground", primary.ground)),
+        Passage(6, block("ground", primary.grounds)),
         Passage(8, labelled("next", commands(extras.next)), 1, marked=False),
     ]
     return _fitted(parts)
@@ -143,7 +144,7 @@ def commands(words: Sequence[str]) -> list[str]:
 def _culprit(run: Run, primary: Finding) -> list[str]:
     """Returns the culprit, its place, and the calls that led there, in one line or several."""
     if primary.culprit is None:
-        return labelled("culprit", [NOT_DECIDED])
+        return labelled("culprit", [shortened(f"not decided: {primary.why or NO_MAJORITY}")])
     text, chain = in_words(run, str(primary.culprit)), chain_text(chain_of(run, primary))
     calls = chain.removeprefix(primary.culprit.where)
     if not calls:

@@ -65,6 +65,18 @@ def cut(text: str, limit: int) -> str:
     return f"{head.rpartition(' ')[0] or head} ... {tail.partition(' ')[2] or tail}"
 
 
+def shortened(text: str, limit: int = WIDTH - LABEL) -> str:
+    """Returns at most `limit` characters. A longer text loses its end, at a word boundary.
+
+    >>> shortened("rank 0 leaves an idle get", 20), shortened("rank 0 leaves", 20)
+    ('rank 0 leaves an ...', 'rank 0 leaves')
+    """
+    if len(text) <= limit:
+        return text
+    head = text[: limit - 3]
+    return f"{head.rpartition(' ')[0] or head[:-1]} ..."
+
+
 def beginning(text: str, limit: int) -> str:
     """About `limit` characters, then the number of those left out.
 

@@ -118,6 +118,8 @@ def test_without_the_cut_it_is_longer(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_both_sides_stand_within_six_lines() -> None:
     lines = report(run(), [LONGEST[1]], EXTRAS).splitlines()
     assert lines[1] == "culprit   not decided: no majority and no other evidence"
+    why = "all received the same result of agree, so a majority proves nothing"
+    assert report(run(), [replace(LONGEST[1], why=why)], EXTRAS).splitlines()[1] == f"culprit   not decided: {why}"
     sides = [at for at, line in enumerate(lines) if line.startswith(("          rank 0: ", "          rank 1: "))]
     assert len(sides) == 2
     assert max(sides) < 6
