@@ -176,7 +176,12 @@ def _culprit(finding: Finding) -> dict[str, Any] | None:
     if culprit is None:
         return None
     place = {"rank": culprit.rank, "step": culprit.step, "site": culprit.site, "where": culprit.where or None}
-    return {**place, "within": culprit.within or None, "ranks": [*culprit.ranks] or [culprit.rank]}
+    return {
+        **place,
+        "within": culprit.within or None,
+        "of_peer": culprit.of_peer,
+        "ranks": [*culprit.ranks] or [culprit.rank],
+    }
 
 
 def _figure(value: Any) -> str:

@@ -3,7 +3,7 @@
     >>> print("\\n".join(block("waits", ["rank 0 -> rank 1 (dp #3)", "rank 1 -> rank 0 (ep #3)"])))
     waits     rank 0 -> rank 1 (dp #3); rank 1 -> rank 0 (ep #3)
 
-A text that is too long loses its middle, because its end often is a place in the source. Special step numbers become
+A text that is too long loses its end, or its middle if its end is a place in the source. Special step numbers become
 words: an actor may fail before its first step, or work in no step at all.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dpsim.contract.interface import NO_STEP
 from dpsim.contract.words import counted
@@ -21,6 +21,9 @@ WIDTH = 120
 
 LABEL = 10
 """The number of columns of a label, with the space after it."""
+
+_PLACE = re.compile(r"\.\w+:\d+\W*$")
+"""Matches file and line at the end of a text."""
 
 _STEPS = re.compile(rf"\b(?:in |of )?step (-\d+|{NO_STEP})\b")
 
@@ -41,11 +44,11 @@ def labelled(label: str, lines: Sequence[str]) -> list[str]:
     return [f"{name:{LABEL}}{line}" for name, line in zip([label, *[""] * len(lines)], lines, strict=False)]
 
 
-def folded(text: str, most: int = 2, ends: bool = True) -> list[str]:
-    """Returns a text in at most `most` lines after a label. If it is too long, it loses its middle, because the end
-    often names a line of code. With `ends=False` it loses its end, and the number of omitted characters follows.
+def folded(text: str, most: int = 2, shorten: Callable[[str, int], str] | None = None) -> list[str]:
+    """Returns a text in at most `most` lines after a label. `shorten` returns a text within a number of characters. By
+    default, a text that is too long loses its middle, because its end often names a line of code.
     """
-    shorten = cut if ends else beginning
+    shorten = shorten or cut
     for limit in range(most * (WIDTH - LABEL), 0, -4):
         lines = textwrap.wrap(shorten(text, limit), WIDTH - LABEL, break_on_hyphens=False)
         if len(lines) <= most:
@@ -75,6 +78,15 @@ def shortened(text: str, limit: int = WIDTH - LABEL) -> str:
         return text
     head = text[: limit - 3]
     return f"{head.rpartition(' ')[0] or head[:-1]} ..."
+
+
+def but_place(text: str, limit: int) -> str:
+    """Returns at most `limit` characters. The text keeps a place in the source at its end, and else loses its end.
+
+    >>> but_place("rank 0 calls agree at a.py:104", 26), but_place("rank 0 waits in agree before its first step", 26)
+    ('rank 0 ... at a.py:104', 'rank 0 waits in agree ...')
+    """
+    return cut(text, limit) if _PLACE.search(text) else shortened(text, limit)
 
 
 def beginning(text: str, limit: int) -> str:
