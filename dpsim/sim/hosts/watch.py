@@ -155,8 +155,8 @@ class ProgressWatch:
         if not self._machine.timed:
             raise Outgrown(bound)
         raise Unended(
-            f"the run did not end within {bound}, {self._records():,} records. Ranks make progress, and the run may have "
-            "no end. If it has one, run fewer steps or requests. Each rank is here:\n"
+            f"the run did not end within {bound}, {self._records():,} records. Ranks make progress, and the run may "
+            "have no end. If it has one, run fewer steps or requests. Each rank is here:\n"
             f"{whereabouts([one.records for one in self._ranks], FEW, self._services)}"
         )
 
