@@ -109,7 +109,7 @@ def joined(parts: Sequence[str], most: int = 2, one: str = "part") -> list[str]:
         lines = textwrap.wrap(text, WIDTH - LABEL, break_on_hyphens=False)
         if len(lines) <= most:
             return lines
-    return folded("; ".join(parts[:1]), most)
+    return folded("; ".join(parts[:1]), most, but_place)
 
 
 def block(label: str, parts: Sequence[str], most: int = 2, one: str = "part") -> list[str]:
