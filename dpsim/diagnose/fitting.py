@@ -22,6 +22,9 @@ WIDTH = 120
 LABEL = 10
 """The number of columns of a label, with the space after it."""
 
+NO_MAJORITY = "no majority and no other evidence"
+"""Why no rank is blamed, if a check has no other reason."""
+
 _PLACE = re.compile(r"\.\w+:\d+\W*$")
 """Matches file and line at the end of a text."""
 
