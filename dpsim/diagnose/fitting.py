@@ -87,7 +87,7 @@ def but_place(text: str, limit: int) -> str:
     """Returns at most `limit` characters. The text keeps a place in the source at its end, and else loses its end.
 
     >>> but_place("rank 0 calls agree at a.py:104", 26), but_place("rank 0 waits in agree before its first step", 26)
-    ('rank 0 ... at a.py:104', 'rank 0 waits in agree ...')
+    ('rank 0 ... a.py:104', 'rank 0 waits in agree ...')
     """
     return cut(text, limit) if _PLACE.search(text) else shortened(text, limit)
 
