@@ -46,6 +46,7 @@ completed.py         replaces each receive from any source by the transfer that 
 run_index.py         the input of checks: the journals of a run, indexed once
 expected.py          compares the outcome of a run with the expectation of a scenario
 usual_step.py        the usual pattern of a step, as evidence where there is no majority
+sides.py              of ranks that made different calls in a step, which are right; a part of the ledger
 stuck.py             the collectives and transfers in which the ranks of a hang wait
 blame/               decides the culprit of a run from all findings
 happens_before/      rebuilds the happens-before order of a run from its journals

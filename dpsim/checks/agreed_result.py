@@ -92,13 +92,15 @@ def ruling(run_index: RunIndex, here: Mapping[int, Entry], values: Mapping[int, 
     if parted is not None:
         return Ruling(tuple(parted[1]), "")
     alike = len({*agreement.states.values()}) < len(states)
-    return Ruling((), f"all received the same result of {agreement.site}, so a majority proves nothing", alike)
+    proves = "so a majority proves nothing" if split(dict(values)) else "and no other step shows what follows from it"
+    return Ruling((), f"all received the same result of {agreement.site}, {proves}", alike)
 
 
 def majority(
     run_index: RunIndex, here: Mapping[int, Sequence[Entry]], calls: dict[int, tuple[Signature, ...]]
-) -> tuple[list[int], list[int]] | None:
-    """Returns (followers, others) of members that made different calls `here` in a step, by their signatures `calls`.
+) -> tuple[tuple[list[int], list[int]] | None, str]:
+    """Returns (followers, others) of members that made different calls `here` in a step, by their signatures `calls`,
+    and the reason. The reason is empty if the number of followers decides.
 
     None without a majority, or if a common result before makes it worthless. The rules need equally many calls of all
     members, and calls that differ in count or sizes. A call may also differ for another reason, so a majority in one
@@ -106,15 +108,16 @@ def majority(
     """
     parted = split(calls)
     if parted is None or len({len(own) for own in calls.values()}) > 1:
-        return parted
+        return parted, ""
     index = first_difference([*calls.values()])
     assert index is not None
     if not _may_follow_from_plan([own[index] for own in calls.values()]):
-        return parted
+        return parted, ""
     ruled = ruling(run_index, {rank: here[rank][index] for rank in calls}, calls)
     if ruled is None or ruled.alike:
-        return parted
-    return ([rank for rank in calls if rank not in ruled.odd], [*ruled.odd]) if ruled.odd else None
+        return parted, ""
+    followers = [rank for rank in calls if rank not in ruled.odd]
+    return ((followers, [*ruled.odd]) if ruled.odd else None), ruled.text
 
 
 def _may_follow_from_plan(calls: Sequence[Signature]) -> bool:

@@ -75,6 +75,7 @@ def _finding(
             for text, ranks in zip(texts, sides.values(), strict=True)
         ),
         ground=(why,) if why and odd else (),
+        why=_votes(communicator, sides[reference.raw[DECISION_VALUE]], here) if odd else why,
     )
 
 
@@ -88,6 +89,10 @@ def _departs(run_index: RunIndex, here: dict[int, Entry], values: dict[int, obje
     if ruled is not None and not (ruled.alike and parted):
         return ruled.odd, ruled.text
     return (tuple(parted[1][:1]) if parted else ()), ""
+
+
+def _votes(communicator: str, majority: list[int], here: dict[int, Entry]) -> str:
+    return f"{len(majority)} of {len(here)} ranks of {communicator} decided alike"
 
 
 def _culprit(odd: tuple[int, ...], odd_decision: Decision) -> Culprit:

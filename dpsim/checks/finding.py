@@ -94,9 +94,9 @@ class Culprit:
     """The rank that a finding blames, and the op.
 
     `step` is the logical step, `site` the name of the op in the source, and `where` its file:line. `within` names the
-    graph replay that contains the op (`dpsim.contract.rules.replay_frame`). If the rank left the op out, `where` is the
-    line of its peers' op. `service` is the name if the rank is a service. If several ranks did the same, `ranks` lists
-    them and `rank` is the first; `every` is True if they are all ranks.
+    graph replay that contains the op (`dpsim.contract.rules.replay_frame`). `of_peer`: the rank left the op out, and
+    `where` is the line at which a peer issued it. `service` is the name if the rank is a service. If several ranks did
+    the same, `ranks` lists them and `rank` is the first; `every` is True if they are all ranks.
     """
 
     rank: int
@@ -108,6 +108,7 @@ class Culprit:
     service: str = ""
     ranks: tuple[int, ...] = ()
     every: bool = False
+    of_peer: bool = False
 
     @property
     def who(self) -> str:
@@ -124,8 +125,20 @@ class Culprit:
         return Culprit(rank, record.step, record.site, record.where, record.thread, within)
 
     def __str__(self) -> str:
+        return self._text("")
+
+    def described(self) -> str:
+        """Returns the culprit for a report: it adds that a line is that of a peer. `str(culprit)` has no such addition,
+        because files and tests identify a failure by it.
+
+        >>> Culprit(1, 5, "dp.agree", "step.py:104", of_peer=True).described()
+        'rank 1, step 5, dp.agree at step.py:104 (where a peer calls it)'
+        """
+        return self._text(" (where a peer calls it)" if self.of_peer else "")
+
+    def _text(self, of_line: str) -> str:
         thread = "" if self.thread == MAIN else f" thread {self.thread},"
-        where = f" at {self.where}" if self.where else ""
+        where = f" at {self.where}{of_line}" if self.where else ""
         within = f", in {self.within}" if self.within else ""
         return f"{self.service or self.who},{thread} step {self.step}, {self.site}{where}{within}"
 
@@ -138,7 +151,8 @@ class Finding:
     primary finding. `message` is one line, and `details` are further lines for the report. `ground` is the evidence
     against the culprit, in parts of a line ("step tags differ in 7 of 7 later pairs"). `waits` is the chain of waits
     from the blocked rank to the culprit, in parts of a line. `ops` are the ops in no order, each as its rank and its
-    index in the journal.
+    index in the journal. `why` is the rule that decides if there is no `ground`, such as the number of ranks on
+    each side. If no rank is blamed, `why` is the reason, for example that a majority proves nothing.
     """
 
     check: str
@@ -150,6 +164,12 @@ class Finding:
     ground: tuple[str, ...] = ()
     waits: tuple[str, ...] = ()
     ops: tuple[tuple[int, int], ...] = ()
+    why: str = ""
+
+    @property
+    def grounds(self) -> tuple[str, ...]:
+        """Returns the evidence against the culprit; without evidence, the rule that decided."""
+        return self.ground or ((self.why,) if self.culprit is not None and self.why else ())
 
 
 def matches(klass: str, pattern: str) -> bool:

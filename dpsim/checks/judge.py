@@ -137,7 +137,13 @@ def _named(world: World, finding: Finding) -> Finding:
         culprit = replace(culprit, service=world.actor(culprit.rank))
     details, ground, waits = (tuple(map(named, lines)) for lines in (finding.details, finding.ground, finding.waits))
     return replace(
-        finding, message=named(finding.message), culprit=culprit, details=details, ground=ground, waits=waits
+        finding,
+        message=named(finding.message),
+        culprit=culprit,
+        details=details,
+        ground=ground,
+        waits=waits,
+        why=named(finding.why),
     )
 
 

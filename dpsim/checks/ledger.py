@@ -35,7 +35,6 @@ from dataclasses import replace
 from itertools import groupby
 
 from dpsim.checks import given_up, made_groups, transfers
-from dpsim.checks.agreed_result import majority
 from dpsim.checks.apart import Members, first_apart
 from dpsim.checks.crosswise import crosswise
 from dpsim.checks.finding import Finding
@@ -49,6 +48,7 @@ from dpsim.checks.run_index import (
     first_difference,
     signatures,
 )
+from dpsim.checks.sides import sides_of
 from dpsim.checks.usual_step import UsualStep
 from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
 from dpsim.contract.ops import CALL, COLLECTIVE_SIZES, GRAPH, KIND, OP, SITE, STEP, WHERE
@@ -183,17 +183,8 @@ def _blame(
     usual: UsualStep,
     step: int,
 ) -> Finding:
-    idle = [rank for rank in calls if not usual.took_part(rank, step)]
-    busy = [rank for rank in calls if rank not in idle]
-    if not idle:  # ranks without a call although every earlier step has one, even if they are the majority
-        idle = usual.without_usual_calls(communicator, step, {rank: len(own) for rank, own in calls.items()})
-        busy = [rank for rank in calls if rank not in idle]
-    parted = (busy, idle) if idle and len({calls[rank] for rank in busy}) == 1 else majority(run_index, here, calls)
-    if parted is None:
-        odd = usual.odd_one(communicator, step, {rank: here[rank] for rank in calls})
-        others = [rank for rank in calls if rank != odd]
-        parted = (others, [odd]) if odd is not None and len({calls[rank] for rank in others}) == 1 else None
-    good, bad = parted or ([max(calls, key=lambda rank: len(calls[rank]))], [])
+    majority, bad, why = sides_of(run_index, communicator, here, calls, usual, step)
+    good = majority or [max(calls, key=lambda rank: len(calls[rank]))]
     culprit = bad[0] if bad else next(rank for rank in calls if calls[rank] != calls[good[0]])
     began = first_apart(
         Members(run_index.collectives[communicator]), step, here[culprit], [here[rank] for rank in good]
@@ -243,6 +234,7 @@ def _blame(
         culprit=replace(run_index.culprit(entry, culprit), step=step) if bad else None,
         position=run_index.position(reference[begin] if begin < len(reference) else here[culprit][begin]),
         details=tuple(f"{ranks_text(ranks)} in step {step}: {calls}" for calls, ranks in groups.items()),
+        why=why,
     )
 
 

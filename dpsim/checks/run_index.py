@@ -146,7 +146,8 @@ class RunIndex:
 
     def culprit(self, entry: Entry, rank: int | None = None) -> Culprit:
         """Returns the culprit for an op: the rank that issued it, or `rank` if that one left the op out."""
-        return Culprit.of(entry.rank if rank is None else rank, entry.record, self.within(entry))
+        culprit = Culprit.of(entry.rank, entry.record, self.within(entry))
+        return culprit if rank in (None, entry.rank) else replace(culprit, rank=rank, of_peer=True)
 
     def one_line(self, entries: Sequence[Entry]) -> Culprit | None:
         """Returns the source line at which several ranks issued these ops, one each; None if lines or steps differ."""
@@ -163,7 +164,7 @@ class RunIndex:
         ranks = tuple(sorted({entry.rank, *alike}))
         if len(ranks) == 1:
             return self.culprit(entry)
-        return replace(self.culprit(entry, ranks[0]), ranks=ranks, every=len(ranks) == len(self.run.journals))
+        return replace(self.culprit(entry), rank=ranks[0], ranks=ranks, every=len(ranks) == len(self.run.journals))
 
     def last(self, rank: int, thread: str | None = None) -> Entry | None:
         """Returns the last record of a rank, or of one of its threads. Planted faults do not count."""

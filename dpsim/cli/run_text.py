@@ -155,7 +155,7 @@ def as_json(result: Result, digest: str | None, extras: Extras = NOTHING) -> dic
                 "message": finding.message,
                 "culprit": _culprit(finding),
                 "details": list(finding.details),
-                "ground": list(finding.ground),
+                "ground": list(finding.grounds),
                 "waits": list(finding.waits),
                 "chain": [list(call) for call in chain_of(result.run, finding)],
             }
@@ -178,7 +178,12 @@ def _culprit(finding: Finding) -> dict[str, Any] | None:
     if culprit is None:
         return None
     place = {"rank": culprit.rank, "step": culprit.step, "site": culprit.site, "where": culprit.where or None}
-    return {**place, "within": culprit.within or None, "ranks": [*culprit.ranks] or [culprit.rank]}
+    return {
+        **place,
+        "within": culprit.within or None,
+        "of_peer": culprit.of_peer,
+        "ranks": [*culprit.ranks] or [culprit.rank],
+    }
 
 
 def _figure(value: Any) -> str:

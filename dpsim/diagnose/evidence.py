@@ -62,7 +62,7 @@ def evidence(run: Run | None, findings: Sequence[Finding], extras: Extras = NOTH
         "agreed": None if run is None else last_agreed(run, findings),
         "chain": [] if run is None or primary is None else [list(call) for call in chain_of(run, primary)],
         "waits": waits(findings),
-        "ground": [] if primary is None else list(primary.ground),
+        "ground": [] if primary is None else list(primary.grounds),
         **{key: (named(text) or None) for key, text in events.items()},
         "variant": extras.variant or None,
         "unprotected": list(shown_unprotected(findings, extras)),
@@ -89,7 +89,8 @@ def finding_in_words(run: Run, finding: Finding) -> Finding:
     details, ground, waits = (
         tuple(in_words(run, line) for line in lines) for lines in (finding.details, finding.ground, finding.waits)
     )
-    return replace(finding, message=in_words(run, finding.message), details=details, ground=ground, waits=waits)
+    message, why = in_words(run, finding.message), in_words(run, finding.why)
+    return replace(finding, message=message, details=details, ground=ground, waits=waits, why=why)
 
 
 def chain_of(run: Run, finding: Finding) -> Chain:

@@ -35,7 +35,18 @@ from dpsim.diagnose.evidence import (
     waits,
 )
 from dpsim.diagnose.first_wrong import first_wrong
-from dpsim.diagnose.fitting import LABEL, WIDTH, block, folded, labelled
+from dpsim.diagnose.fitting import (
+    LABEL,
+    NO_MAJORITY,
+    WIDTH,
+    beginning,
+    block,
+    but_place,
+    cut,
+    folded,
+    labelled,
+    shortened,
+)
 from dpsim.diagnose.timeouts import passed_timeouts
 
 LINES = 10
@@ -48,8 +59,6 @@ _KERNEL = re.compile(r" \(kernel on stream \S+\)")
 """Matches the text after the name of a kernel, which repeats the stream of the access."""
 
 _TRACEBACK = "Traceback (most recent call last)"
-
-NOT_DECIDED = "not decided: no majority and no other evidence"
 
 
 class Passage(NamedTuple):
@@ -73,7 +82,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
         Passage(9, [verdict_line(findings)], 1),
         Passage(9, _culprit(run, primary), 2),
         Passage(8, _what(primary), 1 if primary.culprit else 3),
-        Passage(4, labelled("", [line for side in beside(primary)[:3] for line in folded(side)])),
+        Passage(4, labelled("", [line for side in beside(primary)[:3] for line in folded(side, 2, but_place)])),
         Passage(7, block("to mend", [remedy] if (remedy := remedy_of(primary)) else []), 1),
         Passage(5, block("variant", [extras.variant] * bool(extras.variant), 1), 1),
         Passage(2, block("form", shown_unprotected(findings, extras), one="gap")),
@@ -91,7 +100,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
                 "one more", [f"the same world with one rank more blames {extras.one_more}"] if extras.one_more else []
             ),
         ),
-        Passage(6, block("ground", primary.ground)),
+        Passage(6, block("ground", primary.grounds)),
         Passage(8, labelled("next", commands(extras.next)), 1, marked=False),
     ]
     return _fitted(parts)
@@ -143,8 +152,8 @@ def commands(words: Sequence[str]) -> list[str]:
 def _culprit(run: Run, primary: Finding) -> list[str]:
     """Returns the culprit, its place, and the calls that led there, in one line or several."""
     if primary.culprit is None:
-        return labelled("culprit", [NOT_DECIDED])
-    text, chain = in_words(run, str(primary.culprit)), chain_text(chain_of(run, primary))
+        return labelled("culprit", [shortened(f"not decided: {primary.why or NO_MAJORITY}")])
+    text, chain = in_words(run, primary.culprit.described()), chain_text(chain_of(run, primary))
     calls = chain.removeprefix(primary.culprit.where)
     if not calls:
         return labelled("culprit", folded(text))
@@ -158,15 +167,16 @@ def _what(primary: Finding) -> list[str]:
     """Returns what the culprit did or left out; without a culprit, what each side did."""
     sides, head = sides_of(primary), _without_remedy(primary)
     if not sides:
-        raised = primary.klass.startswith("CRASH:")  # its message is the program's, and has no place at its end
-        ends = not raised or _TRACEBACK in head  # which names its exception at the end
-        return labelled("", folded(_message_text(primary, head), 3, ends=ends))
+        raised, shorten = primary.klass.startswith("CRASH:"), but_place  # raised: the message is the program's
+        if raised:
+            shorten = cut if _TRACEBACK in head else beginning  # a traceback names its exception at the end
+        return labelled("", folded(_message_text(primary, head), 3, shorten))
     if primary.culprit is None:
         most = 2 if len(sides) < 3 else 1
-        lines = folded(head.partition(": rank")[0], most)
-        return labelled("", [*lines, *(line for side in _parting(sides[:3]) for line in folded(side, most))])
+        lines = folded(head.partition(": rank")[0], most, but_place)
+        return labelled("", [*lines, *(line for side in _parting(sides[:3]) for line in folded(side, most, but_place))])
     plain = [_KERNEL.sub("", side) for side in sides]
-    return labelled("", [line for side in plain for line in folded(side)])
+    return labelled("", [line for side in plain for line in folded(side, 2, but_place)])
 
 
 def _message_text(primary: Finding, message: str) -> str:
@@ -208,7 +218,7 @@ def _schedule(schedule: Sequence[str]) -> list[str]:
 def _turning(run: Run, extras: Extras) -> list[str]:
     """Returns the lines of the turning: one for the point of no return, and at most two for the swap."""
     point, swap = turning_texts(run, extras)
-    return [*folded(point, 1), *folded(swap)]
+    return [*folded(point, 1 if swap else 2, but_place), *folded(swap, 2, but_place)]
 
 
 def turning_texts(run: Run, extras: Extras) -> tuple[str, str]:
@@ -225,6 +235,7 @@ def _fitted(parts: list[Passage]) -> list[str]:
         at = min(spare, key=lambda one: parts[one].rank)
         kept = parts[at].lines[: -1 if parts[at].least else 0]
         if kept and parts[at].marked:
-            kept[-1] = f"{kept[-1][: WIDTH - 4]} ..."
+            line = kept[-1]
+            kept[-1] = f"{line} ..." if len(line) <= WIDTH - 4 else shortened(line, WIDTH - 4)
         parts[at] = parts[at]._replace(lines=kept)
     return [line for part in parts for line in part.lines]

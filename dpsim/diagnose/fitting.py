@@ -3,7 +3,7 @@
     >>> print("\\n".join(block("waits", ["rank 0 -> rank 1 (dp #3)", "rank 1 -> rank 0 (ep #3)"])))
     waits     rank 0 -> rank 1 (dp #3); rank 1 -> rank 0 (ep #3)
 
-A text that is too long loses its middle, because its end often is a place in the source. Special step numbers become
+A text that is too long loses its end, or its middle if its end is a place in the source. Special step numbers become
 words: an actor may fail before its first step, or work in no step at all.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dpsim.contract.interface import NO_STEP
 from dpsim.contract.words import counted
@@ -21,6 +21,12 @@ WIDTH = 120
 
 LABEL = 10
 """The number of columns of a label, with the space after it."""
+
+NO_MAJORITY = "no majority and no other evidence"
+"""Why no rank is blamed, if a check has no other reason."""
+
+_PLACE = re.compile(r"\.\w+:\d+\W*$")
+"""Matches file and line at the end of a text."""
 
 _STEPS = re.compile(rf"\b(?:in |of )?step (-\d+|{NO_STEP})\b")
 
@@ -41,11 +47,11 @@ def labelled(label: str, lines: Sequence[str]) -> list[str]:
     return [f"{name:{LABEL}}{line}" for name, line in zip([label, *[""] * len(lines)], lines, strict=False)]
 
 
-def folded(text: str, most: int = 2, ends: bool = True) -> list[str]:
-    """Returns a text in at most `most` lines after a label. If it is too long, it loses its middle, because the end
-    often names a line of code. With `ends=False` it loses its end, and the number of omitted characters follows.
+def folded(text: str, most: int = 2, shorten: Callable[[str, int], str] | None = None) -> list[str]:
+    """Returns a text in at most `most` lines after a label. `shorten` returns a text within a number of characters. By
+    default, a text that is too long loses its middle, because its end often names a line of code.
     """
-    shorten = cut if ends else beginning
+    shorten = shorten or cut
     for limit in range(most * (WIDTH - LABEL), 0, -4):
         lines = textwrap.wrap(shorten(text, limit), WIDTH - LABEL, break_on_hyphens=False)
         if len(lines) <= most:
@@ -63,6 +69,27 @@ def cut(text: str, limit: int) -> str:
         return text
     head, tail = text[: limit // 2 - 2], text[-(limit // 2) + 3 :]
     return f"{head.rpartition(' ')[0] or head} ... {tail.partition(' ')[2] or tail}"
+
+
+def shortened(text: str, limit: int = WIDTH - LABEL) -> str:
+    """Returns at most `limit` characters. A longer text loses its end, at a word boundary.
+
+    >>> shortened("rank 0 leaves an idle get", 20), shortened("rank 0 leaves", 20)
+    ('rank 0 leaves an ...', 'rank 0 leaves')
+    """
+    if len(text) <= limit:
+        return text
+    head = text[: limit - 3]
+    return f"{head.rpartition(' ')[0] or head[:-1]} ..."
+
+
+def but_place(text: str, limit: int) -> str:
+    """Returns at most `limit` characters. The text keeps a place in the source at its end, and else loses its end.
+
+    >>> but_place("rank 0 calls agree at a.py:104", 26), but_place("rank 0 waits in agree before its first step", 26)
+    ('rank 0 ... a.py:104', 'rank 0 waits in agree ...')
+    """
+    return cut(text, limit) if _PLACE.search(text) else shortened(text, limit)
 
 
 def beginning(text: str, limit: int) -> str:
@@ -85,7 +112,7 @@ def joined(parts: Sequence[str], most: int = 2, one: str = "part") -> list[str]:
         lines = textwrap.wrap(text, WIDTH - LABEL, break_on_hyphens=False)
         if len(lines) <= most:
             return lines
-    return folded("; ".join(parts[:1]), most)
+    return folded("; ".join(parts[:1]), most, but_place)
 
 
 def block(label: str, parts: Sequence[str], most: int = 2, one: str = "part") -> list[str]:

@@ -2,11 +2,11 @@
 
     report(run, findings, Extras(next=("dpsim run skip_one --full",)))
 
-The first screen (`dpsim.diagnose.first_screen`) has at most ten lines. The whole report adds the calls of
-waiting and missing ranks, all waits, other findings, and the last ops of each rank. It also adds the
-schedule, expired timeouts, and the faults that the scenario injected. The report has at most `MOST` lines: it cuts a
-section that is too long, and prints the number of omitted lines. Ranks that
-behave alike share a line, and the report names those that differ, as the RAS reports of NCCL do.
+The first screen (`dpsim.diagnose.first_screen`) has at most ten lines. The whole report adds the calls of waiting and
+missing ranks, all waits, other findings, and the last ops of each rank. It also adds the schedule, expired timeouts,
+the faults that the scenario injected, and the usual fix of the class. The report has at most `MOST` lines: it cuts a
+section that is too long, and prints the number of omitted lines. Ranks that behave alike share a line, and the report
+names those that differ, as the RAS reports of NCCL do.
 
 If the machine took a process away from the run, the run has no verdict. Then the report names the lost process, the
 last ops of every rank, and the findings so far.
@@ -14,12 +14,14 @@ last ops of every rank, and the findings so far.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from dpsim.checks.finding import Finding
 from dpsim.contract.ops import INJECTED_WHAT, KIND, ORDINAL, SITE, STEP, THREAD, WHERE, Injected
 from dpsim.contract.words import counted
 from dpsim.contract.world import At, Run
+from dpsim.diagnose.class_cures import class_cure
 from dpsim.diagnose.evidence import NOTHING, Extras, in_words
 from dpsim.diagnose.first_screen import TO_ORDER, first_screen, remedy_of
 from dpsim.diagnose.fitting import capped, labelled
@@ -57,7 +59,8 @@ def _report(run: Run, findings: Sequence[Finding], extras: Extras, full: bool) -
     lines += _section("schedule", extras.schedule[1:], 20)
     lines += _section("time-outs that passed", passed_timeouts(run), 6)
     lines += _section("injected by the scenario", _injected(run), 6)
-    return lines
+    usual = [class_cure(primary.klass), f"dpsim show {shlex.quote(primary.klass)}"]
+    return lines + _section("the usual fix", usual, 2)
 
 
 def _lost(run: Run, findings: Sequence[Finding], extras: Extras) -> list[str]:

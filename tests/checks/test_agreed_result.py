@@ -50,10 +50,20 @@ def test_a_majority_of_idle_ranks_does_not_outvote_the_one_that_follows_the_agre
     """Without an agreement the majority counts, and the rank that stands alone is blamed."""
     idle = {"wrong": (1, 2), "decides": decides}
     assert blamed(found(agrees(**idle))) == ()  # type: ignore[arg-type]
-    assert blamed(found(agrees(**idle, agree=False))) == (0,)  # type: ignore[arg-type]
+    by_votes = found(agrees(**idle, agree=False))  # type: ignore[arg-type]
+    assert blamed(by_votes) == (0,)
+    did = "ranks of dp_cpu decided alike" if decides else "ranks made the same call in step 0"
+    assert by_votes.grounds == (f"2 of 3 {did}",)
 
 
 def test_the_message_says_that_the_majority_proves_nothing() -> None:
+    assert (
+        found(agrees((1, 2), decides=False)).why
+        == found(agrees((1, 2))).why
+        == "all received the same result of agree, so a majority proves nothing"
+    )
+    two = found(agrees((1,)), 2)
+    assert two.why == "all received the same result of agree, and no other step shows what follows from it"
     assert found(agrees((1, 2))).message.endswith(
         "; all received the same result of agree, so a majority proves nothing"
     )

@@ -7,18 +7,20 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
 from dpsim.checks.run_index import RunIndex
 from dpsim.checks.usual_step import UsualStep
+from dpsim.contract.interface import Rank
 from dpsim.contract.ops import COUNT, KIND, ORDINAL, SITE, STEP, RawRecord
 from dpsim.contract.words import ranks_text
 from dpsim.contract.world import At, Delay, Fault, Run, World
 from dpsim.sim.backend import SimBackend
 from tests.checks.handmade import Made
-from tests.programs import world_of
+from tests.programs import judged, world_of
 from tests.properties import examples
 from tests.protocols import agreed
 
@@ -142,6 +144,31 @@ def test_a_majority_that_leaves_out_what_every_step_has_is_blamed() -> None:
     _, findings = run(world(4, faults=faults), {"ranks": 4, "steps": 12})
     assert findings[0].klass == "HANG:COLLECTIVE:MISSING_RANK"
     assert findings[0].message.startswith("ranks 1 to 3 left out dp.agree")
+
+
+@pytest.mark.parametrize(
+    ("calls", "ground"),
+    [
+        ((0, 0, 0, 1), "3 of 4 ranks left it out in step 0"),
+        ((1, 1, 1, 0), "3 of 4 ranks made it in step 0"),
+        ((1, 1, 1, 2), "3 of 4 ranks made 1 call there in step 0"),
+    ],
+)
+def test_a_majority_that_decides_is_the_ground(calls: tuple[int, ...], ground: str) -> None:
+    """Every rank takes part in the step, and rank 3 makes another number of calls than its peers."""
+
+    async def script(rank: Rank) -> None:
+        rank.step = 0
+        await rank.host("all_cpu").barrier(site="begin")
+        for _ in range(calls[rank.rank]):
+            await rank.host("dp_cpu").all_reduce(np.ones(1, np.int32), site="agree")
+        rank.step = 1
+        await rank.host("all_cpu").barrier(site="end")
+
+    first = judged(world_of(4, ["dp_cpu", "all_cpu"]), script)[0]
+    assert first.culprit is not None
+    assert (first.culprit.rank, first.grounds) == (3, (ground,))
+    assert first.culprit.of_peer is (calls[3] == 0), "the line of a rank that made the call is its own"
 
 
 def test_without_any_evidence_the_message_takes_no_side() -> None:

@@ -11,6 +11,7 @@ from dpsim.contract.world import Run
 from dpsim.diagnose import first_screen
 from dpsim.diagnose.class_words import KINDS, WORDS
 from dpsim.diagnose.evidence import Extras, evidence, last_agreed
+from dpsim.diagnose.first_screen import Passage
 from dpsim.diagnose.report import MOST, report
 from tests.records import all_reduce, raw
 
@@ -115,9 +116,20 @@ def test_without_the_cut_it_is_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(report(run(), [LONGEST[0], *LONGEST], EXTRAS).splitlines()) > 10
 
 
+@pytest.mark.parametrize("of_peer", [True, False])
+def test_the_line_of_a_peer_is_marked_as_such(of_peer: bool) -> None:
+    """Rank 1 left a call out, so the line is where its peers call it. A rank that made the call has its own line."""
+    culprit = Culprit(1, 2, "agree", "app/step.py:88", of_peer=of_peer)
+    line = report(run(), [replace(HANG, culprit=culprit)], EXTRAS).splitlines()[1]
+    note = " (where a peer calls it)" if of_peer else ""
+    assert line == f"culprit   rank 1, step 2, agree at app/step.py:88{note} < agree < step.py:31 < run < loop.py:7"
+
+
 def test_both_sides_of_a_disagreement_are_within_six_lines() -> None:
     lines = report(run(), [LONGEST[1]], EXTRAS).splitlines()
     assert lines[1] == "culprit   not decided: no majority and no other evidence"
+    why = "all received the same result of agree, so a majority proves nothing"
+    assert report(run(), [replace(LONGEST[1], why=why)], EXTRAS).splitlines()[1] == f"culprit   not decided: {why}"
     sides = [at for at, line in enumerate(lines) if line.startswith(("          rank 0: ", "          rank 1: "))]
     assert len(sides) == 2
     assert max(sides) < 6
@@ -126,14 +138,37 @@ def test_both_sides_of_a_disagreement_are_within_six_lines() -> None:
 
 def test_the_sentence_without_a_culprit_is_whole() -> None:
     """Checks that the sentence of a finding without a culprit is complete, because its end may be the cure. Beside
-    three sides it has only one line, and its middle is cut.
+    three sides it has only one line, which loses its last words.
     """
     cure = "every member has to decide it, or mark it local"
     said = f"rank 1 of world_cpu did not decide 'tokens' in step 0, and rank 0 decided 3 at app/program.py:22; {cure}"
     two = Finding("agreement", "DISAGREEMENT:TOKENS", said, None, (0, 0), ("rank 0 decided it", "rank 1 did not"))
     assert said in " ".join(report(run(), [two], EXTRAS).replace("\n" + " " * 10, " ").splitlines())
     three = replace(two, details=(*two.details, "rank 2 did not"))
-    assert " ... " in report(run(), [three], EXTRAS).splitlines()[2]
+    line = report(run(), [three], EXTRAS).splitlines()[2].strip().removesuffix(" ...")
+    assert said.startswith(f"{line} ")
+
+
+def test_a_line_that_is_cut_ends_with_a_whole_word() -> None:
+    """A long step of the schedule, and a part whose further lines the screen has no room for, lose their last words. A
+    side of a disagreement keeps the place at its end.
+    """
+    said = (
+        f"rank 0 receives message ('run', {'7, ' * 9}0) of rank 1 (order[0]); 16 random schedules from there fail, too"
+    )
+    screen = report(run(), [HANG], EXTRAS._replace(no_return=said)).splitlines()
+    line = next(line for line in screen if line.startswith("turning "))
+    assert f"{said} ".startswith(line.removeprefix("turning   point of no return: ").removesuffix("..."))
+    assert line.endswith(" ...")
+    alone = report(run(), [HANG], EXTRAS._replace(no_return=said, swap="", schedule=())).splitlines()
+    assert said in " ".join(map(str.strip, alone)), "without a swap the line continues on a second one"
+    sides = tuple(f"rank {rank} is {'asleep ' * 40}in get at a.py:{rank}" for rank in range(3))
+    part = report(run(), [replace(HANG, culprit=None, details=sides)], EXTRAS).splitlines()[3]
+    assert part.endswith(" asleep in get at a.py:0")
+    assert " ... " in part
+    long = f"{'asleep ' * 17}"[:-2]
+    [first, *_] = first_screen._fitted([Passage(1, [long, "more"], 1), Passage(9, ["line"] * 9, 9)])
+    assert first == f"{'asleep ' * 16}..."
 
 
 def test_the_whole_report_has_an_end() -> None:
@@ -196,6 +231,15 @@ def test_json_has_the_same_facts() -> None:
     assert (found["no_return"], found["swap"], found["next"]) == (EXTRAS.no_return, EXTRAS.swap, list(EXTRAS.next))
     assert evidence(run(), [], EXTRAS)["next"] == []
     assert evidence(None, [])["chain"] == []
+
+
+@pytest.mark.parametrize(("services", "who"), [(("router",), "router"), ((), "rank 2")])
+def test_json_names_services(services: tuple[str, ...], who: str) -> None:
+    """A run of two ranks and a router. In its faulty twin, the run lost the names of its services."""
+    extras = Extras(no_return="rank 2 sends wake[0]", swap="rank 2 sends wake[0] before rank 0 reads mailbox box")
+    found = evidence(replace(run(), services=services), [HANG], extras)
+    assert found["no_return"] == f"{who} sends wake[0]"
+    assert found["swap"] == f"{who} sends wake[0] before rank 0 reads mailbox box"
 
 
 def test_a_hang_without_a_chain_is_reported_by_its_check() -> None:

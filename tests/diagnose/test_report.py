@@ -56,10 +56,12 @@ def test_sixty_four_ranks_fit_a_screen_and_the_minority_is_named() -> None:
     findings = judge(world_with_groups(64), done)
     first, second, *rest = report(done, findings, Extras(next=("dpsim run x.yaml --full",))).splitlines()
     assert first.startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out ")
-    assert second == "culprit   rank 17, step 1, agree at p.py:1"
+    assert second == "culprit   rank 17, step 1, agree at p.py:1 (where a peer calls it)"
     assert len(rest) < LINES
     assert rest[-1] == "next      dpsim run x.yaml --full"
-    assert "missing rank 17: ended" in report(done, findings, full=True)
+    whole = report(done, findings, full=True)
+    assert "missing rank 17: ended" in whole
+    assert whole.splitlines()[-1] == "  dpsim show HANG:COLLECTIVE:MISSING_RANK"
 
 
 def test_an_op_that_did_not_return_is_marked() -> None:

@@ -18,7 +18,7 @@ from dpsim.contract.world import At, Kill, Message, World
 from dpsim.diagnose.injected import never_applied
 from dpsim.sim.backend import SimBackend
 from tests.programs import Scripted, set_to, world_of
-from tests.sim.programs import everywhere, filled, see, seeded, told
+from tests.sim.programs import everywhere, filled, see, seeded, usual_world
 from tests.worlds.case import Case
 from tests.worlds.explored import missed
 
@@ -27,7 +27,7 @@ HEARD = Message(0, "in", "second", by=1, at=At("hear", 0))
 
 
 def world(*messages: Message, ranks: int = 2) -> World:
-    return replace(told(ranks), messages=messages)
+    return replace(usual_world(ranks), messages=messages)
 
 
 async def hears(rank: Rank) -> Any:
@@ -116,7 +116,7 @@ def test_unsent_and_unread_messages_are_reported() -> None:
     ]
     for message, said in lost:
         told = world(FIRST, HEARD, message)
-        [line] = never_applied(told, see(hears, told).run)
+        [line] = never_applied(usual_world, see(hears, told).run)
         assert said in line
 
 
@@ -131,7 +131,7 @@ def test_a_hang_counts_messages_from_outside() -> None:
         await rank.mailbox("in").get("two")
 
     told = world(FIRST, ranks=1)
-    [finding] = judge(told, see(script, told).run)
+    [finding] = judge(usual_world, see(script, told).run)
     assert (finding.klass, "1 was ever sent to it" in finding.message) == ("HANG:MAILBOX:NO_MESSAGE", True)
 
 

@@ -60,8 +60,8 @@ def _without(run_index: RunIndex, messages: MessageIndex, finding: Finding) -> F
             what, actors = waits_of(messages, other, op)
             whom = ", ".join(f"rank {one}" for one in actors)
             gave = f"rank {other} gave up in {op[SITE]} ({what})" + (f", for {whom}" if whom else "")
-            message = f"{finding.message}; rank {rank} was broken off in {get[SITE]}: {gave}"
-            return replace(finding, message=message, culprit=None)
+            broken_off = f"rank {rank} was broken off in {get[SITE]}"
+            return replace(finding, message=f"{finding.message}; {broken_off}: {gave}", culprit=None, why=broken_off)
     return finding
 
 

@@ -129,17 +129,18 @@ def _with(run_index: RunIndex, finding: Finding, wait: PendingWait, departure: O
     own = departure.actor == wait.entry.rank
     text = "" if own else f"; rank {wait.entry.rank} waits for it in {wait.entry.record.site}"
     culprit = replace(run_index.culprit(departure.entry, departure.actor), step=departure.step)
-    return replace(finding, message=f"{departure.text}{text}", culprit=culprit, ground=departure.ground)
+    return replace(finding, message=f"{departure.text}{text}", culprit=culprit, ground=departure.ground, why="")
 
 
 def _without(finding: Finding, states: Mapping[int, ActorState], wait: PendingWait, likely: Sequence[int]) -> Finding:
     """Returns the finding without a culprit. It names the waiting actor and those that may owe it the wake."""
     rank, some = wait.entry.rank, ranks_text(likely)
+    why = f"rank {rank} waits for {wait.what}, and {some} may owe it"
     if matches(finding.klass, MISSING):
         reached = finding.message.replace(f"rank {rank} left out ", f"rank {rank} did not reach ", 1)
         text = f"{reached}; rank {rank} is blocked in {wait.entry.record.site}, and {some} may owe it {wait.what}"
-        return replace(finding, message=text, culprit=None)
+        return replace(finding, message=text, culprit=None, why=why)
     text = f"{finding.message}; {some} may owe it"
     here = f"rank {rank} is blocked in {wait.entry.record.site} at {wait.entry.record.where}: perhaps once too often"
     there = [f"rank {one} {text_of(states[one])}, and may owe {wait.what} to rank {rank}" for one in likely]
-    return replace(finding, message=text, culprit=None, details=(here, *there, *finding.details))
+    return replace(finding, message=text, culprit=None, details=(here, *there, *finding.details), why=why)

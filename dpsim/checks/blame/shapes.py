@@ -102,7 +102,7 @@ class Shapes:
                 f"rank {odd.rank} called {odd.record.describe()} in step {odd.step} "
                 f"where {ranks_text(entry.rank for entry in good)} called {good[0].record.describe()}"
             )
-        return replace(finding, message=message, culprit=self.run_index.culprit(odd), ground=tuple(ground))
+        return replace(finding, message=message, culprit=self.run_index.culprit(odd), ground=tuple(ground), why="")
 
     def _odd(self, calls: Sequence[Entry], field: str) -> tuple[Entry, list[str]] | None:
         if self.partners.strange(calls):

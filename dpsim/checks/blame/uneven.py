@@ -103,7 +103,7 @@ def _with_cause(finding: Finding, cause: Uneven) -> Finding:
         klass = "HANG:COLLECTIVE:EXTRA_CALL" if cause.more else "HANG:COLLECTIVE:MISSING_RANK"
     undecided = finding.check == "ledger" and finding.culprit is None and matches(finding.klass, "*:COLLECTIVE:*")
     message = cause.text if undecided else f"{cause.text}; {finding.message}"
-    return replace(finding, klass=klass, message=message, culprit=cause.culprit, ground=cause.ground)
+    return replace(finding, klass=klass, message=message, culprit=cause.culprit, ground=cause.ground, why="")
 
 
 def _pairs(run_index: RunIndex, groups_of: int) -> Iterator[tuple[Side, Side]]:

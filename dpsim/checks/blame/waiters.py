@@ -79,7 +79,7 @@ def _later(
             f"rank {one.actor} {text_of(one)}, for {', '.join(f'rank {other}' for other in one.waits_for)}"
             for one in blocked_actors
         )
-        return replace(finding, message=f"{finding.message}; {waits}", culprit=None)
+        return replace(finding, message=f"{finding.message}; {waits}", culprit=None, why=waits)
     behind = _behind(run_index, states, finding)
     return replace(finding, position=max(finding.position, (call[0], call[1] + 1))) if behind else finding
 
@@ -109,7 +109,7 @@ def _without(states: Mapping[int, ActorState], finding: Finding) -> Finding:
         return finding
     first = next((one for one in blocked if "#" in one.what), blocked[0])
     waits = f"rank {own.actor} waits itself, directly or not, for rank {first.actor}, which {text_of(first)}"
-    return replace(finding, message=f"{finding.message}; {waits}", culprit=None)
+    return replace(finding, message=f"{finding.message}; {waits}", culprit=None, why=waits)
 
 
 def _blocked_behind(run_index: RunIndex, states: Mapping[int, ActorState], finding: Finding) -> list[ActorState]:

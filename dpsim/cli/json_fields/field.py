@@ -29,6 +29,7 @@ CULPRIT = (
     JsonField("site", "text", "the site of its op"),
     JsonField("where", "text or null", "file and line of the call"),
     JsonField("within", "text or null", "the replay of a graph that made the op"),
+    JsonField("of_peer", "true or false", "the culprit left the op out, and `where` is the line of a peer's op"),
     JsonField("ranks", "list of numbers", "all ranks that did the same"),
 )
 

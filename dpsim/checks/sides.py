@@ -1,0 +1,65 @@
+"""Sides: of ranks that made different calls in one step, which are right, and by which rule. A part of the ledger.
+
+    rank 0      agree, agree
+    ranks 1, 2  agree                  rank 0 is wrong: "2 of 3 ranks made 1 call there in step 4"
+
+The docstring of `ledger` lists the rules in their order. A report prints the reason if the finding has no evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from dpsim.checks.agreed_result import majority
+from dpsim.checks.run_index import Entry, RunIndex, Signature
+from dpsim.checks.usual_step import UsualStep
+from dpsim.contract.words import counted, ranks_text
+
+
+class Sides(NamedTuple):
+    """The ranks that are right and those that are wrong, and the reason.
+
+    If no rule decides, both lists are empty, and `why` is the reason that a majority proves nothing, or empty.
+    """
+
+    right: list[int]
+    wrong: list[int]
+    why: str
+
+
+def sides_of(
+    run_index: RunIndex,
+    communicator: str,
+    here: Mapping[int, Sequence[Entry]],
+    calls: dict[int, tuple[Signature, ...]],
+    usual: UsualStep,
+    step: int,
+) -> Sides:
+    """Returns the sides of the ranks that made different calls `here` in a step, given their signatures `calls`."""
+    idle = [rank for rank in calls if not usual.took_part(rank, step)]
+    why = f"{ranks_text(idle)} issued no collective and no kernel in step {step}"
+    if not idle:  # ranks without a call although every earlier step has one, even if they are the majority
+        idle = usual.without_usual_calls(communicator, step, {rank: len(own) for rank, own in calls.items()})
+        number = max(map(len, calls.values()))
+        why = f"every earlier step with calls on {communicator} has {counted(number, 'call')} per rank"
+    busy = [rank for rank in calls if rank not in idle]
+    if idle and len({calls[rank] for rank in busy}) == 1:
+        return Sides(busy, idle, why)
+    parted, why = majority(run_index, here, calls)
+    if parted is not None:
+        return Sides(*parted, why or _votes(calls, *parted, step))
+    odd = usual.odd_one(communicator, step, {rank: [*here[rank]] for rank in calls})
+    others = [rank for rank in calls if rank != odd]
+    if odd is not None and len({calls[rank] for rank in others}) == 1:
+        return Sides(others, [odd], f"only rank {odd} departs from the other steps of the run")
+    return Sides([], [], why)
+
+
+def _votes(calls: Mapping[int, Sequence[Signature]], right: Sequence[int], wrong: Sequence[int], step: int) -> str:
+    """Returns what the majority did with the call of the first wrong rank, and how many ranks it has."""
+    number, other = len(calls[right[0]]), len(calls[wrong[0]])
+    did = "made it" if number > other else "made the same call"
+    if number < other:
+        did = f"made {counted(number, 'call')} there" if number else "left it out"
+    return f"{len(right)} of {len(calls)} ranks {did} in step {step}"
