@@ -152,6 +152,21 @@ def test_what_nothing_can_replay_keeps_what_hypothesis_says(pytester: pytest.Pyt
     result.stdout.no_fnmatch_line("*--dpsim-replay*")
 
 
+def test_a_user_who_quits_the_debugger_ends_the_session(pytester: pytest.Pytester) -> None:
+    """Checks that `q` in a program ends pytest, as in any test. dpsim reports no failure, and Hypothesis shrinks none,
+    so pdb stops only once.
+    """
+    typed = 'import io, sys\nsys.stdin = io.StringIO("q\\n" * 9)\n'
+    write(pytester, typed + BROKEN.replace("agreed = ", "breakpoint()\n            agreed = ") + DRAWN)
+    result = run(pytester, "-s")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*Exit: Quitting debugger*"])
+    assert str(result.stdout).count("PDB set_trace") == 1
+    result.stdout.no_fnmatch_line("*VIOLATED*")
+    result.stdout.no_fnmatch_line("*--dpsim-replay*")
+    assert not (pytester.path / ".dpsim").exists()
+
+
 # ---- replays
 
 
