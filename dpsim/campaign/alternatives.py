@@ -68,7 +68,7 @@ def of_replayed(extras: Extras, replayed: Replayed) -> Extras:
         found = None
         if replayed.schedule is not None:
             found = turning_of(Subject.of(scenario, replayed.base), replayed.schedule.steps)
-        elif replayed.steps is None and sum(map(len, run.journals)) <= LONGEST:
+        elif replayed.noted is None and sum(map(len, run.journals)) <= LONGEST:
             found = turning_in_time(Subject.of(scenario, replayed.base))
         return _with(extras, run, found, with_one_more(scenario, findings[0], replayed.base))
 

@@ -149,7 +149,7 @@ def _missed(looks: Stepping, replayed: Replayed) -> None:
         note(f"dpsim: --until: no rank reached step {looks.until}")
     if looks.say is None or looks.told:
         return
-    if replayed.steps is None:
+    if replayed.noted is None:
         note("dpsim: --step: the trace has no schedule, so no choices; `dpsim explore` writes one that has")
     else:
         note("dpsim: --step: the run has no choice, because in each state at most one event was possible")

@@ -1,6 +1,6 @@
 """Prints the findings of a replay, and whether it is the run of the trace, as text and as JSON.
 
-replayed along 3 steps: the same run again
+replayed along 3 choices: the same run again
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dpsim.cli.console import painted
 from dpsim.contract.words import printable
 from dpsim.diagnose.evidence import NOTHING, Extras, evidence, in_words
 from dpsim.diagnose.report import report
-from dpsim.explore.normal_form import folded
+from dpsim.explore.normal_form import folded, is_draw
 
 if TYPE_CHECKING:
     from dpsim.campaign.replay import Replayed
@@ -44,7 +44,7 @@ def as_json(replayed: Replayed, extras: Extras = NOTHING, folder: Path | None = 
         "same": replayed.same,
         "class": replayed.findings[0].klass if replayed.findings else None,
         "class_in_trace": replayed.klass,
-        "steps": replayed.steps,
+        "steps": None if replayed.noted is None else sum(not is_draw(word) for word in replayed.noted),
         "skipped": replayed.skipped,
         "added": replayed.added,
         "stalled": replayed.stalled,

@@ -68,7 +68,10 @@ def test_a_replay_names_the_service_and_counts_as_the_report() -> None:
     replayed = dpsim_("replay", trace, *MODULE, "--step", "--full").out
     assert "trainer sets publish[0]" in replayed
     assert "rank 2" not in replayed
-    assert re.search(rf"replayed along {len(steps)} steps and \d draws?: the same run again", replayed)
+    many = f"{len(steps)} choices and 1 draw"
+    assert f"replayed along {many}: the same run again" in replayed
+    numbers = [f"choice {number} of {len(steps)}:" for number in range(1, len(steps) + 1)]
+    assert re.findall(r"^choice \d+ of \d+:", replayed, re.MULTILINE) == numbers
     assert steps[0] in replayed.partition("\nschedule:\n")[2].splitlines()
 
 

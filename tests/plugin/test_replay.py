@@ -181,7 +181,7 @@ def test_the_line_alone_shows_it_in_another_folder(
     monkeypatch.chdir(tmp_path)
     again = run(pytester, *words)
     again.assert_outcomes(failed=1)
-    again.stdout.fnmatch_lines(["VIOLATED  CRASH:ASSERTIONERROR*", "replayed along 0 steps: the same run again"])
+    again.stdout.fnmatch_lines(["VIOLATED  CRASH:ASSERTIONERROR*", "replayed along 0 choices: the same run again"])
     again.stdout.no_fnmatch_line("*did not occur again*")  # the faulty twin: the program still has its mistake
     assert replay_line(again) == words
     assert not (tmp_path / ".dpsim").exists(), "nothing has to be there, and nothing is left there"
@@ -205,7 +205,7 @@ def test_a_saved_failure_is_tried_first(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         [
             SAVED,
-            "replayed along 0 steps: the same run again",
+            "replayed along 0 choices: the same run again",
             f"scenario of .dpsim/{file.name}, to be deleted if it is none of this test:",
         ]
     )
@@ -316,7 +316,7 @@ def test_on_workers_a_token_is_replayed(pytester: pytest.Pytester) -> None:
     words = replay_line(run(pytester))
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2", *words)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["replayed along 0 steps: the same run again"])
+    result.stdout.fnmatch_lines(["replayed along 0 choices: the same run again"])
 
 
 def test_collection_errors_are_reported_first(pytester: pytest.Pytester) -> None:
