@@ -361,9 +361,10 @@ def why_left_alone(path: Path) -> str | None:
     return None if len(known) > 1 or words else "no scenario"
 
 
-def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """Returns a line for files that match the patterns but are not collected, and a line for saved failures."""
-    alone, saved = config.stash.get(LEFT_ALONE, []), config.stash.get(SAVED, [])
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    """Returns a line for files that match the patterns but are not collected, and one for saved failures of `items`."""
+    alone, collected = config.stash.get(LEFT_ALONE, []), {item.nodeid for item in items}
+    saved = [one for one in config.stash.get(SAVED, []) if one.test in collected and REPLAY not in config.stash]
     more = [f"and {len(alone) - LEFT_ALONE_SHOWN} more"] * (len(alone) > LEFT_ALONE_SHOWN)
     lines = [f"dpsim: left alone: {', '.join([*alone[:LEFT_ALONE_SHOWN], *more])}"] * bool(alone)
     return [*lines, *[f"dpsim: failures that were saved and are tried first: {len(saved)}"] * bool(saved)]

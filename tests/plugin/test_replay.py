@@ -220,7 +220,9 @@ def test_another_test_is_not_touched(pytester: pytest.Pytester) -> None:
     write(pytester, BROKEN + PROPERTY)
     run(pytester)
     write(pytester, BROKEN + PROPERTY.replace("test_ranks_agree", "test_other").replace("holds(", "print("))
-    run(pytester).assert_outcomes(passed=1)
+    result = run(pytester)
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line(SAVED)
 
 
 def test_a_failure_that_a_test_wants_is_not_tried(pytester: pytest.Pytester) -> None:
