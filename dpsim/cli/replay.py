@@ -74,7 +74,7 @@ def replay(
         try:
             replayed = _replayed(trace, backend, looks, strict=not fallback)
         except Mismatch as error:
-            fail(f"{trace}: {error}. --fallback continues anyway", NOT_MET)
+            fail(f"{trace}: {error}. --fallback continues anyway; {replay_text.REPAIRED}", NOT_MET)
         except StoppedAt as stopped:
             say("\n".join([f"stopped before step {stopped.step}", *stopped.lines]))
             return

@@ -18,6 +18,9 @@ from dpsim.explore.normal_form import folded, is_draw
 if TYPE_CHECKING:
     from dpsim.campaign.replay import Replayed
 
+REPAIRED = "after a repair, `dpsim explore FILE` of its scenario shows whether the repair holds"
+"""One schedule that no longer fails, or no longer fits, proves no repair."""
+
 
 def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False, folder: Path | None = None) -> str:
     """Returns the text of a replay. `full`: with all details and the schedule. `folder`: the folder of its results."""
@@ -30,7 +33,8 @@ def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False, fo
     lines += [printable(line) for line in replayed.stalled]
     lines.append(painted(printable(replayed.summary()), good=replayed.same))
     if replayed.difference is not None:
-        lines.append(str(replayed.difference))
+        lines.append(in_words(replayed.run, str(replayed.difference)))
+    lines += [REPAIRED] * (replayed.klass is not None and not replayed.same)
     lines += [f"results: {folder}"] * (folder is not None)
     return "\n".join(lines)
 
@@ -49,6 +53,6 @@ def as_json(replayed: Replayed, extras: Extras = NOTHING, folder: Path | None = 
         "added": replayed.added,
         "stalled": replayed.stalled,
         **evidence(replayed.run, replayed.findings, extras),
-        "difference": None if replayed.difference is None else str(replayed.difference),
+        "difference": None if replayed.difference is None else in_words(replayed.run, str(replayed.difference)),
         **({"results": str(folder)} if folder else {}),
     }

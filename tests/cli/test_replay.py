@@ -148,7 +148,8 @@ def test_strict_after_the_protocol_changed(trace: str, monkeypatch: pytest.Monke
         f"dpsim: {trace}: choice 1 of 4 of the schedule: expected 'rank 0 first[0]', "
         f"possible are {', '.join(map(repr, possible))}. Likely causes: the protocol or the scenario has changed since "
         "the schedule was noted. Or the run depends on something beside the schedule (a clock, an unseeded random "
-        "number, state that outlives a run). --fallback continues anyway\n"
+        "number, state that outlives a run). --fallback continues anyway; "
+        "after a repair, `dpsim explore FILE` of its scenario shows whether the repair holds\n"
     )
 
 
@@ -316,7 +317,9 @@ def test_a_token_after_the_protocol_was_mended(token: str, monkeypatch: pytest.M
     monkeypatch.setattr(Lost, "after", Look.after)
     answer = dpsim_("replay", token, *MODULE)
     assert answer.code == 1
-    assert answer.out.splitlines()[-1].endswith("NOT the same run; it was HANG:MAILBOX:NO_MESSAGE, now no finding")
+    said, following = answer.out.splitlines()[-2:]
+    assert said.endswith("NOT the same run; it was HANG:MAILBOX:NO_MESSAGE, now no finding")
+    assert following == "after a repair, `dpsim explore FILE` of its scenario shows whether the repair holds"
 
 
 def test_a_token_is_explained_and_drawn(token: str, tmp_path: Path) -> None:

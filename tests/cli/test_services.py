@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from dpsim import Program, Rank
+from dpsim.cli.replay_text import REPAIRED
 from dpsim.contract.registry import register_protocol
 from dpsim.trace import Schedule
 from tests.cli.commands import dpsim_
@@ -73,6 +74,25 @@ def test_a_replay_names_the_service_and_counts_as_the_report() -> None:
     numbers = [f"choice {number} of {len(steps)}:" for number in range(1, len(steps) + 1)]
     assert re.findall(r"^choice \d+ of \d+:", replayed, re.MULTILINE) == numbers
     assert steps[0] in replayed.partition("\nschedule:\n")[2].splitlines()
+
+
+def test_a_difference_names_the_service_and_the_time_before_its_first_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service sets another value, which the rank learns. It has no step."""
+    dpsim_("explore", "served.yaml", *MODULE)
+    (trace,) = Path(".dpsim").glob("*.jsonl")
+
+    async def other(self: Served, rank: Rank, args: Any) -> None:
+        store = await rank.open_store(5, "open")
+        assert store is not None
+        store.set("other", 1, "publish")
+
+    monkeypatch.setattr(Served, "serve", other)
+    answer = dpsim_("replay", trace, *MODULE, "--fallback", "--no-results")
+    lines = answer.out.splitlines()
+    assert any(re.match("first difference: trainer, .*, before its first step$", line) for line in lines)
+    assert "step -1" not in answer.out
+    assert lines[-1] == REPAIRED
+    assert "step -1" not in dpsim_("replay", trace, *MODULE, "--fallback", "--no-results", "--json").out
 
 
 def test_a_picture_of_a_trace_names_the_service() -> None:
