@@ -76,7 +76,7 @@ class Shown:
         if failure.in_time:
             return (_SHOWN_IN_TIME,)
         needed, all_of_it = (sum(not is_draw(word) for word in words) for words in (steps, self.schedule))
-        part = f"{needed} of " * (needed < all_of_it)
+        part = f"{needed:,} of " * (needed < all_of_it)
         what = f"{part}{many(self.schedule)} with {counted(switches(steps), 'switch', 'switches')}"
         found = f"failure {failure.fingerprint}, found by {failure.by} in run {failure.first:,}"
         alike = [_BY_DEFAULT] if self.confirmed and failure.problem.evidence is None else []

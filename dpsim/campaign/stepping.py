@@ -135,9 +135,8 @@ class Stepping:
             self.told += 1
             others = f"  (of {counted(possible, 'possible op')})" if possible > 1 else ""
             named = word if self.world is None else with_services(word, self.world.size, self.world.services)
-            first = (
-                f"choice {number}{f' of {of}' * (number <= of)}: {named}{others}{_outcome(word, self._journals or ())}"
-            )
+            place = f"choice {number:,}{f' of {of:,}' * (number <= of)}"
+            first = f"{place}: {named}{others}{_outcome(word, self._journals or ())}"
             self.say("\n".join([first, *(f"  {line}" for line in [*self._taken(), *self.lines()])]))
 
     def _taken(self) -> list[str]:

@@ -87,7 +87,7 @@ def test_a_long_schedule_is_folded_where_it_is_shown_and_whole_where_it_is_kept(
     schedule = trace_schedule(path)
     assert len(schedule) > 300
     answer = dpsim_("replay", path, *MODULE)
-    assert answer.out.splitlines()[-1] == f"replayed along {len(schedule)} choices: the same run again"
+    assert answer.out.splitlines()[-1] == f"replayed along {len(schedule):,} choices: the same run again"
 
 
 @pytest.mark.slow
