@@ -361,9 +361,10 @@ def why_left_alone(path: Path) -> str | None:
     return None if len(known) > 1 or words else "no scenario"
 
 
-def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """Returns a line for files that match the patterns but are not collected, and a line for saved failures."""
-    alone, saved = config.stash.get(LEFT_ALONE, []), config.stash.get(SAVED, [])
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    """Returns a line for files that match the patterns but are not collected, and one for saved failures of `items`."""
+    alone, collected = config.stash.get(LEFT_ALONE, []), {item.nodeid for item in items}
+    saved = [one for one in config.stash.get(SAVED, []) if one.test in collected and REPLAY not in config.stash]
     more = [f"and {len(alone) - LEFT_ALONE_SHOWN} more"] * (len(alone) > LEFT_ALONE_SHOWN)
     lines = [f"dpsim: left alone: {', '.join([*alone[:LEFT_ALONE_SHOWN], *more])}"] * bool(alone)
     return [*lines, *[f"dpsim: failures that were saved and are tried first: {len(saved)}"] * bool(saved)]
@@ -493,16 +494,27 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Fails a Hypothesis test in which no rank coordinated anything in any drawn world, because it has tested
-    nothing.
+    """Ends the session if the user quit pdb in a program. Hypothesis would take the Exit of pytest's pdb for a failure,
+    and shrink it. Fails a Hypothesis test in which no rank coordinated anything in any drawn world, because it has
+    tested nothing.
     """
-    yield
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if not _is_debugger_quit(error):
+            raise
+        pytest.exit(next((one for one in error.args if isinstance(one, str)), "Quitting debugger"))
     if "dpsim.campaign.drawn" in sys.modules:
         from dpsim.campaign.drawn import only_vacuous, running_test
 
         if vacuous := only_vacuous(running_test()):
             worlds = "the one world" if vacuous == 1 else f"all {vacuous:,} worlds"
             pytest.fail(f"{worlds} that Hypothesis drew: vacuous, no rank coordinated anything", pytrace=False)
+
+
+def _is_debugger_quit(error: KeyboardInterrupt) -> bool:
+    own_raise = sys.modules.get("dpsim.backend.journal.own_raise")
+    return own_raise is not None and isinstance(error, own_raise.DebuggerQuit)
 
 
 # ---- the marker

@@ -82,7 +82,7 @@ def _turning(replayed: Replayed) -> Turning | None:
     subject = Subject.of(replayed.scenario, replayed.base)
     if replayed.schedule is not None:
         return turning_of(subject, replayed.schedule.steps)
-    in_time = replayed.steps is None and sum(map(len, replayed.run.journals)) <= LONGEST
+    in_time = replayed.noted is None and sum(map(len, replayed.run.journals)) <= LONGEST
     return turning_in_time(subject) if in_time else None
 
 

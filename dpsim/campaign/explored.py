@@ -31,7 +31,7 @@ from dpsim.contract.world import Lost, Run
 from dpsim.diagnose.evidence import NOTHING, Extras
 from dpsim.diagnose.report import report
 from dpsim.explore import Exploration, Failure, Problem, Search, search
-from dpsim.explore.normal_form import folded, switches
+from dpsim.explore.normal_form import folded, is_draw, many, switches
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.hosts.overtime import interrupted
 
@@ -75,7 +75,9 @@ class Shown:
         failure, steps = self.failure, self.failure.normal
         if failure.in_time:
             return (_SHOWN_IN_TIME,)
-        what = f"{counted(len(steps), 'step')} with {counted(switches(steps), 'switch', 'switches')}"
+        needed, all_of_it = (sum(not is_draw(word) for word in words) for words in (steps, self.schedule))
+        part = f"{needed:,} of " * (needed < all_of_it)
+        what = f"{part}{many(self.schedule)} with {counted(switches(steps), 'switch', 'switches')}"
         found = f"failure {failure.fingerprint}, found by {failure.by} in run {failure.first:,}"
         alike = [_BY_DEFAULT] if self.confirmed and failure.problem.evidence is None else []
         return (", ".join([*([what] if steps else alike), found]), *folded(steps))

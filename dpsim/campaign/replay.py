@@ -32,10 +32,11 @@ from dpsim.campaign.subject import Subject, kept, problem
 from dpsim.campaign.token import Token
 from dpsim.campaign.unforced import unforced
 from dpsim.checks.finding import Finding
-from dpsim.contract.schedule import CutOff, failing_rank
-from dpsim.contract.words import counted, with_services
+from dpsim.contract.schedule import CutOff
+from dpsim.contract.words import with_services
 from dpsim.contract.world import Run
 from dpsim.explore.explorer import failure_of
+from dpsim.explore.normal_form import many
 from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
 from dpsim.runner import SIMULATION, run_scenario
 from dpsim.scenario import Scenario, scenario_from
@@ -51,11 +52,10 @@ class Replayed:
     """A repeated run.
 
     `name`: of the trace or token. `klass`: the class of the finding in it; None without one. `difference`: the first
-    record that differs from the trace; None if all are equal. `steps`: the length of the schedule; None without one.
-    `skipped`, `added`: steps of the schedule that did not fit, and choices without one (fallback mode). `simulated`:
-    for another backend, the run that gave the gates. `stalled`: the gates at which the run hangs. `draws`: the number
-    of steps that are random choices, which a report does not count. `schedule`: what was chosen in an untimed run of
-    the simulation. `base`: the folder of the scenario's files; None for the working folder.
+    record that differs from the trace; None if all are equal. `noted`: the words of the schedule; None without one.
+    `skipped`, `added`: words of the schedule that did not fit, and choices without one (fallback mode). `simulated`:
+    for another backend, the run that gave the gates. `stalled`: the gates at which the run hangs. `schedule`: what was
+    chosen in an untimed run of the simulation. `base`: the folder of the scenario's files; None for the working folder.
     `fingerprint`: the fingerprint of the failure, as `dpsim explore` prints it, for a run along a schedule; else empty.
     """
 
@@ -65,13 +65,12 @@ class Replayed:
     run: Run
     findings: Sequence[Finding]
     difference: Difference | None = None
-    steps: int | None = None
+    noted: Sequence[str] | None = None
     skipped: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
     backend: str = SIMULATION
     stalled: list[str] = field(default_factory=list)
     simulated: Replayed | None = None
-    draws: int = 0
     schedule: Schedule | None = None
     base: Path | None = None
     fingerprint: str = ""
@@ -85,10 +84,8 @@ class Replayed:
     def summary(self) -> str:
         """Returns the result of the replay in a line."""
         how = "in time, without a schedule"
-        if self.steps is not None:
-            how = f"along {self.steps - self.draws} steps" + (
-                f" and {counted(self.draws, 'draw')}" if self.draws else ""
-            )
+        if self.noted is not None:
+            how = f"along {many(self.noted)}"
         if self.skipped or self.added:
             how += f", of which {len(self.skipped)} were skipped; {len(self.added)} were added"
         if self.simulated is not None:
@@ -163,23 +160,21 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks
         raise Mismatch(with_services(str(error), subject.world.size, subject.world.services)) from None
     except CutOff as error:
         raise Mismatch(
-            f"the run was cut off after {error}, and the schedule has {len(trace.schedule.steps)}: something polls "
+            f"the run was cut off after {error}, and the schedule has {many(trace.schedule.steps)}: something polls "
             "that did not poll so long when the trace was written"
         ) from None
     with_calls_along(subject, run, findings, trace.schedule.steps)
     difference = compare(trace, Trace.of(run, "replay"))
-    noted, steps = trace.header.klass, len(trace.schedule.steps)
     return Replayed(
         trace.name,
-        noted,
+        trace.header.klass,
         scenario,
         run,
         findings,
         difference,
-        steps,
+        trace.schedule.steps,
         follow.skipped,
         follow.added,
-        draws=draws_of(follow),
         schedule=Schedule(trace.schedule.strategy, tuple(follow.schedule)),
         base=base,
         fingerprint=_fingerprint(follow, run, findings),
@@ -206,6 +201,7 @@ def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
         raise Mismatch(f"the run was cut off after {error}: something polls that did not poll so long before") from None
     follow.end(True)
     with_calls_along(subject, run, findings, follow.schedule)
+    noted: Sequence[str] | None = token.steps
     schedule: Schedule | None = Schedule(token.strategy, tuple(follow.schedule))
     fingerprint = _fingerprint(follow, run, findings)
     if not (findings or token.steps):
@@ -215,16 +211,16 @@ def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
         if one is not None and one.run is not None:
             run, findings, fingerprint = one.run, one.findings, one.failure.fingerprint
             schedule = None if one.failure.in_time else Schedule(one.failure.by, tuple(one.schedule))
+            noted = None if schedule is None else schedule.steps
     return Replayed(
         "the token",
         token.klass,
         token.scenario,
         run,
         findings,
-        steps=len(token.steps),
+        noted=noted,
         skipped=follow.skipped,
         added=follow.added if token.steps else [],
-        draws=draws_of(follow),
         schedule=schedule,
         fingerprint=fingerprint,
     )
@@ -232,12 +228,6 @@ def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
 
 def _fingerprint(follow: ScheduleReplay, run: SimRun, findings: Sequence[Finding]) -> str:
     return failure_of(follow, problem(findings[0], run)).fingerprint if findings else ""
-
-
-def draws_of(follow: ScheduleReplay) -> int:
-    """Returns how many words of a schedule are random choices of the run that followed it, and no steps."""
-    steps, noted = {step.label for step in follow.order.steps}, {*follow.noted}
-    return sum(word in noted and word not in steps and failing_rank(word) is None for word in follow.schedule)
 
 
 def _base(trace: Trace, scenario: Scenario) -> Path:

@@ -35,7 +35,7 @@ from dpsim.diagnose.evidence import NOTHING, Extras
 from dpsim.diagnose.pictures.of_run import picture_of_run
 from dpsim.diagnose.pictures.page import page
 from dpsim.diagnose.report import report
-from dpsim.explore.normal_form import folded, switches
+from dpsim.explore.normal_form import folded, many, switches
 from dpsim.runner import Result
 from dpsim.scenario import Scenario, dump_scenario
 from dpsim.trace import Schedule, TraceError
@@ -155,7 +155,7 @@ def whole_report(replayed: Replayed, extras: Extras) -> str:
     """Returns the whole report of a replayed run with findings, with the choices of its schedule."""
     if replayed.schedule is not None:
         words = replayed.schedule.steps
-        head = f"{counted(len(words), 'choice')} with {counted(switches(words), 'switch', 'switches')}"
+        head = f"{many(words)} with {counted(switches(words), 'switch', 'switches')}"
         extras = extras._replace(schedule=(head, *folded(words)))
     return report(replayed.run, replayed.findings, extras, full=True)
 

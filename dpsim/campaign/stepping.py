@@ -23,6 +23,7 @@ from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, MAIN, ORDINAL, SI
 from dpsim.contract.schedule import Candidate, RunStopped
 from dpsim.contract.words import BadInput, counted, short, with_services
 from dpsim.contract.world import World
+from dpsim.explore.normal_form import is_draw
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.onlooker import looking_on
@@ -134,9 +135,8 @@ class Stepping:
             self.told += 1
             others = f"  (of {counted(possible, 'possible op')})" if possible > 1 else ""
             named = word if self.world is None else with_services(word, self.world.size, self.world.services)
-            first = (
-                f"choice {number}{f' of {of}' * (number <= of)}: {named}{others}{_outcome(word, self._journals or ())}"
-            )
+            place = f"choice {number:,}{f' of {of:,}' * (number <= of)}"
+            first = f"{place}: {named}{others}{_outcome(word, self._journals or ())}"
             self.say("\n".join([first, *(f"  {line}" for line in [*self._taken(), *self.lines()])]))
 
     def _taken(self) -> list[str]:
@@ -181,11 +181,12 @@ class _Announced(ScheduleReplay):
         super().__init__(noted, strict)
         self._looks = looks
         self._last: tuple[int, str, int] | None = None
+        self._many = sum(not is_draw(word) for word in noted)
 
     def pick(self, candidates: Sequence[Candidate]) -> int:
         self._tell()
         index = super().pick(candidates)
-        self._last = len(self.schedule), candidates[index].label, len(candidates)
+        self._last = len(self.order.steps), candidates[index].label, len(candidates)
         return index
 
     def end(self, whole: bool) -> None:
@@ -196,7 +197,7 @@ class _Announced(ScheduleReplay):
         if self._last is not None:
             number, word, possible = self._last
             self._last = None
-            self._looks.chosen(number, len(self.noted), word, possible)
+            self._looks.chosen(number, self._many, word, possible)
 
 
 def _is_at(at: BreakAddress, rank: int, raw: RawRecord) -> bool:

@@ -86,7 +86,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from dpsim.contract.ops import MAIN, Record
-from dpsim.contract.words import did_you_mean, ranks_text
+from dpsim.contract.words import did_you_mean, ranks_text, step_words
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Culprit:
         thread = "" if self.thread == MAIN else f" thread {self.thread},"
         where = f" at {self.where}{of_line}" if self.where else ""
         within = f", in {self.within}" if self.within else ""
-        return f"{self.service or self.who},{thread} step {self.step}, {self.site}{where}{within}"
+        return step_words(f"{self.service or self.who},{thread} step {self.step}, {self.site}{where}{within}")
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ from dpsim.checks.explained_death import behind_mismatch
 from dpsim.checks.finding import CLASSES, REUSE, Finding, can_match, covers, matches
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.ops import ALLOC_PLACE, KIND
-from dpsim.contract.words import with_services
+from dpsim.contract.words import step_words, with_services
 from dpsim.contract.world import Run, World
 
 
@@ -122,15 +122,15 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
     findings = root_first(run_index, findings)
     if "died" in run.ends:
         findings = behind_mismatch(run_index, findings)
-    findings = [_named(world, finding) for finding in findings] if world.services else findings
+    findings = [_in_words(world, finding) for finding in findings]
     return sorted(findings, key=lambda finding: (finding.check != "progress", finding.position))
 
 
-def _named(world: World, finding: Finding) -> Finding:
-    """Returns the finding with names of services instead of their numbers. Checks use numbers."""
+def _in_words(world: World, finding: Finding) -> Finding:
+    """Returns the finding with the names of services and with words for special steps. Checks use numbers."""
 
     def named(text: str) -> str:
-        return with_services(text, world.size, world.services)
+        return step_words(with_services(text, world.size, world.services))
 
     culprit = finding.culprit
     if culprit is not None and culprit.rank >= world.size and not culprit.ranks:

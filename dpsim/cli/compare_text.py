@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from dpsim.contract.words import printable
+from dpsim.contract.words import printable, step_words
 from dpsim.trace import Difference, Trace, scenario_changes
 
 
@@ -51,8 +51,12 @@ def as_json(a: Trace, b: Trace, difference: Difference | None) -> dict[str, Any]
         "decisions": a.counts["decision"],
         "collectives": a.counts["collective"],
         "scenario_changes": scenario_changes(a.header.scenario, b.header.scenario),
-        "difference": None if difference is None else asdict(difference),
+        "difference": None if difference is None else _in_words(asdict(difference)),
     }
+
+
+def _in_words(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: step_words(value) if isinstance(value, str) else value for key, value in fields.items()}
 
 
 def _header(trace: Trace) -> dict[str, Any]:

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 LONGEST = 200
 
+WAITS = ("YIELD_VALUE", "RESUME")
+"""The op of a coroutine's frame when the coroutine waits in an `await`. In Python 3.13 the frame is already at the op
+that continues it.
+"""
+
 
 class RankDebugger(pdb.Pdb):
     """pdb with the commands `ranks` and `rank`."""
@@ -72,7 +77,7 @@ class RankDebugger(pdb.Pdb):
         observed = frame is self.stopframe or self.stop_here(frame)
         if not observed or not frame.f_code.co_flags & inspect.CO_COROUTINE:
             return super().dispatch_return(frame, arg)
-        if opname[frame.f_code.co_code[frame.f_lasti]] == "YIELD_VALUE":
+        if opname[frame.f_code.co_code[frame.f_lasti]] in WAITS:
             if self.stopframe is None:
                 self.set_next(frame)  # else `s` would stop in the program of another rank
             return self.trace_dispatch

@@ -74,7 +74,7 @@ def replay(
         try:
             replayed = _replayed(trace, backend, looks, strict=not fallback)
         except Mismatch as error:
-            fail(f"{trace}: {error}. --fallback continues anyway", NOT_MET)
+            fail(f"{trace}: {error}. --fallback continues anyway; {replay_text.REPAIRED}", NOT_MET)
         except StoppedAt as stopped:
             say("\n".join([f"stopped before step {stopped.step}", *stopped.lines]))
             return
@@ -149,7 +149,7 @@ def _missed(looks: Stepping, replayed: Replayed) -> None:
         note(f"dpsim: --until: no rank reached step {looks.until}")
     if looks.say is None or looks.told:
         return
-    if replayed.steps is None:
+    if replayed.noted is None:
         note("dpsim: --step: the trace has no schedule, so no choices; `dpsim explore` writes one that has")
     else:
         note("dpsim: --step: the run has no choice, because in each state at most one event was possible")

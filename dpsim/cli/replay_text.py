@@ -1,6 +1,6 @@
 """Prints the findings of a replay, and whether it is the run of the trace, as text and as JSON.
 
-replayed along 3 steps: the same run again
+replayed along 3 choices: the same run again
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from dpsim.cli.console import painted
 from dpsim.contract.words import printable
 from dpsim.diagnose.evidence import NOTHING, Extras, evidence, in_words
 from dpsim.diagnose.report import report
-from dpsim.explore.normal_form import folded
+from dpsim.explore.normal_form import folded, is_draw
 
 if TYPE_CHECKING:
     from dpsim.campaign.replay import Replayed
+
+REPAIRED = "after a repair, `dpsim explore FILE` of its scenario shows whether the repair holds"
+"""One schedule that no longer fails, or no longer fits, proves no repair."""
 
 
 def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False, folder: Path | None = None) -> str:
@@ -30,7 +33,8 @@ def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False, fo
     lines += [printable(line) for line in replayed.stalled]
     lines.append(painted(printable(replayed.summary()), good=replayed.same))
     if replayed.difference is not None:
-        lines.append(str(replayed.difference))
+        lines.append(in_words(replayed.run, str(replayed.difference)))
+    lines += [REPAIRED] * (replayed.klass is not None and not replayed.same)
     lines += [f"results: {folder}"] * (folder is not None)
     return "\n".join(lines)
 
@@ -44,11 +48,11 @@ def as_json(replayed: Replayed, extras: Extras = NOTHING, folder: Path | None = 
         "same": replayed.same,
         "class": replayed.findings[0].klass if replayed.findings else None,
         "class_in_trace": replayed.klass,
-        "steps": replayed.steps,
+        "steps": None if replayed.noted is None else sum(not is_draw(word) for word in replayed.noted),
         "skipped": replayed.skipped,
         "added": replayed.added,
         "stalled": replayed.stalled,
         **evidence(replayed.run, replayed.findings, extras),
-        "difference": None if replayed.difference is None else str(replayed.difference),
+        "difference": None if replayed.difference is None else in_words(replayed.run, str(replayed.difference)),
         **({"results": str(folder)} if folder else {}),
     }

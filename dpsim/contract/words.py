@@ -205,6 +205,20 @@ def actors_text(numbers: Iterable[int], size: int, services: Sequence[str]) -> s
     return ", ".join([*[ranks_text(ranks)] * bool(ranks or not names), *names])
 
 
+def step_words(text: str) -> str:
+    """Returns the text with words in place of special step numbers: before the first step, or in no step.
+
+    Other negative numbers stand for steps of a warm-up, and are before the first step as well. The large number is
+    `dpsim.contract.interface.NO_STEP`.
+
+    >>> step_words("raised in step -1; rank 2, step 1000000, drain")
+    'raised before its first step; rank 2, in no step, drain'
+    """
+    return _STEPS.sub(lambda found: "before its first step" if found[1].startswith("-") else "in no step", text)
+
+
+_STEPS = re.compile(r"\b(?:in |of )?step (-\d+|1000000)\b")
+
 _RANKS = re.compile(r"\branks? (\d+(?: to \d+)?(?:, \d+(?: to \d+)?)*)")
 
 

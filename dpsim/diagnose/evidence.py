@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 from dpsim.checks.finding import Finding, matches
 from dpsim.contract.chain import Chain
 from dpsim.contract.ops import STEP
-from dpsim.contract.words import with_services
+from dpsim.contract.words import step_words, with_services
 from dpsim.contract.world import Run
 from dpsim.diagnose.class_words import kind_words
-from dpsim.diagnose.fitting import step_words
 
 
 class Extras(NamedTuple):

@@ -3,8 +3,7 @@
     >>> print("\\n".join(block("waits", ["rank 0 -> rank 1 (dp #3)", "rank 1 -> rank 0 (ep #3)"])))
     waits     rank 0 -> rank 1 (dp #3); rank 1 -> rank 0 (ep #3)
 
-A text that is too long loses its end, or its middle if its end is a place in the source. Special step numbers become
-words: an actor may fail before its first step, or work in no step at all.
+A text that is too long loses its end, or its middle if its end is a place in the source.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import re
 import textwrap
 from collections.abc import Callable, Sequence
 
-from dpsim.contract.interface import NO_STEP
 from dpsim.contract.words import counted
 
 WIDTH = 120
@@ -27,19 +25,6 @@ NO_MAJORITY = "no majority and no other evidence"
 
 _PLACE = re.compile(r"\.\w+:\d+\W*$")
 """Matches file and line at the end of a text."""
-
-_STEPS = re.compile(rf"\b(?:in |of )?step (-\d+|{NO_STEP})\b")
-
-
-def step_words(text: str) -> str:
-    """Returns the text with words in place of special step numbers: before the first step, or in no step.
-
-    Other negative numbers stand for steps of a warm-up, and are before the first step as well.
-
-        >>> step_words("raised in step -1; rank 2, step 1000000, drain")
-        'raised before its first step; rank 2, in no step, drain'
-    """
-    return _STEPS.sub(lambda found: "in no step" if found[1] == str(NO_STEP) else "before its first step", text)
 
 
 def labelled(label: str, lines: Sequence[str]) -> list[str]:

@@ -37,9 +37,8 @@ from dpsim.contract.ops import (
     as_record,
 )
 from dpsim.contract.rules.replay_frame import replay_at
-from dpsim.contract.words import actors_text, short, taken_text, with_services
+from dpsim.contract.words import actors_text, short, step_words, taken_text, with_services
 from dpsim.contract.world import Run
-from dpsim.diagnose.fitting import step_words
 
 LAST_OPS = 5
 SHOWN = (

@@ -20,12 +20,14 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from dpsim.contract.schedule import actor
+from dpsim.contract.schedule import EAGER, RENDEZVOUS, actor, failing_rank
 from dpsim.contract.words import counted, times
 from dpsim.explore.order import Step
 
 NUMBERS = re.compile(r"(?<=[\[#])\d+")
 """The numbers of a label: the visit of a site, the op of a communicator. Steps that differ only in these are alike."""
+DRAWN = {EAGER, RENDEZVOUS, "in time", "early", "yes", "no"}
+"""The options of all draws of the machine. No label of an op ends with one of them."""
 PERIOD = 64
 SAVED = 4
 """`folded` leaves a repetition of fewer lines as it is."""
@@ -51,6 +53,21 @@ def normal_form(steps: Sequence[Step], causes: int | None = None) -> list[Step]:
     return order
 
 
+def many(words: Sequence[str]) -> str:
+    """Returns how many choices a schedule has, and how many draws if it has any. A rank whose kernels raise is a draw.
+
+    >>> many(["rank 3 has kernels that raise", "rank 0 poll[0]", "pp 0>1 #0: eager"]), many(["dp #0"])
+    ('1 choice and 2 draws', '1 choice')
+    """
+    draws = sum(map(is_draw, words))
+    return counted(len(words) - draws, "choice") + f" and {counted(draws, 'draw')}" * (draws > 0)
+
+
+def is_draw(word: str) -> bool:
+    """Whether a word of a schedule is a value that dpsim picked beside the order of events, and so no choice."""
+    return word.rpartition(": ")[2] in DRAWN or failing_rank(word) is not None
+
+
 def switches(labels: Sequence[str]) -> int:
     """Returns how often the actor changes from one label to the next."""
     return sum(actor(one) != actor(other) for one, other in itertools.pairwise(labels))
@@ -69,7 +86,7 @@ def folded(labels: Sequence[str]) -> list[str]:
     """Returns the lines of a schedule. If steps repeat except for their numbers, one line shows them with a count.
 
     >>> folded([f"rank 0 poll[{number}]" for number in range(900)])
-    ['rank 0 poll[0]', '... this step 899 times more, up to rank 0 poll[899]']
+    ['rank 0 poll[0]', '... this choice 899 times more, up to rank 0 poll[899]']
     """
     alike = [NUMBERS.sub("", label) for label in labels]
     lines, at = list[str](), 0
@@ -84,7 +101,7 @@ def folded(labels: Sequence[str]) -> list[str]:
             continue
         lines += labels[at : at + period]
         at += period * (again + 1)
-        what = "this step" if period == 1 else f"these {counted(period, 'step')}"
+        what = "this choice" if period == 1 else f"these {counted(period, 'choice')}"
         lines.append(f"... {what} {times(again)} more, up to {labels[at - 1]}")
     return lines
 

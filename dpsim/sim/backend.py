@@ -183,10 +183,10 @@ def _go_on(wiring: Wiring, run: SimRun) -> None:
         run.lost = trouble(error)
         if not run.lost:
             raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if not left_debugger(error):
             raise
-        raise DebuggerQuit from None
+        raise DebuggerQuit(*error.args) from None
 
 
 def _judge(wiring: Wiring, run: SimRun) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dpsim.contract.ops import KIND, LEARNED_OUTCOME, MAIN, OP, ORDINAL, RECORDS, SITE, STEP, RawRecord, as_record
-from dpsim.contract.words import printable, ranks_text
+from dpsim.contract.words import printable, ranks_text, step_words
 from dpsim.trace import fold
 from dpsim.trace.given_ports import Names, given_ports, named
 from dpsim.trace.read import Trace
@@ -54,7 +54,7 @@ class Difference:
             f"  B  {self.b}",
             f"  {self.meaning}",
         ]
-        return "\n".join(map(printable, [*lines, *self.ends]))
+        return step_words("\n".join(map(printable, [*lines, *self.ends])))
 
 
 def compare(a: Trace, b: Trace) -> Difference | None:

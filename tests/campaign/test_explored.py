@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpsim.campaign import searches
-from dpsim.campaign.explored import Explored, explore_subject
+from dpsim.campaign.explored import Explored, Shown, explore_subject
 from dpsim.campaign.processes import explore_all
 from dpsim.campaign.subject import Subject
 from dpsim.checks.expected import HELD, Expected
@@ -17,6 +17,7 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.world import At, CommunicatorSpec, Delay, Fault, Run, World
 from dpsim.diagnose.injected import never_applied
+from dpsim.explore import Failure, Problem
 from dpsim.testing import holds
 
 
@@ -123,3 +124,12 @@ def test_to_take_the_word_of_the_first_unit_is_caught(jobs: int, monkeypatch: py
     monkeypatch.setattr("dpsim.campaign.units.min", lambda why, known: known or why, raising=False)
     with pytest.raises(AssertionError):
         test_a_fault_that_happens_in_some_schedules_happened(jobs)
+
+
+def test_a_failure_that_needs_some_of_its_choices_counts_all_of_them() -> None:
+    """The second number is the one that `dpsim replay` prints for the same schedule."""
+    schedule = ["rank 1 has kernels that raise", "rank 0 a[0]", "dp 0>1 #0: eager", "rank 1 b[0]", "rank 0 c[0]"]
+    for normal, said in ((schedule[3:4], "1 of 3 choices"), (["rank 0 a[0]", *schedule[3:]], "3 choices")):
+        failure = Failure(Problem("HANG", "hang"), schedule, normal, 2, "dpor")
+        (_, line, *_) = Shown(failure, None, (), schedule, True).report().splitlines()
+        assert line.startswith(f"{said} and 2 draws with {len(normal) - 1} switch")

@@ -345,5 +345,5 @@ class Polls(Program[Any]):
 def test_a_program_that_polls_for_long_is_bounded(strategy: str, jobs: int) -> None:
     (found,) = explore_all([Subject(World(1, ()), Polls(), longest=50)], strategy, jobs=jobs)
     assert found.verdict == "bounded"
-    assert "cut off after 50 steps" in found.summary()
+    assert "cut off after 50 choices" in found.summary()
     assert "proven" not in found.summary()

@@ -148,9 +148,9 @@ def test_explore_prints_a_bounded_verdict_for_runs_that_were_cut_off(monkeypatch
     assert answer.code == 1
     polls = "each poll is a choice of the schedule; poll once a step, or wait with `get`"
     assert [*answer.out.splitlines()[:4], answer.out.splitlines()[-1]] == [
-        "BOUNDED  no schedule was judged: 1 of 1 were cut off after 50 steps and not judged",
+        "BOUNDED  no schedule was judged: 1 of 1 were cut off after 50 choices and not judged",
         f"polls: rank 0 polls in a loop at poll, tests/cli/test_explore.py:{line}: {polls}",
-        "a run stood here after 50 steps, where it was cut off:",
+        "a run stood here after 50 choices, where it was cut off:",
         f"  ranks 0, 1 before its first step: poll box at poll[25], tests/cli/test_explore.py:{line}",
         "expected: held; NOT met: no schedule was judged",
     ]
@@ -188,7 +188,7 @@ def test_explore_prints_a_violation_and_writes_a_trace() -> None:
     name, command = trace.stem.removeprefix("t_lost-"), f"dpsim replay .dpsim/{trace.name} --module tests.cli.protocols"
     at = next(at for at, line in enumerate(lines) if line.startswith("schedule "))
     assert lines[at:] == [
-        f"schedule  3 steps with 1 switch, failure {name}, found by dpor in run 2",
+        f"schedule  3 choices with 1 switch, failure {name}, found by dpor in run 2",
         f"next      {command} --full",
         "",
         "explored  t_lost: 2 schedules in 2 classes; on average 3.0 choices",
@@ -208,7 +208,7 @@ def test_the_printed_command_shows_it_again() -> None:
     again = dpsim_(*command.split()[2:])
     assert again.code == 0
     assert again.out.splitlines()[0] == answer.out.splitlines()[0]
-    assert again.out.splitlines()[-1] == "replayed along 3 steps: the same run again"
+    assert again.out.splitlines()[-1] == "replayed along 3 choices: the same run again"
 
 
 def test_the_same_failure_is_the_same_file() -> None:

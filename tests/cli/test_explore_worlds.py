@@ -219,7 +219,9 @@ def test_runs_that_never_end_have_no_command(monkeypatch: pytest.MonkeyPatch) ->
     cut_after(50, monkeypatch)
     answer = explore("t_polls", "--all-up-to", "ranks=1")
     assert answer.out.startswith("BOUNDED  no failure; 1 bounded\n")
-    said = "bounded   1 world, in which dpsim cut runs off after 50 steps; the first one is world 1, params: {ranks: 1}"
+    said = (
+        "bounded   1 world, in which dpsim cut runs off after 50 choices; the first one is world 1, params: {ranks: 1}"
+    )
     assert said in answer.out.splitlines()
     assert next_of(answer) == []
     monkeypatch.setattr(explore_again, "NO_OPTION_HELPS", frozenset({""}))

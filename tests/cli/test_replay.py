@@ -44,7 +44,7 @@ def edit(trace: str, change: Callable[[dict[str, Any]], None]) -> None:
 def test_replay_repeats_the_run_of_a_trace(trace: str) -> None:
     answer = dpsim_("replay", trace, *MODULE)
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
+    assert answer.out.splitlines()[-1] == "replayed along 4 choices: the same run again"
     found = dpsim_("replay", trace, *MODULE, "--json").json
     assert found.pop("next") == [f"dpsim replay {trace} {' '.join(MODULE)} --full"]
     assert [function for function, _ in found.pop("chain")] == ["after", "run"]
@@ -81,13 +81,13 @@ def test_a_long_schedule_is_folded_where_it_is_shown_and_whole_where_it_is_kept(
     assert answer.code == 1
     assert "VIOLATED  LIVELOCK:POLL" in answer.out
     first = answer.out.splitlines().index("  rank 0 poll[0]")
-    assert "  ... this step 510 times more, up to rank 0 poll[510]" in answer.out.splitlines()[first + 1 : first + 4]
+    assert "  ... this choice 510 times more, up to rank 0 poll[510]" in answer.out.splitlines()[first + 1 : first + 4]
     assert len(answer.out.splitlines()) < 40
     (path,) = Path(".dpsim").iterdir()
     schedule = trace_schedule(path)
     assert len(schedule) > 300
     answer = dpsim_("replay", path, *MODULE)
-    assert answer.out.splitlines()[-1] == f"replayed along {len(schedule)} steps: the same run again"
+    assert answer.out.splitlines()[-1] == f"replayed along {len(schedule):,} choices: the same run again"
 
 
 @pytest.mark.slow
@@ -145,10 +145,11 @@ def test_a_strict_replay_stops_after_the_protocol_changed(trace: str, monkeypatc
     possible = ["rank 0 news[0]", "rank 1 delivers wake[0]", "rank 2 delivers wake[0]"]
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == (
-        f"dpsim: {trace}: step 1 of 4 of the schedule: expected 'rank 0 first[0]', "
+        f"dpsim: {trace}: choice 1 of 4 of the schedule: expected 'rank 0 first[0]', "
         f"possible are {', '.join(map(repr, possible))}. Likely causes: the protocol or the scenario has changed since "
         "the schedule was noted. Or the run depends on something beside the schedule (a clock, an unseeded random "
-        "number, state that outlives a run). --fallback continues anyway\n"
+        "number, state that outlives a run). --fallback continues anyway; "
+        "after a repair, `dpsim explore FILE` of its scenario shows whether the repair holds\n"
     )
 
 
@@ -159,7 +160,7 @@ def test_a_fallback_replay_continues_after_the_protocol_changed(trace: str, monk
     lines = answer.out.splitlines()
     assert "skipped: rank 0 first[0]" in lines
     assert "added: rank 0 news[0]" in lines
-    said = "replayed along 4 steps, of which 2 were skipped; 3 were added: NOT the same run; "
+    said = "replayed along 4 choices, of which 2 were skipped; 3 were added: NOT the same run; "
     assert any(line.startswith(said) for line in lines)
     assert any(line.startswith("first difference: ") for line in lines)
     found = dpsim_("replay", trace, *MODULE, "--fallback", "--json").json
@@ -183,7 +184,7 @@ def test_replay_cuts_off_a_protocol_that_polls_since_the_trace(trace: str, monke
     answer = dpsim_("replay", trace, *MODULE, "--fallback")
     assert (answer.code, answer.out) == (1, "")
     assert answer.err.startswith(
-        f"dpsim: {trace}: the run was cut off after 30 steps, and the schedule has 4: something "
+        f"dpsim: {trace}: the run was cut off after 30 choices, and the schedule has 4 choices: something "
     )
 
 
@@ -277,7 +278,7 @@ def test_a_token_is_the_same_failure(token: str) -> None:
     answer = dpsim_("replay", token, "--module", ROOT / "tests" / "cli" / "protocols.py")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith("VIOLATED  HANG:MAILBOX:NO_MESSAGE")
-    assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
+    assert answer.out.splitlines()[-1] == "replayed along 4 choices: the same run again"
     found = dpsim_("replay", token, *MODULE, "--json").json
     assert (found["trace"], found["same"], found["steps"], found["skipped"]) == ("the token", True, 4, [])
 
@@ -316,7 +317,9 @@ def test_replay_of_a_token_after_the_repair_finds_another_run(token: str, monkey
     monkeypatch.setattr(Lost, "after", Look.after)
     answer = dpsim_("replay", token, *MODULE)
     assert answer.code == 1
-    assert answer.out.splitlines()[-1].endswith("NOT the same run; it was HANG:MAILBOX:NO_MESSAGE, now no finding")
+    said, following = answer.out.splitlines()[-2:]
+    assert said.endswith("NOT the same run; it was HANG:MAILBOX:NO_MESSAGE, now no finding")
+    assert following == "after a repair, `dpsim explore FILE` of its scenario shows whether the repair holds"
 
 
 def test_a_token_is_explained_and_drawn(token: str, tmp_path: Path) -> None:
@@ -393,5 +396,5 @@ def test_a_replay_on_gloo_delivers_messages_as_in_the_schedule(trace: str) -> No
     assert (answer.code, answer.json["same"], answer.json["backend"]) == (0, True, "gloo"), answer.err
     assert answer.json["class"] == "HANG:MAILBOX:NO_MESSAGE"
     assert dpsim_("replay", trace, "--backend", "gloo", *MODULE).out.splitlines()[-1] == (
-        "replayed along 4 steps; then on gloo, in the same order: the same run again"
+        "replayed along 4 choices; then on gloo, in the same order: the same run again"
     )

@@ -86,7 +86,7 @@ def test_a_replay_along_a_schedule_keeps_it() -> None:
     [trace] = Path(".dpsim").glob("*.jsonl")
     own = folder_of(dpsim_("replay", trace, "--module", "tests.cli.protocols").out)
     answer = dpsim_("replay", own / "trace.jsonl", "--module", "tests.cli.protocols")
-    assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
+    assert answer.out.splitlines()[-1] == "replayed along 4 choices: the same run again"
 
 
 def test_every_command_gives_one_failure_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def test_an_exploration_keeps_the_schedule() -> None:
     write(Path("t_lost.yaml"), scenario("t_lost", 3))
     own = folder_of(dpsim_("explore", "t_lost.yaml", "--module", "tests.cli.protocols").out)
     answer = dpsim_("replay", own / "trace.jsonl", "--module", "tests.cli.protocols")
-    assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
+    assert answer.out.splitlines()[-1] == "replayed along 4 choices: the same run again"
 
 
 def test_a_results_folder_that_cannot_be_written_changes_no_verdict(broken: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from dpsim import Program, Rank
+from dpsim.cli.replay_text import REPAIRED
 from dpsim.contract.registry import register_protocol
 from dpsim.trace import Schedule
 from tests.cli.commands import dpsim_
@@ -68,8 +69,30 @@ def test_a_replay_names_the_service_and_counts_as_the_report() -> None:
     replayed = dpsim_("replay", trace, *MODULE, "--step", "--full").out
     assert "trainer sets publish[0]" in replayed
     assert "rank 2" not in replayed
-    assert re.search(rf"replayed along {len(steps)} steps and \d draws?: the same run again", replayed)
+    many = f"{len(steps)} choices and 1 draw"
+    assert f"replayed along {many}: the same run again" in replayed
+    numbers = [f"choice {number} of {len(steps)}:" for number in range(1, len(steps) + 1)]
+    assert re.findall(r"^choice \d+ of \d+:", replayed, re.MULTILINE) == numbers
     assert steps[0] in replayed.partition("\nschedule:\n")[2].splitlines()
+
+
+def test_a_difference_names_the_service_and_the_time_before_its_first_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service sets another value, which the rank learns. It has no step."""
+    dpsim_("explore", "served.yaml", *MODULE)
+    (trace,) = Path(".dpsim").glob("*.jsonl")
+
+    async def other(self: Served, rank: Rank, args: Any) -> None:
+        store = await rank.open_store(5, "open")
+        assert store is not None
+        store.set("other", 1, "publish")
+
+    monkeypatch.setattr(Served, "serve", other)
+    answer = dpsim_("replay", trace, *MODULE, "--fallback", "--no-results")
+    lines = answer.out.splitlines()
+    assert any(re.match("first difference: trainer, .*, before its first step$", line) for line in lines)
+    assert "step -1" not in answer.out
+    assert lines[-1] == REPAIRED
+    assert "step -1" not in dpsim_("replay", trace, *MODULE, "--fallback", "--no-results", "--json").out
 
 
 def test_a_picture_of_a_trace_names_the_service() -> None:

@@ -160,7 +160,7 @@ def test_each_choice_is_printed_with_its_waiting_ranks() -> None:
     choices = [line for line in answer.out.splitlines() if line.startswith("choice ")]
     assert [line.partition(":")[0] for line in choices] == [f"choice {number} of 4" for number in range(1, 5)]
     assert "  rank 0  step 0: waits in other" in answer.out
-    assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
+    assert answer.out.splitlines()[-1] == "replayed along 4 choices: the same run again"
 
 
 def test_a_look_never_waits_and_says_what_it_took() -> None:

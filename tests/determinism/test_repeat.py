@@ -183,7 +183,7 @@ def test_a_run_under_a_strategy_is_repeated_along_its_schedule_and_the_strategy_
 
 
 @pytest.mark.parametrize(("faulty", "says"), [
-    (Forgets, r"the run ended after step|step \d+ of \d+ of the schedule: expected"),
+    (Forgets, r"the run ended after choice|choice \d+ of \d+ of the schedule: expected"),
     (Draws, r"rank \d, record \d+\n  first:  \('decision'"),
 ])  # fmt: skip
 def test_a_program_that_does_not_follow_its_schedule_is_caught(faulty: type[Program[Any]], says: str) -> None:

@@ -33,7 +33,7 @@ EXTRAS = Extras(
     swap="rank 0 takes RESUME before START_WAVE 1",
     one_more="rank 1, step 2",
     variant="M-1 is Wrong, app/variants.py:3",
-    schedule=("4 steps with 1 switch, failure 448da4e9, found by dpor in run 2", "rank 0 a[0]", "rank 1 b[0]"),
+    schedule=("4 choices with 1 switch, failure 448da4e9, found by dpor in run 2", "rank 0 a[0]", "rank 1 b[0]"),
     next=("dpsim run x.yaml --full", "dpsim replay x.jsonl"),
 )
 

@@ -161,12 +161,12 @@ def turns(number: int) -> list[str]:
         ([], []),
         (turns(2), turns(2)),
         (["rank 0 starts #1", "rank 1 starts #1"], ["rank 0 starts #1", "rank 1 starts #1"]),
-        ([*turns(512), "end"], [*turns(1), "... these 2 steps 511 times more, up to rank 1 poll[511]", "end"]),
+        ([*turns(512), "end"], [*turns(1), "... these 2 choices 511 times more, up to rank 1 poll[511]", "end"]),
         (
             ["begin", *(f"rank 0 goes on #{at}" for at in range(9)), *turns(4)],
             [
-                *["begin", "rank 0 goes on #0", "... this step 8 times more, up to rank 0 goes on #8"],
-                *[*turns(1), "... these 2 steps 3 times more, up to rank 1 poll[3]"],
+                *["begin", "rank 0 goes on #0", "... this choice 8 times more, up to rank 0 goes on #8"],
+                *[*turns(1), "... these 2 choices 3 times more, up to rank 1 poll[3]"],
             ],
         ),
     ],
@@ -189,7 +189,7 @@ def test_folding_loses_no_step(seed: int) -> None:
     at = 0
     for line in folded(steps):
         again = re.fullmatch(
-            r"\.\.\. th(?:is|ese)(?: (\d+))? steps? (\d+|twice|once)(?: times)? more, up to (.*)", line
+            r"\.\.\. th(?:is|ese)(?: (\d+))? choices? (\d+|twice|once)(?: times)? more, up to (.*)", line
         )
         if again is None:
             assert line == steps[at]

@@ -152,6 +152,21 @@ def test_a_failure_without_a_token_keeps_the_text_of_hypothesis(pytester: pytest
     result.stdout.no_fnmatch_line("*--dpsim-replay*")
 
 
+def test_a_user_who_quits_the_debugger_ends_the_session(pytester: pytest.Pytester) -> None:
+    """Checks that `q` in a program ends pytest, as in any test. dpsim reports no failure, and Hypothesis shrinks none,
+    so pdb stops only once.
+    """
+    typed = 'import io, sys\nsys.stdin = io.StringIO("q\\n" * 9)\n'
+    write(pytester, typed + BROKEN.replace("agreed = ", "breakpoint()\n            agreed = ") + DRAWN)
+    result = run(pytester, "-s")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*Exit: Quitting debugger*"])
+    assert str(result.stdout).count("PDB set_trace") == 1
+    result.stdout.no_fnmatch_line("*VIOLATED*")
+    result.stdout.no_fnmatch_line("*--dpsim-replay*")
+    assert not (pytester.path / ".dpsim").exists()
+
+
 # ---- replays
 
 
@@ -166,7 +181,7 @@ def test_the_line_alone_shows_it_in_another_folder(
     monkeypatch.chdir(tmp_path)
     again = run(pytester, *words)
     again.assert_outcomes(failed=1)
-    again.stdout.fnmatch_lines(["VIOLATED  CRASH:ASSERTIONERROR*", "replayed along 0 steps: the same run again"])
+    again.stdout.fnmatch_lines(["VIOLATED  CRASH:ASSERTIONERROR*", "replayed along 0 choices: the same run again"])
     again.stdout.no_fnmatch_line("*did not occur again*")  # the faulty twin: the program still has its mistake
     assert replay_line(again) == words
     assert not (tmp_path / ".dpsim").exists(), "the replay needs no folder and leaves none"
@@ -190,7 +205,7 @@ def test_a_saved_failure_is_tried_first(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         [
             SAVED,
-            "replayed along 0 steps: the same run again",
+            "replayed along 0 choices: the same run again",
             f"scenario of .dpsim/{file.name}, to be deleted if it is none of this test:",
         ]
     )
@@ -205,7 +220,9 @@ def test_another_test_is_not_touched(pytester: pytest.Pytester) -> None:
     write(pytester, BROKEN + PROPERTY)
     run(pytester)
     write(pytester, BROKEN + PROPERTY.replace("test_ranks_agree", "test_other").replace("holds(", "print("))
-    run(pytester).assert_outcomes(passed=1)
+    result = run(pytester)
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line(SAVED)
 
 
 def test_a_failure_that_a_test_wants_is_not_tried(pytester: pytest.Pytester) -> None:
@@ -301,7 +318,7 @@ def test_workers_replay_a_token(pytester: pytest.Pytester) -> None:
     words = replay_line(run(pytester))
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2", *words)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["replayed along 0 steps: the same run again"])
+    result.stdout.fnmatch_lines(["replayed along 0 choices: the same run again"])
 
 
 def test_collection_errors_are_reported_first(pytester: pytest.Pytester) -> None:

@@ -116,7 +116,7 @@ def test_unsent_and_unread_messages_are_reported() -> None:
     ]
     for message, said in lost:
         told = world(FIRST, HEARD, message)
-        [line] = never_applied(usual_world, see(hears, told).run)
+        [line] = never_applied(told, see(hears, told).run)
         assert said in line
 
 
@@ -131,7 +131,7 @@ def test_a_hang_counts_messages_from_outside() -> None:
         await rank.mailbox("in").get("two")
 
     told = world(FIRST, ranks=1)
-    [finding] = judge(usual_world, see(script, told).run)
+    [finding] = judge(told, see(script, told).run)
     assert (finding.klass, "1 was ever sent to it" in finding.message) == ("HANG:MAILBOX:NO_MESSAGE", True)
 
 

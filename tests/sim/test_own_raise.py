@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
 
-from dpsim.backend.journal.own_raise import breaks_off_rank
+from dpsim.backend.journal.own_raise import DebuggerQuit, breaks_off_rank
 from dpsim.contract.interface import Rank
 from tests.programs import explored, judged, world_of
 
@@ -91,6 +91,19 @@ def test_a_test_that_fails_within_a_program_is_no_finding() -> None:
 
     with pytest.raises(pytest.fail.Exception, match="by its test"):
         judged(WORLD, script)
+
+
+@pytest.mark.parametrize("module", ["pdb", "mine"])
+def test_a_system_exit_of_pdb_ends_the_run(module: str) -> None:
+    """In Python 3.14, `q` after `breakpoint()` raises SystemExit within pdb. From other modules, it is a finding."""
+    scope: dict[str, Any] = {"__name__": module}
+    exec("def quits():\n    raise SystemExit(1)", scope)
+
+    async def script(rank: Rank) -> None:
+        scope["quits"]()
+
+    with pytest.raises(DebuggerQuit) if module == "pdb" else nullcontext():
+        assert {one.klass for one in judged(WORLD, script)} == {"CRASH:SYSTEMEXIT"}
 
 
 def test_a_closed_coroutine_raised_nothing() -> None:

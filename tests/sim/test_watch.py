@@ -251,7 +251,7 @@ def test_a_schedule_that_holds_a_message_back_is_cut_off() -> None:
 def test_a_schedule_that_holds_a_message_back_is_no_livelock() -> None:
     result = explore_subject(Subject(HOST, Scripted(late_message(0, polls))), Starving(longest=900))
     assert (result.verdict, result.exploration.cut) == ("sampled", 1)
-    assert "1 of 1 were cut off after 900 steps" in result.summary()
+    assert "1 of 1 were cut off after 900 choices" in result.summary()
 
 
 def test_a_rank_that_may_die_and_will_not_does_not_answer() -> None:
@@ -401,7 +401,7 @@ def test_a_budget_over_processes() -> None:
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_workers_report_where_a_run_is_blocked(jobs: int) -> None:
     (result,) = explore_all([Subject(HOST, Scripted(polls), longest=50)], jobs=jobs)
-    assert result.exploration.stood.startswith("a run stood here after 50 steps, where it was cut off:\nrank")
+    assert result.exploration.stood.startswith("a run stood here after 50 choices, where it was cut off:\nrank")
     (whole,) = explore_all([Subject(HOST, Scripted(late_message(0, _nothing)))], jobs=jobs)
     assert whole.exploration.stood == ""
 

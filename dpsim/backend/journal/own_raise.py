@@ -9,7 +9,8 @@ raises it. But Python itself raises `KeyboardInterrupt` after a signal, and `Gen
 closed; a test library raises exceptions that end a test. These end the run. They are recognized by the innermost frame:
 it is at no `raise` statement of the program, or in a handler.
 
-If a user leaves the debugger pdb during a run, the command also ends: `breakpoint()` in a program, then `q`.
+If a user leaves the debugger pdb during a run, the command also ends: `breakpoint()` in a program, then `q`. In a test,
+pytest ends (`dpsim.pytest_plugin`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dis import opname
+from types import TracebackType
 from typing import Any
 
 from dpsim.backend.journal.call_site import is_library, is_own_code
@@ -33,9 +35,20 @@ class DebuggerQuit(KeyboardInterrupt):
 
 
 def left_debugger(error: BaseException) -> bool:
-    """Whether pdb raised the exception because the user quit."""
+    """Whether the user quit pdb, which raises BdbQuit. Python 3.14 raises SystemExit in pdb, and pytest raises Exit."""
     bdb = sys.modules.get("bdb")  # a run without a debugger has not imported bdb
-    return bdb is not None and isinstance(error, bdb.BdbQuit)
+    pytest = sys.modules.get("_pytest.outcomes")
+    if isinstance(error, (() if bdb is None else bdb.BdbQuit, () if pytest is None else pytest.Exit)):
+        return True
+    if bdb is None or not isinstance(error, SystemExit) or error.__traceback__ is None:
+        return False
+    return bool(_innermost(error.__traceback__).tb_frame.f_globals.get("__name__") == "pdb")
+
+
+def _innermost(trace: TracebackType) -> TracebackType:
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace
 
 
 @contextmanager
@@ -59,11 +72,9 @@ def breaks_off_rank(error: BaseException, own: Collection[str] | None = None) ->
     """
     if isinstance(error, Exception | SystemExit | ForeignAwait):
         return not left_debugger(error)
-    trace = error.__traceback__
-    if trace is None:
+    if error.__traceback__ is None:
         return False
-    while trace.tb_next is not None:
-        trace = trace.tb_next
+    trace = _innermost(error.__traceback__)
     frame, code = trace.tb_frame, trace.tb_frame.f_code
     if opname[code.co_code[trace.tb_lasti]] != "RAISE_VARARGS":
         return False

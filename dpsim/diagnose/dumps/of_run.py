@@ -33,7 +33,7 @@ def explained(world: World, run: Run, findings: Sequence[Finding]) -> Explanatio
         klass=first.klass,
         culprit=culprit,
         said=in_words(run, first.message),
-        waits=tuple(waits(findings)) if hangs else (),
+        waits=tuple(in_words(run, line) for line in waits(findings)) if hangs else (),
         cycle=_cycle(world, run) if hangs else (),
         undecided_ranks=() if culprit is not None or not hangs else _blocked(run),
         confidence="high" if culprit is not None else "low",

@@ -121,7 +121,7 @@ class Picker(Search, Strategy):
     def pick(self, candidates: Sequence[Candidate]) -> int:
         if len(self.order.steps) >= self.longest:
             self.too_long = True
-            raise CutOff(counted(self.longest, "step"))
+            raise CutOff(counted(self.longest, "choice"))
         index = self.select(candidates)
         one = candidates[index]
         step = self.order.add(one.label, one.touches(), one.causes)

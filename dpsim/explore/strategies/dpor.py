@@ -109,7 +109,7 @@ class Dpor(Picker):
         places = self.places
         if whole and self._at < len(places):
             raise Diverged(
-                f"a repeated schedule ended after step {self._at} and should go on with {places[self._at].chosen!r}. "
+                f"a repeated schedule ended after choice {self._at} and should go on with {places[self._at].chosen!r}. "
                 f"{WHY}"
             )
         if self.failure_known:
@@ -250,7 +250,8 @@ class Dpor(Picker):
             return options.index(chosen)
         except ValueError:
             raise Diverged(
-                f"step {self._at} of a repeated schedule should be {chosen!r}, possible are {', '.join(options)}. {WHY}"
+                f"choice {self._at} of a repeated schedule should be {chosen!r}, "
+                f"possible are {', '.join(options)}. {WHY}"
             ) from None
 
     def _asleep(self) -> dict[str, Footprint]:

@@ -1,6 +1,6 @@
 """Replay: one run along a given schedule, word by word.
 
-A *strict* replay stops at the first difference. Its error names the step, the expected word, the possible words, and
+A *strict* replay stops at the first difference. Its error names the choice, the expected word, the possible words, and
 likely causes. It is right for a schedule that should fit, for instance one that was noted a moment ago. A *fallback*
 replay is for an older or edited schedule, or for a normal form, which has only the causes of a failure. It skips words
 that are not possible now, up to the next possible one, and notes them in `skipped`. When no word fits, it makes the
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from dpsim.contract.schedule import Candidate, Unrepeatable, draw_word, failing_rank
+from dpsim.explore.normal_form import is_draw
 from dpsim.explore.order import Labels
 from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.walks import ordinary
@@ -55,7 +56,7 @@ class ScheduleReplay(Picker):
         left = len(self.noted) - self._at
         if left and whole and self.strict:
             raise Mismatch(
-                f"the run ended after step {self._at} of {len(self.noted)} of the schedule, which goes on with "
+                f"the run ended after {self._place(self._at - 1)}, which goes on with "
                 f"{self.noted[self._at]!r}. {CAUSES}"
             )
         self.skipped = [word for at, word in enumerate(self.noted) if at not in self._followed]
@@ -96,14 +97,21 @@ class ScheduleReplay(Picker):
         if self.strict:
             expected = repr(self.noted[self._at]) if self._at < len(self.noted) else "the end"
             raise Mismatch(
-                f"step {self._at + 1} of {len(self.noted)} of the schedule: expected {expected}, possible are "
-                f"{', '.join(map(repr, words))}. {CAUSES}"
+                f"{self._place(self._at)}: expected {expected}, possible are {', '.join(map(repr, words))}. {CAUSES}"
             )
         for later in range(self._at + 1, len(self.noted)):
             if self.noted[later] in words:
                 self._at = later
                 return self._next(words)
         return None
+
+    def _place(self, at: int) -> str:
+        """Returns the number of the choice at a place in the schedule, and how many choices the schedule has. A draw
+        has the number of the choice before it.
+        """
+        order = [not is_draw(word) for word in self.noted]
+        number = sum(order[: at + 1]) + (at == len(order))
+        return f"choice {number} of {sum(order)} of the schedule"
 
     def _next(self, words: list[str]) -> int:
         """Follows the next word of the schedule and returns its index."""

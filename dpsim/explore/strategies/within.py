@@ -115,7 +115,7 @@ class Within(Picker):
     def end(self, whole: bool) -> None:
         self._incomplete |= self.too_long
         if whole and len(self._trunk) < len(self._words):
-            raise Diverged(f"a repeated schedule ended after step {len(self._trunk)} of {len(self._words)}. {WHY}")
+            raise Diverged(f"a repeated schedule ended after choice {len(self._trunk)} of {len(self._words)}. {WHY}")
         self._node = None
         if self.failure_known:  # from now on there are more choices
             self._begin_anew()
@@ -199,7 +199,7 @@ class Within(Picker):
         if chosen not in options:
             possible = ", ".join(options)
             raise Diverged(
-                f"step {len(self._trunk)} of a repeated schedule should be {chosen!r}, possible are {possible}. {WHY}"
+                f"choice {len(self._trunk)} of a repeated schedule should be {chosen!r}, possible are {possible}. {WHY}"
             )
         return options.index(chosen)
 

@@ -253,7 +253,7 @@ def test_cut_off_is_bounded_and_never_proven(kind: type[Search]) -> None:
     assert result.verdict == "bounded"
     assert not seen, "no run finished"
     assert result.summary() == (
-        f"bounded: no schedule was judged: {result.runs} of {result.runs} were cut off after 6 steps and not judged; "
+        f"bounded: no schedule was judged: {result.runs} of {result.runs} were cut off after 6 choices and not judged; "
         f"{result.runs} schedules (0 classes)"
     )
 
@@ -263,7 +263,7 @@ def test_cut_off_beside_others() -> None:
     toy = Toy("wx", "px ry ry ry")
     result, seen = explored(toy, Dpor(longest=4))
     assert (result.verdict, result.runs, result.cut, len(seen)) == ("bounded", 2, 1, 1)
-    assert result.claim() == "holds in every schedule that ends; 1 of 2 were cut off after 4 steps and not judged"
+    assert result.claim() == "holds in every schedule that ends; 1 of 2 were cut off after 4 choices and not judged"
 
 
 @pytest.mark.parametrize("name", ["fifo", "random"])
@@ -289,8 +289,8 @@ def test_a_program_that_remembers_is_no_function_of_its_schedule() -> None:
             return super().run(strategy)
 
     said = (
-        r"^step 1 of a repeated schedule should be 'rank 0 ra\[0\]', possible are rank 0 rb\[0\], rank 1 wx\[0\], .*\. "
-        r".*no function of the schedule: a clock, an unseeded random number, state of an earlier run$"
+        r"^choice 1 of a repeated schedule should be 'rank 0 ra\[0\]', possible are rank 0 rb\[0\], rank 1 wx\[0\], "
+        r".*\. .*no function of the schedule: a clock, an unseeded random number, state of an earlier run$"
     )
     with pytest.raises(Diverged, match=said):
         explored(Remembers("", "wx", "wx"), Dpor())
@@ -307,5 +307,5 @@ def test_a_run_that_ends_too_early_is_no_repetition() -> None:
             self.lines = [line.split() for line in next(programs)]
             return super().run(strategy)
 
-    with pytest.raises(Diverged, match=r"ended after step 1 and should go on with 'rank 2 wx\[0\]'"):
+    with pytest.raises(Diverged, match=r"ended after choice 1 and should go on with 'rank 2 wx\[0\]'"):
         explored(Shrinks(), Dpor())

@@ -62,7 +62,7 @@ def test_strict_stops_at_the_first_difference() -> None:
     with pytest.raises(Mismatch) as raised:
         follow(Toy("wx rx", "rx rx"), noted)
     assert str(raised.value) == (
-        "step 3 of 4 of the schedule: expected 'rank 1 wx[1]', possible are 'rank 0 rx[1]', 'rank 1 rx[1]'. Likely "
+        "choice 3 of 4 of the schedule: expected 'rank 1 wx[1]', possible are 'rank 0 rx[1]', 'rank 1 rx[1]'. Likely "
         "causes: the protocol or the scenario has changed since the schedule was noted. Or the run depends on "
         "something beside the schedule (a clock, an unseeded random number, state that outlives a run)"
     )
@@ -70,21 +70,21 @@ def test_strict_stops_at_the_first_difference() -> None:
 
 def test_strict_refuses_a_schedule_that_is_too_short() -> None:
     with pytest.raises(
-        Mismatch, match=r"step 2 of 1 of the schedule: expected the end, possible are 'rank 0 rx\[1\]'. "
+        Mismatch, match=r"choice 2 of 1 of the schedule: expected the end, possible are 'rank 0 rx\[1\]'. "
     ):
         follow(Toy("wx rx"), ["rank 0 wx[0]"])
 
 
 def test_strict_where_the_run_ends_early() -> None:
     with pytest.raises(
-        Mismatch, match=r"ended after step 1 of 3 of the schedule, which goes on with 'rank 0 rx\[1\]'. L"
+        Mismatch, match=r"ended after choice 1 of 3 of the schedule, which goes on with 'rank 0 rx\[1\]'. L"
     ):
         follow(Toy("wx"), ["rank 0 wx[0]", "rank 0 rx[1]", "rank 0 rx[2]"])
 
 
 def test_a_strict_replay_stops_at_a_draw_that_the_schedule_lacks() -> None:
     with pytest.raises(
-        Mismatch, match=r"step 1 of 1 of the schedule: expected 'rank 0 rx\[0\]', possible are 'rank 0 dra"
+        Mismatch, match=r"choice 1 of 1 of the schedule: expected 'rank 0 rx\[0\]', possible are 'rank 0 dra"
     ):
         follow(Toy("?x"), ["rank 0 rx[0]"])
 
@@ -120,7 +120,7 @@ def test_fallback_without_the_draws_says_so() -> None:
 def test_a_replay_ends_like_any_run() -> None:
     replay = ScheduleReplay(["rank 0 rx[0]"], strict=False, longest=3)
     replay.begin()
-    with pytest.raises(CutOff, match="3 steps"):
+    with pytest.raises(CutOff, match="3 choices"):
         Toy("rx rx rx rx").run(replay)
 
 
