@@ -12,6 +12,7 @@ transfers.py         a rank sends what its peer receives; a part of the ledger
 apart.py             finds the first calls of a step at which sites differ; a part of the ledger
 crosswise.py         finds members that make the same collectives in different orders; a part of the ledger
 agreement.py         ranks make equal decisions where they have to
+received.py          ranks that decide differently because other actors sent them different values; a part of agreement
 agreed_result.py     whether a majority is right, if all ranks received one result; a part of agreement and the ledger
 undecided.py         finds a decision that one member misspells or leaves out; a part of agreement
 fault.py             no rank raised, no rank died

@@ -7,7 +7,8 @@ Ranks that agree first have to decide by the result alone. A rank that decides b
 so does each rank in the same state. For example, all idle ranks may use their own padding. So the number of ranks on a
 side proves nothing. These rules replace the majority, in this order:
 
-1. In another step, the ranks received the same result and decided alike. A rank that now decides otherwise departs.
+1. In another step, all collectives before gave the same results, and the ranks decided alike. A rank that now decides
+   otherwise departs.
 2. One side has members in different states, and still decides alike. The other side has only one state, so it departs.
 3. Both sides have members in different states, or two ranks in one state are on different sides. Then the state does
    not explain the sides, and the majority is right.
@@ -47,10 +48,12 @@ Call: TypeAlias = tuple[str, int]
 
 
 class Agreement(NamedTuple):
-    """A collective whose result all ranks received, at `site`. `states` has the state of each rank before it."""
+    """The last collective of a step whose result all ranks received, at `site`. `states` has the state of each rank
+    before it. `results` has the sites and results of all these collectives of the step, in order.
+    """
 
     site: str
-    result: Hashable
+    results: tuple[tuple[str, Hashable], ...]
     states: dict[int, frozenset[Hashable]]
 
 
@@ -138,11 +141,10 @@ def agreement_before(run_index: RunIndex, here: Mapping[int, Entry]) -> Agreemen
     ]
     if not common:
         return None
-    last = max(common, key=lambda call: max(own[call][0].at for own in received.values()))
-    entries = {rank: own[last][0] for rank, own in received.items()}
-    site = next(iter(entries.values())).raw[SITE]
-    result = first[last][1]
-    return Agreement(site, result, {rank: _state(run_index, entry) for rank, entry in entries.items()})
+    common.sort(key=lambda call: max(own[call][0].at for own in received.values()))
+    entries = {rank: own[common[-1]][0] for rank, own in received.items()}
+    results = tuple((first[call][0].raw[SITE], first[call][1]) for call in common)
+    return Agreement(results[-1][0], results, {rank: _state(run_index, entry) for rank, entry in entries.items()})
 
 
 def _results_before(run_index: RunIndex, until: Entry) -> dict[Call, tuple[Entry, Hashable]]:
@@ -181,7 +183,7 @@ def _what(raw: RawRecord) -> Hashable:
 def _decided_before(
     run_index: RunIndex, here: Mapping[int, Entry], agreement: Agreement
 ) -> tuple[int, Hashable] | None:
-    """Returns a step in which the ranks received the same result and all decided one value, and this value.
+    """Returns a step in which the ranks received the same results and all decided one value, and this value.
 
     None without such a step, or if such steps have different values: then the result alone does not decide.
     """
@@ -197,6 +199,6 @@ def _decided_before(
         there = {rank: own[0] for rank, own in others.items()}
         values = [*dict.fromkeys(entry.raw[DECISION_VALUE] for entry in there.values())]
         same = agreement_before(run_index, there)
-        if len(values) == 1 and same is not None and (same.site, same.result) == (agreement.site, agreement.result):
+        if len(values) == 1 and same is not None and same.results == agreement.results:
             found.append((step, *values))
     return found[0] if len({value for _, value in found}) == 1 else None

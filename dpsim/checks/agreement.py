@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from dpsim.checks.agreed_result import ruling
 from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.received import received_apart
 from dpsim.checks.run_index import Entry, RunIndex, by_step, decision, first_difference, split
 from dpsim.checks.undecided import Undecided, findings_of, first_undecided
 from dpsim.contract.differing import contrasted
@@ -83,12 +84,16 @@ def _departs(run_index: RunIndex, here: dict[int, Entry], values: dict[int, obje
     """Returns the ranks that departed, and why.
 
     Without a common result before, they are the first of a minority. The same is true if ranks in one state are on
-    different sides.
+    different sides. If they differ by what they received from other actors, no rank departs (`received`).
     """
     ruled, parted = ruling(run_index, here, values), split(values)
     if ruled is not None and not (ruled.alike and parted):
-        return ruled.odd, ruled.text
-    return (tuple(parted[1][:1]) if parted else ()), ""
+        odd, why, most = ruled.odd, ruled.text, len(ruled.odd)
+    else:
+        odd, why, most = tuple(parted[1]) if parted else (), "", 1
+    until = {rank: entry.at for rank, entry in here.items()}
+    received = received_apart(run_index, until, next(iter(here.values())).step, odd)
+    return ((), received) if received else (odd[:most], why)
 
 
 def _votes(communicator: str, majority: list[int], here: dict[int, Entry]) -> str:

@@ -40,15 +40,22 @@ def sides_of(
     idle = [rank for rank in calls if not usual.took_part(rank, step)]
     why = f"{ranks_text(idle)} issued no collective and no kernel in step {step}"
     if not idle:  # ranks without a call although every earlier step has one, even if they are the majority
-        idle = usual.without_usual_calls(communicator, step, {rank: len(own) for rank, own in calls.items()})
-        number = max(map(len, calls.values()))
-        why = f"every earlier step with calls on {communicator} has {counted(number, 'call')} per rank"
+        number = usual.number_of_calls(communicator, step)
+        if {len(own) for own in calls.values() if own} == {number}:
+            idle = [rank for rank, own in calls.items() if not own]
+            why = f"every earlier step with calls on {communicator} has {counted(number or 0, 'call')} per rank"
     busy = [rank for rank in calls if rank not in idle]
     if idle and len({calls[rank] for rank in busy}) == 1:
         return Sides(busy, idle, why)
     parted, why = majority(run_index, here, calls)
     if parted is not None:
-        return Sides(*parted, why or _votes(calls, *parted, step))
+        right, wrong = parted
+        number = usual.number_of_calls(communicator, step, least=1)
+        if not why and {len(calls[rank]) for rank in wrong} == {number} != {len(calls[rank]) for rank in right}:
+            return Sides(
+                [], [], f"{_votes(calls, right, wrong, step)}, but {counted(number or 0, 'call')} in each step before"
+            )
+        return Sides(right, wrong, why or _votes(calls, right, wrong, step))
     odd = usual.odd_one(communicator, step, {rank: [*here[rank]] for rank in calls})
     others = [rank for rank in calls if rank != odd]
     if odd is not None and len({calls[rank] for rank in others}) == 1:

@@ -63,11 +63,11 @@ class UsualStep:
         """Returns whether a rank issued a collective or a kernel in a step."""
         return bool(self._site_counts()[rank, step])
 
-    def without_usual_calls(self, communicator: str, step: int, calls: dict[int, int]) -> list[int]:
-        """Returns the ranks without a call in a step, if all earlier steps and the other ranks have the same number of
-        calls.
+    def number_of_calls(self, communicator: str, step: int, least: int = FEW) -> int | None:
+        """Returns the number of calls that each rank made in every earlier step; None if the numbers differ.
 
-        A single earlier step does not suffice, because a program may make some calls only every few steps.
+        None also if fewer than `least` earlier steps have calls. A program may make some calls only every few steps, so
+        a single step does not show which rank is wrong. Against a majority, a single step is a reason for doubt.
         """
         before = [
             (when, len(entries))
@@ -75,10 +75,8 @@ class UsualStep:
             for when, entries in by_step(own).items()
             if when < step and self.run_index.passed(rank, when)
         ]
-        usual, made = {number for _, number in before}, {number for number in calls.values() if number}
-        if len(usual) != 1 or made != usual or len({when for when, _ in before}) < FEW:
-            return []
-        return [rank for rank, number in calls.items() if not number]
+        numbers = {number for _, number in before}
+        return numbers.pop() if len(numbers) == 1 and len({when for when, _ in before}) >= least else None
 
     def odd_one(self, communicator: str, step: int, here: dict[int, list[Entry]]) -> int | None:
         """Returns the one rank that departs from the usual step, or None.

@@ -99,6 +99,21 @@ def test_an_equal_result_in_another_step_shows_what_to_decide(same: bool) -> Non
         )
 
 
+def test_a_constant_result_beside_the_agreement_is_no_precedent() -> None:
+    """The agreed value decides the branch, and rank 2 ignores it in step 1. Another collective has one result in both
+    steps. The twin is step 0 alone, as a precedent for a wrong majority: `unrelated` gave the same result there.
+    """
+
+    async def script(rank: Rank) -> None:
+        for rank.step in range(2):
+            group = rank.host("dp_cpu")
+            await group.all_reduce(np.full(1, 1 + rank.step, np.int32), op="max", site="agree")
+            await group.all_reduce(np.full(1, 7, np.int32), op="max", site="unrelated")
+            rank.decide("branch", 1 if rank.rank == 2 else 1 - rank.step, "dp_cpu")
+
+    assert blamed(found(script)) == (2,)
+
+
 @pytest.mark.parametrize("before", [(0, 0), (0, 2)])
 def test_a_result_that_went_with_other_decisions_decides_nothing(before: tuple[int, int]) -> None:
     """All departed from step 0 in step 1; or two earlier steps already differ. Then neither shows who departs."""

@@ -178,11 +178,9 @@ def test_without_any_evidence_the_message_takes_no_side() -> None:
     assert findings[0].message.startswith("ranks differ in step 0 from dp.agree on; it is unclear which are right")
 
 
-@pytest.mark.parametrize(("before", "without"), [(1, []), (2, [0])])
-def test_a_call_of_each_step_before_is_usual_from_two_steps_on(before: int, without: list[int]) -> None:
-    """Both ranks called in each earlier step, and then only rank 1 calls. If there were two such steps, rank 0 lacks a
-    usual call.
-    """
+@pytest.mark.parametrize(("before", "usual"), [(1, None), (2, 1)])
+def test_a_call_of_each_step_before_is_usual_from_two_steps_on(before: int, usual: int | None) -> None:
+    """Both ranks called in each earlier step, and then only rank 1 calls. For a doubt, one such step suffices."""
     made = Made(2)
     for hand in made.hands:
         for step in range(before + hand.rank):
@@ -190,8 +188,29 @@ def test_a_call_of_each_step_before_is_usual_from_two_steps_on(before: int, with
             hand.collective("cpu", None)
         hand.step = before
         hand.launch("kernel", "main")
-    usual = UsualStep(RunIndex.of(made.world, made.run()))
-    assert usual.without_usual_calls("cpu", before, {0: 0, 1: 1}) == without
+    steps = UsualStep(RunIndex.of(made.world, made.run()))
+    assert steps.number_of_calls("cpu", before) == usual
+    assert steps.number_of_calls("cpu", before, least=1) == 1
+
+
+@pytest.mark.parametrize("skip", [(0, 1), (2,)])
+def test_a_majority_against_each_step_before_decides_nothing(skip: tuple[int, ...]) -> None:
+    """Ranks of `skip` leave out a barrier of step 1, which all made in step 0. The twin is a minority that does so."""
+
+    async def script(rank: Rank) -> None:
+        for rank.step in range(3):
+            group = rank.host("dp_cpu")
+            await group.all_reduce(np.ones(1, np.int32), site="agree")
+            if rank.step != 1 or rank.rank not in skip:
+                await group.barrier(site="sync")
+
+    first = judged(world_of(3, ["dp_cpu"]), script)[0]
+    if len(skip) == 1:
+        assert first.culprit is not None
+        assert first.culprit.rank == 2
+    else:
+        assert first.culprit is None
+        assert first.why == "2 of 3 ranks made 1 call there in step 1, but 2 calls in each step before"
 
 
 def test_a_rank_that_dies_with_work_outstanding_is_named() -> None:

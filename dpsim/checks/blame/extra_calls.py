@@ -77,19 +77,22 @@ def extra_calls(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
         found = _odd(run_index, parting, habits)
         if found is not None:
             odd, ground = found
-            findings = _with(findings, _finding(run_index, parting, odd, ground))
+            findings = _with(findings, _finding(run_index, parting, odd, ground), len(parting.lists) > 2)
     return findings
 
 
-def _with(findings: list[Finding], new: Finding) -> list[Finding]:
+def _with(findings: list[Finding], new: Finding, by_majority: bool) -> list[Finding]:
     """Adds the new finding, unless the ledger already blames a rank at an earlier or equal position.
 
-    The new finding replaces findings of the ledger that are in the same step and have no culprit.
+    The new finding replaces findings of the ledger that are in the same step and have no culprit. If the ledger has a
+    reason why no majority counts, a new finding by majority is left out.
     """
     of_ledger = [one for one in findings if one.check == "ledger"]
     if any(one.culprit is not None and one.position <= new.position for one in of_ledger):
         return findings
     undecided = [one for one in of_ledger if one.culprit is None and one.position[0] == new.position[0]]
+    if by_majority and any(one.why for one in undecided):
+        return findings
     # The sort by position is stable, so the new finding stays first at its position.
     return [new, *[one for one in findings if one not in undecided]]
 

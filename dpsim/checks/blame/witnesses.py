@@ -102,7 +102,7 @@ def _failed(run_index: RunIndex, actor: int, raw: RawRecord, outcome: Any, seen:
     """Returns the record by which another actor sent this result, if that actor raised right after it or gave up
     itself.
     """
-    for sender in _senders(run_index, actor, raw, outcome):
+    for sender in senders(run_index, actor, raw, outcome):
         if sender.rank in seen:
             continue
         after = run_index.run.journals[sender.rank][sender.at :]
@@ -117,7 +117,7 @@ def _ends_a_peer(raw: RawRecord) -> bool:
     return raw[KIND] in TELLS or (raw[KIND] == "store" and raw[STORE_HOW] in ("set", "close"))
 
 
-def _senders(run_index: RunIndex, actor: int, raw: RawRecord, outcome: Any) -> Iterator[Entry]:
+def senders(run_index: RunIndex, actor: int, raw: RawRecord, outcome: Any) -> Iterator[Entry]:
     for other, journal in enumerate(run_index.run.journals):
         if other == actor:
             continue
