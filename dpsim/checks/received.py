@@ -81,5 +81,5 @@ def _text(run_index: RunIndex, rank: int, values: Mapping[int, Mapping[Place, _R
     """Returns the value that a rank received, and its sender if there is only one."""
     raw, value = values[rank][place]
     found = list(senders(run_index, rank, raw, value)) if raw[KIND] != "transfer" else []
-    places = {f"{run_index.world.actor(one.rank)} ({one.raw[SITE]})" for one in found}
-    return short(value, 40) + (f" from {places.pop()}" if len(places) == 1 else "")
+    places = list(dict.fromkeys(f"{run_index.world.actor(one.rank)} ({one.raw[SITE]})" for one in found))
+    return short(value, 40) + (f" from {places[0]}" if len(places) == 1 else "")

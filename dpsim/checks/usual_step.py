@@ -75,8 +75,8 @@ class UsualStep:
             for when, entries in by_step(own).items()
             if when < step and self.run_index.passed(rank, when)
         ]
-        numbers = {number for _, number in before}
-        return numbers.pop() if len(numbers) == 1 and len({when for when, _ in before}) >= least else None
+        steps, numbers = {when for when, _ in before}, [number for _, number in before]
+        return numbers[0] if len({*numbers}) == 1 and len(steps) >= least else None
 
     def odd_one(self, communicator: str, step: int, here: dict[int, list[Entry]]) -> int | None:
         """Returns the one rank that departs from the usual step, or None.

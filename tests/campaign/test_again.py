@@ -48,7 +48,7 @@ def test_the_results_keep_the_whole_report(token: Token) -> None:
     (first / "report.txt").unlink()
     assert again(token).results == first
     assert headings(first / "report.txt") == before
-    assert before == ["the whole finding:", "all waits:", "last 5 ops of each rank:"]
+    assert before == ["the whole finding:", "all waits:", "last 5 ops of each rank:", "the usual fix:"]
 
 
 def headings(report: Path) -> list[str]:

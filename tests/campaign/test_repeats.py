@@ -231,7 +231,7 @@ def test_an_unrepeatable_schedule_is_reported_with_its_line() -> None:
 
     found = explored(Scripted(asks), strategy="dpor", repeats=False)
     assert classes(found) == ["NONDETERMINISM:REPEAT"]
-    assert found.findings[0].message.startswith(("rank ", "a schedule could not be repeated: step "))
+    assert found.findings[0].message.startswith(("rank ", "a schedule could not be repeated: choice "))
 
 
 # ---- programs without findings

@@ -105,7 +105,7 @@ def test_run_prints_a_violation_as_json(broken: Path, tmp_path: Path) -> None:
     found = answer.json
     assert (found["verdict"], found["class"], found["met"]) == ("violated", "HANG:COLLECTIVE:MISSING_RANK", False)
     assert found["unmet"] == "expected held, got violated"
-    assert found["culprit"].keys() == {"rank", "ranks", "step", "site", "where", "within"}
+    assert found["culprit"].keys() == {"rank", "ranks", "step", "site", "where", "within", "of_peer"}
     assert (found["culprit"]["rank"], found["culprit"]["step"], found["culprit"]["site"]) == (1, 2, "dp.agree")
     assert found["culprit"] == found["findings"][0]["culprit"]
     assert found["findings"][0].keys() == {

@@ -266,9 +266,7 @@ class UBatchWrapper:
         """
         tokens = tuple([part.num_tokens for part in parts])
         if tokens in self.sizes:
-            raise CapturedAgain(
-                f"microbatches of {tokens} tokens are captured again, because the rank did not find their graph"
-            )
+            raise CapturedAgain(f"microbatches of {tokens} tokens are captured again: the rank did not find the graph")
         parts = [part._replace(forward=captured(part.forward)) for part in parts]
         before = self.state.forward
         stream = parts[0].forward.context.stream

@@ -121,4 +121,4 @@ def test_an_explanation_without_a_culprit_gives_the_reason_of_its_check(why: str
     made[0].collective("cpu", None)
     finding = Finding("agreement", "DISAGREEMENT:PLAN", "ranks disagree", None, (0, 0), why=why)
     line = as_text(explained(made.world, made.run("finished", "blocked"), [finding])).split("\n")[1]
-    assert line == f"culprit   not decided: {why or 'no majority and no other evidence'}; one of rank 1"
+    assert line == f"culprit   not decided: {why or 'no majority and no other evidence'}"

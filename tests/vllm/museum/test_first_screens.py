@@ -84,7 +84,7 @@ def test_a_first_screen_that_is_too_long_is_found(monkeypatch: pytest.MonkeyPatc
     """Faulty twin: without limits on lines and columns, the report of M-BT-10 breaks both rules."""
     entry = registry.variant("M-BT-10")
     monkeypatch.setattr(first_screen, "LINES", 99)
-    monkeypatch.setattr(first_screen, "folded", lambda text, most=2: [text * 2] * 6)
+    monkeypatch.setattr(first_screen, "folded", lambda text, *limits: [text * 2] * 6)
     found = problems(entry)
     assert f"{entry.name}: more than ten lines" in found
     assert f"{entry.name}: wider than 120 columns" in found
