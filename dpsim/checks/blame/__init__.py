@@ -23,8 +23,10 @@ relations.py     the sizes and values from which the element count of a call fol
 settings.py      the settings that a scenario gives to single ranks, as a hint for a difference between ranks
 roots.py         an actor that died, raised or stopped between two ops is the cause for all that wait for it
 root_classes.py  the classes of the hangs that roots.py explains
+blocked_before.py  a rank that is blocked before a call has not left it out
 waiters.py       an actor that only waits is not the culprit
 lost_wakes.py    who is to blame for a message or key that does not come
+debtors.py       the actors that may owe a message or key; a part of lost_wakes and waiters
 wake_counts.py   how often each side of a wait acts in a step; a part of lost_wakes
 cohorts.py       at start-up, the one rank whose ops differ from those of all other ranks
 plain_calls.py   the same comparison for plain lists of calls, without steps and sites

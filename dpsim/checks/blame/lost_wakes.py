@@ -13,7 +13,7 @@ The waiting actor stays the culprit in these cases:
 
 * It issued an op in the step of the collective that it left out. So it was awake.
 * It took a message, ignored it, and sleeps again (`beside`).
-* The records name no other actor that may send the message.
+* The run has no other actor.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from dataclasses import replace
 
 from dpsim.checks.blame.beside import ignored_message
 from dpsim.checks.blame.chain import ActorState, chain, text_of
+from dpsim.checks.blame.debtors import debtors, wait_of
 from dpsim.checks.blame.wake_counts import OddActor, PendingWait, departures
 from dpsim.checks.finding import Finding, matches
-from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.contract.ops import KIND, POST_MAILBOX, POST_TO, STEP, STORE_HOW, TAKE_MAILBOX, RawRecord
+from dpsim.checks.run_index import RunIndex
+from dpsim.contract.ops import KIND, STEP
 from dpsim.contract.words import ranks_text
 
 WAITS = ("HANG:MAILBOX:NO_MESSAGE", "HANG:STORE:NO_VALUE")
@@ -51,66 +52,16 @@ def _open(finding: Finding) -> bool:
 def _decided(run_index: RunIndex, states: Mapping[int, ActorState], finding: Finding) -> Finding:
     assert finding.culprit is not None
     own = states.get(finding.culprit.rank)
-    wait = None if own is None else _wait_of(own)
-    if own is None or wait is None or not own.waits_for or _was_awake(run_index, finding, own):
+    wait = None if own is None else wait_of(own)
+    if own is None or wait is None or _was_awake(run_index, finding, own):
         return finding
-    likely = _likely(run_index, wait, own.waits_for)
+    likely = debtors(run_index, wait, own.waits_for)
+    if not likely:
+        return finding
     found = departures(run_index, wait, tuple(dict.fromkeys([*likely, *own.waits_for])))
     if len({one.actor for one in found}) == 1:
         return _with(run_index, finding, wait, found[0])
     return _without(finding, states, wait, likely)
-
-
-def _wait_of(own: ActorState) -> PendingWait | None:
-    """Returns the wait of an actor at a mailbox or for a key; None if it is blocked elsewhere."""
-    if own.state not in ("waits", "idle") or own.since is None or "#" in own.what:
-        return None
-    raw = own.since.raw
-    return PendingWait(own.since) if raw[KIND] == "take" or (raw[KIND] == "store" and raw[STORE_HOW] == "get") else None
-
-
-def _likely(run_index: RunIndex, wait: PendingWait, known: Sequence[int]) -> Sequence[int]:
-    """Returns the actors that probably owe the wake: those that sent one to this actor before.
-
-    If there are none, the counterparts of such senders, then those that post to mailboxes of this name, then `known`.
-    """
-    journals = run_index.run.journals
-    direct = [actor for actor in known if any(map(wait.sent_by, journals[actor]))]
-    if direct or wait.entry.raw[KIND] != "take":
-        return direct or known
-    alike = [actor for actor in known if any(_to_such_a_box(raw, wait.entry) for raw in journals[actor])]
-    return _counterparts(run_index, wait) or alike or known
-
-
-def _counterparts(run_index: RunIndex, wait: PendingWait) -> tuple[int, ...]:
-    """Returns the actors that correspond to those which post to mailboxes of this name on other ranks.
-
-    Rank 0 posts to rank 1. Ranks 0, 2 form a group, and ranks 1, 3 form one of the same kind. So rank 2 should post to
-    rank 3. Empty if an actor ever posted to the mailbox that the waiting actor reads.
-    """
-    own = wait.entry
-    if own.raw[KIND] != "take":
-        return ()
-    journals = enumerate(run_index.run.journals)
-    posts = [(actor, raw[POST_TO]) for actor, one in journals for raw in one if _to_such_a_box(raw, own)]
-    if any(to == own.rank for _, to in posts):
-        return ()
-    found = dict[int, None]()
-    for actor, to in dict.fromkeys(posts):
-        for spec in run_index.world.communicators:
-            if to in spec.ranks and own.rank in spec.ranks:
-                alike = [one.ranks for one in run_index.world.communicators if one.kind == spec.kind and one != spec]
-                places = spec.ranks.index(to), spec.ranks.index(own.rank)
-                found |= {
-                    ranks[places[1]]: None
-                    for ranks in alike
-                    if len(ranks) == len(spec.ranks) and ranks[places[0]] == actor and own.rank not in ranks
-                }
-    return tuple(found)
-
-
-def _to_such_a_box(raw: RawRecord, wait: Entry) -> bool:
-    return bool(raw[KIND] == "post" and raw[POST_MAILBOX] == wait.raw[TAKE_MAILBOX])
 
 
 def _was_awake(run_index: RunIndex, finding: Finding, own: ActorState) -> bool:

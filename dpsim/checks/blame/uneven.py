@@ -155,7 +155,7 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
             continue
         apart = frozenset((side.rank, step) for side in pair)
         judged = [{name: rules(steps, (side.rank, step), name, apart) for name in sorted(side.names)} for side in pair]
-        judged = [_explaining(steps, pair, which, step, own) for which, own in enumerate(judged)]
+        judged = [_explaining(steps, partners, pair, which, step, own) for which, own in enumerate(judged)]
         odd = [any(one.odd for one in own.values()) for own in judged]
         if any(odd):
             alone = sum(odd) == 1 and pair[odd.index(True)].represents == 1
@@ -168,16 +168,23 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
 
 
 def _explaining(
-    steps: Steps, pair: tuple[Side, Side], which: int, step: int, judged: dict[Name, Rules]
+    steps: Steps, partners: Partners, pair: tuple[Side, Side], which: int, step: int, judged: dict[Name, Rules]
 ) -> dict[Name, Rules]:
-    """Returns the rules of a side, without those that contradict whether it made more or fewer calls than its peer."""
+    """Returns the rules of a side, without those that contradict whether it made more or fewer calls than its peer.
+
+    A call that no side made in the step is not left out: the step may be of another kind.
+    """
     more = len(_of(pair[which], step)) - len(_of(pair[1 - which], step))
+    theirs = {name_of(entry.raw) for entry in _of(pair[1 - which], step)}
 
-    def surplus(name: Name, own: Rules) -> int:
+    def explains(name: Name, own: Rules) -> bool:
         made = steps.made((pair[which].rank, step), name)
-        return made - own.usual if own.usual is not None else -(not made)
+        if not made and not any(partners.meet(name, one) for one in theirs):
+            return False
+        surplus = made - own.usual if own.usual is not None else -(not made)
+        return surplus * more >= 0
 
-    return {name: own for name, own in judged.items() if not own.odd or surplus(name, own) * more >= 0}
+    return {name: own for name, own in judged.items() if not own.odd or explains(name, own)}
 
 
 def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, judged: list[dict[Name, Rules]]) -> Uneven:

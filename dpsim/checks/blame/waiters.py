@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dpsim.checks.blame.chain import ActorState, chain, text_of
+from dpsim.checks.blame.debtors import debtors, wait_of
 from dpsim.checks.blame.witnesses import gave_up
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.run_index import RunIndex
@@ -33,7 +34,7 @@ def no_waiter(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     if not any(_missing(one) for one in findings):
         return findings
     states = chain(run_index)
-    return [_without(states, one) if _missing(one) else one for one in findings]
+    return [_without(run_index, states, one) if _missing(one) else one for one in findings]
 
 
 def waiters_last(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
@@ -98,12 +99,14 @@ def _missing(finding: Finding) -> bool:
     return one and any(matches(finding.klass, klass) for klass in MISSING)
 
 
-def _without(states: Mapping[int, ActorState], finding: Finding) -> Finding:
+def _without(run_index: RunIndex, states: Mapping[int, ActorState], finding: Finding) -> Finding:
     assert finding.culprit is not None
     own = states.get(finding.culprit.rank)
     if own is None or own.state not in ("waits", "idle") or "#" in own.what:
         return finding
-    others = [states[one] for one in _reached(states, own.waits_for) if one != own.actor]
+    wait = wait_of(own)
+    waits_for = own.waits_for if wait is None else debtors(run_index, wait, own.waits_for)
+    others = [states[one] for one in _reached(states, waits_for) if one != own.actor]
     blocked = [one for one in others if one.state == "waits"]
     if not blocked:
         return finding
