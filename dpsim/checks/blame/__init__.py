@@ -15,6 +15,7 @@ circles.py       ranks that wait for each other in a cycle, through different gr
 broken_off.py    a rank that ended because another actor closed its store
 wrong_peer.py    a send or receive that named the wrong peer
 uneven.py        the side that left out a call or made it twice, where there is no majority
+pairs.py         the two sides that have to make equally many calls; a part of uneven
 shapes.py        of two paired calls that differ, the one that is unlike the other calls at its site
 steps.py         the calls of each rank in each step, by name
 regular.py       whether a step looks like the rank's other steps

@@ -6,8 +6,8 @@
 
 The send that no rank receives must agree with the waiting receive in communicator, count and type. A send to the
 waiting rank must be of the same step. Its site must pair up with that of the receive somewhere in the run. Such a send
-proves nothing in two cases: the rank receives from the awaited sender in other steps, or another rank makes more
-receives at this site in the step.
+proves nothing if the rank receives from the awaited sender in other steps. It proves nothing either if another rank
+makes more receives at this site in the step.
 """
 
 from __future__ import annotations
