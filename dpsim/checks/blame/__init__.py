@@ -28,6 +28,7 @@ blocked_before.py  a rank that is blocked before a call has not left it out
 waiters.py       an actor that only waits is not the culprit
 lost_wakes.py    who is to blame for a message or key that does not come
 debtors.py       the actors that may owe a message or key; a part of lost_wakes and waiters
+misdirected.py   a message that went to the wrong rank; a part of lost_wakes
 wake_counts.py   how often each side of a wait acts in a step; a part of lost_wakes
 cohorts.py       at start-up, the one rank whose ops differ from those of all other ranks
 plain_calls.py   the same comparison for plain lists of calls, without steps and sites

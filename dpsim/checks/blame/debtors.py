@@ -13,13 +13,14 @@ same key does not owe it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from dpsim.checks.blame.chain import ActorState
 from dpsim.checks.blame.wake_counts import PendingWait
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.thread_records import is_idle
 from dpsim.contract.ops import KIND, POST_MAILBOX, POST_TO, STEP, STORE_HOW, STORE_KEY, TAKE_MAILBOX, RawRecord
+from dpsim.contract.words import ranks_text
 
 
 def wait_of(own: ActorState) -> PendingWait | None:
@@ -40,7 +41,8 @@ def debtors(run_index: RunIndex, wait: PendingWait, known: Sequence[int]) -> tup
     actors = [one for one in range(len(run_index.run.journals)) if one != wait.entry.rank]
     free = [one for one in actors if not _waits_alike(run_index, wait, one)] or actors
     if wait.entry.raw[KIND] == "take":
-        return _of_message(run_index, wait, known) or tuple(free)
+        ranks = any(run_index.world.size > one for one in free)  # if all ranks wait, one of them may owe it
+        return _of_message(run_index, wait, known) or tuple(free if ranks else actors)
     return _of_key(run_index, wait, [one for one in known if one in free], free) or tuple(free)
 
 
@@ -59,18 +61,39 @@ def _alone_in_step(run_index: RunIndex, wait: PendingWait) -> int | None:
 
     It must not be the waiting actor. At least one earlier step brought it a message.
     """
-    senders: defaultdict[int, set[int]] = defaultdict(set)
-    brought: set[int] = set()
-    for actor, journal in enumerate(run_index.run.journals):
-        for raw in journal:
-            if _to_such_a_box(raw, wait.entry):
-                senders[raw[STEP]].add(actor)
-                brought |= {raw[STEP]} if wait.sent_by(raw) else set()
-    here = senders.get(wait.entry.step, set())
-    if not brought - {wait.entry.step} or any(len(own) != 1 for own in senders.values()) or len(here) != 1:
+    senders = _senders(run_index, wait)
+    brought = any(wait.sent_by(one.raw) and step != wait.entry.step for step, own in senders.items() for one in own)
+    here = {one.rank for one in senders.get(wait.entry.step, ())}
+    if not brought or not _one_in_each(senders) or len(here) != 1 or wait.entry.rank in here:
         return None
-    [actor] = here
-    return None if actor == wait.entry.rank else actor
+    return here.pop()
+
+
+def owed(run_index: RunIndex, wait: PendingWait, actors: Sequence[int], what: str = "") -> str:
+    """Returns in words who may owe the wake. `what` is the message or key, if the text has to name it.
+
+    If the sender changes from step to step, and no actor sent in this step, the last sender need not be the next one.
+    """
+    senders = _senders(run_index, wait) if wait.entry.raw[KIND] == "take" else {}
+    last = [one.rank for _, own in sorted(senders.items()) for one in own if wait.sent_by(one.raw)]
+    changes = _one_in_each(senders) and len({one.rank for own in senders.values() for one in own}) > 1
+    if not last or not changes or wait.entry.step in senders:
+        return f"{ranks_text(actors)} may owe it{what}"
+    return f"no rank sent one in step {wait.entry.step}; the last one came from rank {last[-1]}"
+
+
+def _senders(run_index: RunIndex, wait: PendingWait) -> dict[int, list[Entry]]:
+    """Returns the posts to mailboxes of this name, by step."""
+    found: defaultdict[int, list[Entry]] = defaultdict(list)
+    for actor, journal in enumerate(run_index.run.journals):
+        for at, raw in enumerate(journal):
+            if _to_such_a_box(raw, wait.entry):
+                found[raw[STEP]].append(Entry(actor, at, raw))
+    return dict(found)
+
+
+def _one_in_each(senders: Mapping[int, list[Entry]]) -> bool:
+    return all(len({one.rank for one in own}) == 1 for own in senders.values())
 
 
 def _of_key(run_index: RunIndex, wait: PendingWait, known: Iterable[int], free: Iterable[int]) -> tuple[int, ...]:

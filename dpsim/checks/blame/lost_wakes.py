@@ -8,6 +8,8 @@
 The pass looks at hangs whose culprit waits at a mailbox or for a key of a store. The wait may be the hang itself, or
 the reason why the actor left out a collective. Either the actor missed its wake, or a sender owes it one.
 `wake_counts` compares both sides with other steps and other actors. If exactly one actor departs, it is the culprit.
+Otherwise, the sender of a message that went to the wrong rank is the culprit (`misdirected`). Calls that miss the
+waiting actor come behind such a cause.
 
 The waiting actor stays the culprit in these cases:
 
@@ -23,12 +25,13 @@ from dataclasses import replace
 
 from dpsim.checks.blame.beside import ignored_message
 from dpsim.checks.blame.chain import ActorState, chain, text_of
-from dpsim.checks.blame.debtors import debtors, wait_of
+from dpsim.checks.blame.debtors import debtors, owed, wait_of
+from dpsim.checks.blame.misdirected import misdirected
 from dpsim.checks.blame.wake_counts import OddActor, PendingWait, departures
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.run_index import RunIndex
+from dpsim.checks.stuck import find_stuck
 from dpsim.contract.ops import KIND, STEP
-from dpsim.contract.words import ranks_text
 
 WAITS = ("HANG:MAILBOX:NO_MESSAGE", "HANG:STORE:NO_VALUE")
 MISSING = "HANG:COLLECTIVE:MISSING_RANK"
@@ -39,7 +42,23 @@ def name_the_lost_wake(run_index: RunIndex, findings: list[Finding]) -> list[Fin
     if not any(_open(one) for one in findings):
         return findings
     states = chain(run_index)
-    return [_decided(run_index, states, one) if _open(one) else one for one in findings]
+    decided = [_decided(run_index, states, one) if _open(one) else one for one in findings]
+    for old, new in zip(findings, decided, strict=True):
+        if new.culprit is not None and new.ground and new is not old:
+            assert old.culprit is not None
+            decided = _behind(run_index, decided, new, old.culprit.rank)
+    return decided
+
+
+def _behind(run_index: RunIndex, findings: list[Finding], cause: Finding, waiter: int) -> list[Finding]:
+    """Returns the findings. Those of calls that miss the waiting actor, and blame none, come behind the cause."""
+    stuck = [one for one in find_stuck(run_index) if waiter in one.missing]
+    missing = [run_index.position(one.joined[rank]) for one in stuck for rank in one.waits]
+    later = [one for one in findings if one.culprit is None and one.check == "deadlock" and one.position in missing]
+    step, at = min([cause.position, *(one.position for one in later)])
+    moved = {id(one): replace(one, position=max(one.position, (step, at + 1))) for one in later}
+    moved[id(cause)] = replace(cause, position=(step, at))
+    return [moved.get(id(one), one) for one in findings]
 
 
 def _open(finding: Finding) -> bool:
@@ -61,7 +80,12 @@ def _decided(run_index: RunIndex, states: Mapping[int, ActorState], finding: Fin
     found = departures(run_index, wait, tuple(dict.fromkeys([*likely, *own.waits_for])))
     if len({one.actor for one in found}) == 1:
         return _with(run_index, finding, wait, found[0])
-    return _without(finding, states, wait, likely)
+    stray = misdirected(run_index, wait)
+    if stray is not None and stray.odd is not None:
+        return _with(run_index, finding, wait, stray.odd)
+    what = f" {wait.what}" if matches(finding.klass, MISSING) else ""
+    text = owed(run_index, wait, likely, what) + ("" if stray is None else f"; {stray.text}")
+    return _without(finding, states, wait, likely, text)
 
 
 def _was_awake(run_index: RunIndex, finding: Finding, own: ActorState) -> bool:
@@ -83,15 +107,16 @@ def _with(run_index: RunIndex, finding: Finding, wait: PendingWait, departure: O
     return replace(finding, message=f"{departure.text}{text}", culprit=culprit, ground=departure.ground, why="")
 
 
-def _without(finding: Finding, states: Mapping[int, ActorState], wait: PendingWait, likely: Sequence[int]) -> Finding:
-    """Returns the finding without a culprit. It names the waiting actor and those that may owe it the wake."""
-    rank, some = wait.entry.rank, ranks_text(likely)
-    why = f"rank {rank} waits for {wait.what}, and {some} may owe it"
+def _without(
+    finding: Finding, states: Mapping[int, ActorState], wait: PendingWait, likely: Sequence[int], owing: str
+) -> Finding:
+    """Returns the finding without a culprit. It names the waiting actor, and in `owing` those that may owe the wake."""
+    rank = wait.entry.rank
     if matches(finding.klass, MISSING):
+        why = f"rank {rank} is blocked in {wait.entry.record.site}, and {owing}"
         reached = finding.message.replace(f"rank {rank} left out ", f"rank {rank} did not reach ", 1)
-        text = f"{reached}; rank {rank} is blocked in {wait.entry.record.site}, and {some} may owe it {wait.what}"
-        return replace(finding, message=text, culprit=None, why=why)
-    text = f"{finding.message}; {some} may owe it"
+        return replace(finding, message=f"{reached}; {why}", culprit=None, why=why)
+    why, text = f"rank {rank} waits for {wait.what}, and {owing}", f"{finding.message}; {owing}"
     here = f"rank {rank} is blocked in {wait.entry.record.site} at {wait.entry.record.where}: perhaps once too often"
     there = [f"rank {one} {text_of(states[one])}, and may owe {wait.what} to rank {rank}" for one in likely]
     return replace(finding, message=text, culprit=None, details=(here, *there, *finding.details), why=why)

@@ -24,6 +24,7 @@ from dpsim.checks.blame.debtors import debtors, wait_of
 from dpsim.checks.blame.witnesses import gave_up
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.run_index import RunIndex
+from dpsim.contract.words import ranks_text
 
 MESSAGES = ("HANG:MAILBOX", "HANG:STORE")
 MISSING = ("HANG:COLLECTIVE:MISSING_RANK", "HANG:P2P")
@@ -112,6 +113,8 @@ def _without(run_index: RunIndex, states: Mapping[int, ActorState], finding: Fin
         return finding
     first = next((one for one in blocked if "#" in one.what), blocked[0])
     waits = f"rank {own.actor} waits itself, directly or not, for rank {first.actor}, which {text_of(first)}"
+    if wait is not None and first.actor not in waits_for:
+        waits += f"; {ranks_text(waits_for)} may owe it {wait.what}"
     return replace(finding, message=f"{finding.message}; {waits}", culprit=None, why=waits)
 
 

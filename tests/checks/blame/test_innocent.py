@@ -56,7 +56,7 @@ async def agree(rank: Rank, value: int) -> int:
 
 @pytest.mark.parametrize("guilty", [False, True])
 def test_a_call_that_no_rank_made_in_a_step_is_not_left_out(guilty: bool) -> None:
-    """Step 1 is heavy, and rank 3 does not tell rank 1. In the twin it is light, and rank 1 leaves out light."""
+    """Step 1 is heavy, and rank 3 tells rank 2 in place of rank 1. In the twin, rank 1 leaves out light."""
 
     async def kinds(rank: Rank) -> None:
         group = rank.host("h")
@@ -75,7 +75,7 @@ def test_a_call_that_no_rank_made_in_a_step_is_not_left_out(guilty: bool) -> Non
 
     finding = first(4, kinds)
     assert "left out light" not in words(finding) or guilty
-    assert blamed(finding) == ((1, 1) if guilty else None)
+    assert blamed(finding) == ((1, 1) if guilty else (3, 1))
 
 
 @pytest.mark.parametrize("guilty", [False, True])
@@ -176,6 +176,7 @@ def test_a_step_that_all_ranks_finished_is_no_place_of_blame(guilty: bool) -> No
     finding = first(3, turns)
     assert blamed(finding) == ((2, 1) if guilty else None)
     assert guilty or "2 of 2 other steps" not in words(finding)
+    assert guilty or "no rank sent one in step 3; the last one came from rank 2" in finding.message
 
 
 @pytest.mark.parametrize("lead", [1, 3])
@@ -195,6 +196,32 @@ def test_the_leader_of_the_step_owes_the_message(lead: int) -> None:
     text = " ".join(words(one) for one in found(world_of(4, ["h"]), turns))
     assert f"rank {lead} may owe it" in text
     assert f"directly or not, for rank {lead}" in text
+
+
+@pytest.mark.parametrize(("mistake", "culprit"), [
+    ("wrong rank", (3, 0)), ("other message", None), ("takes both", None), ("waits twice", (0, 0)),
+])  # fmt: skip
+def test_a_message_that_went_to_the_wrong_rank(mistake: str, culprit: tuple[int, int] | None) -> None:
+    """Rank 3 sends the message of rank 0 to rank 2. In the twins it is another message, rank 2 takes both, or rank 0
+    waits twice.
+    """
+
+    async def tells(rank: Rank) -> None:
+        if rank.rank == 3:
+            for to in (1, 2):
+                rank.send(to, "box", 1, "tell")
+            rank.send(0 if mistake == "waits twice" else 2, "box", 2 if mistake == "other message" else 1, "tell")
+        else:
+            twice = rank.rank == {"takes both": 2, "waits twice": 0}.get(mistake)
+            for _ in range(1 + twice):
+                await rank.mailbox("box").get("hear")
+        await rank.host("h").barrier(site="all")
+
+    every = found(world_of(4, ["h"]), tells)
+    if mistake == "waits twice":
+        every = [one for one in every if one.klass == "HANG:MAILBOX:NO_MESSAGE"]
+    assert blamed(every[0]) == culprit
+    assert culprit != (3, 0) or "rank 3 sent a message in box to rank 2 twice in step 0" in every[0].message
 
 
 @pytest.mark.parametrize("agreed", [True, False])
