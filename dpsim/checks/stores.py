@@ -6,9 +6,10 @@
     only rank 1 waits for it                                      ->   the same, no culprit, both are named
 
 A rank may have set a key whose spelling differs only a little. If no rank waits for that key, the check assumes a
-spelling error. It blames the rank whose key no other rank uses, or whose spelling differs from that of other steps. A
-wait with a timeout returns by itself, so it is no hang. If a rank joined
-a port that no rank opened, the check assumes that a program outside the run listens there.
+spelling error. It blames the rank whose key no other rank uses, or whose spelling differs from that of other steps. If
+other ranks got a key of such a spelling at the same site, it blames the rank that waits. A wait with a timeout returns
+by itself, so it is no hang. If a rank joined a port that no rank opened, the check assumes that a program outside the
+run listens there.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from dpsim.contract.ops import (
     ADDRESS,
     KIND,
     LEARNED_OUTCOME,
+    SITE,
+    STEP,
     STORE_HOW,
     STORE_KEY,
     STORE_NODE,
@@ -66,9 +69,29 @@ def waiting(run_index: RunIndex) -> list[Finding]:
                 position=run_index.position(last),
             )
         )
-        if meant is not None:
+        beside = () if record.how == "join" else _beside(run_index, rank, record)
+        if beside:
+            findings[-1] = replace(findings[-1], ground=beside)
+        elif meant is not None:
             findings[-1] = _misspelt(run_index, findings[-1], record, meant)
     return findings
+
+
+def _beside(run_index: RunIndex, rank: int, wanted: Stored) -> tuple[str, ...]:
+    """Returns the evidence that other ranks used a key of nearly the same spelling at this site, in this step."""
+    uses = _uses(run_index, wanted.port)
+    sets = {raw[STORE_KEY] for _, raw in uses if raw[STORE_HOW] in SETS}
+    here = [
+        (other, raw[STORE_KEY])
+        for other, raw in uses
+        if other != rank and raw[STORE_HOW] == "get" and (raw[SITE], raw[STEP]) == (wanted.site, wanted.step)
+    ]
+    keys = {key for _, key in here if key in sets and form(key) != form(wanted.key)}
+    near = [] if wanted.key in sets | {key for _, key in here} else nearest(wanted.key, keys)
+    if not near:
+        return ()
+    others = ranks_text(other for other, key in here if key == near[0])
+    return (f"{others} got the key {near[0]} at {wanted.site} in step {wanted.step}",)
 
 
 def _misspelt(run_index: RunIndex, finding: Finding, wanted: Stored, meant: Meant) -> Finding:

@@ -39,13 +39,12 @@ MISSING = "HANG:COLLECTIVE:MISSING_RANK"
 
 def name_the_lost_wake(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     """Returns the findings. An actor that waits for a wake loses the blame to the actor that departs, or to none."""
-    if not any(_open(one) for one in findings):
+    if not any(_open(one) or _of_wait(one) for one in findings):
         return findings
     states = chain(run_index)
     decided = [_decided(run_index, states, one) if _open(one) else one for one in findings]
     for old, new in zip(findings, decided, strict=True):
-        if new.culprit is not None and new.ground and new is not old:
-            assert old.culprit is not None
+        if old.culprit is not None and new.culprit is not None and new.ground and (new is not old or _of_wait(new)):
             decided = _behind(run_index, decided, new, old.culprit.rank)
     return decided
 
@@ -54,7 +53,7 @@ def _behind(run_index: RunIndex, findings: list[Finding], cause: Finding, waiter
     """Returns the findings. Those of calls that miss the waiting actor, and blame none, come behind the cause."""
     stuck = [one for one in find_stuck(run_index) if waiter in one.missing]
     missing = [run_index.position(one.joined[rank]) for one in stuck for rank in one.waits]
-    later = [one for one in findings if one.culprit is None and one.check == "deadlock" and one.position in missing]
+    later = [one for one in findings if one.culprit is None and matches(one.klass, "HANG") and one.position in missing]
     step, at = min([cause.position, *(one.position for one in later)])
     moved = {id(one): replace(one, position=max(one.position, (step, at + 1))) for one in later}
     moved[id(cause)] = replace(cause, position=(step, at))
@@ -65,7 +64,11 @@ def _open(finding: Finding) -> bool:
     """Returns whether a finding blames one actor for a wait or a missing call, and has no evidence yet."""
     if finding.culprit is None or len(finding.culprit.ranks) > 1 or finding.ground:
         return False
-    return matches(finding.klass, MISSING) or any(matches(finding.klass, one) for one in WAITS)
+    return matches(finding.klass, MISSING) or _of_wait(finding)
+
+
+def _of_wait(finding: Finding) -> bool:
+    return any(matches(finding.klass, one) for one in WAITS)
 
 
 def _decided(run_index: RunIndex, states: Mapping[int, ActorState], finding: Finding) -> Finding:
