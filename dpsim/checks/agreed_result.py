@@ -92,7 +92,8 @@ def ruling(run_index: RunIndex, here: Mapping[int, Entry], values: Mapping[int, 
     if parted is not None:
         return Ruling(tuple(parted[1]), "")
     alike = len({*agreement.states.values()}) < len(states)
-    return Ruling((), f"all received the same result of {agreement.site}, so a majority proves nothing", alike)
+    proves = "so a majority proves nothing" if split(dict(values)) else "and no other step shows what follows from it"
+    return Ruling((), f"all received the same result of {agreement.site}, {proves}", alike)
 
 
 def majority(

@@ -35,7 +35,18 @@ from dpsim.diagnose.evidence import (
     waits,
 )
 from dpsim.diagnose.first_wrong import first_wrong
-from dpsim.diagnose.fitting import LABEL, WIDTH, beginning, block, but_place, cut, folded, labelled, shortened
+from dpsim.diagnose.fitting import (
+    LABEL,
+    NO_MAJORITY,
+    WIDTH,
+    beginning,
+    block,
+    but_place,
+    cut,
+    folded,
+    labelled,
+    shortened,
+)
 from dpsim.diagnose.timeouts import passed_timeouts
 
 LINES = 10
@@ -48,9 +59,6 @@ _KERNEL = re.compile(r" \(kernel on stream \S+\)")
 """Matches the text after the name of a kernel, which repeats the stream of the access."""
 
 _TRACEBACK = "Traceback (most recent call last)"
-
-NO_MAJORITY = "no majority and no other evidence"
-"""Why no rank is blamed, if the check has no other reason."""
 
 
 class Passage(NamedTuple):

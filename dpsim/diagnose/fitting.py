@@ -22,6 +22,9 @@ WIDTH = 120
 LABEL = 10
 """The number of columns of a label, with the space after it."""
 
+NO_MAJORITY = "no majority and no other evidence"
+"""Why no rank is blamed, if a check has no other reason."""
+
 _PLACE = re.compile(r"\.\w+:\d+\W*$")
 """Matches file and line at the end of a text."""
 
@@ -84,7 +87,7 @@ def but_place(text: str, limit: int) -> str:
     """Returns at most `limit` characters. The text keeps a place in the source at its end, and else loses its end.
 
     >>> but_place("rank 0 calls agree at a.py:104", 26), but_place("rank 0 waits in agree before its first step", 26)
-    ('rank 0 ... at a.py:104', 'rank 0 waits in agree ...')
+    ('rank 0 ... a.py:104', 'rank 0 waits in agree ...')
     """
     return cut(text, limit) if _PLACE.search(text) else shortened(text, limit)
 
@@ -109,7 +112,7 @@ def joined(parts: Sequence[str], most: int = 2, one: str = "part") -> list[str]:
         lines = textwrap.wrap(text, WIDTH - LABEL, break_on_hyphens=False)
         if len(lines) <= most:
             return lines
-    return folded("; ".join(parts[:1]), most)
+    return folded("; ".join(parts[:1]), most, but_place)
 
 
 def block(label: str, parts: Sequence[str], most: int = 2, one: str = "part") -> list[str]:

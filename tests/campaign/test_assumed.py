@@ -278,7 +278,12 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
     ("let a time-out pass while", "no time-out passes early", HEARS, HEARS_EARLY),
     ("let a time-out pass while", "few time-outs of a run pass early", HEARS_EARLY, HEARS),
     ("split a network", "no network splits", Case(replace(PAIR, nodes=(0, 1)), tells), TELLS),
-    ("end a child", "services end by themselves", Case(replace(ALONE, services=("desk",)), kernels, Served), KERNELS),
+    (
+        "end a child",
+        "no service ends because a rank ends",
+        Case(replace(ALONE, services=("desk",)), kernels, Served),
+        KERNELS,
+    ),
 ]
 
 

@@ -62,6 +62,8 @@ def test_the_message_says_that_the_majority_proves_nothing() -> None:
         == found(agrees((1, 2))).why
         == "all received the same result of agree, so a majority proves nothing"
     )
+    two = found(agrees((1,)), 2)
+    assert two.why == "all received the same result of agree, and no other step shows what follows from it"
     assert found(agrees((1, 2))).message.endswith(
         "; all received the same result of agree, so a majority proves nothing"
     )

@@ -168,7 +168,7 @@ def test_a_majority_that_decides_is_the_ground(calls: tuple[int, ...], ground: s
     first = judged(world_of(4, ["dp_cpu", "all_cpu"]), script)[0]
     assert first.culprit is not None
     assert (first.culprit.rank, first.grounds) == (3, (ground,))
-    assert first.culprit.of_peer is (calls[3] == 0), "a rank that made the call has a line of its own"
+    assert first.culprit.of_peer is (calls[3] == 0), "the line of a rank that made the call is its own"
 
 
 def test_without_any_evidence_the_message_takes_no_side() -> None:

@@ -231,6 +231,15 @@ def test_json_has_the_same_facts() -> None:
     assert evidence(None, [])["chain"] == []
 
 
+@pytest.mark.parametrize(("services", "who"), [(("router",), "router"), ((), "rank 2")])
+def test_json_names_services(services: tuple[str, ...], who: str) -> None:
+    """A run of two ranks and a router. In its faulty twin, the run lost the names of its services."""
+    extras = Extras(no_return="rank 2 sends wake[0]", swap="rank 2 sends wake[0] before rank 0 reads mailbox box")
+    found = evidence(replace(run(), services=services), [HANG], extras)
+    assert found["no_return"] == f"{who} sends wake[0]"
+    assert found["swap"] == f"{who} sends wake[0] before rank 0 reads mailbox box"
+
+
 def test_a_hang_without_a_chain_is_reported_by_its_check() -> None:
     circle = replace(HANG, check="deadlock", message="ranks wait: rank 0 (x #0) -> rank 1 (y #0) -> rank 0", waits=())
     other = replace(circle, message="rank 0 waits in agree for rank 1, which never joins (ended)")

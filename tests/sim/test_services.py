@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
+import signal
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dpsim.backend.journal.whereabouts import whereabouts
 from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import DECISION_VALUE, KIND, Domain
 from dpsim.contract.program import Program
-from dpsim.contract.world import At, CommunicatorSpec, Fault, Run, World
+from dpsim.contract.world import At, CommunicatorSpec, Fault, Run, Unended, World
 from dpsim.sim.backend import SimBackend
+from dpsim.sim.hosts import watch
 from tests.programs import world_of
+from tests.records import raw
+from tests.sim.test_own_raise import handled
 from tests.worlds.case import Case
 from tests.worlds.explored import missed
 
@@ -91,6 +96,26 @@ class Computes(Served):
         rank.host("dp_cpu")
 
 
+class Interrupted(Served):
+    """The user presses Ctrl-C while the ranks wait for the broker."""
+
+    async def serve(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        rank.probe("awake")
+        if rank.name == "broker":
+            await rank.sleep(1_000, "nap")
+            signal.raise_signal(signal.SIGINT)
+
+
+class Endless(Served):
+    """The broker makes progress without end."""
+
+    async def serve(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        while rank.name == "broker":
+            rank.send(0, "in", 0, "tell")
+
+
 def world(ranks: int = 2, **more: Any) -> World:
     return replace(world_of(ranks, ["dp_cpu"]), services=NAMES, **more)
 
@@ -98,6 +123,26 @@ def world(ranks: int = 2, **more: Any) -> World:
 def run(program: Program[Any], **more: Any) -> tuple[World, Run]:
     told = world(**more)
     return told, SimBackend().run_program(told, program, None)
+
+
+def test_the_list_of_an_interrupted_run_names_services() -> None:
+    with handled(signal.default_int_handler), pytest.raises(KeyboardInterrupt) as caught:
+        run(Interrupted())
+    [note] = caught.value.__notes__
+    assert "\nbroker in step 0: " in note
+    assert "\nengine.1 ended" in note
+    assert "rank 2" not in note
+    journals = [[raw("probe", "awake")]] * 4
+    assert whereabouts(journals, services=NAMES).startswith("ranks 0, 1, broker, engine.1 in step 0: ")
+    assert whereabouts(journals).startswith("ranks 0 to 3 in step 0: "), "the twin: without their names"
+
+
+def test_a_run_that_its_bound_ends_names_services(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "MOST_RECORDS", 1_000)
+    with pytest.raises(Unended) as caught:
+        run(Endless())
+    assert "\nbroker in step 0: send 0 " in str(caught.value)
+    assert "rank 2" not in str(caught.value)
 
 
 def test_services_have_names_and_numbers_behind_the_ranks() -> None:

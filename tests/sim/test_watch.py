@@ -303,7 +303,7 @@ def test_a_run_takes_so_much_memory(script: Script, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(watch, "REPEATS", 10**9)
     monkeypatch.setattr(watch, "occupied", large := Large(300_000_000))
     with pytest.raises(
-        Unended, match=r"within 1.0 GB of memory, [\d,]+ records; .* fewer steps .*\nrank 0 in step 0: "
+        Unended, match=r"within 1.0 GB of memory, [\d,]+ records\. .* fewer steps .*\nrank 0 in step 0: "
     ):
         judged(HOST, script)
     assert large.looks == 5

@@ -73,7 +73,7 @@ NODES = Section(
             "no: the program has to end its children. No service (`World.services`) or rank ends because another one "
             "ends; a rank that watches another one receives a message at its end (`Rank.watch`)",
             "",
-            (Statement("services end by themselves", lambda on: bool(on.world.services)),),
+            (Statement("no service ends because a rank ends", lambda on: bool(on.world.services)),),
         ),
     ),
 )

@@ -33,8 +33,8 @@ class Explanation(NamedTuple):
     """What the dumps of a job show.
 
     `said` is what the culprit did, in a sentence. `confidence` is "high" for facts of the recorders, "medium" for a
-    majority or a usual order, otherwise "low". `raised` is the exception with which the culprit's program or its log
-    ends, or empty.
+    majority or a usual order, otherwise "low". `why` is the reason that no rank is blamed, if a check has one.
+    `raised` is the exception with which the culprit's program or its log ends, or empty.
     """
 
     outcome: Outcome
@@ -51,3 +51,4 @@ class Explanation(NamedTuple):
     raised: str = ""
     no_dump: bool = False
     """Whether the culprit left no dump, and no other record shows that it died."""
+    why: str = ""

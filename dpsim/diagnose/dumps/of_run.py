@@ -38,8 +38,9 @@ def explained(world: World, run: Run, findings: Sequence[Finding]) -> Explanatio
         cycle=_cycle(world, run) if hangs else (),
         undecided_ranks=() if culprit is not None or not hangs else _blocked(run),
         confidence="high" if culprit is not None else "low",
-        ground=tuple(in_words(run, line) for line in first.ground),
+        ground=tuple(in_words(run, line) for line in first.grounds),
         simulated=True,
+        why=in_words(run, first.why),
     )
 
 

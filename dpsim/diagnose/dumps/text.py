@@ -20,7 +20,7 @@ from dpsim.contract.chain import chain_text
 from dpsim.contract.words import printable, ranks_text
 from dpsim.diagnose.class_words import class_words
 from dpsim.diagnose.dumps.explanation import Explanation, Suspect
-from dpsim.diagnose.fitting import LABEL, WIDTH, block, cut, folded, labelled
+from dpsim.diagnose.fitting import LABEL, NO_MAJORITY, WIDTH, block, cut, folded, labelled, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +86,7 @@ def _culprit(found: Explanation) -> list[str]:
         if found.outcome in ("finished", "moving"):
             return []
         one_of = f"; one of {ranks_text(found.undecided_ranks)}" if found.undecided_ranks else ""
-        return folded(f"not decided: no majority and no other evidence{one_of}", 1)
+        return folded(f"not decided: {found.why or NO_MAJORITY}{one_of}", 2, shortened)
     seq = culprit.seq - 1 if found.simulated and culprit.seq is not None else culprit.seq  # journals count calls from 0
     what = f", {culprit.op} #{seq} on {culprit.group}" if culprit.op else ""
     where, calls = culprit.place.line, chain_text(culprit.place.chain).removeprefix(culprit.place.line)
@@ -99,7 +99,7 @@ def _sure(found: Explanation) -> str:
     return {
         "high": "high: the trace shows it" if found.simulated else "high: the recorders show it",
         "medium": "medium: dpsim concludes it from the majority of ranks, or from earlier steps",
-        "low": "low: no majority and no other evidence"
+        "low": "low: the trace does not show which rank departs"
         if found.simulated
         else "low: other causes look the same in a dump",
     }[found.confidence]

@@ -73,7 +73,7 @@ class Endless(Exception):
 
 class ProgressWatch:
     """The watch of one run. `tick` is called at every look; an exception from it ends the run. `waiters` returns the
-    events by which the threads of a rank continue.
+    events by which the threads of a rank continue. `services`: the names of the services, which follow the ranks.
     """
 
     def __init__(
@@ -83,12 +83,14 @@ class ProgressWatch:
         ends: Sequence[str],
         tick: Callable[[], None] | None,
         waiters: Callable[[int], Sequence[simpy.Event]],
+        services: Sequence[str] = (),
     ) -> None:
         self._machine = machine
         self._ends = ends
         self._tick = tick
         self._waiters = waiters
         self._hosts = hosts
+        self._services = services
         self._epoch = 0
         self._seen_epoch = -1
         self._stood_since = 0
@@ -153,9 +155,9 @@ class ProgressWatch:
         if not self._machine.timed:
             raise Outgrown(bound)
         raise Unended(
-            f"the run did not end within {bound}, {self._records():,} records; it gets on, and has no end in sight. If "
-            "it has one, run fewer steps or requests. Ranks stand here:\n"
-            f"{whereabouts([one.records for one in self._ranks], FEW)}"
+            f"the run did not end within {bound}, {self._records():,} records. Ranks make progress, and the run may "
+            "have no end. If it has one, run fewer steps or requests. Each rank is here:\n"
+            f"{whereabouts([one.records for one in self._ranks], FEW, self._services)}"
         )
 
     def _reads_on(self, one: Repetition) -> bool:

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from dpsim.checks.finding import Finding
 from dpsim.diagnose.dumps.entries import CallPlace
 from dpsim.diagnose.dumps.explanation import Explanation, Suspect
 from dpsim.diagnose.dumps.judgement import judge_dumps
+from dpsim.diagnose.dumps.of_run import explained
 from dpsim.diagnose.dumps.reading import read_dumps
 from dpsim.diagnose.dumps.text import LINES, as_json, as_text
 from dpsim.diagnose.fitting import WIDTH
+from tests.checks.handmade import Made
 from tests.diagnose.dumps.made import MadeJob
 from tests.diagnose.dumps.test_judgement import HANGS, steps
 
@@ -109,3 +112,13 @@ def test_the_command_line_page_documents_each_field() -> None:
 def test_a_folder_is_named_as_it_was_typed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=str(tmp_path)):
         read_dumps(tmp_path)
+
+
+@pytest.mark.parametrize("why", ["all received the same result of agree, so a majority proves nothing", ""])
+def test_an_explanation_without_a_culprit_gives_the_reason_of_its_check(why: str) -> None:
+    """Explains a simulated run. Without a reason of its check, there is no majority."""
+    made = Made(2)
+    made[0].collective("cpu", None)
+    finding = Finding("agreement", "DISAGREEMENT:PLAN", "ranks disagree", None, (0, 0), why=why)
+    line = as_text(explained(made.world, made.run("finished", "blocked"), [finding])).split("\n")[1]
+    assert line == f"culprit   not decided: {why or 'no majority and no other evidence'}; one of rank 1"

@@ -62,6 +62,17 @@ def test_a_finding_without_a_culprit_is_in_the_first_view() -> None:
     assert first <= steps[2] < last < steps[5]
 
 
+def test_a_get_of_a_picture_shows_what_it_took() -> None:
+    """A get that did not return shows no message, and a poll without a message shows `nothing`."""
+    made = Made(2)
+    made[1].post(0, ("done", 0), "events")
+    made[0].learned(made[0].take("idle", "events"), ("done", 0))
+    made[0].learned(made[0].take("poll", "events"), None)
+    made[0].take("get", "events")
+    said = [op.said for op in pictured_of(made, "blocked", "finished").ops if op.rank == 0]
+    assert said == ["idle events -> ('done', 0)", "poll events -> nothing", "get events"]
+
+
 def test_a_run_that_holds_has_none(tmp_path: Path) -> None:
     picture = pictured(tmp_path, HEALTHY)
     assert not [*picture.holes, *picture.pairs, *picture.culprits]
