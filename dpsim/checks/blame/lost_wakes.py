@@ -14,7 +14,7 @@ waiting actor come behind such a cause.
 The waiting actor stays the culprit in these cases:
 
 * It issued an op in the step of the collective that it left out. So it was awake.
-* It took a message, ignored it, and sleeps again (`beside`).
+* It took a message, ignored it, and sleeps again at the same mailbox (`beside`).
 * The run has no other actor.
 """
 
@@ -31,7 +31,7 @@ from dpsim.checks.blame.wake_counts import OddActor, PendingWait, departures
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.run_index import RunIndex
 from dpsim.checks.stuck import find_stuck
-from dpsim.contract.ops import KIND, STEP
+from dpsim.contract.ops import KIND, STEP, TAKE_MAILBOX
 
 WAITS = ("HANG:MAILBOX:NO_MESSAGE", "HANG:STORE:NO_VALUE")
 MISSING = "HANG:COLLECTIVE:MISSING_RANK"
@@ -75,7 +75,7 @@ def _decided(run_index: RunIndex, states: Mapping[int, ActorState], finding: Fin
     assert finding.culprit is not None
     own = states.get(finding.culprit.rank)
     wait = None if own is None else wait_of(own)
-    if own is None or wait is None or _was_awake(run_index, finding, own):
+    if own is None or wait is None or _was_awake(run_index, finding, own, wait):
         return finding
     likely = debtors(run_index, wait, own.waits_for)
     if not likely:
@@ -91,7 +91,7 @@ def _decided(run_index: RunIndex, states: Mapping[int, ActorState], finding: Fin
     return _without(finding, states, wait, likely, text)
 
 
-def _was_awake(run_index: RunIndex, finding: Finding, own: ActorState) -> bool:
+def _was_awake(run_index: RunIndex, finding: Finding, own: ActorState, wait: PendingWait) -> bool:
     """Returns whether an actor left a call out although it was awake in its step, or ignored a message."""
     if not matches(finding.klass, MISSING):
         return False
@@ -99,7 +99,8 @@ def _was_awake(run_index: RunIndex, finding: Finding, own: ActorState) -> bool:
     journal, step = run_index.run.journals[own.actor], finding.culprit.step
     later = any(raw[STEP] > step for raw in journal)
     acted = any(raw[STEP] == step and raw[KIND] not in ("learned", "injected", "take", "store") for raw in journal)
-    return later or acted or bool(ignored_message(run_index, own.actor))
+    box = wait.entry.raw[TAKE_MAILBOX] if wait.entry.raw[KIND] == "take" else ""
+    return later or acted or bool(ignored_message(run_index, own.actor, box))
 
 
 def _with(run_index: RunIndex, finding: Finding, wait: PendingWait, departure: OddActor) -> Finding:
