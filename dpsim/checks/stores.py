@@ -2,15 +2,19 @@
 
     rank 1 waits for a listener at port 5 of node 0               ->   HANG:STORE:NO_LISTENER, culprit rank 1
     rank 1 waits for key k, which no rank sets                    ->   HANG:STORE:NO_VALUE, culprit rank 1
-    rank 1 waits for key address, and rank 0 sets adress          ->   the same, culprit rank 0
+    ranks 1, 2 wait for key address, and rank 0 sets adress       ->   the same, culprit rank 0
+    only rank 1 waits for it                                      ->   the same, no culprit, both are named
 
 A rank may have set a key whose spelling differs only a little. If no rank waits for that key, the check assumes a
-spelling error and blames the setting rank. A wait with a timeout returns by itself, so it is no hang. If a rank joined
-a port that no rank opened, the check assumes that a program outside the run listens there.
+spelling error. It blames the rank whose key no other rank uses, or whose spelling differs from that of other steps. If
+other ranks got a key of such a spelling at the same site, it blames the rank that waits. A wait with a timeout returns
+by itself, so it is no hang. If a rank joined a port that no rank opened, the check assumes that a program outside the
+run listens there.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from dpsim.checks.blame.places import form
@@ -20,6 +24,8 @@ from dpsim.contract.ops import (
     ADDRESS,
     KIND,
     LEARNED_OUTCOME,
+    SITE,
+    STEP,
     STORE_HOW,
     STORE_KEY,
     STORE_NODE,
@@ -32,6 +38,9 @@ from dpsim.contract.words import nearest, ranks_text, times
 
 SETS = ("set", "add", "compare_set")
 """The calls that give a key a value."""
+
+FEW = 2
+"""The number of ranks that have to use one spelling, so that another one is wrong."""
 
 
 def waiting(run_index: RunIndex) -> list[Finding]:
@@ -56,12 +65,57 @@ def waiting(run_index: RunIndex) -> list[Finding]:
                 check="deadlock",
                 klass=f"HANG:STORE:{klass}",
                 message=f"rank {rank} waits {what} ({record.site}, step {record.step}); {why}",
-                culprit=Culprit.of(rank, record) if meant is None else Culprit.of(meant.rank, meant.record),
-                ground=(meant.text,) if meant else (),
+                culprit=Culprit.of(rank, record),
                 position=run_index.position(last),
             )
         )
+        beside = () if record.how == "join" else _beside(run_index, rank, record)
+        if beside:
+            findings[-1] = replace(findings[-1], ground=beside)
+        elif meant is not None:
+            findings[-1] = _misspelt(run_index, findings[-1], record, meant)
     return findings
+
+
+def _beside(run_index: RunIndex, rank: int, wanted: Stored) -> tuple[str, ...]:
+    """Returns the evidence that other ranks used a key of nearly the same spelling at this site, in this step."""
+    uses = _uses(run_index, wanted.port)
+    sets = {raw[STORE_KEY] for _, raw in uses if raw[STORE_HOW] in SETS}
+    here = [
+        (other, raw[STORE_KEY])
+        for other, raw in uses
+        if other != rank and raw[STORE_HOW] == "get" and (raw[SITE], raw[STEP]) == (wanted.site, wanted.step)
+    ]
+    keys = {key for _, key in here if key in sets and form(key) != form(wanted.key)}
+    near = [] if wanted.key in sets | {key for _, key in here} else nearest(wanted.key, keys)
+    if not near:
+        return ()
+    others = ranks_text(other for other, key in here if key == near[0])
+    return (f"{others} got the key {near[0]} at {wanted.site} in step {wanted.step}",)
+
+
+def _misspelt(run_index: RunIndex, finding: Finding, wanted: Stored, meant: Meant) -> Finding:
+    """Returns the finding with the rank that misspelt the key as its culprit; without one if that is not clear."""
+    assert finding.culprit is not None
+    waiter, uses = finding.culprit.rank, _uses(run_index, wanted.port)
+    asked = {rank for rank, raw in uses if raw[STORE_KEY] == wanted.key and raw[STORE_HOW] not in SETS}
+    wants, sets = _met(uses, wanted.key), _met(uses, meant.record.key)
+    if wants == sets and len(asked) < FEW:
+        message = f"{finding.message}; {meant.text}"
+        return replace(
+            finding, message=message, culprit=None, why=f"{meant.text}: rank {waiter} or it misspelt the key"
+        )
+    if sets and not wants:
+        usual = f"rank {waiter} waits for {wanted.key}, and keys spelt as {meant.record.key} met in other steps"
+        return replace(finding, ground=(meant.text, usual))
+    return replace(finding, culprit=Culprit.of(meant.rank, meant.record), ground=(meant.text,))
+
+
+def _met(uses: list[tuple[int, RawRecord]], key: str) -> bool:
+    """Returns whether ranks set, and got, another key that differs only in its numbers."""
+    alike = [raw for _, raw in uses if raw[STORE_KEY] != key and form(raw[STORE_KEY]) == form(key)]
+    sets = {raw[STORE_KEY] for raw in alike if raw[STORE_HOW] in SETS}
+    return any(raw[STORE_KEY] in sets for raw in alike if raw[STORE_HOW] not in SETS)
 
 
 class Meant(NamedTuple):
@@ -80,12 +134,7 @@ def _meant(run_index: RunIndex, wanted: Stored) -> Meant | None:
 
     Keys that differ only in their numbers are the keys of different steps or ranks, and no spelling errors.
     """
-    uses = [
-        (rank, raw)
-        for rank, journal in enumerate(run_index.run.journals)
-        for raw in journal
-        if raw[KIND] == "store" and raw[STORE_KEY] and raw[STORE_PORT] == wanted.port
-    ]
+    uses = _uses(run_index, wanted.port)
     asked = {raw[STORE_KEY] for _, raw in uses if raw[STORE_HOW] not in SETS}
     sets = {raw[STORE_KEY]: (rank, raw) for rank, raw in reversed(uses) if raw[STORE_HOW] in SETS}
     others = [key for key in sets if key not in asked and form(key) != form(wanted.key)]
@@ -96,6 +145,16 @@ def _meant(run_index: RunIndex, wanted: Stored) -> Meant | None:
     record = as_record(raw)
     assert isinstance(record, Stored)
     return Meant(rank, record)
+
+
+def _uses(run_index: RunIndex, port: int) -> list[tuple[int, RawRecord]]:
+    """Returns the ranks that use keys of the stores at a port, with their records."""
+    return [
+        (rank, raw)
+        for rank, journal in enumerate(run_index.run.journals)
+        for raw in journal
+        if raw[KIND] == "store" and raw[STORE_KEY] and raw[STORE_PORT] == port
+    ]
 
 
 def _place(record: Stored) -> str:

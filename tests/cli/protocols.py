@@ -61,13 +61,13 @@ class Lost(Look):
 
 @register_protocol("t_two")
 class Two(Look):
-    """Two mistakes: one if both polls find nothing, and another if both find a message."""
+    """Two mistakes: rank 0 waits for a message if both polls find nothing, and at a port if both find a message."""
 
     async def after(self, rank: Rank, seen: list[Any]) -> None:
         if seen == [None, None]:
             await rank.mailbox("other").get("never")
         elif None not in seen:
-            await rank.mailbox("other").get("either")
+            await rank.join_store(0, 5, "either")
 
 
 @register_protocol("t_polls")

@@ -179,7 +179,7 @@ def test_the_mistake_of_a_service_is_reported_by_name(program: Program[Any], kla
     [found] = judge(told, done)
     assert found.klass == klass
     assert found.message.startswith(said)
-    assert (found.culprit is None) == isinstance(program, Waits)  # a rank may owe the message
+    assert (found.culprit is None) == isinstance(program, Waits | WaitsForAKey)  # a rank may owe the message or key
     assert found.culprit is None or str(found.culprit).startswith("broker, step 0")
 
 

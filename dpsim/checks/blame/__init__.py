@@ -15,6 +15,7 @@ circles.py       ranks that wait for each other in a cycle, through different gr
 broken_off.py    a rank that ended because another actor closed its store
 wrong_peer.py    a send or receive that named the wrong peer
 uneven.py        the side that left out a call or made it twice, where there is no majority
+pairs.py         the two sides that have to make equally many calls; a part of uneven
 shapes.py        of two paired calls that differ, the one that is unlike the other calls at its site
 steps.py         the calls of each rank in each step, by name
 regular.py       whether a step looks like the rank's other steps
@@ -23,8 +24,11 @@ relations.py     the sizes and values from which the element count of a call fol
 settings.py      the settings that a scenario gives to single ranks, as a hint for a difference between ranks
 roots.py         an actor that died, raised or stopped between two ops is the cause for all that wait for it
 root_classes.py  the classes of the hangs that roots.py explains
+blocked_before.py  a rank that is blocked before a call has not left it out
 waiters.py       an actor that only waits is not the culprit
 lost_wakes.py    who is to blame for a message or key that does not come
+debtors.py       the actors that may owe a message or key; a part of lost_wakes and waiters
+misdirected.py   a message that went to the wrong rank; a part of lost_wakes
 wake_counts.py   how often each side of a wait acts in a step; a part of lost_wakes
 cohorts.py       at start-up, the one rank whose ops differ from those of all other ranks
 plain_calls.py   the same comparison for plain lists of calls, without steps and sites

@@ -162,10 +162,10 @@ def _last_op(run_index: RunIndex, rank: int) -> tuple[int, str, str] | None:
     return None if last is None else (last[STEP], last[SITE], last[WHERE])
 
 
-def ignored_message(run_index: RunIndex, rank: int) -> str:
+def ignored_message(run_index: RunIndex, rank: int, box: str | None = None) -> str:
     """Returns a text about the last message that a sleeping actor took, if the actor issued no other op after it.
 
-    Empty if it took none, or is awake.
+    Empty if it took none, or is awake. With `box`, a message of another mailbox does not count.
     """
     if not run_index.asleep(rank):
         return ""
@@ -176,7 +176,7 @@ def ignored_message(run_index: RunIndex, rank: int) -> str:
         return ""
     learned_last = own[-1]
     took = next((raw for raw in reversed(own) if raw[KIND] == "take" and raw[ADDRESS] == learned_last[ADDRESS]), None)
-    if took is None:
+    if took is None or box not in (None, took[TAKE_MAILBOX]):
         return ""
     message = rank, took[TAKE_MAILBOX], learned_last[LEARNED_OUTCOME]
     sent = [

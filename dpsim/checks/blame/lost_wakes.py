@@ -8,12 +8,14 @@
 The pass looks at hangs whose culprit waits at a mailbox or for a key of a store. The wait may be the hang itself, or
 the reason why the actor left out a collective. Either the actor missed its wake, or a sender owes it one.
 `wake_counts` compares both sides with other steps and other actors. If exactly one actor departs, it is the culprit.
+Otherwise, the sender of a message that went to the wrong rank is the culprit (`misdirected`). Calls that miss the
+waiting actor come behind such a cause.
 
 The waiting actor stays the culprit in these cases:
 
 * It issued an op in the step of the collective that it left out. So it was awake.
-* It took a message, ignored it, and sleeps again (`beside`).
-* The records name no other actor that may send the message.
+* It took a message, ignored it, and sleeps again at the same mailbox (`beside`).
+* The run has no other actor.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ from dataclasses import replace
 
 from dpsim.checks.blame.beside import ignored_message
 from dpsim.checks.blame.chain import ActorState, chain, text_of
+from dpsim.checks.blame.debtors import debtors, owed, wait_of
+from dpsim.checks.blame.misdirected import misdirected
 from dpsim.checks.blame.wake_counts import OddActor, PendingWait, departures
 from dpsim.checks.finding import Finding, matches
-from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.contract.ops import KIND, POST_MAILBOX, POST_TO, STEP, STORE_HOW, TAKE_MAILBOX, RawRecord
-from dpsim.contract.words import ranks_text
+from dpsim.checks.run_index import RunIndex
+from dpsim.checks.stuck import find_stuck
+from dpsim.contract.ops import KIND, STEP, TAKE_MAILBOX
 
 WAITS = ("HANG:MAILBOX:NO_MESSAGE", "HANG:STORE:NO_VALUE")
 MISSING = "HANG:COLLECTIVE:MISSING_RANK"
@@ -35,85 +39,59 @@ MISSING = "HANG:COLLECTIVE:MISSING_RANK"
 
 def name_the_lost_wake(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     """Returns the findings. An actor that waits for a wake loses the blame to the actor that departs, or to none."""
-    if not any(_open(one) for one in findings):
+    if not any(_open(one) or _of_wait(one) for one in findings):
         return findings
     states = chain(run_index)
-    return [_decided(run_index, states, one) if _open(one) else one for one in findings]
+    decided = [_decided(run_index, states, one) if _open(one) else one for one in findings]
+    for old, new in zip(findings, decided, strict=True):
+        if old.culprit is not None and new.culprit is not None and new.ground and (new is not old or _of_wait(new)):
+            decided = _behind(run_index, decided, new, old.culprit.rank)
+    return decided
+
+
+def _behind(run_index: RunIndex, findings: list[Finding], cause: Finding, waiter: int) -> list[Finding]:
+    """Returns the findings. Those of calls that miss the waiting actor, and blame none, come behind the cause."""
+    stuck = [one for one in find_stuck(run_index) if waiter in one.missing]
+    missing = [run_index.position(one.joined[rank]) for one in stuck for rank in one.waits]
+    later = [one for one in findings if one.culprit is None and matches(one.klass, "HANG") and one.position in missing]
+    step, at = min([cause.position, *(one.position for one in later)])
+    moved = {id(one): replace(one, position=max(one.position, (step, at + 1))) for one in later}
+    moved[id(cause)] = replace(cause, position=(step, at))
+    return [moved.get(id(one), one) for one in findings]
 
 
 def _open(finding: Finding) -> bool:
     """Returns whether a finding blames one actor for a wait or a missing call, and has no evidence yet."""
     if finding.culprit is None or len(finding.culprit.ranks) > 1 or finding.ground:
         return False
-    return matches(finding.klass, MISSING) or any(matches(finding.klass, one) for one in WAITS)
+    return matches(finding.klass, MISSING) or _of_wait(finding)
+
+
+def _of_wait(finding: Finding) -> bool:
+    return any(matches(finding.klass, one) for one in WAITS)
 
 
 def _decided(run_index: RunIndex, states: Mapping[int, ActorState], finding: Finding) -> Finding:
     assert finding.culprit is not None
     own = states.get(finding.culprit.rank)
-    wait = None if own is None else _wait_of(own)
-    if own is None or wait is None or not own.waits_for or _was_awake(run_index, finding, own):
+    wait = None if own is None else wait_of(own)
+    if own is None or wait is None or _was_awake(run_index, finding, own, wait):
         return finding
-    likely = _likely(run_index, wait, own.waits_for)
+    likely = debtors(run_index, wait, own.waits_for)
+    if not likely:
+        return finding
     found = departures(run_index, wait, tuple(dict.fromkeys([*likely, *own.waits_for])))
     if len({one.actor for one in found}) == 1:
         return _with(run_index, finding, wait, found[0])
-    return _without(finding, states, wait, likely)
+    stray = misdirected(run_index, wait)
+    if stray is not None and stray.odd is not None:
+        return _with(run_index, finding, wait, stray.odd)
+    what = f" {wait.what}" if matches(finding.klass, MISSING) else ""
+    text = owed(run_index, wait, likely, what) + ("" if stray is None else f"; {stray.text}")
+    return _without(finding, states, wait, likely, text)
 
 
-def _wait_of(own: ActorState) -> PendingWait | None:
-    """Returns the wait of an actor at a mailbox or for a key; None if it is blocked elsewhere."""
-    if own.state not in ("waits", "idle") or own.since is None or "#" in own.what:
-        return None
-    raw = own.since.raw
-    return PendingWait(own.since) if raw[KIND] == "take" or (raw[KIND] == "store" and raw[STORE_HOW] == "get") else None
-
-
-def _likely(run_index: RunIndex, wait: PendingWait, known: Sequence[int]) -> Sequence[int]:
-    """Returns the actors that probably owe the wake: those that sent one to this actor before.
-
-    If there are none, the counterparts of such senders, then those that post to mailboxes of this name, then `known`.
-    """
-    journals = run_index.run.journals
-    direct = [actor for actor in known if any(map(wait.sent_by, journals[actor]))]
-    if direct or wait.entry.raw[KIND] != "take":
-        return direct or known
-    alike = [actor for actor in known if any(_to_such_a_box(raw, wait.entry) for raw in journals[actor])]
-    return _counterparts(run_index, wait) or alike or known
-
-
-def _counterparts(run_index: RunIndex, wait: PendingWait) -> tuple[int, ...]:
-    """Returns the actors that correspond to those which post to mailboxes of this name on other ranks.
-
-    Rank 0 posts to rank 1. Ranks 0, 2 form a group, and ranks 1, 3 form one of the same kind. So rank 2 should post to
-    rank 3. Empty if an actor ever posted to the mailbox that the waiting actor reads.
-    """
-    own = wait.entry
-    if own.raw[KIND] != "take":
-        return ()
-    journals = enumerate(run_index.run.journals)
-    posts = [(actor, raw[POST_TO]) for actor, one in journals for raw in one if _to_such_a_box(raw, own)]
-    if any(to == own.rank for _, to in posts):
-        return ()
-    found = dict[int, None]()
-    for actor, to in dict.fromkeys(posts):
-        for spec in run_index.world.communicators:
-            if to in spec.ranks and own.rank in spec.ranks:
-                alike = [one.ranks for one in run_index.world.communicators if one.kind == spec.kind and one != spec]
-                places = spec.ranks.index(to), spec.ranks.index(own.rank)
-                found |= {
-                    ranks[places[1]]: None
-                    for ranks in alike
-                    if len(ranks) == len(spec.ranks) and ranks[places[0]] == actor and own.rank not in ranks
-                }
-    return tuple(found)
-
-
-def _to_such_a_box(raw: RawRecord, wait: Entry) -> bool:
-    return bool(raw[KIND] == "post" and raw[POST_MAILBOX] == wait.raw[TAKE_MAILBOX])
-
-
-def _was_awake(run_index: RunIndex, finding: Finding, own: ActorState) -> bool:
+def _was_awake(run_index: RunIndex, finding: Finding, own: ActorState, wait: PendingWait) -> bool:
     """Returns whether an actor left a call out although it was awake in its step, or ignored a message."""
     if not matches(finding.klass, MISSING):
         return False
@@ -121,7 +99,8 @@ def _was_awake(run_index: RunIndex, finding: Finding, own: ActorState) -> bool:
     journal, step = run_index.run.journals[own.actor], finding.culprit.step
     later = any(raw[STEP] > step for raw in journal)
     acted = any(raw[STEP] == step and raw[KIND] not in ("learned", "injected", "take", "store") for raw in journal)
-    return later or acted or bool(ignored_message(run_index, own.actor))
+    box = wait.entry.raw[TAKE_MAILBOX] if wait.entry.raw[KIND] == "take" else ""
+    return later or acted or bool(ignored_message(run_index, own.actor, box))
 
 
 def _with(run_index: RunIndex, finding: Finding, wait: PendingWait, departure: OddActor) -> Finding:
@@ -132,15 +111,16 @@ def _with(run_index: RunIndex, finding: Finding, wait: PendingWait, departure: O
     return replace(finding, message=f"{departure.text}{text}", culprit=culprit, ground=departure.ground, why="")
 
 
-def _without(finding: Finding, states: Mapping[int, ActorState], wait: PendingWait, likely: Sequence[int]) -> Finding:
-    """Returns the finding without a culprit. It names the waiting actor and those that may owe it the wake."""
-    rank, some = wait.entry.rank, ranks_text(likely)
-    why = f"rank {rank} waits for {wait.what}, and {some} may owe it"
+def _without(
+    finding: Finding, states: Mapping[int, ActorState], wait: PendingWait, likely: Sequence[int], owing: str
+) -> Finding:
+    """Returns the finding without a culprit. It names the waiting actor, and in `owing` those that may owe the wake."""
+    rank = wait.entry.rank
     if matches(finding.klass, MISSING):
+        why = f"rank {rank} is blocked in {wait.entry.record.site}, and {owing}"
         reached = finding.message.replace(f"rank {rank} left out ", f"rank {rank} did not reach ", 1)
-        text = f"{reached}; rank {rank} is blocked in {wait.entry.record.site}, and {some} may owe it {wait.what}"
-        return replace(finding, message=text, culprit=None, why=why)
-    text = f"{finding.message}; {some} may owe it"
+        return replace(finding, message=f"{reached}; {why}", culprit=None, why=why)
+    why, text = f"rank {rank} waits for {wait.what}, and {owing}", f"{finding.message}; {owing}"
     here = f"rank {rank} is blocked in {wait.entry.record.site} at {wait.entry.record.where}: perhaps once too often"
     there = [f"rank {one} {text_of(states[one])}, and may owe {wait.what} to rank {rank}" for one in likely]
     return replace(finding, message=text, culprit=None, details=(here, *there, *finding.details), why=why)

@@ -55,6 +55,10 @@ class Partners:
         """Returns whether each two of these paired calls have one site, or also pair up in another place."""
         return all(one[1] == other[1] or self._met.get(one, {}).get(other, 0) > 1 for one, other in _pairs(calls))
 
+    def meet(self, one: Name, other: Name) -> bool:
+        """Returns whether two calls have one name, or their names pair up somewhere in the run."""
+        return one == other or other in self._met.get(one, {})
+
     def _prefers(self, one: Name, other: Name) -> bool:
         met = self._met.get(one, {})
         return one[1] != other[1] and any(number >= met.get(other, 0) for name, number in met.items() if name != other)

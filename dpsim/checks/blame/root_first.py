@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from dpsim.checks.blame.beside import beside
+from dpsim.checks.blame.blocked_before import not_left_out
 from dpsim.checks.blame.broken_off import broken_off
 from dpsim.checks.blame.circles import name_the_circle
 from dpsim.checks.blame.cohorts import by_cohort
@@ -32,6 +33,7 @@ Pass: TypeAlias = Callable[[RunIndex, list[Finding]], list[Finding]]
 PASSES: tuple[Pass, ...] = (
     no_waiter,
     name_the_odd_side,
+    not_left_out,
     by_cohort,
     name_the_circle,
     extra_calls,

@@ -14,13 +14,14 @@ The pass names no rank in these cases:
 
 * The predictions both confirm and contradict a side.
 * A side has no prediction and one other step only, and the sizes in that step are the same.
+* The roots differ, and all other steps had one result before the call, unlike this step. The root may follow from it.
 * Both calls pair up with other sites in other steps. Then an earlier call is missing, and arguments prove nothing.
 * Another check already named a culprit. For the element count of a transfer, the pass may correct that culprit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -29,7 +30,20 @@ from dpsim.checks.blame.relations import Relations
 from dpsim.checks.blame.steps import Did, Name, Steps, name_of
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.contract.ops import CALL, COLLECTIVE_ROOT, COMMUNICATOR, COUNT, DTYPE, OP, Collective
+from dpsim.contract.ops import (
+    CALL,
+    COLLECTIVE_ROOT,
+    COMMUNICATOR,
+    COUNT,
+    DECISION_VALUE,
+    DTYPE,
+    KIND,
+    LEARNED_OUTCOME,
+    OP,
+    SITE,
+    STEP,
+    Collective,
+)
 from dpsim.contract.words import ranks_text
 
 REDUCE = CALL.start + Collective._fields[CALL].index("reduce")
@@ -135,7 +149,7 @@ class Shapes:
             for should in self.relations.of(self._did(entry), self._samples(entry)):
                 vote(should.elements, should.why)
         if field == "root":
-            own = every = self._of_group(entry)
+            own = every = self._with_other_results(entry, self._of_group(entry))
         if not found.pro and not found.con:
             some = own if len(own) >= _least(field) else every
             values = {did.entry.raw[at] for did in some}
@@ -170,6 +184,22 @@ class Shapes:
             and did.entry.raw[COMMUNICATOR] == entry.raw[COMMUNICATOR]
             and did.entry.raw[COLLECTIVE_ROOT] is not None
         ]
+
+    def _with_other_results(self, entry: Entry, others: list[Did]) -> list[Did]:
+        """Returns the other calls, if a root that is equal in all of them proves something; otherwise none.
+
+        A root may follow from results and decisions before the call. So one of the calls has the results of `entry`, or
+        two of them have different results.
+        """
+        results = {self._results(did.entry) for did in others}
+        return others if len(results) > 1 or self._results(entry) in results else []
+
+    def _results(self, entry: Entry) -> Hashable:
+        """Returns the results and decisions of a rank in the step of a call, before the call."""
+        journal = self.run_index.run.journals[entry.rank][: entry.at]
+        field = {"learned": LEARNED_OUTCOME, "decision": DECISION_VALUE}
+        here = [raw for raw in journal if raw[STEP] == entry.step and raw[KIND] in field]
+        return tuple((raw[SITE], repr(raw[field[raw[KIND]]])) for raw in here)
 
 
 def _least(field: str) -> int:

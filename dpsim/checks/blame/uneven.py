@@ -19,12 +19,12 @@ may be wrong. Then the pass also removes the culprit of a later exception or wai
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from dpsim.checks.blame.chain import chain, way
 from dpsim.checks.blame.meetings import Partners
+from dpsim.checks.blame.pairs import Side, pairs
 from dpsim.checks.blame.places import OpPlaces
 from dpsim.checks.blame.regular import FEW, Rules, rules
 from dpsim.checks.blame.steps import Name, Steps, name_of
@@ -35,22 +35,6 @@ from dpsim.contract.words import counted, times
 
 FOLLOWS = ("MISMATCH", "HANG", "CRASH", "LEFTOVER", "DISAGREEMENT", "LIVELOCK")
 """Classes of findings that a missing call may cause."""
-
-
-RankCalls: TypeAlias = tuple[int, list[Entry], int]
-"""A rank, its calls on one side, and the number of ranks that it represents."""
-
-
-class Side(NamedTuple):
-    """The calls of one rank on one side, and the names to which rules apply: its own, and those of similar sides.
-
-    `represents` is the number of group members that are like this rank.
-    """
-
-    rank: int
-    calls: list[Entry]
-    names: frozenset[Name]
-    represents: int = 1
 
 
 class Uneven(NamedTuple):
@@ -73,8 +57,8 @@ def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Find
         return findings
     steps, partners = Steps(run_index), Partners(run_index)
     known = any(one.check == "ledger" and one.culprit is not None for one in findings)  # a majority decided
-    pairs = _pairs(run_index, groups_of=2 if known else len(run_index.run.journals))
-    found = [one for one in (_first(steps, partners, pair) for pair in pairs) if one is not None]
+    both = pairs(run_index, groups_of=2 if known else len(run_index.run.journals))
+    found = [one for one in (_first(steps, partners, pair) for pair in both) if one is not None]
     if not found:
         return findings
     cause = min(found, key=lambda one: (one.position[0], one.culprit is None, one.position))
@@ -106,41 +90,6 @@ def _with_cause(finding: Finding, cause: Uneven) -> Finding:
     return replace(finding, klass=klass, message=message, culprit=cause.culprit, ground=cause.ground, why="")
 
 
-def _pairs(run_index: RunIndex, groups_of: int) -> Iterator[tuple[Side, Side]]:
-    """Yields both sides of each direction of transfers, and two members of each group with at most
-    `groups_of` members.
-    """
-    pairs: list[tuple[RankCalls, ...]] = [
-        ((sender, line.sends, 1), (receiver, line.receives, 1))
-        for (_, sender, receiver), line in run_index.transfers.items()
-    ]
-    groups = [members for members in run_index.collectives.values() if 1 < len(members) <= groups_of]
-    pairs += [pair for members in groups if (pair := _of_group(members))]
-    kinds = [tuple(frozenset(name_of(entry.raw) for entry in calls) for _, calls, _ in pair) for pair in pairs]
-    for pair, mine in zip(pairs, kinds, strict=True):
-        like = [kind for kind in kinds if mine[0] & kind[0] or mine[1] & kind[1]]
-        one, other = (
-            Side(rank, calls, frozenset(name for kind in like for name in kind[which]), number)
-            for which, (rank, calls, number) in enumerate(pair)
-        )
-        yield one, other
-
-
-def _of_group(members: Mapping[int, list[Entry]]) -> tuple[RankCalls, ...]:
-    """Returns the two members of a small group. Of a larger one, the only member with other numbers of calls, and a
-    peer.
-    """
-    if len(members) == 2:
-        return tuple((rank, calls, 1) for rank, calls in members.items())
-    alike: dict[frozenset[tuple[int, int]], list[int]] = {}
-    for rank, calls in members.items():
-        alike.setdefault(frozenset(Counter(entry.step for entry in calls).items()), []).append(rank)
-    odd, *others = sorted(alike.values(), key=len)
-    if len(odd) > 1 or len(others) != 1:
-        return ()
-    return tuple((ranks[0], members[ranks[0]], len(ranks)) for ranks in (odd, others[0]))
-
-
 def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven | None:
     """Returns the first step in which the sides have different numbers of calls or unusual pairs, and one side is
     wrong.
@@ -155,7 +104,7 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
             continue
         apart = frozenset((side.rank, step) for side in pair)
         judged = [{name: rules(steps, (side.rank, step), name, apart) for name in sorted(side.names)} for side in pair]
-        judged = [_explaining(steps, pair, which, step, own) for which, own in enumerate(judged)]
+        judged = [_explaining(steps, partners, pair, which, step, own) for which, own in enumerate(judged)]
         odd = [any(one.odd for one in own.values()) for own in judged]
         if any(odd):
             alone = sum(odd) == 1 and pair[odd.index(True)].represents == 1
@@ -168,16 +117,23 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
 
 
 def _explaining(
-    steps: Steps, pair: tuple[Side, Side], which: int, step: int, judged: dict[Name, Rules]
+    steps: Steps, partners: Partners, pair: tuple[Side, Side], which: int, step: int, judged: dict[Name, Rules]
 ) -> dict[Name, Rules]:
-    """Returns the rules of a side, without those that contradict whether it made more or fewer calls than its peer."""
+    """Returns the rules of a side, without those that contradict whether it made more or fewer calls than its peer.
+
+    A call that no side made in the step is not left out: the step may be of another kind.
+    """
     more = len(_of(pair[which], step)) - len(_of(pair[1 - which], step))
+    theirs = {name_of(entry.raw) for entry in _of(pair[1 - which], step)}
 
-    def surplus(name: Name, own: Rules) -> int:
+    def explains(name: Name, own: Rules) -> bool:
         made = steps.made((pair[which].rank, step), name)
-        return made - own.usual if own.usual is not None else -(not made)
+        if not made and not any(partners.meet(name, one) for one in theirs):
+            return False
+        surplus = made - own.usual if own.usual is not None else -(not made)
+        return surplus * more >= 0
 
-    return {name: own for name, own in judged.items() if not own.odd or surplus(name, own) * more >= 0}
+    return {name: own for name, own in judged.items() if not own.odd or explains(name, own)}
 
 
 def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, judged: list[dict[Name, Rules]]) -> Uneven:

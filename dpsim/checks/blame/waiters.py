@@ -20,9 +20,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dpsim.checks.blame.chain import ActorState, chain, text_of
+from dpsim.checks.blame.debtors import debtors, wait_of
 from dpsim.checks.blame.witnesses import gave_up
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.run_index import RunIndex
+from dpsim.contract.words import ranks_text
 
 MESSAGES = ("HANG:MAILBOX", "HANG:STORE")
 MISSING = ("HANG:COLLECTIVE:MISSING_RANK", "HANG:P2P")
@@ -33,7 +35,7 @@ def no_waiter(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     if not any(_missing(one) for one in findings):
         return findings
     states = chain(run_index)
-    return [_without(states, one) if _missing(one) else one for one in findings]
+    return [_without(run_index, states, one) if _missing(one) else one for one in findings]
 
 
 def waiters_last(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
@@ -98,17 +100,21 @@ def _missing(finding: Finding) -> bool:
     return one and any(matches(finding.klass, klass) for klass in MISSING)
 
 
-def _without(states: Mapping[int, ActorState], finding: Finding) -> Finding:
+def _without(run_index: RunIndex, states: Mapping[int, ActorState], finding: Finding) -> Finding:
     assert finding.culprit is not None
     own = states.get(finding.culprit.rank)
     if own is None or own.state not in ("waits", "idle") or "#" in own.what:
         return finding
-    others = [states[one] for one in _reached(states, own.waits_for) if one != own.actor]
+    wait = wait_of(own)
+    waits_for = own.waits_for if wait is None else debtors(run_index, wait, own.waits_for)
+    others = [states[one] for one in _reached(states, waits_for) if one != own.actor]
     blocked = [one for one in others if one.state == "waits"]
     if not blocked:
         return finding
     first = next((one for one in blocked if "#" in one.what), blocked[0])
     waits = f"rank {own.actor} waits itself, directly or not, for rank {first.actor}, which {text_of(first)}"
+    if wait is not None and first.actor not in waits_for:
+        waits += f"; {ranks_text(waits_for)} may owe it {wait.what}"
     return replace(finding, message=f"{finding.message}; {waits}", culprit=None, why=waits)
 
 

@@ -114,7 +114,11 @@ def _owes(run_index: RunIndex, wait: PendingWait, actor: int, sent: SentWakes) -
         return missed
     own, seen = sent[actor], {raw[STEP] for raw in run_index.run.journals[actor]}
     odd = _odd_step({step: len(own.get(step, ())) for step in seen}, own)
-    if odd is not None and len(own.get(odd, ())) < len(next(iter(_others(own, odd)))):
+    if (
+        odd is not None
+        and not _balanced(run_index, wait, odd)
+        and len(own.get(odd, ())) < len(next(iter(_others(own, odd))))
+    ):
         usual = _others(own, odd)
         ground = f"rank {actor} sent it {times(len(usual[0]))} in {len(usual)} of {len(usual)} other steps"
         return _departure(wait, actor, odd, usual[0][0], len(own.get(odd, ())), ground)
@@ -132,6 +136,8 @@ def _fewer(run_index: RunIndex, wait: PendingWait, actor: int, step: int, sent: 
     number = len(sent[actor].get(step, ()))
     if len(peers) < FEW or len(numbers) > 1 or number >= min(numbers) or not run_index.passed(actor, step):
         return None
+    if _balanced(run_index, wait, step):
+        return None
     sites = {raw[SITE] for other in peers for raw in journals[other] if raw[STEP] == step}
     if not sites.issuperset(raw[SITE] for raw in journals[actor] if raw[STEP] == step):
         return None
@@ -142,6 +148,14 @@ def _fewer(run_index: RunIndex, wait: PendingWait, actor: int, step: int, sent: 
 def _departure(wait: PendingWait, actor: int, step: int, example: Entry, number: int, ground: str) -> OddActor:
     text = f"rank {actor} sent {wait.what} of rank {wait.entry.rank} {times(number)} in step {step}"
     return OddActor(actor, step, example, text, (ground,))
+
+
+def _balanced(run_index: RunIndex, wait: PendingWait, step: int) -> bool:
+    """Returns whether the waiting actor waited in a step at most as often as all actors sent it a wake. Then the
+    step did no harm.
+    """
+    sent = sum(len(_made(run_index, one, wait.sent_by).get(step, ())) for one in range(len(run_index.run.journals)))
+    return len(_made(run_index, wait.entry.rank, wait.like).get(step, ())) <= sent
 
 
 def _odd_step(counts: dict[int, int], made: dict[int, list[Entry]]) -> int | None:
@@ -195,7 +209,7 @@ def _waits_too_often(run_index: RunIndex, wait: PendingWait) -> OddActor | None:
     rank, raw = wait.entry.rank, wait.entry.raw
     own = _made(run_index, rank, wait.like)
     odd = _odd_step({step: len(some) for step, some in own.items()}, own)
-    if odd is not None and len(own[odd]) > len(_others(own, odd)[0]):
+    if odd is not None and not _balanced(run_index, wait, odd) and len(own[odd]) > len(_others(own, odd)[0]):
         usual = _others(own, odd)
         ground = f"rank {rank} waited {times(len(usual[0]))} in {len(usual)} of {len(usual)} other steps"
         return OddActor(rank, odd, own[odd][-1], _text(wait, odd, len(own[odd])), (ground,))

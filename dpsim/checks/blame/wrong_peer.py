@@ -1,17 +1,25 @@
-"""Wrong peer: a rank waits for a transfer that never arrives, because the sender sent it to another rank.
+"""Wrong peer: a rank waits for a transfer that never arrives, because the send or the receive names another rank.
 
     rank 1 waits for rank 0, which sent to rank 2, and rank 2 receives nothing    ->   culprit rank 0, at its send
+    rank 1 waits for rank 0, and rank 2 sent to rank 1 in this step               ->   no culprit, both are named
+    the same, and rank 1 receives from rank 2 alone in other steps                ->   culprit rank 1, at its receive
 
-The send that no rank receives must agree with the waiting receive in communicator, count and type.
+The send that no rank receives must agree with the waiting receive in communicator, count and type. A send to the
+waiting rank must be of the same step. Its site must pair up with that of the receive somewhere in the run. Such a send
+proves nothing if the rank receives from the awaited sender in other steps. It proves nothing either if another rank
+makes more receives at this site in the step.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
+from dpsim.checks.blame.meetings import Partners
+from dpsim.checks.blame.steps import name_of
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.contract.ops import Transfer
+from dpsim.contract.ops import SITE, Transfer
 
 RECEIVES = "HANG:P2P:UNMATCHED_RECV"
 
@@ -20,7 +28,68 @@ def name_the_wrong_peer(run_index: RunIndex, findings: list[Finding]) -> list[Fi
     """Returns the findings. A receive without a send gets the send to the wrong peer as its culprit, if
     there is one.
     """
-    return [_with_culprit(run_index, one) if one.klass == RECEIVES and one.culprit is None else one for one in findings]
+    if not any(one.klass == RECEIVES for one in findings):
+        return findings
+    return [_decided(run_index, one) if one.klass == RECEIVES else one for one in findings]
+
+
+def _decided(run_index: RunIndex, finding: Finding) -> Finding:
+    return _with_culprit(run_index, finding) if finding.culprit is None else _wrong_source(run_index, finding)
+
+
+def _wrong_source(run_index: RunIndex, finding: Finding) -> Finding:
+    """Returns the finding, without the awaited sender as its culprit if another rank sent to the waiting rank."""
+    assert finding.culprit is not None
+    for (communicator, sender, receiver), (sends, receives) in run_index.transfers.items():
+        if sender != finding.culprit.rank or len(receives) <= len(sends):
+            continue
+        wanted = receives[len(sends)]
+        stray = _sent_by_another(run_index, wanted, sender) if run_index.position(wanted) == finding.position else None
+        if stray is None:
+            continue
+        others = _sources(run_index, communicator, wanted)
+        if sender in others or (not others and _has_more(run_index, wanted)):
+            continue
+        reason = f"rank {stray.rank} sent to rank {receiver} ({stray.record.site}, step {stray.step}), unreceived"
+        message = f"{finding.message}; {reason}"
+        if others != {stray.rank}:
+            why = f"{reason}: rank {receiver} names the wrong rank, or rank {sender} owes a send"
+            return replace(finding, message=message, culprit=None, ground=(), why=why)
+        usual = f"rank {receiver} receives from rank {stray.rank} alone at {wanted.record.site} in other steps"
+        return replace(finding, message=message, culprit=run_index.culprit(wanted), ground=(reason, usual), why="")
+    return finding
+
+
+def _sent_by_another(run_index: RunIndex, wanted: Entry, sender: int) -> Entry | None:
+    """Returns the send of another rank to the waiting rank, which that rank could receive here, and does not."""
+    partners = Partners(run_index)
+    for (_, by, to), (sends, receives) in run_index.transfers.items():
+        for stray in sends[len(receives) :] if to == wanted.rank and by != sender else ():
+            alike = _elements(stray) == _elements(wanted) and stray.step == wanted.step
+            if alike and partners.meet(name_of(stray.raw), name_of(wanted.raw)):
+                return stray
+    return None
+
+
+def _sources(run_index: RunIndex, communicator: str, wanted: Entry) -> set[int]:
+    """Returns the ranks from which the waiting rank received at this site in other steps."""
+    return {
+        sender
+        for (name, sender, receiver), (_, receives) in run_index.transfers.items()
+        if (name, receiver) == (communicator, wanted.rank)
+        and any(one.step != wanted.step and one.raw[SITE] == wanted.raw[SITE] for one in receives)
+    }
+
+
+def _has_more(run_index: RunIndex, wanted: Entry) -> bool:
+    """Returns whether another rank made more receives at this site in the step."""
+    made = Counter(
+        receiver
+        for (_, _, receiver), (_, receives) in run_index.transfers.items()
+        for one in receives
+        if (one.step, one.raw[SITE]) == (wanted.step, wanted.raw[SITE])
+    )
+    return max(made.values()) > made[wanted.rank]
 
 
 def _with_culprit(run_index: RunIndex, finding: Finding) -> Finding:

@@ -53,15 +53,14 @@ def test_a_dead_rank_is_blamed_before_waiting_ranks(end: str, expected: tuple[st
     assert found(made, "finished", "blocked", end) == expected
 
 
-@pytest.mark.parametrize(("box", "expected"), [("box", 0), ("other", 1)])
-def test_posts_decide_which_dead_rank_is_blamed(box: str, expected: int) -> None:
-    """Of two dead ranks, the one that posted to this mailbox is blamed. A message to another mailbox proves nothing."""
+@pytest.mark.parametrize(("box", "expected"), [("box", 0), ("other", None)])
+def test_posts_decide_which_dead_rank_is_blamed(box: str, expected: int | None) -> None:
+    """Of two dead ranks, the one that posted to this mailbox is blamed. A message to another mailbox blames none."""
     made = Made(3)
     made[0].post(1, "one", box)
     made[1].take()
     first = made.findings("died", "blocked", "died")[0]
-    assert first.culprit is not None
-    assert first.culprit.rank == expected
+    assert (first.culprit and first.culprit.rank) == expected
 
 
 def test_the_chain_of_waits_contains_only_waiting_ranks() -> None:

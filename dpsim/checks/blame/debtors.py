@@ -1,0 +1,150 @@
+"""Debtors: the actors that may owe a message or key to the actor that waits for it.
+
+    rank 1 sent to ranks 0, 2 in step 0, rank 2 sent to rank 1 in step 1, rank 0 waits in step 1   ->   rank 2
+    ranks 1, 2 set keys k0, k1, ranks 0, 2 wait for k2                                             ->   rank 1
+    no rank ever sent to the mailbox                                              ->   all ranks that do not wait there
+
+No record says who should have sent a message. If one actor alone sends to mailboxes of this name in each step, the one
+of this step owes it. Otherwise, those owe it that sent one to this actor before. If there are none, these follow: the
+counterparts of such senders, those that send to mailboxes of this name, and all others. An actor that waits for the
+same key does not owe it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from dpsim.checks.blame.chain import ActorState
+from dpsim.checks.blame.wake_counts import PendingWait
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.checks.thread_records import is_idle
+from dpsim.contract.ops import KIND, POST_MAILBOX, POST_TO, STEP, STORE_HOW, STORE_KEY, TAKE_MAILBOX, RawRecord
+from dpsim.contract.words import ranks_text
+
+
+def wait_of(own: ActorState) -> PendingWait | None:
+    """Returns the wait of an actor at a mailbox or for a key; None if it is blocked elsewhere."""
+    if own.state not in ("waits", "idle") or own.since is None or "#" in own.what:
+        return None
+    raw = own.since.raw
+    return PendingWait(own.since) if raw[KIND] == "take" or (raw[KIND] == "store" and raw[STORE_HOW] == "get") else None
+
+
+def debtors(run_index: RunIndex, wait: PendingWait, known: Sequence[int]) -> tuple[int, ...]:
+    """Returns the actors that probably owe the wake. `known` are those that the messages of the run suggest.
+
+    Without such messages, an idle get owes its wait to no actor: the program allows it to wait without end.
+    """
+    if not known and is_idle(wait.entry.raw):
+        return ()
+    actors = [one for one in range(len(run_index.run.journals)) if one != wait.entry.rank]
+    free = [one for one in actors if not _waits_alike(run_index, wait, one)] or actors
+    if wait.entry.raw[KIND] == "take":
+        ranks = any(run_index.world.size > one for one in free)  # if all ranks wait, one of them may owe it
+        return _of_message(run_index, wait, known) or tuple(free if ranks else actors)
+    return _of_key(run_index, wait, [one for one in known if one in free], free) or tuple(free)
+
+
+def _of_message(run_index: RunIndex, wait: PendingWait, known: Sequence[int]) -> tuple[int, ...]:
+    journals = run_index.run.journals
+    alone = _alone_in_step(run_index, wait)
+    if alone is not None:
+        return (alone,)
+    direct = tuple(actor for actor in known if any(map(wait.sent_by, journals[actor])))
+    alike = tuple(actor for actor in known if any(_to_such_a_box(raw, wait.entry) for raw in journals[actor]))
+    return direct or _counterparts(run_index, wait) or alike or tuple(known)
+
+
+def _alone_in_step(run_index: RunIndex, wait: PendingWait) -> int | None:
+    """Returns the one actor that sends to mailboxes of this name in the step of the wait, if each step has one.
+
+    It must not be the waiting actor. At least one earlier step brought it a message.
+    """
+    senders = _senders(run_index, wait)
+    brought = any(wait.sent_by(one.raw) and step != wait.entry.step for step, own in senders.items() for one in own)
+    here = {one.rank for one in senders.get(wait.entry.step, ())}
+    if not brought or not _one_in_each(senders) or len(here) != 1 or wait.entry.rank in here:
+        return None
+    return here.pop()
+
+
+def owed(run_index: RunIndex, wait: PendingWait, actors: Sequence[int], what: str = "") -> str:
+    """Returns in words who may owe the wake. `what` is the message or key, if the text has to name it.
+
+    If the sender changes from step to step, and no actor sent in this step, the last sender need not be the next one.
+    """
+    senders = _senders(run_index, wait) if wait.entry.raw[KIND] == "take" else {}
+    last = [one.rank for _, own in sorted(senders.items()) for one in own if wait.sent_by(one.raw)]
+    changes = _one_in_each(senders) and len({one.rank for own in senders.values() for one in own}) > 1
+    if not last or not changes or wait.entry.step in senders:
+        return f"{ranks_text(actors)} may owe it{what}"
+    return f"no rank sent one in step {wait.entry.step}; the last one came from rank {last[-1]}"
+
+
+def _senders(run_index: RunIndex, wait: PendingWait) -> dict[int, list[Entry]]:
+    """Returns the posts to mailboxes of this name, by step."""
+    found: defaultdict[int, list[Entry]] = defaultdict(list)
+    for actor, journal in enumerate(run_index.run.journals):
+        for at, raw in enumerate(journal):
+            if _to_such_a_box(raw, wait.entry):
+                found[raw[STEP]].append(Entry(actor, at, raw))
+    return dict(found)
+
+
+def _one_in_each(senders: Mapping[int, list[Entry]]) -> bool:
+    return all(len({one.rank for one in own}) == 1 for own in senders.values())
+
+
+def _of_key(run_index: RunIndex, wait: PendingWait, known: Iterable[int], free: Iterable[int]) -> tuple[int, ...]:
+    """Returns those that set keys which differ only in their numbers. If each of them set one, another one owes it."""
+    sets = {
+        actor: {raw[STORE_KEY] for raw in run_index.run.journals[actor] if wait.sent_by(raw)}
+        for actor in range(len(run_index.run.journals))
+    }
+    setters = tuple(one for one in free if sets[one])
+    keys = set[str]().union(*sets.values())
+    if len(keys) > 1 and any(len(own) > 1 for own in sets.values()):
+        return setters
+    if len(keys) > 1:
+        return tuple(known) or setters
+    return tuple(dict.fromkeys([*known, *setters]))
+
+
+def _waits_alike(run_index: RunIndex, wait: PendingWait, actor: int) -> bool:
+    """Returns whether an actor is blocked in a wait at a mailbox of this name, or for the same key."""
+    own = [one for one in run_index.living(actor) if one.raw[KIND] == wait.entry.raw[KIND]]
+    field = TAKE_MAILBOX if wait.entry.raw[KIND] == "take" else STORE_KEY
+    return run_index.end(actor) == "blocked" and any(one.raw[field] == wait.entry.raw[field] for one in own)
+
+
+def _counterparts(run_index: RunIndex, wait: PendingWait) -> tuple[int, ...]:
+    """Returns the actors that correspond to those which post to mailboxes of this name on other ranks.
+
+    Rank 0 posts to rank 1. Ranks 0, 2 form a group, and ranks 1, 3 form one of the same kind. So rank 2 should post to
+    rank 3. Empty if an actor ever posted to the mailbox that the waiting actor reads, or to two mailboxes of this name.
+    """
+    own = wait.entry
+    if own.raw[KIND] != "take":
+        return ()
+    journals = enumerate(run_index.run.journals)
+    posts = [(actor, raw[POST_TO]) for actor, one in journals for raw in one if _to_such_a_box(raw, own)]
+    receivers = {actor: {to for by, to in posts if by == actor} for actor, _ in posts}
+    if any(to == own.rank for _, to in posts) or any(len(some) > 1 for some in receivers.values()):
+        return ()
+    found = dict[int, None]()
+    for actor, to in dict.fromkeys(posts):
+        for spec in run_index.world.communicators:
+            if to in spec.ranks and own.rank in spec.ranks:
+                alike = [one.ranks for one in run_index.world.communicators if one.kind == spec.kind and one != spec]
+                places = spec.ranks.index(to), spec.ranks.index(own.rank)
+                found |= {
+                    ranks[places[1]]: None
+                    for ranks in alike
+                    if len(ranks) == len(spec.ranks) and ranks[places[0]] == actor and own.rank not in ranks
+                }
+    return tuple(found)
+
+
+def _to_such_a_box(raw: RawRecord, wait: Entry) -> bool:
+    return bool(raw[KIND] == "post" and raw[POST_MAILBOX] == wait.raw[TAKE_MAILBOX])
