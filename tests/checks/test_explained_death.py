@@ -48,3 +48,13 @@ def test_a_mismatch_of_a_later_step_explains_nothing() -> None:
         hand.step = 1
         hand.transfer(op, 1 - hand.rank, "main", count=count)
     assert made.classes("finished", "finished", "died") == [DEATH, MISMATCH]
+
+
+@pytest.mark.parametrize(("error", "classes"), [("KernelError", ["CRASH:KERNELERROR", DEATH]), ("OSError", [DEATH])])
+def test_an_error_of_a_kernel_explains_the_death_of_a_peer(error: str, classes: list[str]) -> None:
+    """Both ranks make the same mistake. NCCL ends the process of rank 1 before its rank raises. The twin is another
+    exception, which ends no other process.
+    """
+    made = transfers((1, 1))
+    made[0].note("raised", error, message="illegal access")
+    assert made.classes("raised", "died")[: len(classes)] == classes

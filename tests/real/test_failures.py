@@ -129,15 +129,17 @@ def test_a_breach_of_the_contract_is_refused_as_on_the_simulation(backend: Torch
 def test_state_that_ranks_may_share_is_refused_as_on_the_simulation(
     backend: TorchBackend, world: World, how: str
 ) -> None:
-    before, said = backend.pool.processes, []
-    for one in (backend, SimBackend()):
+    processes, said = [], []
+    for one in (backend, backend, SimBackend()):
         with pytest.raises(
             SharedState, match=r"^Shares.run \(tests/real/programs.py:\d+\) changed (prepared|self)"
         ) as error:
             one.run(world, "real_shares", {"how": how})
         said.append(str(error.value))
-    assert said[0] == said[1]
-    assert backend.pool.processes == before
+        processes.append(backend.pool.processes)
+    assert said[0] == said[1] == said[2]
+    assert processes[0]
+    assert processes[0] == processes[1]
 
 
 @on_reusable

@@ -70,8 +70,8 @@ def _past_a_call(run_index: RunIndex, finding: Finding) -> Finding:
         rank: call
         for one in stuck
         for call in {entry.record.site: entry for entry in one.joined.values()}.values()
-        for rank in {*one.missing} & {*blocked_in}
-        if _is_past(run_index, blocked_in[rank], call)
+        for rank in one.missing
+        if rank in blocked_in and _is_past(run_index, blocked_in[rank], call)
     }
     if len(past) != 1:
         return finding

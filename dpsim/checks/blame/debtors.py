@@ -63,10 +63,10 @@ def _alone_in_step(run_index: RunIndex, wait: PendingWait) -> int | None:
     """
     senders = _senders(run_index, wait)
     brought = any(wait.sent_by(one.raw) and step != wait.entry.step for step, own in senders.items() for one in own)
-    here = {one.rank for one in senders.get(wait.entry.step, ())}
+    here = list(dict.fromkeys(one.rank for one in senders.get(wait.entry.step, ())))
     if not brought or not _one_in_each(senders) or len(here) != 1 or wait.entry.rank in here:
         return None
-    return here.pop()
+    return here[0]
 
 
 def owed(run_index: RunIndex, wait: PendingWait, actors: Sequence[int], what: str = "") -> str:

@@ -53,11 +53,16 @@ def _behind(run_index: RunIndex, findings: list[Finding], cause: Finding, waiter
     """Returns the findings. Those of calls that miss the waiting actor, and blame none, come behind the cause."""
     stuck = [one for one in find_stuck(run_index) if waiter in one.missing]
     missing = [run_index.position(one.joined[rank]) for one in stuck for rank in one.waits]
-    later = [one for one in findings if one.culprit is None and matches(one.klass, "HANG") and one.position in missing]
-    step, at = min([cause.position, *(one.position for one in later)])
-    moved = {id(one): replace(one, position=max(one.position, (step, at + 1))) for one in later}
-    moved[id(cause)] = replace(cause, position=(step, at))
-    return [moved.get(id(one), one) for one in findings]
+    later = [one.culprit is None and matches(one.klass, "HANG") and one.position in missing for one in findings]
+    step, at = min([cause.position, *(one.position for one, behind in zip(findings, later, strict=True) if behind)])
+    return [
+        replace(one, position=(step, at))
+        if one is cause
+        else replace(one, position=max(one.position, (step, at + 1)))
+        if behind
+        else one
+        for one, behind in zip(findings, later, strict=True)
+    ]
 
 
 def _open(finding: Finding) -> bool:
