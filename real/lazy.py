@@ -1,15 +1,16 @@
-"""Communicators with a rendezvous at their first use (`World.lazy`), as torch creates those of NCCL.
+"""Imitates communicators that all members create at their first use, as torch does with NCCL (`World.lazy`).
 
-A worker creates all communicators before a job and keeps them across jobs, so it imitates the first use. The host waits
-in the call until all members have reached their first use; each member increments a counter in the pool's store. A
-program sees the same as with torch: which rank waits for which, and an error if it happens within a capture. A transfer
-outside a coalesced group uses a separate communicator for its pair.
+dpsim's worker processes create all NCCL communicators before the first run, and keep them for later runs. If a scenario
+has `lazy`, a rank that makes its first call on a communicator does the following. It increments a counter in a store
+that all workers share, and waits until all members have incremented the counter. Then it makes its call. So, as with
+torch, the rank waits for all members, and a first use within the capture of a graph is an error. A send or receive
+outside a coalesced group waits only for its peer, because torch creates a communicator for each pair.
 
-    made = Made(group, patience)
+    made = MadeHere(group, patience)
     made.meet((0, 1))                   # waits until rank 1 has called it, too; the second call returns at once
 
-Rejected: torch's real behaviour, where the first call creates the communicator. The host would wait in a C call that no
-thread can interrupt. And in a later job the communicator would already exist.
+Rejected: create the communicator in the first call, as torch does. The host would wait in a C call of NCCL, and no
+other thread could interrupt the wait. Also, the communicator would exist in the next run, which would not wait.
 """
 
 from __future__ import annotations

@@ -7,9 +7,11 @@ A unit is a part of the exploration, and each Ray task executes some units on on
 worker or node dies, the units of its task are repeated. If this happens four times to one unit, its program gets no
 verdict. Only this process collects results and writes them to disk.
 
-The user's modules travel as the working folder of Ray's runtime environment. If this process starts Ray itself, Ray
-listens on the loopback address only, and ends with this process. Only this file imports Ray. `ray_units` receives the
-module as an argument.
+Ray copies the user's Python modules to the nodes, as the working folder of its runtime environment. If this process
+starts Ray itself, Ray listens on the loopback address only, and ends with this process.
+
+Only this file imports the package `ray`. `dpsim.campaign.ray_units` does not import it: `RayUnits` receives the module
+`ray` as an argument. So a test can pass an object that imitates Ray.
 
 Prior art: Ray's tasks and object store (Moritz et al., OSDI 2018).
 """

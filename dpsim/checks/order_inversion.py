@@ -8,14 +8,17 @@ Hosts run ahead of their devices. So a run can hang on its streams while every c
 Here the device of rank 0 executes the collective on dp and waits for rank 1. The device of rank 1 executes the one on
 ep and waits for rank 0.
 
-On one stream per rank, this hangs in every run. The journals prove it, because they show which op is first on each
-stream. On two streams per rank, it hangs only if a device cannot run both collectives at a time. (A waiting collective
-occupies multiprocessors; `World.residency` sets how many fit.) Journals do not show which collective started first. So
-the check assumes this case only if a run hung and nothing else explains it. It then starts the collectives of each rank
-in the order of issue.
+If each rank enqueues both collectives on one stream, as here, they hang in every run. The journals prove this, because
+they show which op is first on each stream.
 
-In both cases the check builds a graph of waits. Collective A waits for collective B if a member of A, which others
-need, is still in B. The check removes collectives that wait for none until only cycles remain.
+If each rank enqueues the two collectives on two streams, they hang only if a device cannot run both at a time. (A
+waiting collective occupies multiprocessors; `World.residency` sets how many fit.) Journals do not show which collective
+a device started first. So the check considers this cause only if a run hung and nothing else explains the hang. Then it
+assumes that each device starts its collectives in the order in which the host issued them.
+
+For one stream and for two, the check builds a graph of waits. Collective A waits for collective B if the other members
+of A need a rank that is still in B. The check removes each collective that waits for no other, until only cycles
+remain.
 
 Transfers are nodes of this graph, too. A receive waits for its send, and a send may wait for its receive. A cycle of
 transfers alone has another class (`crossed_transfers`).

@@ -1,13 +1,18 @@
-"""Recorded again: finds an event that a stream records a second time while a host relies on the first record.
+"""Explains a hang of a stream and a host: the second record of an event is the cause.
 
     main        record e   side waits for f   record e again on side   synchronize e   set f: it never reaches this
 
-`event.synchronize()` waits for the most recent record of the event. In this case, that record is on a stream behind a
-wait for flag f. The host sets f only after `synchronize` returns. So stream and host wait for each other.
-Without the second record, the host would continue, because the first record is before the wait.
+`event.synchronize()` waits for the most recent record of the event. Here, stream `side` executes that record only after
+its wait for flag f. The host sets f only after `synchronize` returns. So the stream and the host wait for each other.
+Without the second record, the host would continue, because a stream executes the first record before the wait.
 
-The module reads the journal of one rank in order. It follows the order within streams and the waits for events. Device
-communicators order streams as well, but the module misses hangs that only such an order causes.
+`dpsim.checks.stream_flags` finds a stream that waits for a flag which no thread sets, and calls this module. If the
+module finds the second record, the finding is HANG:EVENT:RECORDED_AGAIN with that record as its culprit.
+
+The module reads the journal of one rank in order, and determines which streams and events come after the wait for the
+flag. It uses the order of ops within a stream, and the waits of streams for events. Two ops of one device communicator
+also run in order, even if they are on different streams. The module ignores this order, so it misses hangs that need
+it.
 """
 
 from __future__ import annotations

@@ -3,9 +3,12 @@
     HELD  2 steps on 2 ranks (sim)
     note: no rank calls rank.decide, so no check compares values; ...
 
-The agreement check compares only decisions (`rank.decide`). So a program that only prints its result passes, even if
-the result is wrong. These notes are no findings and change no verdict. dpsim prints them only for programs with
-`Params`, because users write their first protocols so, and nearly all such protocols should have steps and decisions.
+One check compares the values of ranks, but only those that ranks pass to `rank.decide`. So a program that only prints
+its result passes, even if the result is wrong. In this case dpsim prints a line that begins with `note:`. A note is no
+finding and changes no verdict.
+
+dpsim prints notes only for programs that declare a class `Params`. Users write their first protocols with this class,
+and nearly all such protocols should have steps and decisions.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
         ranks: int = 2
         \"""How many.\"""             # described(Sizes) == {"ranks": "How many."}
 
-pydantic can do this when it creates a class (`use_attribute_docstrings`). But then each command would read and parse
-the source of every model. So only the schema does it. A class without source, such as one from a prompt, has no
-descriptions.
+pydantic has a setting with which it reads these docstrings when it creates a class (`use_attribute_docstrings`). But
+then each command of dpsim would read and parse the source of every model. So dpsim parses the source in this module,
+and only for the JSON Schema. A class without source, such as one from a Python prompt, has no descriptions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Splits the journal of a rank into the sequences of its actors: communicators, streams, threads, decisions, outcomes.
 
-A real backend has no common order of the ops of all actors, so dpsim compares runs actor by actor. Each function here
-returns the sequences of one kind of actor, in the order of issue. The records in them are those of the journal.
+In a run on gloo or NCCL, no clock orders the ops of a rank's threads and streams. So dpsim compares two runs one
+sequence at a time, such as the kernels of one stream. Here an *actor* is what has such a sequence: a communicator, a
+stream, a host thread, or a label of decisions. `communicators`, `streams`, `threads` and `decisions` each map the names
+of such actors to their journal records, in the order of issue.
 
     communicators(journal)["dp_cpu"]      # the collectives on dp_cpu
     threads(journal)["u1"]                # the ops of a host thread

@@ -15,9 +15,11 @@ the count. For equal messages of several senders, this finds all certain posts. 
 In addition, the message just taken is the next one of *some* sender. So what happened before all of these candidate
 posts, also happened before the take.
 
-The walk may reach a take before it has reached all posts to that mailbox. If a missing post matters, the walk stops
-this host and continues with others. When all hosts have stopped, the walk must decide. If the posts reached so far
-explain the take of only one host, that mailbox had no other posts. Otherwise it may have had any of them.
+The walk may reach a take before all posts to that mailbox. If an unreached post may be the taken one, the walk stops
+this host and continues with others. If all hosts have stopped, one of them was the first to take its message in the
+run. The walk has reached the post of that message. If the reached posts explain only one host's take, that host was the
+first. No unreached post was in its mailbox then, so the walk ignores them. Otherwise the walk continues with any host,
+and assumes that the taken message may be any post, reached or not.
 
 If several host threads of a rank post to a mailbox or take from it, the journal does not show their order. Then a taken
 message may be any post with its content. A mailbox stops counting after a message without an explanation, and after
@@ -83,9 +85,7 @@ class Explanations(NamedTuple):
 
 
 class MailboxHistory:
-    """A mailbox. `counts`: it still counts messages. `mixed`: several threads of one rank post to it or
-    take from it.
-    """
+    """A mailbox. `counts`: it still counts messages. `mixed`: several threads of a rank post to it or take from it."""
 
     def __init__(self) -> None:
         self.senders: dict[Any, SenderPosts] = {}

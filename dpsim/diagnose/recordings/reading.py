@@ -1,11 +1,13 @@
-"""Reading: reads a file of dpsim's recorder: its header, its texts, and its records in order.
+"""Reads a file that `dpsim record` wrote for one process: its header, its texts, and its records in order.
 
     recording = read_recording(path)
     recording.rank, recording.end            # 2, "runs"
     recording.records[-1]                    # RingRecord(kind=CALL, op="all_reduce", seq=6, place=..., end=0, ...)
 
-The process may still run, or may have died while it wrote a record. So the reader skips a slot whose number is wrong.
-For any other content that the recorder never writes, it raises `RecordingError`.
+The records are in a ring buffer of `slots` slots, and the recorder numbers the records from 1. Record n is in slot
+n modulo `slots`. The process may still run, or may have died while it wrote a record, so a slot may be half-written.
+The reader skips a slot whose number is 0 or belongs into another slot, and a slot with an unknown kind of record. For
+other content that the recorder never writes, it raises `RecordingError`.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@
     portfolio.py  alternates dpor and the random strategies: the default
     replay.py     one run along a given schedule
 
-`dpsim.explore.STRATEGIES` lists the strategies that a user can name. They differ in the mistakes that they find soon.
-Only `dpor`, alone or in the portfolio, can prove that no schedule is left.
+`dpsim.explore.STRATEGIES` lists the strategies that a user can name with `--strategy`. Each strategy finds other kinds
+of mistakes early. Without bounds, a proof needs `dpor`, which runs one schedule of every class of equivalent schedules.
+The default, `portfolio`, runs `dpor` in turn with random strategies, so it can also give a proof.
 """

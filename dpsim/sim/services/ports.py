@@ -1,8 +1,9 @@
 """Ports of nodes, and the stores behind them.
 
 The first actor (a rank or service) that opens a port listens there. To open, to join and to close a port are ops that
-touch it, so in untimed mode a search tries all their orders. An actor that sets a key sends the value, which arrives
-some time later. Values of one rank arrive in order, and the last one counts.
+touch it, so in untimed mode a search tries all their orders. An actor that sets a key of a store sends the value to the
+store, where it arrives some time later. The values that one actor sends arrive in the order of its calls. A value that
+arrives for a key replaces the earlier value of the key, whichever actor sent that one.
 
 An actor that joins a port, or gets a key, reads the port or the key when there is something to read, and not before. So
 its wait for a listener or a value is no choice of the search. But something may change just before it reads: another

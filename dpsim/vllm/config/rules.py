@@ -7,9 +7,11 @@ A rule reads the given configuration, the completed one, and the surroundings (m
     >>> print(rule(Case.of(ParallelValues(data_parallel_external_lb=True))))
     data_parallel_external_lb: True; expected False, as data_parallel_size is 1
 
-If all releases share a rule about one field alone, the rule is the type of the field (`dpsim.vllm.config.fields`). A
-release is a tuple of rules: `SOURCE_003` here, and `RELEASE_033` in `dpsim.vllm.config.rules_033`. Source:
-specification chapter 8.2 (validation).
+If all releases share a rule about one field alone, the rule is the type of the field (`dpsim.vllm.config.fields`).
+
+dpsim checks a configuration with the rules of one version of vLLM, which are in a tuple. `SOURCE_003` contains the
+rules of source page 003, a published file of vLLM. `RELEASE_033` in `dpsim.vllm.config.rules_033` contains those of
+release 0.33. Source: specification chapter 8.2 (validation).
 """
 
 from __future__ import annotations

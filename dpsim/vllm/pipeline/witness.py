@@ -1,10 +1,14 @@
 """A witness: it compares the inputs and outputs of a stage with the expected ones, from the oracles.
 
 An oracle computes the expected tokens of a request (`dpsim.vllm.model.oracle`). The witness compares all inputs of a
-step, because the token does not show every error. For example, a request that takes over a row of the batch may get a
-token of the request that had this row before. Its length, history or number of computed tokens is then wrong, but its
-last token is right (specification 6.11; mutant M-PP-1 plants this mistake). The witness compares outputs only at the
-end of the run, because a wrong input is nearer to the cause.
+step, because the last token of a request does not show every error.
+
+For example, request B takes over a row of the request table from request A. A late token of A then arrives, and the
+stage stores it for B. In a later step, the stage stores a right token of B, so the last token of B is right again. But
+the length, the history and the number of computed tokens of B stay wrong. (Specification 6.11; the known mistake M-PP-1
+does this.)
+
+The witness compares outputs only at the end of the run, because a wrong input is nearer to the cause.
 
 For each kind of difference, the witness raises one exception class. A finding of the class CRASH has the name of the
 exception, for example CRASH:WRONGTOKEN:

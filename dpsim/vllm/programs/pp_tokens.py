@@ -1,7 +1,9 @@
 """The program `pp_tokens`: pipelines that transfer hidden states forward, and broadcast sampled tokens backward.
 
-`dpsim.vllm.pipeline.stage` contains the part of a rank, piece by piece. This program selects the pieces, one of which a
-variant may replace. It also turns a scenario's requests into a history of calls for each replica.
+Each rank is a stage of a pipeline, and `dpsim.vllm.pipeline.stage` contains its code. Classes that the form of the
+program selects, called *pieces*, do parts of the work; a known mistake (a *variant*) replaces one piece. From the
+scenario's requests, this program computes the *history* of each data-parallel replica before the run. The history lists
+the calls of the engine in order, and the batch that each call schedules.
 
     protocol: {name: pp_tokens, form: source-002}
 """
