@@ -18,6 +18,7 @@ import typer
 from dpsim.cli.console import BAD_INPUT, NOT_MET, fail, note, one_line_errors, say, say_json
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import AsJson, Full, KeepResults, Memory, Modules, Quiet, allow_memory, import_modules, typed
+from dpsim.contract.words import did_you_mean
 
 if TYPE_CHECKING:
     from dpsim.campaign.replay import Replayed
@@ -144,6 +145,8 @@ def _missed(looks: Stepping, replayed: Replayed) -> None:
     """Prints a note for each option whose place the run did not reach. Without the op of --break, the command fails."""
     if looks.at is not None and not looks.reached:
         near = f"; its last op is at {shlex.quote(str(looks.last))}" if looks.last else ""
+        if looks.at.site not in looks.sites:
+            near = did_you_mean(looks.at.site, sorted(looks.sites)) or near
         fail(f"--break: the run made no op at {looks.at}{near}", BAD_INPUT)
     if looks.until is not None:
         note(f"dpsim: --until: no rank reached step {looks.until}")
