@@ -95,8 +95,11 @@ def ruling(run_index: RunIndex, here: Mapping[int, Entry], values: Mapping[int, 
     if parted is not None:
         return Ruling(tuple(parted[1]), "")
     alike = len({*agreement.states.values()}) < len(states)
-    proves = "so a majority proves nothing" if split(dict(values)) else "and no other step shows what follows from it"
-    return Ruling((), f"all received the same result of {agreement.site}, {proves}", alike)
+    proves = "so a majority proves nothing"
+    if not split(dict(values)):
+        kind = next(iter(here.values())).raw[KIND]
+        proves = f"and no other step shows which {'decision' if kind == 'decision' else 'call'} is right"
+    return Ruling((), f"each rank received the same result from {agreement.site}, {proves}", alike)
 
 
 def majority(

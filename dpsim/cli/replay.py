@@ -62,6 +62,7 @@ def replay(
     with one_line_errors(), json_alone(as_json):
         from dpsim.campaign.alternatives import of_replayed
         from dpsim.campaign.stepping import StoppedAt
+        from dpsim.campaign.token import is_token
         from dpsim.cli import replay_text, two_lines
         from dpsim.diagnose.variants import extras_of_choice
         from dpsim.explore.strategies.replay import Mismatch
@@ -72,10 +73,11 @@ def replay(
         import_modules(module)
         for one in file or ():
             allow(one)
+        repaired = replay_text.after_repair(is_token(trace), typed("--module", module))
         try:
             replayed = _replayed(trace, backend, looks, strict=not fallback)
         except Mismatch as error:
-            fail(f"{trace}: {error}. --fallback continues anyway; {replay_text.REPAIRED}", NOT_MET)
+            fail(f"{trace}: {error}. --fallback continues anyway; {repaired}", NOT_MET)
         except StoppedAt as stopped:
             say("\n".join([f"stopped before step {stopped.step}", *stopped.lines]))
             return
@@ -88,7 +90,11 @@ def replay(
         if as_json:
             say_json(replay_text.as_json(replayed, extras, folder))
         else:
-            say(two_lines.of_replay(replayed) if quiet else replay_text.as_text(replayed, extras, full, folder))
+            say(
+                two_lines.of_replay(replayed)
+                if quiet
+                else replay_text.as_text(replayed, extras, full, folder, repaired)
+            )
         raise typer.Exit(0 if replayed.same else NOT_MET)
 
 
