@@ -96,9 +96,8 @@ def ruling(run_index: RunIndex, here: Mapping[int, Entry], values: Mapping[int, 
         return Ruling(tuple(parted[1]), "")
     alike = len({*agreement.states.values()}) < len(states)
     proves = "so a majority proves nothing"
-    if not split(dict(values)):
-        kind = next(iter(here.values())).raw[KIND]
-        proves = f"and no other step shows which {'decision' if kind == 'decision' else 'call'} is right"
+    if not split(dict(values)):  # of calls, `majority` asks only if there is one
+        proves = "and no other step shows which decision is right"
     return Ruling((), f"each rank received the same result from {agreement.site}, {proves}", alike)
 
 
