@@ -41,7 +41,7 @@ _SHOWN_IN_TIME = (
 )
 
 _BY_DEFAULT = "no special order of events: the default one shows it"
-"""The normal form of the failure has no step. So the run that confirmed it followed no schedule."""
+"""A run that followed no schedule showed the failure. Its normal form may have steps: the causes of a hang are all."""
 
 _NOT_CONFIRMED = """\
 NOT CONFIRMED: a run along this schedule does not show it. Some op touches more than its footprint
@@ -54,6 +54,7 @@ class Shown:
     """A failure, and the run that shows it: along its normal form, or else along the schedule that failed first.
 
     In the second case it is not `confirmed`. `run` is None if neither shows it. `schedule` is that of the run.
+    `by_default`: a run in the default order of events shows it, too.
     """
 
     failure: Failure
@@ -61,6 +62,7 @@ class Shown:
     findings: Sequence[Finding]
     schedule: Sequence[str]
     confirmed: bool
+    by_default: bool = False
 
     def report(self, extras: Extras = NOTHING, full: bool = False) -> str:
         """Returns the report of the failure, with its schedule. `extras`: further facts from the caller."""
@@ -79,8 +81,9 @@ class Shown:
         part = f"{needed:,} of " * (needed < all_of_it)
         what = f"{part}{many(self.schedule)} with {counted(switches(steps), 'switch', 'switches')}"
         found = f"failure {failure.fingerprint}, found by {failure.by} in run {failure.first:,}"
-        alike = [_BY_DEFAULT] if self.confirmed and failure.problem.evidence is None else []
-        return (", ".join([*([what] if steps else alike), found]), *folded(steps))
+        if self.by_default:
+            what = _BY_DEFAULT
+        return (", ".join([*[what] * bool(steps or self.by_default), found]), *folded(steps))
 
 
 class Known(str):
@@ -110,12 +113,8 @@ class Explored:
 
     def __repr__(self) -> str:
         """Returns one line, because it is a part of the message of a failed assertion."""
-        return (
-            "; ".join(
-                [f"<{self.subject.name}, {self.exploration.summary()}", *[self.to_prove()] * bool(self.to_prove())]
-            )
-            + ">"
-        )
+        more = [self.to_prove()] * bool(self.to_prove())
+        return "; ".join([f"<{self.subject.name}, {self.exploration.summary()}", *more]) + ">"
 
     def to_prove(self) -> str:
         """Returns how a proof would be possible, if the number of schedules ended the search; otherwise empty."""
@@ -245,16 +244,27 @@ def show(subject: Subject, failure: Failure) -> Shown:
         run, findings = failure.problem.evidence
         return Shown(failure, run, findings, failure.schedule, True)
     for schedule, confirmed in ((failure.normal, True), (failure.schedule, False)):
-        follow = ScheduleReplay(schedule, strict=False, longest=subject.longest)
-        follow.begin()
-        try:
-            run, findings = subject.run(follow)
-        except CutOff:  # an actor outside the normal form polls without end if it comes last
-            continue
-        if findings and identity(findings[0]) == failure.problem.what:
-            with_calls_along(subject, run, findings, follow.schedule)
-            return Shown(failure, run, findings, follow.schedule, confirmed)
+        along = _along(subject, failure, schedule)
+        if along is not None:
+            run, findings, chosen = along
+            with_calls_along(subject, run, findings, chosen)
+            by_default = confirmed and (not schedule or _along(subject, failure, ()) is not None)
+            return Shown(failure, run, findings, chosen, confirmed, by_default)
     return Shown(failure, None, (), failure.schedule, False)
+
+
+def _along(
+    subject: Subject, failure: Failure, schedule: Sequence[str]
+) -> tuple[Run, Sequence[Finding], list[str]] | None:
+    """Returns a run along a schedule, and in the default order where it ends, if the run shows the failure."""
+    follow = ScheduleReplay(schedule, strict=False, longest=subject.longest)
+    follow.begin()
+    try:
+        run, findings = subject.run(follow)
+    except CutOff:  # an actor outside the normal form polls without end if it comes last
+        return None
+    shows = findings and identity(findings[0]) == failure.problem.what
+    return (run, findings, follow.schedule) if shows else None
 
 
 def explore_subject(

@@ -49,16 +49,26 @@ if TYPE_CHECKING:
 FOLDER = ".dpsim"
 """The folder for failing scenarios, relative to the working folder."""
 
+SMALLEST = "other drawn scenarios may fail for another cause: run the test again after the fix"
+"""Hypothesis prints only the smallest failing example of each exception."""
+
 
 class DoesNotHold(AssertionError):
     """The exception of `holds`. `replay`: a command that repeats the failure, or empty. `file`: the saved scenario.
     `results`: the folder of the failure, or None. `step`: a command that prints each choice of the run, or empty.
+    `drawn`: Hypothesis drew the scenario.
     """
 
     def __init__(
-        self, text: str, replay: str = "", file: Path | None = None, results: Path | None = None, step: str = ""
+        self,
+        text: str,
+        replay: str = "",
+        file: Path | None = None,
+        results: Path | None = None,
+        step: str = "",
+        drawn: bool = False,
     ) -> None:
-        ends = [f"replay: {replay}"] * bool(replay) + [f"step by step: {step}"] * bool(step)
+        ends = [f"replay: {replay}"] * bool(replay) + [f"step by step: {step}"] * bool(step) + [SMALLEST] * drawn
         ends += [f"results: {results}"] * (results is not None)
         super().__init__("\n".join([text, *ends]))
         self.replay = replay
@@ -133,7 +143,8 @@ def holds(
         described += f"\nnot to be replayed by a command: {unnamed}" + ("" if unwritten else "; the scenario is saved")
     folders = _results(scenario, explored, Path(save)) if final else []
     results = folders[0] if folders else None
-    raise DoesNotHold(described, replay, None if unwritten else file, results, step_by_step(scenario, replay))
+    step = step_by_step(scenario, replay)
+    raise DoesNotHold(described, replay, None if unwritten else file, results, step, drawn)
 
 
 def _explored(

@@ -55,11 +55,11 @@ _PLURAL = {"has": "have", "is": "are", "waits": "wait", "sleeps": "sleep", "stan
 
 def _of_many(words: str) -> str:
     """Returns a state in the plural, for several ranks.
-    >>> _of_many("has ended"), _of_many("raised")
-    ('have ended', 'raised')
+    >>> _of_many("has ended"), _of_many("raised"), _of_many("is before its first op")
+    ('have ended', 'raised', 'are before their first op')
     """
     verb, space, rest = words.partition(" ")
-    return _PLURAL.get(verb, verb) + space + rest
+    return _PLURAL.get(verb, verb) + space + rest.replace("before its first op", "before their first op")
 
 
 def _step_and_words(state: ActorState) -> tuple[str, str]:

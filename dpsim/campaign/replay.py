@@ -43,6 +43,7 @@ from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
 from dpsim.sim.backend import SimRun
 from dpsim.trace import Difference, Schedule, Trace, TraceError, compare
+from dpsim.version import version
 
 CHANGED = "the schedule does not fit any more, for the program or the scenario has changed"
 
@@ -114,9 +115,9 @@ def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION, look
     try:
         scenario = scenario_from(trace.header.scenario)
     except ValueError as error:
-        raise TraceError(
-            f"{trace.name}: its scenario is none that this dpsim runs: {error}; was it recorded by another version?"
-        ) from None
+        recorded, own = trace.header.versions.get("dpsim", ""), version()
+        other = f"; dpsim {recorded} recorded it, and this is {own}" if recorded not in ("", own) else ""
+        raise TraceError(f"{trace.name}: the scenario of the trace cannot run: {error}{other}") from None
     base = _base(trace, scenario)
     looks = looks or Stepping()
     looks.world = Subject.of(scenario, base).world

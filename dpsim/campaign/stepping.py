@@ -21,12 +21,15 @@ from dpsim.backend.journal.own_raise import DebuggerQuit
 from dpsim.campaign.rank_state import NO_STEP, look_of, state_lines
 from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, MAIN, ORDINAL, SITE, STEP, THREAD, RawRecord
 from dpsim.contract.schedule import Candidate, RunStopped
-from dpsim.contract.words import BadInput, counted, short, with_services
+from dpsim.contract.words import BadInput, short, with_services
 from dpsim.contract.world import World
 from dpsim.explore.normal_form import is_draw
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.onlooker import looking_on
+
+NAMED = 3
+"""The number of other possible ops that a printed choice names."""
 
 _ADDRESS = re.compile(r"(?:(?:rank )?(\d{1,9})(?:/(\S+))? )?([^\s\[\]]+)(?:\[(\d{1,18})\])?")
 
@@ -74,7 +77,7 @@ class Stepping:
     `until`: the step before which the run stops. `at`: the op at which it calls `debug`, with the frame of the program,
     this object and the rank. `debug` returns whether the user quits. `say`: receives the lines after each choice; None
     for no lines. `told` counts these choices. `last`: the last op of the rank of
-    `at`, which helps if `at` is not reached.
+    `at`, and `sites`: the sites of its ops, which help if `at` is not reached.
     """
 
     def __init__(
@@ -88,7 +91,9 @@ class Stepping:
         self.world: World | None = None
         self.reached = False
         self.last: BreakAddress | None = None  # the last op of the rank of `at`, or of any rank
+        self.sites: set[str] = set()
         self.told = 0
+        self._here: BreakAddress | None = None  # the op of `at`, once the run has reached it
         self.programs: Sequence[Any] = ()
         self._machine: Machine | None = None
         self._journals: Sequence[Sequence[RawRecord]] | None = None
@@ -113,8 +118,10 @@ class Stepping:
         if not _is_at(self.at, rank, raw):
             if raw[KIND] not in ("end", "raised") and self.at.rank in (None, rank) and self.at.thread == raw[THREAD]:
                 self.last = BreakAddress(rank, raw[THREAD], raw[SITE], raw[ORDINAL])
+                self.sites.add(raw[SITE])
             return None
         self.reached = True
+        self._here = BreakAddress(rank, raw[THREAD], raw[SITE], raw[ORDINAL])
         if self.debug is not None and self.debug(_program_frame(sys._getframe(1)), self, rank):
             return machine.halt(DebuggerQuit())
         return None
@@ -125,18 +132,26 @@ class Stepping:
             return []
         return state_lines(self.world, self._journals)
 
+    def stop_words(self) -> str:
+        """Returns a line with the op at which the debugger stops; empty before that."""
+        at, world = self._here, self.world
+        if at is None or world is None:
+            return ""
+        words = f"pdb stops in {at}: the rank has issued this call, and the call has not returned"
+        return with_services(words, world.size, world.services)
+
     def follow(self, steps: Sequence[str], strict: bool) -> ScheduleReplay:
         """Returns the strategy that follows a schedule, and prints each choice if the user wants that."""
         return ScheduleReplay(steps, strict) if self.say is None else _Announced(steps, strict, self)
 
-    def chosen(self, number: int, of: int, word: str, possible: int) -> None:
-        """Prints a choice, once the run has continued after it."""
+    def chosen(self, number: int, of: int, word: str, others: Sequence[str]) -> None:
+        """Prints a choice, once the run has continued after it. `others`: the ops that were possible in its place."""
         if self.say is not None:
             self.told += 1
-            others = f"  (of {counted(possible, 'possible op')})" if possible > 1 else ""
-            named = word if self.world is None else with_services(word, self.world.size, self.world.services)
             place = f"choice {number:,}{f' of {of:,}' * (number <= of)}"
-            first = f"{place}: {named}{others}{_outcome(word, self._journals or ())}"
+            first = f"{place}: {word}{_outcome(word, self._journals or ())}{_also(others)}"
+            if self.world is not None:
+                first = with_services(first, self.world.size, self.world.services)
             self.say("\n".join([first, *(f"  {line}" for line in [*self._taken(), *self.lines()])]))
 
     def _taken(self) -> list[str]:
@@ -180,13 +195,14 @@ class _Announced(ScheduleReplay):
     def __init__(self, noted: Sequence[str], strict: bool, looks: Stepping) -> None:
         super().__init__(noted, strict)
         self._looks = looks
-        self._last: tuple[int, str, int] | None = None
+        self._last: tuple[int, str, list[str]] | None = None
         self._many = sum(not is_draw(word) for word in noted)
 
     def pick(self, candidates: Sequence[Candidate]) -> int:
         self._tell()
         index = super().pick(candidates)
-        self._last = len(self.order.steps), candidates[index].label, len(candidates)
+        labels = [one.label for one in candidates]
+        self._last = len(self.order.steps), labels.pop(index), labels
         return index
 
     def end(self, whole: bool) -> None:
@@ -195,9 +211,9 @@ class _Announced(ScheduleReplay):
 
     def _tell(self) -> None:
         if self._last is not None:
-            number, word, possible = self._last
+            number, word, others = self._last
             self._last = None
-            self._looks.chosen(number, self._many, word, possible)
+            self._looks.chosen(number, self._many, word, others)
 
 
 def _is_at(at: BreakAddress, rank: int, raw: RawRecord) -> bool:
@@ -225,6 +241,16 @@ def _innermost(program: Any) -> FrameType | None:
             found = frame
         program = getattr(program, "cr_await", None)
     return found
+
+
+def _also(others: Sequence[str]) -> str:
+    """Returns the ops that were possible in place of a choice, up to three of them.
+
+    >>> _also(["rank 0 look[1]"]), _also(["a", "b", "c", "d", "e"]), _also([])
+    ('  (also possible: rank 0 look[1])', '  (also possible: a, b, c, and 2 more)', '')
+    """
+    more = [f"and {len(others) - NAMED:,} more"] * (len(others) > NAMED)
+    return f"  (also possible: {', '.join([*others[:NAMED], *more])})" if others else ""
 
 
 def _outcome(word: str, journals: Sequence[Sequence[RawRecord]]) -> str:

@@ -95,8 +95,10 @@ def ruling(run_index: RunIndex, here: Mapping[int, Entry], values: Mapping[int, 
     if parted is not None:
         return Ruling(tuple(parted[1]), "")
     alike = len({*agreement.states.values()}) < len(states)
-    proves = "so a majority proves nothing" if split(dict(values)) else "and no other step shows what follows from it"
-    return Ruling((), f"all received the same result of {agreement.site}, {proves}", alike)
+    proves = "so a majority proves nothing"
+    if not split(dict(values)):  # of calls, `majority` asks only if there is one
+        proves = "and no other step shows which decision is right"
+    return Ruling((), f"each rank received the same result from {agreement.site}, {proves}", alike)
 
 
 def majority(

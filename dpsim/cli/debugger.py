@@ -136,7 +136,7 @@ def open_debugger(frame: FrameType, looks: Stepping, rank: int) -> bool:
         outer.f_trace = debugger.trace_dispatch
         debugger.botframe = outer
         outer = outer.f_back
-    for line in looks.lines():
+    for line in [*looks.lines(), looks.stop_words()]:
         debugger.message(printable(line))
     debugger.interaction(frame, None)
     if debugger.quitting:

@@ -137,7 +137,7 @@ def as_text(
         in_a_line = schedules_text(found, " schedule" if found.runs == 1 else " schedules")
         seen = sum(one.seen for one in found.failures.values() if one.problem.evidence is None)
         if all_failures and seen:
-            rows.append(("failing", f"{seen:,} of {counted(found.runs, 'schedule')} fail"))
+            rows.append(("failing", f"{seen:,} of {counted(found.runs, 'schedule')} fail{'s' * (seen == 1)}"))
         lines += [
             "",
             *columns(

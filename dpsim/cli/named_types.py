@@ -55,15 +55,18 @@ def types_of(hooks: list[Hook]) -> dict[str, Definition]:
 
 
 @functools.cache
-def annotations_of(path: str) -> set[tuple[str, str]]:
-    """Returns the names in the annotations of a class or in an alias, each with the module whose names count there."""
+def annotations_of(path: str) -> list[tuple[str, str]]:
+    """Returns the names in the annotations of a class or in an alias, each with the module whose names count there.
+
+    They are sorted, because the order of a set differs from process to process.
+    """
     module, _, name = path.rpartition(".")
     value = getattr(importlib.import_module(module), name)
     if not isinstance(value, type):
         one = definition(module, name)
-        return set() if one is None else {(module, word) for word in _names(one.node)}
+        return [] if one is None else sorted({(module, word) for word in _names(one.node)})
     bodies = [(base.__module__, node) for base in _own_bases(value) for node in _body(base)]
-    return {(where, word) for where, node in bodies if _is_public(node) for word in _names_of_member(node)}
+    return sorted({(where, word) for where, node in bodies if _is_public(node) for word in _names_of_member(node)})
 
 
 def _own_bases(kind: type[Any]) -> list[type[Any]]:

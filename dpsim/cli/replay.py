@@ -18,6 +18,7 @@ import typer
 from dpsim.cli.console import BAD_INPUT, NOT_MET, fail, note, one_line_errors, say, say_json
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import AsJson, Full, KeepResults, Memory, Modules, Quiet, allow_memory, import_modules, typed
+from dpsim.contract.words import did_you_mean
 
 if TYPE_CHECKING:
     from dpsim.campaign.replay import Replayed
@@ -61,6 +62,7 @@ def replay(
     with one_line_errors(), json_alone(as_json):
         from dpsim.campaign.alternatives import of_replayed
         from dpsim.campaign.stepping import StoppedAt
+        from dpsim.campaign.token import is_token
         from dpsim.cli import replay_text, two_lines
         from dpsim.diagnose.variants import extras_of_choice
         from dpsim.explore.strategies.replay import Mismatch
@@ -71,10 +73,11 @@ def replay(
         import_modules(module)
         for one in file or ():
             allow(one)
+        repaired = replay_text.after_repair(is_token(trace), typed("--module", module))
         try:
             replayed = _replayed(trace, backend, looks, strict=not fallback)
         except Mismatch as error:
-            fail(f"{trace}: {error}. --fallback continues anyway; {replay_text.REPAIRED}", NOT_MET)
+            fail(f"{trace}: {error}. --fallback continues anyway; {repaired}", NOT_MET)
         except StoppedAt as stopped:
             say("\n".join([f"stopped before step {stopped.step}", *stopped.lines]))
             return
@@ -87,7 +90,11 @@ def replay(
         if as_json:
             say_json(replay_text.as_json(replayed, extras, folder))
         else:
-            say(two_lines.of_replay(replayed) if quiet else replay_text.as_text(replayed, extras, full, folder))
+            say(
+                two_lines.of_replay(replayed)
+                if quiet
+                else replay_text.as_text(replayed, extras, full, folder, repaired)
+            )
         raise typer.Exit(0 if replayed.same else NOT_MET)
 
 
@@ -144,6 +151,8 @@ def _missed(looks: Stepping, replayed: Replayed) -> None:
     """Prints a note for each option whose place the run did not reach. Without the op of --break, the command fails."""
     if looks.at is not None and not looks.reached:
         near = f"; its last op is at {shlex.quote(str(looks.last))}" if looks.last else ""
+        if looks.at.site not in looks.sites:
+            near = did_you_mean(looks.at.site, sorted(looks.sites)) or near
         fail(f"--break: the run made no op at {looks.at}{near}", BAD_INPUT)
     if looks.until is not None:
         note(f"dpsim: --until: no rank reached step {looks.until}")

@@ -5,6 +5,8 @@ replayed along 3 choices: the same run again
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +24,31 @@ REPAIRED = "after a repair, `dpsim explore FILE` of its scenario shows whether t
 """One schedule that no longer fails, or no longer fits, proves no repair."""
 
 
-def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False, folder: Path | None = None) -> str:
-    """Returns the text of a replay. `full`: with all details and the schedule. `folder`: the folder of its results."""
+def after_repair(token: bool, modules: Sequence[str]) -> str:
+    """Returns what shows whether a repair holds. A user who has only a token has no file of its scenario.
+
+    >>> after_repair(False, []) == REPAIRED
+    True
+    """
+    if not token:
+        return REPAIRED
+    explore = shlex.join(["dpsim", "explore", "FILE", *modules])
+    return (
+        "after a repair, run the test of the log with --dpsim-replay=TOKEN: it explores all schedules. "
+        f"Or save the scenario of the log as FILE, and run `{explore}`"
+    )
+
+
+def as_text(
+    replayed: Replayed,
+    extras: Extras = NOTHING,
+    full: bool = False,
+    folder: Path | None = None,
+    repaired: str = REPAIRED,
+) -> str:
+    """Returns the text of a replay. `full`: with all details and the schedule. `folder`: the folder of its results.
+    `repaired`: what shows whether a repair holds.
+    """
     lines = []
     if replayed.findings:
         told = whole_report(replayed, extras) if full else report(replayed.run, replayed.findings, extras)
@@ -34,7 +59,7 @@ def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False, fo
     lines.append(painted(printable(replayed.summary()), good=replayed.same))
     if replayed.difference is not None:
         lines.append(in_words(replayed.run, str(replayed.difference)))
-    lines += [REPAIRED] * (replayed.klass is not None and not replayed.same)
+    lines += [repaired] * (replayed.klass is not None and not replayed.same)
     lines += [f"results: {folder}"] * (folder is not None)
     return "\n".join(lines)
 

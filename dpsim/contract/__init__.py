@@ -12,6 +12,7 @@ times.py           when the ops of a run began and ended
 occupied.py        ranks without a free slot for device work
 undefined.py       collectives of a run that have no defined result
 program.py         the class of all programs: `prepare` once, `run` on every rank
+program_parts.py   whether a user's program has its parts in the right form
 registry.py        protocols and variants by name
 keys.py            keys that messages name, with their meanings
 pieces.py          the parts of a program, one of which a variant may replace

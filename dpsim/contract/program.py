@@ -37,18 +37,17 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from inspect import getattr_static, isabstract, isasyncgenfunction, iscoroutinefunction, signature
+from inspect import isabstract, isasyncgenfunction, iscoroutinefunction, signature
 from typing import Any, ClassVar, Generic, NamedTuple, cast
 
 from typing_extensions import TypeVar
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import Domain, RawRecord
+from dpsim.contract.program_parts import RANKS, check_methods, check_params
 from dpsim.contract.words import gigabytes
 
 RUN = "async def run(self, rank, prepared)"
-RANKS = "def ranks(params)"
-
 P = TypeVar("P", default=Any)
 """The type that `prepare` returns."""
 
@@ -153,10 +152,11 @@ class Program(ABC, Generic[P]):
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Raises TypeError for a `run` that is no coroutine function or takes other arguments. Also raises it if
-        `Params` is no pydantic model, or if a program has only one of `Params` and `ranks`.
+        `Params` is no pydantic model, or if a program has only one of `Params` and `ranks`. A method must be callable.
         """
         super().__init_subclass__(**more)
-        _check_params(cls)
+        check_params(cls, Program)
+        check_methods(cls, Program)
         if getattr(cls.run, "__isabstractmethod__", False):
             return
         if not iscoroutinefunction(cls.run):
@@ -260,30 +260,6 @@ class Program(ABC, Generic[P]):
     @abstractmethod
     async def run(self, rank: Rank, prepared: P) -> None:
         """The coroutine that each rank runs. `prepared`: the object that `prepare` returned."""
-
-
-def _check_params(program: type[Program[Any]]) -> None:
-    """Raises TypeError for parameters that no scenario can give, and for a program that does not define its ranks."""
-    name, write = program.__qualname__, f"write `@staticmethod` and `{RANKS}`"
-    ranks: Any = getattr_static(program, "ranks")
-    model: Any = program.Params
-    says = ranks is not getattr_static(Program, "ranks")
-    if model is None:
-        if says and isinstance(ranks, staticmethod):
-            raise TypeError(f"{name} has `ranks` and no `Params`; write `Params = ` and a pydantic model of parameters")
-        return
-    if not (isinstance(model, type) and hasattr(model, "model_fields") and model.__name__ != "BaseModel"):
-        raise TypeError(f"{name}.Params is {model!r}; expected a class derived from pydantic.BaseModel")
-    if not says:
-        raise TypeError(f"{name} has `Params` and does not say its ranks; {write}")
-    if not isinstance(ranks, staticmethod):
-        raise TypeError(f"{name}.ranks is no static method; {write}")
-    if iscoroutinefunction(program.ranks):
-        raise TypeError(f"{name}.ranks is a coroutine function; {write}")
-    try:
-        signature(program.ranks).bind(None)
-    except TypeError as error:
-        raise TypeError(f"{name}.ranks cannot be called ({error}); {write}") from None
 
 
 def refuse_no_program(program: Any) -> None:

@@ -288,8 +288,8 @@ def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]
     failed = f"; could not be loaded: {next(iter(_failed.values()))}{others}" if _failed else ""
     failed += "" if table or _failed else f"; nothing has entry points of the group {ENTRY_POINTS}: is dpsim installed?"
     names = f": {', '.join(sorted(table))}" if len(table) <= 30 else f" {len(table)}; dpsim list names them"
-    cure = "if a module of yours registers it, import it (--module; in tests, conftest.py)"
-    raise UnknownName(f"no {what} is registered as {name!r}{hint} (there are{names}){failed}; {cure}")
+    cure = "if a module of yours registers it, add --module FILE.py (in tests, import it in conftest.py)"
+    raise UnknownName(f"no {what} is registered as {name!r}{hint or ';'} {cure}{failed}; there are{names}")
 
 
 def _summary(owner: type[Any]) -> str:

@@ -126,6 +126,34 @@ def test_to_take_the_word_of_the_first_unit_is_caught(jobs: int, monkeypatch: py
         test_a_fault_that_happens_in_some_schedules_happened(jobs)
 
 
+class Leaves(Looks):
+    """Rank 1 leaves out the sum of both ranks, whatever the poll of rank 0 returns."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        await super().run(rank, prepared)
+        if not rank.rank:
+            await rank.host("both").all_reduce(np.ones(1, np.int32), site="sum")
+
+
+class LeavesLate(Leaves):
+    """Rank 1 leaves out the sum; rank 0 makes it only if its poll finds the message. By default it does not."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        if rank.rank or await rank.mailbox("box").poll("first") is not None:
+            await super().run(rank, prepared)
+
+
+@pytest.mark.parametrize(("program", "default"), [(Leaves(), True), (LeavesLate(), False)])
+def test_the_report_says_that_the_default_order_shows_a_hang(program: Program[Any], default: bool) -> None:
+    """All choices of a hang are in its normal form, so its length does not show whether the order matters."""
+    both = CommunicatorSpec("both", "both", "host", (0, 1))
+    (shown,) = explored(Subject(World(2, (OWN, both)), program, expected=VIOLATED)).shown
+    (line,) = [line for line in shown.report().splitlines() if line.startswith("schedule ")]
+    assert shown.failure.normal
+    assert ("no special order of events: the default one shows it" in line) == default
+    assert ("with" in line) != default
+
+
 def test_a_failure_that_needs_some_of_its_choices_counts_all_of_them() -> None:
     """The second number is the one that `dpsim replay` prints for the same schedule."""
     schedule = ["rank 1 has kernels that raise", "rank 0 a[0]", "dp 0>1 #0: eager", "rank 1 b[0]", "rank 0 c[0]"]

@@ -60,12 +60,13 @@ def test_the_message_says_that_the_majority_proves_nothing() -> None:
     assert (
         found(agrees((1, 2), decides=False)).why
         == found(agrees((1, 2))).why
-        == "all received the same result of agree, so a majority proves nothing"
+        == "each rank received the same result from agree, so a majority proves nothing"
     )
     two = found(agrees((1,)), 2)
-    assert two.why == "all received the same result of agree, and no other step shows what follows from it"
+    same = "each rank received the same result from agree, and no other step shows which"
+    assert two.why == f"{same} decision is right"
     assert found(agrees((1, 2))).message.endswith(
-        "; all received the same result of agree, so a majority proves nothing"
+        "; each rank received the same result from agree, so a majority proves nothing"
     )
 
 

@@ -20,6 +20,7 @@ from dpsim.cli import explore_again
 from dpsim.cli.explore_again import TypedCommand
 from dpsim.contract.interface import Rank
 from dpsim.scenario import parse_scenario
+from tests.agreeing import SKIP
 from tests.cli.commands import HEALTHY, Answer, dpsim_, write
 from tests.cli.protocols import Polls, scenario
 
@@ -313,3 +314,5 @@ def test_keep_going_counts_the_schedules_that_fail() -> None:
     seen = sum(one["seen"] for one in found["failures"])
     assert f"failing   {seen} of 30 schedules fail" in explore("t_lost", *words, "--keep-going").out.splitlines()
     assert "failing" not in explore("t_lost", *words).out
+    write(Path("x.yaml"), HEALTHY + SKIP)
+    assert "failing   1 of 1 schedule fails" in dpsim_("explore", "x.yaml", "--keep-going").out.splitlines()

@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
+from dpsim.campaign import replay as campaign_replay
 from dpsim.campaign.properties import DoesNotHold
+from dpsim.contract import registry
 from dpsim.contract.interface import Rank
 from dpsim.scenario import parse_scenario
 from dpsim.sim.hosts import watch
 from dpsim.testing import holds
 from dpsim.trace import Schedule, read_trace
+from dpsim.version import version
 from tests import ROOT
 from tests.cli.commands import dpsim_, process, write
 from tests.cli.protocols import Look, Lost, Polls, scenario
@@ -313,13 +316,30 @@ def test_a_replay_that_fails_in_any_order_has_no_turning(monkeypatch: pytest.Mon
     assert "\nturning" not in answer.out
 
 
+def test_a_trace_of_an_unknown_protocol_asks_for_the_module_first(trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names versions only if another version recorded the trace."""
+    monkeypatch.delitem(registry._protocols, "t_lost")
+    answer = dpsim_("replay", trace)
+    assert answer.code == 2
+    before, _, names = answer.err.partition("there are: ")
+    assert "no protocol is registered as 't_lost'" in before
+    assert "add --module FILE.py" in before
+    assert "version" not in answer.err
+    assert "recorded it" not in names
+    monkeypatch.setattr(campaign_replay, "version", lambda: "9.9")
+    assert dpsim_("replay", trace).err.endswith(f"; dpsim {version()} recorded it, and this is 9.9\n")
+
+
 def test_replay_of_a_token_after_the_repair_finds_another_run(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lost, "after", Look.after)
     answer = dpsim_("replay", token, *MODULE)
     assert answer.code == 1
     said, following = answer.out.splitlines()[-2:]
     assert said.endswith("NOT the same run; it was HANG:MAILBOX:NO_MESSAGE, now no finding")
-    assert following == "after a repair, `dpsim explore FILE` of its scenario shows whether the repair holds"
+    assert following == (
+        "after a repair, run the test of the log with --dpsim-replay=TOKEN: it explores all schedules. "
+        "Or save the scenario of the log as FILE, and run `dpsim explore FILE --module tests.cli.protocols`"
+    )
 
 
 def test_a_token_is_explained_and_drawn(token: str, tmp_path: Path) -> None:

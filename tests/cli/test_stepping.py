@@ -139,6 +139,25 @@ def test_break_names_the_last_op_if_the_run_does_not_make_the_given_one(trace: s
     assert typed("c\n", "replay", trace, "--break", last.strip("'")).code == 0
 
 
+def test_break_suggests_the_site_for_a_misspelt_one(trace: str) -> None:
+    """Rank 1 has ops at `dp.agree`. The twin spells the site correctly, and gets its last op."""
+    for words in ("dp.agre", "rank 1 dp.agre[1]"):
+        answer = dpsim_("replay", trace, "--break", words)
+        assert answer.err == f"dpsim: --break: the run made no op at {words}; did you mean 'dp.agree'?\n"
+    assert "did you mean" not in dpsim_("replay", trace, "--break", "rank 1 dp.agree[2]").err
+
+
+def test_the_banner_names_the_rank_and_the_call_in_which_pdb_stops(trace: str) -> None:
+    """The positions show a rank past its call if no rank is missing there, so the banner says where pdb is."""
+    stop = "pdb stops in rank {}: the rank has issued this call, and the call has not returned"
+    last = typed("c\n", "replay", trace, "--break", "rank 2 dp.agree[1]").out.splitlines()
+    assert "ranks 0 to 2  step 1: are past dp.agree[1], and may continue" in last
+    assert stop.format("2 dp.agree[1]") in last
+    first = typed("c\n", "replay", trace, "--break", "dp.agree").out.splitlines()
+    assert "ranks 1, 2  are before their first op, and may continue" in first
+    assert stop.format("0 dp.agree[0]") in first
+
+
 @pytest.mark.parametrize("words", ["", "rank x y z", "a b c[1]", "dp.agree[x]"])
 def test_break_refuses_words_that_are_no_address_of_an_op(words: str) -> None:
     with pytest.raises(BadInput, match="no address of an op"):
@@ -174,7 +193,7 @@ def test_a_look_never_waits_and_says_what_it_took() -> None:
     assert "  rank 0  step 0: is at poll second[0]\n" in out
     assert "  rank 0  step 0: waits in other" in out
     assert "waits in box" not in out
-    assert "rank 0 first[0]  (of 2 possible ops), and found nothing\n" in out
+    assert ": rank 0 first[0], and found nothing  (also possible: rank 1 delivers wake[0])\n" in out
 
 
 @pytest.mark.parametrize(

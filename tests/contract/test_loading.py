@@ -93,7 +93,7 @@ def test_a_form_of_another_entry_point_is_found() -> None:
 
 def test_a_failed_entry_point_is_imported_once() -> None:
     for _ in range(2):
-        with pytest.raises(registry.UnknownName, match=r"'broken' .*the entry point broken = loading_broken: KeyError"):
+        with pytest.raises(registry.UnknownName, match=r"'broken'.*the entry point broken = loading_broken: KeyError"):
             registry.protocol("broken")
     assert len(registry._failed) == 1
 

@@ -128,7 +128,7 @@ def test_the_line_of_a_peer_is_marked_as_such(of_peer: bool) -> None:
 def test_both_sides_of_a_disagreement_are_within_six_lines() -> None:
     lines = report(run(), [LONGEST[1]], EXTRAS).splitlines()
     assert lines[1] == "culprit   not decided: no majority and no other evidence"
-    why = "all received the same result of agree, so a majority proves nothing"
+    why = "each rank received the same result from agree, so a majority proves nothing"
     assert report(run(), [replace(LONGEST[1], why=why)], EXTRAS).splitlines()[1] == f"culprit   not decided: {why}"
     sides = [at for at, line in enumerate(lines) if line.startswith(("          rank 0: ", "          rank 1: "))]
     assert len(sides) == 2

@@ -114,7 +114,7 @@ def test_a_folder_is_named_as_it_was_typed(tmp_path: Path) -> None:
         read_dumps(tmp_path)
 
 
-@pytest.mark.parametrize("why", ["all received the same result of agree, so a majority proves nothing", ""])
+@pytest.mark.parametrize("why", ["each rank received the same result from agree, so a majority proves nothing", ""])
 def test_an_explanation_without_a_culprit_gives_the_reason_of_its_check(why: str) -> None:
     """Explains a simulated run. Without a reason of its check, there is no majority."""
     made = Made(2)

@@ -232,9 +232,13 @@ async def _run(self: Any, rank: Any, args: Any) -> None: ...
         ({"Params": Few, "ranks": staticmethod(lambda: 1)}, "One.ranks cannot be called"),
         ({"Params": Few, "ranks": staticmethod(_waits)}, "One.ranks is a coroutine function"),
         ({"Params": BaseModel, "ranks": staticmethod(len)}, "expected a class derived from pydantic.BaseModel"),
+        ({"services": ("a",)}, "One.services is ('a',), and no method; write `def services(self, prepared)`"),
+        ({"groups": ["w"]}, "One.groups is ['w'], and no method; write `def groups(self, prepared)`"),
+        ({"nodes": property(len)}, "and no method; write `def nodes(self, prepared)`"),
+        ({"figures": 1}, "One.figures is 1, and no method; write `def figures(self, prepared, journals)`"),
     ],
 )
-def test_a_program_that_cannot_have_parameters(parts: dict[str, Any], said: str) -> None:
+def test_a_program_with_wrong_parts_is_refused_at_its_definition(parts: dict[str, Any], said: str) -> None:
     with pytest.raises(TypeError) as caught:
         type("One", (Program,), {"run": _run, **parts})
     assert said in str(caught.value)

@@ -15,7 +15,7 @@ import pytest
 
 from dpsim.cli import show_text
 from dpsim.cli.hooks import all_hooks, lines_of
-from dpsim.cli.named_types import definition, meaning, types_of
+from dpsim.cli.named_types import annotations_of, definition, meaning, types_of
 from dpsim.contract import registry
 from tests.cli.commands import dpsim_
 
@@ -104,3 +104,10 @@ def test_a_type_is_found_through_imports(tmp_path: Path, monkeypatch: pytest.Mon
     assert (here.path, here.doc, alias.path) == ("t_first.Here", "A record.", "t_first.Alias")
     assert [definition("t_second", name) for name in ("Set", "Nothing")] == [None, None]
     assert definition("t_first", "NUMBER") is None
+
+
+def test_the_types_of_a_class_have_an_order_that_no_hash_seed_changes() -> None:
+    """`dpsim show` prints the types in the order in which it finds them."""
+    names = annotations_of("dpsim.contract.interface.Rank")
+    assert len(names) > 5
+    assert names == sorted({*names})

@@ -199,7 +199,7 @@ def one_line(answer: tuple[int, str, str], said: str) -> None:
 
 
 def test_museum_refuses_unknown_names() -> None:
-    one_line(museum("--only", "M-DP-99"), "no variant is registered as 'M-DP-99'; did you mean 'M-DP-9'? (there are ")
+    one_line(museum("--only", "M-DP-99"), "no variant is registered as 'M-DP-99'; did you mean 'M-DP-9'? if a module ")
     one_line(museum("--module", "no_such_module"), "cannot import the module no_such_module: ModuleNotFoundError: ")
     one_line(museum("--exhibits", "nowhere"), "nowhere: no such folder; expected one with exhibits in it")
 
