@@ -18,10 +18,11 @@ WITH_A_FILE = "torch"
 BUILT_IN = [
     one.name
     for one in registry.protocols()
-    if one.program.__module__.startswith("dpsim.") and one.name not in (WITH_A_FILE, "recorded")
+    if one.program.__module__.startswith(("dpsim.vllm.", "dpsim.torch.", "dpsim.recorded."))
+    and one.name not in (WITH_A_FILE, "recorded")
 ]
-"""The drawn recordings of the protocol `recorded` take 10 s. They share the strategy with the other programs with
-`Params`."""
+"""Programs of `dpsim.testing` are registered only if a test imports them. The drawn recordings of the protocol `recorded`
+take 10 s, and share the strategy with the other programs with `Params`."""
 
 
 def discarded(protocol: str, examples: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
