@@ -52,3 +52,5 @@ class Explanation(NamedTuple):
     no_dump: bool = False
     """Whether the culprit left no dump, and no other record shows that it died."""
     why: str = ""
+    undumped: tuple[int, ...] = ()
+    """Those of `undecided_ranks` that left no dump."""

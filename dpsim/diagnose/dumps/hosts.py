@@ -36,6 +36,13 @@ def _idle(job: DumpedJob, found: Explanation) -> Explanation:
     """Returns the explanation. If one of several ranks is the culprit, it is the one that runs and is in no call."""
     if found.culprit is not None:
         return found
+    places = [
+        f"rank {rank} is at {job.beside.blocked_at[rank].line}"
+        for rank in found.undecided_ranks
+        if rank in job.beside.blocked_at
+    ]
+    if found.undumped:  # a missing rank may be the cause, wherever the others are
+        return found._replace(ground=(*places, *found.ground))
     for suspects, why in (
         ([rank for rank in found.undecided_ranks if _is_idle(job, rank)], "waits in no call"),
         ([rank for rank in found.undecided_ranks if rank in job.beside.behind], "launched fewer operations"),

@@ -8,7 +8,7 @@ The module tries four kinds of evidence in this order, because an earlier kind e
 1. A job that still moves, or has ended, has no culprit.
 2. Members of a group made different calls. The majority is right. Of two members, the one with the usual calls is
   right.
-3. Other ranks wait for a rank that left no dump.
+3. Other ranks wait for a rank that left no dump, and for no rank whose dump shows that it did not join.
 4. A rank left out a call, or made one too many. This rank is the minority, or the end of the chain of waits, or the one
    that departs from the usual order.
 
@@ -93,6 +93,7 @@ def _explained(job: DumpedJob, blocked: BlockedRanks, decided: Decided, how: Pac
         op = "" if call is None else call.shape.op
         culprit = Suspect(decided.ranks, group.name, None if call is None else call.seq, op, place)
     ground = tuple(dict.fromkeys((*decided.ground, *how.ground, *_limits(job))))
+    undumped = tuple(rank for rank in decided.suspects if rank in job.missing)
     return Explanation(
         "hang" if blocked.waits or decided.ranks or decided.klass != "HANG:UNDECIDED" else "undecided",
         decided.klass,
@@ -104,6 +105,8 @@ def _explained(job: DumpedJob, blocked: BlockedRanks, decided: Decided, how: Pac
         decided.confidence,
         ground,
         no_dump=bool(decided.ranks) and {*decided.ranks} <= {*job.missing} - {*job.dumps},
+        why=f"{ranks_text(undumped)} left no dump" if undumped else "",
+        undumped=undumped,
     )
 
 

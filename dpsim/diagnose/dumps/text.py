@@ -121,6 +121,8 @@ def _next(found: Explanation) -> str:
         return "look for the trouble outside of collectives, or dump while the job hangs"
     if culprit is None and found.outcome == "failed":
         return "read the launcher's log for the rank that ended first, and the system's log of killed processes"
+    if culprit is None and found.undumped:
+        return _fetch(found)
     if culprit is None:
         who = f" of {ranks_text(found.undecided_ranks)}" if found.undecided_ranks else ""
         return f"py-spy dump --pid PID{who}, and the dumps of the job's other recorders (docs/a-job-hangs.md)"
@@ -129,13 +131,22 @@ def _next(found: Explanation) -> str:
         return f"read the exception in the log of {who}: {found.raised}"
     if found.no_dump:
         end = "the end of the program, its exit code, the system's log of killed processes"
-        which = "the dump of" if len(culprit.ranks) == 1 else "the dumps of"
-        exist = "if it exists" if len(culprit.ranks) == 1 else "if they exist"
-        return f"fetch {which} {who} {exist}, and explain again; otherwise read the log of {who}: {end}"
+        return f"{_fetch_dumps(culprit.ranks)}; otherwise read the log of {who}: {end}"
     if found.klass.endswith(("DEAD_RANK", "DEATH:RANK")) or not (culprit.op or culprit.place.line):
         return f"read the log of {who}: its end, its exit code, the system's log of killed processes"
     line = culprit.place.line or "the code around this call"
     return f"read {line} as {who} runs it; py-spy dump --pid PID shows its current stack"
+
+
+def _fetch_dumps(ranks: Sequence[int]) -> str:
+    which, exist = ("the dump of", "it exists") if len(ranks) == 1 else ("the dumps of", "they exist")
+    return f"fetch {which} {ranks_text(ranks)} if {exist}, and explain again"
+
+
+def _fetch(found: Explanation) -> str:
+    """Returns the next step if ranks with a dump and ranks without one are in question."""
+    others = ranks_text(rank for rank in found.undecided_ranks if rank not in found.undumped)
+    return f"{_fetch_dumps(found.undumped)}; if the job still runs, py-spy dump --pid PID of {others}"
 
 
 def as_json(found: Explanation) -> dict[str, Any]:
