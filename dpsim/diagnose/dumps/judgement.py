@@ -136,10 +136,13 @@ def waits_of(job: DumpedJob, blocked: BlockedRanks) -> tuple[str, ...]:
     for (name, seq), by_op in met.items():
         if {rank for ranks in by_op.values() for rank in ranks} <= {*blocked.waits}:
             continue
+        transfer = {*by_op} <= {"send", "recv"}
+        if len(by_op) > 1 and not transfer:
+            made = ", ".join(f"{ranks_text(ranks)} made {op}" for op, ranks in by_op.items())
+            lines.append(f"call #{seq} on {name}: {made}")
+            continue
         meet = " and ".join(f"{ranks_text(ranks)} in {op}" for op, ranks in by_op.items())
-        members = "both sides" if {*by_op} <= {"send", "recv"} else "all members"
-        alone = f"{meet} on {name} #{seq}, which {members} made"
-        lines.append(alone if len(by_op) == 1 or members == "both sides" else f"{meet} meet at #{seq} on {name}")
+        lines.append(f"{meet} on {name} #{seq}, which {'both sides' if transfer else 'all members'} made")
     return tuple(lines)
 
 

@@ -131,8 +131,8 @@ def _content(data: bytes, name: str) -> Any:
         return plain(data) if data[:1] == b"\x80" else loads(data)
     except CutOff as error:
         raise DumpError(
-            f"{name}: {error}: was the rank killed while it wrote? Fetch the dump again, or remove it from the folder; "
-            "then its rank counts as one without a dump"
+            f"{name}: {error}: was the rank killed while it wrote? Fetch the dump again. If its rest is lost, "
+            "the file has to leave the folder; then its rank counts as one without a dump"
         ) from None
     except NotPlain as error:
         raise DumpError(f"{name}: {error}. {TO_DO}") from None

@@ -6,7 +6,7 @@
     waits     ranks 0, 1, 3 -> rank 2 (all_reduce on default_pg #6)
     ground    3 of 4 members made it; the last call of rank 2 is all_reduce #5 at train.py:42, which finished
     sure      high: the recorders show it
-    next      read train.py:42 as rank 2 runs it; py-spy dump --pid PID shows its current stack
+    next      read train.py:42 as rank 2 runs it; if the job still runs, py-spy dump --pid PID shows its stack
 
 The source line (`train.py:42` above) is that of the culprit's call. If the culprit left the call out, it is the line at
 which its peers made it.
@@ -96,8 +96,12 @@ def _culprit(found: Explanation) -> list[str]:
     what = f", {culprit.op} #{seq} on {culprit.group}" if culprit.op else ""
     where, calls = culprit.place.line, chain_text(culprit.place.chain).removeprefix(culprit.place.line)
     at = f" at {where}{calls}" if where else ""
-    whole = f"{ranks_text(culprit.ranks)}{what}{at}"
-    return folded(whole, 2)
+    who = ranks_text(culprit.ranks)
+    if culprit.skipped:
+        peers = f" (peers: {culprit.call_line})" if culprit.call_line else ""
+        return folded(f"{who} did not make {culprit.op} #{seq}{peers}; it is{at}", 2)
+    there = f" at {culprit.call_line}; it is" if culprit.call_line and what else ""
+    return folded(f"{who}{what}{there}{at}", 2)
 
 
 def _sure(found: Explanation) -> str:
@@ -125,7 +129,8 @@ def _next(found: Explanation) -> str:
         return _fetch(found)
     if culprit is None:
         who = f" of {ranks_text(found.undecided_ranks)}" if found.undecided_ranks else ""
-        return f"py-spy dump --pid PID{who}, and the dumps of the job's other recorders (docs/a-job-hangs.md)"
+        others = "read the dumps of the job's other recorders (docs/a-job-hangs.md)"
+        return f"if the job still runs, py-spy dump --pid PID{who}; {others}"
     who = ranks_text(culprit.ranks)
     if found.raised:
         return f"read the exception in the log of {who}: {found.raised}"
@@ -135,7 +140,7 @@ def _next(found: Explanation) -> str:
     if found.klass.endswith(("DEAD_RANK", "DEATH:RANK")) or not (culprit.op or culprit.place.line):
         return f"read the log of {who}: its end, its exit code, the system's log of killed processes"
     line = culprit.place.line or "the code around this call"
-    return f"read {line} as {who} runs it; py-spy dump --pid PID shows its current stack"
+    return f"read {line} as {who} runs it; if the job still runs, py-spy dump --pid PID shows its stack"
 
 
 def _fetch_dumps(ranks: Sequence[int]) -> str:
