@@ -56,7 +56,7 @@ class NotPlain(ValueError):
     """These bytes are no pickle of plain data."""
 
 
-class CutOff(NotPlain):
+class EndsEarly(NotPlain):
     """These bytes are the beginning of a pickle of plain data."""
 
 
@@ -97,12 +97,12 @@ def _pairs(data: bytes) -> list[int]:
             at += 5 + size
         elif code == _FRAME and at + 9 <= len(data):
             if int.from_bytes(data[at + 1 : at + 9], "little") > len(data) - at - 9:
-                raise CutOff(_cut_off(data))  # Python reads a whole frame at once, so the size must fit
+                raise EndsEarly(_cut_off(data))  # Python reads a whole frame at once, so the size must fit
             at += 9
         elif code == _STOP:
             return pairs
         elif code is None or (code in _LONGER and at + 9 > len(data)) or (code == _SHORT and _is_cut(data, at)):
-            raise CutOff(_cut_off(data))
+            raise EndsEarly(_cut_off(data))
         else:
             raise NotPlain(f"the opcode at byte {at} is {code:#04x}; a dump has plain data alone, and this is more")
 

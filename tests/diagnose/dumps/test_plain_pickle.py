@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsim.diagnose.dumps.plain_pickle import CutOff, NotPlain, plain
+from dpsim.diagnose.dumps.plain_pickle import EndsEarly, NotPlain, plain
 
 RAN: list[str] = []
 
@@ -70,7 +70,7 @@ def test_each_beginning_of_a_pickle_ends_early(protocol: int) -> None:
     data = pickle.dumps({"version": "2.10", "entries": [entry]}, protocol=protocol)
     assert plain(data)["entries"][0]["n"] == 1 << 40
     for size in range(2, len(data)):
-        with pytest.raises(CutOff, match=f"the file ends early, at byte {size}$"):
+        with pytest.raises(EndsEarly, match=f"the file ends early, at byte {size}$"):
             plain(data[:size])
 
 
