@@ -48,6 +48,9 @@ def import_job(
         say(f"the simulation: {result.verdict.upper()}{'' if primary is None else '  ' + primary.klass}{who}")
         if found.klass and found.outcome in ("hang", "undecided") and result.verdict == "held":
             say("note: no hang: the calls lack its cause, e.g. the order on an NCCL stream (docs/a-job-hangs.md)")
+        if found.undumped:
+            alone = [rank for rank in found.undecided_ranks if rank not in found.undumped]
+            say(f"note: {ranks_text(found.undumped)} left no dump; in the scenario, {ranks_text(alone)} is the cause")
         if numbers := numbers_text(job, found.culprit):
             say(f"the numbers:    {numbers}")
         say(f"next: dpsim run {output}")

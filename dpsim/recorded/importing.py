@@ -5,7 +5,7 @@
 
 Dumps have no roots, so a broadcast from a dump has the first member of its group as root. Groups of one member have no
 calls in the scenario. A rank that left no dump repeats the finished calls of a peer. It makes the collective in which
-its peers wait for it, and dies there.
+its peers wait for it, and dies there. If a dump shows that another rank did not make this collective, the rank lives.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dpsim.diagnose.dumps.blocked_ranks import BlockedRanks, ranks_blocked_in
 from dpsim.diagnose.dumps.entries import RecordedCall
 from dpsim.diagnose.dumps.explanation import Suspect
 from dpsim.diagnose.dumps.job import DumpedJob
+from dpsim.diagnose.dumps.missing_dumps import absent_with_dump
 from dpsim.recorded.inferred import with_steps
 from dpsim.recorded.repeatable import finished_with, repeatable_calls
 from dpsim.recorded.rows import OPS, REDUCTIONS, CallRow
@@ -163,9 +164,10 @@ def _deaths(
     job: DumpedJob, blocked: BlockedRanks, names: dict[str, str], rows: list[list[CallRow]]
 ) -> list[dict[str, Any]]:
     """Adds to `rows`, for each rank without a dump, the collective in which a peer waits for it. Returns for each such
-    rank a fault by which it dies in this collective. A rank for which peers wait only in a transfer gets neither.
+    rank a fault by which it dies in this collective. A rank for which peers wait only in a transfer gets neither. If a
+    rank with a dump did not join the collective either, the rank makes it and lives, so only the certain part fails.
     """
-    faults = []
+    faults, idle = [], {*absent_with_dump(job, blocked)}
     for rank in job.missing:
         waits = [wait for own in blocked.waits.values() for wait in own if rank in wait.absent]
         missed = next((wait for wait in waits if not wait.call.shape.is_transfer and wait.call.group in names), None)
@@ -174,5 +176,7 @@ def _deaths(
         group = names[missed.call.group]
         before = sum(row.group == group and row.op in OPS for row in rows[rank])
         rows[rank].append(_row(job, missed.rank, missed.call, group)._replace(is_open=False))
+        if idle & {*missed.absent}:
+            continue
         faults.append({"kind": "die", "rank": rank, "at": {"communicator": group, "seq": before}})
     return faults

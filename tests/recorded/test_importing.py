@@ -97,6 +97,18 @@ def test_a_rank_that_left_no_dump_dies_where_its_peers_wait(tmp_path: Path) -> N
     assert {one.culprit.where for one in result.findings if one.culprit} == {"train.py:12"}
 
 
+def test_a_rank_that_left_no_dump_lives_if_another_did_not_join(tmp_path: Path) -> None:
+    """The dump of rank 2 shows that it skipped the last call, so the simulation blames rank 2, and not rank 1."""
+    job = rounds(3)
+    job.call((0, 1))
+    (tmp_path / "dumps").mkdir()
+    job.write(tmp_path / "dumps", without=(1,))
+    done = CliRunner().invoke(app, ["import", str(tmp_path / "dumps"), "-o", str(tmp_path / "hung.yaml")])
+    assert "the simulation: VIOLATED  HANG:COLLECTIVE:MISSING_RANK, rank 2\n" in done.output
+    assert "note: rank 1 left no dump; in the scenario, rank 2 is the cause\n" in done.output
+    assert "faults" not in (tmp_path / "hung.yaml").read_text()
+
+
 def test_rings_that_begin_with_different_calls(tmp_path: Path) -> None:
     """Each ring holds four calls. That of rank 2 begins with an earlier one, because rank 2 made fewer."""
     job = rounds(4)

@@ -16,6 +16,7 @@ usual.py         the usual order of calls on all ranks, and departures from it
 alike.py         finds the one rank that departs from ranks with the same calls so far
 deciding.py      decides the culprit if calls differ
 deciding_waits.py  decides the culprit if all calls agree and ranks wait
+missing_dumps.py  decides the culprit if ranks wait and a rank left no dump
 twins.py         compares a pair of ranks or a group with a second one that does the same
 peers.py         finds a transfer whose peer is not the usual one of its source line
 stacks.py        reads stacks of threads, as Python's fault handler or py-spy writes them

@@ -2,7 +2,7 @@
 
     rank 2 made five calls where its peers stand in the sixth          ->  rank 2 left it out (a minority of one)
     rank 3 stands in a seventh call, and its peers made six            ->  rank 3 made one too many
-    rank 3 left no dump, and its peers wait                            ->  rank 3 is gone, or its dump is missing
+    rank 3 left no dump, and its peers wait                            ->  `missing_dumps` decides
 
 Two ranks have no majority. Then the culprit is the rank that departs from the usual order of calls. If neither or both
 do, this module names no rank.
@@ -10,14 +10,12 @@ do, this module names no rank.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
-
 from dpsim.contract.words import ranks_text
 from dpsim.diagnose.dumps.alike import COMPANIONS, OddRank, companions, odd_rank
 from dpsim.diagnose.dumps.blocked_ranks import BlockedRanks, DumpWait
-from dpsim.diagnose.dumps.deciding import DEAD, LEFT_OUT, ORDER, TOO_MANY, UNKNOWN, Decided, by_habit_at, departed, only
+from dpsim.diagnose.dumps.deciding import LEFT_OUT, ORDER, TOO_MANY, UNKNOWN, Decided, by_habit_at, departed, only
 from dpsim.diagnose.dumps.job import DumpedJob
+from dpsim.diagnose.dumps.missing_dumps import dead_class, decide_missing, last_of
 from dpsim.diagnose.dumps.peers import wrong_peer
 from dpsim.diagnose.dumps.twins import by_second
 from dpsim.diagnose.dumps.usual import Departure, Usual, lone
@@ -26,7 +24,7 @@ from dpsim.diagnose.dumps.usual import Departure, Usual, lone
 def decide_waits(job: DumpedJob, usual: Usual, blocked: BlockedRanks) -> Decided:
     """Returns the culprit of the waits, if all calls that paired up are equal."""
     if job.missing:
-        return _dead(job, blocked)
+        return decide_missing(job, blocked)
     stray = wrong_peer(job, blocked)
     if stray is not None:
         return stray
@@ -64,38 +62,10 @@ def _of_habits(job: DumpedJob, usual: Usual, blocked: BlockedRanks) -> Departure
     return only(lone({rank: usual.departures(rank) for rank in sorted(concerned)}))
 
 
-def _dead(job: DumpedJob, blocked: BlockedRanks) -> Decided:
-    awaited = {one for own in blocked.waits.values() for wait in own for one in wait.absent}
-    dead = tuple(rank for rank in job.missing if rank in awaited) or job.missing
-    waits = [wait for own in blocked.waits.values() for wait in own]
-    wait = next((one for one in waits if {*dead} & {*one.absent}), waits[0] if waits else None)
-    call = wait.call if wait is not None else next(iter(blocked.joined.values()))
-    known = bool({*dead} & {*job.dumps})
-    left = "died" if known else "left no dump"
-    either = (
-        ""
-        if known
-        else ": it died, or its dump is missing"
-        if len(dead) == 1
-        else ": they died, or their dumps are missing"
-    )
-    message = f"{ranks_text(dead)} {left}, and others wait{either}"
-    verb = "waits" if len(blocked.waits) == 1 else "wait"
-    ground = (f"{ranks_text(job.missing)} {left}, and {ranks_text(blocked.waits)} {verb}",)
-    klass = DEAD if wait is None else _dead_class(wait)
-    sure: Literal["high", "low"] = "high" if known and awaited & {*dead} else "low"
-    return Decided(klass, dead, (), call.group, call, message, sure, ground)
-
-
 def _class_of(wait: DumpWait, departure: Departure) -> str:
     if wait.call.shape.is_transfer:
         return f"HANG:P2P:UNMATCHED_{wait.call.shape.op.upper()}"
     return TOO_MANY if departure.more else LEFT_OUT
-
-
-def _dead_class(wait: DumpWait) -> str:
-    op = wait.call.shape.op
-    return {"send": "HANG:P2P:UNMATCHED_SEND", "recv": "HANG:P2P:UNMATCHED_RECV"}.get(op, DEAD)
 
 
 def _first_waits(blocked: BlockedRanks) -> list[DumpWait]:
@@ -130,11 +100,11 @@ def _minority(job: DumpedJob, usual: Usual, blocked: BlockedRanks, wait: DumpWai
         klass = ORDER if stuck and _at_first_calls(blocked, stuck[0], wait) else LEFT_OUT
         did = "did not make" if not stuck else "left out, or will make later,"
         message = f"{ranks_text(roots)} {did} {name}; {ranks_text(present)} wait{'s' * (len(present) == 1)} in it"
-        ground = (f"{len(present)} of {len(present) + len(absent)} members made it", *_last_of(job, roots))
+        ground = (f"{len(present)} of {len(present) + len(absent)} members made it", *last_of(job, roots))
         return Decided(klass, tuple(roots), (), group.key, call, message, "high" if not stuck else "medium", ground)
     if len(present) == 1 or not any(rank in blocked.waits for rank in absent):
         message = f"{ranks_text(present)} made {name}, which {ranks_text(absent)} did not make"
-        ground = (f"{len(absent)} of {len(present) + len(absent)} members made no such call", *_last_of(job, present))
+        ground = (f"{len(absent)} of {len(present) + len(absent)} members made no such call", *last_of(job, present))
         return Decided(TOO_MANY, tuple(present), (), group.key, call, message, "medium", ground)
     return None
 
@@ -169,7 +139,7 @@ def _beside_a_sound_call(job: DumpedJob, usual: Usual, blocked: BlockedRanks, wa
         return None
     call, name = wait.call, job.groups[wait.call.group].name
     message = f"rank {roots[0]} did not make {call.shape.op} #{call.seq} on {name}, in which rank {wait.rank} waits"
-    ground = (f"{ranks_text(same)} made the same calls as rank {wait.rank}, this one too", *_last_of(job, roots))
+    ground = (f"{ranks_text(same)} made the same calls as rank {wait.rank}, this one too", *last_of(job, roots))
     return Decided(LEFT_OUT, tuple(roots), (), call.group, call, message, "medium", ground)
 
 
@@ -206,22 +176,6 @@ def _by_habit_of_waits(
     return departed(job, departure, last, _class_of(wait, departure))
 
 
-def _last_of(job: DumpedJob, ranks: Iterable[int]) -> list[str]:
-    """Returns lines about the last calls of ranks."""
-    lines = []
-    for rank in list(ranks)[:2]:
-        own = job.calls.get(rank)
-        if own:
-            call = own[-1]
-            where = f" at {call.place.line}" if call.place.line else ""
-            state = "which finished" if call.over else "which did not finish"
-            lines.append(
-                f"the last call of rank {rank} is {call.shape.op} #{call.seq} on {job.groups[call.group].name}"
-                f"{where}, {state}"
-            )
-    return lines
-
-
 def _undecided(job: DumpedJob, blocked: BlockedRanks) -> Decided:
     circle = blocked.circle
     if circle:
@@ -237,9 +191,9 @@ def _undecided(job: DumpedJob, blocked: BlockedRanks) -> Decided:
         wait = _first_waits(blocked)[0]
         hidden = {*wait.absent} <= {*job.hidden} and not wait.call.shape.is_transfer
         suspects = tuple(sorted({*wait.absent} if hidden else {wait.rank, *wait.absent}))
-        klass = _dead_class(wait) if wait.call.shape.is_transfer else UNKNOWN
+        klass = dead_class(wait) if wait.call.shape.is_transfer else UNKNOWN
         message = f"rank {wait.rank} waits for {ranks_text(wait.absent)}, and no evidence shows which side is wrong"
-        return Decided(klass, (), suspects, wait.call.group, wait.call, message, "low", tuple(_last_of(job, suspects)))
+        return Decided(klass, (), suspects, wait.call.group, wait.call, message, "low", tuple(last_of(job, suspects)))
     rank, call = next(iter(blocked.joined.items()))
     if call.shape.is_transfer:
         both = ranks_text(sorted((rank, job.peer(call))))

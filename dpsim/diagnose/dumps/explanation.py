@@ -19,7 +19,8 @@ class Suspect(NamedTuple):
     """The culprit of a job.
 
     `seq` is the number of the call in its group. `place` is where one of `ranks` made the call, or else where a peer
-    did.
+    did. If other evidence shows that the rank is blocked outside of any call, `place` is there. Then `call_line` is
+    the line of the call, and `skipped` tells whether only peers made it.
     """
 
     ranks: tuple[int, ...]
@@ -27,6 +28,8 @@ class Suspect(NamedTuple):
     seq: int | None
     op: str
     place: CallPlace
+    call_line: str = ""
+    skipped: bool = False
 
 
 class Explanation(NamedTuple):
@@ -52,3 +55,5 @@ class Explanation(NamedTuple):
     no_dump: bool = False
     """Whether the culprit left no dump, and no other record shows that it died."""
     why: str = ""
+    undumped: tuple[int, ...] = ()
+    """Those of `undecided_ranks` that left no dump."""

@@ -28,7 +28,8 @@ def with_lines(job: DumpedJob, found: Explanation) -> Explanation:
     if place is None:
         return found
     if _is_idle(job, rank):
-        culprit = culprit._replace(place=place)
+        skipped = bool(culprit.op) and not _made(job, rank, culprit)
+        culprit = culprit._replace(place=place, call_line=culprit.place.line, skipped=skipped)
     return found._replace(culprit=culprit, ground=(f"rank {rank} is at {place.line}", *found.ground))
 
 
@@ -36,6 +37,13 @@ def _idle(job: DumpedJob, found: Explanation) -> Explanation:
     """Returns the explanation. If one of several ranks is the culprit, it is the one that runs and is in no call."""
     if found.culprit is not None:
         return found
+    places = [
+        f"rank {rank} is at {job.beside.blocked_at[rank].line}"
+        for rank in found.undecided_ranks
+        if rank in job.beside.blocked_at
+    ]
+    if found.undumped:  # a missing rank may be the cause, wherever the others are
+        return found._replace(ground=(*places, *found.ground))
     for suspects, why in (
         ([rank for rank in found.undecided_ranks if _is_idle(job, rank)], "waits in no call"),
         ([rank for rank in found.undecided_ranks if rank in job.beside.behind], "launched fewer operations"),
@@ -50,6 +58,14 @@ def _named(job: DumpedJob, found: Explanation, rank: int, why: str) -> Explanati
     culprit = Suspect((rank,), "", None, "", job.beside.blocked_at.get(rank, NOWHERE))
     klass = "HANG:COLLECTIVE:MISSING_RANK"
     return found._replace(klass=klass, culprit=culprit, said=said, undecided_ranks=(), confidence="medium")
+
+
+def _made(job: DumpedJob, rank: int, culprit: Suspect) -> bool:
+    """Returns whether a rank made the call of a culprit."""
+    for call in job.calls.get(rank, []):
+        if (job.groups[call.group].name, call.seq, call.shape.op) == (culprit.group, culprit.seq, culprit.op):
+            return True
+    return False
 
 
 def _is_idle(job: DumpedJob, rank: int) -> bool:

@@ -8,7 +8,7 @@ The module tries four kinds of evidence in this order, because an earlier kind e
 1. A job that still moves, or has ended, has no culprit.
 2. Members of a group made different calls. The majority is right. Of two members, the one with the usual calls is
   right.
-3. Other ranks wait for a rank that left no dump.
+3. Other ranks wait for a rank that left no dump, and for no rank whose dump shows that it did not join.
 4. A rank left out a call, or made one too many. This rank is the minority, or the end of the chain of waits, or the one
    that departs from the usual order.
 
@@ -93,6 +93,7 @@ def _explained(job: DumpedJob, blocked: BlockedRanks, decided: Decided, how: Pac
         op = "" if call is None else call.shape.op
         culprit = Suspect(decided.ranks, group.name, None if call is None else call.seq, op, place)
     ground = tuple(dict.fromkeys((*decided.ground, *how.ground, *_limits(job))))
+    undumped = tuple(rank for rank in decided.suspects if rank in job.missing)
     return Explanation(
         "hang" if blocked.waits or decided.ranks or decided.klass != "HANG:UNDECIDED" else "undecided",
         decided.klass,
@@ -104,6 +105,8 @@ def _explained(job: DumpedJob, blocked: BlockedRanks, decided: Decided, how: Pac
         decided.confidence,
         ground,
         no_dump=bool(decided.ranks) and {*decided.ranks} <= {*job.missing} - {*job.dumps},
+        why=f"{ranks_text(undumped)} left no dump" if undumped else "",
+        undumped=undumped,
     )
 
 
@@ -133,10 +136,13 @@ def waits_of(job: DumpedJob, blocked: BlockedRanks) -> tuple[str, ...]:
     for (name, seq), by_op in met.items():
         if {rank for ranks in by_op.values() for rank in ranks} <= {*blocked.waits}:
             continue
+        transfer = {*by_op} <= {"send", "recv"}
+        if len(by_op) > 1 and not transfer:
+            made = ", ".join(f"{ranks_text(ranks)} made {op}" for op, ranks in by_op.items())
+            lines.append(f"call #{seq} on {name}: {made}")
+            continue
         meet = " and ".join(f"{ranks_text(ranks)} in {op}" for op, ranks in by_op.items())
-        members = "both sides" if {*by_op} <= {"send", "recv"} else "all members"
-        alone = f"{meet} on {name} #{seq}, which {members} made"
-        lines.append(alone if len(by_op) == 1 or members == "both sides" else f"{meet} meet at #{seq} on {name}")
+        lines.append(f"{meet} on {name} #{seq}, which {'both sides' if transfer else 'all members'} made")
     return tuple(lines)
 
 

@@ -45,7 +45,7 @@ _PLAIN = re.compile(
 )
 """Matches as many opcodes of plain data as follow one another."""
 
-_PROTO, _PAIR, _GLOBAL, _TEXT, _FRAME, _STOP = 0x80, 0x86, 0x93, 0x58, 0x95, 0x2E
+_PROTO, _PAIR, _GLOBAL, _TEXT, _SHORT, _FRAME, _STOP = 0x80, 0x86, 0x93, 0x58, 0x8C, 0x95, 0x2E
 _LONGER = frozenset(b"hqK\x8cX\x8aJMGjr\x95")
 """Opcodes of plain data that consist of several bytes."""
 
@@ -54,6 +54,10 @@ _PROTOCOLS = range(2, 6)
 
 class NotPlain(ValueError):
     """These bytes are no pickle of plain data."""
+
+
+class EndsEarly(NotPlain):
+    """These bytes are the beginning of a pickle of plain data."""
 
 
 def plain(data: bytes) -> Any:
@@ -91,11 +95,22 @@ def _pairs(data: bytes) -> list[int]:
             if size > LONGEST_TEXT:
                 raise NotPlain(f"the text at byte {at} has {size:,} bytes; expected at most {LONGEST_TEXT:,}")
             at += 5 + size
-        elif code == _FRAME and int.from_bytes(data[at + 1 : at + 9], "little") <= len(data) - at - 9:
-            at += 9  # Python reads a whole frame at once, so the size must fit
+        elif code == _FRAME and at + 9 <= len(data):
+            if int.from_bytes(data[at + 1 : at + 9], "little") > len(data) - at - 9:
+                raise EndsEarly(_cut_off(data))  # Python reads a whole frame at once, so the size must fit
+            at += 9
         elif code == _STOP:
             return pairs
-        elif code is None or (code in _LONGER and at + 9 > len(data)):
-            raise NotPlain("cut off: the pickle has no end")
+        elif code is None or (code in _LONGER and at + 9 > len(data)) or (code == _SHORT and _is_cut(data, at)):
+            raise EndsEarly(_cut_off(data))
         else:
             raise NotPlain(f"the opcode at byte {at} is {code:#04x}; a dump has plain data alone, and this is more")
+
+
+def _is_cut(data: bytes, at: int) -> bool:
+    """Returns whether the text of the opcode at this position ends behind the data."""
+    return at + 2 + data[at + 1] > len(data)
+
+
+def _cut_off(data: bytes) -> str:
+    return f"the file ends early, at byte {len(data):,}"

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from dpsim.contract.words import counted, middle_cut
 from dpsim.diagnose.dumps.beside import NOTHING, Beside, read_beside
 from dpsim.diagnose.dumps.entries import DumpError, EntryReader, RecordedCall, RecordedCalls
-from dpsim.diagnose.dumps.plain_pickle import NotPlain, plain
+from dpsim.diagnose.dumps.plain_pickle import EndsEarly, NotPlain, plain
 from dpsim.trace.strict_json import loads
 
 LARGEST = 1 << 29
@@ -129,6 +129,11 @@ def _content(data: bytes, name: str) -> Any:
         raise DumpError(f"{name}: the file is empty; expected a dump of torch's flight recorder. {TO_DO}")
     try:
         return plain(data) if data[:1] == b"\x80" else loads(data)
+    except EndsEarly as error:
+        raise DumpError(
+            f"{name}: {error}: was the rank killed while it wrote? Fetch the dump again. If its rest is lost, "
+            "the file has to leave the folder; then its rank counts as one without a dump"
+        ) from None
     except NotPlain as error:
         raise DumpError(f"{name}: {error}. {TO_DO}") from None
     except json.JSONDecodeError as error:

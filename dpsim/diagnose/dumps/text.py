@@ -6,7 +6,7 @@
     waits     ranks 0, 1, 3 -> rank 2 (all_reduce on default_pg #6)
     ground    3 of 4 members made it; the last call of rank 2 is all_reduce #5 at train.py:42, which finished
     sure      high: the recorders show it
-    next      read train.py:42 as rank 2 runs it; py-spy dump --pid PID shows its current stack
+    next      read train.py:42 as rank 2 runs it; if the job still runs, py-spy dump --pid PID shows its stack
 
 The source line (`train.py:42` above) is that of the culprit's call. If the culprit left the call out, it is the line at
 which its peers made it.
@@ -96,8 +96,12 @@ def _culprit(found: Explanation) -> list[str]:
     what = f", {culprit.op} #{seq} on {culprit.group}" if culprit.op else ""
     where, calls = culprit.place.line, chain_text(culprit.place.chain).removeprefix(culprit.place.line)
     at = f" at {where}{calls}" if where else ""
-    whole = f"{ranks_text(culprit.ranks)}{what}{at}"
-    return folded(whole, 2)
+    who = ranks_text(culprit.ranks)
+    if culprit.skipped:
+        peers = f" (peers: {culprit.call_line})" if culprit.call_line else ""
+        return folded(f"{who} did not make {culprit.op} #{seq}{peers}; it is{at}", 2)
+    there = f" at {culprit.call_line}; it is" if culprit.call_line and what else ""
+    return folded(f"{who}{what}{there}{at}", 2)
 
 
 def _sure(found: Explanation) -> str:
@@ -121,21 +125,33 @@ def _next(found: Explanation) -> str:
         return "look for the trouble outside of collectives, or dump while the job hangs"
     if culprit is None and found.outcome == "failed":
         return "read the launcher's log for the rank that ended first, and the system's log of killed processes"
+    if culprit is None and found.undumped:
+        return _fetch(found)
     if culprit is None:
         who = f" of {ranks_text(found.undecided_ranks)}" if found.undecided_ranks else ""
-        return f"py-spy dump --pid PID{who}, and the dumps of the job's other recorders (docs/a-job-hangs.md)"
+        others = "read the dumps of the job's other recorders (docs/a-job-hangs.md)"
+        return f"if the job still runs, py-spy dump --pid PID{who}; {others}"
     who = ranks_text(culprit.ranks)
     if found.raised:
         return f"read the exception in the log of {who}: {found.raised}"
     if found.no_dump:
         end = "the end of the program, its exit code, the system's log of killed processes"
-        which = "the dump of" if len(culprit.ranks) == 1 else "the dumps of"
-        exist = "if it exists" if len(culprit.ranks) == 1 else "if they exist"
-        return f"fetch {which} {who} {exist}, and explain again; otherwise read the log of {who}: {end}"
+        return f"{_fetch_dumps(culprit.ranks)}; otherwise read the log of {who}: {end}"
     if found.klass.endswith(("DEAD_RANK", "DEATH:RANK")) or not (culprit.op or culprit.place.line):
         return f"read the log of {who}: its end, its exit code, the system's log of killed processes"
     line = culprit.place.line or "the code around this call"
-    return f"read {line} as {who} runs it; py-spy dump --pid PID shows its current stack"
+    return f"read {line} as {who} runs it; if the job still runs, py-spy dump --pid PID shows its stack"
+
+
+def _fetch_dumps(ranks: Sequence[int]) -> str:
+    which, exist = ("the dump of", "it exists") if len(ranks) == 1 else ("the dumps of", "they exist")
+    return f"fetch {which} {ranks_text(ranks)} if {exist}, and explain again"
+
+
+def _fetch(found: Explanation) -> str:
+    """Returns the next step if ranks with a dump and ranks without one are in question."""
+    others = ranks_text(rank for rank in found.undecided_ranks if rank not in found.undumped)
+    return f"{_fetch_dumps(found.undumped)}; if the job still runs, py-spy dump --pid PID of {others}"
 
 
 def as_json(found: Explanation) -> dict[str, Any]:

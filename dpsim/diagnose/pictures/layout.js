@@ -74,10 +74,14 @@ function firstAt(ops, time) {
   return low * WIDTH;
 }
 
+// At the end of a run, the view has room for the words of what waits without end.
+const anyStands = () => rows.some((row) => row.lanes.some(({ ops, holes }) => holes.length
+  || ops.some((end, at) => at % WIDTH === END && end < 0)));
+
 function show(from, until) {
   const room = Math.max(2, (until - from) * 0.04);
   view.from = from - room;
-  view.until = until + room + (until >= data.last ? Math.max(3, (until - from) * 0.3) : 0);
+  view.until = until + room + (until >= data.last && anyStands() ? Math.max(3, (until - from) * 0.3) : 0);
 }
 
 // A time or a duration in words.

@@ -151,6 +151,8 @@ function drawTurns() {
   }
   for (const [one, other] of data.turns) {
     const from = ends.get(one), to = ends.get(other);
-    if (from && to && from.lane !== to.lane) dashed(TURN, from, to);
+    if (!from || !to || from.lane === to.lane) continue;
+    const edge = to.y > from.y ? LANE / 2 : -LANE / 2;  // the words in the boxes stay free
+    dashed(TURN, { x: from.x, y: from.y + edge }, { x: to.x, y: to.y - edge });
   }
 }

@@ -81,12 +81,10 @@ function drawTags(lane) {
     const room = pen.measureText(text).width, best = Math.min(x, wide - room - 4);
     const fits = free.findIndex((from) => from <= best), line = fits < 0 ? free.indexOf(Math.min(...free)) : fits;
     const left = Math.max(best, free[line]), y = lane.tagY - view.top + TAG * line;
+    pen.fillStyle = "#fff";  // no line strikes through the words
+    pen.fillRect(left - 3, y + 3, room + 6, TAG - 2);
     pen.fillStyle = colour || RED;
     pen.fillRect(Math.max(x, GUTTER) + 1, lane.tagY - view.top - 3, 2, 8 + TAG * line);
-    pen.strokeStyle = "rgba(255,255,255,0.85)";
-    pen.lineWidth = 4;
-    pen.strokeText(text, left, y + 15);
-    pen.lineWidth = 1;
     pen.fillText(text, left, y + 15);
     free[line] = left + room + 12;
   }

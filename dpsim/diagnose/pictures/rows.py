@@ -109,25 +109,31 @@ def focus(picture: Picture, steps: list[tuple[int, int]]) -> tuple[int, int]:
     """Returns the times to show first.
 
     These are around two unordered accesses, or else the culprit's step and the one before it, or else the last two
-    steps.
+    steps. They include the events whose swap lets the run finish.
     """
     if picture.pairs:
         begins = [op.begin or 0 for op in picture.pairs[0]]
         around = AROUND // 4 * typical(picture)
         return max(min(begins) - around, 0), max(begins) + around
-    return _two_steps(
-        picture, steps, next((at for at, (step, _) in enumerate(steps) if step == picture.focus), len(steps) - 1)
-    )
+    at = next((at for at, (step, _) in enumerate(steps) if step == picture.focus), len(steps) - 1)
+    begin, until = _two_steps(picture, steps, at)
+    turning = _turning_times(picture)
+    return min([begin, *turning]), max([until, *turning])
 
 
 def _around_turns(picture: Picture) -> tuple[int, int] | None:
     """Returns the times around the events whose swap lets the run finish; None without any."""
-    ops = [op for op in picture.ops if op.turning and op.begin is not None]
-    if not ops:
+    times = _turning_times(picture)
+    if not times:
         return None
     around = AROUND // 4 * typical(picture)
-    ends = [op.begin or 0 if op.end is None else op.end for op in ops]
-    return max(min(op.begin or 0 for op in ops) - around, 0), min(max(ends) + around, picture.last)
+    return max(min(times) - around, 0), min(max(times) + around, picture.last)
+
+
+def _turning_times(picture: Picture) -> list[int]:
+    """Returns the begins and ends of the events whose swap lets the run finish."""
+    ops = [op for op in picture.ops if op.turning and op.begin is not None]
+    return [time for op in ops for time in (op.begin, op.end) if time is not None]
 
 
 def typical(picture: Picture) -> int:

@@ -10,6 +10,7 @@ from dpsim.diagnose.dumps.beside import notes_of_ras, read_beside
 from dpsim.diagnose.dumps.explanation import Explanation
 from dpsim.diagnose.dumps.judgement import judge_dumps
 from dpsim.diagnose.dumps.reading import read_dumps
+from dpsim.diagnose.dumps.text import as_text
 from tests.diagnose.dumps.made import MadeJob
 from tests.diagnose.dumps.test_stacks import PY_SPY
 
@@ -53,6 +54,33 @@ def test_a_stack_of_py_spy_names_the_rank_outside_any_call(tmp_path: Path) -> No
     assert found.culprit is not None
     assert (found.culprit.ranks, found.culprit.place.line) == ((1,), "train.py:42")
     assert "rank 1 is at train.py:42" in found.ground
+
+
+def test_a_stack_is_not_the_line_of_the_skipped_call(tmp_path: Path) -> None:
+    """Rank 2 skips its second call, and waits elsewhere. Without its stack, the line is that of its peers."""
+    job = MadeJob(4)
+    job.call(range(4))
+    job.call([0, 1, 3], line=43)
+    job.write(tmp_path)
+    for stack, says in (
+        (False, "culprit   rank 2, all_reduce #2 on default_pg at train.py:43 < "),
+        (True, "culprit   rank 2 did not make all_reduce #2 (peers: train.py:43); it is at train.py:42 < "),
+    ):
+        if stack:
+            (tmp_path / "rank_2.pyspy").write_text(PY_SPY)
+        assert as_text(judge_dumps(read_dumps(tmp_path))).split("\n")[1].startswith(says)
+
+
+def test_a_stack_of_a_rank_that_made_another_call(tmp_path: Path) -> None:
+    """The call of rank 2 differs and is over, and now rank 2 is elsewhere. So the line of the call is named, too."""
+    job = MadeJob(4)
+    job.call([0, 1, 3])
+    job.call([2], "broadcast", line=9)
+    job.over(job.entries[2][0])
+    (tmp_path / "rank_2.pyspy").write_text(PY_SPY)
+    lines = as_text(judge_dumps(read_dumps(job.write(tmp_path)))).split("\n")
+    assert lines[1].startswith("culprit   rank 2, broadcast #1 on default_pg at train.py:9; it is at train.py:42 < ")
+    assert "if the job still runs, py-spy dump --pid PID" in lines[-1]
 
 
 def test_an_answer_of_ras_names_the_rank_that_is_behind(tmp_path: Path) -> None:

@@ -313,7 +313,7 @@ def test_a_call_that_a_rank_left_out_has_the_number_of_its_peer() -> None:
     found = job.explained()
     assert found.culprit is not None
     assert (found.culprit.ranks, found.culprit.op, found.culprit.seq) == ((3,), "all_gather", 5)
-    assert found.waits == ("rank 1 in all_gather and rank 3 in broadcast meet at #5 on dp[1, 3]",)
+    assert found.waits == ("call #5 on dp[1, 3]: rank 1 made all_gather, rank 3 made broadcast",)
 
 
 def test_sends_to_each_other_that_have_both_sides() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsim.diagnose.dumps.plain_pickle import NotPlain, plain
+from dpsim.diagnose.dumps.plain_pickle import EndsEarly, NotPlain, plain
 
 RAN: list[str] = []
 
@@ -61,6 +61,17 @@ def test_a_hostile_pickle_runs_nothing(protocol: int) -> None:
     assert RAN == []
     pickle.loads(data)  # the twin: Python's own reader runs it
     assert RAN == ["hostile"]
+
+
+@pytest.mark.parametrize("protocol", range(2, 6))
+def test_each_beginning_of_a_pickle_ends_early(protocol: int) -> None:
+    """A dump has short and long texts, numbers and pairs. The whole file is the twin: it is no error."""
+    entry = {"pair": ("0", "default_pg"), "state": "x" * 200, "name": "y" * 300, "n": 1 << 40, "none": [None, True]}
+    data = pickle.dumps({"version": "2.10", "entries": [entry]}, protocol=protocol)
+    assert plain(data)["entries"][0]["n"] == 1 << 40
+    for size in range(2, len(data)):
+        with pytest.raises(EndsEarly, match=f"the file ends early, at byte {size}$"):
+            plain(data[:size])
 
 
 HOSTILE = {

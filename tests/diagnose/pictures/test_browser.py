@@ -16,6 +16,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from dpsim.diagnose.evidence import Extras
+from dpsim.diagnose.pictures.of_run import picture_of_run
 from dpsim.diagnose.pictures.op import Picture
 from dpsim.diagnose.pictures.page import page
 from tests.agreeing import HEALTHY, SKIP
@@ -122,6 +124,23 @@ def test_a_collective_names_its_group_and_each_wait_has_an_arrow(tmp_path: Path)
         "cpu.all_reduce[0] all_reduce on cpu #0:  waits for rank 0",
     ]
     assert found == [bars, 2, True]
+
+
+def test_no_line_strikes_through_the_words_of_the_turning(tmp_path: Path) -> None:
+    """Compares the pixels of the words with and without the dashed line between both events."""
+    made = Made(2)
+    made[0].learned(made[0].take("poll"), None)
+    for _ in range(4):
+        made[1].learned(made[1].take("other"), None)
+    made[1].post(0, ("go",))
+    extras = Extras(swap="one before the other", swaps=(("rank 0 poll[0]", "rank 1 post[0]"),))
+    picture = picture_of_run(made.world, made.run(), made.findings(), "by hand", extras=extras)
+    box = "[xOf(0) + 8, rows[0].lanes[0].tagY - view.top + 5, 150, 10]"
+    pixels = "(x, y, across, tall) => pen.getImageData(x, y, across, tall).data.join()"
+    images = f"(() => {{ draw(); return [({pixels})(...{box}), ({pixels})(0, 0, wide, high)]; }})"
+    alone = f"(() => {{ dashed = () => {{}}; return ({images})(); }})"
+    same = f"(([one, other]) => one.map((image, at) => image === other[at]))([({images})(), ({alone})()])"
+    assert asked(picture, tmp_path, same) == [True, False]
 
 
 def test_hostile_texts_stay_texts(tmp_path: Path) -> None:

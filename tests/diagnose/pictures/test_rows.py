@@ -56,6 +56,14 @@ def test_the_first_view_is_the_last_two_steps_or_those_of_the_finding() -> None:
     assert shown(*ops, focus=2)["focus"] == (10, 30)
 
 
+def test_the_first_view_includes_the_events_of_the_turning() -> None:
+    """The events are in the first step and the last one. Without their marks, the view has two steps alone."""
+    ops = [drawn(0, 10 * step, 10 * step + 5, step=step) for step in range(5)]
+    ops[0].turning, ops[4].turning = "too late: a", "too early: b"
+    assert shown(*ops)["focus"] == (0, 45)
+    assert shown(*ops, focus=2)["focus"] == (0, 45)
+
+
 def test_arrows_name_rank_lane_and_tick() -> None:
     one, other = drawn(2, 3, None), drawn(2, 1, None, lane="main")
     found = shown(one, other, arrows=[Arrow(one, other)], undecided=True)
