@@ -21,7 +21,7 @@ BUILT_IN = [
     if one.program.__module__.startswith(("dpsim.vllm.", "dpsim.torch.", "dpsim.recorded."))
     and one.name not in (WITH_A_FILE, "recorded")
 ]
-"""Programs of `dpsim.testing` are registered only if a test imports them. The drawn recordings of the protocol `recorded`
+"""Programs of `dpsim.testing` are registered only if a test imports them. Drawn recordings of the protocol `recorded`
 take 10 s, and share the strategy with the other programs with `Params`."""
 
 
