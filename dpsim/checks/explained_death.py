@@ -26,9 +26,7 @@ PLANTED = ("die", "kill")
 
 
 def behind_mismatch(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """Returns the findings. Those of a death come behind the first mismatch or error of a kernel, if the rank had reached
-    its step.
-    """
+    """Returns the findings. Those of a death come behind the first cause, if the rank had reached the cause's step."""
     died = [rank for rank, end in enumerate(run_index.run.ends) if end == "died" and not _planted(run_index, rank)]
     causes = [one.position for one in findings if any(matches(one.klass, cause) for cause in CAUSES)]
     first = min(causes, default=None)
