@@ -26,8 +26,12 @@ def rows_of(form: str, page: str = PAGE) -> list[str]:
 
 @pytest.mark.parametrize(
     ("form", "rows"),
-    [("source-000", Source000.rows), ("0.14", Release014.rows), ("v2-0.33", AgreementV2.rows)]
-    + [("v2-0.17", PaddingV2017.rows)],
+    [
+        ("source-000", Source000.rows),
+        ("0.14", Release014.rows),
+        ("v2-0.33", AgreementV2.rows),
+        ("v2-0.17", PaddingV2017.rows),
+    ],
 )
 def test_the_page_lists_each_row_of_a_form(form: str, rows: int) -> None:
     assert len(rows_of(form)) == rows
