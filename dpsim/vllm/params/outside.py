@@ -1,6 +1,6 @@
 """Names what a set of small worlds lacks of the scenario that it is derived from.
 
-    outside(scenario, scope("ranks=2,requests=1"))     # "the scenario's own workload (ranks=4, prompt=400)"
+    outside(scenario, scope("ranks=2,requests=1")._asdict())     # "the scenario's own workload (ranks=4, prompt=400)"
 
 A proof of the set does not cover the scenario itself, if the scenario has more ranks or requests, or longer ones. So
 `dpsim explore` prints the sizes that the set would need.
@@ -8,23 +8,21 @@ A proof of the set does not cover the scenario itself, if the scenario has more 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from dpsim.scenario.model import Scenario
 from dpsim.vllm.params.workload.model import RequestSpec, Workload
 
-if TYPE_CHECKING:
-    from dpsim.vllm.params.small import Scope
 
-
-def outside(base: Scenario, sizes: Scope) -> str:
+def outside(base: Scenario, sizes: Mapping[str, int | None]) -> str:
     """Returns each size for which the set is too small, with the value that contains `base`; "" if the set contains it.
+    `sizes`: the fields of `dpsim.vllm.params.small.Scope`; None for a size that does not vary.
 
     A scenario with random requests has their upper bounds. Three things are in no set: requests from a file, fields
     of requests that no size varies, and arrivals between two steps.
     """
     needed = {"ranks": base.topology.data_parallel_size, "stages": base.topology.pipeline_parallel_size}
-    needed = {name: least for name, least in needed.items() if getattr(sizes, name) is not None}
+    needed = {name: least for name, least in needed.items() if sizes[name] is not None}
     workload, others = base.workload, []
     if workload.requests is not None:
         listed = workload.requests[: workload.limit]
@@ -36,7 +34,7 @@ def outside(base: Scenario, sizes: Scope) -> str:
         needed |= {"prompt": drawn.prompt_tokens.max, "output": drawn.output_tokens.max}
     else:
         others = ["requests from a file"]
-    lacks = [*(f"{name}={least}" for name, least in needed.items() if least > getattr(sizes, name)), *others]
+    lacks = [*(f"{name}={least}" for name, least in needed.items() if least > (sizes[name] or 0)), *others]
     return f"the scenario's own workload ({', '.join(lacks)})" if lacks else ""
 
 

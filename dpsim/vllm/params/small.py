@@ -146,7 +146,7 @@ class Small(NamedTuple):
     @property
     def outside(self) -> str:
         """The workload of `base` with the sizes that would contain it, or "" if these do."""
-        return outside(self.base, self.sizes)
+        return outside(self.base, self.sizes._asdict())
 
     def worlds(self) -> Iterator[Scenario]:
         """Yields all scenarios, the smallest first."""

@@ -1,4 +1,4 @@
-"""Tests what docs/programs/batch.md states about the table of an agreement and about the sizes of small sets."""
+"""Tests what docs/programs/batch-variants.md states about the table of an agreement, and about small sets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpsim.vllm.data_parallel.batch_v2 import AgreementV2, PaddingV2017
 from dpsim.vllm.params.small import count, scope
 from tests import ROOT
 
-PAGE = (ROOT / "docs" / "programs" / "batch.md").read_text()
+PAGE = (ROOT / "docs" / "programs" / "batch-variants.md").read_text()
 LOCAL = LocalBatch(7, 8, True, False, RuntimeMode.FULL)
 WORDS = {"tokens": 7, "tokens of the rank's own graph": 8, "whether it wants padding": 0, "graph mode": 2}
 
