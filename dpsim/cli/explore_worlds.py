@@ -27,7 +27,8 @@ def small(chosen: list[tuple[Scenario, Path]], sizes: str) -> Iterator[AskedWorl
 
     for base, folder in chosen:
         asked = all_up_to(base.in_folder(folder), sizes)
-        yield AskedWorlds(base, asked.sizes, asked.total, asked.worlds(), fixed=asked.not_varied)
+        fixed, outside = asked.not_varied, asked.outside
+        yield AskedWorlds(base, asked.sizes, asked.total, asked.worlds(), fixed=fixed, outside=outside)
 
 
 def drawn(chosen: list[tuple[Scenario, Path]], text: str, seed: int) -> Iterator[AskedWorlds]:

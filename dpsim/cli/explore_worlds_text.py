@@ -54,7 +54,8 @@ class AskedWorlds(NamedTuple):
     """The worlds like one scenario: `scenario` up to `sizes`, or the swarm in `sizes`; `total` worlds in all.
 
     `worlds`: their scenarios. `possible`: for each kind of fault, the number of swarm worlds that allow it. `fixed`:
-    the fields that have one value in all worlds. `by_default`: the user gave no number of schedules.
+    the fields that have one value in all worlds. `outside`: what the set lacks of the scenario itself. `by_default`:
+    the user gave no number of schedules.
     """
 
     scenario: Scenario
@@ -63,6 +64,7 @@ class AskedWorlds(NamedTuple):
     worlds: Iterable[Scenario]
     possible: Mapping[str, int] = MappingProxyType({})
     fixed: Sequence[str] = ()
+    outside: str = ""
     by_default: bool = False
 
 
@@ -94,7 +96,8 @@ def as_text(asked: AskedWorlds, whole: Whole, options: Options, next: str = "", 
         return "\n".join([*lines, "", *world, "", *columns(rows)])
     fixed = [f"not varied: {', '.join(asked.fixed)}"] * bool(asked.fixed)
     polls = [f"polls: {cut.polls}" for cut in whole.cuts if cut.polls][:1]
-    lines += [*fixed, *assumes_line(whole.assumes), *polls, "", *columns(rows)]
+    outside = [f"outside of this set: {asked.outside}"] * bool(asked.outside)
+    lines += [*fixed, *assumes_line(whole.assumes), *outside, *polls, "", *columns(rows)]
     return "\n".join([*lines, *next_line(rows, next), expectation_line(whole.expected, whole.unmet)])
 
 
@@ -178,6 +181,7 @@ def as_plain_data(asked: AskedWorlds, whole: Whole, options: Options, next: str 
         "swarm" if isinstance(asked.sizes, Swarm) else "sizes": asked.sizes._asdict(),
         **({"possible": dict(asked.possible)} if asked.possible else {}),
         "not_varied": list(asked.fixed),
+        "outside": asked.outside or None,
         "verdict": whole.verdict,
         "met": whole.unmet is None,
         "unmet": whole.unmet,

@@ -65,12 +65,13 @@ def _request(entry: registry.ProtocolEntry) -> None:
 def of_name(name: str) -> list[Hook]:
     """Returns the hooks with a method `name` or `Class.method`, or of a class `name`, with all its methods.
 
-    `protocols`: the programs that have this hook. A class may also have its import path.
+    `protocols`: the programs that have this hook. A class may also have its import path, or be the base of the hook's
+    classes, such as `BatchFlow`.
     """
     kind, _, method = name.rpartition(".")
     found: dict[str, Hook] = {}
     for protocol, hook in all_hooks():
-        classes = [called for path in hook["classes"] for called in (path, path.rpartition(".")[2])]
+        classes = [called for path in hook["classes"] for called in (path, path.rpartition(".")[2])] + [hook["name"]]
         named = [one for one in hook["methods"] if one["name"] == method and kind in ("", *classes)]
         named = hook["methods"] if name in classes else named
         if named:

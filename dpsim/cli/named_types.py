@@ -19,8 +19,11 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel
 
 from dpsim.cli.hooks import Hook, methods
 
@@ -164,12 +167,31 @@ def _text(node: ast.stmt | None) -> str:
 
 
 def meaning(one: Definition) -> dict[str, Any]:
-    """Returns a type as plain data. `doc`: its docstring. `text`: its fields and methods, or the alias."""
+    """Returns a type as plain data. `doc`: its docstring. `text`: its fields and methods, or the alias. `copy`: see
+    `changed_copy`.
+    """
     module = importlib.import_module(one.module)
     value = getattr(module, one.name)
     lines = _members(value) if isinstance(one.node, ast.ClassDef) else ast.unparse(one.node).split("\n")
     names = {"name": one.path, "file": inspect.getsourcefile(module)}
-    return {"kind": "type", **names, "doc": one.doc, "text": "\n".join(lines)}
+    return {"kind": "type", **names, "doc": one.doc, "text": "\n".join(lines), "copy": changed_copy(value)}
+
+
+def changed_copy(kind: Any) -> str:
+    """Returns the expression that copies a value `x` of a type with one other field; "" for a type without fields.
+
+    >>> changed_copy(Definition)
+    'x._replace(module=...)'
+    """
+    if not isinstance(kind, type):
+        return ""
+    if issubclass(kind, tuple) and getattr(kind, "_fields", ()):
+        return f"x._replace({kind._fields[0]}=...)"  # type: ignore[attr-defined]  # mypy: of a named tuple
+    if is_dataclass(kind) and fields(kind):
+        return f"dataclasses.replace(x, {fields(kind)[0].name}=...)"
+    if issubclass(kind, BaseModel) and kind.model_fields:
+        return f'x.model_copy(update={{"{next(iter(kind.model_fields))}": ...}})'
+    return ""
 
 
 def _members(kind: type[Any]) -> list[str]:

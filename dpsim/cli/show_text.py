@@ -35,6 +35,7 @@ def names() -> list[str]:
     hooks = [hook for _, hook in all_hooks()]
     paths = [*(path for hook in hooks for path in hook["classes"]), *types_of(hooks)]
     classes = [path.rpartition(".")[2] for path in paths]
+    classes += [hook["name"] for hook in hooks]
     methods = [method["name"] for hook in hooks for method in hook["methods"]]
     found = [*bundled_files(), *(entry["name"] for entry in entries), *forms, *CLASSES, *keys()]
     return [*dict.fromkeys([*found, *classes, *methods])]
@@ -155,6 +156,7 @@ def _form_lines(one: Meaning) -> list[str]:
 
 def _type_lines(one: Meaning) -> list[str]:
     rows = [("type", one["name"]), ("file", one["file"])]
+    rows += [("copy", f"{one['copy']} returns a copy with another value of a field")] * bool(one["copy"])
     doc = ["", *one["doc"].split("\n")] if one["doc"] else []
     return [*columns(rows), *doc, "", *one["text"].split("\n")]
 

@@ -30,7 +30,8 @@ class Extras(NamedTuple):
     scenario with one more rank ("rank 1, step 2"). `variant`: the planted bug, its class and file. `unprotected`: what
     the simulated release leaves unprotected, one sentence each; `shows`: the classes of findings that may follow, by
     sentence. `schedule`: how the search found the failing schedule, and its steps. `next`: commands to type. `swaps`:
-    the labels of the events of `swap`, in the order of the failing run, for the marks of a picture.
+    the labels of the events of `swap`, in the order of the failing run, for the marks of a picture. `compare`: the file
+    of the variant, and the advice to compare it with its base class.
     """
 
     no_return: str = ""
@@ -42,6 +43,7 @@ class Extras(NamedTuple):
     schedule: tuple[str, ...] = ()
     next: tuple[str, ...] = ()
     swaps: tuple[tuple[str, ...], ...] = ()
+    compare: tuple[str, str] | None = None
 
 
 NOTHING = Extras()

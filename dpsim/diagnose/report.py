@@ -22,7 +22,7 @@ from dpsim.contract.ops import INJECTED_WHAT, KIND, ORDINAL, SITE, STEP, THREAD,
 from dpsim.contract.words import counted
 from dpsim.contract.world import At, Run
 from dpsim.diagnose.class_cures import class_cure
-from dpsim.diagnose.evidence import NOTHING, Extras, in_words
+from dpsim.diagnose.evidence import NOTHING, Extras, chain_of, in_words
 from dpsim.diagnose.first_screen import TO_ORDER, first_screen, remedy_of
 from dpsim.diagnose.fitting import capped, labelled
 from dpsim.diagnose.injected import injection_text
@@ -59,8 +59,18 @@ def _report(run: Run, findings: Sequence[Finding], extras: Extras, full: bool) -
     lines += _section("schedule", extras.schedule[1:], 20)
     lines += _section("time-outs that passed", passed_timeouts(run), 6)
     lines += _section("injected by the scenario", _injected(run), 6)
-    usual = [class_cure(primary.klass), f"dpsim show {shlex.quote(primary.klass)}"]
+    usual = [_cure(run, primary, extras), f"dpsim show {shlex.quote(primary.klass)}"]
     return lines + _section("the usual fix", usual, 2)
+
+
+def _cure(run: Run, primary: Finding, extras: Extras) -> str:
+    """Returns the usual fix. If a check of the program raised and no line of the variant did, look at the variant."""
+    if extras.compare is None or primary.culprit is None or not primary.klass.startswith("CRASH:"):
+        return class_cure(primary.klass)
+    file, advice = extras.compare
+    places = [primary.culprit.where, *(place for _, place in chain_of(run, primary))]
+    own = any(f"/{place}".rpartition(":")[0].endswith(f"/{file}") for place in places)
+    return class_cure(primary.klass) if own else advice
 
 
 def _lost(run: Run, findings: Sequence[Finding], extras: Extras) -> list[str]:

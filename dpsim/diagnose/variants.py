@@ -29,7 +29,7 @@ class ChosenProtocol(Protocol):
 
 def extras_of(variant: str | None, *commands: str) -> Extras:
     """Returns the extras of a report for a scenario with that variant, and the next commands."""
-    return Extras(variant=variant_text(variant), next=commands)
+    return Extras(variant=variant_text(variant), next=commands, compare=compare_with_base(variant))
 
 
 def extras_of_choice(choice: ChosenProtocol, *commands: str) -> Extras:
@@ -45,12 +45,32 @@ def unprotected(name: str, form: str | None) -> tuple[str, ...]:
     return tuple(entry.program.unprotected.get(form or entry.forms[0], ()))
 
 
+def compare_with_base(name: str | None) -> tuple[str, str] | None:
+    """Returns the file of the variant, and the advice to compare the variant with its base class; None without one.
+
+    A program checks its own results. If a variant makes them wrong, the exception comes from a line of the program.
+    """
+    if not name:
+        return None
+    make = registry.variant(name).make
+    base = make.__mro__[1]
+    file = _file(make)
+    return (
+        file,
+        f"Compare {make.__qualname__} ({file}) with {base.__qualname__} ({_file(base)}), from which it derives.",
+    )
+
+
+def _file(kind: type) -> str:
+    return f"{kind.__module__.replace('.', '/')}.py"
+
+
 def variant_text(name: str | None) -> str:
     """Returns the variant in a line; empty without one. A class that a program made at run time has no source line."""
     if not name:
         return ""
     make = registry.variant(name).make
-    place = f"{make.__module__.replace('.', '/')}.py"
+    place = _file(make)
     with suppress(OSError, TypeError):
         place += f":{inspect.getsourcelines(make)[1]}"
     return f"{name} is {make.__qualname__}, {place}"

@@ -56,6 +56,10 @@ class Worlds(Protocol):
     def not_varied(self) -> Sequence[str]:
         """The fields that have one value in all worlds, and that `sizes` does not name."""
 
+    @property
+    def outside(self) -> str:
+        """What the set lacks of the scenario itself, in words, or "" if one of the worlds is the scenario."""
+
     def worlds(self) -> Iterator[Any]:
         """Yields the scenarios."""
 

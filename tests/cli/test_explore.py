@@ -459,6 +459,7 @@ def test_every_small_world_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert re.sub(r"in [1-9]\d* of", "in some of", printed) == (
             "PROVEN  every one of these worlds holds in every schedule\n"
             f"{ON_DEVICES}\n"
+            "outside of this set: the scenario's own parameters\n"
             "\n"
             "scenario  three\n"
             "worlds    all 6 up to ranks 3, steps 2\n"
@@ -501,6 +502,7 @@ def test_explore_counts_small_worlds_for_which_it_has_no_time(healthy: Path) -> 
         "scenario": "three",
         "sizes": {"ranks": 2, "steps": 8},
         "not_varied": [],
+        "outside": "the scenario's own parameters",
         "verdict": "sampled",
         "met": True,
         "unmet": None,

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import pytest
 
+import tests.scenario.params.protocols  # noqa: F401 - registers T-OWN
 from dpsim.checks.judge import judge
 from dpsim.contract.ops import KIND, RawRecord
 from dpsim.contract.world import End, Run, World
 from dpsim.diagnose.evidence import Extras
 from dpsim.diagnose.first_screen import LINES
 from dpsim.diagnose.report import report
+from dpsim.diagnose.variants import compare_with_base
 from dpsim.runner import run_scenario
 from tests.programs import world_of
 from tests.protocols import served
@@ -166,3 +168,24 @@ def test_an_injected_stop_is_among_the_last_ops_of_its_rank(what: str) -> None:
     words = {"hang": "hangs", "die": "dies"}.get(what)
     assert last == ([["rank", "1", "step", "1", words, "here", "(injected)", "agree", "p.py:7"]] if words else [])
     assert [line.strip() for line in lines if "hangs at" in line] == [one for one in [STOPS.get(what)] if one]
+
+
+@pytest.mark.parametrize(
+    ("where", "advised"),
+    [("witness.py:65", True), ("other_mine.py:2", True), ("mine.py:2", False), ("sub/mine.py:2", False)],
+)
+def test_a_crash_in_a_check_of_the_program_leads_to_the_variant(where: str, advised: bool) -> None:
+    """The line of the exception is a line of dpsim, which has no mistake. A variant that raises needs no advice."""
+    raised = raw("raised", "ValueError", where=where, message="no")
+    done = run([[raised], [finished(0)]], ["raised", "finished"])
+    extras = Extras(compare=("mine.py", "Compare Mine (mine.py) with Step."))
+    text = report(done, judge(world_with_groups(2), done), extras, full=True)
+    assert ("the usual fix:\n  Compare Mine (mine.py) with Step.\n" in text) == advised
+    assert ("the usual fix:\n  Read the exception at the line" in text) != advised
+
+
+def test_a_variant_is_compared_with_its_base_class() -> None:
+    assert compare_with_base(None) is None
+    file, advice = compare_with_base("T-OWN") or ("", "")
+    assert file == "tests/scenario/params/protocols.py"
+    assert advice.startswith(f"Compare Own ({file}) with ")

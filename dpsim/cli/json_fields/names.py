@@ -38,6 +38,7 @@ SHOW = (
     ),
     JsonField("meanings[].name", "text", "the name; further keys of an entry are those of `list`"),
     JsonField("meanings[].text", "text, of a scenario or type", "the content of its file, or its fields"),
+    JsonField("meanings[].copy", "text, of a type", "an expression that copies a value with one other field"),
     JsonField("meanings[].doc", "text, of a protocol or type", "its docstring"),
     JsonField("meanings[].file", "text, of a protocol, scenario or type", "its file"),
     JsonField("meanings[].protocols", "list of text, of a form or hook", "the protocols that have it"),

@@ -127,6 +127,7 @@ WHOLE = (
             JsonField("possible", "object, may be absent", "for each kind of fault, the worlds that allow it"),
             JsonField("possible.*", "number", "worlds that allow this kind"),
             JsonField("not_varied", "list of text", "the fields that have one value in all worlds"),
+            JsonField("outside", "text or null", "what the set lacks of the scenario itself"),
             JsonField("verdict", "text", "that on all worlds together, a word as `explore` has it"),
             JsonField("met", "true or false", "whether the outcome is as the scenario expects"),
             JsonField("unmet", "text or null", "the part of the expectation that the outcome does not meet"),

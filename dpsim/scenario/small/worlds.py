@@ -40,7 +40,7 @@ from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.parameters import MOST_RANKS, Worlds
-from dpsim.scenario.params.per_rank import PerRank, within
+from dpsim.scenario.params.per_rank import OTHERS, PerRank, within
 from dpsim.scenario.params.scenario import ranks_of
 from dpsim.scenario.params.shapes import Each, Either, Fields, Many, Shape, fields
 from dpsim.scenario.small.values import OPTION, Limits, refuse_many, values
@@ -89,6 +89,15 @@ class SmallParams(NamedTuple):
     def not_varied(self) -> tuple[str, ...]:
         """Nothing, because `Extent.summary` names the parameters that keep their values."""
         return ()
+
+    @property
+    def outside(self) -> str:
+        """A text if no world has the parameters of the scenario, else ""."""
+        shapes = fields(type(self.base.protocol.params))
+        names, size = [name for name, shape in shapes.items() if isinstance(shape, Each)], self.base.size
+        given = _of_each_rank(self.base.protocol.plain_params, names, size)
+        alike = any(_of_each_rank(one, names, size) == given for one in self.params)
+        return "" if alike else "the scenario's own parameters"
 
     def worlds(self) -> Iterator[Scenario]:
         """Yields the scenario of each world."""
@@ -202,6 +211,16 @@ def _ranks(base: Scenario, plain: Mapping[str, Any]) -> int | None:
     """Returns the number of ranks of a world with these parameters, or None if there is no such world."""
     params = read(base, plain)
     return None if params is None else ranks_of(registry.protocol(base.protocol.name).program, params)[0] or None
+
+
+def _of_each_rank(plain: Mapping[str, Any], names: Sequence[str], size: int) -> dict[str, Any]:
+    """Returns plain parameters, to compare them: each of `names` becomes a list with the values of `size` ranks."""
+    found = dict(plain)
+    for name in names:
+        value = plain[name] if isinstance(plain[name], Mapping) else {OTHERS: plain[name]}
+        ranks = {str(rank): one for rank, one in value.items()}
+        found[name] = [ranks.get(str(rank), ranks.get(OTHERS)) for rank in range(size)]
+    return found
 
 
 def read(base: Scenario, plain: Any) -> Any:

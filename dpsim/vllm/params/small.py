@@ -31,6 +31,7 @@ from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.small.within import injected_within
 from dpsim.vllm.config import Topology
+from dpsim.vllm.params.outside import outside
 from dpsim.vllm.params.workload.model import RequestSpec
 
 LARGEST = 1_000_000
@@ -141,6 +142,11 @@ class Small(NamedTuple):
         sizes = {"data_parallel_size": self.sizes.ranks, "pipeline_parallel_size": self.sizes.stages}
         topology = [name for name in Topology.model_fields if not sizes.get(name)]
         return (*fields, "config", "config_by_rank", *(f"topology.{name}" for name in topology))
+
+    @property
+    def outside(self) -> str:
+        """The workload of `base` with the sizes that would contain it, or "" if these do."""
+        return outside(self.base, self.sizes._asdict())
 
     def worlds(self) -> Iterator[Scenario]:
         """Yields all scenarios, the smallest first."""

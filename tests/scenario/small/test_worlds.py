@@ -23,6 +23,11 @@ def plains(scenario: Scenario, sizes: str) -> list[dict[str, Any]]:
     return found
 
 
+def of_ranks(scenario: Scenario) -> tuple[int, list[int]]:
+    params: Any = scenario.protocol.params
+    return params.steps, [params.seen[rank] for rank in range(scenario.size)]
+
+
 def test_a_number_takes_the_values_from_its_bound_to_the_size() -> None:
     found = plains(base(steps=4), "ranks=3,steps=2")
     assert sorted((one["ranks"], one["steps"]) for one in found) == sorted(product((1, 2, 3), (1, 2)))
@@ -114,3 +119,19 @@ def test_a_parameter_without_sizes_is_refused(sizes: str, said: str) -> None:
 def test_a_protocol_without_parameters() -> None:
     with pytest.raises(ScenarioError, match="conformance_aborts has no parameters; explore it without"):
         all_up_to(Scenario.model_validate({"name": "x", "protocol": "conformance_aborts"}), "ranks=2")
+
+
+@pytest.mark.parametrize(
+    ("given", "sizes", "contained"),
+    [
+        ({"ranks": 3, "steps": 2}, "ranks=3,steps=2", True),
+        ({"ranks": 3, "steps": 2}, "ranks=3,steps=1", False),
+        ({"ranks": 2, "steps": 1, "seen": {"others": 1, 0: 0}}, "ranks=2,seen=1", True),
+        ({"ranks": 2, "steps": 1, "seen": {"others": 0, 1: 1}}, "ranks=2,seen=1", True),
+        ({"ranks": 2, "steps": 1, "seen": {"others": 0, 1: 2}}, "ranks=2,seen=1", False),
+    ],
+)
+def test_a_set_without_the_scenario_itself_says_so(given: dict[str, Any], sizes: str, contained: bool) -> None:
+    worlds = all_up_to(base(**given), sizes)
+    assert (worlds.outside == "") == contained
+    assert (of_ranks(base(**given)) in map(of_ranks, worlds.worlds())) == contained

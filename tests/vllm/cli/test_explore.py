@@ -15,6 +15,7 @@ ASSUMES = (
     "assumes: no rank dies; unlimited residency; communicators are connected; unlimited launch queue; "
     "no allocation waits; ranks capture no graphs; no other effect of hardware"
 )
+OUTSIDE = "the scenario's own workload (ranks=3, requests=3, prompt=5, output=6)"
 
 
 def test_the_probes_of_a_protocol(healthy: Path) -> None:
@@ -40,6 +41,7 @@ def test_every_small_world_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             "topology.pipeline_parallel_size, topology.tensor_parallel_size, topology.prefill_context_parallel_size, "
             "topology.decode_context_parallel_size\n"
             f"{ASSUMES}\n"
+            f"outside of this set: {OUTSIDE}\n"
             "\n"
             "scenario  three\n"
             "worlds    all 16 up to ranks 2, requests 1, steps 2, prompt 2, output 2, abort 0\n"
@@ -56,6 +58,7 @@ def test_no_time_for_all_small_worlds(healthy: Path) -> None:
     assert answer.out.splitlines()[0] == "SAMPLED  no failure; 16 not begun"
     row = dpsim_("explore", healthy, "--all-up-to", "ranks=2", "--budget", "0s", "--json").json["scenarios"][0]
     assert "prefix" in row.pop("not_varied")
+    assert row.pop("outside") == OUTSIDE
     assert [len(row.pop(key)) for key in ("cut_short", "next")] == [1, 1]  # tests/cli/test_explore_worlds.py
     assert row == {
         "scenario": "three",

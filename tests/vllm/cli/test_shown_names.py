@@ -9,13 +9,15 @@ import enum
 import re
 import typing
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from dpsim.cli import show_text
 from dpsim.cli.hooks import all_hooks, lines_of
-from dpsim.cli.named_types import annotations_of, definition, meaning, types_of
+from dpsim.cli.named_types import annotations_of, changed_copy, definition, meaning, types_of
 from dpsim.contract import registry
 from tests.cli.commands import dpsim_
 
@@ -23,6 +25,7 @@ PYTHON = {name for module in (builtins, typing, collections, collections.abc, co
 OF_LIBRARIES = {"NDArray", "Field", "ConfigDict"}
 KEY = re.compile(r"\b(?:[IM]-[A-Z]{2}-\d+|A-\d+)\b|(?<=specification )\d+\.\d+")
 ANNOTATION = re.compile(r"(?:: |-> )([^=,)'#]+)|\|\s*(\w+)")
+CLASS = re.compile(r"`([A-Z]\w*[a-z]\w*)`")
 CAPITAL = re.compile(r"\b(?:\w+\.)*[A-Z]\w*[a-z]\w*")
 
 
@@ -55,6 +58,16 @@ def test_each_type_and_key_that_a_page_prints_is_known() -> None:
     assert unknown(lines, without) == {"LocalBatch", "1.6", "Source000"}  # the twin
 
 
+@pytest.mark.parametrize("protocol", ["dp_batch", "pp_tokens", "dbo", "engine", "whole_engine", "whole_engine_dp"])
+def test_each_class_that_the_text_of_a_protocol_names_is_known(protocol: str) -> None:
+    """The text of dp_batch names `BatchFlow`, the base of the classes of a hook, and not only these classes."""
+    page = show_text.as_text(show_text.meanings(protocol))
+    named = set(CLASS.findall(page))
+    assert named <= set(show_text.names())
+    assert all(show_text.meanings(name) for name in named)
+    assert "BatchFlow" in named or protocol != "dp_batch"
+
+
 @pytest.mark.parametrize("name", ["StepPlan", "HostArray", "rows.Piece", "2.12", "10.0", "0.33", "M-UB-2"])
 def test_a_name_of_a_page_has_a_meaning(name: str) -> None:
     answer = dpsim_("show", name)
@@ -65,11 +78,28 @@ def test_a_name_of_a_page_has_a_meaning(name: str) -> None:
 def test_a_record_is_shown_with_fields_and_docstrings() -> None:
     shown = dpsim_("show", "LocalBatch").out
     assert shown.startswith("type  dpsim.vllm.data_parallel.batch.LocalBatch\nfile  ")
+    assert "\ncopy  x._replace(num_tokens=...) returns a copy with another value of a field\n" in shown
     assert "\nWhat one rank sends. `num_tokens`: its real tokens." in shown
     assert shown.endswith("\nwants_padding: bool\nmode: RuntimeMode\n")
     assert "\nNONE = 0\nPIECEWISE = 1\nFULL = 2\n" in dpsim_("show", "RuntimeMode").out
     field = "dp_sync_interval: Positive = 16\n    The number of steps from one finish sync"
     assert field in dpsim_("show", "EngineConfig").out
+
+
+@dataclass
+class Pair:
+    left: int
+    right: int = 0
+
+
+class Params(BaseModel):
+    ranks: int = 2
+
+
+def test_a_type_is_shown_with_the_way_to_change_a_copy() -> None:
+    assert changed_copy(Pair) == "dataclasses.replace(x, left=...)"
+    assert changed_copy(Params) == 'x.model_copy(update={"ranks": ...})'
+    assert [changed_copy(kind) for kind in (int, tuple, tuple[int, ...], enum.Enum)] == [""] * 4
 
 
 def test_each_variant_is_known_by_its_class() -> None:

@@ -192,3 +192,48 @@ def test_fields_that_no_world_varies_are_listed(monkeypatch: pytest.MonkeyPatch)
 def test_fields_that_the_program_does_not_read_are_left_out() -> None:
     worlds = Small(base(protocol="startup"), Scope(ranks=2))
     assert not {"lora", "drafts", "structured_output"} & {*worlds.not_varied}
+
+
+WORKLOAD = "the scenario's own workload"
+STEP = 20
+
+
+@pytest.mark.parametrize(
+    ("workload", "sizes", "lacks"),
+    [
+        ({"requests": [REQUEST]}, "ranks=2,prompt=5,output=6", ""),
+        ({"requests": [REQUEST]}, "prompt=5,output=6", ""),
+        ({"requests": [REQUEST]}, "ranks=1,output=6", f"{WORKLOAD} (ranks=2, prompt=5)"),
+        ({"requests": [REQUEST] * 3, "limit": 2}, "prompt=5,output=6", f"{WORKLOAD} (requests=2)"),
+        ({"requests": [{**REQUEST, "arrival": f"{2 * STEP}ms"}]}, "prompt=5,output=6", f"{WORKLOAD} (steps=3)"),
+        ({"requests": [{**REQUEST, "abort": f"{3 * STEP}ms"}]}, "prompt=5,output=6", f"{WORKLOAD} (steps=3, abort=1)"),
+        ({"requests": [{**REQUEST, "arrival": "1ms"}]}, "prompt=5,output=6", f"{WORKLOAD} (times between two steps)"),
+        ({"requests": [{**REQUEST, "force_eager": True}]}, "prompt=5,output=6", f"{WORKLOAD} (force_eager)"),
+        ({"azure_csv": {"file": "x.csv"}}, "prompt=5,output=6", f"{WORKLOAD} (requests from a file)"),
+        (
+            {
+                "synthetic": {
+                    "requests": 9,
+                    "prompt_tokens": {"min": 1, "max": 7},
+                    "output_tokens": {"min": 1, "max": 2},
+                }
+            },
+            "prompt=6",
+            f"{WORKLOAD} (requests=9, prompt=7)",
+        ),
+    ],
+)
+def test_a_set_names_what_it_lacks_of_the_scenario_itself(workload: object, sizes: str, lacks: str) -> None:
+    """A scenario that fails and a proof of a set without its workload do not contradict each other."""
+    assert Small(base(workload=workload), scope(sizes)).outside == lacks
+
+
+@pytest.mark.parametrize("abort", [None, "40ms"])
+def test_the_sizes_that_a_set_lacks_contain_the_workload(abort: str | None) -> None:
+    """With exactly the sizes of `outside`, one of the worlds has the requests of the scenario."""
+    request = {"arrival": "20ms", "prompt_tokens": 2, "output_tokens": 3, **({"abort": abort} if abort else {})}
+    given = base(workload={"requests": [request]})
+    lacks = Small(given, scope("prompt=1,output=1,steps=1")).outside
+    worlds = Small(given, scope(lacks.partition("(")[2].rstrip(")").replace(" ", "")))
+    assert worlds.outside == ""
+    assert requests_of(given) in [requests_of(one) for one in worlds.worlds()]
