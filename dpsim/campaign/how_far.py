@@ -16,7 +16,7 @@ class HowFar(NamedTuple):
     """The progress of an exploration.
 
     `units`: the number of finished units (parts of the work). `open`: the known and unfinished ones. `seconds`: since
-    the beginning. `polls`: a loop that polls (`dpsim.campaign.polling`).
+    the beginning. `polls`: a loop that polls (`dpsim.campaign.polling`). `finished`: the programs without open work.
     """
 
     schedules: int
@@ -25,6 +25,7 @@ class HowFar(NamedTuple):
     seconds: float
     estimate: TreeEstimate | None = None
     polls: str = ""
+    finished: int = 0
 
     @property
     def speed(self) -> float:

@@ -19,6 +19,7 @@ from dpsim.campaign.coverage import Coverage
 from dpsim.campaign.cut_short import Cut, Cuts, Limit, limit_of
 from dpsim.campaign.explored import Explored, concluded
 from dpsim.campaign.files import SHARE, Options, Outcome, explore_some, kept
+from dpsim.campaign.how_far import HowFar
 from dpsim.campaign.interrupts import Done, done_before, with_done
 from dpsim.checks.expected import HELD, Expected
 from dpsim.contract.words import counted
@@ -88,12 +89,17 @@ def explore_whole(
 ) -> Whole:
     """Explores all worlds in order, up to the first violated one or until the time is used up.
 
-    `progress` receives the number of worlds so far, and `coverage` each world. A KeyboardInterrupt carries the result
+    `progress` receives the number of finished worlds, and `coverage` each explored one. A KeyboardInterrupt carries the result
     so far (`dpsim.campaign.interrupts`).
     """
     end = None if options.seconds is None else time.monotonic() + options.seconds
     so_far, rest = _SoFar(total, options, coverage), iter(scenarios)
     cluster = options.cluster
+
+    def watch(how_far: HowFar) -> None:
+        if progress is not None:
+            progress(so_far.explored + how_far.finished, total)
+
     while some := list(islice(rest, AT_ONCE * (options.jobs if cluster is None else cluster.width))):
         so_far.expected = some[0].expected_of_all
         seconds = None if end is None else end - time.monotonic()
@@ -101,7 +107,7 @@ def explore_whole(
             return so_far.ended(some[0])
         try:
             worlds = [(each, None) for each in some]
-            all_explored = explore_some(worlds, options, seconds, share=SHARE, start=so_far.explored)
+            all_explored = explore_some(worlds, options, seconds, share=SHARE, start=so_far.explored, watch=watch)
         except KeyboardInterrupt as error:
             done = done_before(error)
             whole = so_far.interrupted(some, done.explored, next(rest, None))
@@ -117,8 +123,6 @@ def explore_whole(
             if one.failure is not None:
                 first = kept(scenario, one, options.folder)
                 return so_far.whole()._replace(assumes=(), never_applied=(), alone=0, first=first)
-        if progress is not None:
-            progress(so_far.explored, total)
     return so_far.whole()
 
 
