@@ -12,7 +12,7 @@
     expected: held; met
 
 The lines `sampled`, `bounded` and `not begun` name the worlds that a limit cut short, and the first of them. With
-`--full`, the first two name each of them.
+`--full`, they name each of them, or the first 1,000 worlds that were not begun.
 """
 
 from __future__ import annotations
@@ -110,10 +110,12 @@ def _cut_rows(cut: Cut, asked: AskedWorlds, options: Options, full: bool) -> lis
     world has its own line.
     """
     first = _world(cut.first, cut.scenario, asked.scenario)
-    further = [("", _world(number, scenario, asked.scenario)) for number, scenario in cut.all[1:]]
+    further = [("", _world(number, scenario, asked.scenario)) for number, scenario in cut.all[1:]] if full else []
+    unnamed = cut.worlds - 1 - len(further) if full else 0
+    further += [("", f"and {counted(unnamed, 'further world')}")] * (unnamed > 0)
     parts = [f"{counted(cut.worlds, 'world')}, {limit_words(cut, asked, options)}"]
-    parts += ["--full lists all"] * (bool(further) and not full)
-    return [(_title(cut), "; ".join([*parts, f"the first one is {first}"])), *(further if full else [])]
+    parts += ["--full lists all"] * (cut.worlds > 1 and not full)
+    return [(_title(cut), "; ".join([*parts, f"the first one is {first}"])), *further]
 
 
 def _world(number: int, scenario: Scenario, base: Scenario) -> str:
