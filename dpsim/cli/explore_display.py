@@ -38,7 +38,7 @@ class Display(NamedTuple):
             again = ["dpsim", "replay", str(trace), *self.more, *["--full"] * (not self.full)]
             return () if trace is None else (shlex.join(again),)
 
-        expected = text.expectation_line(one.explored.subject.expected, unmet)
+        expected = text.expectation_line(one.explored.subject.expected, unmet, one.explored.verdict)
         on = "keep_going" in self.again.options
         return f"{text.as_text(one.explored, one.scenario, next_of, self.full, goes_on, on)}\n{expected}"
 

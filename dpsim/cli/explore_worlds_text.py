@@ -9,7 +9,7 @@
     sampled   1 world, ended by --schedules 1000; the first one is world 6, params: {ranks: 3, polls: 2}
     alone     each rank ran again in its own process in 1 of 6 worlds
     next      dpsim explore wake --all-up-to ranks=3,polls=2 --schedules 10000 --strategy dpor
-    expected: held; met
+    expected: held; met (`expect: {explored: proven}` would demand a proof)
 
 The lines `sampled`, `bounded` and `not begun` name the worlds that a limit cut short, and the first of them. With
 `--full`, they name each of them, or the first 1,000 worlds that were not begun.
@@ -95,7 +95,7 @@ def as_text(asked: AskedWorlds, whole: Whole, options: Options, next: str = "", 
     fixed = [f"not varied: {', '.join(asked.fixed)}"] * bool(asked.fixed)
     polls = [f"polls: {cut.polls}" for cut in whole.cuts if cut.polls][:1]
     lines += [*fixed, *assumes_line(whole.assumes), *polls, "", *columns(rows)]
-    return "\n".join([*lines, *next_line(rows, next), expectation_line(whole.expected, whole.unmet)])
+    return "\n".join([*lines, *next_line(rows, next), expectation_line(whole.expected, whole.unmet, whole.verdict)])
 
 
 def _title(cut: Cut) -> str:

@@ -44,7 +44,7 @@ def test_worlds_that_too_few_schedules_cut_short() -> None:
     assert lines[0] == "SAMPLED  no failure; 1 proven, 2 sampled"
     named = "the first one is world 2, as the scenario has it"
     assert f"sampled   2 worlds, ended by --schedules 2; --full lists all; {named}" in lines
-    assert lines[-1] == "expected: held; met"
+    assert lines[-1] == "expected: held; met (`expect: {explored: proven}` would demand a proof)"
     assert lines[-2] == f"next      dpsim {shlex.join(next_of(answer))}"
     assert next_of(answer)[:2] == ["explore", "t_look.yaml"]
     again = dpsim_(*next_of(answer))
@@ -52,6 +52,7 @@ def test_worlds_that_too_few_schedules_cut_short() -> None:
         "the recommended command continues until the proof"
     )
     assert next_of(again) == []
+    assert again.out.endswith("\nexpected: held; met\n"), "a proof needs no hint"
 
 
 def test_the_same_as_json() -> None:
