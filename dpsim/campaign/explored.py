@@ -54,6 +54,7 @@ class Shown:
     """A failure, and the run that shows it: along its normal form, or else along the schedule that failed first.
 
     In the second case it is not `confirmed`. `run` is None if neither shows it. `schedule` is that of the run.
+    `events`: what further runs found, once some report needs it (`dpsim.campaign.alternatives.of_shown`).
     """
 
     failure: Failure
@@ -61,6 +62,7 @@ class Shown:
     findings: Sequence[Finding]
     schedule: Sequence[str]
     confirmed: bool
+    events: Extras | None = None
 
     def report(self, extras: Extras = NOTHING, full: bool = False) -> str:
         """Returns the report of the failure, with its schedule. `extras`: further facts from the caller."""
