@@ -52,12 +52,15 @@ def _of_result(extras: Extras, result: Result, primary: Finding, base: Path | No
 
 
 def of_shown(extras: Extras, subject: Subject, shown: Shown, scenario: Scenario) -> Extras:
-    """Returns the extras for a failure that a schedule shows."""
+    """Returns the extras for a failure that a schedule shows. Only the first call for a failure makes runs."""
     if shown.run is None or not shown.findings or not shown.confirmed:
         return extras
-    with no_breakpoints():
-        found = None if shown.failure.in_time else turning_of(subject, shown.schedule)
-        return _with(extras, shown.run, found, with_one_more(scenario, shown.findings[0]))
+    if shown.events is None:
+        with no_breakpoints():
+            found = None if shown.failure.in_time else turning_of(subject, shown.schedule)
+            shown.events = _with(NOTHING, shown.run, found, with_one_more(scenario, shown.findings[0]))
+    new = shown.events
+    return extras._replace(no_return=new.no_return, swap=new.swap, swaps=new.swaps, one_more=new.one_more)
 
 
 def of_replayed(extras: Extras, replayed: Replayed) -> Extras:

@@ -45,8 +45,8 @@ class Cut(NamedTuple):
 
     `begun`: whether the search ran any of their schedules. `worlds`: their number. `first`: the number of the first one
     in the set, from 1, and `scenario`: its scenario. `bound`: what cut the first one's runs off, in words. `polls`: its
-    loop that polls (`dpsim.campaign.polling`). `all`: the number and the scenario of each of these worlds. It is empty
-    if the search began none, because then they are all worlds from the first one on.
+    loop that polls (`dpsim.campaign.polling`). `all`: the number and the scenario of each of these worlds; of worlds
+    that the search did not begin, the first ones (`dpsim.campaign.whole.LISTED`).
     """
 
     limit: Limit

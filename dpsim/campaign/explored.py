@@ -55,6 +55,7 @@ class Shown:
 
     In the second case it is not `confirmed`. `run` is None if neither shows it. `schedule` is that of the run.
     `by_default`: a run in the default order of events shows it, too.
+    `events`: what further runs found, once some report needs it (`dpsim.campaign.alternatives.of_shown`).
     """
 
     failure: Failure
@@ -63,6 +64,7 @@ class Shown:
     schedule: Sequence[str]
     confirmed: bool
     by_default: bool = False
+    events: Extras | None = None
 
     def report(self, extras: Extras = NOTHING, full: bool = False) -> str:
         """Returns the report of the failure, with its schedule. `extras`: further facts from the caller."""

@@ -16,7 +16,7 @@ class HowFar(NamedTuple):
     """The progress of an exploration.
 
     `units`: the number of finished units (parts of the work). `open`: the known and unfinished ones. `seconds`: since
-    the beginning. `polls`: a loop that polls (`dpsim.campaign.polling`).
+    the beginning. `polls`: a loop that polls (`dpsim.campaign.polling`). `finished`: the programs without open work.
     """
 
     schedules: int
@@ -25,6 +25,7 @@ class HowFar(NamedTuple):
     seconds: float
     estimate: TreeEstimate | None = None
     polls: str = ""
+    finished: int = 0
 
     @property
     def speed(self) -> float:
@@ -38,18 +39,17 @@ class HowFar(NamedTuple):
         '510 schedules, 51 a second; 8 units done, 3 open'
         """
         units = f"{counted(self.units, 'unit')} done, {self.open:,} open"
-        estimate = "" if self.estimate is None else self.estimate.words()
+        estimate = "" if self.estimate is None else self.estimate.words(self.schedules)
         line = f"{counted(self.schedules, 'schedule')}, {self.speed:,.0f} a second; {units}"
         return "; ".join(filter(None, (line, estimate, self.polls)))
 
     def as_json(self) -> dict[str, Any]:
         """Returns the progress as plain data. The numbers of the estimate are logarithms to base 2."""
-        total = None if self.estimate is None else self.estimate.total
-        spread = None if self.estimate is None or total is None else self.estimate.spread
+        known = None if self.estimate is None else self.estimate.of_all(self.schedules)
         return {
             "units_done": self.units,
             "units_open": self.open,
             "schedules_a_second": round(self.speed, 1),
-            "estimate_log2": None if total is None else round(total, 2),
-            "spread_log2": None if spread is None else [round(one, 2) for one in spread],
+            "estimate_log2": None if known is None else round(known[0], 2),
+            "spread_log2": None if known is None else [round(one, 2) for one in known[1:]],
         }

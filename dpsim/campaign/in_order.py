@@ -49,6 +49,11 @@ class InOrder:
         """The number of known and unfinished units."""
         return 0 if self.plan.done else self._issued - self.done + self.plan.open
 
+    @property
+    def finished(self) -> bool:
+        """Whether no unit is left: the plan is done, or its limits allow no further one."""
+        return self.plan.done or self._issued == self.done
+
     def next(self, only_proving: bool = False) -> Unit | None:
         """Returns a unit for a process, or None if there is none now. `only_proving`: only units of DPOR."""
         if self.plan.done:

@@ -131,6 +131,7 @@ class Plan:
             self._size = self._next_size(result)
         else:
             self._sampling -= 1
+            self.estimate.beside += result.exploration.runs
         if self.exploration.lost:
             self.give_up(self.exploration.lost)
             return

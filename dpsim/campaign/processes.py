@@ -100,6 +100,7 @@ def explore_all(
         for result in _results(plans, subjects, jobs, end, tick, store, elsewhere):
             plans[result.unit.subject].take(result)
             begun = 0 if jobs == 1 else begun
+            watch(_how_far(plans, begun, time.monotonic() - start))
     except KeyboardInterrupt as error:
         for one in plans:
             one.close()
@@ -129,7 +130,7 @@ def _how_far(plans: Sequence[InOrder], under_way: int, seconds: float) -> HowFar
     schedules = sum(one.runs for one in plans) + under_way
     done, left = sum(one.done for one in plans), sum(one.open for one in plans)
     polls = next((one.plan.exploration.polls for one in plans if one.plan.exploration.polls), "")
-    return HowFar(schedules, done, left, seconds, estimate, polls)
+    return HowFar(schedules, done, left, seconds, estimate, polls, sum(one.finished for one in plans))
 
 
 def _results(

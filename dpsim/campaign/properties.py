@@ -141,7 +141,7 @@ def holds(
     described = _failure_text(explored.report(extras), scenario, unmet, saved)
     if unnamed:
         described += f"\nnot to be replayed by a command: {unnamed}" + ("" if unwritten else "; the scenario is saved")
-    folders = _results(scenario, explored, Path(save)) if final else []
+    folders = _results(scenario, explored, Path(save), replay) if final else []
     results = folders[0] if folders else None
     step = step_by_step(scenario, replay)
     raise DoesNotHold(described, replay, None if unwritten else file, results, step, drawn)
@@ -206,7 +206,7 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
         if explored.shown:
             shown = explored.shown[0]
             now = token._replace(scenario=scenario, steps=tuple(shown.schedule), klass=shown.failure.problem.klass)
-            results = _results(scenario, explored, Path(FOLDER))
+            results = _results(scenario, explored, Path(FOLDER), "")
     if now != token and (word := str(now)):
         replay = replay.replace(str(token), word) if str(token) else replay
     kept = results[0] if results else None
@@ -267,10 +267,13 @@ def _save(scenario: Scenario, file: Path) -> str | None:
     return None
 
 
-def _results(scenario: Scenario, explored: Explored, save: Path) -> list[Path]:
+def _results(scenario: Scenario, explored: Explored, save: Path, replay: str) -> list[Path]:
     from dpsim.campaign.results import results_of_explored
 
-    return results_of_explored(scenario, explored, save / "results")
+    first = explored.failure
+    return results_of_explored(
+        scenario, explored, save / "results", lambda failure: (replay,) if replay and failure is first else ()
+    )
 
 
 def _results_again(again: Replayed, extras: Extras) -> list[Path]:

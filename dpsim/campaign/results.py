@@ -19,11 +19,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from dpsim.campaign.alternatives import of_shown
 from dpsim.campaign.explored import Explored
 from dpsim.campaign.pruning import begin, publish
 from dpsim.campaign.replay import Replayed
@@ -35,6 +36,8 @@ from dpsim.diagnose.evidence import NOTHING, Extras
 from dpsim.diagnose.pictures.of_run import picture_of_run
 from dpsim.diagnose.pictures.page import page
 from dpsim.diagnose.report import report
+from dpsim.diagnose.variants import extras_of_choice
+from dpsim.explore import Failure
 from dpsim.explore.normal_form import folded, many, switches
 from dpsim.runner import Result
 from dpsim.scenario import Scenario, dump_scenario
@@ -108,9 +111,16 @@ def keep_results(failed: Failed, folder: Path = FOLDER) -> Path | None:
     return own
 
 
-def results_of_explored(scenario: Scenario, explored: Explored, folder: Path = FOLDER) -> list[Path]:
-    """Writes the results of each failure of an exploration, if it is not as expected."""
-    if explored.unmet is None or explored.exploration.lost:
+def results_of_explored(
+    scenario: Scenario,
+    explored: Explored,
+    folder: Path = FOLDER,
+    next_of: Callable[[Failure], tuple[str, ...]] = lambda failure: (),
+) -> list[Path]:
+    """Writes the results of each failure of an exploration, if it is not as expected. `next_of`: the commands to
+    suggest for a failure.
+    """
+    if explored.unmet is None or explored.exploration.lost or not is_wanted():
         return []
     kept = []
     for shown in explored.shown:
@@ -118,8 +128,10 @@ def results_of_explored(scenario: Scenario, explored: Explored, folder: Path = F
         if shown.run is None:
             continue
         schedule = None if failure.in_time else Schedule(failure.by, tuple(shown.schedule))
-        told, world = shown.report(full=True), explored.subject.world
-        failed = Failed(scenario, world, shown.run, shown.findings, told, failure.fingerprint, schedule)
+        extras = extras_of_choice(scenario.protocol, *next_of(failure))
+        extras = of_shown(extras, explored.subject, shown, scenario)
+        told, world = shown.report(extras, full=True), explored.subject.world
+        failed = Failed(scenario, world, shown.run, shown.findings, told, failure.fingerprint, schedule, extras)
         kept.append(keep_results(failed, folder))
     return [one for one in kept if one is not None]
 

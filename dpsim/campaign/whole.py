@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice, zip_longest
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
 from dpsim.campaign.assumptions.ranks import SHARE_NOTHING
@@ -19,6 +19,7 @@ from dpsim.campaign.coverage import Coverage
 from dpsim.campaign.cut_short import Cut, Cuts, Limit, limit_of
 from dpsim.campaign.explored import Explored, concluded
 from dpsim.campaign.files import SHARE, Options, Outcome, explore_some, kept
+from dpsim.campaign.how_far import HowFar
 from dpsim.campaign.interrupts import Done, done_before, with_done
 from dpsim.checks.expected import HELD, Expected
 from dpsim.contract.words import counted
@@ -27,6 +28,9 @@ from dpsim.scenario import Scenario
 
 AT_ONCE = 64
 """The number of small worlds that a process explores together."""
+
+LISTED = 1_000
+"""The largest number of worlds that a result names although the search began none of them. Each takes 0.5 ms."""
 
 
 class Whole(NamedTuple):
@@ -88,37 +92,40 @@ def explore_whole(
 ) -> Whole:
     """Explores all worlds in order, up to the first violated one or until the time is used up.
 
-    `progress` receives the number of worlds so far, and `coverage` each world. A KeyboardInterrupt carries the result
-    so far (`dpsim.campaign.interrupts`).
+    `progress` receives the number of finished worlds, and `coverage` each explored one. A KeyboardInterrupt carries the
+    result so far (`dpsim.campaign.interrupts`).
     """
     end = None if options.seconds is None else time.monotonic() + options.seconds
     so_far, rest = _SoFar(total, options, coverage), iter(scenarios)
     cluster = options.cluster
+
+    def watch(how_far: HowFar) -> None:
+        if progress is not None:
+            progress(so_far.explored + how_far.finished, total)
+
     while some := list(islice(rest, AT_ONCE * (options.jobs if cluster is None else cluster.width))):
         so_far.expected = some[0].expected_of_all
         seconds = None if end is None else end - time.monotonic()
         if seconds is not None and seconds <= 0:
-            return so_far.ended(some[0])
+            return so_far.ended(chain(some, rest))
         try:
             worlds = [(each, None) for each in some]
-            all_explored = explore_some(worlds, options, seconds, share=SHARE, start=so_far.explored)
+            all_explored = explore_some(worlds, options, seconds, share=SHARE, start=so_far.explored, watch=watch)
         except KeyboardInterrupt as error:
             done = done_before(error)
-            whole = so_far.interrupted(some, done.explored, next(rest, None))
+            whole = so_far.interrupted(some, done.explored, rest)
             worlds_so_far = (whole.explored, total)
             with_done(error, Done(whole.runs, done.failures, worlds_so_far, done.polls, whole=whole))
             raise
-        for scenario, one in zip(some, all_explored, strict=True):
+        for at, (scenario, one) in enumerate(zip(some, all_explored, strict=True)):
             if one.exploration.lost:
                 return so_far.whole()._replace(assumes=(), never_applied=(), alone=0, lost=one.exploration.lost)
             if not one.exploration.runs:  # the time was up
-                return so_far.ended(scenario)
+                return so_far.ended(chain(some[at:], rest))
             so_far.add(scenario, one)
             if one.failure is not None:
                 first = kept(scenario, one, options.folder)
                 return so_far.whole()._replace(assumes=(), never_applied=(), alone=0, first=first)
-        if progress is not None:
-            progress(so_far.explored, total)
     return so_far.whole()
 
 
@@ -184,23 +191,26 @@ class _SoFar:
             unjudged=self._unjudged,
         )
 
-    def ended(self, scenario: Scenario, limit: Limit = "budget") -> Whole:
-        """Returns the result if the limit ended the search before this world began."""
-        left = Cut(limit, False, self._total - self.explored, self.explored + 1, scenario)
-        return self.whole()._replace(cuts=(*self._cuts.all(), left))
+    def ended(self, left: Iterator[Scenario], limit: Limit = "budget") -> Whole:
+        """Returns the result if the limit ended the search before the first of the worlds that are left, if any."""
+        worlds = list(enumerate(islice(left, LISTED), self.explored + 1))
+        if not worlds:
+            return self.whole()
+        cut = Cut(limit, False, self._total - self.explored, *worlds[0], all=worlds)
+        return self.whole()._replace(cuts=(*self._cuts.all(), cut))
 
-    def interrupted(self, some: Sequence[Scenario], results: Sequence[Explored], after: Scenario | None) -> Whole:
+    def interrupted(self, some: Sequence[Scenario], results: Sequence[Explored], after: Iterator[Scenario]) -> Whole:
         """Returns the result if Ctrl-C ended the search of `some` worlds. `results`: of each of them, or empty if none
-        was begun. `after`: the world after them, if any.
+        was begun. `after`: the worlds after them.
         """
-        for scenario, one in zip_longest(some, results):
+        for at, (scenario, one) in enumerate(zip_longest(some, results)):
             if one is None or not one.exploration.runs:
-                return self.ended(scenario, "interrupt")
+                return self.ended(chain(some[at:], after), "interrupt")
             self.add(scenario, one, interrupted=one.how_far is not None and one.how_far.open > 0)
             if one.exploration.failures:
                 first = kept(scenario, concluded(one.subject, one.exploration, 0), self._options.folder)
                 return self.whole()._replace(assumes=(), never_applied=(), alone=0, first=first)
-        return self.whole() if after is None else self.ended(after, "interrupt")
+        return self.ended(after, "interrupt")
 
     def _not_alone(self) -> list[str]:
         """Returns the assumption that ranks share nothing, if ranks did not run alone along each class of schedules."""

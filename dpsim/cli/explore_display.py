@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import typer
@@ -33,13 +34,8 @@ class Display(NamedTuple):
         """Returns the block of an explored scenario with its expectation. `goes_on`: the command that goes on."""
         from dpsim.cli import explore_text as text
 
-        def next_of(failure: Failure) -> tuple[str, ...]:
-            trace = one.traces.get(failure.fingerprint)
-            again = ["dpsim", "replay", str(trace), *self.more, *["--full"] * (not self.full)]
-            return () if trace is None else (shlex.join(again),)
-
-        expected = text.expectation_line(one.explored.subject.expected, unmet)
-        on = "keep_going" in self.again.options
+        expected = text.expectation_line(one.explored.subject.expected, unmet, one.explored.verdict)
+        on, next_of = "keep_going" in self.again.options, self._next_of(one, self.full)
         return f"{text.as_text(one.explored, one.scenario, next_of, self.full, goes_on, on)}\n{expected}"
 
     def kept(self, outcome: Outcome, options: Options) -> list[str]:
@@ -48,7 +44,18 @@ class Display(NamedTuple):
             return []
         from dpsim.campaign.results import results_of_explored
 
-        return [*map(str, results_of_explored(outcome.scenario, outcome.explored, options.folder / "results"))]
+        folder, next_of = options.folder / "results", self._next_of(outcome, full=True)
+        return [*map(str, results_of_explored(outcome.scenario, outcome.explored, folder, next_of))]
+
+    def _next_of(self, one: Outcome, full: bool) -> Callable[[Failure], tuple[str, ...]]:
+        """Returns the function that returns the commands after a failure. `full`: of a report with all details."""
+
+        def next_of(failure: Failure) -> tuple[str, ...]:
+            trace = one.traces.get(failure.fingerprint)
+            again = ["dpsim", "replay", str(trace), *self.more, *["--full"] * (not full)]
+            return () if trace is None else (shlex.join(again),)
+
+        return next_of
 
 
 def warn(outcome: Outcome) -> None:

@@ -97,9 +97,16 @@ def assumes_line(assumes: Sequence[str]) -> list[str]:
     return [f"assumes: {'; '.join(assumes)}"] if assumes else []
 
 
-def expectation_line(expected: Expected, unmet: str | None) -> str:
-    """Returns the line that names the expectation, and whether the outcome meets it."""
-    return f"expected: {expected}; " + ("met" if unmet is None else f"NOT met: {unmet}")
+def expectation_line(expected: Expected, unmet: str | None, verdict: str = "") -> str:
+    """Returns the line that names the expectation, and whether the outcome meets it. If the `verdict` is "sampled", the
+    line names the expectation that demands a proof.
+
+    >>> expectation_line(Expected(), None, "sampled")
+    'expected: held; met (`expect: {explored: proven}` would demand a proof)'
+    """
+    short = unmet is None and verdict == "sampled" and expected.verdict == "held"
+    met = "met" + " (`expect: {explored: proven}` would demand a proof)" * short
+    return f"expected: {expected}; " + (met if unmet is None else f"NOT met: {unmet}")
 
 
 def as_text(

@@ -9,10 +9,10 @@
     sampled   1 world, ended by --schedules 1000; the first one is world 6, params: {ranks: 3, polls: 2}
     alone     each rank ran again in its own process in 1 of 6 worlds
     next      dpsim explore wake --all-up-to ranks=3,polls=2 --schedules 10000 --strategy dpor
-    expected: held; met
+    expected: held; met (`expect: {explored: proven}` would demand a proof)
 
 The lines `sampled`, `bounded` and `not begun` name the worlds that a limit cut short, and the first of them. With
-`--full`, the first two name each of them.
+`--full`, they name each of them, or the first 1,000 worlds that were not begun.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def as_text(asked: AskedWorlds, whole: Whole, options: Options, next: str = "", 
     polls = [f"polls: {cut.polls}" for cut in whole.cuts if cut.polls][:1]
     outside = [f"outside of this set: {asked.outside}"] * bool(asked.outside)
     lines += [*fixed, *assumes_line(whole.assumes), *outside, *polls, "", *columns(rows)]
-    return "\n".join([*lines, *next_line(rows, next), expectation_line(whole.expected, whole.unmet)])
+    return "\n".join([*lines, *next_line(rows, next), expectation_line(whole.expected, whole.unmet, whole.verdict)])
 
 
 def _title(cut: Cut) -> str:
@@ -113,10 +113,12 @@ def _cut_rows(cut: Cut, asked: AskedWorlds, options: Options, full: bool) -> lis
     world has its own line.
     """
     first = _world(cut.first, cut.scenario, asked.scenario)
-    further = [("", _world(number, scenario, asked.scenario)) for number, scenario in cut.all[1:]]
+    further = [("", _world(number, scenario, asked.scenario)) for number, scenario in cut.all[1:]] if full else []
+    unnamed = cut.worlds - 1 - len(further) if full else 0
+    further += [("", f"and {counted(unnamed, 'further world')}")] * (unnamed > 0)
     parts = [f"{counted(cut.worlds, 'world')}, {limit_words(cut, asked, options)}"]
-    parts += ["--full lists all"] * (bool(further) and not full)
-    return [(_title(cut), "; ".join([*parts, f"the first one is {first}"])), *(further if full else [])]
+    parts += ["--full lists all"] * (cut.worlds > 1 and not full)
+    return [(_title(cut), "; ".join([*parts, f"the first one is {first}"])), *further]
 
 
 def _world(number: int, scenario: Scenario, base: Scenario) -> str:

@@ -44,6 +44,7 @@ class $klass(Program):
 SCENARIO = """\
 name: $name
 protocol: {name: $name, params: {ranks: 3, steps: 3}}
+expect: {explored: proven}  # `dpsim explore` exits with 1 if it tried only some of the schedules
 # A fault shows what a report looks like. Remove the # to have rank 1 leave out its second agreement:
 # faults: [{kind: skip, rank: 1, at: {site: agree, ordinal: 1}}]
 """

@@ -10,6 +10,9 @@ shares estimate the number of all runs. DPOR finds more choices at a place while
 early runs are too large. Therefore the estimate uses only the last units, and is never below the number of runs so far.
 The spread is that of the estimates of single units, from the lowest tenth to the highest.
 
+The total of a command also includes the samples of a portfolio, which are not in the tree. It is at least the number of
+schedules that ran, with those of units that have no result yet.
+
 Prior art: Knuth, "Estimating the efficiency of backtrack programs" (1975). This is the weighted backtrack estimator of
 Kilby, Slaney, Thiebaux and Walsh, "Estimating search tree size" (AAAI 2006).
 """
@@ -26,11 +29,12 @@ UNITS = 64
 
 class TreeEstimate:
     """The estimate of one search tree. Numbers are logarithms, because a float overflows. `over`: the search has run
-    all schedules.
+    all schedules. `beside`: the number of samples so far, which are not in the tree.
     """
 
     def __init__(self) -> None:
         self.over = False
+        self.beside = 0
         self._runs = 0
         self._units: deque[tuple[int, float]] = deque(maxlen=UNITS)
 
@@ -55,16 +59,28 @@ class TreeEstimate:
         units = sorted(max(least, log2(runs) - share) for runs, share in self._units)
         return (least, least) if self.over or not units else (units[len(units) // 10], units[-1 - len(units) // 10])
 
-    def words(self) -> str:
-        """Returns the estimate in words; an empty text without any unit.
+    def of_all(self, ran: int = 0) -> tuple[float, float, float] | None:
+        """Returns log2 of all schedules with the samples, and its lowest and highest tenth; None without any unit.
 
-        >>> estimate = TreeEstimate(); estimate.add(1, -3); estimate.add(2, -1); estimate.words()
-        'about 5 in all (4 to 8)'
+        `ran`: the schedules that ran so far, of which the search may not have the result. No number is below it.
         """
         if self.total is None:
+            return None
+        beside, least = (log2(count) if count else -inf for count in (self.beside, ran))
+        total, low, high = (max(least, added((one, beside))) for one in (self.total, *self.spread))
+        return total, low, high
+
+    def words(self, ran: int = 0) -> str:
+        """Returns the estimate in words; an empty text without any unit. `ran`: as for `of_all`.
+
+        >>> estimate = TreeEstimate(); estimate.add(1, -3); estimate.add(2, -1); estimate.words(), estimate.words(7)
+        ('about 5 in all (4 to 8)', 'about 7 in all (7 to 8)')
+        """
+        known = self.of_all(ran)
+        if known is None:
             return ""
-        low, high = self.spread
-        return f"about {number(self.total)} in all ({number(low)} to {number(high)})"
+        total, low, high = map(number, known)
+        return f"about {total} in all ({low} to {high})"
 
 
 def added(shares: Iterable[float]) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.campaign import lone_ranks, processes
+from dpsim.campaign import lone_ranks, processes, whole
 from dpsim.campaign import units as units_module
 from dpsim.campaign.cut_short import Limit
 from dpsim.campaign.subject import Subject
@@ -45,7 +45,7 @@ def test_worlds_that_too_few_schedules_cut_short() -> None:
     assert lines[0] == "SAMPLED  no failure; 1 proven, 2 sampled"
     named = "the first one is world 2, as the scenario has it"
     assert f"sampled   2 worlds, ended by --schedules 2; --full lists all; {named}" in lines
-    assert lines[-1] == "expected: held; met"
+    assert lines[-1] == "expected: held; met (`expect: {explored: proven}` would demand a proof)"
     assert lines[-2] == f"next      dpsim {shlex.join(next_of(answer))}"
     assert next_of(answer)[:2] == ["explore", "t_look.yaml"]
     again = dpsim_(*next_of(answer))
@@ -53,6 +53,7 @@ def test_worlds_that_too_few_schedules_cut_short() -> None:
         "the recommended command continues until the proof"
     )
     assert next_of(again) == []
+    assert again.out.endswith("\nexpected: held; met\n"), "a proof needs no hint"
 
 
 def test_the_same_as_json() -> None:
@@ -95,11 +96,27 @@ def test_the_probes_that_a_program_does_not_declare() -> None:
 def test_worlds_that_the_time_did_not_reach() -> None:
     answer = explore("t_look", "--all-up-to", "ranks=3", "--budget", "0s", "--schedules", "7")
     assert answer.out.splitlines()[0] == "SAMPLED  no failure; 3 not begun"
-    assert "not begun  3 worlds, ended by --budget 0s; the first one is world 1, params: {ranks: 1}" in answer.out
+    assert "not begun  3 worlds, ended by --budget 0s; --full lists all; the first one is world 1" in answer.out
     assert next_of(answer)[2:] == [
         *("--schedules", "7", "--budget", "10s", "--all-up-to", "ranks=3"),
         *(*MODULE, "--strategy", "dpor"),
     ]
+
+
+def test_worlds_that_were_not_begun_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result names at most `LISTED` of them, because a set may have millions. The twin names all three."""
+    words = ("--all-up-to", "ranks=3", "--budget", "0s")
+    [cut] = explore("t_look", *words, "--json").json["scenarios"][0]["cut_short"]
+    named = [(one["world"], one["differs"]) for one in cut["all"]]
+    assert named == [(1, "params: {ranks: 1}"), (2, ""), (3, "params: {ranks: 3}")]
+    lines = explore("t_look", *words, "--full").out.splitlines()
+    assert (
+        lines[lines.index("           world 2, as the scenario has it") + 1] == "           world 3, params: {ranks: 3}"
+    )
+    monkeypatch.setattr(whole, "LISTED", 2)
+    lines = explore("t_look", *words, "--full").out.splitlines()
+    assert lines[lines.index("           world 2, as the scenario has it") + 1] == "           and 1 further world"
+    assert "further" not in explore("t_look", *words).out
 
 
 def test_a_default_number_of_schedules_is_no_option_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ def test_new_writes_a_protocol_and_a_test_that_pass(made: Path) -> None:
     explored = process("explore", "t_begun.yaml", "--module", "t_begun.py", "--all-up-to", "ranks=2,steps=2", cwd=made)
     assert (explored.returncode, explored.stderr) == (0, "")
     assert explored.stdout.startswith("PROVEN  every one of these worlds holds")
+    assert explored.stdout.endswith("\nexpected: proven; met\n"), "the scenario demands a proof, too"
     test = (made / "test_t_begun.py").read_text()
     (made / "test_twin.py").write_text(
         test.replace("holds(scenario)", 'holds(scenario, schedules=1, strategy="random")')

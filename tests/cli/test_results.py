@@ -4,14 +4,19 @@ conflict.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from dpsim.campaign import alternatives
 from dpsim.campaign.properties import DoesNotHold
 from dpsim.campaign.pruning import LATEST
 from dpsim.campaign.results import Failed
+from dpsim.campaign.subject import Subject
+from dpsim.campaign.turns import turning_of
 from dpsim.contract.world import Run, World
+from dpsim.explore.turning import Turning
 from dpsim.scenario import parse_scenario
 from dpsim.testing import holds
 from tests.agreeing import EXPECTED, HEALTHY, SKIP
@@ -132,9 +137,25 @@ def test_a_replay_of_a_run_that_holds_or_is_expected_leaves_nothing() -> None:
     assert not FOLDER.exists()
 
 
-def test_an_exploration_keeps_the_schedule() -> None:
+def test_an_exploration_keeps_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its report is that of `--full`, and its picture marks the events. Only one of the two searches for them."""
+    searches: list[Subject] = []
+
+    def counted(subject: Subject, steps: Sequence[str]) -> Turning | None:
+        searches.append(subject)
+        return turning_of(subject, steps)
+
+    monkeypatch.setattr(alternatives, "turning_of", counted)
     write(Path("t_lost.yaml"), scenario("t_lost", 3))
-    own = folder_of(dpsim_("explore", "t_lost.yaml", "--module", "tests.cli.protocols").out)
+    answer = dpsim_("explore", "t_lost.yaml", "--module", "tests.cli.protocols", "--full")
+    own, told = folder_of(answer.out), (folder_of(answer.out) / "report.txt").read_text()
+    assert answer.out.startswith(told)
+    assert [line.split()[0] for line in told.splitlines() if line.startswith(("turning ", "next "))] == [
+        "turning",
+        "next",
+    ]
+    assert "too early" in (own / "picture.html").read_text()
+    assert len(searches) == 1
     answer = dpsim_("replay", own / "trace.jsonl", "--module", "tests.cli.protocols")
     assert answer.out.splitlines()[-1] == "replayed along 4 choices: the same run again"
 

@@ -90,3 +90,14 @@ def test_the_estimate_is_never_below_the_runs_made() -> None:
     assert estimate.words() == "about 131,072 in all (131,072 to 131,072)"
     estimate.over = True
     assert estimate.words() == "about 10,496 in all (10,496 to 10,496)"
+    assert estimate.words(10_500) == "about 10,500 in all (10,500 to 10,500)", "units without a result count, too"
+
+
+def test_samples_are_not_in_the_tree() -> None:
+    """A portfolio runs them beside the tree, so they add to its estimate. The twin took the tree for all schedules."""
+    estimate = TreeEstimate()
+    estimate.add(345, -1.0)
+    estimate.beside = 406
+    assert estimate.words(751) == "about 1,096 in all (1,096 to 1,096)"
+    assert estimate.total is not None
+    assert 2**estimate.total < 751

@@ -58,7 +58,7 @@ CUT_SHORT = (
     JsonField("worlds", "number", "the number of these worlds"),
     JsonField("first", "number", "the number of the first one in the set, from 1"),
     JsonField("first_scenario", "text", "its scenario, as a file that `explore` reads"),
-    JsonField("all", "list of objects", "each of these worlds; empty if none began: then all from the first one on"),
+    JsonField("all", "list of objects", "each of these worlds; the first 1,000 if none of them began"),
     JsonField("all[].world", "number", "its number in the set, from 1"),
     JsonField("all[].params", "object or null", "the parameters of its program"),
     JsonField("all[].params.*", "any", "a parameter"),
