@@ -44,9 +44,8 @@ _BY_DEFAULT = "no special order of events: the default one shows it"
 """A run that followed no schedule showed the failure. Its normal form may have steps: the causes of a hang are all."""
 
 _NOT_CONFIRMED = """\
-NOT CONFIRMED: a run along this schedule does not show it. Some op touches more than its footprint
-says, or the run depends on more than the schedule (state that outlives a run, a clock). No verdict
-on this world can be trusted"""
+NOT CONFIRMED: a run along this schedule does not show it. Some op touches more than its footprint says, or the
+run depends on more than the schedule (state that outlives a run, a clock). No verdict on this world can be trusted"""
 
 
 @dataclass
@@ -54,8 +53,7 @@ class Shown:
     """A failure, and the run that shows it: along its normal form, or else along the schedule that failed first.
 
     In the second case it is not `confirmed`. `run` is None if neither shows it. `schedule` is that of the run.
-    `by_default`: a run in the default order of events shows it, too.
-    `events`: what further runs found, once some report needs it (`dpsim.campaign.alternatives.of_shown`).
+    `by_default`: the default order shows it, too. `events`: what further runs found, once a report needs it.
     """
 
     failure: Failure

@@ -185,8 +185,9 @@ def changed_copy(kind: Any) -> str:
     """
     if not isinstance(kind, type):
         return ""
-    if issubclass(kind, tuple) and getattr(kind, "_fields", ()):
-        return f"x._replace({kind._fields[0]}=...)"  # type: ignore[attr-defined]  # mypy: of a named tuple
+    names = vars(kind).get("_fields", ())
+    if issubclass(kind, tuple) and names:
+        return f"x._replace({names[0]}=...)"
     if is_dataclass(kind) and fields(kind):
         return f"dataclasses.replace(x, {fields(kind)[0].name}=...)"
     if issubclass(kind, BaseModel) and kind.model_fields:
