@@ -81,7 +81,7 @@ def ruling(run_index: RunIndex, here: Mapping[int, Entry], values: Mapping[int, 
         step, value = before
         odd = tuple(rank for rank in sorted(values) if values[rank] != value)
         right = [rank for rank in sorted(values) if values[rank] == value]
-        then = f"{ranks_text(odd)} then decided as {ranks_text(right)} decide{'s' * (len(right) == 1)} now"
+        then = f"{ranks_text(sorted(values))} all decided as {ranks_text(right)} {'do' + 'es' * (len(right) == 1)} now"
         return Ruling(odd, f"in step {step}, {agreement.site} gave the same result, and {then}")
     states: dict[Hashable, set[frozenset[Hashable]]] = {}
     for rank, value in values.items():

@@ -15,6 +15,10 @@ check identifies a message by its content. If several ranks sent equal messages,
 
 If a rank raised after the notice that another rank is gone, its finding is sorted behind that of the other rank. Ranks
 that raised the same exception at one line of one step share a finding, whose culprit is that line on all of them.
+
+The culprit of a crash is the rank that raised, although another rank's value may have caused the exception. A journal
+has only a checksum of an array. So if the rank received any result before, and no message, the finding says that it may
+be a victim (`why`).
 """
 
 from __future__ import annotations
@@ -117,6 +121,7 @@ def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:
     culprit = replace(Culprit.of(ranks[0], record), site=error)
     at = f" at {record.where}" if record.where and not alone else ""
     thread = "" if record.thread == MAIN else f"thread {record.thread} of "
+    received = [line for entry in entries for line in _message_before(run_index, entry)]
     return Finding(
         check="fault",
         klass=f"CRASH:{error.upper()}",
@@ -125,9 +130,21 @@ def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:
         position=min(_position(run_index, entry) for entry in entries),
         details=(
             *(f"{ranks_text(own)}: {message}" for message, own in messages.items() if len(messages) > 1),
-            *(line for entry in entries for line in _message_before(run_index, entry)),
+            *received,
         ),
+        why="" if every or received else _victims(run_index, entries),
     )
+
+
+def _victims(run_index: RunIndex, entries: Sequence[Entry]) -> str:
+    """Returns that another rank may have caused the exception; empty if no rank received a result before it."""
+    journals = run_index.run.journals
+    if len(journals) == 1 or not any(
+        raw[KIND] == "learned" for entry in entries for raw in journals[entry.rank][: entry.at]
+    ):
+        return ""
+    it = "it may be a victim" if len(entries) == 1 else "they may be victims"
+    return f"{ranks_text([entry.rank for entry in entries])} raised; {it} of another rank's value"
 
 
 def _position(run_index: RunIndex, entry: Entry) -> tuple[int, int]:

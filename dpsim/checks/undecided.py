@@ -20,7 +20,7 @@ has.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dpsim.checks.finding import Culprit, Finding
@@ -34,7 +34,8 @@ class Undecided(NamedTuple):
     """The first step in which members decided a label less often than others.
 
     `counts` has the number of decisions of each member that had to decide, and `fewer` the members with too few.
-    `entry` is the decision that these lack. `alone`: none of them decided the label in this step.
+    `entry` is the decision that these lack. `alone`: none of them decided the label in this step. `between`: one of
+    them decided it in steps before and after.
     """
 
     communicator: str
@@ -44,6 +45,7 @@ class Undecided(NamedTuple):
     fewer: tuple[int, ...]
     entry: Entry
     alone: bool
+    between: bool
 
 
 def first_undecided(
@@ -55,7 +57,7 @@ def first_undecided(
         counts = {
             rank: len(own.get(step, []))
             for rank, own in steps.items()
-            if step in own or (own and min(own) < step < max(own)) or (not local and _takes_part(run_index, rank, step))
+            if step in own or _between(own, step) or (not local and _takes_part(run_index, rank, step))
         }
         most = max(counts.values())
         fewer = tuple(rank for rank, count in counts.items() if count < most)
@@ -63,8 +65,14 @@ def first_undecided(
             rank = next(rank for rank, count in counts.items() if count == most)
             entry = steps[rank][step][counts[fewer[0]]]
             alone = not any(counts[one] for one in fewer)
-            return Undecided(communicator, label, step, counts, fewer, entry, alone)
+            between = alone and any(_between(steps[one], step) for one in fewer)
+            return Undecided(communicator, label, step, counts, fewer, entry, alone, between)
     return None
+
+
+def _between(own: Mapping[int, Sequence[Entry]], step: int) -> bool:
+    """Returns whether a step lies between the first and the last step in which a rank decided a label."""
+    return bool(own) and min(own) < step < max(own)
 
 
 NO_PART = SILENT - {"decision"} | {"raised", "thread"}
@@ -131,11 +139,31 @@ def _finding(run_index: RunIndex, one: Undecided, instead: Undecided | None) -> 
             else f" as rank {rank}, which decided {short(decided.value)} at {decided.where}"
         )
         + hint
-        + f"; every member has to decide it{', or mark it local' if one.alone and instead is None else ''}",
+        + f"; {_rule(one) if instead is None else EVERY}",
         culprit=culprit,
         position=run_index.position(one.entry),
         details=tuple(details),
     )
+
+
+EVERY = "every member has to decide it"
+"""The rule of a label that is not marked as local."""
+
+NO_GAP = "a member has to decide a label, even a local one, in each step between its first and its last decision"
+"""The rule of all labels."""
+
+OF_REQUEST = "if the value belongs to one request, put the request into the label"
+"""What to do about a label that some ranks decide for their own requests."""
+
+
+def _rule(one: Undecided) -> str:
+    """Returns the rule that a finding without a misspelt label shows, with what the user can do.
+
+    A trace does not record which labels are local, so the sentence about a gap is true of all labels.
+    """
+    if one.between:
+        return f"{NO_GAP}; {OF_REQUEST}"
+    return f"{EVERY}, or mark it local" if one.alone else EVERY
 
 
 def _is_new(run_index: RunIndex, one: Undecided, instead: Undecided) -> bool:

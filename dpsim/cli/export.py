@@ -11,6 +11,7 @@ even if the job hangs.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -90,31 +91,52 @@ def picture_of(source: Path, modules: list[str] | None = None, in_ticks: bool = 
     if token:
         replayed = replayed_token(str(source), modules)
         return picture_of_run(*judged_token(replayed), "token", in_ticks, events_of_replayed(replayed))
-    judged = judged_trace(source, modules)
-    return picture_of_run(*judged, source.name, in_ticks, _turning(source, *judged[1:]))
+    world, run, findings = judged_trace(source, modules)
+    again = _same_again(source, run, findings)
+    if again is None:
+        return picture_of_run(world, run, findings, source.name, in_ticks)
+    from dpsim.checks.judge import judge
+
+    run = _with_places(run, again[0])
+    return picture_of_run(world, run, judge(world, run), source.name, in_ticks, again[1])
 
 
-def _turning(source: Path, run: Run, findings: Sequence[Finding]) -> Extras:
-    """Returns the events of a trace whose swap lets the run finish.
+def _same_again(source: Path, run: Run, findings: Sequence[Finding]) -> tuple[Run, Extras] | None:
+    """Repeats the run of a trace with a finding. Returns the run, and the events whose swap lets it finish.
 
-    Empty if the trace is of a real backend, if the run is too long, or if the program makes another run now.
+    None if the trace is of a real backend, if the run is too long, or if the program makes another run now.
     """
     from dpsim.campaign.alternatives import LONGEST, events_of_replayed
     from dpsim.campaign.replay import replay
     from dpsim.contract.schedule import RunStopped
     from dpsim.contract.words import BadInput
     from dpsim.contract.world import Unended
-    from dpsim.diagnose.evidence import NOTHING
     from dpsim.runner import SIMULATION
     from dpsim.trace import read_trace
 
     if not findings or run.backend != SIMULATION or sum(map(len, run.journals)) > LONGEST:
-        return NOTHING
+        return None
     try:
         replayed = replay(read_trace(source))
-        return events_of_replayed(replayed) if replayed.same else NOTHING
+        return (replayed.run, events_of_replayed(replayed)) if replayed.same else None
     except (BadInput, OSError, RunStopped, Unended):  # the trace alone gives the rest of the picture
-        return NOTHING
+        return None
+
+
+def _with_places(run: Run, again: Run) -> Run:
+    """Returns the run of a trace with the source line of each op, which the repeated run has.
+
+    A trace has only the lines of each site. If a site has several, its records do not show which rank used which.
+    """
+    from dpsim.contract.ops import KIND, WHERE
+    from dpsim.trace.form import UNWRITTEN
+
+    journals = [
+        [(*raw[:WHERE], own[WHERE], *raw[WHERE + 1 :]) for raw, own in zip(journal, written, strict=True)]
+        for journal, other in zip(run.journals, again.journals, strict=True)
+        for written in [[raw for raw in other if raw[KIND] != UNWRITTEN]]
+    ]
+    return replace(run, journals=journals)
 
 
 def text_of(picture: Picture, form: PictureFormat = PictureFormat.HTML) -> str:

@@ -58,8 +58,10 @@ CURES = {
     "MISMATCH:GROUP:RANKS": "Compute the list of members from shared values, in one order.",
     "MISMATCH:TRANSFER:COUNT": "Let both sides use one count, which the sender sends first if only it knows it.",
     "MISMATCH:TRANSFER:DTYPE": "Give both buffers the same dtype.",
-    "DISAGREEMENT:<LABEL>": "Decide from agreed values only: exchange the rank's own values before the decision.",
-    "CRASH:<EXCEPTION>": "Read the exception at the line of the report; other findings may follow from it.",
+    "DISAGREEMENT:<LABEL>": "Decide from agreed values only: exchange the rank's own values before the decision. "
+    "If the value follows from messages in any order, fix that order, for example by a number in each message.",
+    "CRASH:<EXCEPTION>": "Read the exception at the line of the report; other findings may follow from it. "
+    "The rank that raised may be a victim of another rank's value.",
     "DEATH:RANK": "Read the exit code and the log of the rank's process.",
     "RACE:BUFFER": "Order both accesses: let one stream wait for an event of the other, or wait on the host.",
     "RACE:REUSED_IN_FLIGHT": "Keep the buffer until its last access is over, or record the stream that uses it.",

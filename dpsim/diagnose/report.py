@@ -3,10 +3,11 @@
     report(run, findings, Extras(next=("dpsim run skip_one --full",)))
 
 The first screen (`dpsim.diagnose.first_screen`) has at most ten lines. The whole report adds the calls of waiting and
-missing ranks, all waits, other findings, and the last ops of each rank. It also adds the schedule, expired timeouts,
-the faults that the scenario injected, and the usual fix of the class. The report has at most `MOST` lines: it cuts a
-section that is too long, and prints the number of omitted lines. Ranks that behave alike share a line, and the report
-names those that differ, as the RAS reports of NCCL do.
+missing ranks, all waits, other findings, and the last ops of each rank. If the first screen cuts the turning, the whole
+report has it uncut. It also adds the schedule, expired timeouts, the faults that the scenario injected, and the usual
+fix of the class. The report has at most `MOST` lines: it cuts a section that is too long, and prints the number of
+omitted lines. Ranks that behave alike share a line, and the report names those that differ, as the RAS reports of NCCL
+do.
 
 If the machine took a process away from the run, the run has no verdict. Then the report names the lost process, the
 last ops of every rank, and the findings so far.
@@ -23,13 +24,13 @@ from dpsim.contract.words import counted
 from dpsim.contract.world import At, Run
 from dpsim.diagnose.class_cures import class_cure
 from dpsim.diagnose.evidence import NOTHING, Extras, chain_of, in_words
-from dpsim.diagnose.first_screen import TO_ORDER, first_screen, remedy_of
+from dpsim.diagnose.first_screen import TO_ORDER, first_screen, remedy_of, turning_texts
 from dpsim.diagnose.fitting import capped, labelled
 from dpsim.diagnose.injected import injection_text
 from dpsim.diagnose.last_ops import LAST_OPS, last_ops
 from dpsim.diagnose.timeouts import passed_timeouts
 
-MOST = 135
+MOST = 139
 """The largest number of lines of a whole report. A command adds its own lines."""
 
 
@@ -50,6 +51,7 @@ def _report(run: Run, findings: Sequence[Finding], extras: Extras, full: bool) -
     also = [finding for finding in findings[1:] if finding.check != "deadlock"]
     own = [] if primary in hangs else [line for line in primary.details if not line.startswith(TO_ORDER)]
     lines += _section("the whole finding", [_without_remedy(primary), *own, *_stopped(run)], 12)
+    lines += _section("the turning", _cut_turning(run, extras, lines), 4)
     lines += _section("all waits", list(dict.fromkeys(shows)), 16)
     lines += _section("found as well", [f"{one.klass}: {_without_remedy(one)}" for one in also], 10)
     place = "of each rank" if until is None else f"up to step {until}"
@@ -71,6 +73,13 @@ def _cure(run: Run, primary: Finding, extras: Extras) -> str:
     places = [primary.culprit.where, *(place for _, place in chain_of(run, primary))]
     own = any(f"/{place}".rpartition(":")[0].endswith(f"/{file}") for place in places)
     return class_cure(primary.klass) if own else advice
+
+
+def _cut_turning(run: Run, extras: Extras, screen: Sequence[str]) -> list[str]:
+    """Returns the whole texts of the turning if the screen lacks a part of one."""
+    shown = " ".join(" ".join(screen).split())
+    texts = [text for text in turning_texts(run, extras) if text]
+    return texts if any(" ".join(text.split()) not in shown for text in texts) else []
 
 
 def _lost(run: Run, findings: Sequence[Finding], extras: Extras) -> list[str]:

@@ -85,13 +85,30 @@ def step_text(run: Run, label: str) -> str:
     if verb == "delivers from outside":
         return f"{who} receives message {ordinal} from outside ({site})"
     if verb == "delivers":
-        if raw is None or raw[KIND] != "post":
+        message = sent_message(run, label)
+        if message is None:
             return f"the message of {who} from {site}[{ordinal}] arrives"
-        content = short(repr(raw[POST_CONTENT]), LONGEST)
-        return f"rank {raw[POST_TO]} receives message {content} of {who} ({site}[{ordinal}])"
+        return f"rank {message.to} receives message {message.content} of {who} ({message.site})"
     if raw is not None and raw[KIND] == "take":
         return f"{who} reads mailbox {raw[TAKE_MAILBOX]} ({site}[{ordinal}])"
     return f"{who} calls {site}[{ordinal}]"
+
+
+class SentMessage(NamedTuple):
+    """A message that arrives: its receiver, its content as a short text, and the call that sent it."""
+
+    to: int
+    content: str
+    site: str
+
+
+def sent_message(run: Run, label: str) -> SentMessage | None:
+    """Returns the message whose arrival a label names; None for another label, or without a record of the post."""
+    found = visited(label)
+    raw = None if found is None or found.verb != "delivers" else _record(run, found)
+    if found is None or raw is None or raw[KIND] != "post":
+        return None
+    return SentMessage(raw[POST_TO], short(repr(raw[POST_CONTENT]), LONGEST), f"{found.site}[{found.ordinal}]")
 
 
 def _record(run: Run, op: VisitedOp) -> RawRecord | None:

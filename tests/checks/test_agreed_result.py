@@ -96,7 +96,7 @@ def test_an_equal_result_in_another_step_shows_what_to_decide(same: bool) -> Non
     assert blamed(finding) == ((1, 2) if same else ())
     if same:
         assert finding.ground == (
-            "in step 0, agree gave the same result, and ranks 1, 2 then decided as rank 0 decides now",
+            "in step 0, agree gave the same result, and ranks 0 to 2 all decided as rank 0 does now",
         )
 
 

@@ -28,7 +28,17 @@ Plan = dict[int, list[tuple[int, int]]]
 def test_a_rank_that_decides_less_often_is_a_disagreement(plan: Plan, culprit: str) -> None:
     [finding] = judged(world_of(3, ["dp_cpu"]), script(plan))
     assert (finding.klass, str(finding.culprit).partition(" at ")[0]) == ("DISAGREEMENT:PLAN", culprit)
-    assert "every member has to decide it" in finding.message
+    twice = plan[1] == [(0, 7), (0, 7)]
+    assert ("every member has to decide it" in finding.message) == twice
+    assert ("even a local one, in each step between its first and its last" in finding.message) == (not twice)
+
+
+def test_a_gap_in_a_local_label_states_the_rule() -> None:
+    """Marking the label as local does not help here, so the message does not suggest it."""
+    plan: Plan = {0: [(0, 7), (2, 7)], 1: [(1, 7)]}
+    [finding] = judged(world_of(2, ["dp_cpu"]), script(plan, local=True))
+    assert "mark it local" not in finding.message
+    assert finding.message.endswith("if the value belongs to one request, put the request into the label")
 
 
 @pytest.mark.parametrize(

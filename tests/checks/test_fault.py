@@ -27,6 +27,25 @@ def test_a_rank_that_raised_is_the_culprit() -> None:
     assert str(found.culprit) == "rank 1, step 0, ValueError at p.py:9"
 
 
+@pytest.mark.parametrize(
+    ("ranks", "ground"),
+    [
+        ((1,), ("rank 1 raised; it may be a victim of another rank's value",)),
+        ((0, 2), ("ranks 0, 2 raised; they may be victims of another rank's value",)),
+        ((0, 1, 2), ()),
+    ],
+)
+@pytest.mark.parametrize("received", [True, False])
+def test_a_rank_that_raised_after_a_result_may_be_a_victim(
+    ranks: tuple[int, ...], ground: tuple[str, ...], received: bool
+) -> None:
+    made = Made(3)
+    for hand in made.hands if received else ():
+        hand.learned(hand.collective("dp", None, site="agree"))
+    [found] = made.findings(*raised(made, *ranks))
+    assert found.grounds == (ground if received else ())
+
+
 @pytest.mark.parametrize(("ranks", "who"), [((0, 2), "ranks 0, 2"), ((0, 1, 2), "every rank")])
 def test_equal_exceptions_are_reported_together(ranks: tuple[int, ...], who: str) -> None:
     made = Made(3)

@@ -47,6 +47,45 @@ def test_the_turning_of_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert [text in page for text in texts] == [same] * 3
 
 
+TWO_LINES = """
+from dpsim import Program, register_protocol
+from pydantic import BaseModel
+
+
+@register_protocol("two_lines")
+class TwoLines(Program):
+    class Params(BaseModel):
+        pass
+
+    @staticmethod
+    def ranks(params):
+        return 2
+
+    async def run(self, rank, args):
+        await rank.host("world").barrier(site="meet")
+        if rank.rank:
+            rank.decide("size", 7, "world")
+        else:
+            rank.decide("size", 8, "world")
+"""
+
+
+def test_a_site_with_several_lines_has_the_line_of_each_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace has only the lines of a site. The repeated run shows which rank used which."""
+    monkeypatch.chdir(tmp_path)
+    write(Path("two_lines.py"), TWO_LINES)
+    write(Path("x.yaml"), "{name: two_lines, protocol: two_lines}")
+    module = "--module", "two_lines.py"
+    dpsim_("run", "x.yaml", *module, "--trace", "x.jsonl", "--no-results")
+    for same in (True, False):
+        if not same:
+            monkeypatch.setattr("dpsim.campaign.replay.Replayed.same", False)
+        assert dpsim_("export", "x.jsonl", *module).code == 0
+        page = Path("x.html").read_text()
+        assert ("rank 0 decided size = 8 at two_lines.py:20" in page) == same
+        assert ("two_lines.py:18 or two_lines.py:20" in page) != same
+
+
 def test_export_writes_trace_events_for_perfetto(trace: Path) -> None:
     assert dpsim_("export", trace, "--format", "perfetto", "-o", "out.json").code == 0
     names = {event["name"] for event in json.loads(Path("out.json").read_text())["traceEvents"]}

@@ -171,6 +171,15 @@ def test_a_line_that_is_cut_ends_with_a_whole_word() -> None:
     assert first == f"{'asleep ' * 16}..."
 
 
+def test_the_whole_report_has_the_turning_uncut() -> None:
+    said = f"rank 0 receives message ('run', {'7, ' * 9}0) of rank 1 (order[0]); 16 random schedules from there fail"
+    for no_return, cut in ((said, True), (EXTRAS.no_return, False)):
+        extras = EXTRAS._replace(no_return=no_return)
+        whole = report(run(), [HANG], extras, full=True)
+        assert ("\nthe turning:\n" in whole) == cut
+        assert (f"\n  point of no return: {no_return}\n" in whole) == cut
+
+
 def test_the_whole_report_has_an_end() -> None:
     """Checks that a full report has an end, with 64 different ranks and many findings."""
     own = [[raw("probe", f"at.{rank}.{n}", step=2, where="p.py:1") for n in range(5)] for rank in range(64)]

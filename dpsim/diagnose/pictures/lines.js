@@ -101,8 +101,10 @@ function linkParts(parts, strong) {
   pen.lineWidth = 1;
 }
 
+const senderOf = (parts) => parts.find((part) => /^(send|set) /.test(data.texts[part.lane.ops[part.at + SAID]])) || parts[1];
+
 function linkPair(parts, strong) {
-  const from = parts.find((part) => /^(send|set) /.test(data.texts[part.lane.ops[part.at + SAID]])) || parts[1];
+  const from = senderOf(parts);
   for (const to of parts) if (to !== from) linkTo(from, to, strong);
 }
 
@@ -144,15 +146,18 @@ function dashed(colour, one, other) {
 
 // Two events whose swap lets the run finish.
 function drawTurns() {
+  for (const [from, to] of turnPairs()) {
+    const edge = to.y > from.y ? LANE / 2 : -LANE / 2;  // the words in the boxes stay free
+    dashed(TURN, { x: from.x, y: from.y + edge }, { x: to.x, y: to.y - edge });
+  }
+}
+
+function turnPairs() {
   const ends = new Map();
   for (const row of rows) for (const lane of row.lanes) for (let at = 0; at < lane.ops.length; at += WIDTH) {
     const turning = lane.ops[at + TURNING];
     if (data.texts[turning]) ends.set(turning, { x: xOf(lane.ops[at + BEGIN]), y: middleOf(lane), lane });
   }
-  for (const [one, other] of data.turns) {
-    const from = ends.get(one), to = ends.get(other);
-    if (!from || !to || from.lane === to.lane) continue;
-    const edge = to.y > from.y ? LANE / 2 : -LANE / 2;  // the words in the boxes stay free
-    dashed(TURN, { x: from.x, y: from.y + edge }, { x: to.x, y: to.y - edge });
-  }
+  return data.turns.map(([one, other]) => [ends.get(one), ends.get(other)])
+    .filter(([from, to]) => from && to && from.lane !== to.lane);
 }

@@ -113,6 +113,13 @@ function drawNames() {
   if (data.undecided) write("no single culprit", 8, 15, GUTTER - 12, INK, BOLD);
 }
 
+// Whether an arrow of the turning leads from a message to its receive.
+function isTurningMessage(parts) {
+  if (!parts || parts.length < 2 || parts[0].lane.ops[parts[0].at + KIND] === 2) return false;
+  const from = senderOf(parts);
+  return from.lane.ops[from.at + TURNING] >= 0 && parts.some((to) => to.lane !== from.lane && to.lane.ops[to.at + CAME] >= 0);
+}
+
 // Keys of the legend, of what the picture has.
 function showKeys() {
   const lanes = rows.flatMap((row) => row.lanes), holes = lanes.flatMap((lane) => lane.holes);
@@ -128,7 +135,8 @@ function showKeys() {
     members: places.some((parts) => parts && parts.length > 1), arrow: holes.length > 0 || data.arrows.length > 0,
     left: holes.some((hole) => hole[6]), hole: holes.some((hole) => !hole[6]),
     marked: !data.pairs.length && any((ops, at) => ops[at + MARKED]), pair: data.pairs.length > 0,
-    turning: any((ops, at) => ops[at + TURNING] >= 0), row: rows.some((row) => row.culprit), undecided: data.undecided,
+    turning: any((ops, at) => ops[at + TURNING] >= 0), turns: turnPairs().length > 0, sent: places.some(isTurningMessage),
+    row: rows.some((row) => row.culprit), undecided: data.undecided,
     ticks: data.unit === "tick", clock: data.unit !== "tick",
     open: data.openEnds && any((ops, at) => ops[at + KIND] >= 1 && ops[at + KIND] <= 4),
   };

@@ -3,7 +3,7 @@
     mark_turning(picture, run, ranks, extras.swaps)
 
     rank 0  engine.poll[2]      too early: rank 0 reads mailbox input (engine.poll[2])
-    rank 1  wake[0]             too late: rank 0 receives message 'WAKE' of rank 1 (wake[0])
+    rank 1  wake[0]             sent here; rank 0 receives it too late: message 'WAKE' (wake[0])
 
 A label of a schedule names each event. The arrival of a message is no op of the picture, so its post has the mark. A
 collective has the words at its first part. Events without an op, such as the end of a time-out, have no mark.
@@ -21,7 +21,7 @@ from dpsim.diagnose.evidence import in_words
 from dpsim.diagnose.pictures.journal_ops import RankOps
 from dpsim.diagnose.pictures.meetings import LINE
 from dpsim.diagnose.pictures.op import DrawnOp, Picture
-from dpsim.diagnose.turning_text import step_text, visited
+from dpsim.diagnose.turning_text import sent_message, step_text, visited
 
 _MEETING = re.compile(
     r"(?:rank (?P<rank>\d+) (?:gives )?)?(?P<name>\S+)(?: (?P<ends>\d+>\d+))? #(?P<number>\d+)(?:: .*)?"
@@ -37,12 +37,21 @@ def mark_turning(picture: Picture, run: Run, ranks: Sequence[RankOps], swaps: Se
         which = f"swap {number}, " if len(swaps) > 1 else ""
         sides = _SIDES if len(swap) == len(_SIDES) else ("the choice that matters",) * len(swap)
         marked = [
-            _mark(_ops_of(label, ranks), in_words(run, f"{which}{side}: {step_text(run, label)}"))
+            _mark(_ops_of(label, ranks), in_words(run, which + _words(run, side, label)))
             for side, label in zip(sides, swap, strict=True)
         ]
         pair = [op for op in marked if op is not None]
         if len(pair) == len(_SIDES) and pair[0] is not pair[1]:
             picture.turns.append((pair[0], pair[1]))
+
+
+def _words(run: Run, side: str, label: str) -> str:
+    """Returns the words of an event. Those of a message that arrives stand at its post, on the rank that sent it."""
+    message = sent_message(run, label) if side in _SIDES else None
+    if message is None:
+        return f"{side}: {step_text(run, label)}"
+    to, content, site = message
+    return f"sent here; rank {to} receives it {side}: message {content} ({site})"
 
 
 def _mark(ops: list[DrawnOp], words: str) -> DrawnOp | None:

@@ -131,7 +131,9 @@ def test_the_events_of_the_turning_have_marks(swap: tuple[str, str], outlined: l
     picture = picture_of_run(made.world, made.run(), made.findings(), "by hand", extras=extras)
     marked = [op for op in picture.ops if op.turning is not None]
     assert sorted(f"rank {op.rank} {op.site}" for op in marked) == sorted(outlined)
-    sides = {op.turning.partition(":")[0] for op in marked if op.turning}
+    words = [op.turning for op in marked if op.turning]
+    assert ("sent here; rank 0 receives it too late: message ('go',) (post[0])" in words) == ("delivers" in swap[1])
+    sides = {side for side in ("too early", "too late") for text in words if f"{side}:" in text}
     assert sides == {"too early", "too late"} if len(outlined) > 1 else len(sides) == len(outlined)
     assert len(picture.turns) == (len(outlined) > 1)
     assert picture.lines[-1].startswith("turning   in this run, one before the other; otherwise, ")
