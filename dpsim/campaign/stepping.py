@@ -21,7 +21,7 @@ from dpsim.backend.journal.own_raise import DebuggerQuit
 from dpsim.campaign.rank_state import NO_STEP, look_of, state_lines
 from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, MAIN, ORDINAL, SITE, STEP, THREAD, RawRecord
 from dpsim.contract.schedule import Candidate, RunStopped
-from dpsim.contract.words import BadInput, short, with_services
+from dpsim.contract.words import BadInput, counted, short, with_services
 from dpsim.contract.world import World
 from dpsim.explore.normal_form import is_draw
 from dpsim.explore.strategies.replay import ScheduleReplay
@@ -247,9 +247,9 @@ def _also(others: Sequence[str]) -> str:
     """Returns the ops that were possible in place of a choice, up to three of them.
 
     >>> _also(["rank 0 look[1]"]), _also(["a", "b", "c", "d", "e"]), _also([])
-    ('  (also possible: rank 0 look[1])', '  (also possible: a, b, c, and 2 more)', '')
+    ('  (also possible: rank 0 look[1])', '  (also possible: a, b, c, and 2 more ops)', '')
     """
-    more = [f"and {len(others) - NAMED:,} more"] * (len(others) > NAMED)
+    more = [f"and {counted(len(others) - NAMED, 'more op')}"] * (len(others) > NAMED)
     return f"  (also possible: {', '.join([*others[:NAMED], *more])})" if others else ""
 
 

@@ -100,7 +100,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
                 "one more", [f"the same world with one rank more blames {extras.one_more}"] if extras.one_more else []
             ),
         ),
-        Passage(6, block("ground", primary.grounds)),
+        Passage(6 if primary.ground else 2, block("ground", primary.grounds)),  # a number of ranks is weak evidence
         Passage(8, labelled("next", commands(extras.next)), 1, marked=False),
     ]
     return _fitted(parts)

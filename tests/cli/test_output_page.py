@@ -40,6 +40,7 @@ COMMANDS = {
     "explore": ("explore", "t_look.yaml", "--schedules", "2"),
     "bounded": ("explore", "t_look.yaml", "--preemptions", "1"),
     "failed": ("explore", "t_second.yaml"),
+    "in one order": ("explore", "t_lost.yaml"),
     "sets": ("explore", "t_look.yaml", "--all-up-to", "ranks=3", "--schedules", "1"),
     "budget": ("explore", "t_look.yaml", "--all-up-to", "ranks=3", "--budget", "0s"),
     "swarm": ("explore", "t_look.yaml", "--swarm", "2:delay"),
@@ -52,7 +53,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("printed")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for name in ("t_look", "t_second"):
+        for name in ("t_look", "t_second", "t_lost"):
             write(Path(f"{name}.yaml"), scenario(name, 3))
         write(Path("t_cross_late.yaml"), scenario("t_look", 12))
         return {title: dpsim_(*words, *MODULE).out for title, words in COMMANDS.items()}
@@ -98,7 +99,7 @@ def test_the_page_explains_each_line_and_noun(printed: dict[str, str]) -> None:
         ("`next` |", "next"),
         ("`assumes:` |", "assumes"),
         ("* **Choice**", "choices"),
-        ("* **Switch**", "switches"),
+        ("* **Switch**", "switch"),
         ("* **Class**", "classes"),
     ],
 )
