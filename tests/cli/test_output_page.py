@@ -53,8 +53,8 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("printed")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for name in ("t_look", "t_second", "t_lost"):
-            write(Path(f"{name}.yaml"), scenario(name, 3))
+        for name, ranks in (("t_look", 3), ("t_second", 3), ("t_lost", 2)):
+            write(Path(f"{name}.yaml"), scenario(name, ranks))
         write(Path("t_cross_late.yaml"), scenario("t_look", 12))
         return {title: dpsim_(*words, *MODULE).out for title, words in COMMANDS.items()}
 
