@@ -72,12 +72,13 @@ MOST_COMMUNICATORS = 32
 
 # Defaults for the environment of NCCL workers. The parent enforces the deadlines, and a worker aborts its
 # communicators itself. So torch's watchdog must neither kill the process nor write dumps when it sees an aborted one.
+# CUDA loads all kernels at the start: loaded at its first launch, a kernel waits for streams that hang.
 NCCL_ENVIRONMENT = {
+    "CUDA_MODULE_LOADING": "EAGER",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
     "TORCH_NCCL_ENABLE_MONITORING": "0",
     "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
 }
-
 
 # All ranks are on this machine, whatever interface the user's environment names.
 LOOPBACK = {"NCCL_SOCKET_IFNAME": "=lo"}
