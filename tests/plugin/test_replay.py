@@ -306,7 +306,8 @@ def test_workers_fail_each_test_for_a_token_that_cannot_be_replayed(pytester: py
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2", TEST, option)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(errors=file.count("def test_"))
-    said = re.split(r"; did you mean| \(there are", line.removeprefix("ERROR: "))[0]  # this process knows further names
+    # This process knows further names.
+    said = re.split(r"; did you mean|; there are| \(there are", line.removeprefix("ERROR: "))[0]
     result.stdout.fnmatch_lines([f"*{said.replace('[', '[[]')}*"])
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 

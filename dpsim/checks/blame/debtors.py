@@ -73,13 +73,17 @@ def owed(run_index: RunIndex, wait: PendingWait, actors: Sequence[int], what: st
     """Returns in words who may owe the wake. `what` is the message or key, if the text has to name it.
 
     If the sender changes from step to step, and no actor sent in this step, the last sender need not be the next one.
+    Then the text also names the services that sent to such mailboxes.
     """
     senders = _senders(run_index, wait) if wait.entry.raw[KIND] == "take" else {}
     last = [one.rank for _, own in sorted(senders.items()) for one in own if wait.sent_by(one.raw)]
     changes = _one_in_each(senders) and len({one.rank for own in senders.values() for one in own}) > 1
     if not last or not changes or wait.entry.step in senders:
         return f"{ranks_text(actors)} may owe it{what}"
-    return f"no rank sent one in step {wait.entry.step}; the last one came from rank {last[-1]}"
+    text = f"no rank sent one in step {wait.entry.step}; the last one came from rank {last[-1]}"
+    others = [one for one in dict.fromkeys(one.rank for own in senders.values() for one in own) if one != last[-1]]
+    others = [one for one in others if one >= run_index.world.size]
+    return f"{text}, others from {ranks_text(others)}" if others else text
 
 
 def _senders(run_index: RunIndex, wait: PendingWait) -> dict[int, list[Entry]]:
