@@ -85,7 +85,8 @@ def _say_set(number: int, asked: AskedWorlds, whole: Whole, options: Options, sh
     if shown.quiet and not shown.as_json:
         name = asked.scenario.name if several else ""
         say(two_lines.of_worlds(name, asked.sizes, asked.total, whole))
-        _ = None if whole.first is None else shown.kept(whole.first, options)
+        if whole.first is not None:
+            shown.kept(whole.first, options)
     elif not shown.as_json:
         say(text.as_text(asked, whole, options, goes_on, shown.full))
         if whole.first is not None:

@@ -79,6 +79,15 @@ class Polls(SizedProgram):
             pass
 
 
+@register_protocol("t_polls_often")
+class PollsOften(SizedProgram):
+    """Each rank polls a hundred times, and continues without a message."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        for _ in range(100):
+            await rank.mailbox("box").poll("poll")
+
+
 class Kept:
     """State that outlives a run."""
 

@@ -18,11 +18,10 @@ from dpsim.campaign.units import Unit, UnitResult
 from dpsim.cli import explore as explore_command
 from dpsim.cli import explore_again
 from dpsim.cli.explore_again import TypedCommand
-from dpsim.contract.interface import Rank
 from dpsim.scenario import parse_scenario
 from tests.agreeing import SKIP
 from tests.cli.commands import HEALTHY, Answer, dpsim_, write
-from tests.cli.protocols import Polls, scenario
+from tests.cli.protocols import scenario
 
 MODULE = ("--module", "tests.cli.protocols")
 NEXT = re.compile(r"^next +dpsim (.*)$", re.MULTILINE)
@@ -209,33 +208,27 @@ def test_a_strategy_that_proves_nothing() -> None:
 
 
 def cut_after(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets dpsim cut off runs of more steps, and lets ranks of `t_polls` poll a hundred times."""
+    """Lets dpsim cut off runs of more steps."""
     of = Subject.of
     monkeypatch.setattr(Subject, "of", staticmethod(lambda *given: replace(of(*given), longest=longest)))
-
-    async def polls(self: Polls, rank: Rank, prepared: Any) -> None:
-        for _ in range(100):
-            await rank.mailbox("box").poll("poll")
-
-    monkeypatch.setattr(Polls, "run", polls)
 
 
 def test_worlds_without_any_judged_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
     """They hold no more than a single one does. The twin, a longer bound, judges them."""
     cut_after(50, monkeypatch)
     for words in ((), ("--all-up-to", "ranks=1")):
-        answer = explore("t_polls", *words, ranks=1)
+        answer = explore("t_polls_often", *words, ranks=1)
         assert answer.code == 1
         assert answer.out.splitlines()[-1].startswith("expected: held; NOT met: no schedule was judged")
     cut_after(5_000, monkeypatch)
-    answer = explore("t_polls", "--all-up-to", "ranks=1")
+    answer = explore("t_polls_often", "--all-up-to", "ranks=1")
     assert (answer.code, answer.out.splitlines()[-1]) == (0, "expected: held; met")
 
 
 def test_runs_that_never_end_have_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """No option goes on there. The twin suggests one."""
     cut_after(50, monkeypatch)
-    answer = explore("t_polls", "--all-up-to", "ranks=1")
+    answer = explore("t_polls_often", "--all-up-to", "ranks=1")
     assert answer.out.startswith("BOUNDED  no failure; 1 bounded\n")
     said = (
         "bounded   1 world, in which dpsim cut runs off after 50 choices; the first one is world 1, params: {ranks: 1}"
@@ -243,7 +236,7 @@ def test_runs_that_never_end_have_no_command(monkeypatch: pytest.MonkeyPatch) ->
     assert said in answer.out.splitlines()
     assert next_of(answer) == []
     monkeypatch.setattr(explore_again, "NO_OPTION_HELPS", frozenset({""}))
-    assert next_of(explore("t_polls", "--all-up-to", "ranks=1")) != []
+    assert next_of(explore("t_polls_often", "--all-up-to", "ranks=1")) != []
 
 
 def test_a_single_world() -> None:

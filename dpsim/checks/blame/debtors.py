@@ -81,9 +81,8 @@ def owed(run_index: RunIndex, wait: PendingWait, actors: Sequence[int], what: st
     if not last or not changes or wait.entry.step in senders:
         return f"{ranks_text(actors)} may owe it{what}"
     text = f"no rank sent one in step {wait.entry.step}; the last one came from rank {last[-1]}"
-    others = [one for one in dict.fromkeys(one.rank for own in senders.values() for one in own) if one != last[-1]]
-    others = [one for one in others if one >= run_index.world.size]
-    return f"{text}, others from {ranks_text(others)}" if others else text
+    services = {one.rank for own in senders.values() for one in own if one.rank >= run_index.world.size} - {last[-1]}
+    return f"{text}, others from {ranks_text(sorted(services))}" if services else text
 
 
 def _senders(run_index: RunIndex, wait: PendingWait) -> dict[int, list[Entry]]:

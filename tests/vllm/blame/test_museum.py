@@ -52,3 +52,11 @@ def test_the_label_of_another_exhibit_is_wrong() -> None:
     label, world = labels()["M-DP-1"], World(3, ())
     assert row.good
     assert (label.says(world, row.found), label.site(row.found)) == ("other", True)
+
+
+def test_a_service_that_sent_other_wakes_is_named() -> None:
+    """The coordinator keeps the wake of engine 0, and a front end sent the last one. Without its name, the report has
+    only the front end, which made no mistake.
+    """
+    [row] = all_shown(["coord-latch"])
+    assert row.good
