@@ -87,7 +87,8 @@ class Child:
             return None
 
     def has_ended(self) -> bool:
-        return self.process.poll() is not None
+        """Whether the process has ended or has begun to end. A killed one may need a while, and its socket is open."""
+        return self.is_ending() or self.process.poll() is not None
 
     def is_ending(self) -> bool:
         """Whether the process has begun to end."""

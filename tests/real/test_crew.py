@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,7 +23,7 @@ from real.crew import Crew
 from real.messages import Ready, Refused
 from real.spent import Spent
 from tests.real import programs  # noqa: F401  # registers the test programs
-from tests.real.test_processes import is_gone
+from tests.real.test_processes import eventually, is_gone
 from tests.real.worlds import AbortingGloo
 
 torch = pytest.importorskip("torch")
@@ -83,10 +84,37 @@ def test_mail_is_for_those_that_work(warm: AbortingGloo, world: World) -> None:
 def test_a_worker_that_ended_in_the_reserve_is_not_used(warm: AbortingGloo, world: World) -> None:
     first, second = reserve(warm)
     os.kill(second, signal.SIGKILL)
+    assert eventually(lambda: is_gone(second))
     dies(warm, world)
     assert warm.run(world, "real_rounds", {"rounds": 1}).finished
     assert warm.pool.processes[0] == first
     assert warm.pool.processes[1] != second
+
+
+class Unwaited:
+    """A process that has ended, and of which its parent does not know that yet."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def poll(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+def test_a_worker_that_has_begun_to_end_is_not_taken_from_the_reserve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks the crew with a child process that is a zombie, so the kernel reports that it is ending."""
+    monkeypatch.setattr(Child, "end", lambda child: None)
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        assert eventually(lambda: is_gone(process.pid))
+        child: Any = Child.__new__(Child)
+        child.process = Unwaited(process.pid)
+        ending = Crew("gloo", "cpu")
+        ending._reserve[0] = child
+        assert ending._called(0) is None
+        child.process = Unwaited(os.getpid())
+        ending._reserve[0] = child
+        assert ending._called(0) is child
 
 
 @pytest.mark.slow
