@@ -21,7 +21,8 @@ NIGHT := $(shell date -u +%F)
 GO_ON := || case $$? in 1|3) ;; *) exit 1 ;; esac
 
 BIN := .venv/bin
-INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
+# Python compiles a module at its first import. pip would compile all of torch, of which the tests import a part.
+INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-compile
 # Nothing is installed whose hash is not in requirements/, pip among it. The build tools come from there, hence no build isolation.
 HASHED := $(INSTALL) --require-hashes --no-deps --only-binary :all:
 INSTALL_PROJECT := $(INSTALL) --no-deps --no-build-isolation -e .

@@ -55,7 +55,9 @@ ENDS_AT_ONCE = (
 
 LONG_ON_GLOO = (
     *("azure_code_dp2", "azure_code_dp4", "another_flag", "engine_balanced", "skip_one", "startup_mismatch"),
-    *("startup_death", "whole_engine", "whole_engine_small", "whole_engine_split"),
+    *("startup_death", "startup_hash", "startup_refused", "skip_expert", "engine_orphan", "engine_two_waves"),
+    *("whole_engine", "whole_engine_death", "whole_engine_dp", "whole_engine_shutdown", "whole_engine_small"),
+    "whole_engine_split",
 )
 """Scenarios that start many processes, or that wait until gloo reports a hang. Most museum exhibits wait too."""
 

@@ -356,6 +356,7 @@ def test_a_number_that_changes_while_programs_run(monkeypatch: pytest.MonkeyPatc
     )
 
 
+@pytest.mark.slow
 def test_gloo_sees_that_it_changes(dpsim_backend: Any) -> None:
     with pytest.raises(Exception, match="changed WIDTH of"):
         dpsim_backend("gloo", size=2).run(world_of(2, ["h"]), "sets_it_from_elsewhere", {})

@@ -20,6 +20,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_new_writes_a_protocol_and_a_test_that_pass(made: Path) -> None:
     """Its test demands a proof. The twin samples one schedule of each world, and fails."""
     explored = process("explore", "t_begun.yaml", "--module", "t_begun.py", "--all-up-to", "ranks=2,steps=2", cwd=made)

@@ -162,7 +162,7 @@ def test_an_op_that_a_program_leaves_over_is_found(backend: TorchBackend, world:
         ("host", "repeat", {}),
         pytest.param("device", "repeat", {}, marks=pytest.mark.slow),
         pytest.param("host", "alter", {"count": 9}, marks=pytest.mark.slow),
-        ("device", "alter", {"count": 8, "dtype": "int32"}),
+        pytest.param("device", "alter", {"count": 8, "dtype": "int32"}, marks=pytest.mark.slow),
         pytest.param("host", "alter", {"op": "broadcast", "root": 0}, marks=pytest.mark.slow),
         *[pytest.param("host", "alter", {"op": op}, marks=pytest.mark.slow) for op in ("reduce", "gather", "scatter")],
         pytest.param("device", "alter", {"dtype": "bfloat16"}, marks=pytest.mark.slow),

@@ -44,7 +44,7 @@ def test_a_rank_in_an_idle_get_has_finished(backend: TorchBackend, world: World)
     [
         ("gets", "idles", ["finished", "blocked"]),  # an idle rank is no culprit
         pytest.param("idles_before_a_stuck_stream", "ends", ["finished", "blocked"], marks=pytest.mark.slow),
-        ("sends", "ends", ["finished", "blocked"]),
+        pytest.param("sends", "ends", ["finished", "blocked"], marks=pytest.mark.slow),
     ],
 )
 def test_an_endless_wait_is_a_hang(backend: TorchBackend, world: World, how: str, others: str, ends: list[End]) -> None:

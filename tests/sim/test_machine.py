@@ -224,7 +224,9 @@ async def polls_and_idles(rank: Rank) -> None:
 
 
 @pytest.mark.runs_once
-@pytest.mark.parametrize("choose", [None, lambda label, options: 0], ids=["timed", "untimed"])
+@pytest.mark.parametrize(
+    "choose", [pytest.param(None, marks=pytest.mark.slow), lambda label, options: 0], ids=["timed", "untimed"]
+)
 def test_a_run_leaves_no_cycles(choose: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run leaves no cyclic garbage; otherwise an exploration would wait for the garbage collector. The faulty twins
     do not close the environment or the mailboxes.

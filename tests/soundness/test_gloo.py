@@ -43,11 +43,13 @@ def explored(ranks: int, args: dict[str, Any]) -> set[str]:
 
 
 EARLY = [
-    *(("broadcast", late) for late in (1, 2, 3)),
-    *(("all_reduce of nothing", late) for late in (0, 3)),
+    ("broadcast", 1),
+    ("all_reduce of nothing", 0),
     ("all_gather, rank 0 brings nothing", 0),
-    ("scatter", 1),
     ("gather", 3),
+    *(pytest.param("broadcast", late, marks=pytest.mark.slow) for late in (2, 3)),
+    pytest.param("all_reduce of nothing", 3, marks=pytest.mark.slow),
+    pytest.param("scatter", 1, marks=pytest.mark.slow),
 ]
 
 

@@ -66,9 +66,9 @@ def test_the_simulation_passes_each_conformance_case(case: str, size: int) -> No
 
 
 LONG_ON_GLOO = (
-    *("altered_op", "altered_root", "altered_dtype", "repeated", "skipped_captured", "skipped_device", "footprint"),
+    *("altered_op", "altered_root", "altered_dtype", "repeated", "skipped_captured", "skipped_device", "skipped_host"),
     *("altered_count", "raises", "dies", "dies_last", "closed", "aborts", "gates", "lines", "mail"),
-    *("services", "threads"),
+    *("services", "threads", "footprint"),
 )
 """Slow cases: they wait until dpsim detects a hang, start processes, or make thousands of calls. Similar cases stay
 quick.

@@ -12,7 +12,7 @@ from types import FunctionType
 
 import pytest
 
-from tests.properties import every, nightly_but, slow_but
+from tests.properties import every, nightly_but
 from tests.torch.runs import PROGRAMS, explored
 
 pytest.importorskip("torch")
@@ -41,7 +41,8 @@ WITHIN = {
 """Calls that the program of another call covers."""
 
 
-@pytest.mark.parametrize("name", slow_but(CALLS, lambda name: name == "all_reduce"))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CALLS)
 def test_a_call_of_four_ranks_is_proven(name: str) -> None:
     found = explored(f"calls.py:{name}", 4)
     assert found.verdict == "proven"

@@ -22,7 +22,7 @@ from tests.vllm.released import TRANSFERS
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
 
-QUICK, SLOW, NIGHTLY = 12, 48, 170
+QUICK, SLOW, NIGHTLY = 6, 54, 170
 WORLDS = fixed_worlds(QUICK + SLOW + NIGHTLY)
 WORLDS[:QUICK] = sorted(WORLDS[:QUICK], key=lambda drawn: -drawn.stages)  # all workers start at once
 NUMBERS = [*range(QUICK), *nightly_but(range(QUICK, len(WORLDS)), lambda number: number < QUICK + SLOW)]
