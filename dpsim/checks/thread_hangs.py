@@ -6,7 +6,7 @@ A host thread waits for a flag, or joins another thread. The following threads m
 * the thread that set the flag last; if none has set it, those that set it on other ranks, or else all threads.
 
 If one of these threads is blocked in a collective or get, the cause is outside this rank, and the deadlock check
-reports that op. Otherwise this check follows the waits from thread to thread, and reports the last thread:
+reports that op. Otherwise this check follows the waits from thread to thread, and reports the last wait or a cycle:
 
     main   wait ready                    no thread sets it: u1 has ended    HANG:FLAG:THREAD_ENDED
     main   join u1     u1  wait ready    main set and cleared it before     HANG:FLAG:CLEARED

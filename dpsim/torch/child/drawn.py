@@ -1,8 +1,9 @@
 """Seeds the random numbers and fixes the names that the system draws anew in each process, so that all runs are equal.
 
-This module seeds `random`, `numpy.random`, `uuid`, `os.urandom` and the names of temporary files. Generators of torch
-have a fixed seed by default. All ranks draw the same numbers from `random` and `numpy.random`. From `os.urandom` each
-rank draws different bytes. On a cluster, ranks that set no seed draw different numbers from `random`, too.
+This module seeds `random`, `numpy.random`, `uuid`, `os.urandom` and the names of temporary files. torch itself gives
+its generators a fixed seed. All ranks draw the same numbers from `random` and `numpy.random`. From `os.urandom` each
+rank draws different bytes. On a cluster, ranks that set no seed draw different numbers from `random`, too. dpsim does
+not find a hang that needs such a difference.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 (specification 1.4).
 
 In each round of the reduction, a rank and one peer send each other their tables, and both add. The function `exchanges`
-returns a rank's peers, one tuple for each round. If the number of ranks is a power of two, each rank has the whole sum
-after log2(ranks) rounds:
+returns a rank's peers, one tuple for each round. If the number of ranks is a power of two, each tuple has one peer, and
+each rank has the whole sum after log2(ranks) rounds:
 
     >>> exchanges(0, 8), exchanges(5, 8)
     ([(1,), (2,), (4,)], [(4,), (7,), (1,)])

@@ -5,8 +5,8 @@
 
 vLLM compares a hash of some settings when engines start, and refuses to start if they differ. It does not notice
 differences in other settings (specification chapter 8.4; mutant M-CF-14 in docs/keys.md). Then ranks have different
-settings, and a run shows the effect. A user starts one command on each node. Together,
-the commands must start each data-parallel replica exactly once.
+settings, and a run shows the effect. A user starts one command on each node. This module reads all commands, and
+refuses them if they do not start each data-parallel replica exactly once.
 """
 
 from __future__ import annotations
