@@ -97,12 +97,12 @@ def _pairs(data: bytes) -> list[int]:
             at += 5 + size
         elif code == _FRAME and at + 9 <= len(data):
             if int.from_bytes(data[at + 1 : at + 9], "little") > len(data) - at - 9:
-                raise EndsEarly(_cut_off(data))  # Python reads a whole frame at once, so the size must fit
+                raise EndsEarly(cut_off(data))  # Python reads a whole frame at once, so the size must fit
             at += 9
         elif code == _STOP:
             return pairs
         elif code is None or (code in _LONGER and at + 9 > len(data)) or (code == _SHORT and _is_cut(data, at)):
-            raise EndsEarly(_cut_off(data))
+            raise EndsEarly(cut_off(data))
         else:
             raise NotPlain(f"the opcode at byte {at} is {code:#04x}; a dump has plain data alone, and this is more")
 
@@ -112,5 +112,6 @@ def _is_cut(data: bytes, at: int) -> bool:
     return at + 2 + data[at + 1] > len(data)
 
 
-def _cut_off(data: bytes) -> str:
+def cut_off(data: bytes) -> str:
+    """Returns where a file of these bytes ends, in words."""
     return f"the file ends early, at byte {len(data):,}"

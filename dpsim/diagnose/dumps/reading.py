@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 from dpsim.contract.words import counted, middle_cut
 from dpsim.diagnose.dumps.beside import NOTHING, Beside, read_beside
 from dpsim.diagnose.dumps.entries import DumpError, EntryReader, RecordedCall, RecordedCalls
-from dpsim.diagnose.dumps.plain_pickle import EndsEarly, NotPlain, plain
-from dpsim.trace.strict_json import loads
+from dpsim.diagnose.dumps.plain_pickle import EndsEarly, NotPlain, cut_off, plain
+from dpsim.trace.strict_json import ends_early, loads
 
 LARGEST = 1 << 29
 """The largest number of bytes of a file."""
@@ -36,6 +36,11 @@ _NAME = re.compile(r"(?:.*[^0-9])?(\d{1,9})(?:\.(?:json|pkl|pickle|bin|dump))?")
 _VERSION = re.compile(r"2\.\d{1,4}")
 
 TO_DO = "a file that is no dump has to leave the folder; then its rank counts as one without a dump"
+
+AGAIN = (
+    "was the rank killed while it wrote? Fetch the dump again. If its rest is lost, "
+    "the file has to leave the folder; then its rank counts as one without a dump"
+)
 
 
 class RankDump(NamedTuple):
@@ -130,17 +135,16 @@ def _content(data: bytes, name: str) -> Any:
     try:
         return plain(data) if data[:1] == b"\x80" else loads(data)
     except EndsEarly as error:
-        raise DumpError(
-            f"{name}: {error}: was the rank killed while it wrote? Fetch the dump again. If its rest is lost, "
-            "the file has to leave the folder; then its rank counts as one without a dump"
-        ) from None
+        raise DumpError(f"{name}: {error}: {AGAIN}") from None
     except NotPlain as error:
         raise DumpError(f"{name}: {error}. {TO_DO}") from None
-    except json.JSONDecodeError as error:
-        raise DumpError(
-            f"{name}:{error.lineno}: neither JSON nor a pickle: {error.msg} at column {error.colno}. {TO_DO}"
-        ) from None
     except ValueError as error:
+        if data.lstrip().startswith(b"{") and ends_early(error):
+            raise DumpError(f"{name}: {cut_off(data)}: {AGAIN}") from None
+        if isinstance(error, json.JSONDecodeError):
+            raise DumpError(
+                f"{name}:{error.lineno}: neither JSON nor a pickle: {error.msg} at column {error.colno}. {TO_DO}"
+            ) from None
         raise DumpError(f"{name}: neither JSON nor a pickle: {middle_cut(error)}. {TO_DO}") from None
 
 
