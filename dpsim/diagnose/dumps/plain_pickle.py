@@ -22,6 +22,8 @@ import re
 import sys
 from typing import Any
 
+from dpsim.contract.words import counted
+
 LONGEST_TEXT = 1 << 16
 """The largest number of bytes of a text. A dump has names, source lines, and the ranks of a group as a text."""
 
@@ -99,6 +101,9 @@ def _pairs(data: bytes) -> list[int]:
             if int.from_bytes(data[at + 1 : at + 9], "little") > len(data) - at - 9:
                 raise EndsEarly(cut_off(data))  # Python reads a whole frame at once, so the size must fit
             at += 9
+        elif code == _STOP and at + 1 < len(data):
+            more = counted(len(data) - at - 1, "more byte")
+            raise NotPlain(f"the pickle ends at byte {at + 1:,}, and the file has {more}")
         elif code == _STOP:
             return pairs
         elif code is None or (code in _LONGER and at + 9 > len(data)) or (code == _SHORT and _is_cut(data, at)):

@@ -127,6 +127,7 @@ BAD = {
     "cut off": (pickle.dumps(made().dump(0), protocol=2)[:-20], "the file ends early, at byte"),
     "JSON that is cut off": (json.dumps(made().dump(0)).encode()[:300], "the file ends early, at byte 300: .* again"),
     "JSON that is wrong": (b'{"entries": [tr]}', ":1: neither JSON nor a pickle"),
+    "two pickles": (2 * pickle.dumps(made().dump(0), protocol=2), r"the pickle ends at byte .* more bytes\. a file"),
     "no version": (changed(lambda dump: dump.pop("version")), "`version` is none; expected '2.10'"),
     "a newer version": (changed(lambda dump: dump.update(version="3.0")), "`version` is '3.0'; expected '2.10'"),
     "entries that are none": (changed(lambda dump: dump.update(entries={})), "`entries` is a value of type dict"),
