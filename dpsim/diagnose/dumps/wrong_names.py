@@ -72,6 +72,6 @@ def _refuse_other_process(file: DumpFile, rank: int, times: dict[tuple[str, int]
         created, name = times.setdefault((library_of(call), call.record), (call.created, file.name))
         if created != call.created:
             raise DumpError(
-                f"{file.name}: call {call.record} has another time than in {name}. One of the two is the dump of another "
+                f"{file.name}: call {call.record} has another time than in {name}. One of the two is of another "
                 f"process than rank {rank}, or of another attempt; {EXPECTED}"
             )
