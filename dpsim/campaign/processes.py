@@ -18,10 +18,12 @@ process, so each counts once.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import wait
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from dpsim.backend.journal.trouble import is_stopped
 from dpsim.campaign.explored import Explored, concluded
@@ -37,6 +39,10 @@ from dpsim.explore import search
 
 LOOK_SECONDS = 1.0
 """If no worker reports for this time, the exploring process looks whether one was stopped."""
+
+
+Tick: TypeAlias = Callable[[Counter[int]], None]
+"""Receives the number of runs in unfinished units, by the number of their program."""
 
 
 class Keeper(Protocol):
@@ -57,7 +63,7 @@ class OtherMachines(Protocol):
         next_unit: Callable[[], Unit | None],
         plans: Sequence[InOrder],
         end: float | None,
-        tick: Callable[[int], None],
+        tick: Tick,
     ) -> Iterator[UnitResult]:
         """Executes units until there are none, and yields the results."""
 
@@ -88,29 +94,29 @@ def explore_all(
     start = time.monotonic()
     end = None if seconds is None else start + seconds
 
-    begun = 0
+    begun = Counter[int]()
 
-    def tick(under_way: int) -> None:
+    def tick(under_way: Counter[int]) -> None:
         nonlocal begun
         begun = under_way
-        progress(sum(one.runs for one in plans) + under_way)
-        watch(_how_far(plans, under_way, time.monotonic() - start))
+        progress(sum(one.runs for one in plans) + begun.total())
+        watch(_how_far(plans, begun.total(), time.monotonic() - start))
 
     try:
         for result in _results(plans, subjects, jobs, end, tick, store, elsewhere):
             plans[result.unit.subject].take(result)
-            begun = 0 if jobs == 1 else begun
-            watch(_how_far(plans, begun, time.monotonic() - start))
+            begun = Counter() if jobs == 1 else begun
+            watch(_how_far(plans, begun.total(), time.monotonic() - start))
     except KeyboardInterrupt as error:
         for one in plans:
             one.close()
         found = [one.plan.exploration for one in plans]
         polls = next((one.polls for one in found if one.polls), "")
-        runs, failures = sum(one.runs for one in found) + begun, sum(len(one.failures) for one in found)
+        runs, failures = sum(one.runs for one in found) + begun.total(), sum(len(one.failures) for one in found)
         took = time.monotonic() - start
         so_far = [
-            Explored(subject, one.plan.exploration, how_far=_how_far([one], 0, took))
-            for subject, one in zip(subjects, plans, strict=True)
+            Explored(subject, one.plan.exploration, how_far=_how_far([one], begun[number], took))
+            for number, (subject, one) in enumerate(zip(subjects, plans, strict=True))
         ]
         with_done(error, Done(runs, failures, polls=polls, explored=so_far))
         raise
@@ -138,14 +144,11 @@ def _results(
     subjects: Sequence[Subject],
     jobs: int,
     end: float | None,
-    tick: Callable[[int], None],
+    tick: Tick,
     store: Keeper | None,
     elsewhere: OtherMachines | None,
 ) -> Iterator[UnitResult]:
-    """Yields results until there are no units or the time is used up. Results in the store are taken at once.
-
-    `tick` receives the number of runs in unfinished units.
-    """
+    """Yields results until there are no units or the time is used up. Results in the store are taken at once."""
 
     def next_unit() -> Unit | None:
         while end is None or time.monotonic() <= end:
@@ -175,7 +178,7 @@ def _done_there(
     subjects: Sequence[Subject],
     jobs: int,
     end: float | None,
-    tick: Callable[[int], None],
+    tick: Tick,
 ) -> Iterator[UnitResult]:
     """Executes units in other processes."""
     workers: list[UnitProcess] = []
@@ -220,7 +223,7 @@ def _done_there(
                     raise answer
                 elif isinstance(answer, UnitResult):
                     yield answer
-                tick(sum(worker.runs for worker in workers))
+                tick(_under_way(workers))
     finally:
         for worker in workers:
             worker.stop()
@@ -231,12 +234,12 @@ def _done_here(
     plans: Sequence[InOrder],
     subjects: Sequence[Subject],
     end: float | None,
-    tick: Callable[[int], None],
+    tick: Tick,
 ) -> Iterator[UnitResult]:
     """Executes units in this process."""
     while (unit := next_unit()) is not None:
         try:
-            result = do(unit, subjects[unit.subject], end, tick)
+            result = do(unit, subjects[unit.subject], end, partial(_tick_of_unit, tick, unit))
         except Exception as error:
             lost = lost_by(error)
             if lost is None:
@@ -244,6 +247,18 @@ def _done_here(
             plans[unit.subject].give_up(str(lost))
         else:
             yield result
+
+
+def _under_way(workers: Iterable[UnitProcess]) -> Counter[int]:
+    runs = Counter[int]()
+    for worker in workers:
+        if worker.unit is not None:
+            runs[worker.unit.subject] += worker.runs
+    return runs
+
+
+def _tick_of_unit(tick: Tick, unit: Unit, runs: int) -> None:
+    tick(Counter({unit.subject: runs}))
 
 
 def _silent(workers: Iterable[UnitProcess], end: float | None) -> list[UnitProcess]:

@@ -14,6 +14,7 @@ alone. So four losses identify the unit that kills workers.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from math import ceil
@@ -80,7 +81,7 @@ class RayUnits:
         next_unit: Callable[[], Unit | None],
         plans: Sequence[InOrder],
         end: float | None,
-        tick: Callable[[int], None],
+        tick: Callable[[Counter[int]], None],
     ) -> Iterator[UnitResult]:
         """Executes units until there are none. Calls `tick` when a task ends."""
         try:
@@ -91,7 +92,7 @@ class RayUnits:
                 ready, _ = self._ray.wait([*self._under_way], num_returns=1, timeout=LOOK_SECONDS)
                 for ref in ready:
                     yield from self._answers(ref, plans)
-                tick(0)
+                tick(Counter())
         finally:
             cancel(self._ray, [*self._under_way])
             self._under_way.clear()

@@ -36,11 +36,12 @@ LISTED = 1_000
 class Whole(NamedTuple):
     """The result of exploring all worlds of a set.
 
-    `explored`: the number of explored worlds, in order, up to the first violated one (`first`). `verdicts`: the number
-    of worlds with each verdict. `probes`: in how many worlds each probe was reached. `never_applied`: why planted
+    `explored`: the number of explored worlds, up to the first violated one (`first`), which is world `number`, from 1.
+    If a limit ended the search, processes may have begun a world and not an earlier one. `verdicts`: the number of
+    worlds with each verdict. `probes`: in how many worlds each probe was reached. `never_applied`: why planted
     faults happened in no world at all. `assumes`: what the verdicts assume. `expected`: the expected result of all
-    `total` worlds. `lost`: why the machine could not run a world. `alone`: in how many worlds ranks ran alone. `cuts`:
-    the worlds that a limit cut short. `unjudged`: in how many explored worlds no run was judged.
+    `total` worlds. `lost`: why the machine could not run world `number`. `alone`: in how many worlds ranks ran alone.
+    `cuts`: the worlds that a limit cut short. `unjudged`: in how many explored worlds no run was judged.
     """
 
     explored: int
@@ -56,6 +57,7 @@ class Whole(NamedTuple):
     alone: int = 0
     cuts: Sequence[Cut] = ()
     unjudged: int = 0
+    number: int = 0
 
     @property
     def verdict(self) -> str:
@@ -117,15 +119,17 @@ def explore_whole(
             worlds_so_far = (whole.explored, total)
             with_done(error, Done(whole.runs, done.failures, worlds_so_far, done.polls, whole=whole))
             raise
-        for at, (scenario, one) in enumerate(zip(some, all_explored, strict=True)):
+        for scenario, one in zip(some, all_explored, strict=True):
             if one.exploration.lost:
-                return so_far.whole()._replace(assumes=(), never_applied=(), alone=0, lost=one.exploration.lost)
-            if not one.exploration.runs:  # the time was up
-                return so_far.ended(chain(some[at:], rest))
+                return so_far.stopped_at(lost=one.exploration.lost)
+            if not one.exploration.runs:  # the time was up; a process may have begun a later world
+                so_far.skip(scenario)
+                continue
             so_far.add(scenario, one)
             if one.failure is not None:
-                first = kept(scenario, one, options.folder)
-                return so_far.whole()._replace(assumes=(), never_applied=(), alone=0, first=first)
+                return so_far.stopped_at(kept(scenario, one, options.folder))
+        if so_far.skipped:
+            return so_far.ended(rest)
     return so_far.whole()
 
 
@@ -145,6 +149,9 @@ class _SoFar:
         self._alone = self._shared = self._unchecked = 0
         self._unjudged = 0
         self._cuts = Cuts()
+        self._number = 0
+        self.skipped: list[tuple[int, Scenario]] = []
+        """The number and the scenario of each world that the search did not begin, before the last one that it did."""
 
     @property
     def explored(self) -> int:
@@ -154,11 +161,12 @@ class _SoFar:
     def add(self, scenario: Scenario, one: Explored, interrupted: bool = False) -> None:
         """Adds an explored world. `interrupted`: units of it are open, because of Ctrl-C."""
         found, options = one.exploration, self._options
+        self._number += 1
         if self._coverage is not None:
             self._coverage.add(one.subject, found)
         self.verdicts[one.verdict] += 1
         self.runs += found.runs
-        self._unjudged += not found.fresh
+        self._unjudged += found.runs > 0 and not found.fresh
         self._alone += one.looked.runs > 0
         if not one.subject.program.apart and one.verdict != "vacuous":
             self._shared += 1
@@ -170,7 +178,12 @@ class _SoFar:
         for planted, why in found.injected.items():  # with the reason of the last world
             self._injected[planted] = why if self._injected.get(planted, why) else ""
         limit = limit_of(found, options.strategy, options.schedules, options.seconds is not None)
-        self._cuts.add("interrupt" if limit and interrupted else limit, self.explored, scenario, found)
+        self._cuts.add("interrupt" if limit and interrupted else limit, self._number, scenario, found)
+
+    def skip(self, scenario: Scenario) -> None:
+        """Adds a world that the search did not begin."""
+        self._number += 1
+        self.skipped.append((self._number, scenario))
 
     def whole(self) -> Whole:
         """Returns the result of the worlds so far."""
@@ -192,24 +205,35 @@ class _SoFar:
         )
 
     def ended(self, left: Iterator[Scenario], limit: Limit = "budget") -> Whole:
-        """Returns the result if the limit ended the search before the first of the worlds that are left, if any."""
-        worlds = list(enumerate(islice(left, LISTED), self.explored + 1))
-        if not worlds:
-            return self.whole()
-        cut = Cut(limit, False, self._total - self.explored, *worlds[0], all=worlds)
-        return self.whole()._replace(cuts=(*self._cuts.all(), cut))
+        """Returns the result if the limit ended the search before the worlds that are left, if any."""
+        further = enumerate(islice(left, max(LISTED - len(self.skipped), 0)), self._number + 1)
+        worlds = [*self.skipped, *further][:LISTED]
+        return self._with_not_begun(worlds, self._total - self.explored, limit)
+
+    def stopped_at(self, first: Outcome | None = None, lost: str = "", limit: Limit = "budget") -> Whole:
+        """Returns the result if the search ends with a world: `first`, which is violated and was added, or the next
+        one, which is `lost`. `limit`: why the search did not begin the worlds that it skipped.
+        """
+        whole = self._with_not_begun(self.skipped, len(self.skipped), limit)
+        number = self._number + (first is None)
+        return whole._replace(assumes=(), never_applied=(), alone=0, first=first, lost=lost, number=number)
+
+    def _with_not_begun(self, worlds: Sequence[tuple[int, Scenario]], number: int, limit: Limit) -> Whole:
+        cuts = (Cut(limit, False, number, *worlds[0], all=worlds),) if worlds else ()
+        return self.whole()._replace(cuts=(*self._cuts.all(), *cuts))
 
     def interrupted(self, some: Sequence[Scenario], results: Sequence[Explored], after: Iterator[Scenario]) -> Whole:
         """Returns the result if Ctrl-C ended the search of `some` worlds. `results`: of each of them, or empty if none
         was begun. `after`: the worlds after them.
         """
-        for at, (scenario, one) in enumerate(zip_longest(some, results)):
-            if one is None or not one.exploration.runs:
-                return self.ended(chain(some[at:], after), "interrupt")
-            self.add(scenario, one, interrupted=one.how_far is not None and one.how_far.open > 0)
+        for scenario, one in zip_longest(some, results):
+            if one is None or one.how_far is None or not one.how_far.schedules:
+                self.skip(scenario)
+                continue
+            self.add(scenario, one, interrupted=one.how_far.open > 0)
             if one.exploration.failures:
                 first = kept(scenario, concluded(one.subject, one.exploration, 0), self._options.folder)
-                return self.whole()._replace(assumes=(), never_applied=(), alone=0, first=first)
+                return self.stopped_at(first, limit="interrupt")
         return self.ended(after, "interrupt")
 
     def _not_alone(self) -> list[str]:

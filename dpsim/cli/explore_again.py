@@ -8,12 +8,17 @@ of `--work`, the search begins anew. After Ctrl-C, such a command has `--work`, 
 
 The folder of a portfolio cannot go on with DPOR alone. If the default number of schedules is too small, the suggested
 command begins anew with `--strategy dpor`, in a second folder. Within a `--budget`, DPOR has no such default.
+
+The suggested command works as it is. A new folder has a name that no file has yet. A folder is of all scenarios of a
+command, so a command with one names all of them.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Collection, Mapping
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -64,17 +69,26 @@ class TypedCommand(NamedTuple):
         few = options.strategy == "portfolio" and "schedules" not in self.options and raised != {"interrupt"}
         anew = folder is None or not proves or (few and not options.bounds.binds)
         if folder is not None:
-            second = ["--work", f"{folder}-dpor"] if proves else []
+            second = ["--work", _new_folder(f"{folder}-dpor")] if proves else []
             changed |= {"work": second, "resume": []} if anew else {"work": [], "resume": ["--resume", str(folder)]}
         elif "interrupt" in raised:
             name = "search" if "torch" in self.options else Path(self.scenarios[number]).stem
-            changed["work"] = ["--work", f"{name}-work"]
+            changed["work"] = ["--work", _new_folder(f"{name}-work")]
         if anew and not (proves and options.bounds.binds):
             changed["strategy"] = ["--strategy", "dpor"]
         words = [word for one in {**self.options, **changed}.values() for word in one]
         torch = "torch" in self.options
-        named = [*["--"] * bool(self.scenarios), *self.scenarios] if torch else self.scenarios[number : number + 1]
+        of_one = self.scenarios if folder is not None and proves else self.scenarios[number : number + 1]
+        named = [*["--"] * bool(self.scenarios), *self.scenarios] if torch else of_one
         return shlex.join(["dpsim", "explore", *words, *named] if torch else ["dpsim", "explore", *named, *words])
+
+
+def _new_folder(name: str) -> str:
+    """Returns the first of `name`, `name-2`, `name-3` and so on that does not exist. `--work` refuses a folder that has
+    work.
+    """
+    names = (f"{name}-{number}" if number > 1 else name for number in count(1))
+    return next(one for one in names if not os.path.lexists(one))
 
 
 def _words(param: Any, value: Any) -> list[str]:

@@ -141,13 +141,16 @@ def limit_words(cut: Cut, asked: AskedWorlds, options: Options) -> str:
 def whole_verdict(sizes: Scale, total: int, whole: Whole) -> str:
     """Returns the verdict on a set of worlds, on one line."""
     if whole.lost:
-        return f"LOST  world {whole.explored + 1:,} of {total:,}, and no failure before: {whole.lost}"
+        return f"LOST  world {whole.number:,} of {total:,}, and no failure before: {whole.lost}"
     if whole.first is not None:
         which = "earlier" if isinstance(sizes, Swarm) else "smaller"
-        part = whole.verdicts["sampled"] + whole.verdicts["bounded"]
-        held = f"{whole.explored - 1 - part:,} hold in every schedule and {part:,} in those that ran"
-        others = f"; of the {which} ones, {held}" if part else f", and no {which} one"
-        return f"VIOLATED  world {whole.explored:,} of {total:,}{others}"
+        part, skipped = whole.verdicts["sampled"] + whole.verdicts["bounded"], whole.number - whole.explored
+        held = f"{whole.explored - 1 - part:,} hold in every schedule"
+        held += (
+            f", {part:,} in those that ran and {skipped:,} not begun" if skipped else f" and {part:,} in those that ran"
+        )
+        others = f"; of the {which} ones, {held}" if part or skipped else f", and no {which} one"
+        return f"VIOLATED  world {whole.number:,} of {total:,}{others}"
     if whole.verdict == "vacuous":
         left = f"; {total - whole.explored:,} not begun" if whole.explored < total else ""
         return f"VACUOUS  in all these worlds no rank issued anything but decisions, sleeps and idle gets{left}"

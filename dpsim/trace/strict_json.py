@@ -21,6 +21,13 @@ DIGITS = 300
 
 _LONG = re.compile(rb"[:,\[\s-][0-9]{%d}" % (DIGITS + 1))
 
+_CUT_TOKEN = re.compile(
+    r'"(?:[^"\\]|\\.)*\\?|u[0-9a-fA-F]{0,4}|-|\.|[eE][+-]?'
+    r"|tr?u?|fa?l?s?|nu?l?|Na?|-?I(?:n(?:f(?:i(?:n(?:it?)?)?)?)?)?",
+    re.DOTALL,
+)
+"""Matches the beginning of a text, an escape, a number or a literal."""
+
 MOST_VALUES = 250_000
 """The most values of one line behind the body: as many as the largest scenario has, with its defaults."""
 
@@ -48,6 +55,23 @@ def loads_once(text: bytes) -> Any:
         raise ValueError(f"more than {MOST_VALUES:,} values")
     loads(text)
     return json.loads(text, object_pairs_hook=_once)
+
+
+def ends_early(error: ValueError) -> bool:
+    """Returns whether `loads` raised this error because the text is only the beginning of a JSON text.
+
+    >>> try:
+    ...     loads(b'{"a": [1, tr')
+    ... except ValueError as error:
+    ...     ends_early(error)
+    True
+    """
+    if isinstance(error, UnicodeDecodeError):
+        return error.reason == "unexpected end of data"
+    if not isinstance(error, json.JSONDecodeError) or error.msg == "Extra data":
+        return False
+    rest = error.doc[error.pos :].lstrip()
+    return not rest or _CUT_TOKEN.fullmatch(rest) is not None
 
 
 def refuse_deep(value: Any) -> None:

@@ -1,4 +1,4 @@
-"""The place of a call: the user's lines, without frames of torch and of the recorder.
+"""The place of a call: the user's lines, without frames of torch, of Python's own library and of the recorder.
 
     place_of(frame)      # (("step", "train.py:42"), ("main", "train.py:60")), the innermost first
 
@@ -29,6 +29,11 @@ _ALSO = (
     "<frozen ",
 )
 
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
+"""The folder of Python's own library, with the one of installed packages in it."""
+
+_INSTALLED = f"-packages{os.sep}"
+
 _users: dict[int, bool] = {}
 """Whether a code object is the user's, by its id, since hashing a code object hashes all its contents."""
 _codes: list[CodeType] = []
@@ -38,6 +43,7 @@ _codes: list[CodeType] = []
 def _is_users(code: CodeType) -> bool:
     file = code.co_filename
     found = not (file.startswith(_HERE) or any(part in file for part in (*_OTHERS, *_ALSO)))
+    found = found and (_INSTALLED in file or not file.startswith(_LIBRARY))
     _codes.append(code)
     _users[id(code)] = found
     return found

@@ -147,6 +147,35 @@ def test_the_recommended_command_resumes_a_work_folder_with_its_strategy() -> No
     assert refused.err == "dpsim: night: has the work of another strategy: portfolio; this is dpor\n"
 
 
+def test_a_suggested_folder_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of an earlier exploration has the first name, and a file has the second one. The twin, a command with
+    the first name, is refused.
+    """
+    monkeypatch.setattr(explore_command, "SCHEDULES", 1)
+    set_of_two = ("t_look", "--all-up-to", "ranks=2")
+    explore(*set_of_two, "--work", "night-dpor")
+    write(Path("night-dpor-2"), "a file")
+    command = next_of(explore(*set_of_two, "--work", "night"))
+    assert command[command.index("--work") + 1] == "night-dpor-3"
+    assert dpsim_(*command).out.startswith("PROVEN")
+    twin = dpsim_(*["night-dpor" if word == "night-dpor-3" else word for word in command])
+    assert (twin.code, twin.out) == (2, "")
+    interrupt_after(2, monkeypatch)
+    Path("t_look-work").mkdir()
+    assert "t_look-work-2" in next_of(explore("t_look", "--all-up-to", "ranks=3", ranks=3))
+
+
+def test_a_folder_of_two_scenarios_is_resumed_with_both() -> None:
+    """The twin, a command with one of them, is refused."""
+    for name in ("t_look", "t_cross"):
+        write(Path(f"{name}.yaml"), scenario(name, 2))
+    both = ("t_look.yaml", "t_cross.yaml")
+    command = next_of(dpsim_("explore", *both, *MODULE, "--schedules", "1", "--work", "night"))
+    assert command[1:3] == [*both]
+    assert dpsim_(*command).err == ""
+    assert dpsim_(command[0], *command[2:]).err.startswith("dpsim: night: has the work of another scenario")
+
+
 def interrupt_after(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets Ctrl-C arrive in the unit after this number of them."""
     left = iter(range(units, -1, -1))

@@ -11,7 +11,7 @@ import pytest
 from dpsim.contract.ops import DECISION_VALUE, KIND
 from dpsim.contract.world import Run
 from dpsim.trace import TraceError, read_trace, write_trace
-from dpsim.trace.strict_json import DEEPEST, DIGITS, loads, loads_once, refuse_deep
+from dpsim.trace.strict_json import DEEPEST, DIGITS, ends_early, loads, loads_once, refuse_deep
 
 REFUSED = {
     "deep lists": (b"[" * 900 + b"]" * 900, "nested more than 60 deep"),
@@ -45,6 +45,23 @@ def test_json_at_the_limits_is_read() -> None:
     assert loads(b"[" + b"9" * DIGITS + b"]") == [10**DIGITS - 1]
     assert loads(b'"' + b"9" * 5_000 + b'"') == "9" * 5_000, "a text of digits is no number"
     refuse_deep([[[()]]] * 100)
+
+
+WHOLE = '{"a\\u00e9\\n": [1, -2.5e+10, true, false, null, "é\\"x", {}, [], NaN, -Infinity]}'.encode()
+
+
+@pytest.mark.parametrize("size", range(1, len(WHOLE)))
+def test_each_beginning_of_a_json_text_ends_early(size: int) -> None:
+    with pytest.raises(ValueError, match=r"^(?!nested)") as caught:
+        loads(WHOLE[:size])
+    assert ends_early(caught.value)
+
+
+@pytest.mark.parametrize("text", [b"no dump", b"{} tr", b"{}{", b"[1,]]", b'{"a":1}"', b'["\\x"]', b"[1 5", b"[tr]"])
+def test_a_wrong_json_text_does_not_end_early(text: bytes) -> None:
+    with pytest.raises(json.JSONDecodeError) as caught:
+        loads(text)
+    assert not ends_early(caught.value)
 
 
 def test_a_header_with_a_wrong_value_or_a_repeated_key_is_refused(healthy: Run, tmp_path: Path) -> None:

@@ -6,7 +6,10 @@ other evidence than the checks, which read journals of dpsim.
 
 beginning.py     recognizes a dump by its first bytes
 plain_pickle.py  reads a pickle from an unknown source safely
+own_lines.py     decides which source files are the program's own
 entries.py       turns the entries of a recorder into calls
+wrong_names.py   refuses files whose name ends with the rank of another process
+gaps.py          finds what a folder of dumps lacks
 reading.py       reads a folder of dumps
 job.py           combines the dumps into groups and transfers between ranks
 pace.py          decides whether the job still moved when it was dumped

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from dpsim.contract.chain import Chain
 from dpsim.contract.words import BadInput, middle_cut
+from dpsim.diagnose.dumps.own_lines import is_own
 
 STATES = ("scheduled", "started", "completed")
 
@@ -29,10 +30,6 @@ FRAMES = 100
 """The largest number of stack frames that are read."""
 
 _TRANSFER = re.compile(r"(send|recv) (\d{1,9})(?:->|<-)(\d{1,9})")
-_OF_TORCH = re.compile(
-    r"(?:^|/)torch/(?:distributed|nn|autograd|_\w+|utils)/|(?:^|/)site-packages/torch/|(?:^|/)real/record/"
-    r"|^<(?!stdin|string)|/(?:typing_extensions|contextlib|functools)\.py$"
-)
 
 
 class DumpError(BadInput):
@@ -195,15 +192,10 @@ class EntryReader:
         if known is None:
             if not all(type(name) is str and type(file) is str and type(line) is int for name, file, line in key):
                 raise TypeError("`frames` have no name, filename and line")
-            own = [frame for frame in key if not is_of_torch(frame[1])] or [*key]
+            own = [frame for frame in key if is_own(frame[1])] or [*key]
             chain = tuple((middle_cut(name, 60), f"{middle_cut(file, 160)}:{line}") for name, file, line in own)
             known = self._places[key] = CallPlace(chain[0][1], chain)
         return known
-
-
-def is_of_torch(file: str) -> bool:
-    """Returns whether a file belongs to torch, or is no file."""
-    return _OF_TORCH.search(file) is not None
 
 
 def _coalesced(calls: list[RecordedCall]) -> list[RecordedCall]:

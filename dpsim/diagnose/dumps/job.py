@@ -56,7 +56,7 @@ class DumpedJob(NamedTuple):
     """A job from its dumps.
 
     `ranks`: all known ranks. `missing`: those without a dump. `calls`: by rank, in order. `hidden`: the ranks with
-    operations that their recorder does not show.
+    operations that their recorder does not show. `gaps`: what the folder lacks, in lines.
     """
 
     dumps: dict[int, RankDump]
@@ -67,6 +67,7 @@ class DumpedJob(NamedTuple):
     lines: dict[LineKey, DumpLine]
     hidden: tuple[int, ...]
     beside: Beside = NOTHING
+    gaps: tuple[str, ...] = ()
 
     def peer(self, call: RecordedCall) -> int:
         """Returns the other rank of a transfer."""
@@ -94,7 +95,7 @@ def job_of(dumps: Dumps) -> DumpedJob:
     }
     missing = tuple(rank for rank in ranks if rank not in dumps.ranks)
     lines = _lines(calls, groups)
-    return DumpedJob(dumps.ranks, ranks, missing, calls, groups, lines, _hidden(calls), dumps.beside)
+    return DumpedJob(dumps.ranks, ranks, missing, calls, groups, lines, _hidden(calls), dumps.beside, dumps.gaps)
 
 
 def _ranks(dumps: Dumps, calls: dict[int, list[RecordedCall]]) -> tuple[int, ...]:

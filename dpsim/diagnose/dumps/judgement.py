@@ -25,6 +25,7 @@ from dpsim.diagnose.dumps.deciding import Decided, decide_parting
 from dpsim.diagnose.dumps.deciding_waits import decide_waits
 from dpsim.diagnose.dumps.entries import NOWHERE
 from dpsim.diagnose.dumps.explanation import Explanation, Outcome, Suspect
+from dpsim.diagnose.dumps.gaps import missing_line
 from dpsim.diagnose.dumps.hosts import with_lines
 from dpsim.diagnose.dumps.job import DumpedJob, job_of
 from dpsim.diagnose.dumps.pace import Pace, pace
@@ -39,7 +40,13 @@ def judge_dumps(dumps: Dumps) -> Explanation:
 
 
 def judge_job(job: DumpedJob) -> Explanation:
-    """Returns what a job shows."""
+    """Returns what a job shows, and what its dumps lack."""
+    found = _shown(job)
+    missing = missing_line(job.missing, (*found.ground, found.said))
+    return found._replace(ground=(*found.ground, *missing, *job.gaps))
+
+
+def _shown(job: DumpedJob) -> Explanation:
     how = pace(job)
     blocked = ranks_blocked_in(job)
     if how.moving:

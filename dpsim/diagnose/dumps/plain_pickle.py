@@ -22,6 +22,8 @@ import re
 import sys
 from typing import Any
 
+from dpsim.contract.words import counted
+
 LONGEST_TEXT = 1 << 16
 """The largest number of bytes of a text. A dump has names, source lines, and the ranks of a group as a text."""
 
@@ -97,12 +99,15 @@ def _pairs(data: bytes) -> list[int]:
             at += 5 + size
         elif code == _FRAME and at + 9 <= len(data):
             if int.from_bytes(data[at + 1 : at + 9], "little") > len(data) - at - 9:
-                raise EndsEarly(_cut_off(data))  # Python reads a whole frame at once, so the size must fit
+                raise EndsEarly(cut_off(data))  # Python reads a whole frame at once, so the size must fit
             at += 9
+        elif code == _STOP and at + 1 < len(data):
+            more = counted(len(data) - at - 1, "more byte")
+            raise NotPlain(f"the pickle ends at byte {at + 1:,}, and the file has {more}")
         elif code == _STOP:
             return pairs
         elif code is None or (code in _LONGER and at + 9 > len(data)) or (code == _SHORT and _is_cut(data, at)):
-            raise EndsEarly(_cut_off(data))
+            raise EndsEarly(cut_off(data))
         else:
             raise NotPlain(f"the opcode at byte {at} is {code:#04x}; a dump has plain data alone, and this is more")
 
@@ -112,5 +117,6 @@ def _is_cut(data: bytes, at: int) -> bool:
     return at + 2 + data[at + 1] > len(data)
 
 
-def _cut_off(data: bytes) -> str:
+def cut_off(data: bytes) -> str:
+    """Returns where a file of these bytes ends, in words."""
     return f"the file ends early, at byte {len(data):,}"

@@ -13,7 +13,8 @@ import re
 from pathlib import Path
 
 from dpsim.contract.words import middle_cut
-from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace, is_of_torch
+from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace
+from dpsim.diagnose.dumps.own_lines import is_of_torch, is_own
 
 LARGEST = 1 << 22
 """The number of bytes of a file that are read."""
@@ -22,9 +23,6 @@ FRAMES = 4
 
 RECORDER = "/real/record/"
 """A part of the paths of the recorder's own files."""
-
-_OF_PYTHON = re.compile(r"/lib/python3\.\d+/(?!site-packages/|dist-packages/)|^<frozen ")
-"""Matches files of Python's own library, in which a program waits for a lock or a queue."""
 
 _THREAD = re.compile(r"^(?:Current thread|Thread) (?:0x)?([0-9a-fA-F]+)(.*)$")
 _FAULT_LINE = re.compile(r'^  File "(.{1,400})", line (\d{1,9}) in (.{1,200})$')
@@ -38,7 +36,7 @@ def place_of_thread(text: str, main: int) -> CallPlace:
     threads = _threads(text)
     lines = next((lines for number, said, lines in threads if number == main or "MainThread" in said), [])
     users = [one for one in lines if not is_of_torch(one[1]) and RECORDER not in one[1]]
-    users = [one for one in users if not _OF_PYTHON.search(one[1])] or users or lines
+    users = [one for one in users if is_own(one[1])] or users or lines
     chain = tuple(
         (middle_cut(function, 60), middle_cut(f"{file}:{line}", 160)) for function, file, line in users[:FRAMES]
     )

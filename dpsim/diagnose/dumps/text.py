@@ -20,6 +20,7 @@ from dpsim.contract.chain import chain_text
 from dpsim.contract.words import printable, ranks_text
 from dpsim.diagnose.class_words import class_words
 from dpsim.diagnose.dumps.explanation import Explanation, Suspect
+from dpsim.diagnose.dumps.own_lines import is_own_line
 from dpsim.diagnose.fitting import LABEL, NO_MAJORITY, WIDTH, block, cut, folded, labelled, shortened
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def _next(found: Explanation) -> str:
         return f"{_fetch_dumps(culprit.ranks)}; otherwise read the log of {who}: {end}"
     if found.klass.endswith(("DEAD_RANK", "DEATH:RANK")) or not (culprit.op or culprit.place.line):
         return f"read the log of {who}: its end, its exit code, the system's log of killed processes"
-    line = culprit.place.line or "the code around this call"
+    line = next(filter(is_own_line, (culprit.place.line, culprit.call_line)), "the code around this call")
     return f"read {line} as {who} runs it; if the job still runs, py-spy dump --pid PID shows its stack"
 
 

@@ -213,6 +213,6 @@ class DataParallelStep(Forwards):
         """Wait for the oldest step in flight. The witness compares the rank's own rows with the tokens of its batch."""
         step, parts, drafts = self.in_flight.pop(0)
         own = [await self.layer_result(part) for part in parts]
-        self.witness.check_step(step, own)
+        self.witness.check_step(step, own, self.rank.step)
         for part in drafts:
             await self.layer_result(part, "draft")

@@ -23,6 +23,7 @@ import numpy as np
 from dpsim.contract.interface import HostArray
 from dpsim.vllm.data_parallel.timeline import Batch, Batches
 from dpsim.vllm.model import rows
+from dpsim.vllm.model.compared import step_text
 
 
 class WrongRows(AssertionError):
@@ -50,8 +51,10 @@ class Witness:
         self.timeline, self.dp_index, self.shares = timeline, dp_index, shares
         self.next_step = 0
 
-    def check_step(self, step: int, parts: Sequence[HostArray]) -> None:
-        """Compare this rank's own rows of a step, one array for each microbatch. Raises DroppedTokens or WrongSum."""
+    def check_step(self, step: int, parts: Sequence[HostArray], now: int) -> None:
+        """Compare this rank's own rows of a step, one array for each microbatch. `now`: the step of the rank. Raises
+        DroppedTokens or WrongSum.
+        """
         if step != self.next_step:
             self._left_out(step)
         self.next_step = step + 1
@@ -62,7 +65,7 @@ class Witness:
         if self.shares > 1:
             expected *= self.shares
         if own.tobytes() != expected.tobytes():
-            raise difference(step, batch, own, expected)
+            raise difference(step_text(step, now), batch, own, expected)
 
     def end(self) -> None:
         """Check that the rank ran each step with tokens. Raises DroppedTokens."""
@@ -93,8 +96,8 @@ class Witness:
                 raise DroppedTokens(f"{tokens} tokens were scheduled in step {step}, and it never ran (I-DP-6)")
 
 
-def difference(step: int, batch: Batch, own: HostArray, expected: HostArray) -> WrongRows:
-    """Returns the error for the first wrong row."""
+def difference(step: str, batch: Batch, own: HostArray, expected: HostArray) -> WrongRows:
+    """Returns the error for the first wrong row. `step`: the step of the batch, in words."""
     real, size = batch.num_tokens, len(own)
     row = next((row for row in range(size) if own[row] != expected[row]), size)
     token = ""
@@ -103,10 +106,9 @@ def difference(step: int, batch: Batch, own: HostArray, expected: HostArray) -> 
         token = f"token {row} (request {request}, position {position})"
     if token and (row == size or not own[row]):
         return DroppedTokens(
-            f"{real} tokens were scheduled in step {step}, the forward had room for {size}, "
+            f"{real} tokens were scheduled in {step}, the forward had room for {size}, "
             f"and {token} did not come out (I-DP-6)"
         )
     return WrongSum(
-        f"row {row} of {size} of step {step} sums up to {own[row]}, "
-        f"the model says {expected[row]}: {token or 'padding'}"
+        f"row {row} of {size} of {step} sums up to {own[row]}, the model says {expected[row]}: {token or 'padding'}"
     )

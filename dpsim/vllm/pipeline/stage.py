@@ -92,7 +92,7 @@ class Stage(PipelineWorker):
             return
         inputs = (await result.inputs.read("inputs.read", self.output)).tolist()
         result.inputs.free()
-        self.witness.inputs(result.step, result.batch.rows, inputs, result.delivered)
+        self.witness.inputs(result.step, result.batch.rows, inputs, result.delivered, self.rank.step)
         self.rank.decide("inputs", (number, tuple(inputs[0]), tuple(inputs[1]), tuple(inputs[2])), self.mirrors)
         if result.tokens is not None and result.counts is not None:
             tokens = (await result.tokens.read("tokens.read", self.output)).tolist()
@@ -118,5 +118,5 @@ class Stage(PipelineWorker):
             missed = self.tokens.drain()
             if missed:
                 raise LostTokens(f"a request needs the tokens of the steps {missed}, which were never taken over")
-        self.witness.end()
+        self.witness.end(self.rank.step)
         await self.table.last.read("state.read")

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from dpsim.vllm.model.compared import step_text
 from dpsim.vllm.model.oracle import Oracle
 from dpsim.vllm.pipeline.batches import Batch, Row
 
@@ -70,11 +71,11 @@ class WrongAdmission(Wrong):
     """A request gets a slot in a step in which another request loses its slot."""
 
 
-def compare(oracle: Oracle, row: Row, step: int, inputs: Sequence[Sequence[int]], delivered: str | None) -> None:
+def compare(oracle: Oracle, row: Row, step: str, inputs: Sequence[Sequence[int]], delivered: str | None) -> None:
     """Compare a row of a step's inputs, and raise the first difference.
 
-    `inputs`: five lists, with one number for each token of the row: id, position, length of the request, digest of its
-    tokens, settled count. `delivered`: the op that last wrote tokens to the row's slot.
+    `step`: in words. `inputs`: five lists, with one number for each token of the row: id, position, length of the
+    request, digest of its tokens, settled count. `delivered`: the op that last wrote tokens to the row's slot.
     """
     position, count = row.position, row.scheduled
     length = row.prefill if row.prefilling else position + 1
@@ -93,7 +94,7 @@ def compare(oracle: Oracle, row: Row, step: int, inputs: Sequence[Sequence[int]]
         for place in range(count):
             if inputs[line][place] != right[place]:
                 raise wrong(
-                    f"inputs of step {step}, request {row.request}, place {place} of {count}: "
+                    f"inputs of {step}, request {row.request}, place {place} of {count}: "
                     f"{what} {inputs[line][place]}, the model says {right[place]}; "
                     f"last delivered to its slot: {delivered or 'nothing'}"
                 )
@@ -120,13 +121,15 @@ class Witness:
             )
 
     def inputs(
-        self, step: int, rows: Sequence[Row], inputs: Sequence[Sequence[int]], delivered: Sequence[str | None]
+        self, step: int, rows: Sequence[Row], inputs: Sequence[Sequence[int]], delivered: Sequence[str | None], now: int
     ) -> None:
-        """Compare the inputs of a step, row by row. `inputs`: five lists, as `compare` describes them."""
-        start = 0
+        """Compare the inputs of a step, row by row. `inputs`: five lists, as `compare` describes them. `now`: the step
+        of the rank.
+        """
+        start, said = 0, step_text(step, now)
         for row, by in zip(rows, delivered, strict=True):
             end = start + row.scheduled
-            compare(self.oracles[row.request], row, step, [line[start:end] for line in inputs], by)
+            compare(self.oracles[row.request], row, said, [line[start:end] for line in inputs], by)
             start = end
 
     def sampled(
@@ -146,16 +149,16 @@ class Witness:
                 sampled_so_far = self._sampled.setdefault(row.request, [])
                 sampled_so_far += [(step, first + place, token) for place, token in enumerate(new[:count])]
 
-    def end(self) -> None:
+    def end(self, now: int) -> None:
         """Raises WrongOutput for the first wrong token. Raises WrongEnd for the first client that received too many or
-        too few tokens.
+        too few tokens. `now`: the step of the rank.
         """
         for request, sampled_so_far in sorted(self._sampled.items()):
             for step, position, token in sampled_so_far:
                 right = self.oracles[request].token(position)
                 if token != right:
                     raise WrongOutput(
-                        f"request {request} got token {token} at position {position} from step {step}, "
+                        f"request {request} got token {token} at position {position} from {step_text(step, now)}, "
                         f"the model says {right}"
                     )
         for request, (length, fewer) in sorted(self.ends.items()):

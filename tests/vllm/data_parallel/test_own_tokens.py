@@ -271,6 +271,17 @@ def test_the_message_on_a_dropped_token() -> None:
     assert said in first(played)
 
 
+def test_the_message_names_the_step_of_the_culprit() -> None:
+    """With asynchronous scheduling, a rank compares a batch in the next step, and the message names both steps."""
+    for is_async in (False, True):
+        world = line_up(decodes(2, 2), decodes(3, 2))
+        played = play(world, step=faulty(drops_last)[0], async_scheduling=is_async)
+        culprit = played.findings[0].culprit
+        assert culprit is not None
+        assert culprit.step == is_async
+        assert ("in step 0 (compared in step 1), the forward" in first(played)) == is_async
+
+
 def test_the_message_on_a_wrong_sum() -> None:
     """The message about a wrong sum names the row, both sums and the token."""
     played = play(line_up(decodes(1), decodes(1)), step=faulty(turns_round)[0])

@@ -97,7 +97,8 @@ def test_a_wrong_token_names_request_step_and_sender() -> None:
     found = drawn.play(tokens=NoGeneration).findings[0]
     assert found.klass == "CRASH:WRONGLENGTH"
     assert found.culprit is not None
-    assert (found.culprit.rank, "inputs of step 3, request 1," in found.message) == (0, True), found.message
+    assert (found.culprit.rank, found.culprit.step) == (0, 4)
+    assert "inputs of step 3 (compared in step 4), request 1," in found.message
     assert re.search(r"last delivered to its slot: tokens.receive of step [01]$", found.message), found.message
     assert drawn.classes() == []
 
