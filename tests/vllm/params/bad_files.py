@@ -430,7 +430,8 @@ def table() -> str:
     rows = ["| what | file | message |", "|---|---|---|"]
     for bad in BAD_FILES:
         lines = "<br>".join(map(output, bad.message().splitlines()))
-        rows.append(f"| {bad.what} | `{shown(bad.text)}` | {lines} |")
+        file = f"`{shown(bad.text)}`" if bad.text else ""
+        rows.append(f"| {bad.what} | {file} | {lines} |")
     return "\n".join(rows)
 
 
