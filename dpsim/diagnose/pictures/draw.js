@@ -114,10 +114,11 @@ function drawHole(lane, hole) {
   const who = lane.row.name, name = data.texts[address], did = `did not make ${name}`;
   const said = data.texts[words];
   const whole = said.startsWith(name) ? said : `${name}: ${said}`, at = data.texts[where] ? `, which its peers made at ${data.texts[where]}` : "";
-  const texts = [`${who} did not make ${whole}${at}`, `${who} did not make ${whole}`, `${who} ${did}`, did, shortName(name)];
+  const texts = [`${who} did not make ${whole}${at}`, `${who} did not make ${whole}`, `${who} ${did}`, did,
+    `did not make ${shortName(name)}`, shortName(name)];
   const font = culprit ? BOLD : "";
-  if (until - x > 60) write(texts, x + 6, y + tall / 2 + 4, until - x - 8 - (over < 0 ? reserved : 0), culprit ? RED : "#5a6774", font);
-  else write(texts, until + 5, y + tall / 2 + 4, wide - until - 8, culprit ? RED : "#5a6774", font);
+  if (until - x > 60) write(texts, x + 6, y + tall / 2 + 4, until - x - 8 - (over < 0 ? reserved : 0), culprit ? RED : "#5a6774", font, 1, true);
+  else write(texts, until + 5, y + tall / 2 + 4, wide - until - 8, culprit ? RED : "#5a6774", font, 1, true);
 }
 
 function draw() {
@@ -132,10 +133,10 @@ function draw() {
   const seen = rows.filter((row) => row.until - view.top > 0 && row.y - view.top < high);
   for (const row of seen) for (const lane of row.lanes) drawLane(lane);
   drawLinks();
-  for (const row of seen) for (const lane of row.lanes) for (const hole of lane.holes) drawHole(lane, hole);
   drawPairs();
   drawTurns();
   drawWaits();
+  for (const row of seen) for (const lane of row.lanes) for (const hole of lane.holes) drawHole(lane, hole);
   for (const row of seen) for (const lane of row.lanes) drawTags(lane);
   pen.restore();
   drawNames();

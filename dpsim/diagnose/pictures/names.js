@@ -11,13 +11,15 @@ function fitting(text, room, share) {
   return most < 2 ? "" : `${text.slice(0, head)}\u2026${text.slice(text.length - most + head)}`;
 }
 
-// The first of the texts that has room; else the last of them, cut.
-function write(texts, x, y, room, colour, font, share = 1) {
+// The first of the texts that has room; else the last of them, cut. `apart`: no line strikes through the words.
+function write(texts, x, y, room, colour, font, share = 1, apart = false) {
   pen.font = font || PLAIN;
   if (room < 14) return;
   const all = [].concat(texts), found = all.find((text) => pen.measureText(text).width <= room);
+  const text = found === undefined ? fitting(all[all.length - 1], room, share) : found;
+  if (apart) { pen.fillStyle = "#fff"; pen.fillRect(x - 3, y - 11, pen.measureText(text).width + 6, 14); }
   pen.fillStyle = colour;
-  pen.fillText(found === undefined ? fitting(all[all.length - 1], room, share) : found, x, y);
+  pen.fillText(text, x, y);
 }
 
 // An op's name without the beginning that it has in common with others of its part.
@@ -57,7 +59,8 @@ function redTags(lane) {
   const name = data.texts[ops[first + ADDRESS]], said = data.texts[ops[first + SAID]];
   const more = marked.length > 1 ? `  (${marked.length} calls, outlined)` : "";
   const where = data.texts[ops[first + WHERE]], at = where && !said.includes(where) ? ` at ${where}` : "";
-  return [{ x: xOf(ops[first + BEGIN]), text: `culprit: ${said.startsWith(name) ? said : `${name}  ${said}`}${at}${more}` }];
+  const who = data.undecided ? "" : "culprit: ";
+  return [{ x: xOf(ops[first + BEGIN]), text: `${who}${said.startsWith(name) ? said : `${name}  ${said}`}${at}${more}` }];
 }
 
 // The words of a lane's events whose swap lets the run finish, as far as they are in view.
@@ -134,7 +137,8 @@ function showKeys() {
     stuck: any((ops, at) => ops[at + END] < 0 && ops[at + BEGIN] <= data.last),
     members: places.some((parts) => parts && parts.length > 1), arrow: holes.length > 0 || data.arrows.length > 0,
     left: holes.some((hole) => hole[6]), hole: holes.some((hole) => !hole[6]),
-    marked: !data.pairs.length && any((ops, at) => ops[at + MARKED]), pair: data.pairs.length > 0,
+    marked: !data.pairs.length && !data.undecided && any((ops, at) => ops[at + MARKED]),
+    decided: data.undecided && any((ops, at) => ops[at + MARKED]), pair: data.pairs.length > 0,
     turning: any((ops, at) => ops[at + TURNING] >= 0), turns: turnPairs().length > 0, sent: places.some(isTurningMessage),
     row: rows.some((row) => row.culprit), undecided: data.undecided,
     ticks: data.unit === "tick", clock: data.unit !== "tick",

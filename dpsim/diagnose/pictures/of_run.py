@@ -34,6 +34,7 @@ from dpsim.contract.world import Run, World
 from dpsim.diagnose.evidence import NOTHING, Extras, in_words
 from dpsim.diagnose.first_screen import first_screen, turning_texts
 from dpsim.diagnose.fitting import labelled
+from dpsim.diagnose.pictures.decisions import mark_decisions
 from dpsim.diagnose.pictures.journal_ops import RankOps
 from dpsim.diagnose.pictures.logical_time import move_all
 from dpsim.diagnose.pictures.meetings import holes_of, join_parts, say_waits
@@ -173,10 +174,12 @@ def _entry(raw: RawRecord) -> tuple[int, int, str]:
 
 
 def _mark(picture: Picture, index: RunIndex, ranks: Sequence[RankOps], findings: Sequence[Finding]) -> None:
-    """Marks the culprit's op, the call that it left out, or the two accesses of a race."""
+    """Marks the culprit's op, the call that it left out, the two accesses of a race, or decisions that differ."""
     if not findings or findings[0].culprit is None:
         picture.undecided = bool(findings)
         picture.focus = findings[0].position[0] if findings else None
+        for finding in findings[:1]:
+            mark_decisions(ranks, finding)
         picture.holes += holes_of(picture, ())
         return
     primary, culprit = findings[0], findings[0].culprit

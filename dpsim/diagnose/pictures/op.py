@@ -55,8 +55,9 @@ class DrawnOp(Follower):
     `address`: site and ordinal. `needs`: the ranks that it waits for. `after`: the points that it waits for. `length`:
     how long it executes, in ticks or ns. `until`: when it ended, if the run has that. `silent`: it has no length, and
     is drawn only if it waits. `passive`: the host only waits in it. `label`: for an op that never ends, what it waits
-    for, in words. `marked`: it is the culprit's op, or one of two unordered accesses. `turning`: None, or the words of
-    the mark of an op whose swap with another lets the run finish, "" for an outline alone.
+    for, in words. `marked`: it is the culprit's op, one of two unordered accesses, or one of the decisions that differ.
+    `turning`: None, or the words of the mark of an op whose swap with another lets the run finish, "" for an outline
+    alone.
     """
 
     __slots__ = (

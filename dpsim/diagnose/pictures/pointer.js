@@ -110,7 +110,7 @@ document.getElementById("fold").addEventListener("click", (event) => {
   fitColumns();
   redraw();
 });
-window.addEventListener("resize", () => { resize(); redraw(); });
+window.addEventListener("resize", () => { resize(); move(0, 0); });  // a higher window has room for rows above
 
 const report = document.getElementById("report");
 for (const line of data.lines) report.appendChild(document.createElement("div")).textContent = line || " ";

@@ -22,6 +22,7 @@ from dpsim.diagnose.pictures.op import Picture
 from dpsim.diagnose.pictures.page import page
 from tests.agreeing import HEALTHY, SKIP
 from tests.checks.handmade import Made
+from tests.diagnose.pictures.test_decisions import decided
 from tests.diagnose.pictures.test_of_run import of_a_store, pictured, pictured_of
 from tests.diagnose.pictures.test_page import HOSTILE, hostile
 
@@ -141,6 +142,34 @@ def test_no_line_strikes_through_the_words_of_the_turning(tmp_path: Path) -> Non
     alone = f"(() => {{ dashed = () => {{}}; return ({images})(); }})"
     same = f"(([one, other]) => one.map((image, at) => image === other[at]))([({images})(), ({alone})()])"
     assert asked(picture, tmp_path, same) == [True, False]
+
+
+def test_no_line_strikes_through_the_words_of_a_missing_call(tmp_path: Path) -> None:
+    """Compares the pixels of the words with and without the lines of all messages and waits."""
+    text = HEALTHY + SKIP
+    lane = "rows[1].lanes.find(lane => lane.holeY)"
+    box = f"[xOf({lane}.holes[0][0]) + 6, {lane}.holeY - view.top + 6, 60, 10]"
+    pixels = f"(() => {{ draw(); return pen.getImageData(...{box}).data.join(); }})"
+    line = f"drawWaits = () => {{ pen.fillStyle = RED; pen.fillRect(...{box}); }}"
+    alone, crossed = (
+        f"(() => {{ drawWaits = () => {{}}; return {pixels}(); }})",
+        f"(() => {{ {line}; return {pixels}(); }})",
+    )
+    assert asked(pictured(tmp_path, text), tmp_path, f"{alone}() === {crossed}()")
+
+
+def test_decisions_that_differ_have_words_and_a_key(tmp_path: Path) -> None:
+    tags = "rows.map(row => tagsOf(row.lanes[0]).map(tag => tag.text))"
+    keys = "['marked', 'decided'].map(name => document.querySelector(`[data-key=${name}]`).hidden)"
+    found = asked(decided((0, 1)), tmp_path, f"[{tags}, {keys}]")
+    assert found == [[["mode[0]  decided 0 at here.py:2"], ["mode[0]  decided 1 at here.py:3"]], [True, False]]
+    blamed = asked(decided((7, 8, 7)), tmp_path, f"[{tags}, {keys}]")
+    assert blamed == [[[], ["culprit: mode[0]  decided 8 at here.py:3"], []], [False, True]]
+
+
+def test_a_higher_window_shows_the_rows_above(tmp_path: Path) -> None:
+    moved = "(() => { view.top = 500; dispatchEvent(new Event('resize')); return [view.top, height < high]; })()"
+    assert asked(decided((0, 1)), tmp_path, moved) == [0, True]
 
 
 def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
