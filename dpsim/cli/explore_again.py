@@ -8,16 +8,19 @@ of `--work`, the search begins anew. After Ctrl-C, such a command has `--work`, 
 
 The folder of a portfolio cannot go on with DPOR alone. If the default number of schedules is too small, the suggested
 command begins anew with `--strategy dpor`, in a second folder. Within a `--budget`, DPOR has no such default.
+
+If the scenario came from standard input, the command ends with `< SCENARIO.yaml`, a file in which the user saves it.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
+
+from dpsim.cli.torch_target import STDIN, joined
 
 if TYPE_CHECKING:
     from dpsim.campaign.cut_short import Limit
@@ -67,14 +70,16 @@ class TypedCommand(NamedTuple):
             second = ["--work", f"{folder}-dpor"] if proves else []
             changed |= {"work": second, "resume": []} if anew else {"work": [], "resume": ["--resume", str(folder)]}
         elif "interrupt" in raised:
-            name = "search" if "torch" in self.options else Path(self.scenarios[number]).stem
+            unnamed = "torch" in self.options or self.scenarios[number] == STDIN
+            name = "search" if unnamed else Path(self.scenarios[number]).stem
             changed["work"] = ["--work", f"{name}-work"]
         if anew and not (proves and options.bounds.binds):
             changed["strategy"] = ["--strategy", "dpor"]
         words = [word for one in {**self.options, **changed}.values() for word in one]
         torch = "torch" in self.options
         named = [*["--"] * bool(self.scenarios), *self.scenarios] if torch else self.scenarios[number : number + 1]
-        return shlex.join(["dpsim", "explore", *words, *named] if torch else ["dpsim", "explore", *named, *words])
+        command = ["dpsim", "explore", *words, *named] if torch else ["dpsim", "explore", *named, *words]
+        return joined(command, [] if torch else named)
 
 
 def _words(param: Any, value: Any) -> list[str]:

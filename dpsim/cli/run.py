@@ -177,4 +177,4 @@ def _command(
     words += [] if memory is None else ["--memory", memory]
     words += [] if full else ["--full"]
     words += ["--", *arguments] if arguments else []
-    return shlex.join(words)
+    return torch_target.joined(words, what)
