@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpsim.checks.blame.chain import ActorState, chain, text_of
+from dpsim.checks.blame.debtors import only_itself, wait_of
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.ops import (
     ASK_HOW,
@@ -41,7 +42,11 @@ def state_lines(world: World, journals: Sequence[Sequence[RawRecord]]) -> list[s
     size, services = world.size, world.services
     run = Run("sim", [[*own] for own in journals], ends, [0] * len(ends), 0, services=services)
     alike: dict[tuple[str, str], list[int]] = {}
-    for state in chain(RunIndex.of(world, run)).values():
+    run_index = RunIndex.of(world, run)
+    for state in chain(run_index).values():
+        wait = wait_of(state)
+        if wait is not None and only_itself(run_index, wait):
+            state = state._replace(waits_for=())
         alike.setdefault(_step_and_words(state), []).append(state.actor)
     lines = [
         f"{ranks_text(ranks)}  {step}{_of_many(words) if len(ranks) > 1 else words}"

@@ -11,6 +11,7 @@
     misspelt.py   suggests commands and options for a misspelt name
     timer.py      a periodic signal, by which progress is shown during a long computation
     options.py    options of several commands
+    completers.py    values that the shell offers
     torch_target.py    --torch: a program of torch.distributed instead of a scenario
     offered.py    commands, sources of scenarios and options of other packages
     protocol_errors.py      messages for errors in a protocol's own code, outside of a run

@@ -7,11 +7,17 @@ from typing import Annotated
 
 import typer
 
+from dpsim.cli import completers
+
 NIGHTS = Path(".dpsim", "nights")
 
 Scenarios = Annotated[
     list[str] | None,
-    typer.Argument(metavar="SCENARIO...", help="YAML files or names; all that come with dpsim if left out."),
+    typer.Argument(
+        metavar="SCENARIO...",
+        autocompletion=completers.scenarios,
+        help="YAML files or names; all that come with dpsim if left out.",
+    ),
 ]
 Out = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of all nights.")]
 Date = Annotated[

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -58,9 +58,7 @@ STOPPED = "the search stopped at the first failure; --keep-going continues it"
 
 def explore(
     context: typer.Context,
-    scenarios: Annotated[
-        list[str] | None, typer.Argument(metavar="SCENARIO...", help="YAML files, or names that `dpsim list` shows.")
-    ] = None,
+    scenarios: options.Scenarios = None,
     torch: TorchTarget = None,
     ranks: Ranks = None,
     order: Order = None,

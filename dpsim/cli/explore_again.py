@@ -11,18 +11,21 @@ command begins anew with `--strategy dpor`, in a second folder. Within a `--budg
 
 The suggested command works as it is. A new folder has a name that no file has yet. A folder is of all scenarios of a
 command, so a command with one names all of them.
+
+If the scenario came from standard input, the command ends with `< SCENARIO.yaml`, a file in which the user saves it.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Collection, Mapping
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
+
+from dpsim.cli.torch_target import STDIN, joined
 
 if TYPE_CHECKING:
     from dpsim.campaign.cut_short import Limit
@@ -72,7 +75,8 @@ class TypedCommand(NamedTuple):
             second = ["--work", _new_folder(f"{folder}-dpor")] if proves else []
             changed |= {"work": second, "resume": []} if anew else {"work": [], "resume": ["--resume", str(folder)]}
         elif "interrupt" in raised:
-            name = "search" if "torch" in self.options else Path(self.scenarios[number]).stem
+            unnamed = "torch" in self.options or self.scenarios[number] == STDIN
+            name = "search" if unnamed else Path(self.scenarios[number]).stem
             changed["work"] = ["--work", _new_folder(f"{name}-work")]
         if anew and not (proves and options.bounds.binds):
             changed["strategy"] = ["--strategy", "dpor"]
@@ -80,7 +84,8 @@ class TypedCommand(NamedTuple):
         torch = "torch" in self.options
         of_one = self.scenarios if folder is not None and proves else self.scenarios[number : number + 1]
         named = [*["--"] * bool(self.scenarios), *self.scenarios] if torch else of_one
-        return shlex.join(["dpsim", "explore", *words, *named] if torch else ["dpsim", "explore", *named, *words])
+        command = ["dpsim", "explore", *words, *named] if torch else ["dpsim", "explore", *named, *words]
+        return joined(command, [] if torch else named)
 
 
 def _new_folder(name: str) -> str:

@@ -7,7 +7,22 @@ from typing import Annotated
 
 import typer
 
-Strategy = Annotated[str, typer.Option(help="How to choose schedules: portfolio, dpor, random, pct, pos, fifo.")]
+from dpsim.cli import completers
+
+Scenarios = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SCENARIO...",
+        autocompletion=completers.scenarios,
+        help="YAML files, or names that `dpsim list` shows.",
+    ),
+]
+Strategy = Annotated[
+    str,
+    typer.Option(
+        autocompletion=completers.strategies, help="How to choose schedules: portfolio, dpor, random, pct, pos, fifo."
+    ),
+]
 Schedules = Annotated[
     int | None,
     typer.Option(

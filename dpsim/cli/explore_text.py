@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from dpsim.checks.expected import Expected
 from dpsim.cli.console import columns, painted
 from dpsim.cli.run_text import params_row
+from dpsim.cli.unchecked import unchecked_schedules
 from dpsim.contract.words import counted, with_services
 from dpsim.diagnose.evidence import Extras, evidence
 from dpsim.diagnose.variants import extras_of_choice
@@ -154,7 +155,7 @@ def as_text(
             ),
         ]
     if explored.failure is None or explored.exploration.lost:
-        lines += map(named, _verdict(explored))
+        lines += map(named, [*_verdict(explored), *unchecked_schedules(explored, scenario)])
     return "\n".join(lines if failed else [*lines, "", *columns(rows), *next_line(rows, goes_on)])
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from dpsim.cli import completers
 from dpsim.cli.console import BAD_INPUT, fail, one_line_errors, say, say_json
 from dpsim.cli.options import AsJson, Modules, import_modules
 
@@ -25,7 +26,12 @@ def schema(module: Modules = None) -> None:
 
 def list_all(
     what: Annotated[
-        str | None, typer.Argument(metavar="[WHAT]", help="scenarios, museum, protocols, variants or backends.")
+        str | None,
+        typer.Argument(
+            metavar="[WHAT]",
+            autocompletion=completers.kinds,
+            help="scenarios, museum, protocols, variants or backends.",
+        ),
     ] = None,
     only: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Only names that have this text, or match this pattern ('pp*').")

@@ -11,22 +11,33 @@ from typing import Annotated
 
 import typer
 
-from dpsim.cli import explore_work
+from dpsim.cli import completers, explore_work
 from dpsim.cli.console import BAD_INPUT, NOT_MET, Progress, fail, one_line_errors, say, say_json
 from dpsim.cli.explore_options import Cluster
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import AsJson, Modules, Quiet, budget_seconds, import_modules, typed
 
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="NAME",
+        autocompletion=completers.variants,
+        help="Describe these variants and how to run them, and explore none.",
+    ),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATTERN",
+        autocompletion=completers.variants,
+        help="Only variants of this name, e.g. M-DP-3 or 'm-dp-*'; repeatable.",
+    ),
+]
+
 
 def museum(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="Describe these variants and how to run them, and explore none."),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATTERN", help="Only variants of this name, e.g. M-DP-3 or 'm-dp-*'; repeatable."),
-    ] = None,
+    names: Names = None,
+    only: Only = None,
     exhibits: Annotated[
         list[Path] | None, typer.Option(metavar="FOLDER", help="Take exhibits from this folder too; repeatable.")
     ] = None,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpsim.cli import completers
 from dpsim.cli.console import BAD_INPUT, NOT_MET, fail, note, one_line_errors, say, say_json
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import AsJson, Full, KeepResults, Memory, Modules, Quiet, allow_memory, import_modules, typed
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
 
 OTHERS = "--until STEP shows the ranks before that step, and --break ADDRESS opens pdb at an op"
 
+Backend = Annotated[
+    str,
+    typer.Option(
+        autocompletion=completers.backends, help="The backend of the repetition: gloo and nccl repeat the order of sim."
+    ),
+]
+
 
 def replay(
     trace: Annotated[
@@ -36,9 +44,7 @@ def replay(
     fallback: Annotated[
         bool, typer.Option("--fallback", help="Continue where the schedule does not fit, and print what was skipped.")
     ] = False,
-    backend: Annotated[
-        str, typer.Option(help="The backend of the repetition: gloo and nccl repeat the order of sim.")
-    ] = "sim",
+    backend: Backend = "sim",
     file: Annotated[
         list[str] | None,
         typer.Option("--file", metavar="FILE", help="Allow the token to run this file. Repeatable."),

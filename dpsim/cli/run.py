@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpsim.cli import torch_target
+from dpsim.cli import completers, torch_target
 from dpsim.cli.console import CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say, say_json
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.offered import answers, with_offered
@@ -40,7 +40,17 @@ if TYPE_CHECKING:
 
 Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="SCENARIO", help="A YAML file, a name that `dpsim list` shows, or - for standard input."),
+    typer.Argument(
+        metavar="SCENARIO",
+        autocompletion=completers.scenarios,
+        help="A YAML file, a name that `dpsim list` shows, or - for standard input.",
+    ),
+]
+Backend = Annotated[
+    str,
+    typer.Option(
+        autocompletion=completers.backends, help="The backend: sim, gloo, nccl, or another that is installed."
+    ),
 ]
 
 
@@ -50,7 +60,7 @@ def run(
     torch: TorchTarget = None,
     ranks: Ranks = None,
     order: Order = None,
-    backend: Annotated[str, typer.Option(help="The backend: sim, gloo, nccl, or another that is installed.")] = "sim",
+    backend: Backend = "sim",
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a trace (JSONL), whatever the verdict.")
     ] = None,
@@ -177,4 +187,4 @@ def _command(
     words += [] if memory is None else ["--memory", memory]
     words += [] if full else ["--full"]
     words += ["--", *arguments] if arguments else []
-    return shlex.join(words)
+    return torch_target.joined(words, what)

@@ -21,13 +21,18 @@ from typing import Annotated
 
 import typer
 
+from dpsim.cli import completers
 from dpsim.cli.console import BAD_INPUT, fail, one_line_errors, say, say_json
 from dpsim.cli.options import AsJson, Modules, import_modules
 
 
 def show(
     name: Annotated[
-        str, typer.Argument(help="A scenario, protocol, form, variant, class, backend, key, exit code, hook or type.")
+        str,
+        typer.Argument(
+            autocompletion=completers.names,
+            help="A scenario, protocol, form, variant, class, backend, key, exit code, hook or type.",
+        ),
     ],
     module: Modules = None,
     as_json: AsJson = False,

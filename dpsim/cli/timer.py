@@ -6,6 +6,9 @@
 
 The timer does nothing outside of the main thread, or if SIGALRM already has a handler. Python repeats a system call
 that the signal interrupts. A forked process has no timer.
+
+If the signal interrupts a program, the frames of the command line lie above those of the program. They count as a
+backend's code, so that a report names a line of the program.
 """
 
 from __future__ import annotations
@@ -33,6 +36,9 @@ class Timer:
         if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
             return
         if signal.getsignal(signal.SIGALRM) in FREE:
+            from dpsim.backend.journal.call_site import own_code  # not at the top, because `dpsim --help` skips it
+
+            own_code("dpsim.cli")
             self._before = signal.signal(signal.SIGALRM, self._rings)
             signal.siginterrupt(signal.SIGALRM, False)
             signal.setitimer(signal.ITIMER_REAL, self._period, self._period)

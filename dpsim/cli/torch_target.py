@@ -9,7 +9,9 @@ scenario without faults, which expects that the run holds.
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,6 +97,11 @@ def _of_target(target: str, ranks: int | None, order: str | None, args: list[str
     params |= {} if ranks is None else {"ranks": ranks}
     params |= {} if order is None else {"order": order}
     return scenario_from({"name": title(target), "protocol": {"name": "torch", "params": params}})
+
+
+def joined(words: list[str], scenarios: Sequence[str]) -> str:
+    """Returns a suggested command. If it reads its scenario from standard input, it ends with the file to read."""
+    return f"{shlex.join(words)} < SCENARIO.yaml" if STDIN in scenarios else shlex.join(words)
 
 
 def typed_again(target: str | None, ranks: int | None, order: str | None) -> list[str]:

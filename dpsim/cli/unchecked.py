@@ -1,11 +1,12 @@
-"""Notes for a run without findings: what the checks could not see, because the program does not record it.
+"""Notes for a run or a search without findings: what the checks could not see, as the program does not record it.
 
     HELD  2 steps on 2 ranks (sim)
     note: no rank calls rank.decide, so no check compares values; ...
 
 One check compares the values of ranks, but only those that ranks pass to `rank.decide`. So a program that only prints
 its result passes, even if the result is wrong. In this case dpsim prints a line that begins with `note:`. A note is no
-finding and changes no verdict.
+finding and changes no verdict. `dpsim explore` prints this note if no schedule has a decision. A second note says that
+no schedule reached any probe which the program declares.
 
 dpsim prints notes only for programs that declare a class `Params`. Users write their first protocols with this class,
 and nearly all such protocols should have steps and decisions.
@@ -24,16 +25,21 @@ from dpsim.contract.words import ranks_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpsim.contract.world import CommunicatorSpec
+    from dpsim.campaign.explored import Explored
+    from dpsim.contract.world import CommunicatorSpec, World
     from dpsim.runner import Result
+    from dpsim.scenario import Scenario
 
 NO_DECISION = "no rank calls rank.decide, so no check compares values; write "
+NO_MARK = 'no rank calls mark.decide, so no check compares values; write mark.decide("label", value)'
 NO_STEP_SET = "no rank sets rank.step, so reports name no step; write `for rank.step in range(n)`"
+NO_PROBE = "no schedule reached a probe that the program declares, so the verdict covers nothing that they mark: "
 TIME_SLEEP = "calls time.sleep, for which no simulated time passes; write `await rank.sleep(ns, site)`"
-
 
 RECORDED = "recorded"
 """The program of `dpsim import`. Its calls are those of a job, and no user can add a decision to it."""
+TORCH = "torch"
+"""The program of `--torch`. It decides by `dpsim.mark`, and its rounds of a loop are its steps."""
 
 
 def unchecked(result: Result) -> list[str]:
@@ -46,12 +52,35 @@ def unchecked(result: Result) -> list[str]:
     records = [raw for journal in result.run.journals for raw in journal]
     notes = []
     if not any(raw[KIND] == "decision" for raw in records):
-        notes.append(NO_DECISION + decision_of(result.world.communicators, range(result.world.size)))
+        notes.append(_no_decision(own.name, result.world))
     if all(raw[STEP] == -1 for raw in records):
         notes.append(NO_STEP_SET)
     program = protocol(result.scenario.protocol.name).program
     notes += [f"{place} {TIME_SLEEP}" for place in _sleepers(program)]
     return [f"note: {note}" for note in notes]
+
+
+def unchecked_schedules(explored: Explored, scenario: Scenario) -> list[str]:
+    """Returns the notes for a search: one if no schedule has a decision, and one if none reached a probe. Returns none
+    where `unchecked` returns none, and if the search judged no schedule.
+    """
+    found, world, own = explored.exploration, explored.subject.world, scenario.protocol
+    silent = explored.failure is not None or found.lost or found.runs == found.cut
+    if silent or own.plain_params is None or own.name == RECORDED:
+        return []
+    notes = []
+    if ("decision",) not in found.did:
+        notes.append(_no_decision(own.name, world))
+    probes = explored.subject.probes
+    if probes and not any(found.probes[probe] for probe in probes):
+        notes.append(NO_PROBE + ", ".join(probes))
+    return [f"note: {note}" for note in notes]
+
+
+def _no_decision(protocol: str, world: World) -> str:
+    if protocol == TORCH:
+        return NO_MARK
+    return NO_DECISION + decision_of(world.communicators, range(world.size))
 
 
 def decision_of(communicators: Sequence[CommunicatorSpec], ranks: range) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsim.backend.journal.call_site import forget_places
+from dpsim.backend.journal.call_site import forget_places, placed_as
 from dpsim.backend.journal.elsewhere import raised_elsewhere, set_place
 from dpsim.contract.chain import Chain
 from dpsim.contract.interface import Aborted, Rank, Store
@@ -144,8 +144,9 @@ class Conversation(ThreadMessages, StoreMessages):
         if self.loops:
             self.rank.step = number
 
-    async def on_decide(self, label: str, value: Any, group: str) -> None:
-        self.rank.decide(label, _frozen(value), name_of(group))
+    async def on_decide(self, label: str, value: Any, group: str, site: str) -> None:
+        with placed_as(label, site):
+            self.rank.decide(label, _frozen(value), name_of(group))
 
     async def on_start(self, number: int, group: str, name: str, about: dict[str, Any], blocks: list[bytes]) -> None:
         call = _call(name, about)

@@ -10,7 +10,7 @@ FORMS: dict[str, Form] = {
     "place": (str, list),
     "step": (int,),
     "loop": (int,),
-    "decide": (str, PLAIN, str),
+    "decide": (str, PLAIN, str, str),
     "start": (int, str, str, dict),
     "wait": (int, str),
     "query": (int, str),

@@ -8,12 +8,14 @@ import itertools
 import re
 import threading
 import time
+from types import FunctionType
 
 import pytest
 
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.processes import explore_all
 from dpsim.campaign.subject import Subject
+from dpsim.cli.timer import Timer
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import World
 from tests.programs import Script, Scripted
@@ -94,6 +96,24 @@ def test_a_budget_ends_a_loop_in_a_thread_that_is_not_main() -> None:
     thread.start()
     thread.join()
     assert "rank 0 runs on at" in stood[0]
+
+
+def shows() -> None:
+    """Runs with other globals, of a module of the command line."""
+    globals()["timer"].stop()
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:
+        pass
+
+
+def test_the_place_is_a_line_of_the_program_while_the_command_line_shows_its_progress() -> None:
+    """A timer interrupts the program. The handler, code of the command line, still runs when the time is up."""
+    names: dict[str, object] = {"__name__": "dpsim.cli.shown", "time": time}
+    timer = names["timer"] = Timer(0.05, FunctionType(shows.__code__, names))
+    timer.start()
+    found = explore_subject(Subject(World(1, ()), Scripted(computes)), seconds=0.2).exploration
+    line = computes.__code__.co_firstlineno + 1
+    assert re.search(rf"rank 0 runs on at tests/campaign/test_overtime\.py:({line}|{line + 1}), ", found.stood)
 
 
 def test_a_run_that_ends_in_time_is_not_interrupted() -> None:

@@ -44,6 +44,7 @@ def test_explore_prints_a_proof() -> None:
     assert answer.out == (
         "PROVEN  holds in every schedule of this world\n"
         f"{ASSUMES}\n"
+        'note: no rank calls rank.decide, so no check compares values; write rank.decide("label", value, "world")\n'
         "\n"
         "scenario   t_look\n"
         "params     ranks 2\n"

@@ -295,6 +295,9 @@ def test_each_of_several_scenarios_has_its_command() -> None:
         ({"budget": ["--budget", "1m"]}, ["a", "b"], {"budget"}, "dpsim explore b --budget 10m --strategy dpor"),
         ({"torch": ["--torch", "t.py"]}, ["--x"], {"schedules"}, None),
         ({}, ["a", "b"], {"memory", "length", ""}, ""),
+        ({}, ["a", "-"], {"schedules"}, "dpsim explore - --schedules 20 --strategy dpor < SCENARIO.yaml"),
+        ({}, ["-", "b"], {"schedules"}, "dpsim explore b --schedules 20 --strategy dpor"),
+        ({}, ["a", "-"], {"interrupt"}, "dpsim explore - --work search-work --strategy dpor < SCENARIO.yaml"),
     ],
 )
 def test_the_words_of_a_command(

@@ -184,6 +184,9 @@ def test_run_reads_a_scenario_from_standard_input() -> None:
     ran = process("run", "-", *MODULE, input=HEALTHY)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("HELD ")
+    fails = process("run", "-", *MODULE, input=HEALTHY + SKIP)
+    [line] = re.findall(r"next +(.*)", fails.stdout)
+    assert line == f"dpsim run - {' '.join(MODULE)} --full < SCENARIO.yaml"
     wrong = process("run", "-", *MODULE, input="name: [")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr.startswith("dpsim: standard input:2:1: not YAML")

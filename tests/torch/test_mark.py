@@ -1,4 +1,6 @@
-"""Tests of `dpsim.mark`: outside of dpsim a mark has no effect, and the module imports nothing."""
+"""Tests of `dpsim.mark`: outside of dpsim a mark has no effect, and the module imports nothing. Under dpsim, a report
+names the line of each mark.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import sys
 from typing import Any
 
 from dpsim import mark
+from tests.torch.runs import explored
 
 
 def test_a_mark_does_nothing_by_itself_and_imports_nothing() -> None:
@@ -36,3 +39,12 @@ def test_a_listener_receives_marks() -> None:
     finally:
         mark._listeners.remove(listener)
     assert heard == [3, ("tokens", [1, 2], None)]
+
+
+def test_a_report_names_the_line_of_each_decision() -> None:
+    """Both ranks decide the same label, each at its own line."""
+    [finding] = explored("decided.py", 2).findings
+    assert finding.details == (
+        "rank 0 decided side = left at decided.py:10",
+        "rank 1 decided side = right at decided.py:12",
+    )

@@ -125,6 +125,22 @@ def forget_places(site: str) -> None:
     _places[site].clear()
 
 
+@contextmanager
+def placed_as(site: str, like: str) -> Iterator[None]:
+    """While the block lasts, calls at a site have the place of the site `like` of a program in another process.
+
+    The site of a decision is its label. A program may decide one label at several lines, and a program of this process
+    may use the label as well.
+    """
+    forget_places(site)
+    chains_by_site[site] = chains_by_site.get(like, ())
+    try:
+        yield
+    finally:
+        del chains_by_site[site]
+        forget_places(site)
+
+
 def note_chain(place: str, chain: Chain) -> None:
     """Stores the chain of calls that led to a place."""
     chains[place] = chain

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsim.checks.blame.chain import ActorState, chain, text_of
-from dpsim.checks.blame.debtors import debtors, wait_of
+from dpsim.checks.blame.debtors import debtors, only_itself, wait_of
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import KIND, SITE, STEP, THREAD, RawRecord
@@ -42,7 +42,7 @@ def not_left_out(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
 def _owed(run_index: RunIndex, state: ActorState) -> str:
     """Returns which actors may owe the message or key that an actor waits for, as the end of a sentence."""
     wait = wait_of(state)
-    owing = () if wait is None else debtors(run_index, wait, state.waits_for)
+    owing = () if wait is None or only_itself(run_index, wait) else debtors(run_index, wait, state.waits_for)
     return "" if wait is None or not owing else f"; {ranks_text(owing)} may owe it {wait.what}"
 
 

@@ -3,6 +3,7 @@
     rank 1 sent to ranks 0, 2 in step 0, rank 2 sent to rank 1 in step 1, rank 0 waits in step 1   ->   rank 2
     ranks 1, 2 set keys k0, k1, ranks 0, 2 wait for k2                                             ->   rank 1
     no rank ever sent to the mailbox                                              ->   all ranks that do not wait there
+    rank 0 alone ever sent to mailboxes of this name, also to its own, and waits  ->   no other rank is named
 
 No record says who should have sent a message. If one actor alone sends to mailboxes of this name in each step, the one
 of this step owes it. Otherwise, those owe it that sent one to this actor before. If there are none, these follow: the
@@ -75,6 +76,8 @@ def owed(run_index: RunIndex, wait: PendingWait, actors: Sequence[int], what: st
     If the sender changes from step to step, and no actor sent in this step, the last sender need not be the next one.
     Then the text also names the services that sent to such mailboxes.
     """
+    if only_itself(run_index, wait):
+        return f"only rank {wait.entry.rank} itself sent to {wait.entry.raw[TAKE_MAILBOX]}"
     senders = _senders(run_index, wait) if wait.entry.raw[KIND] == "take" else {}
     last = [one.rank for _, own in sorted(senders.items()) for one in own if wait.sent_by(one.raw)]
     changes = _one_in_each(senders) and len({one.rank for own in senders.values() for one in own}) > 1
@@ -83,6 +86,14 @@ def owed(run_index: RunIndex, wait: PendingWait, actors: Sequence[int], what: st
     text = f"no rank sent one in step {wait.entry.step}; the last one came from rank {last[-1]}"
     services = {one.rank for own in senders.values() for one in own if one.rank >= run_index.world.size} - {last[-1]}
     return f"{text}, others from {ranks_text(sorted(services))}" if services else text
+
+
+def only_itself(run_index: RunIndex, wait: PendingWait) -> bool:
+    """Returns whether an actor waits at its mailbox, and all posts to mailboxes of this name, also to its own, are from
+    this actor. Then the records do not suggest that another actor owes it a message.
+    """
+    posts = [one for own in _senders(run_index, wait).values() for one in own] if wait.entry.raw[KIND] == "take" else []
+    return all(one.rank == wait.entry.rank for one in posts) and any(wait.sent_by(one.raw) for one in posts)
 
 
 def _senders(run_index: RunIndex, wait: PendingWait) -> dict[int, list[Entry]]:

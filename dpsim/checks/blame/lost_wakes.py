@@ -25,7 +25,7 @@ from dataclasses import replace
 
 from dpsim.checks.blame.beside import ignored_message
 from dpsim.checks.blame.chain import ActorState, chain, text_of
-from dpsim.checks.blame.debtors import debtors, owed, wait_of
+from dpsim.checks.blame.debtors import debtors, only_itself, owed, wait_of
 from dpsim.checks.blame.misdirected import misdirected
 from dpsim.checks.blame.wake_counts import OddActor, PendingWait, departures
 from dpsim.checks.finding import Finding, matches
@@ -93,7 +93,7 @@ def _decided(run_index: RunIndex, states: Mapping[int, ActorState], finding: Fin
         return _with(run_index, finding, wait, stray.odd)
     what = f" {wait.what}" if matches(finding.klass, MISSING) else ""
     text = owed(run_index, wait, likely, what) + ("" if stray is None else f"; {stray.text}")
-    return _without(finding, states, wait, likely, text)
+    return _without(finding, states, wait, () if only_itself(run_index, wait) else likely, text)
 
 
 def _was_awake(run_index: RunIndex, finding: Finding, own: ActorState, wait: PendingWait) -> bool:

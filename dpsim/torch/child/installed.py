@@ -18,6 +18,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from dpsim import mark
 from dpsim.torch.child import stores
+from dpsim.torch.child.frames import site
 from dpsim.torch.child.groups import RankGroup
 from dpsim.torch.child.loops import LOOPS
 from dpsim.torch.child.pipe import tell
@@ -87,7 +88,7 @@ class _Marks(mark.Listener):
         LOOPS.says(int(number))
 
     def decide(self, label: str, value: Any, group: Any) -> None:
-        tell(["decide", str(label), _plain(value), "world" if group is None else group.kind])
+        tell(["decide", str(label), _plain(value), "world" if group is None else group.kind, site("decide")])
 
 
 def _plain(value: Any) -> Any:

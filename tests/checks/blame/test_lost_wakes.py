@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from dpsim.campaign.rank_state import state_lines
 from dpsim.checks.blame import root_first
 from dpsim.checks.blame.lost_wakes import name_the_lost_wake
 from dpsim.checks.finding import Finding
@@ -123,3 +124,20 @@ def test_the_counterpart_of_a_sender_is_named(grouped: bool) -> None:
     found = made.findings("finished", "finished", "finished", "blocked")[0]
     assert found.culprit is None
     assert ("rank 2 may owe it" in found.message) == grouped
+
+
+@pytest.mark.parametrize("sender", [0, 1])
+def test_no_other_rank_is_named_if_only_the_waiting_rank_sent_to_such_mailboxes(sender: int) -> None:
+    """The sender posts one message to each rank, and both ranks take it. Rank 0 takes once more."""
+    made = Made(2)
+    for rank in (0, 1):
+        made[sender].post(rank, "version")
+    for rank in (0, 1):
+        made[rank].learned(made[rank].take(), "version")
+    made[0].take()
+    [found] = made.findings("blocked", "finished")
+    assert found.culprit is None
+    assert found.message.endswith("only rank 0 itself sent to box" if sender == 0 else "rank 1 may owe it")
+    assert any("rank 1" in line and "may owe" in line for line in found.details) == (sender == 1)
+    words = " ".join(state_lines(made.world, [made[0].journal, made[1].journal]))
+    assert ("waits in box, for rank 1" in words) == (sender == 1)

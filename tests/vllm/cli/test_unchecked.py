@@ -1,10 +1,12 @@
-"""Tests the notes of `dpsim run` after a run that holds. Each note names something that the checks cannot see.
+"""Tests the notes of `dpsim run` and `dpsim explore` after a run or search that holds.
 
-An example is a decision that no rank records. A program without such gaps gets no note.
+Each note names something that the checks cannot see. An example is a decision that no rank records. A program without
+such gaps gets no note.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,7 +15,10 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from dpsim.cli.unchecked import NO_DECISION, NO_STEP_SET, TIME_SLEEP, decision_of, unchecked
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.subject import Subject
+from dpsim.cli.explore_text import as_text
+from dpsim.cli.unchecked import NO_DECISION, NO_MARK, NO_PROBE, NO_STEP_SET, TIME_SLEEP, decision_of, unchecked
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol
@@ -102,6 +107,18 @@ class Links(Linked):
     of = (("link1", (0, 1)), ("solo", (2,)))
 
 
+@register_protocol("unchecked_probes")
+class Probed(Unchecked):
+    """It reaches its probe `met` if `how` is healthy, and never its probe `late`."""
+
+    probes = ("met", "late")
+
+    async def run(self, rank: Rank, args: Arguments[How]) -> None:
+        await super().run(rank, args)
+        if args.params.how == "healthy":
+            rank.probe("met")
+
+
 def ran(protocol: str, how: str) -> Result:
     params: dict[str, Any] = {"name": protocol, "params": {"how": how}}
     return run_scenario(scenario_from({"name": "tested", "protocol": params}))
@@ -119,6 +136,30 @@ def ran(protocol: str, how: str) -> Result:
 def test_a_note_names_what_a_program_keeps_from_the_checks(how: str, says: list[str]) -> None:
     """Each omission gives its note. A run with findings has a report instead, and no note."""
     assert unchecked(ran("unchecked", how)) == says
+
+
+@pytest.mark.parametrize(
+    ("protocol", "how", "says"),
+    [
+        ("unchecked", "healthy", []),
+        ("unchecked", "silent", [f"note: {NO_DECISION}" + 'rank.decide("label", value, "world")']),
+        ("unchecked", "crash", []),
+        ("unchecked_probes", "healthy", []),
+        ("unchecked_probes", "stepless", [f"note: {NO_PROBE}met, late"]),
+    ],
+)
+def test_a_search_has_notes_as_well(protocol: str, how: str, says: list[str]) -> None:
+    """A search with a failure has a report instead."""
+    scenario = scenario_from({"name": "tested", "protocol": {"name": protocol, "params": {"how": how}}})
+    printed = as_text(explore_subject(Subject.of(scenario), "dpor"), scenario)
+    assert re.findall("^note: .*", printed, re.MULTILINE) == says
+
+
+def test_the_note_for_a_torch_program_names_the_mark() -> None:
+    torch = SimpleNamespace(name="torch", plain_params={}), SimpleNamespace(communicators=(), size=2)
+    run = SimpleNamespace(journals=[])
+    result = SimpleNamespace(verdict="held", scenario=SimpleNamespace(protocol=torch[0]), world=torch[1], run=run)
+    assert f"note: {NO_MARK}" in unchecked(result)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
