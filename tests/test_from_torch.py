@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,17 @@ OBJECTS: dict[str, type[Any]] = {
     "device": interface.DeviceCommunicator,
     "work": interface.HostWork,
     "s": interface.Stream,
+    "main": interface.Stream,
     "b": interface.Buffer,
     "event": interface.Event,
     "graph": interface.Graph,
     "Program": Program,
 }
 """The class of each name in the second column."""
+
+CALL = re.compile(rf"\b({'|'.join(OBJECTS)})\.(\w+)(\(?)")
+RETURNS_DATA = ("Awaitable", "HostWork")
+TAKES_IT = re.compile(r"(await|work =) $")
 
 
 def rows(text: str) -> list[tuple[str, str]]:
@@ -39,7 +45,7 @@ def missing_calls(text: str) -> list[str]:
     """Returns the calls of the contract that do not exist, and the rows without any call. A property is no call."""
     missing = []
     for _, own in rows(text):
-        calls = re.findall(r"\b(rank|world|device|work|s|b|event|graph|Program)\.(\w+)(\(?)", own)
+        calls = CALL.findall(own)
         missing += [f"{name}.{call}" for name, call, called in calls if not _exists(OBJECTS[name], call, bool(called))]
         missing += [] if calls else [own]
     return missing
@@ -47,6 +53,17 @@ def missing_calls(text: str) -> list[str]:
 
 def _exists(kind: type[Any], name: str, called: bool) -> bool:
     return hasattr(kind, name) and not (called and isinstance(getattr(kind, name), property))
+
+
+def not_awaited(text: str) -> list[str]:
+    """Returns the calls of the second column that return data, and that the column neither awaits nor names `work`."""
+    calls = [call for _, own in rows(text) for call in CALL.finditer(own) if call[3]]
+    learn = [call for call in calls if _returns(OBJECTS[call[1]], call[2]).startswith(RETURNS_DATA)]
+    return [f"{call[1]}.{call[2]}" for call in learn if not TAKES_IT.search(call.string[: call.start()])]
+
+
+def _returns(kind: type[Any], name: str) -> str:
+    return str(inspect.signature(getattr(kind, name)).return_annotation)
 
 
 def missing_in_torch(text: str) -> list[str]:
@@ -64,6 +81,13 @@ def test_each_call_exists() -> None:
     assert missing_calls(text) == []
     assert missing_calls(text.replace("world.gather(", "world.collect(")) == ["world.collect"]
     assert missing_calls(text.replace("rank.start(", "rank.thread(")) == ["rank.thread"], "a property"
+
+
+def test_each_call_that_returns_data_is_awaited() -> None:
+    text = DOCUMENT.read_text()
+    assert not_awaited(text) == []
+    assert not_awaited(text.replace("await world.gather(", "world.gather(")) == ["world.gather"]
+    assert not_awaited(text.replace("await b.read(", "b.read(")) == ["b.read"]
 
 
 def test_each_call_of_torch_exists() -> None:

@@ -9,6 +9,7 @@ This affects only the first run that begins, because a replay makes further runs
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -172,6 +173,13 @@ class Stepping:
     def frame_of(self, rank: int) -> FrameType | None:
         """Returns the innermost frame in which a rank's program is; None if there is no coroutine."""
         return _innermost(self.programs[rank]) if 0 <= rank < len(self.programs) else None
+
+    def without_frame(self, rank: int) -> str:
+        """Returns why a rank has no frame: "has not started" or "has ended". Empty if there is no such rank."""
+        if not 0 <= rank < len(self.programs):
+            return ""
+        state = inspect.getcoroutinestate(self.programs[rank])
+        return "has not started" if state == inspect.CORO_CREATED else "has ended"
 
     def running(self) -> int | None:
         """Returns the rank whose program runs now; None if a host thread beside the main thread runs."""

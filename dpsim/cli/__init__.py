@@ -40,6 +40,7 @@
     campaign.py   campaign_text.py   runs a night of campaigns, and reports what is new
     list.py       list_text.py       lists scenarios, protocols, variants and backends; prints the schema
     show.py       show_text.py       explains a name
+    contract_calls.py                the calls of the contract, with their docstrings
     hooks.py                         the classes of a program that a variant may replace
     named_types.py                   the types that the methods of these classes name
     new.py        new_files.py       writes a new protocol

@@ -66,15 +66,30 @@ class Commands(NamedCommands):
     error.
     """
 
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **given: Any) -> Any:
+        words = [*args]  # because the parser removes words from `args`
+        begin()
+        try:
+            return super().make_context(info_name, args, parent, **given)
+        except USAGE_ERROR as error:
+            if getattr(error, "option_name", "") == "--json":
+                error.message = f"{error.message}; expected after the command: dpsim list --json"
+            _fail(error, words)
+
     def invoke(self, ctx: Any) -> Any:
         words = [*getattr(ctx, "_protected_args", ()), *ctx.args]
         try:
             return super().invoke(ctx)
         except USAGE_ERROR as error:
             suggest_options(error)
-            ask("--json" in words)  # the parser stops at an unknown option, maybe before `--json`
-            say_error(str(error.format_message()), BAD_INPUT)
-            raise
+            _fail(error, words)
+
+
+def _fail(error: Any, words: list[str]) -> NoReturn:
+    """Raises a usage error again. If the user gave `--json`, prints its object first."""
+    ask("--json" in words)  # the parser stops at an unknown option, maybe before `--json`
+    say_error(str(error.format_message()), BAD_INPUT)
+    raise error
 
 
 app = typer.Typer(

@@ -54,7 +54,9 @@ class RankDebugger(pdb.Pdb):
         number, _, expression = words.strip().partition(" ")
         frame = self._frame(number)
         if frame is None:
-            self.error(f"{number or 'rank'}: no rank that runs its program; expected rank N [EXPRESSION]")
+            why = self._looks.without_frame(int(number)) if number.isdecimal() else ""
+            absent = f"rank {number} {why}" if why else f"{number or 'rank'}: no such rank"
+            self.error(f"{absent}; expected rank N [EXPRESSION]")
             return
         if not expression:
             self.message(f"{frame.f_code.co_filename}:{frame.f_lineno}")

@@ -90,7 +90,7 @@ def budget_seconds(budget: str | None) -> float | None:
     from dpsim.scenario.duration import parse_duration
 
     try:
-        return None if budget is None else parse_duration(budget) / 1e9
+        return None if budget is None else parse_duration(budget, "20s") / 1e9
     except ValueError as error:
         fail(f"--budget: {error}", BAD_INPUT)
 

@@ -10,6 +10,7 @@
     dpsim show 2.12                                  # a section of the specification of these keys
     dpsim show 0.33                                  # a form of protocols
     dpsim show agreed_mode                           # a method that a variant may override
+    dpsim show send                                  # a call of the contract: its signature and docstring
     dpsim show LocalBatch                            # a type in the signature of such a method
 
 A name may have several meanings, for example a scenario and a protocol. The command then shows each of them.
@@ -31,14 +32,14 @@ def show(
         str,
         typer.Argument(
             autocompletion=completers.names,
-            help="A scenario, protocol, form, variant, class, backend, key, exit code, hook or type.",
+            help="A scenario, protocol, form, variant, class, backend, key, exit code, call, hook or type.",
         ),
     ],
     module: Modules = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a name means: a scenario, protocol, form, variant, class of findings, backend, key, exit code, hook or
-    type."""
+    """Show what a name means: a scenario, protocol, form, variant, class of findings, backend, key, exit code, call,
+    hook or type."""
     with one_line_errors():
         from dpsim.cli import show_text as text
         from dpsim.contract.words import nearest, question
@@ -48,8 +49,8 @@ def show(
         if not found:
             hint = question(nearest(name, text.names(), 3))
             expected = (
-                "expected a scenario, protocol, form, variant or backend of `dpsim list`, a class of findings, a key, "
-                "or a hook or type that `dpsim show PROTOCOL` prints"
+                "expected a scenario, protocol, form, variant or backend of `dpsim list`, a class of findings, key or "
+                "call, or a hook or type that `dpsim show PROTOCOL` prints"
             )
             if name.isdecimal():
                 expected += "; docs/exit-codes.md has all exit codes"

@@ -15,6 +15,7 @@ from typing import Any
 from dpsim.checks.finding import CLASSES
 from dpsim.cli import list_text
 from dpsim.cli.console import columns
+from dpsim.cli.contract_calls import all_calls, calls
 from dpsim.cli.exit_codes import CODES
 from dpsim.cli.hooks import all_hooks, how_to_replace, lines_of, of_name
 from dpsim.cli.hooks import hooks as hooks_of
@@ -37,20 +38,21 @@ def names() -> list[str]:
     classes = [path.rpartition(".")[2] for path in paths]
     classes += [hook["name"] for hook in hooks]
     methods = [method["name"] for hook in hooks for method in hook["methods"]]
+    calls = [called for one in all_calls() for called in (one["name"], one["name"].rpartition(".")[2])]
     found = [*bundled_files(), *(entry["name"] for entry in entries), *forms, *CLASSES, *keys()]
-    return [*dict.fromkeys([*found, *classes, *methods])]
+    return [*dict.fromkeys([*found, *calls, *classes, *methods])]
 
 
 def meanings(name: str) -> list[Meaning]:
     """Returns the meanings of `name`. Each has `kind` and `name`, and the keys of `dpsim list --json` for its kind.
 
     A scenario adds `text`, the content of its file. A protocol adds `doc`, `file`, the names of its `variants`, and its
-    `hooks`: the classes that a variant may replace. Only a name without another meaning is looked up as a hook, as a
-    method of one, or as a type that a signature names.
+    `hooks`: the classes that a variant may replace. dpsim looks up a name without another meaning as a call, a hook,
+    a method of a hook, or a type of a signature.
     """
     found = [*_scenario(name), *_protocol(name), *_form(name), *_variant(name), *_class(name), *_backend(name)]
     found += [*_key(name), *_exit_code(name)]
-    return found or [*({"kind": "hook", **hook} for hook in of_name(name)), *_types(name)]
+    return found or [*calls(name), *({"kind": "hook", **hook} for hook in of_name(name)), *_types(name)]
 
 
 def _scenario(name: str) -> Iterator[Meaning]:
@@ -148,6 +150,14 @@ def _hook_lines(one: Meaning) -> list[str]:
     return [*columns([("hook of", ", ".join(one["protocols"]))]), *lines_of(one), "", *how_to_replace(one)]
 
 
+def _call_lines(one: Meaning) -> list[str]:
+    return [
+        *columns([("call", one["name"])]),
+        one["signature"],
+        *(f"    {line}".rstrip() for line in one["doc"].split("\n")),
+    ]
+
+
 def _form_lines(one: Meaning) -> list[str]:
     rows = [("form", one["name"]), ("of", ", ".join(one["protocols"]))]
     first = one["protocols"][0]
@@ -202,6 +212,7 @@ _LINES = {
     "class": _class_lines,
     "backend": _backend_lines,
     "form": _form_lines,
+    "call": _call_lines,
     "hook": _hook_lines,
     "type": _type_lines,
 }

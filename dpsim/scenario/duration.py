@@ -32,18 +32,20 @@ _WRITTEN = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) ?([a-zA-Zµμ]+)")
 _OTHER_NAMES = {"µs": "us", "μs": "us", "sec": "s", "secs": "s", "min": "m", "mins": "m", "msec": "ms", "usec": "us"}
 
 
-def parse_duration(value: object) -> int:
-    """Returns the nanoseconds of a duration such as "20ms". Raises ValueError with the expected form."""
+def parse_duration(value: object, example: str = "20ms") -> int:
+    """Returns the nanoseconds of a duration such as "20ms". Raises ValueError with the expected form and an example."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise ValueError("expected a duration: a number and its unit, e.g. 20ms")
+        raise ValueError(f"expected a duration: a number and its unit, e.g. {example}")
     text = str(value).strip()
     if not isinstance(value, str) or _is_number(text):
-        raise ValueError(f"the duration {text[:40]} has no unit; add a unit, e.g. 20ms (units: {', '.join(UNITS)})")
+        raise ValueError(
+            f"the duration {text[:40]} has no unit; add a unit, e.g. {example} (units: {', '.join(UNITS)})"
+        )
     if text.startswith("-"):
         raise ValueError(f"the duration {text[:40]!r} is negative; expected 0s or more")
     match = _WRITTEN.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text[:40]!r} is not a duration; expected a number and its unit, e.g. 20ms")
+        raise ValueError(f"{text[:40]!r} is not a duration; expected a number and its unit, e.g. {example}")
     number, unit = match.groups()
     if unit not in UNITS:
         meant = unit.lower() if unit.lower() in UNITS else _OTHER_NAMES.get(unit.lower())

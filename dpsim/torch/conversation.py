@@ -33,6 +33,8 @@ FILE = "file:"
 """The prefix of a probe that names a file which a rank wrote. A probe is a record that the rank writes."""
 POLL = "is_completed"
 """The probe that the rank writes when the program calls `Work.is_completed`."""
+ASYNCHRONOUS = "asynchronous_call"
+"""The probe that a rank writes once, if its program waits for a Work."""
 PARTS = ("", ".alloc", ".fill", ".join", ".left", ".members")
 """The suffixes of sites. One call of torch becomes several calls of dpsim, which share its place in the source."""
 
@@ -155,6 +157,9 @@ class Conversation(ThreadMessages, StoreMessages):
     async def on_wait(self, number: int, site: str) -> None:
         value, blocks = await self.calls.wait(number, site)
         self._answer(value, blocks)
+
+    async def on_asynchronous(self) -> None:
+        self.rank.probe(ASYNCHRONOUS)
 
     async def on_query(self, number: int, site: str) -> None:
         self.rank.probe(POLL)

@@ -14,6 +14,7 @@ FORMS: dict[str, Form] = {
     "start": (int, str, str, dict),
     "wait": (int, str),
     "query": (int, str),
+    "asynchronous": (),
     "within": (int, int, str),
     "batch": (str,),
     "group": (str, list, str),

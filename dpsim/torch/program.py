@@ -21,7 +21,7 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.ops import Domain
 from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol
-from dpsim.torch.conversation import FILE, POLL, Conversation, RankProcess
+from dpsim.torch.conversation import ASYNCHRONOUS, FILE, POLL, Conversation, RankProcess
 from dpsim.torch.found import ABORTS, THREADS, Found, found_by_running
 from dpsim.torch.nursery import RanksJob
 from dpsim.torch.ports import AGENT, serve_agent
@@ -29,6 +29,9 @@ from dpsim.torch.targets import TargetFile, job_of
 
 SHOWN = 3
 """How many of the files that ranks wrote a proof names."""
+
+NO_EARLY_READ = "no rank reads the result of a call before its wait"
+"""What a proof assumes of a program with asynchronous calls."""
 
 Order = Literal["gloo", "nccl"]
 
@@ -80,11 +83,13 @@ class TorchProgram(Program[TorchPrepared]):
         files = sorted({fact[1].removeprefix(FILE) for fact in did if fact[0] == "probe" and fact[1].startswith(FILE)})
         named = ", ".join(files[:SHOWN]) + (f" and {len(files) - SHOWN} more" if len(files) > SHOWN else "")
         polls = any(fact[:2] == ("probe", POLL) for fact in did)
+        asynchronous = any(fact[:2] == ("probe", ASYNCHRONOUS) for fact in did)
         host = any(fact[0] == "collective" and fact[1] is not None for fact in did)
         threads = any(fact[0] == "thread" for fact in did)
         return (
             "no default time-out of a collective passes",
             *["a loop that asks whether a call is over waits for it"] * polls,
+            *[NO_EARLY_READ] * asynchronous,
             *["locks, queues, events or joins order what threads share in Python"] * threads,
             *["a wait for work on a stream holds the host"] * host,
             *[f"the order of accesses to files does not matter: {named}"] * bool(files),

@@ -16,7 +16,7 @@ from dpsim.campaign.assumptions.graphs import CHOSEN, NEITHER
 from dpsim.campaign.assumptions.ranks import SHARE_NOTHING
 from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Statement
 from dpsim.campaign.assumptions.table import rows
-from dpsim.campaign.assumptions.transport import MAIL
+from dpsim.campaign.assumptions.transport import MAIL, NO_EARLY_READ
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.processes import explore_all
 from dpsim.campaign.subject import Subject
@@ -166,6 +166,11 @@ class Chooses(Scripted):
         return (CHOSEN,)
 
 
+class Waits(Scripted):
+    def assumes(self, did: Collection[tuple[Any, ...]], prepared: Any) -> Sequence[str]:
+        return (NO_EARLY_READ,)
+
+
 class RunsEagerly(Scripted):
     def assumes(self, did: Collection[tuple[Any, ...]], prepared: Any) -> Sequence[str]:
         return (NEITHER,)
@@ -242,6 +247,7 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
     ("make a communicator lazily", "communicators are connected", SUMS, Case(ASKED, sums)),
     ("open the connection", "communicators are connected", BOTH, AGREES),
     ("give torch's", "transfers and collectives of a communicator share its order", BOTH, SUMS),
+    ("write the result of an asynchronous", NO_EARLY_READ, AGREES._replace(kind=Waits), AGREES),
     ("use NVLink", OTHERWISE, SUMS, AGREES),
     ("time out (", OTHERWISE, AGREES, TELLS),
     ("let the kernel of a transfer", "unlimited residency", BOTH, AGREES),

@@ -19,6 +19,11 @@ from dpsim.contract.world import BackendUnavailable
 from tests.cli.commands import HEALTHY, MODULE, Fake, dpsim_, needs_torch, process, write
 
 
+def test_the_error_about_a_budget_has_an_example_of_seconds(healthy: Path) -> None:
+    answer = dpsim_("explore", healthy, "--budget", "20")
+    assert answer.err.startswith("dpsim: --budget: the duration 20 has no unit; add a unit, e.g. 20s (")
+
+
 def test_errors_of_a_scenario_have_their_places(tmp_path: Path) -> None:
     write(tmp_path / "x.yaml", HEALTHY + "fauls: []\nexpect: {verdict: fine}\n")
     answer = dpsim_("run", "x.yaml")

@@ -54,6 +54,14 @@ def test_each_command_prints_its_error_as_one_json_object(
     assert found["error"]["message"].partition("\n")[0] in answer.err
 
 
+@pytest.mark.parametrize("words", [("--json",), ("--json", "list"), ("--no-such-option", "--json")])
+def test_an_error_before_the_command_is_one_json_object(words: tuple[str, ...]) -> None:
+    answer = dpsim_(*words)
+    assert answer.code == 2
+    assert json.loads(answer.out)["error"]["message"].startswith(f"No such option: {words[0]}")
+    assert dpsim_("--no-such-option").out == ""
+
+
 def test_without_the_option_stdout_is_empty() -> None:
     """Without `--json`, a command that fails prints nothing to stdout, even after a command with `--json` in the same
     process.

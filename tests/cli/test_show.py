@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tests.scenario.params.protocols  # noqa: F401 - registers
+from dpsim.cli.contract_calls import all_calls
+from dpsim.contract.interface import Rank
 from dpsim.contract.keys import register_keys
 from tests.cli.commands import HEALTHY, dpsim_, write
 
@@ -31,6 +34,23 @@ def test_show_describes_each_kind_of_name() -> None:
     assert (klass["kind"], klass["variants"]) == ("class", ["T-OWN"])
     [backend] = shown("sim")
     assert (backend["kind"], backend["reason"]) == ("backend", None)
+
+
+def test_show_prints_the_calls_of_the_contract() -> None:
+    names = [one["name"] for one in shown("send") if one["kind"] == "call"]
+    assert names == ["HostCommunicator.send", "DeviceCommunicator.send", "Rank.send"]
+    [call] = shown("Rank.sleep")
+    assert call["signature"] == "sleep(ns: int, site: str) -> Awaitable[None]"
+    assert call["doc"] == inspect.getdoc(Rank.sleep)
+    printed = dpsim_("show", "coalesced").out
+    assert printed.startswith("call  DeviceCommunicator.coalesced\ncoalesced(stream: Stream) -> ")
+    assert "    Transfers within the block form one group" in printed
+    assert "did you mean 'coalesced'" in dpsim_("show", "coalescd").err
+
+
+def test_every_call_of_a_rank_has_a_page() -> None:
+    abstract = {f"Rank.{name}" for name in Rank.__abstractmethods__ if inspect.isfunction(vars(Rank)[name])}
+    assert abstract <= {one["name"] for one in all_calls() if one["doc"]}
 
 
 def test_show_prints_the_meaning_of_a_key() -> None:

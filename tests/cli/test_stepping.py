@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpsim.campaign.rank_state import look_of
-from dpsim.campaign.stepping import break_address
+from dpsim.campaign.stepping import Stepping, break_address
 from dpsim.cli.app import app
 from dpsim.contract.ops import Ask, Record, Stored, Take
 from dpsim.contract.words import BadInput
@@ -57,10 +57,25 @@ def test_the_debugger_stops_in_the_program_and_shows_every_rank(trace: str) -> N
     assert "tests/agreeing.py" in answer.out
     assert answer.out.count("ranks 0, 1  step 1: wait in world_cpu #1, for rank 2") == 2
     assert "(1, 1)" in answer.out
-    assert "*** 7: no rank that runs its program" in answer.out
+    assert "*** 7: no such rank; expected rank N [EXPRESSION]" in answer.out
     assert "prepared = " in answer.out
     assert answer.out.endswith("the same run again\n")
     assert "dpsim/sim" not in answer.out
+
+
+def test_the_debugger_says_that_a_rank_has_not_started(trace: str) -> None:
+    answer = typed("rank 2 mail\nc\n", "replay", trace, "--break", "rank 0 dp.agree[0]")
+    assert "*** rank 2 has not started; expected rank N [EXPRESSION]" in answer.out
+
+
+def test_a_rank_without_a_frame_has_ended_or_has_not_started() -> None:
+    async def program() -> None: ...
+
+    looks, ended, fresh = Stepping(), program(), program()
+    looks.programs = [ended, fresh]
+    ended.close()
+    assert [looks.without_frame(rank) for rank in range(3)] == ["has ended", "has not started", ""]
+    fresh.close()
 
 
 def test_the_run_is_another_one_if_the_user_changes_something(trace: str) -> None:

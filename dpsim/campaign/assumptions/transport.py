@@ -13,6 +13,9 @@ CONNECTED = Statement("communicators are connected", lambda on: on.meets_on_devi
 
 SUM_ORDER = Statement("the order of floating-point sums does not matter", lambda on: on.did(*SUMS))
 
+NO_EARLY_READ = "no rank reads the result of a call before its wait"
+"""What a program of torch with asynchronous calls assumes."""
+
 MAIL = "no message is lost, duplicated, reordered or added"
 
 
@@ -86,6 +89,14 @@ COLLECTIVES = Section(
             "no: transfers and collectives of a communicator share its order",
             "",
             (Statement("transfers and collectives of a communicator share its order", lambda on: on.mixed),),
+        ),
+        Assumption(
+            "write the result of an asynchronous call of torch at any time before its `wait`, and read its input until "
+            "then",
+            "no: it reads the input at the call, and writes the result at the `wait`. A program of torch that changes "
+            "the values of such a tensor in between has a finding; one that reads the result early has none",
+            "",
+            (Statement(NO_EARLY_READ, lambda on: NO_EARLY_READ in on.by_program),),
         ),
         Assumption(
             "fail on mismatched calls, hang, or leave garbage",

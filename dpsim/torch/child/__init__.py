@@ -19,6 +19,7 @@ torch.distributed, threads, time and random numbers before it runs the user's pr
     pickled.py         makes pickles of tensors equal in each run
     reductions.py      the names of torch's reductions, and torch's errors for their element types
     works.py           the Work of an asynchronous call, and its future
+    in_flight.py       finds a tensor that the program changes between a call and its wait
     timeouts.py        time-outs of groups and waits
     stores.py          TCPStore, FileStore and PrefixStore
     clocks.py          the clock of a rank

@@ -64,6 +64,12 @@ def users_frame(depth: int = 1) -> FrameType | None:
     return frame
 
 
+def users_place() -> str:
+    """Returns file and line of the user's innermost frame, or `?`."""
+    frame = users_frame(2)
+    return "?" if frame is None else _place(frame, frame.f_lineno)
+
+
 def site(op: str) -> str:
     """Returns the site of the call `op` that the rank makes now."""
     frame = users_frame(2)

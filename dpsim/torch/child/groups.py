@@ -20,6 +20,7 @@ import torch.distributed as dist
 
 from dpsim.torch.child import clocks
 from dpsim.torch.child.frames import site
+from dpsim.torch.child.in_flight import TensorsInFlight
 from dpsim.torch.child.loops import LOOPS
 from dpsim.torch.child.pieces import checked, chunks, content, cut, fill, in_reals, named, split
 from dpsim.torch.child.pipe import ask, come, tell
@@ -86,23 +87,26 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
 
     # ---- how a call goes out
 
-    def _start(self, call: str, block: bytes, then: Then, out: Any = None, **about: Any) -> Started:
-        """Starts a call and returns its Work. `then` receives the blocks of the answer. `out`: the result of
-        the Work.
+    def _start(self, call: str, given: Many, then: Then, out: Many | None = None, **about: Any) -> Started:
+        """Starts a call and returns its Work. `given`: the tensors that it sends. `then` receives the blocks of the
+        answer. `out`: the tensors that it fills, and the result of the Work.
         """
         come()
         if self.aborted:
             raise RuntimeError(f"{call} on process group {self.title}, which was aborted")
         refuse_closed(self)
         number = next(_numbers)
-        LOOPS.come()
+        if not self.coalesced:  # the calls of a batch are in one round
+            LOOPS.come()
         clocks.CLOCK.works()
         if self.coalesced is not None and call in ("send", "recv") and not self.batched:
             self.batched = True
             tell(["batch", self.kind])
         about["site"] = site(about.pop("word", call))
-        tell(["start", number, self.kind, call, about], [block])
-        work = Started([(StartedCall(number, self, call), then)], out, from_library())
+        tensors = TensorsInFlight(call, [*{id(one): one for one in (*given, *(out or ()))}.values()])
+        tell(["start", number, self.kind, call, about], [b"".join(map(content, given))])
+        todo = StartedCall(number, self, call, tensors), then
+        work = Started([todo], out if out is None else list(out), from_library())
         if self.coalesced is not None:
             self.coalesced.append(work)
         return work
@@ -135,7 +139,7 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
             if mine:
                 fill(target, blocks[0])
 
-        return self._start(call, content(source), then, [target], **about, **({} if root is None else {"root": root}))
+        return self._start(call, [source], then, [target], **about, **({} if root is None else {"root": root}))
 
     def _gathered(self, parts: Many, source: Any) -> Started:
         def then(blocks: list[bytes]) -> None:
@@ -143,7 +147,7 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
                 fill(part, block)
 
         about = {"dtype": named(source.dtype), "elements": source.numel()}
-        return self._start("all_gather", content(source), then, list(parts), **about)
+        return self._start("all_gather", [source], then, parts, **about)
 
     def _scattered(self, target: Any, pieces: Many, op: Any) -> Started:
         """Starts a reduce_scatter: `target` receives the reduction of this member's piece. `pieces`: one for each
@@ -152,8 +156,7 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
         numbers = in_reals(target)
         about = {"dtype": named(numbers.dtype), "elements": numbers.numel() * len(pieces)}
         about["reduce"] = name_of(op, numbers.dtype, "reduce_scatter")
-        block = b"".join(map(content, pieces))
-        return self._start("reduce_scatter", block, lambda blocks: fill(target, blocks[0]), [target], **about)
+        return self._start("reduce_scatter", pieces, lambda blocks: fill(target, blocks[0]), [target], **about)
 
     def _exchanged(self, outgoing: Many, incoming: Many) -> Started:
         """Starts an all_to_all. `outgoing`: a tensor for each member; `incoming`: a tensor from each member."""
@@ -168,7 +171,7 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
 
         sent = [one.numel() for one in outgoing]
         about = {"dtype": named(example.dtype), "elements": sum(sent), "sent": sent, "received": received}
-        return self._start("all_to_all", b"".join(map(content, outgoing)), then, list(incoming), **about)
+        return self._start("all_to_all", outgoing, then, incoming, **about)
 
     # ---- torch's names
 
@@ -185,13 +188,12 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
         root = self.ranks[opts.rootRank]
         works = []
         for one in tensors:
-            block = content(one)
 
             def then(blocks: list[bytes], one: Any = one) -> None:
                 fill(one, blocks[0])
 
             about = {"dtype": named(one.dtype), "elements": one.numel(), "root": root}
-            works.append(self._start("broadcast", block, then, [one], **about))
+            works.append(self._start("broadcast", [one], then, [one], **about))
         return joined(works, list(tensors))
 
     def allgather(self, outputs: Many, inputs: Many, opts: Any = None) -> Started:
@@ -232,7 +234,7 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
         return self._exchanged(outgoing, split(output, output_sizes, self.count))
 
     def barrier(self, opts: Any = None) -> Started:
-        return self._start("barrier", b"", _nothing)
+        return self._start("barrier", [], _nothing)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         """Blocks until rank 0 has heard from all members. The default time-out counts here too. It passes only where
@@ -246,17 +248,17 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
     def send(self, tensors: Many, to: int, tag: int = 0) -> Started:
         [one] = tensors
         about = {"dtype": named(one.dtype), "elements": one.numel(), "peer": self.ranks[to], "tag": tag}
-        return self._start("send", content(one), _nothing, **about)
+        return self._start("send", [one], _nothing, **about)
 
     def recv(self, tensors: Many, source: int, tag: int = 0) -> Started:
         [one] = tensors
         about = {"dtype": named(checked(one).dtype), "elements": one.numel(), "peer": self.ranks[source], "tag": tag}
-        return self._start("recv", b"", lambda blocks: fill(one, blocks[0]), list(tensors), **about)
+        return self._start("recv", [], lambda blocks: fill(one, blocks[0]), tensors, **about)
 
     def recv_anysource(self, tensors: Many, tag: int = 0) -> Started:
         [one] = tensors
         about = {"dtype": named(checked(one).dtype), "elements": one.numel(), "tag": tag}
-        work = self._start("recv_any", b"", lambda blocks: fill(one, blocks[0]), list(tensors), **about)
+        work = self._start("recv_any", [], lambda blocks: fill(one, blocks[0]), tensors, **about)
         work.members = self.ranks
         return work
 

@@ -3,8 +3,9 @@
     for batch in batches:           # the outermost loop that makes calls
         loss(batch)                 # all_reduce: step 0, 1, 2, ...
 
-Each call has a path: the frames of the user that lead to it, each with its current line. A frame started a new round of
-a loop if its line is not after its line at the last call. The outermost frame with such a loop counts the steps.
+Each call has a path: the frames of the user that lead to it, each with its place. A place is a line and an instruction,
+which distinguishes two calls on one line. A frame started a new round of a loop if its place is not after its place at
+the last call. The calls of a batch count as one call. The outermost frame with such a loop counts the steps.
 
 If a rank skips a call in one round, this round still counts if the rank makes another call in it. If the program marks
 its steps with `dpsim.mark.step`, dpsim uses these and infers none.
@@ -15,9 +16,13 @@ from __future__ import annotations
 import sys
 import threading
 from types import FrameType
+from typing import TypeAlias
 
 from dpsim.torch.child.frames import is_users
 from dpsim.torch.child.pipe import tell
+
+Level: TypeAlias = tuple[int, tuple[int, int]]
+"""A frame, by `id`, and its place: line and instruction."""
 
 
 class Loops(threading.local):
@@ -29,7 +34,7 @@ class Loops(threading.local):
 
     def __init__(self) -> None:
         self.step = -1
-        self._path: list[tuple[int, int]] = []
+        self._path: list[Level] = []
         self._depth: int | None = None
 
     def come(self) -> None:
@@ -50,21 +55,21 @@ class Loops(threading.local):
         self.said.append(number)
         tell(["step", number])
 
-    def _round(self, path: list[tuple[int, int]]) -> int | None:
+    def _round(self, path: list[Level]) -> int | None:
         """Returns the depth of the outermost frame that began a new round since the last call, or None."""
-        for depth, ((frame, line), (before, last)) in enumerate(zip(path, self._path, strict=False)):
-            if frame != before:  # the calling line ran again, so its frame began a new round
+        for depth, ((frame, place), (before, last)) in enumerate(zip(path, self._path, strict=False)):
+            if frame != before:  # the calling place ran again, so its frame began a new round
                 return depth - 1 if depth else None
-            if line != last:
-                return depth if line < last else None
+            if place != last:
+                return depth if place < last else None
         return min(len(path), len(self._path)) - 1 if self._path else None
 
 
-def _path(frame: FrameType | None) -> list[tuple[int, int]]:
+def _path(frame: FrameType | None) -> list[Level]:
     path = []
     while frame is not None:
         if is_users(frame.f_code):
-            path.append((id(frame), frame.f_lineno))
+            path.append((id(frame), (frame.f_lineno, frame.f_lasti)))
         frame = frame.f_back
     return path[::-1]
 

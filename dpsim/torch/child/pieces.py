@@ -8,6 +8,7 @@ Messages name an element type as torch does, without the prefix: "bfloat16". A c
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,7 +38,9 @@ def in_reals(tensor: Any) -> Any:
 
 
 def content(tensor: Any) -> bytes:
-    """Returns the elements of a tensor as bytes, in order."""
+    """Returns the elements of a tensor as bytes, in order. Its memory stays resizable, which `Tensor.numpy` would end,
+    and FSDP resizes memory.
+    """
     flat = checked(tensor).detach().contiguous()
     if flat.is_complex():
         flat = torch.view_as_real(flat.resolve_conj())
@@ -46,7 +49,11 @@ def content(tensor: Any) -> bytes:
     flat = flat.reshape(-1)
     if flat.numel() and flat.stride(0) != 1:  # a tensor of one element that the program expanded
         flat = flat.clone(memory_format=torch.contiguous_format)
-    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    if not flat.numel():
+        return b""
+    if not flat.data_ptr():
+        raise NotCovered("a tensor without memory")
+    return ctypes.string_at(flat.data_ptr(), flat.numel() * flat.element_size())
 
 
 def fill(tensor: Any, block: bytes) -> None:

@@ -55,7 +55,7 @@ ANSWERS: dict[str, wire.Form] = {
 }
 """The types of the items of dpsim's answers. The first item of "value" and "error" is the thread that asked."""
 
-AHEAD = ("place", "step", "loop", "imported", "done", "exited", "raised")
+AHEAD = ("place", "step", "loop", "imported", "asynchronous", "done", "exited", "raised")
 """Messages that never wait for an answer, even if dpsim schedules the threads."""
 
 ENDS = ("raised", "exited", "uncovered")
@@ -63,7 +63,7 @@ ENDS = ("raised", "exited", "uncovered")
 owed: list[list[Any]] = []
 """Messages that the process sends before its next message, unless that message reports an error that ends the rank."""
 
-QUIET = ("sleep", "loop", "place", "step")
+QUIET = ("sleep", "loop", "place", "step", "asynchronous")
 """Messages that no other rank could wait for. They do not count in `did`."""
 
 _did = [0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpsim.torch.child.pieces import alike, chunks, content, cut, fill, named
+from dpsim.torch.child.pieces import alike, chunks, cut, fill, named
 from dpsim.torch.child.works import Started, Then
 
 Many = Sequence[Any]
@@ -24,7 +24,7 @@ class RootedCalls:
     count: int
     ranks: list[int]
 
-    def _start(self, call: str, block: bytes, then: Then, out: Any = None, **about: Any) -> Started:
+    def _start(self, call: str, given: Many, then: Then, out: Many | None = None, **about: Any) -> Started:
         """`RankGroup` implements this method."""
         raise NotImplementedError
 
@@ -47,12 +47,11 @@ class RootedCalls:
                 fill(part, block)
 
         about = {"dtype": named(source.dtype), "elements": source.numel(), "root": self.ranks[opts.rootRank]}
-        return self._start("gather", content(source), then, parts, **about)
+        return self._start("gather", [source], then, parts, **about)
 
     def scatter(self, outputs: Many, inputs: Many, opts: Any) -> Started:
         [target] = outputs
         pieces = alike("scatter", inputs[0], target, self.count) if self.index == opts.rootRank else []
         about = {"dtype": named(target.dtype), "elements": target.numel() * self.count}
         about["root"] = self.ranks[opts.rootRank]
-        block = b"".join(map(content, pieces))
-        return self._start("scatter", block, lambda blocks: fill(target, blocks[0]), [target], **about)
+        return self._start("scatter", pieces, lambda blocks: fill(target, blocks[0]), [target], **about)

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 
 from dpsim.torch.child import clocks, pipe
 from dpsim.torch.child.frames import site
+from dpsim.torch.child.in_flight import TensorsInFlight
 
 CLOSED = "Application timeout caused pair closure"
 
@@ -35,11 +36,12 @@ class LimitedGroup(Protocol):
 
 
 class StartedCall(NamedTuple):
-    """A call that a rank started on a group: its number, its group, and its name in torch."""
+    """A call that a rank started on a group: its number, its group, its name in torch, and its tensors."""
 
     number: int
     group: LimitedGroup
     word: str
+    tensors: TensorsInFlight
 
 
 def nanoseconds(timeout: Any) -> int | None:

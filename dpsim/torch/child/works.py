@@ -23,7 +23,7 @@ from torch._C._distributed_c10d import Work
 from dpsim.torch.child import clocks
 from dpsim.torch.child.frames import is_users, site
 from dpsim.torch.child.locks import Lock
-from dpsim.torch.child.pipe import ask, did, held
+from dpsim.torch.child.pipe import ask, did, held, tell
 from dpsim.torch.child.timeouts import StartedCall, stand
 
 Then = Callable[[list[bytes]], None]
@@ -31,6 +31,9 @@ Then = Callable[[list[bytes]], None]
 
 _open: dict[int, Started] = {}
 """The Works that the program has not waited for, by the number of their first call."""
+
+_noted: list[bool] = []
+"""Has an item if this process has told dpsim that its program waits for a Work."""
 
 
 class Started(Work):
@@ -61,6 +64,7 @@ class Started(Work):
 
     def _wait(self, timeout: Any) -> bool:
         if self.todo:
+            _note_asynchronous()
             where = site("wait")
             _open.pop(self._number, None)
             while self.todo:
@@ -70,7 +74,9 @@ class Started(Work):
                 del self.todo[0]
                 if self.members:
                     self._from = self.members.index(value)
+                call.tensors.check()
                 then(blocks)
+                call.tensors.filled()
             clocks.CLOCK.works()
         return True
 
@@ -118,6 +124,16 @@ class Started(Work):
     def get_future_result(self) -> Any:
         self.wait()
         return _done(0)
+
+
+def _note_asynchronous() -> None:
+    """Tells dpsim once that the program itself waits for a Work, so that it may read the result before."""
+    frame: Any = sys._getframe(1)
+    while frame.f_code.co_filename == __file__ or frame.f_code.co_name == "wait":  # a batch waits for its Works
+        frame = frame.f_back
+    if is_users(frame.f_code) and not _noted:
+        _noted.append(True)
+        tell(["asynchronous"])
 
 
 def _done(value: Any) -> Any:
@@ -194,4 +210,6 @@ def finish() -> None:
     """Waits, at the end of the rank, for the calls that libraries of torch started."""
     for one in [*_open.values()]:
         if one.librarys and not any(call.group.closed for call, _ in one.todo):
+            for call, _ in one.todo:
+                call.tensors.drop()  # because the library dropped the Work, and may use its tensors again
             one.wait()
