@@ -41,6 +41,7 @@ class Whole(NamedTuple):
     faults happened in no world at all. `assumes`: what the verdicts assume. `expected`: the expected result of all
     `total` worlds. `lost`: why the machine could not run a world. `alone`: in how many worlds ranks ran alone. `cuts`:
     the worlds that a limit cut short. `unjudged`: in how many explored worlds no run was judged.
+    `unended`: in how many other ones a run did not end although its schedule kept no event waiting.
     """
 
     explored: int
@@ -56,6 +57,7 @@ class Whole(NamedTuple):
     alone: int = 0
     cuts: Sequence[Cut] = ()
     unjudged: int = 0
+    unended: int = 0
 
     @property
     def verdict(self) -> str:
@@ -80,6 +82,8 @@ class Whole(NamedTuple):
         if self.first is not None:
             return self.first.explored.unmet_where(())
         nothing = f"no schedule was judged in {counted(self.unjudged, 'world')}" if self.unjudged else None
+        if self.unended and nothing is None:
+            nothing = f"{counted(self.unended, 'world')} had schedules that did not end, and kept no event waiting"
         return self.expected.unmet(self.verdict, None, self.never_applied) or nothing
 
 
@@ -143,7 +147,7 @@ class _SoFar:
         self._injected: dict[Planted, str] = {}
         self._assumes: dict[str, None] = {}
         self._alone = self._shared = self._unchecked = 0
-        self._unjudged = 0
+        self._unjudged = self._unended = 0
         self._cuts = Cuts()
 
     @property
@@ -159,6 +163,7 @@ class _SoFar:
         self.verdicts[one.verdict] += 1
         self.runs += found.runs
         self._unjudged += not found.fresh
+        self._unended += found.unended > 0 and bool(found.fresh)
         self._alone += one.looked.runs > 0
         if not one.subject.program.apart and one.verdict != "vacuous":
             self._shared += 1
@@ -189,6 +194,7 @@ class _SoFar:
             alone=self._alone,
             cuts=self._cuts.all(),
             unjudged=self._unjudged,
+            unended=self._unended,
         )
 
     def ended(self, left: Iterator[Scenario], limit: Limit = "budget") -> Whole:
