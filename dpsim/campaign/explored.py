@@ -161,8 +161,8 @@ class Explored:
         if expected.verdict == "violated" and self.failure is not None and not self.confirmed:
             return "the failure could not be confirmed"
         primary = self.findings[0] if self.findings else None
-        nothing = None if found.fresh or self.failure is not None else "no schedule was judged"
-        return expected.unmet(self.verdict, primary, never_applied) or nothing
+        unjudged = found.without_end() if found.fresh else "no schedule was judged"
+        return expected.unmet(self.verdict, primary, never_applied) or (self.failure is None and unjudged) or None
 
     @property
     def assumes(self) -> tuple[str, ...]:

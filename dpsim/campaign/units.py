@@ -174,6 +174,7 @@ def join(total: Exploration, one: Exploration) -> None:
     total.runs += one.runs
     total.redundant += one.redundant
     total.cut += one.cut
+    total.unended += one.unended
     total.repeated += one.repeated
     total.longest = one.longest
     total.steps += one.steps

@@ -41,7 +41,8 @@ class Whole(NamedTuple):
     worlds with each verdict. `probes`: in how many worlds each probe was reached. `never_applied`: why planted
     faults happened in no world at all. `assumes`: what the verdicts assume. `expected`: the expected result of all
     `total` worlds. `lost`: why the machine could not run world `number`. `alone`: in how many worlds ranks ran alone.
-    `cuts`: the worlds that a limit cut short. `unjudged`: in how many explored worlds no run was judged.
+    `cuts`: the worlds that a limit cut short. `unjudged`: in how many explored worlds no run was judged. `unended`: in
+    how many other ones a run did not end although its schedule kept no event waiting.
     """
 
     explored: int
@@ -58,6 +59,7 @@ class Whole(NamedTuple):
     cuts: Sequence[Cut] = ()
     unjudged: int = 0
     number: int = 0
+    unended: int = 0
 
     @property
     def verdict(self) -> str:
@@ -82,6 +84,8 @@ class Whole(NamedTuple):
         if self.first is not None:
             return self.first.explored.unmet_where(())
         nothing = f"no schedule was judged in {counted(self.unjudged, 'world')}" if self.unjudged else None
+        if self.unended and nothing is None:
+            nothing = f"{counted(self.unended, 'world')} had schedules that did not end, and kept no event waiting"
         return self.expected.unmet(self.verdict, None, self.never_applied) or nothing
 
 
@@ -147,7 +151,7 @@ class _SoFar:
         self._injected: dict[Planted, str] = {}
         self._assumes: dict[str, None] = {}
         self._alone = self._shared = self._unchecked = 0
-        self._unjudged = 0
+        self._unjudged = self._unended = 0
         self._cuts = Cuts()
         self._number = 0
         self.skipped: list[tuple[int, Scenario]] = []
@@ -167,6 +171,7 @@ class _SoFar:
         self.verdicts[one.verdict] += 1
         self.runs += found.runs
         self._unjudged += found.runs > 0 and not found.fresh
+        self._unended += found.unended > 0 and bool(found.fresh)
         self._alone += one.looked.runs > 0
         if not one.subject.program.apart and one.verdict != "vacuous":
             self._shared += 1
@@ -202,6 +207,7 @@ class _SoFar:
             alone=self._alone,
             cuts=self._cuts.all(),
             unjudged=self._unjudged,
+            unended=self._unended,
         )
 
     def ended(self, left: Iterator[Scenario], limit: Limit = "budget") -> Whole:

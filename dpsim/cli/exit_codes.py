@@ -46,6 +46,7 @@ CODES = {
     NOT_MET: ExitCode(
         (
             "the outcome is another one: an unexpected finding, or no finding although the scenario expects one",
+            "`explore` judged no schedule, or a schedule did not end although it kept no event waiting",
             "an engine answers differently",
         ),
         "on stdout",

@@ -213,6 +213,7 @@ def as_json(
         "classes": len(found.classes),
         "redundant": found.redundant,
         "cut": found.cut,
+        "unended": found.unended,
         "longest": found.longest,
         "within": found.within or None,
         "unfinished": found.unfinished or None,

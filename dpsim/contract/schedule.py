@@ -145,9 +145,12 @@ class ByLabel(Strategy):
 
 
 class RunStopped(Exception):
-    """Ends a run early; no check judges it. A strategy raises it. `run`: the run so far, if known."""
+    """Ends a run early; no check judges it. A strategy raises it. `run`: the run so far, if known. `fair`: the schedule
+    kept no event waiting, as far as the machine knows.
+    """
 
     run: Any = None
+    fair = False
 
 
 class CutOff(RunStopped):

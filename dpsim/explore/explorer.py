@@ -100,7 +100,8 @@ class Exploration:
     """The result of an exploration.
 
     `runs`: all runs. `redundant`: runs that the search cut off because it had seen their class. `cut`: runs that it cut
-    off because they were too long, by one of these `bounds`. `repeated`: runs that were made a second time, to see
+    off because they were too long, by one of these `bounds`. `unended`: those of them whose schedule kept no event
+    waiting, so the program may have no end. `repeated`: runs that were made a second time, to see
     whether they depend on their schedule alone. `fresh`: for each whole run, whether its class was new. `races`: for
     each pair of sites in this order, the number of races. `probes`: for each probe of the program, the number of runs
     that reached it. `outgrown`: the last run took too much memory, so the search ended. `within`: the bounds, in words,
@@ -118,6 +119,7 @@ class Exploration:
     runs: int = 0
     redundant: int = 0
     cut: int = 0
+    unended: int = 0
     repeated: int = 0
     steps: int = 0
     longest: int = 0
@@ -183,6 +185,16 @@ class Exploration:
         wider = f"; those with {self.unfinished} were not finished" if self.unfinished else ""
         return f"holds in {counted(len(self.fresh), 'schedule')}; {new}{wider}" + (f"; {cut}" if self.cut else "")
 
+    def without_end(self) -> str:
+        """Which schedules did not end although they kept no event waiting, in words; empty if there are none.
+
+        >>> Exploration(runs=14, cut=13, unended=12, bounds={"10,000 choices": None}).without_end()
+        '12 of 14 schedules did not end within 10,000 choices, and kept no event waiting'
+        """
+        some = f"{self.unended:,} of {counted(self.runs, 'schedule')}"
+        within = " or ".join(self.bounds)
+        return f"{some} did not end within {within}, and kept no event waiting" if self.unended else ""
+
     def summary(self) -> str:
         """The verdict in one line, with counts."""
         redundant = f", {self.redundant:,} of them redundant" if self.redundant else ""
@@ -218,6 +230,7 @@ def explore(
             if not current.redundant:
                 current.too_long = True
                 result.bounds[str(error)] = None
+                result.unended += error.fair
                 result.outgrown = isinstance(error, Outgrown)
         except Unrepeatable as error:
             if diverged is None:

@@ -139,7 +139,7 @@ class SimBackend:
         try:
             _go_on(wiring, run)
         except RunStopped as stopped:
-            stopped.run = run
+            stopped.run, stopped.fair = run, not wiring.held_back.any
             raise
         finally:
             run.timeouts, run.order_of_sums = machine.alarms.awaited, machine.order_of_sums

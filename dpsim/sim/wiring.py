@@ -93,7 +93,7 @@ class Wiring:
         front = self.hosts[0]
         self.tick = None if progress is None else lambda: progress(front.journal.step)
         watch = ProgressWatch(machine, self.hosts, self.ends, self.tick, self._waiters, world.services)
-        machine.still = watch.still
+        machine.still, self.held_back = watch.still, watch.held_back
         for one in self._shared:
             one.look = partial(watch.look, one.rank)
         self.ranks = self._make_ranks(costs, expandable)

@@ -30,6 +30,32 @@ class TwoStreams(SizedProgram):
             stream.launch("work", set_to, writes=[stream.alloc(1, "int32", "x")], args=(1,))
 
 
+@register_protocol("t_works_on")
+class WorksOn(SizedProgram):
+    """Rank 0 works without end, unless its message came before the first look."""
+
+    ends = False
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        if rank.rank:
+            return
+        rank.send(0, "box", 1, "send")
+        await rank.sleep(1_000_000, "doze")  # in time, the message comes first
+        came = await rank.mailbox("box").poll("look") is not None
+        while not came:
+            await rank.stream("main").record().synchronize("wait")
+            await rank.mailbox("box").poll("again")
+            came = self.ends
+
+
+@register_protocol("t_works_once")
+class WorksOnce(WorksOn):
+    """Rank 0 works once."""
+
+    ends = True
+
+
 @register_protocol("t_look")
 class Look(SizedProgram):
     """Rank 0 polls twice, and each result is correct."""

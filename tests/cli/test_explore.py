@@ -296,6 +296,7 @@ def test_json_has_every_key() -> None:
         "classes": 2,
         "redundant": 0,
         "cut": 0,
+        "unended": 0,
         "longest": 10_000,
         "within": None,
         "unfinished": None,

@@ -254,6 +254,23 @@ def test_worlds_without_any_judged_schedule(monkeypatch: pytest.MonkeyPatch) -> 
     assert (answer.code, answer.out.splitlines()[-1]) == (0, "expected: held; met")
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "3 of 4 schedules did not end within 150 choices, and kept no event waiting"),
+        (("--all-up-to", "ranks=1"), "1 world had schedules that did not end, and kept no event waiting"),
+    ],
+)
+def test_a_schedule_that_does_not_end(words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The faulty rank works without end if no message came before its first look. The twin ends soon."""
+    cut_after(150, monkeypatch)
+    for faulty in (True, False):
+        name = "t_works_on" if faulty else "t_works_once"
+        answer = explore(name, *words, "--strategy", "dpor", "--schedules", "4", ranks=1)
+        last = answer.out.splitlines()[-1]
+        assert (answer.code, "NOT met: " in last, said in last) == ((1, True, True) if faulty else (0, False, False))
+
+
 def test_runs_that_never_end_have_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """No option goes on there. The twin suggests one."""
     cut_after(50, monkeypatch)

@@ -231,6 +231,25 @@ def test_a_poll_loop_that_ends_before_the_bound_is_no_livelock() -> None:
     assert explored(HOST, script, "fifo").verdict == "sampled"
 
 
+@pytest.mark.parametrize("works", ["synchronize", "launch", "alloc", ""])
+def test_a_loop_with_a_device_call_may_count_its_rounds(works: str) -> None:
+    """A healthy loop polls and works 6,000 times, and ends. The twin without a device call polls too often."""
+
+    async def script(rank: Rank) -> None:
+        main = rank.stream("main")
+        buffer = main.alloc(1, "int32", "x")
+        for _ in range(6_000):
+            await rank.mailbox("box").poll("ask")
+            if works == "synchronize":
+                await main.record().synchronize("wait")
+            elif works == "launch":
+                main.launch("work", set_to, writes=[buffer], args=(1,))
+            elif works == "alloc":
+                main.alloc(1, "int32", "y").free()
+
+    assert [one.klass for one in found(script)] == ([] if works else ["LIVELOCK:POLL"])
+
+
 class Starving(Fifo):
     """A strategy that picks polls first, so no message arrives."""
 

@@ -78,6 +78,7 @@ EXPLORED = (
     JsonField("classes", "number", "classes of equivalent schedules among them"),
     JsonField("redundant", "number", "schedules that dpsim cut off because an equivalent one had run"),
     JsonField("cut", "number", "schedules that grew too long, which dpsim cut off"),
+    JsonField("unended", "number", "schedules among these that kept no event waiting; then `met` is false"),
     JsonField("longest", "number", "choices after which dpsim cuts a schedule off"),
     JsonField("within", "text or null", "the bounds within which every schedule was tried"),
     JsonField("unfinished", "text or null", "wider bounds, of which only a part was tried"),

@@ -10,6 +10,7 @@ null_trace.py      a trace function that does nothing, for threads that were tra
 turns.py           a host thread that waits for its turn before each of its calls
 threads.py         the host threads of a rank, of which one runs at a time
 watch.py           the search for hosts that make no progress
+held_back.py       untimed: whether a schedule keeps an event waiting
 exits.py           the calls by which a program would end its process
 variables.py       restores os.environ after a run
 record_times.py    timed: when records were written and streams ended their ops

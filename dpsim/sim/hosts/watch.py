@@ -46,6 +46,7 @@ from dpsim.contract.words import counted
 from dpsim.contract.world import Unended
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Death, Op
+from dpsim.sim.hosts.held_back import HeldBack
 from dpsim.sim.hosts.host import Host
 
 REPEATS = 100_000
@@ -101,6 +102,7 @@ class ProgressWatch:
         self._vain: dict[int, int] = {}  # repetitions of each rank when the watch first found nothing under way
         self._could: set[Op] = set()  # the ops enabled then: a schedule may delay those that still are
         self._began = 0  # bytes of the process at the first look
+        self.held_back = HeldBack()
 
     @cached_property
     def _ranks(self) -> list[Repetition]:
@@ -129,6 +131,7 @@ class ProgressWatch:
         """Called every LOOK_STEPS steps of an untimed run. Raises CutOff if the last SAME steps brought nothing new and
         another op could happen. If none could, the ranks reach ASKS repetitions, and the run is endless.
         """
+        self.held_back.look(steps, self._enabled().union(self._machine.alarms.ahead()))
         if self._new():
             self._stood_since, self._stood = steps, set(self._machine.enabled)
         elif steps - self._stood_since >= SAME and (self._stood & self._enabled() or not self._alone(1)):
