@@ -138,6 +138,8 @@ def departed(job: DumpedJob, departure: Departure, calls: Mapping[int, RecordedC
     alike = (one for one in (*calls.values(), *own) if one.place.line == departure.token.line)
     call = here if departure.more else next(alike, here)  # of a call that it left out, the number is that of a peer
     did = f"made {departure.token} once too often" if departure.more else f"left out {departure.token}"
+    if departure.or_left_out:
+        did += f", or left out {departure.or_left_out} between two of them"
     others = ranks_text(other for other in calls if other != rank)
     said = f"rank {rank} {did}; its calls and those of {others} meet wrongly from there on"
     return Decided(klass, (rank,), (), call.group, call, said, "medium", (departure.why,))
