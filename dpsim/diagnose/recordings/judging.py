@@ -56,7 +56,7 @@ def _all_ended(job: RecordedJob, found: Explanation) -> Explanation:
     One of them died, or a signal ended all. So a rank that is behind is no culprit, but a mismatch of calls may be the
     cause.
     """
-    if found.culprit and found.confidence == "high" and found.klass.startswith("MISMATCH:"):
+    if found.culprit and found.majority and found.klass.startswith("MISMATCH:"):
         return found._replace(outcome="failed")
     silent = [rank for rank, one in job.recordings.items() if one.end == "runs"]
     said = f"{ranks_text(silent)} ended without a word while the job moved: one died, or a signal ended them all"

@@ -173,6 +173,13 @@ def test_a_chain_of_waits_ends_undecided_between_two_ranks(monkeypatch: pytest.M
     assert chain().explained().undecided_ranks != (2, 3)
 
 
+@pytest.mark.parametrize("fault", [absent, mismatched])
+def test_a_majority_is_a_conclusion_and_no_fact_of_the_recorders(fault: Callable[[MadeJob], object]) -> None:
+    found = steps(MadeJob(4), 3, fault).explained()
+    assert found.culprit is not None
+    assert (found.culprit.ranks, found.confidence) == ((2,), "medium")
+
+
 def test_two_ranks_have_no_majority() -> None:
     job = MadeJob(2)
     job.call([0, 1])
