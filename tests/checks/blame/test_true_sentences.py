@@ -141,3 +141,20 @@ def test_a_rank_whose_main_thread_returned_is_not_between_two_ops() -> None:
     found = judge(world, done(program, world))[0]
     assert found.ground == ("rank 1 issues no further op in thread main; no other actor stopped",)
     assert found.waits[-1] == "rank 1 issues no further op in thread main"
+
+
+def test_a_wait_for_a_message_whose_sender_no_record_shows_is_a_possible_wait() -> None:
+    """Rank 2 sends its answer to itself. Rank 0 has the answer of rank 1, so it waits for rank 2 alone."""
+
+    async def program(rank: Rank) -> None:
+        for rank.step in range(4):
+            if rank.rank == 0:
+                for _ in range(2):
+                    await rank.mailbox("inbox").get("await_done")
+            else:
+                rank.send(2 if is_at(rank, 2, 2) else 0, "inbox", "done", "report")
+            await rank.host("world").barrier(site="meet")
+
+    found = first(3, program)
+    waits = "rank 0 waits itself, and may wait, directly or not, for rank 1, which waits in world #2"
+    assert (found.culprit, found.why) == (None, waits)
