@@ -132,7 +132,7 @@ def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:
             *(f"{ranks_text(own)}: {message}" for message, own in messages.items() if len(messages) > 1),
             *received,
         ),
-        why="" if every or received else _victims(run_index, entries),
+        why="" if every else _victims(run_index, entries),
     )
 
 
@@ -176,12 +176,22 @@ def _message_before(run_index: RunIndex, entry: Entry) -> list[str]:
     if learned is None or took is None or learned[LEARNED_OUTCOME] is None:
         return []
     taken = entry.rank, took[TAKE_MAILBOX], learned[LEARNED_OUTCOME]
-    senders = [
-        _sent(rank, raw) for rank, own in enumerate(run_index.run.journals) for raw in own if posted(raw) == taken
-    ]
+    equal = [[raw for raw in own if posted(raw) == taken] for own in run_index.run.journals]
+    times = _times_taken(journal[: entry.at], took, learned)
+    untaken = sum(map(len, equal)) - times
+    # The messages of one sender keep their order, so the last one taken is none of its first or last messages.
+    possible = [own[max(0, len(own) - 1 - untaken) : times] for own in equal]
+    senders = [_sent(rank, raw) for rank, own in enumerate(possible) for raw in own]
     messages = short(repr(learned[LEARNED_OUTCOME]), 80)
     by = " or ".join(dict.fromkeys(senders)) or "by no actor of this run"
     return [f"rank {entry.rank} last took {messages} from {took[TAKE_MAILBOX]} at {took[SITE]}: sent {by}"]
+
+
+def _times_taken(journal: Sequence[RawRecord], took: RawRecord, learned: RawRecord) -> int:
+    """Returns how often a rank has taken such a message from this mailbox."""
+    takes = {raw[ADDRESS] for raw in journal if raw[KIND] == "take" and raw[TAKE_MAILBOX] == took[TAKE_MAILBOX]}
+    equal = learned[LEARNED_OUTCOME]
+    return sum(raw[KIND] == "learned" and raw[ADDRESS] in takes and raw[LEARNED_OUTCOME] == equal for raw in journal)
 
 
 def _sent(rank: int, raw: RawRecord) -> str:

@@ -36,18 +36,22 @@ def import_job(
         made = imported(job, output.stem)
         result = run_scenario(scenario_from(made))
         primary = result.primary
-        culprit = None if primary is None or primary.culprit is None else primary.culprit.rank
+        named = None if primary is None else primary.culprit
+        blamed = () if named is None else named.ranks or (named.rank,)
+        differ = bool(blamed) and found.culprit is not None and not {*blamed} & {*found.culprit.ranks}
         if primary is not None:
-            expected = {"class": primary.klass, **({} if culprit is None else {"culprit": {"rank": culprit}})}
-            made["expect"] = expected
+            culprit = {"culprit": {"rank": named.rank}} if named is not None and not differ else {}
+            made["expect"] = {"class": primary.klass, **culprit}
         output.write_text(dump_scenario(scenario_from(made)))
         calls = sum(not row.startswith("step ") for own in made["protocol"]["params"]["calls"] for row in own)
         say(f"{output}: {counted(calls, 'call')} of {counted(len(made['protocol']['params']['calls']), 'rank')}")
         say(f"the job:        {headline(found)}")
-        who = "" if culprit is None else f", {ranks_text([culprit])}"
+        who = f", {ranks_text(blamed)}" if blamed else ""
         say(f"the simulation: {result.verdict.upper()}{'' if primary is None else '  ' + primary.klass}{who}")
         if found.klass and found.outcome in ("hang", "undecided") and result.verdict == "held":
             say("note: no hang: the calls lack its cause, e.g. the order on an NCCL stream (docs/a-job-hangs.md)")
+        if differ:
+            say("note: the two name different ranks: from these calls alone, either may have made the mistake")
         if found.undumped:
             alone = [rank for rank in found.undecided_ranks if rank not in found.undumped]
             say(f"note: {ranks_text(found.undumped)} left no dump; in the scenario, {ranks_text(alone)} is the cause")

@@ -6,6 +6,9 @@ Ops that race stand above the last ops of their rank, however early they are:
 
     rank 0  step 1  kernel write.h on s reading 0 writing [1]  <- in no order  write.h  app/step.py:20
 
+An op without a result "did not return", if it is the last op of its thread. Before a further op, it has "no result":
+the program did not await it, or awaits both.
+
 A get or poll that returned shows what it took: `idle events -> ('done', 0)`, or `poll inbox -> nothing`.
 
 The columns leave out records that never block a host, such as allocations and results. A replay of a graph is one op,
@@ -137,7 +140,7 @@ def _row(journal: list[RawRecord], at: int, races: bool = False) -> tuple[str, .
         return f"step {record.step}", f"{STOPPED[record.what]} (injected)", record.site, record.where
     op = short(_wait_text(journal, at) if raw[KIND] == "ask" else record.describe() + _taken(journal, at), 80)
     if _is_blocked_in(journal, at):
-        op += "  <- did not return"
+        op += "  <- no result" if _continued(journal, at) else "  <- did not return"
     if races:
         op += "  <- in no order"
     return f"step {record.step}", op, record.site, record.where
@@ -155,6 +158,12 @@ def _is_blocked_in(journal: list[RawRecord], at: int) -> bool:
         return False
     later = (journal[index] for index in range(at + 1, len(journal)))
     return not any(other[KIND] == "learned" and other[ADDRESS] == raw[ADDRESS] for other in later)
+
+
+def _continued(journal: list[RawRecord], at: int) -> bool:
+    """Returns whether the thread issued a further op after this one, which it therefore did not await there."""
+    thread = journal[at][THREAD]
+    return any(raw[THREAD] == thread and raw[KIND] in SHOWN and not _continues(raw) for raw in journal[at + 1 :])
 
 
 def _taken(journal: list[RawRecord], at: int) -> str:

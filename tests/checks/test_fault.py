@@ -224,3 +224,20 @@ def test_all_senders_of_equal_messages_are_reported() -> None:
 
 def test_a_message_before_the_last_learned_value_is_not_reported() -> None:
     assert crash_at_a_message(between="poll") == ()
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_message_that_was_taken_before_is_not_the_fatal_one(more: int) -> None:
+    """Rank 1 sends equal messages in steps 0 and 1, and rank 0 raises after the second one, so it may be a victim. A
+    third message may follow, which no rank takes.
+    """
+    made = Made(2)
+    for made[1].step in range(2 + more):
+        made[1].post(0, (5,))
+    for _ in range(2):
+        made[0].learned(made[0].take(), (5,))
+    raised(made, 0)
+    [found] = [one for one in made.findings("raised", "finished") if one.check == "fault"]
+    assert found.details == ("rank 0 last took (5,) from box at get: sent by rank 1 at post, here.py:1, step 1",)
+    assert found.ground == ()
+    assert found.grounds == ("rank 0 raised; it may be a victim of another rank's value",)

@@ -213,3 +213,20 @@ def test_imported_real_dumps_have_the_verdict_of_explain(case: str) -> None:
     told = judge_job(job)
     came = found(run_scenario(scenario_from(importing.imported(job, case))))
     assert came == (None if told.culprit is None else (told.klass, *told.culprit.ranks))
+
+
+@pytest.mark.parametrize("more", [(0,), (0, 1)])
+def test_a_contradiction_of_job_and_simulation_is_named(tmp_path: Path, more: tuple[int, ...]) -> None:
+    """Rank 0 makes one call more than ranks 1 and 2, which ended. The twin: rank 2 leaves out the call."""
+    job = rounds(3)
+    job.call(more)
+    (tmp_path / "dumps").mkdir()
+    job.write(tmp_path / "dumps")
+    done = CliRunner().invoke(app, ["import", str(tmp_path / "dumps"), "-o", str(tmp_path / "hung.yaml")])
+    lines = dict(line.split(":", 1) for line in done.output.splitlines())
+    contradicts = lines["the simulation"].endswith(("rank 1", "ranks 1, 2")) and lines["the job"].endswith("  rank 0")
+    assert ("note: the two name different ranks" in done.output) == contradicts
+    if contradicts:
+        assert "culprit" not in (tmp_path / "hung.yaml").read_text()
+    else:
+        assert more == (0, 1) or "rank" not in lines["the simulation"]

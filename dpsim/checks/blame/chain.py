@@ -63,8 +63,9 @@ State: TypeAlias = Literal["waits", "idle", "stopped", "died", "raised", "ended"
 class ActorState(NamedTuple):
     """The state of an actor at the end of a run.
 
-    `what` describes its op in a few words. `waits_for` lists actors: the wait ends when one or all of them act. `since`
-    is the record of this op, or else the actor's last record; None if the actor has no records.
+    `what` describes its op in a few words, or the thread that stopped while others of its rank wait. `waits_for` lists
+    actors: the wait ends when one or all of them act. `since` is the record of this op, or else the actor's last
+    record; None if the actor has no records.
     """
 
     actor: int
@@ -134,7 +135,8 @@ class ActorStates:
             return ActorState(actor, thread, "ended", "ended", (), last)
         if ops and all(waits(op.raw) for op in ops) and actor not in self.busy:
             for free in (one for one in living if _op(one) is None and self.places.continues(one)):
-                return ActorState(actor, free.raw[THREAD], "stopped", "no op", (), free)
+                thread = free.raw[THREAD]
+                return ActorState(actor, thread, "stopped", f"issues no further op in thread {thread}", (), free)
         held = any(not is_idle(op.raw) for op in ops) or any(one.joined[actor].raw[STREAM] is None for one in stuck)
         if in_ops or held or limits.blocked_call(self.run_index, actor) is not None:
             return ActorState(actor, thread, "waits", *described)
@@ -142,7 +144,7 @@ class ActorStates:
         device = actor in self.busy or plain
         if device and (last is None or not self.places.continues(last)):
             return ActorState(actor, thread, "waits", described[0] or "its device", *described[1:])
-        return ActorState(actor, thread, "stopped", "no op", (), last)
+        return ActorState(actor, thread, "stopped", "", (), last)
 
     def _described(
         self, actor: int, ops: list[Entry], stuck: list[Stuck], last: Entry | None
@@ -236,6 +238,8 @@ def waits_text(states: Mapping[int, ActorState], path: Sequence[int]) -> tuple[s
 
 
 def text_of(actor_state: ActorState) -> str:
-    """Returns the state of an actor in words."""
+    """Returns the state of an actor in words. A thread may have ended or stopped: its records do not differ."""
+    if actor_state.state == "stopped" and actor_state.what:
+        return actor_state.what
     what = f" {actor_state.what}" if actor_state.state in ("idle", "waits") else ""
     return f"{STATE_WORDS[actor_state.state]}{what}"

@@ -246,15 +246,19 @@ def _did(parting: Parting, odd: int, other: int) -> tuple[str, str]:
     """
     mine, theirs = parting.behind(odd), parting.behind(other)
     extra, missing = _alike(mine[1:], theirs), _alike(mine, theirs[1:])
-    entry = parting.entry(odd) or parting.entry(other)
-    assert entry is not None
-    on = f"({call(entry).op} on {parting.communicator})"
+    own, missed = (_with_op(parting, rank) for rank in (odd, other))
     if mine and (extra > missing or not theirs):
         before = [entry.raw[SITE] for entry in parting.lists[odd][: parting.at]]
-        return EXTRA, f"made {mine[0][1]} {on} {'once more' if mine[0][1] in before else 'too'}"
+        return EXTRA, f"made {own} {'once more' if mine[0][1] in before else 'too'}"
     if theirs and (missing > extra or not mine):
-        return MISSING, f"left out {theirs[0][1]} {on}"
-    return "MISMATCH:COLLECTIVE:SITES", f"made {mine[0][1]} {on} instead of {theirs[0][1]}"
+        return MISSING, f"left out {missed}"
+    return "MISMATCH:COLLECTIVE:SITES", f"made {own} instead of {theirs[0][1]}"
+
+
+def _with_op(parting: Parting, rank: int) -> str:
+    """Returns the member's call at the index of the difference: its site, op and communicator."""
+    entry = parting.entry(rank)
+    return "" if entry is None else f"{entry.raw[SITE]} ({call(entry).op} on {parting.communicator})"
 
 
 def _alike(one: list[Place], other: list[Place]) -> int:

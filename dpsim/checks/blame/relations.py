@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, TypeAlias
 from dpsim.checks.blame.steps import Did, RankStep, Steps
 from dpsim.checks.run_index import Entry
 from dpsim.contract.ops import COUNT, KIND, LEARNED_OUTCOME, SITE, STEP, Alloc, Collective, Launch, Read, Transfer
+from dpsim.contract.words import counted
 
 Key: TypeAlias = tuple[Any, ...]
 """The source of a number in a step. It names an op, the count of earlier ops of this name, and an argument
@@ -66,16 +67,19 @@ class Relations:
             for one in samples
             if one.number == call.number
         ]
+        several = len({call.entry.rank, *(one.entry.rank for one in samples)}) > 1
+        among = "other calls of all ranks" if several else "other steps"
         others = {key: here for key, here in self.sizes(at).items() if key[:2] != (call.name, call.number)}
         found: list[Should | None] = [
-            _ratio(key, here, [(count, there.get(key)) for count, there in then]) for key, here in others.items()
+            _ratio(key, here, [(count, there.get(key)) for count, there in then], among) for key, here in others.items()
         ]
         if not any(found):
             found = _together(others, then)
         if not any(found):
             features = others | self.learned(call.entry)
             found = [
-                _same(key, here, [(count, there.get(key)) for count, there in then]) for key, here in features.items()
+                _same(key, here, [(count, there.get(key)) for count, there in then], among)
+                for key, here in features.items()
             ]
         return [should for should in found if should is not None]
 
@@ -122,7 +126,7 @@ class Relations:
         return self._learned[entry.rank].get(entry.step, {})
 
 
-def _ratio(key: Key, here: int, pairs: Sequence[tuple[int, int | None]]) -> Should | None:
+def _ratio(key: Key, here: int, pairs: Sequence[tuple[int, int | None]], among: str) -> Should | None:
     """Returns the prediction by a ratio that is equal in all steps, or None. A number that never changes is no
     evidence.
     """
@@ -135,7 +139,7 @@ def _ratio(key: Key, here: int, pairs: Sequence[tuple[int, int | None]]) -> Shou
     should = ratio * here
     if should.denominator > 1:
         return None
-    return Should(int(should), f"{many} as in {key[0][1]} in {len(both)} of {len(both)} other steps, so here {should}")
+    return Should(int(should), f"{many} as in {key[0][1]} in {len(both)} of {len(both)} {among}, so here {should}")
 
 
 def _together(here: dict[Key, int], then: Sequence[tuple[int, dict[Key, Any]]]) -> list[Should | None]:
@@ -156,7 +160,7 @@ def _together(here: dict[Key, int], then: Sequence[tuple[int, dict[Key, Any]]]) 
     ]
 
 
-def _same(key: Key, here: Any, pairs: Sequence[tuple[int, Any]]) -> Should | None:
+def _same(key: Key, here: Any, pairs: Sequence[tuple[int, Any]], among: str) -> Should | None:
     """Returns the count of the steps in which another value was as here, or None.
 
     For each value of that other number, the count must have been equal in all steps.
@@ -169,4 +173,5 @@ def _same(key: Key, here: Any, pairs: Sequence[tuple[int, Any]]) -> Should | Non
     if alike < FEW or any(len(some) > 1 for some in counts.values()):
         return None
     [count] = counts[here]
-    return Should(count, f"{count} in {alike} of {alike} other steps in which {key[0][1]} was as here")
+    what = "gave the same result" if key[0][0] == "learned" else "had the same size"
+    return Should(count, f"{counted(count, 'element')} in {alike} of {alike} {among} where {key[0][1]} {what}")

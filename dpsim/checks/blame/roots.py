@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dpsim.checks.blame.chain import STATE_WORDS, ActorState, chain, waits_of, waits_text, way
+from dpsim.checks.blame.chain import ActorState, chain, text_of, waits_of, waits_text, way
 from dpsim.checks.blame.messages import MessageIndex
 from dpsim.checks.blame.reached import reached
 from dpsim.checks.blame.root_classes import STOOD, of_dead
@@ -181,7 +181,7 @@ def _of(root: ActorState, finding: Finding) -> Finding:
     klass = finding.klass if root.state == "stopped" else of_dead(finding.klass)
     if root.actor in _ranks(finding):
         return replace(finding, klass=klass)
-    message = f"{finding.message}; behind it is rank {root.actor}, which {STATE_WORDS[root.state]}"
+    message = f"{finding.message}; behind it is rank {root.actor}, which {text_of(root)}"
     return replace(finding, klass=klass, message=message)
 
 
@@ -190,16 +190,16 @@ def _alone(root: ActorState, culprit: Culprit) -> Finding:
     if root.state == "died":
         return Finding("fault", "DEATH:RANK", f"rank {root.actor} died in step {culprit.step}", culprit, (0, 0))
     since = root.since
-    behind = (
-        "did nothing" if since is None else f"stopped between two ops, after {since.record.site} (step {since.step})"
-    )
-    return Finding("deadlock", STOOD, f"rank {root.actor} {behind}, and issues no further op", culprit, (0, 0))
+    behind = "did nothing" if since is None else f"{text_of(root)}, after {since.record.site} (step {since.step})"
+    rest = "" if root.what else ", and issues no further op"
+    return Finding("deadlock", STOOD, f"rank {root.actor} {behind}{rest}", culprit, (0, 0))
 
 
 def _ground(states: Mapping[int, ActorState], root: int) -> str:
     """Returns the evidence that this actor is the root."""
     moves = [one.actor for one in states.values() if one.state in ("died", "stopped")]
-    alone = "no other actor did" if len(moves) == 1 else f"so did {len(moves) - 1} more"
+    no_other = f"no other actor {'stopped' if states[root].what else 'did'}"
+    alone = no_other if len(moves) == 1 else f"so did {len(moves) - 1} more"
     if states[root].state == "died":
         return f"rank {root} died; {'no other actor died or stopped between two ops' if len(moves) == 1 else alone}"
-    return f"rank {root} stopped between two ops; {alone}"
+    return f"rank {root} {text_of(states[root])}; {alone}"

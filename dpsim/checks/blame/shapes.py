@@ -155,7 +155,7 @@ class Shapes:
             values = {did.entry.raw[at] for did in some}
             if len(values) == 1 and len(some) >= _least(field):
                 value = min(values)
-                vote(value, f"{field} {value} in {len(some)} of {len(some)} other calls")
+                vote(value, f"{field} {value} in {len(some)} of {len(some)} {_others_text(entry, field, some)}")
         return found
 
     def _did(self, entry: Entry) -> Did:
@@ -207,6 +207,13 @@ def _least(field: str) -> int:
     return 2 if field == "count" else 1
 
 
+def _others_text(entry: Entry, field: str, some: Sequence[Did]) -> str:
+    """Returns the compared calls in words. For a root they are all calls of the rank that have one, at any site."""
+    if field == "root":
+        return f"other calls with a root on {entry.raw[COMMUNICATOR]}"
+    return "other calls" if {did.entry.rank for did in some} == {entry.rank} else "other calls of all ranks"
+
+
 def _shape(entry: Entry) -> tuple[Any, ...]:
     """Returns the arguments that have to be equal on all sides. The sizes of an all-to-all's parts are not
     among them.
@@ -219,4 +226,4 @@ def _reasons(entry: Entry, why: Sequence[str]) -> list[str]:
     """Returns the first reasons as lines with site and rank, and how many more there are."""
     site, more = entry.record.site, len(why) - SHOWN
     lines = [f"{site} of rank {entry.rank}: {one}" for one in why[:SHOWN]]
-    return lines + ([f"{more} more like it"] if more > 0 else [])
+    return lines + ([f"{more} more comparisons of this kind"] if more > 0 else [])

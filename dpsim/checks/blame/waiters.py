@@ -112,7 +112,8 @@ def _without(run_index: RunIndex, states: Mapping[int, ActorState], finding: Fin
     if not blocked:
         return finding
     first = next((one for one in blocked if "#" in one.what), blocked[0])
-    waits = f"rank {own.actor} waits itself, directly or not, for rank {first.actor}, which {text_of(first)}"
+    may = f"rank {own.actor} waits itself, and may wait, directly or not,"  # no record names the sender of a message
+    waits = f"{may} for rank {first.actor}, which {text_of(first)}"
     if wait is not None and first.actor not in waits_for:
         waits += f"; {ranks_text(waits_for)} may owe it {wait.what}"
     return replace(finding, message=f"{finding.message}; {waits}", culprit=None, why=waits)

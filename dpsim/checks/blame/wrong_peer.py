@@ -1,6 +1,6 @@
 """Wrong peer: a rank waits for a transfer that never arrives, because the send or the receive names another rank.
 
-    rank 1 waits for rank 0, which sent to rank 2, and rank 2 receives nothing    ->   culprit rank 0, at its send
+    rank 1 waits for rank 0, which sent to rank 2, and rank 2 does not receive it ->   culprit rank 0, at its send
     rank 1 waits for rank 0, and rank 2 sent to rank 1 in this step               ->   no culprit, both are named
     the same, and rank 1 receives from rank 2 alone in other steps                ->   culprit rank 1, at its receive
 
@@ -51,13 +51,18 @@ def _wrong_source(run_index: RunIndex, finding: Finding) -> Finding:
         if sender in others or (not others and _has_more(run_index, wanted)):
             continue
         reason = f"rank {stray.rank} sent to rank {receiver} ({stray.record.site}, step {stray.step}), unreceived"
-        message = f"{finding.message}; {reason}"
+        message = "; ".join([*_without_guess(finding.message, sender), reason])
         if others != {stray.rank}:
             why = f"{reason}: rank {receiver} names the wrong rank, or rank {sender} owes a send"
             return replace(finding, message=message, culprit=None, ground=(), why=why)
         usual = f"rank {receiver} receives from rank {stray.rank} alone at {wanted.record.site} in other steps"
         return replace(finding, message=message, culprit=run_index.culprit(wanted), ground=(reason, usual), why="")
     return finding
+
+
+def _without_guess(message: str, sender: int) -> list[str]:
+    """Returns the parts of a message, except that the awaited sender left out a call: another rank sent instead."""
+    return [part for part in message.split("; ") if not part.startswith(f"rank {sender} left out ")]
 
 
 def _sent_by_another(run_index: RunIndex, wanted: Entry, sender: int) -> Entry | None:
@@ -101,7 +106,8 @@ def _with_culprit(run_index: RunIndex, finding: Finding) -> Finding:
             if (other, by) == (communicator, sender) and to != receiver and len(made) > len(taken):
                 stray = made[len(taken)]
                 if _elements(stray) == _elements(wanted):
-                    reason = f"rank {sender} sent to rank {to}, which receives nothing; rank {receiver} waits for it"
+                    sent = f"rank {sender} sent to rank {to} ({stray.record.site}, step {stray.step}), unreceived"
+                    reason = f"{sent}; rank {receiver} waits for a send of rank {sender}"
                     return replace(finding, culprit=run_index.culprit(stray), ground=(*finding.ground, reason))
     return finding
 

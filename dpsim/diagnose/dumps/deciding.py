@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from dpsim.contract.words import ranks_text
 from dpsim.diagnose.dumps.alike import odd_rank
 from dpsim.diagnose.dumps.entries import RecordedCall
+from dpsim.diagnose.dumps.explanation import Confidence
 from dpsim.diagnose.dumps.job import DumpedJob
 from dpsim.diagnose.dumps.partings import CallParting, of_call
 from dpsim.diagnose.dumps.usual import Departure, Usual, lone
@@ -28,7 +29,7 @@ class Decided(NamedTuple):
     """The result of a decision.
 
     `ranks` are the culprits. If there are none, one of `suspects` is the culprit. `call` is a call of the culprit, or
-    that of a peer.
+    that of a peer. `majority`: the other members of the group made equal calls.
     """
 
     klass: str
@@ -37,8 +38,9 @@ class Decided(NamedTuple):
     group: str
     call: RecordedCall | None
     said: str
-    confidence: Literal["high", "medium", "low"]
+    confidence: Confidence
     ground: tuple[str, ...]
+    majority: bool = False
 
 
 def decide_parting(job: DumpedJob, usual: Usual, parting: CallParting) -> Decided:
@@ -78,7 +80,8 @@ def _by_majority(job: DumpedJob, usual: Usual, parting: CallParting) -> Decided:
     others = ranks_text(rank for rank in parting.calls if rank not in odd)
     said = f"{ranks_text(odd)} {did} at {where}, where {others} called {of_call(theirs)}"
     left_out = klass == LEFT_OUT
-    return Decided(klass, odd, (), parting.group, theirs if left_out else mine, said, "high", parting.ground)
+    call = theirs if left_out else mine
+    return Decided(klass, odd, (), parting.group, call, said, "medium", parting.ground, majority=True)
 
 
 def _shifted(
@@ -138,6 +141,8 @@ def departed(job: DumpedJob, departure: Departure, calls: Mapping[int, RecordedC
     alike = (one for one in (*calls.values(), *own) if one.place.line == departure.token.line)
     call = here if departure.more else next(alike, here)  # of a call that it left out, the number is that of a peer
     did = f"made {departure.token} once too often" if departure.more else f"left out {departure.token}"
+    if departure.or_left_out:
+        did += f", or left out {departure.or_left_out} between two of them"
     others = ranks_text(other for other in calls if other != rank)
     said = f"rank {rank} {did}; its calls and those of {others} meet wrongly from there on"
     return Decided(klass, (rank,), (), call.group, call, said, "medium", (departure.why,))

@@ -101,7 +101,7 @@ def _minority(job: DumpedJob, usual: Usual, blocked: BlockedRanks, wait: DumpWai
         did = "did not make" if not stuck else "left out, or will make later,"
         message = f"{ranks_text(roots)} {did} {name}; {ranks_text(present)} wait{'s' * (len(present) == 1)} in it"
         ground = (f"{len(present)} of {len(present) + len(absent)} members made it", *last_of(job, roots))
-        return Decided(klass, tuple(roots), (), group.key, call, message, "high" if not stuck else "medium", ground)
+        return Decided(klass, tuple(roots), (), group.key, call, message, "medium", ground)
     if len(present) == 1 or not any(rank in blocked.waits for rank in absent):
         message = f"{ranks_text(present)} made {name}, which {ranks_text(absent)} did not make"
         ground = (f"{len(absent)} of {len(present) + len(absent)} members made no such call", *last_of(job, present))

@@ -15,6 +15,11 @@ the job still moved when it was dumped. undecided: the dumps do not show which o
 """
 
 
+Confidence: TypeAlias = Literal["high", "medium", "low"]
+"""high: records show what the culprit did. medium: a conclusion from a majority, other steps or waits. low: otherwise.
+"""
+
+
 class Suspect(NamedTuple):
     """The culprit of a job.
 
@@ -35,9 +40,9 @@ class Suspect(NamedTuple):
 class Explanation(NamedTuple):
     """What the dumps of a job show.
 
-    `said` is what the culprit did, in a sentence. `confidence` is "high" for facts of the recorders, "medium" for a
-    majority or a usual order, otherwise "low". `why` is the reason that no rank is blamed, if a check has one.
-    `raised` is the exception with which the culprit's program or its log ends, or empty.
+    `said` is what the culprit did, in a sentence. `majority`: the culprit is the minority of a group. `why` is the
+    reason that no rank is blamed, if a check has one. `raised` is the exception with which the culprit's program or its
+    log ends, or empty.
     """
 
     outcome: Outcome
@@ -47,7 +52,7 @@ class Explanation(NamedTuple):
     waits: tuple[str, ...]
     cycle: tuple[int, ...]
     undecided_ranks: tuple[int, ...]
-    confidence: Literal["high", "medium", "low"]
+    confidence: Confidence
     ground: tuple[str, ...]
     simulated: bool = False
     """Whether this is a run of dpsim. Its calls count from 0, and it has no process that a user could inspect."""
@@ -57,3 +62,4 @@ class Explanation(NamedTuple):
     why: str = ""
     undumped: tuple[int, ...] = ()
     """Those of `undecided_ranks` that left no dump."""
+    majority: bool = False

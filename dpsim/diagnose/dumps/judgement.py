@@ -17,14 +17,12 @@ If none of them decides, there is no culprit, and one of `undecided_ranks` is th
 
 from __future__ import annotations
 
-from typing import Literal
-
 from dpsim.contract.words import counted, ranks_text
 from dpsim.diagnose.dumps.blocked_ranks import BlockedRanks, ranks_blocked_in
 from dpsim.diagnose.dumps.deciding import Decided, decide_parting
 from dpsim.diagnose.dumps.deciding_waits import decide_waits
 from dpsim.diagnose.dumps.entries import NOWHERE
-from dpsim.diagnose.dumps.explanation import Explanation, Outcome, Suspect
+from dpsim.diagnose.dumps.explanation import Confidence, Explanation, Outcome, Suspect
 from dpsim.diagnose.dumps.gaps import missing_line
 from dpsim.diagnose.dumps.hosts import with_lines
 from dpsim.diagnose.dumps.job import DumpedJob, job_of
@@ -58,7 +56,7 @@ def _shown(job: DumpedJob) -> Explanation:
     return with_lines(job, _hang(job, blocked, how))
 
 
-def _plain(outcome: Outcome, why: str, confidence: Literal["high", "medium", "low"], klass: str = "") -> Explanation:
+def _plain(outcome: Outcome, why: str, confidence: Confidence, klass: str = "") -> Explanation:
     return Explanation(outcome, klass, None, "", (), (), (), confidence, (why,))
 
 
@@ -114,6 +112,7 @@ def _explained(job: DumpedJob, blocked: BlockedRanks, decided: Decided, how: Pac
         no_dump=bool(decided.ranks) and {*decided.ranks} <= {*job.missing} - {*job.dumps},
         why=f"{ranks_text(undumped)} left no dump" if undumped else "",
         undumped=undumped,
+        majority=decided.majority,
     )
 
 

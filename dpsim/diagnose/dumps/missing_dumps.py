@@ -10,11 +10,11 @@ may wait for the dead rank 1 outside of torch.distributed. So neither of the two
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 from dpsim.contract.words import ranks_text
 from dpsim.diagnose.dumps.blocked_ranks import BlockedRanks, DumpWait
 from dpsim.diagnose.dumps.deciding import DEAD, LEFT_OUT, Decided
+from dpsim.diagnose.dumps.explanation import Confidence
 from dpsim.diagnose.dumps.job import DumpedJob
 
 
@@ -69,7 +69,7 @@ def _dead(job: DumpedJob, blocked: BlockedRanks) -> Decided:
     verb = "waits" if len(blocked.waits) == 1 else "wait"
     ground = (f"{ranks_text(job.missing)} {left}, and {ranks_text(blocked.waits)} {verb}",)
     klass = DEAD if wait is None else dead_class(wait)
-    sure: Literal["high", "low"] = "high" if known and awaited & {*dead} else "low"
+    sure: Confidence = "high" if known and awaited & {*dead} else "low"
     return Decided(klass, dead, (), call.group, call, message, sure, ground)
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsim.checks.blame.chain import chain
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Culprit, Finding, matches
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.ops import COMMUNICATOR, KIND, OP, SEQ, SITE, STEP, RawRecord
 from dpsim.contract.world import Run, World
 from dpsim.diagnose.dumps.entries import CallPlace
-from dpsim.diagnose.dumps.explanation import Explanation, Outcome, Suspect
+from dpsim.diagnose.dumps.explanation import Confidence, Explanation, Outcome, Suspect
 from dpsim.diagnose.evidence import in_words, waits
 
 
@@ -36,11 +36,38 @@ def explained(world: World, run: Run, findings: Sequence[Finding]) -> Explanatio
         waits=tuple(in_words(run, line) for line in waits(findings)) if hangs else (),
         cycle=_cycle(world, run) if hangs else (),
         undecided_ranks=() if culprit is not None or not hangs else _blocked(run),
-        confidence="high" if culprit is not None else "low",
+        confidence=_confidence(world, run, first),
         ground=tuple(in_words(run, line) for line in first.grounds),
         simulated=True,
         why=in_words(run, first.why),
     )
+
+
+FACTS = ("fault", "race", "stale", "floats", "graph_lint", "leftover")
+"""Checks whose findings concern ops of one rank. The other checks compare ranks or steps to find the culprit."""
+
+OF_THREADS = ("HANG:FLAG", "HANG:JOIN")
+"""Classes of hangs of a rank's threads, which wait for each other."""
+
+
+def _confidence(world: World, run: Run, first: Finding) -> Confidence:
+    """Returns "high" if records of the culprit alone show its mistake: its end, or ops that break a rule.
+
+    A majority, other steps or the end of a chain of waits allow a conclusion, which is "medium". So is the exception of
+    a rank that may be a victim.
+    """
+    if first.culprit is None:
+        return "low"
+    if first.check in FACTS:
+        return "medium" if first.check == "fault" and first.grounds else "high"
+    states = chain(RunIndex.of(world, run))
+    ranks = first.culprit.ranks or (first.culprit.rank,)
+    gone = first.check == "deadlock" and all(rank in states and states[rank].state in ENDS for rank in ranks)
+    return "high" if gone or any(matches(first.klass, one) for one in OF_THREADS) else "medium"
+
+
+ENDS = ("died", "raised", "stopped")
+"""The states of an actor that ends or stands still, whatever others do."""
 
 
 def _blocked(run: Run) -> tuple[int, ...]:

@@ -5,7 +5,7 @@
               rank 2 did not make all_reduce #6 on default_pg; ranks 0, 1, 3 wait in it
     waits     ranks 0, 1, 3 -> rank 2 (all_reduce on default_pg #6)
     ground    3 of 4 members made it; the last call of rank 2 is all_reduce #5 at train.py:42, which finished
-    sure      high: the recorders show it
+    sure      medium: dpsim concludes it; another rank may have made the mistake
     next      read train.py:42 as rank 2 runs it; if the job still runs, py-spy dump --pid PID shows its stack
 
 The source line (`train.py:42` above) is that of the culprit's call. If the culprit left the call out, it is the line at
@@ -108,7 +108,7 @@ def _culprit(found: Explanation) -> list[str]:
 def _sure(found: Explanation) -> str:
     return {
         "high": "high: the trace shows it" if found.simulated else "high: the recorders show it",
-        "medium": "medium: dpsim concludes it from the majority of ranks, or from earlier steps",
+        "medium": "medium: dpsim concludes it; another rank may have made the mistake",
         "low": "low: the trace does not show which rank departs"
         if found.simulated
         else "low: other causes look the same in a dump",

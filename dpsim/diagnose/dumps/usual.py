@@ -52,7 +52,8 @@ class Departure(NamedTuple):
     """A departure of a rank from the usual order.
 
     `at` is the index of the call in the rank's list, and `token` the call in question. `more`: it made one call too
-    many; otherwise it left one out.
+    many; otherwise it left one out. `or_left_out`: what the rank may have left out instead, because it comes between
+    two of these calls elsewhere; empty if nothing does.
     """
 
     rank: int
@@ -60,6 +61,7 @@ class Departure(NamedTuple):
     token: UsualCall
     more: bool
     why: str
+    or_left_out: str = ""
 
 
 class Usual:
@@ -102,6 +104,15 @@ class Usual:
             after.setdefault(one, set()).add(other)
         return after
 
+    def _between(self, rank: int, token: UsualCall) -> str:
+        """Returns the single call that comes between two of these calls of the rank, or else of any rank."""
+        for ranks in ((rank,), tuple(self.runs)):
+            triples = (own[at : at + 3] for own in map(self.runs.get, ranks) if own for at in range(len(own) - 2))
+            found = {mid[0] for one, mid, other in triples if one[0] == token == other[0] and mid[1] == 1}
+            if found:
+                return str(*found) if len(found) == 1 else "a call"
+        return ""
+
     def departures(self, rank: int) -> list[Departure]:
         """Returns the departures of a rank from the usual order."""
         found = []
@@ -121,11 +132,9 @@ class Usual:
         if abs(usual - often) != 1:  # one mistake changes the number by one
             return []
         why = f"rank {rank} made {token} {times(often)} in a row; elsewhere it comes {times(usual)}"
-        return [
-            Departure(
-                rank, begin + min(often, usual), token, often > usual, f"{why} ({counted(others[usual], 'place')})"
-            )
-        ]
+        between = self._between(rank, token) if often > usual else ""
+        why = f"{why} ({counted(others[usual], 'place')})"
+        return [Departure(rank, begin + min(often, usual), token, often > usual, why, between)]
 
     def _left_out(self, rank: int, at: int, before: UsualCall, token: UsualCall, begin: int) -> list[Departure]:
         """Returns a departure from an order that the rank itself showed before, because a first step may lack calls."""

@@ -8,5 +8,6 @@ reading.py    reads a file of the recorder: its header, texts and records
 job.py        combines the recordings of a folder into one job
 living.py     finds out which processes are still alive
 deciding.py   finds the first decision in which ranks differ
+failing.py    the cause if a rank died or raised, and the job has ended
 judging.py    decides outcome, class and culprit
 """

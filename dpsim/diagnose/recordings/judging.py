@@ -14,10 +14,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpsim.contract.words import counted, duration, ranks_text
-from dpsim.diagnose.dumps.entries import NOWHERE
 from dpsim.diagnose.dumps.explanation import Explanation, Outcome, Suspect
 from dpsim.diagnose.dumps.judgement import judge_job
 from dpsim.diagnose.recordings.deciding import first_difference
+from dpsim.diagnose.recordings.failing import failed, last_ns
 from dpsim.diagnose.recordings.job import RecordedJob, recorded_job
 from dpsim.diagnose.recordings.living import SECOND
 
@@ -32,7 +32,7 @@ def explain_recordings(folder: Path) -> Explanation:
 
 def judge_recorded(job: RecordedJob) -> Explanation:
     """Returns the explanation of a recorded job."""
-    found = _failed(job) or _moving(job) or judge_job(job.dumped)
+    found = failed(job) or _moving(job) or judge_job(job.dumped)
     found = _with_decisions(job, _outside(job, found))
     found = _with_ends(job, found)
     return found._replace(ground=(*found.ground, *_limits(job)))
@@ -56,7 +56,7 @@ def _all_ended(job: RecordedJob, found: Explanation) -> Explanation:
     One of them died, or a signal ended all. So a rank that is behind is no culprit, but a mismatch of calls may be the
     cause.
     """
-    if found.culprit and found.confidence == "high" and found.klass.startswith("MISMATCH:"):
+    if found.culprit and found.majority and found.klass.startswith("MISMATCH:"):
         return found._replace(outcome="failed")
     silent = [rank for rank, one in job.recordings.items() if one.end == "runs"]
     said = f"{ranks_text(silent)} ended without a word while the job moved: one died, or a signal ended them all"
@@ -73,39 +73,6 @@ def _outside(job: RecordedJob, found: Explanation) -> Explanation:
     lines = tuple(f"rank {rank} is at {places[rank].line}" for rank in running if rank in places)
     said = f"all calls are over, and the job still runs: {ranks_text(running)}"
     return Explanation("undecided", "", None, said, (), (), (), "low", lines)
-
-
-def _failed(job: RecordedJob) -> Explanation | None:
-    """Returns the explanation if a rank died or raised and no other rank runs any more, or None.
-
-    A launcher ends the other ranks soon after the first one.
-    """
-    raised = [rank for rank, one in job.recordings.items() if one.end == "raised"]
-    last = max((job.recordings[rank].alive for rank in raised), default=0)
-    running = [
-        rank
-        for rank, one in job.recordings.items()
-        if one.end == "runs" and rank not in job.died and not (raised and one.alive < last + SECOND)
-    ]
-    if running or not (raised or job.died):
-        return None
-    first = job.died or (min(raised, key=lambda rank: _last_ns(job, rank)),)
-    said = f"{ranks_text(first)} died" if job.died else f"rank {first[0]} raised {job.recordings[first[0]].error}"
-    calls = job.dumped.calls.get(first[0], [])
-    call = calls[-1] if calls else None
-    group = job.dumped.groups[call.group].name if call is not None else ""
-    place = NOWHERE if call is None else call.place
-    culprit = Suspect(first, group, call.seq if call else None, call.shape.op if call else "", place)
-    ground = tuple(f"rank {rank} raised {job.recordings[rank].error}" for rank in raised[:2] if rank not in first)
-    klass = "DEATH:RANK" if job.died else ""
-    sure = "high" if job.died or len(raised) == 1 else "medium"
-    return Explanation("failed", klass, culprit, said, (), (), (), sure, ground)  # type: ignore[arg-type]
-
-
-def _last_ns(job: RecordedJob, rank: int) -> int:
-    """Returns the time at which a rank, or its library, last made a call."""
-    one = job.recordings[rank]
-    return max(one.records[-1].start if one.records else one.began, one.moved)
 
 
 def _with_decisions(job: RecordedJob, found: Explanation) -> Explanation:
@@ -161,4 +128,4 @@ def _limits(job: RecordedJob) -> list[str]:
 
 def _quiet_ns(job: RecordedJob, rank: int) -> int:
     """Returns the time from the last call of a rank until any rank was last seen alive."""
-    return max(0, max(one.alive for one in job.recordings.values()) - _last_ns(job, rank))
+    return max(0, max(one.alive for one in job.recordings.values()) - last_ns(job, rank))

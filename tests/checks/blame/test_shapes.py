@@ -270,7 +270,7 @@ def test_a_root_is_that_of_the_other_calls_of_the_group() -> None:
     found = of(made)
     assert (found.klass, who(found)) == ("MISMATCH:COLLECTIVE:ROOT", (0, 0, "counts.0"))
     assert found.message.startswith("rank 0 called broadcast int32[8] root 0 on dp #1 in step 0 where rank 1 called ")
-    assert found.ground == ("counts.0 of rank 0: root 1 in 2 of 2 other calls",)
+    assert found.ground == ("counts.0 of rank 0: root 1 in 2 of 2 other calls with a root on dp",)
 
 
 def test_a_root_that_changes_from_call_to_call_blames_no_rank() -> None:

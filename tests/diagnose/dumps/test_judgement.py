@@ -173,6 +173,13 @@ def test_a_chain_of_waits_ends_undecided_between_two_ranks(monkeypatch: pytest.M
     assert chain().explained().undecided_ranks != (2, 3)
 
 
+@pytest.mark.parametrize("fault", [absent, mismatched])
+def test_a_majority_is_a_conclusion_and_no_fact_of_the_recorders(fault: Callable[[MadeJob], object]) -> None:
+    found = steps(MadeJob(4), 3, fault).explained()
+    assert found.culprit is not None
+    assert (found.culprit.ranks, found.confidence) == ((2,), "medium")
+
+
 def test_two_ranks_have_no_majority() -> None:
     job = MadeJob(2)
     job.call([0, 1])
@@ -328,3 +335,26 @@ def test_sends_to_each_other_that_have_both_sides() -> None:
     assert found.said == "send #1 between ranks 0, 1 has both sides, and is not over"
     assert all(wait.endswith(", which both sides made") for wait in found.waits)
     assert "the job made no progress, and the recorders do not show why" in as_text(found)
+
+
+@pytest.mark.parametrize(
+    ("between", "said"), [(True, ", or left out send on default_pg between two of them"), (False, "")]
+)
+def test_two_calls_in_a_row_may_lack_a_call_between_them(between: bool, said: str) -> None:
+    """Rank 0 leaves out its send in step 2. The twin makes a second barrier where no call comes between two of them."""
+    job = MadeJob(2)
+    for step in range(4):
+        if between:
+            job.transfer(0, 1, sides="recv" if step == 2 else "both")
+        else:
+            job.call([0, 1], "all_reduce", line=12)
+            job.call([0, 1], "broadcast", line=13)
+        job.call([0], "barrier", line=14)
+        if not between and step == 2:
+            job.call([0], "barrier", line=14)
+        if step != 2 or not between:
+            job.call([1], "barrier", line=14)
+        elif between:
+            break
+    found = job.explained()
+    assert f"made barrier on default_pg once too often{said}; " in found.said
