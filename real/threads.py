@@ -242,6 +242,7 @@ def thread_states(packages: Collection[str]) -> list[str]:
     line.
     """
     frames, found = sys._current_frames(), list[str]()
+    del frames[threading.get_ident()]  # this frame refers to the dictionary, so a cycle would keep all frames
     for one in threading.enumerate():
         frame = frames.get(one.ident or 0)
         while frame is not None and (is_own_code(frame) or is_library(frame, packages)):

@@ -4,12 +4,15 @@ option.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import ROOT
 
 PACKAGE = """
 from typing import Annotated
@@ -107,7 +110,7 @@ def dpsim(folder: Path, *words: str) -> tuple[int, str, str]:
     done = subprocess.run(
         [sys.executable, "-m", "dpsim.cli", *words],
         cwd=folder,
-        env={"PYTHONPATH": str(folder), "COLUMNS": "100", "PATH": ""},
+        env={"PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)]), "COLUMNS": "100", "PATH": ""},
         capture_output=True,
         text=True,
         check=False,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
+import threading
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from real import backend as backends
 from real import folder as folders
 from real.backend import GlooBackend, NcclBackend
 from real.folder import PREFIX, PoolFolder, _remove_if_stale
+from real.threads import thread_states
 from tests.programs import world_of
 
 # ---- the folder of a pool
@@ -163,3 +167,32 @@ def test_nccl_without_enough_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     reason = NcclBackend().unavailable(3)
     assert reason is not None
     assert reason.endswith("needs 3 CUDA devices, one for each rank, and found 2 (CUDA_VISIBLE_DEVICES=4,5)")
+
+
+# ---- the lines of threads
+
+
+def test_a_look_at_threads_keeps_no_frame() -> None:
+    """Checks that the frames of a thread end with it, without the garbage collector. Python 3.12.1 crashes if the
+    collector frees the frame of a `Connection.send`.
+    """
+    begun, over, held = threading.Event(), threading.Event(), list[weakref.ref[Any]]()
+
+    def wait() -> None:
+        local = threading.Event()
+        held.append(weakref.ref(local))
+        begun.set()
+        over.wait()
+
+    thread = threading.Thread(target=wait, name="u1")
+    thread.start()
+    begun.wait()
+    gc.disable()
+    try:
+        states = thread_states([])
+        over.set()
+        thread.join()
+        assert held[0]() is None
+    finally:
+        gc.enable()
+    assert any(state.startswith("u1 at tests/real/test_parts.py:") for state in states)
