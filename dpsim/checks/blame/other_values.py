@@ -67,7 +67,8 @@ def _others(culprit: Culprit, rows: list[dict[int, Row]]) -> Iterator[tuple[str,
 
 def _equal(own: dict[int, Row], peer: dict[int, Row], token: tuple[str, str], step: int) -> bool:
     """Returns whether two ranks received equal values at a site in all other steps, and did so at least once."""
-    both = [(_values(own[one], token), _values(peer[one], token)) for one in own.keys() & peer.keys() - {step}]
+    steps = [one for one in own if one in peer and one != step]
+    both = [(_values(own[one], token), _values(peer[one], token)) for one in steps]
     known = [(mine, theirs) for mine, theirs in both if mine and theirs and None not in (*mine, *theirs)]
     return bool(known) and all(mine == theirs for mine, theirs in known)
 
