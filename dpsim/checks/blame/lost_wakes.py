@@ -86,13 +86,15 @@ def _decided(run_index: RunIndex, states: Mapping[int, ActorState], finding: Fin
     if not likely:
         return finding
     found = departures(run_index, wait, tuple(dict.fromkeys([*likely, *own.waits_for])))
-    if len({one.actor for one in found}) == 1:
-        return _with(run_index, finding, wait, found[0])
+    proven = [one for one in found if not one.doubt]
+    if len({one.actor for one in proven}) == 1:
+        return _with(run_index, finding, wait, proven[0])
     stray = misdirected(run_index, wait)
     if stray is not None and stray.odd is not None:
         return _with(run_index, finding, wait, stray.odd)
     what = f" {wait.what}" if matches(finding.klass, MISSING) else ""
     text = owed(run_index, wait, likely, what) + ("" if stray is None else f"; {stray.text}")
+    text += "".join(f"; {one.text}, {one.ground[0]}, but {one.doubt}" for one in found if one.doubt)
     return _without(finding, states, wait, likely, text)
 
 
