@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dpsim.checks.agreed_result import majority
+from dpsim.checks.one_step_more import one_step_more
 from dpsim.checks.run_index import Entry, RunIndex, Signature
 from dpsim.checks.usual_step import UsualStep
 from dpsim.contract.words import counted, ranks_text
@@ -45,6 +46,9 @@ def sides_of(
             idle = [rank for rank, own in calls.items() if not own]
             why = f"every earlier step with calls on {communicator} has {counted(number or 0, 'call')} per rank"
     busy = [rank for rank in calls if rank not in idle]
+    more = one_step_more(run_index, [*run_index.collectives[communicator]], step) if idle else ""
+    if more:
+        return Sides([], [], more)
     if idle and len({calls[rank] for rank in busy}) == 1:
         return Sides(busy, idle, why)
     parted, why = majority(run_index, here, calls)

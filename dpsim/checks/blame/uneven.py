@@ -29,8 +29,9 @@ from dpsim.checks.blame.places import OpPlaces
 from dpsim.checks.blame.regular import FEW, Rules, rules
 from dpsim.checks.blame.steps import Name, Steps, name_of
 from dpsim.checks.finding import Culprit, Finding, matches
+from dpsim.checks.one_step_more import one_step_more
 from dpsim.checks.run_index import Entry, RunIndex, by_step
-from dpsim.contract.ops import SITE
+from dpsim.contract.ops import COMMUNICATOR, SITE
 from dpsim.contract.words import counted, times
 
 FOLLOWS = ("MISMATCH", "HANG", "CRASH", "LEFTOVER", "DISAGREEMENT", "LIVELOCK")
@@ -39,7 +40,7 @@ FOLLOWS = ("MISMATCH", "HANG", "CRASH", "LEFTOVER", "DISAGREEMENT", "LIVELOCK")
 
 class Uneven(NamedTuple):
     """The call that a rank left out, or made too often (`more`). If `culprit` is None, either of the two ranks may be
-    wrong.
+    wrong, and `why` is the reason.
     """
 
     position: tuple[int, int]
@@ -47,6 +48,7 @@ class Uneven(NamedTuple):
     more: bool
     text: str
     ground: tuple[str, ...]
+    why: str = ""
 
 
 def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
@@ -87,7 +89,7 @@ def _with_cause(finding: Finding, cause: Uneven) -> Finding:
         klass = "HANG:COLLECTIVE:EXTRA_CALL" if cause.more else "HANG:COLLECTIVE:MISSING_RANK"
     undecided = finding.check == "ledger" and finding.culprit is None and matches(finding.klass, "*:COLLECTIVE:*")
     message = cause.text if undecided else f"{cause.text}; {finding.message}"
-    return replace(finding, klass=klass, message=message, culprit=cause.culprit, ground=cause.ground, why="")
+    return replace(finding, klass=klass, message=message, culprit=cause.culprit, ground=cause.ground, why=cause.why)
 
 
 def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven | None:
@@ -102,6 +104,9 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
         here = [own.get(step, []) for own in made]
         if len(here[0]) == len(here[1]) and not any(map(partners.strange, zip(*here, strict=True))):
             continue
+        more = one_step_more(steps.run_index, steps.run_index.communicator(_communicator(pair)).ranks, step)
+        if more:
+            return either or Uneven(steps.run_index.position([*here[0], *here[1]][0]), None, True, more, (), more)
         apart = frozenset((side.rank, step) for side in pair)
         judged = [{name: rules(steps, (side.rank, step), name, apart) for name in sorted(side.names)} for side in pair]
         judged = [_explaining(steps, partners, pair, which, step, own) for which, own in enumerate(judged)]
@@ -231,6 +236,10 @@ def _other_sites(side: Side, peer: Side, step: int) -> bool:
     """Returns whether calls at different sites pair up in a step."""
     met = zip(_of(side, step), _of(peer, step), strict=False)
     return any(one.raw[SITE] != other.raw[SITE] for one, other in met)
+
+
+def _communicator(pair: tuple[Side, Side]) -> str:
+    return str(next(entry.raw[COMMUNICATOR] for side in pair for entry in side.calls))
 
 
 def _of(side: Side, step: int) -> list[Entry]:
