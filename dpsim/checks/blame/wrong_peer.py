@@ -34,14 +34,18 @@ def name_the_wrong_peer(run_index: RunIndex, findings: list[Finding]) -> list[Fi
 
 
 def _decided(run_index: RunIndex, finding: Finding) -> Finding:
-    return _with_culprit(run_index, finding) if finding.culprit is None else _wrong_source(run_index, finding)
+    if finding.culprit is not None:
+        return _wrong_source(run_index, finding)
+    decided = _with_culprit(run_index, finding)
+    decided = _wrong_source(run_index, finding) if decided.culprit is None else decided
+    return finding if decided.culprit is None else decided
 
 
 def _wrong_source(run_index: RunIndex, finding: Finding) -> Finding:
     """Returns the finding, without the awaited sender as its culprit if another rank sent to the waiting rank."""
-    assert finding.culprit is not None
+    awaited = None if finding.culprit is None else finding.culprit.rank
     for (communicator, sender, receiver), (sends, receives) in run_index.transfers.items():
-        if sender != finding.culprit.rank or len(receives) <= len(sends):
+        if awaited not in (None, sender) or len(receives) <= len(sends):
             continue
         wanted = receives[len(sends)]
         stray = _sent_by_another(run_index, wanted, sender) if run_index.position(wanted) == finding.position else None
