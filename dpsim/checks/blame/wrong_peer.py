@@ -18,6 +18,7 @@ from dataclasses import replace
 from dpsim.checks.blame.meetings import Partners
 from dpsim.checks.blame.steps import name_of
 from dpsim.checks.finding import Finding
+from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import SITE, Transfer
 
@@ -59,6 +60,9 @@ def _wrong_source(run_index: RunIndex, finding: Finding) -> Finding:
         if others != {stray.rank}:
             why = f"{reason}: rank {receiver} names the wrong rank, or rank {sender} owes a send"
             return replace(finding, message=message, culprit=None, ground=(), why=why)
+        new = new_value(run_index, wanted.step, {receiver: wanted.at})
+        if new:
+            return replace(finding, message=message, culprit=None, ground=(), why=new)
         usual = f"rank {receiver} receives from rank {stray.rank} alone at {wanted.record.site} in other steps"
         return replace(finding, message=message, culprit=run_index.culprit(wanted), ground=(reason, usual), why="")
     return finding

@@ -12,8 +12,8 @@ STEPS = 3
 
 
 def hands(step: int, mistake: str) -> Script:
-    """Rank 0 hands a block to each of ranks 1, 2, and rank 3 takes none. Mistakes of a step: `to`: the last block goes to
-    rank 3. `from`: rank 2 takes a block of rank 3.
+    """Rank 0 hands a block to each of ranks 1, 2, and rank 3 takes none. Mistakes of a step: `to`: the last block goes
+    to rank 3. `from`: rank 2 takes a block of rank 3.
     """
 
     async def script(rank: Rank) -> None:
