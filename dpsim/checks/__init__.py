@@ -47,6 +47,8 @@ completed.py         replaces each receive from any source by the transfer that 
 run_index.py         the input of checks: the journals of a run, indexed once
 expected.py          compares the outcome of a run with the expectation of a scenario
 usual_step.py        the usual pattern of a step, as evidence where there is no majority
+new_values.py        whether ranks received a value in a step that they received in no other step
+one_step_more.py     whether ranks ended too early, or the others made one step too many; a part of sides
 sides.py              of ranks that made different calls in a step, which are right; a part of the ledger
 stuck.py             the collectives and transfers in which the ranks of a hang wait
 blame/               decides the culprit of a run from all findings

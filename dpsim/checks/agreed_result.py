@@ -8,7 +8,8 @@ so does each rank in the same state. For example, all idle ranks may use their o
 side proves nothing. These rules replace the majority, in this order:
 
 1. In another step, all collectives before gave the same results, and the ranks decided alike. A rank that now decides
-   otherwise departs.
+   otherwise departs. This needs that the ranks received no new value in this step (`new_values`). Without a majority,
+   the results must differ in some step: a constant decides nothing.
 2. One side has members in different states, and still decides alike. The other side has only one state, so it departs.
 3. Both sides have members in different states, or two ranks in one state are on different sides. Then the state does
    not explain the sides, and the majority is right.
@@ -23,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import SIGNATURE, Entry, RunIndex, Signature, first_difference, split
 from dpsim.contract.ops import (
     ADDRESS,
@@ -76,7 +78,7 @@ def ruling(run_index: RunIndex, here: Mapping[int, Entry], values: Mapping[int, 
     agreement = agreement_before(run_index, here)
     if agreement is None:
         return None
-    before = _decided_before(run_index, here, agreement)
+    before = _decided_before(run_index, here, agreement, split(dict(values)) is None)
     if before is not None and before[1] in values.values():
         step, value = before
         odd = tuple(rank for rank in sorted(values) if values[rank] != value)
@@ -183,17 +185,18 @@ def _what(raw: RawRecord) -> Hashable:
 
 
 def _decided_before(
-    run_index: RunIndex, here: Mapping[int, Entry], agreement: Agreement
+    run_index: RunIndex, here: Mapping[int, Entry], agreement: Agreement, varied: bool
 ) -> tuple[int, Hashable] | None:
     """Returns a step in which the ranks received the same results and all decided one value, and this value.
 
-    None without such a step, or if such steps have different values: then the result alone does not decide.
+    None without such a step, or if such steps have different values: then the result alone does not decide. None as
+    well if a value that the ranks received in this step was new, or with `varied`, if all steps have the same results.
     """
     first = next(iter(here.values()))
-    if first.raw[KIND] != "decision":
+    if first.raw[KIND] != "decision" or new_value(run_index, first.step, {rank: one.at for rank, one in here.items()}):
         return None
     members = run_index.decisions[first.raw[DECISION_COMMUNICATOR], first.raw[SITE]]
-    found = list[tuple[int, Hashable]]()
+    found, results = list[tuple[int, Hashable]](), {agreement.results}
     for step in sorted({entry.step for rank in here for entry in members[rank]}):
         others = {rank: [one for one in members[rank] if one.step == step] for rank in here}
         if step == first.step or any(len(own) != 1 for own in others.values()):
@@ -201,6 +204,8 @@ def _decided_before(
         there = {rank: own[0] for rank, own in others.items()}
         values = [*dict.fromkeys(entry.raw[DECISION_VALUE] for entry in there.values())]
         same = agreement_before(run_index, there)
+        results |= {same.results} if same is not None else set()
         if len(values) == 1 and same is not None and same.results == agreement.results:
             found.append((step, *values))
-    return found[0] if len({value for _, value in found}) == 1 else None
+    known = len(results) > 1 or not varied
+    return found[0] if known and len({value for _, value in found}) == 1 else None

@@ -19,7 +19,7 @@ from typing import Any
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex, TransferLine
-from dpsim.checks.transfers import odd_side, summary
+from dpsim.checks.transfers import new_value_before, odd_side, summary
 from dpsim.contract.ops import ADDRESS, COMMUNICATOR, FLAG_HOW, KIND, ORDINAL, SITE, STREAM, THREAD_HOW, RawRecord
 from dpsim.contract.words import counted
 
@@ -97,12 +97,15 @@ def _without_partner(run_index: RunIndex, peers: Sequence[int], line: TransferLi
         else ("LEFTOVER:RECV", line.receives, peers[0], "sent")
     )
     fewer, entry = min(sent, received), side[min(sent, received)]
-    odd, why = odd_side(line)
+    odd, text = odd_side(line)
+    why = new_value_before(run_index, line, odd)
+    odd, text = (None, "") if why else (odd, text)
     return Finding(
         check="leftover",
         klass=klass,
         message=f"rank {entry.rank} called {summary(run_index, entry)}. Rank {peer} {did} {fewer} of {len(side)} "
-        f"and ended{why}. Make the other call, or leave this one out",
+        f"and ended{text}. Make the other call, or leave this one out",
         culprit=run_index.culprit(odd) if odd else None,
         position=run_index.position(odd or entry),
+        why=why,
     )

@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dpsim.checks.agreed_result import majority
-from dpsim.checks.run_index import Entry, RunIndex, Signature
+from dpsim.checks.new_values import new_value
+from dpsim.checks.one_step_more import one_step_more
+from dpsim.checks.run_index import Entry, RunIndex, Signature, first_difference
 from dpsim.checks.usual_step import UsualStep
 from dpsim.contract.words import counted, ranks_text
 
@@ -37,6 +39,8 @@ def sides_of(
     step: int,
 ) -> Sides:
     """Returns the sides of the ranks that made different calls `here` in a step, given their signatures `calls`."""
+    index = first_difference([*calls.values()]) or 0
+    until = {rank: here[rank][index].at for rank in calls if index < len(here[rank])}
     idle = [rank for rank in calls if not usual.took_part(rank, step)]
     why = f"{ranks_text(idle)} issued no collective and no kernel in step {step}"
     if not idle:  # ranks without a call although every earlier step has one, even if they are the majority
@@ -45,8 +49,12 @@ def sides_of(
             idle = [rank for rank, own in calls.items() if not own]
             why = f"every earlier step with calls on {communicator} has {counted(number or 0, 'call')} per rank"
     busy = [rank for rank in calls if rank not in idle]
+    more = one_step_more(run_index, [*run_index.collectives[communicator]], step) if idle else ""
+    if more:
+        return Sides([], [], more)
     if idle and len({calls[rank] for rank in busy}) == 1:
-        return Sides(busy, idle, why)
+        new = "" if any(not usual.took_part(rank, step) for rank in idle) else new_value(run_index, step, until)
+        return Sides([], [], new) if new else Sides(busy, idle, why)
     parted, why = majority(run_index, here, calls)
     if parted is not None:
         right, wrong = parted
@@ -59,6 +67,9 @@ def sides_of(
     odd = usual.odd_one(communicator, step, {rank: [*here[rank]] for rank in calls})
     others = [rank for rank in calls if rank != odd]
     if odd is not None and len({calls[rank] for rank in others}) == 1:
+        new = new_value(run_index, step, until)
+        if new:
+            return Sides([], [], new)
         return Sides(others, [odd], f"only rank {odd} departs from the other steps of the run")
     return Sides([], [], why)
 

@@ -12,7 +12,8 @@ Two sides have no majority. The culprit is the side whose argument differs from 
 
 If the paired calls belong to different steps, one side left out a transfer before, or made one too many. Then the
 culprit is the side whose number of transfers differs from every earlier step. If that number varies anyway, there is no
-culprit. The passes of `blame` may find further evidence.
+culprit. Nor is there one if the ranks received a new value in the step (`new_values`). The passes of `blame` may find
+further evidence.
 
 A transfer without a peer is no mismatch. The deadlock check reports it, or `leftover` if all programs ended.
 """
@@ -20,6 +21,7 @@ A transfer without a peer is no mismatch. The deadlock check reports it, or `lef
 from __future__ import annotations
 
 from dpsim.checks.finding import Finding
+from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import Entry, RunIndex, TransferLine, by_step
 from dpsim.contract.ops import COUNT, DTYPE, SITE, RawRecord
 
@@ -43,16 +45,30 @@ def unequal(run_index: RunIndex) -> list[Finding]:
 def _finding(run_index: RunIndex, line: TransferLine, index: int) -> Finding:
     send, receive = line.sends[index], line.receives[index]
     field = next(name for name, at in FIELDS.items() if send.raw[at] != receive.raw[at])
-    odd, why = odd_side(line) if send.step != receive.step else (_odd(line, index, FIELDS[field]), "")
-    blamed = None if odd is None else odd.record
+    odd, text = odd_side(line) if send.step != receive.step else (_odd(line, index, FIELDS[field]), "")
+    why = new_value_before(run_index, line, odd)
+    odd, text = (None, "") if why else (odd, text)
     sent, received = (f"{side.rank} called {summary(run_index, side)}" for side in (send, receive))
     return Finding(
         check="ledger",
         klass=f"MISMATCH:TRANSFER:{field.upper()}",
-        message=f"rank {sent}. Rank {received}{why}",
-        culprit=run_index.culprit(odd) if odd and blamed else None,
+        message=f"rank {sent}. Rank {received}{text}",
+        culprit=run_index.culprit(odd) if odd else None,
         position=min(run_index.position(send), run_index.position(receive)),
+        why=why,
     )
+
+
+def new_value_before(run_index: RunIndex, line: TransferLine, odd: Entry | None) -> str:
+    """Returns why other steps prove nothing against a side, because of a value that ranks received before; or an empty
+    string.
+    """
+    if odd is None:
+        return ""
+    here = [[one for one in side if one.step == odd.step] for side in line]
+    paired = min(map(len, here))
+    first = [own[paired] for own in here if len(own) > paired] or [odd]
+    return new_value(run_index, odd.step, {one.rank: one.at for one in first})
 
 
 def odd_side(line: TransferLine) -> tuple[Entry | None, str]:

@@ -22,6 +22,7 @@ from typing import NamedTuple, TypeAlias
 
 from dpsim.checks.blame.witnesses import gave_up
 from dpsim.checks.finding import Finding, matches
+from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import COMMUNICATOR, KIND, SITE, WHERE, Collective
 from dpsim.contract.words import counted, ranks_text
@@ -139,7 +140,8 @@ def _at(run_index: RunIndex, rows: Rows, at: int, tokens: Mapping[int, Token]) -
     other = rows[others[0]][at]
     again = _token(own) == _token(rows[odd[0]][at - 1])
     parting = CohortParting(own, other, others, again, new == {*odd}, at)
-    return parting if parting.call.raw[KIND] == "collective" else None
+    known = len(tokens) > 2 or not new_value(run_index, own.step, {own.rank: own.at, other.rank: other.at})
+    return parting if known and parting.call.raw[KIND] == "collective" else None
 
 
 def _followers(rows: Rows, of: Name, at: int) -> dict[Token, set[Token]]:

@@ -27,6 +27,7 @@ from dpsim.checks import given_up
 from dpsim.checks.apart import Members, first_apart
 from dpsim.checks.blame.habits import Habits, Question, Stretch
 from dpsim.checks.finding import Finding
+from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import Entry, RunIndex, call, split
 from dpsim.contract.ops import COLLECTIVE_ROOT, SITE, THREAD
 from dpsim.contract.words import counted
@@ -196,7 +197,10 @@ def _odd(run_index: RunIndex, parting: Parting, habits: Habits) -> tuple[int, tu
         questions[rank] = Question(_stretches(parting, rank, threads), made, sorted(others))
     found = habits.odd(questions)
     [*odd] = found
-    return (odd[0], (found[odd[0]],)) if len(odd) == 1 else None
+    until = {rank: entry.at for rank in parting.lists if (entry := parting.entry(rank)) is not None}
+    if len(odd) != 1 or new_value(run_index, parting.step, until):
+        return None
+    return odd[0], (found[odd[0]],)
 
 
 def _stretches(parting: Parting, rank: int, threads: set[str]) -> list[Stretch]:

@@ -10,8 +10,9 @@ other:
 So a name is odd if it breaks more rules than it keeps. If the other steps make a name equally often, this number is a
 rule, too. A step that the rank has not finished may continue, so its missing ops break no rule.
 
-A rank may have no other step with this name. Then the steps of other ranks with this name count. If it has only one,
-the steps of ranks that use the same names count as well.
+A rank may have no other step with this name. Then the steps of other ranks with this name count, unless an earlier step
+of the rank shows that it does not make it. If it has only one, the steps of ranks that use the same names count as
+well.
 
 Steps may be of several kinds, with and without work. So a step that has one of two names and lacks the other breaks no
 rule about the two.
@@ -69,6 +70,8 @@ class Rules(NamedTuple):
 def rules(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) -> Rules:
     """Returns how the step `at` follows the rules about `name`. The steps in `apart` are no evidence."""
     rows, own = _samples(steps, at[0], name, apart)
+    if not own and _of_another_role(steps, at, name, apart):
+        return Rules(0, 1, 0, None, own)
     with_name = [row for row in rows if _has(row, name)]
     if not with_name:
         return Rules(0, 0, 0, None)
@@ -81,6 +84,19 @@ def rules(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) ->
         made = steps.made(at, name)
         fits += [made == usual] if done or made >= usual else []
     return Rules(fits.count(False), fits.count(True), len(with_name), usual, own)
+
+
+def _of_another_role(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) -> bool:
+    """Returns whether a rank may have another role than the ranks with this name.
+
+    So it is if the rank finished earlier steps, and none has the name. Without such a step, it is so if the rank never
+    made an op of this kind.
+    """
+    rank, step = at
+    earlier = [row for (_, when), row in steps.others(apart, rank) if when < step]
+    if earlier:
+        return not any(_has(row, name) for row in earlier)
+    return all(name[0] != kind for kind, _, _ in steps.names[rank])
 
 
 def _samples(steps: Steps, rank: int, name: Name, apart: frozenset[RankStep]) -> tuple[list[list[Did]], bool]:

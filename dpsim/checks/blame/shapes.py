@@ -29,6 +29,7 @@ from dpsim.checks.blame.meetings import Partners, meetings
 from dpsim.checks.blame.relations import Relations
 from dpsim.checks.blame.steps import Did, Name, Steps, name_of
 from dpsim.checks.finding import Finding, matches
+from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import (
     CALL,
@@ -105,7 +106,8 @@ class Shapes:
             if finding.position in here and len({entry.step for entry in calls}) == 1 and len(values) > 1:
                 odd = self._odd(calls, field)
                 if odd is not None:
-                    return self._with(finding, calls, *odd)
+                    new = new_value(self.run_index, calls[0].step, {entry.rank: entry.at for entry in calls})
+                    return replace(finding, culprit=None, why=new) if new else self._with(finding, calls, *odd)
         return finding
 
     def _with(self, finding: Finding, calls: Sequence[Entry], odd: Entry, ground: list[str]) -> Finding:

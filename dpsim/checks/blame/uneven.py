@@ -12,8 +12,9 @@ replaces that of a later finding which names no rank, a rank that only waits, or
 keeps a culprit that the ledger found by a majority, and changes nothing if a rank died.
 
 If one side's step is as usual, and the other side has no other steps, the other side is the culprit. If both sides are
-unusual, or neither is, the pass names no rank. If one side made a call more often than the other made any, either side
-may be wrong. Then the pass also removes the culprit of a later exception or wait.
+unusual, or neither is, the pass names no rank. Nor does it if the ranks received a new value in the step. If one side
+made a call more often than the other made any, either side may be wrong. Then the pass also removes the culprit of a
+later exception or wait.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ from dpsim.checks.blame.places import OpPlaces
 from dpsim.checks.blame.regular import FEW, Rules, rules
 from dpsim.checks.blame.steps import Name, Steps, name_of
 from dpsim.checks.finding import Culprit, Finding, matches
+from dpsim.checks.new_values import new_value
+from dpsim.checks.one_step_more import one_step_more
 from dpsim.checks.run_index import Entry, RunIndex, by_step
-from dpsim.contract.ops import SITE
+from dpsim.contract.ops import COMMUNICATOR, SITE
 from dpsim.contract.words import counted, times
 
 FOLLOWS = ("MISMATCH", "HANG", "CRASH", "LEFTOVER", "DISAGREEMENT", "LIVELOCK")
@@ -39,7 +42,7 @@ FOLLOWS = ("MISMATCH", "HANG", "CRASH", "LEFTOVER", "DISAGREEMENT", "LIVELOCK")
 
 class Uneven(NamedTuple):
     """The call that a rank left out, or made too often (`more`). If `culprit` is None, either of the two ranks may be
-    wrong.
+    wrong, and `why` is the reason.
     """
 
     position: tuple[int, int]
@@ -47,6 +50,7 @@ class Uneven(NamedTuple):
     more: bool
     text: str
     ground: tuple[str, ...]
+    why: str = ""
 
 
 def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
@@ -80,14 +84,14 @@ def _open(run_index: RunIndex, finding: Finding) -> bool:
 
 def _with_cause(finding: Finding, cause: Uneven) -> Finding:
     if cause.culprit is None and finding.culprit is None:
-        return finding
+        return replace(finding, why=finding.why or cause.why)
     klass = finding.klass
     missing = finding.check == "deadlock" and klass == "HANG:COLLECTIVE:MISSING_RANK"
     if cause.culprit is not None and (missing or (finding.check == "ledger" and matches(klass, "HANG:COLLECTIVE"))):
         klass = "HANG:COLLECTIVE:EXTRA_CALL" if cause.more else "HANG:COLLECTIVE:MISSING_RANK"
     undecided = finding.check == "ledger" and finding.culprit is None and matches(finding.klass, "*:COLLECTIVE:*")
     message = cause.text if undecided else f"{cause.text}; {finding.message}"
-    return replace(finding, klass=klass, message=message, culprit=cause.culprit, ground=cause.ground, why="")
+    return replace(finding, klass=klass, message=message, culprit=cause.culprit, ground=cause.ground, why=cause.why)
 
 
 def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven | None:
@@ -102,18 +106,33 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
         here = [own.get(step, []) for own in made]
         if len(here[0]) == len(here[1]) and not any(map(partners.strange, zip(*here, strict=True))):
             continue
+        more = one_step_more(steps.run_index, steps.run_index.communicator(_communicator(pair)).ranks, step)
+        if more:
+            return either or Uneven(steps.run_index.position([*here[0], *here[1]][0]), None, True, more, (), more)
         apart = frozenset((side.rank, step) for side in pair)
         judged = [{name: rules(steps, (side.rank, step), name, apart) for name in sorted(side.names)} for side in pair]
         judged = [_explaining(steps, partners, pair, which, step, own) for which, own in enumerate(judged)]
         odd = [any(one.odd for one in own.values()) for own in judged]
         if any(odd):
             alone = sum(odd) == 1 and pair[odd.index(True)].represents == 1
-            return _departs(steps, pair, odd.index(True), step, judged) if alone else None
+            found = _departs(steps, pair, odd.index(True), step, judged) if alone else None
+            return found and _unless_new(steps, partners, pair, step, found)
         found = _against_a_sound_peer(steps, pair, step, judged)
         if found is not None:
-            return found
+            return _unless_new(steps, partners, pair, step, found)
         either = either or _either(steps, pair, step)
     return either
+
+
+def _unless_new(steps: Steps, partners: Partners, pair: tuple[Side, Side], step: int, found: Uneven) -> Uneven:
+    """Returns the result, without its culprit if a value that the ranks received in the step was new."""
+    mine, theirs = (_of(side, step) for side in pair)
+    met = [partners.strange(calls) for calls in zip(mine, theirs, strict=False)]
+    index = met.index(True) if True in met else len(met)
+    new = new_value(
+        steps.run_index, step, {own[index].rank: own[index].at for own in (mine, theirs) if index < len(own)}
+    )
+    return found._replace(culprit=None, text=new, ground=(), why=new) if new else found
 
 
 def _explaining(
@@ -231,6 +250,10 @@ def _other_sites(side: Side, peer: Side, step: int) -> bool:
     """Returns whether calls at different sites pair up in a step."""
     met = zip(_of(side, step), _of(peer, step), strict=False)
     return any(one.raw[SITE] != other.raw[SITE] for one, other in met)
+
+
+def _communicator(pair: tuple[Side, Side]) -> str:
+    return str(next(entry.raw[COMMUNICATOR] for side in pair for entry in side.calls))
 
 
 def _of(side: Side, step: int) -> list[Entry]:

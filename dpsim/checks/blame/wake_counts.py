@@ -8,9 +8,14 @@ An actor departs in a step if one of these rules holds:
 
 * It sent fewer wakes than in its other steps, before and after this step. These steps are at least two, and alike.
 * It finished the step and sent fewer wakes than all others that send to this mailbox. These act alike.
-  They are at least two.
-* It sent an equal message to all others that read mailboxes of this name. These are at least two.
-* The waiting actor waited more often than in its other steps, or than all others that read such mailboxes.
+  They are at least two. In its earlier steps, the actor sent as many as they do now.
+* It sent an equal message to all others that read mailboxes of this name. These are at least two. In an earlier step,
+  it also sent one to the waiting actor.
+* The waiting actor waited more often than in its other steps, or than all others that read such mailboxes. In its
+  earlier steps, it waited as often as they do now.
+
+So other actors prove something only against an actor that did the same before. Without such a step, it may have
+another role.
 
 A step at the end or start of a program may be of another kind. So the first rule needs equal steps on both sides.
 """
@@ -45,13 +50,17 @@ FEW = 2
 
 
 class OddActor(NamedTuple):
-    """An actor that sent too few wakes, or waited too often. `entry` is an op of that kind, for site and line."""
+    """An actor that sent too few wakes, or waited too often. `entry` is an op of that kind, for site and line.
+
+    `doubt` is the reason why this is no proof, or empty.
+    """
 
     actor: int
     step: int
     entry: Entry
     text: str
     ground: tuple[str, ...]
+    doubt: str = ""
 
 
 class PendingWait(NamedTuple):
@@ -128,7 +137,8 @@ def _owes(run_index: RunIndex, wait: PendingWait, actor: int, sent: SentWakes) -
 def _fewer(run_index: RunIndex, wait: PendingWait, actor: int, step: int, sent: SentWakes) -> OddActor | None:
     """Returns the departure of an actor that sent fewer wakes in a step than all others that send them.
 
-    Its other ops in the step must be at sites of these others. Another site may show that it has another role.
+    Its other ops in the step must be at sites of these others. Another site may show that it has another role. So may
+    an earlier step in which it sent another number.
     """
     journals = run_index.run.journals
     peers = {other: made[step] for other, made in sent.items() if other != actor and step in made}
@@ -142,12 +152,24 @@ def _fewer(run_index: RunIndex, wait: PendingWait, actor: int, step: int, sent: 
     if not sites.issuperset(raw[SITE] for raw in journals[actor] if raw[STEP] == step):
         return None
     ground = f"{ranks_text(peers)} sent it {times(min(numbers))} in step {step}"
-    return _departure(wait, actor, step, min(peers.values())[0], number, ground)
+    doubt = _of_another_role(actor, sent[actor], step, min(numbers), "sent it")
+    return _departure(wait, actor, step, min(peers.values())[0], number, ground, doubt)
 
 
-def _departure(wait: PendingWait, actor: int, step: int, example: Entry, number: int, ground: str) -> OddActor:
+def _of_another_role(actor: int, own: dict[int, list[Entry]], step: int, number: int, did: str) -> str:
+    """Returns why an actor may have another role than others that act `number` times; empty if it did so before."""
+    before = {when: len(some) for when, some in own.items() if when < step}
+    if not before:
+        return f"no earlier step shows that rank {actor} does so"
+    other = next((when for when, some in before.items() if some != number), None)
+    return "" if other is None else f"rank {actor} {did} {times(before[other])} in step {other}"
+
+
+def _departure(
+    wait: PendingWait, actor: int, step: int, example: Entry, number: int, ground: str, doubt: str = ""
+) -> OddActor:
     text = f"rank {actor} sent {wait.what} of rank {wait.entry.rank} {times(number)} in step {step}"
-    return OddActor(actor, step, example, text, (ground,))
+    return OddActor(actor, step, example, text, (ground,), doubt)
 
 
 def _balanced(run_index: RunIndex, wait: PendingWait, step: int) -> bool:
@@ -176,7 +198,8 @@ def _others(made: dict[int, list[Entry]], odd: int) -> list[list[Entry]]:
 def _missed(run_index: RunIndex, wait: PendingWait, actor: int) -> OddActor | None:
     """Returns the departure of an actor that sent a message to all others with such a mailbox.
 
-    It must have sent equally many messages to these others, and fewer to the waiting actor.
+    It must have sent equally many messages to these others, and fewer to the waiting actor. That one must have got a
+    message in an earlier step, and waited in this one.
     """
     if wait.entry.raw[KIND] != "take":
         return None
@@ -187,16 +210,30 @@ def _missed(run_index: RunIndex, wait: PendingWait, actor: int) -> OddActor | No
     receivers = {*totals}
     if len(receivers) < FEW or len({*totals.values()}) > 1 or fewer >= min(totals.values()):
         return None
+    awaited = _awaited_steps(run_index, wait, [one.step for one in posts if one.raw[POST_TO] == rank])
+    doubt = "" if fewer else f"rank {rank} got none in any step"
     by_content: dict[tuple[int, str], list[Entry]] = {}
     for one in posts:
         by_content.setdefault((one.step, repr(one.raw[POST_CONTENT])), []).append(one)
     for (step, _), some in by_content.items():
         went = Counter(one.raw[POST_TO] for one in some)
-        if {*went} == receivers:
+        if {*went} == receivers and (doubt or step in awaited):
             who = ranks_text(receivers)
             text = f"rank {actor} sent {wait.what} to {who} in step {step}, and none to rank {rank}"
-            return OddActor(actor, step, some[0], text, (f"the messages to {who} are equal",))
+            return OddActor(actor, step, some[0], text, (f"the messages to {who} are equal",), doubt)
     return None
+
+
+def _awaited_steps(run_index: RunIndex, wait: PendingWait, sent: Sequence[int]) -> set[int]:
+    """Returns the steps of a sender for which the waiting actor waited. `sent` has the steps of its messages to it.
+
+    An actor may take a message before it sets its own step. So the distances of the two steps at earlier messages
+    count. Steps up to the first message are left out: the sender may owe the actor none in them.
+    """
+    journal = run_index.run.journals[wait.entry.rank]
+    waited = [raw[STEP] for raw in journal if wait.like(raw)]
+    ahead = {step - taken for step, taken in zip(sent, waited, strict=False)}
+    return {step + distance for step in waited for distance in ahead if step + distance > min(sent)}
 
 
 def _posts(run_index: RunIndex, actor: int) -> Iterator[Entry]:
@@ -219,9 +256,11 @@ def _waits_too_often(run_index: RunIndex, wait: PendingWait) -> OddActor | None:
         theirs = _made(run_index, other, wait.like).get(step, []) if other != rank else []
         if theirs and sites.issuperset(one.raw[SITE] for one in theirs):  # another site may be another role
             others[other] = len(theirs)
-    if len(others) >= FEW and len({*others.values()}) == 1 and len(own[step]) > min(others.values()):
-        ground = f"{ranks_text(others)} waited {times(min(others.values()))} in step {step}"
-        return OddActor(rank, step, own[step][-1], _text(wait, step, len(own[step])), (ground,))
+    most = min(others.values(), default=0)
+    if len(others) >= FEW and len({*others.values()}) == 1 and len(own[step]) > most:
+        ground = f"{ranks_text(others)} waited {times(most)} in step {step}"
+        doubt = _of_another_role(rank, own, step, most, "waited")
+        return OddActor(rank, step, own[step][-1], _text(wait, step, len(own[step])), (ground,), doubt)
     return None
 
 

@@ -18,6 +18,7 @@ from dataclasses import replace
 from dpsim.checks.blame.meetings import Partners
 from dpsim.checks.blame.steps import name_of
 from dpsim.checks.finding import Finding
+from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import SITE, Transfer
 
@@ -34,14 +35,18 @@ def name_the_wrong_peer(run_index: RunIndex, findings: list[Finding]) -> list[Fi
 
 
 def _decided(run_index: RunIndex, finding: Finding) -> Finding:
-    return _with_culprit(run_index, finding) if finding.culprit is None else _wrong_source(run_index, finding)
+    if finding.culprit is not None:
+        return _wrong_source(run_index, finding)
+    decided = _with_culprit(run_index, finding)
+    decided = _wrong_source(run_index, finding) if decided.culprit is None else decided
+    return finding if decided.culprit is None else decided
 
 
 def _wrong_source(run_index: RunIndex, finding: Finding) -> Finding:
     """Returns the finding, without the awaited sender as its culprit if another rank sent to the waiting rank."""
-    assert finding.culprit is not None
+    awaited = None if finding.culprit is None else finding.culprit.rank
     for (communicator, sender, receiver), (sends, receives) in run_index.transfers.items():
-        if sender != finding.culprit.rank or len(receives) <= len(sends):
+        if awaited not in (None, sender) or len(receives) <= len(sends):
             continue
         wanted = receives[len(sends)]
         stray = _sent_by_another(run_index, wanted, sender) if run_index.position(wanted) == finding.position else None
@@ -55,6 +60,9 @@ def _wrong_source(run_index: RunIndex, finding: Finding) -> Finding:
         if others != {stray.rank}:
             why = f"{reason}: rank {receiver} names the wrong rank, or rank {sender} owes a send"
             return replace(finding, message=message, culprit=None, ground=(), why=why)
+        new = new_value(run_index, wanted.step, {receiver: wanted.at})
+        if new:
+            return replace(finding, message=message, culprit=None, ground=(), why=new)
         usual = f"rank {receiver} receives from rank {stray.rank} alone at {wanted.record.site} in other steps"
         return replace(finding, message=message, culprit=run_index.culprit(wanted), ground=(reason, usual), why="")
     return finding

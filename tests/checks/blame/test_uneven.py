@@ -172,15 +172,15 @@ def test_a_side_without_other_steps_is_held_against_the_sides_of_other_lines() -
     assert found.ground[0] == "other ranks made rest.receive once in 5 of 5 steps"
 
 
-def test_a_side_that_made_no_call_at_all_is_known_by_its_peer() -> None:
-    """Rank 2 left out its only sends, which rank 0 of another pipeline makes in each step."""
+def test_a_side_that_made_no_call_at_all_has_no_usual_number_of_calls() -> None:
+    """Rank 2 left out its only sends, which rank 0 of another pipeline makes in each step. It may have another role."""
     made = lines(stages(EQUAL), stages([8], lambda step, call: [] if call.get("op") == "send" else [call]))
     made[2].step = 1
     made[2].launch("layers", "main")
     made[3].begin_read("main", (0, 0, 8))
     found, culprit = primary(made, "finished", "finished", "finished", "blocked")
     assert (culprit.rank, culprit.step) == (2, 0)
-    assert found.message.startswith(f"rank 2 left out {culprit.site} in step 0; ")
+    assert not found.ground
 
 
 def test_the_first_of_two_uneven_lines_is_the_cause() -> None:

@@ -71,7 +71,7 @@ def test_the_peers_calls_in_the_disputed_step_decide_nothing() -> None:
 
 def test_a_step_without_work_is_not_odd_for_lack_of_it() -> None:
     """Rank 0 made one step with work and one without, and rank 1 only one with work. A step without work is not odd, so
-    rank 0 is not blamed.
+    rank 0 is not blamed. Rank 1 may have ended on time.
     """
     made = group(dict.fromkeys(range(1, 5), (0, 0)))
     for hand in made.hands:
@@ -80,4 +80,4 @@ def test_a_step_without_work_is_not_odd_for_lack_of_it() -> None:
     idle(made[0], 1)
     made[0].step = 2
     made[0].launch("layers", "main")
-    assert {one.culprit and one.culprit.rank for one in made.findings("blocked", "finished")} == {1}
+    assert {one.culprit for one in made.findings("blocked", "finished")} == {None}

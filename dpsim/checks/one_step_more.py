@@ -1,0 +1,44 @@
+"""One step more: whether ranks ended too early, or the others made one step too many.
+
+    rank 0      steps 0 to 3, and then step 4, in which it waits for the others
+    ranks 1, 2  steps 0 to 3, and a normal end       ->   no culprit: rank 0 may have gone on by mistake
+
+A rank that ends normally after complete steps breaks no pattern. So its missing calls of the next step prove nothing.
+Two cases are different: most ranks make this step, or the rank did not read a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.checks.run_index import RunIndex
+from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, POST_TO, STEP
+from dpsim.contract.words import ranks_text
+
+CALLS = ("collective", "transfer")
+
+
+def one_step_more(run_index: RunIndex, ranks: Sequence[int], step: int) -> str:
+    """Returns the reason why those of `ranks` that ended before a step may have left out nothing; empty if they did."""
+    ended = [rank for rank in ranks if run_index.reached(rank) < step]
+    others = [rank for rank in ranks if rank not in ended]
+    if len(others) > len(ended) or not all(_ended_after_steps(run_index, rank, step) for rank in ended):
+        return ""
+    return f"{ranks_text(others)} began step {step}, and {ranks_text(ended)} had ended: either may be wrong"
+
+
+def _ended_after_steps(run_index: RunIndex, rank: int, step: int) -> bool:
+    """Returns whether a rank ended normally, after calls in earlier steps and without an unread message."""
+    journal = run_index.run.journals[rank]
+    worked = any(raw[KIND] in CALLS and raw[STEP] < step for raw in journal)
+    ended = run_index.end(rank) == "finished" and not run_index.asleep(rank)
+    return worked and ended and not _has_unread(run_index, rank)
+
+
+def _has_unread(run_index: RunIndex, rank: int) -> bool:
+    """Returns whether other actors sent a rank more messages than it took."""
+    own = run_index.run.journals[rank]
+    takes = {raw[ADDRESS] for raw in own if raw[KIND] == "take"}
+    took = sum(raw[KIND] == "learned" and raw[ADDRESS] in takes and raw[LEARNED_OUTCOME] is not None for raw in own)
+    got = sum(raw[KIND] == "post" and raw[POST_TO] == rank for journal in run_index.run.journals for raw in journal)
+    return bool(got > took)
