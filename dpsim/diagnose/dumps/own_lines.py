@@ -1,7 +1,7 @@
 """Own lines: decides which source files are the program's own, and which belong to torch, to dpsim's recorder or to
 Python's own library.
 
-    train.py, vllm/worker.py                    the program, with all packages that it uses
+    train.py, site-packages/engine/worker.py    the program, with all packages that it uses
     torch/distributed/distributed_c10d.py       torch
     /usr/lib/python3.11/threading.py            Python's own library, in which a program waits
     threading.py                                the same, as py-spy shortens it
