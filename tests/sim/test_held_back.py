@@ -11,6 +11,7 @@ import pytest
 
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.processes import explore_all
+from dpsim.campaign.properties import DoesNotHold, holds
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Rank
 from dpsim.explore import Search
@@ -126,6 +127,18 @@ def test_a_run_with_too_many_records_counts(monkeypatch: pytest.MonkeyPatch) -> 
     found = explored(looks_once, InTurn())
     assert counts(found) == (0, 1, 1)
     assert found.unmet == "no schedule was judged"
+
+
+def test_a_property_says_where_each_rank_stood() -> None:
+    """The twin is the sound program, of which `holds` returns the result."""
+    faulty, sound = (Subject(WORLD, Scripted(works_until(one)), longest=300, repeats=False) for one in (False, True))
+    with pytest.raises(DoesNotHold) as raised:
+        holds(faulty, strategy="dpor", schedules=4)
+    head, where, *ranks = str(raised.value).splitlines()
+    assert head == "this world: 3 of 4 schedules did not end within 300 choices, and kept no event waiting"
+    assert where == "a run stood here after 300 choices, where it was cut off:"
+    assert [line.split(" in step")[0] for line in ranks] == ["rank 0 ended", "rank 1"]
+    assert holds(sound, strategy="dpor", schedules=4).unmet is None
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
