@@ -130,8 +130,7 @@ def holds(
     if unmet is None or (drawn and not never and _nothing_to_hold(explored)):
         return explored
     if explored.failure is None or scenario is None:
-        stood = explored.exploration.stood
-        raise DoesNotHold(explored.report() or "\n".join([f"{subject.name}: {unmet}", *[stood] * bool(stood)]))
+        raise DoesNotHold(explored.report() or f"{subject.name}: {unmet}\n{explored.exploration.stood}".rstrip())
     replay, unnamed = command_of(scenario, explored, strategy, schedules)
     file = Path(save) / f"{scenario.name.replace('/', '-')}-{explored.failure.fingerprint}.yaml"
     unwritten = _save(scenario, file) if final else "there is a smaller one"
