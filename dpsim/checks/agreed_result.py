@@ -8,7 +8,7 @@ so does each rank in the same state. For example, all idle ranks may use their o
 side proves nothing. These rules replace the majority, in this order:
 
 1. In another step, all collectives before gave the same results, and the ranks decided alike. A rank that now decides
-   otherwise departs. This needs that the ranks received no new value in this step (`new_values`). Without a majority,
+   otherwise departs. If the ranks received a new value in this step (`new_values`), no rank does. Without a majority,
    the results must differ in some step: a constant decides nothing.
 2. One side has members in different states, and still decides alike. The other side has only one state, so it departs.
 3. Both sides have members in different states, or two ranks in one state are on different sides. Then the state does
@@ -81,6 +81,9 @@ def ruling(run_index: RunIndex, here: Mapping[int, Entry], values: Mapping[int, 
     before = _decided_before(run_index, here, agreement, split(dict(values)) is None)
     if before is not None and before[1] in values.values():
         step, value = before
+        new = new_value(run_index, next(iter(here.values())).step, {rank: one.at for rank, one in here.items()})
+        if new:
+            return Ruling((), new)
         odd = tuple(rank for rank in sorted(values) if values[rank] != value)
         right = [rank for rank in sorted(values) if values[rank] == value]
         then = f"{ranks_text(sorted(values))} all decided as {ranks_text(right)} {'do' + 'es' * (len(right) == 1)} now"
@@ -190,10 +193,10 @@ def _decided_before(
     """Returns a step in which the ranks received the same results and all decided one value, and this value.
 
     None without such a step, or if such steps have different values: then the result alone does not decide. None as
-    well if a value that the ranks received in this step was new, or with `varied`, if all steps have the same results.
+    well with `varied`, if all steps have the same results.
     """
     first = next(iter(here.values()))
-    if first.raw[KIND] != "decision" or new_value(run_index, first.step, {rank: one.at for rank, one in here.items()}):
+    if first.raw[KIND] != "decision":
         return None
     members = run_index.decisions[first.raw[DECISION_COMMUNICATOR], first.raw[SITE]]
     found, results = list[tuple[int, Hashable]](), {agreement.results}

@@ -91,3 +91,36 @@ def test_a_value_behind_the_mistake_is_no_reason(told: Sequence[int]) -> None:
     one = first(2, script)
     assert one.culprit is not None
     assert (one.culprit.rank, one.culprit.step) == (1, AT)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize(("told", "culprit"), [((5, 6, 5, 6), 1), (CHANGED, None)])
+def test_an_equal_result_before_decides_nothing_if_a_message_was_new(
+    ranks: int, told: Sequence[int], culprit: int | None
+) -> None:
+    """Each decides the value of its message, and rank 1 keeps to the step before. `sum` has an earlier result."""
+
+    async def script(rank: Rank) -> None:
+        for rank.step, value in enumerate(told):
+            await _told(rank, value, "message")
+            own = 6 if rank.step % 2 else 5
+            await rank.host("h").all_reduce(np.array([own], np.int32), op="max", site="sum")
+            stale = rank.rank == 1 and rank.step == AT
+            rank.decide("mode", told[rank.step - stale], "h")
+
+    one = first(ranks, script)
+    assert (None if one.culprit is None else one.culprit.rank) == culprit
+
+
+@pytest.mark.parametrize("varies", [True, False])
+def test_a_constant_result_decides_no_disagreement_of_two_ranks(varies: bool) -> None:
+    """Rank 1 departs in step 2. Its result `sum` shows that only if it differs in another step."""
+
+    async def script(rank: Rank) -> None:
+        for rank.step in range(3):
+            own = 6 if rank.step == 1 and varies else 5
+            await rank.host("h").all_reduce(np.array([own], np.int32), op="max", site="sum")
+            rank.decide("mode", 9 if rank.rank == 1 and rank.step == AT else own, "h")
+
+    one = first(2, script)
+    assert (None if one.culprit is None else one.culprit.rank) == (1 if varies else None)
