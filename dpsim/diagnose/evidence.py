@@ -48,6 +48,9 @@ class Extras(NamedTuple):
 
 NOTHING = Extras()
 
+COMPARING = ("ledger", "agreement", "deadlock", "livelock")
+"""Checks that find a culprit by comparing ranks."""
+
 
 def evidence(run: Run | None, findings: Sequence[Finding], extras: Extras = NOTHING) -> dict[str, Any]:
     """Returns the facts of the first screen as JSON data. A chain is a list of [function, place], the
@@ -152,13 +155,17 @@ def later(findings: Sequence[Finding]) -> list[str]:
     for finding in findings[1:]:
         if finding.check != "deadlock":
             by_class.setdefault(finding.klass, []).append(finding)
-    return [_later(some) for some in by_class.values()]
+    decided = findings[0].culprit is not None if findings else True
+    return [_later(some, decided) for some in by_class.values()]
 
 
-def _later(some: Sequence[Finding]) -> str:
+def _later(some: Sequence[Finding], decided: bool) -> str:
+    """Returns the findings of a class in words. Without a culprit of the first finding (`decided`), no comparison of
+    ranks names one.
+    """
     first, more = some[0], f" ({len(some)} times)" if len(some) > 1 else ""
     step, culprit = first.position[0], first.culprit
-    if culprit is None:
+    if culprit is None or (not decided and first.check in COMPARING):
         return f"{first.klass} in step {step}{more}"
     who = culprit.service or culprit.who
     if exception_of(first) == culprit.site:

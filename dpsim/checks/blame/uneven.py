@@ -265,7 +265,11 @@ def _uneven(steps: Steps, side: Side, name: Name, step: int, more: bool, did: st
     here = [one.entry for one in steps.rows.get((side.rank, step), ()) if one.name == name]
     known = here or [one.entry for row in steps.rows.values() for one in row if one.name == name]
     own = [entry for entry in known if entry.rank == side.rank] or known
-    culprit = replace(run_index.culprit(own[0], side.rank), step=step)
+    place = own[0]
+    if not here:  # a call that it left out has the line of a peer, if one makes the call there
+        lines = (one for one in known if one.rank != side.rank and one.record.where == place.record.where)
+        place = min(lines, key=lambda one: one.step != step, default=place)
+    culprit = replace(run_index.culprit(place, side.rank), step=step)
     position = min((run_index.position(entry) for entry in _of(side, step)), default=(step, 0))
     return Uneven(position, culprit, more, f"rank {side.rank} {did} in step {step}", tuple(ground))
 

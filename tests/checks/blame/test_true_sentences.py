@@ -6,13 +6,16 @@ Each program has one mistake. The twins of a sentence are the journals: each tes
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
+from dpsim.diagnose.evidence import later
 from dpsim.diagnose.report import report
 from tests.checks.handmade import Made
 from tests.programs import judged, run, set_to, world_of
@@ -158,3 +161,36 @@ def test_a_wait_for_a_message_whose_sender_no_record_shows_is_a_possible_wait() 
     found = first(3, program)
     waits = "rank 0 waits itself, and may wait, directly or not, for rank 1, which waits in world #2"
     assert (found.culprit, found.why) == (None, waits)
+
+
+def test_a_left_out_call_has_the_line_of_a_peer_that_makes_it() -> None:
+    """Rank 1 leaves out its send in step 2. The twin sends it to another rank, at its own line."""
+
+    def program(skips: bool) -> Program:
+        async def steps(rank: Rank) -> None:
+            world = rank.host("world")
+            for rank.step in range(4):
+                odd = is_at(rank, 1, 2)
+                if not (odd and skips):
+                    world.send(np.ones(2, np.int32), 0 if odd else (rank.rank + 1) % 3, site="pass")
+                await world.recv(2, "int32", (rank.rank - 1) % 3, site="take")
+                await world.all_reduce(np.ones(1, np.int32), site="sum")
+
+        return steps
+
+    left_out, sent = (first(3, program(skips)).culprit for skips in (True, False))
+    assert left_out is not None
+    assert sent is not None
+    assert (left_out.rank, left_out.site, left_out.of_peer) == (1, "pass", True)
+    assert (sent.rank, sent.site, sent.of_peer) == (1, "pass", False)
+    assert (left_out.where, left_out.step) == (sent.where, 2)
+
+
+@pytest.mark.parametrize(("check", "klass"), [("ledger", "MISMATCH:COLLECTIVE:COUNT"), ("fault", "DEATH:RANK")])
+def test_the_later_findings_name_no_rank_by_a_comparison_if_the_first_names_none(check: str, klass: str) -> None:
+    blamed = Culprit(1, 2, "sum", "here.py:1")
+    hang = Finding("deadlock", "HANG:COLLECTIVE:MISSING_RANK", "ranks wait", None, (2, 0), why="rank 1 waits itself")
+    more = Finding(check, klass, "later", blamed, (2, 1))
+    fact = check == "fault"
+    assert later([hang, more]) == [f"{klass} of rank 1 in step 2" if fact else f"{klass} in step 2"]
+    assert later([replace(hang, culprit=blamed), more]) == [f"{klass} of rank 1 in step 2"]
