@@ -2,7 +2,7 @@
 
     python -m tests.vllm.docs_pictures
 
-The words of a picture are its legend, its report and its marks, without numbers of lines. `test_docs_pictures.py`
+The words of a picture are its legend, its report and its marks, without numbers of lines and chains of calls. `test_docs_pictures.py`
 compares docs/pictures/words.txt with the words of the same runs now, and so notices a picture of former words.
 """
 
@@ -43,6 +43,10 @@ SHOTS = {
 }
 
 
+CHAIN = re.compile(r"^ *[\w/]+\.py:\d+ < .*\n", re.MULTILINE)
+"""The functions that led to a line: those of the first run of a process that came there, so another run may differ."""
+
+
 def pictured(shot: Shot, folder: Path) -> Picture:
     """Returns the picture that `dpsim export` draws of a trace of the scenario."""
     trace = folder / f"{Path(shot.scenario).name}.jsonl"
@@ -59,7 +63,7 @@ def words(pictures: dict[str, Picture]) -> str:
     for name, picture in pictures.items():
         marks = {text for op in picture.ops for text in (op.label, op.turning) if text}
         parts.append("\n".join([f"{name}:", *picture.lines, *sorted(marks)]))
-    return re.sub(r"\.py:\d+", ".py", "\n\n".join(parts)) + "\n"
+    return re.sub(r"\.py:\d+", ".py", CHAIN.sub("", "\n\n".join(parts))) + "\n"
 
 
 def take(picture: Picture, shot: Shot, file: Path, chromium: str) -> None:
