@@ -2,8 +2,9 @@
 
     python -m tests.vllm.docs_pictures
 
-The words of a picture are its legend, its report and its marks, without numbers of lines and chains of calls. `test_docs_pictures.py`
-compares docs/pictures/words.txt with the words of the same runs now, and so notices a picture of former words.
+The words of a picture are its legend, its report and its marks, without numbers of lines and chains of calls.
+`test_docs_pictures.py` compares docs/pictures/words.txt with the words of the same runs now, and so notices a picture
+of former words.
 """
 
 from __future__ import annotations
