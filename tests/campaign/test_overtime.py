@@ -63,7 +63,7 @@ async def locks(rank: Rank) -> None:
 LOOPS = (computes, views, streams, in_a_library, catches_all, locks)
 
 
-@pytest.mark.parametrize("threaded", [False, True], ids=["alone", "threaded"])
+@pytest.mark.parametrize("threaded", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["alone", "threaded"])
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
 def test_a_budget_ends_a_loop_that_leaves_no_record(loop: Script, threaded: bool) -> None:
     program = Scripted(loop)

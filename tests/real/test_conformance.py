@@ -93,6 +93,7 @@ def test_a_group_of_one(backend: TorchBackend) -> None:
     assert decisions(run) == [{"host.sum": 4, "device.sum": 4, "end.sum": 1}]
 
 
+@pytest.mark.slow
 def test_delays_change_nothing_but_time(backend: TorchBackend, world: World) -> None:
     delays = (
         Delay(0, At(), 100_000_000),

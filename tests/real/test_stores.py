@@ -24,6 +24,7 @@ from real.ports import address, listen, listening, reach
 from real.store_server import Server
 from real.stores import StoreConnection
 from real.waiting import Patience
+from tests.properties import slow_but
 from tests.real import programs, service_programs  # noqa: F401  # registers the test programs
 from tests.real.listeners import listeners, outside
 from tests.real.worlds import NCCL
@@ -195,7 +196,7 @@ def left(backend: TorchBackend, port: int) -> bool:
 
 @in_proc
 @on_all
-@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("how", slow_but(ENDS, ("opens", "opens_and_exits").__contains__))
 def test_nothing_is_left_listening(backend: TorchBackend, world: World, port: int, seen: list[Any], how: str) -> None:
     end, there = ENDS[how]
     told = replace(world, stall_ns=500_000_000) if end == "blocked" else world

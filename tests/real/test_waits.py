@@ -54,6 +54,7 @@ def test_an_endless_wait_is_a_hang(backend: TorchBackend, world: World, how: str
 
 
 @reusable
+@pytest.mark.slow
 def test_a_host_that_only_polls_gives_up(backend: TorchBackend, world: World) -> None:
     run = backend.run(replace(world, deadline_ns=300_000_000), "real_waits", {"how": "polls", "others": "ends"})
     assert run.ends == ["finished", "blocked"]

@@ -34,6 +34,7 @@ def test_calls_are_counted() -> None:
 
 
 @pytest.mark.runs_once  # if the suite repeats the run, its calls count twice
+@pytest.mark.slow
 def test_one_call_more_a_rank_step_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     healthy = counted()
     assert counted() == healthy

@@ -27,8 +27,8 @@ def unmet(scenario: Scenario, most: int) -> str | None:
 NAMES = [name for name in bundled_scenarios() if "/" not in name and says(name) is not None]
 
 
-EXPENSIVE = ("eplb_steps", "engine_two_waves")
-"""Each needs about two seconds of CPU, ten times as much as the others."""
+EXPENSIVE = ("eplb_steps", "engine_two_waves", "dbo_small", "engine_watched_small")
+"""Each needs one or two seconds of CPU, far more than the others."""
 
 
 def test_there_are_small_worlds_with_a_proof() -> None:

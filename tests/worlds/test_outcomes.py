@@ -152,6 +152,7 @@ def test_dpor_sees_every_outcome_where_ranks_have_threads() -> None:
         assert (outcomes, twice) == (0, 0), case.name
 
 
+@pytest.mark.slow
 def test_turns_without_a_choice_miss_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The faulty twin: DPOR treats turns of two threads of a rank as independent."""
     turn_round = Dpor._turn_round

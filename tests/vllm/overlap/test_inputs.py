@@ -58,6 +58,7 @@ def test_microbatches_with_wrong_embeddings_are_found(mistake: type[OverlapForwa
     assert found.startswith("CRASH:")
 
 
+@pytest.mark.slow
 def test_counts_of_the_first_are_those_of_all_where_the_total_is_even() -> None:
     """Source page 001 shares one object of token counts among microbatches.
 
