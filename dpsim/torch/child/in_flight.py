@@ -55,7 +55,8 @@ class TensorsInFlight:
 
 def _state(tensor: Any) -> tuple[range, int]:
     """Returns the memory of a tensor and a hash of its contents, which saves a copy of them."""
-    return _memory(tensor), hash(content(tensor))
+    contents = hash(content(tensor))  # first, since it refuses a tensor without strides, such as a sparse one
+    return _memory(tensor), contents
 
 
 def _memory(tensor: Any) -> range:
