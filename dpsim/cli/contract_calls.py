@@ -1,7 +1,9 @@
 """Finds the calls of the contract, for `dpsim show`: what a program can call on its `Rank` and on what that returns.
 
-calls("send")[0]["name"]        # "HostCommunicator.send"; others are DeviceCommunicator.send and Rank.send
-calls("Rank.send")              # that one alone
+    calls("send")[0]["name"]        # "HostCommunicator.send"; others are DeviceCommunicator.send and Rank.send
+    calls("Rank.send")              # that one alone
+
+A name with another meaning, such as that of a scenario, is not looked up here.
 """
 
 from __future__ import annotations
