@@ -98,10 +98,9 @@ def unwrapped(instruction: Instruction) -> Instruction:
 
 def tidy(script: Script) -> Script:
     """Returns the script without communicators that no rank uses."""
-    used = {how[2] for rank in script.ranks for how in map(unwrapped, rank) if how[0] == "start"}
-    used |= {
-        how[1] for rank in script.ranks for how in map(unwrapped, rank) if how[0] in ("device", "transfer", "group")
-    }
+    calls = [how for rank in script.ranks for how in map(unwrapped, rank)]
+    used = {how[2] for how in calls if how[0] == "start"}
+    used |= {how[1] for how in calls if how[0] in ("device", "transfer", "group", "abort")}
     hosts = tuple(spec for spec in script.hosts if spec[0] in used)
     devices = tuple(spec for spec in script.devices if spec[0] in used)
     return replace(script, hosts=hosts, devices=devices)

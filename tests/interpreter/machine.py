@@ -20,7 +20,7 @@ from dpsim.contract.world import At, CommunicatorSpec, Delay, Kill, Run, World
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.sim.backend import SimBackend
 from tests.interpreter.follower import Follower
-from tests.interpreter.interpreter import Outcome, outcome_for_peers
+from tests.interpreter.interpreter import Noted, Outcome, outcome_for_peers
 from tests.interpreter.language import Script, unwrapped
 from tests.programs import OWN
 
@@ -77,11 +77,15 @@ def world_of_script(script: Script) -> World:
 
 
 def outcome_of(run: Run, script: Script) -> Outcome:
-    noted = [
+    return outcome_for_peers([*zip(run.ends, noted_in(run), strict=True)], script)
+
+
+def noted_in(run: Run) -> list[Noted]:
+    """Returns what each rank noted, sorted by place."""
+    return [
         tuple(sorted((raw[DECISION_VALUE] for raw in journal if _notes(raw)), key=lambda one: one[0]))
         for journal in run.journals
     ]
-    return outcome_for_peers([*zip(run.ends, noted, strict=True)], script)
 
 
 @register_protocol("interpreted")

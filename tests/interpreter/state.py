@@ -27,8 +27,12 @@ NOTHING: Places = frozenset()
 class Map(dict[Any, Any]):
     """An immutable mapping; `plus` and `minus` return copies."""
 
+    _hash: int | None = None
+
     def __hash__(self) -> int:  # type: ignore[override]
-        return hash(frozenset(self.items()))
+        if self._hash is None:
+            self._hash = hash(frozenset(self.items()))
+        return self._hash
 
     def plus(self, key: Any, value: Any) -> Map:
         return Map({**self, key: value})

@@ -1,0 +1,92 @@
+"""Compares the interpreter of hosts with dpsim on one script.
+
+    compare(script).difference      # "" or "missed" or "invented"
+
+Without sleeps and time-outs the two sets of outcomes are equal. With them, dpsim must show the outcomes of the readings
+`patient` and `timed` (see `tests.interpreter.clock`), and may show those of `early`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dpsim.contract.schedule import CutOff
+from dpsim.contract.world import Run
+from dpsim.explore.strategies.dpor import Dpor
+from dpsim.sim.backend import SimBackend
+from tests.interpreter.clock import EARLY, PATIENT, TIMED
+from tests.interpreter.hosts import follower
+from tests.interpreter.hosts.interpreter import Outcome, for_peers, interpret
+from tests.interpreter.hosts.language import timed_out, uses
+from tests.interpreter.language import Script
+from tests.interpreter.machine import noted_in, world_of_script
+
+STATES, SCHEDULES = 6_000, 400
+
+
+@dataclass(frozen=True)
+class Compared:
+    """`least`: what dpsim must show. `most`: what it may show. `seen`: what it shows. `known`: both searches ended
+    within their limits. `tied`: an outcome may depend on the order of two times, so dpsim may miss it.
+    """
+
+    least: frozenset[Outcome]
+    most: frozenset[Outcome]
+    seen: frozenset[Outcome] = frozenset()
+    known: bool = False
+    tied: bool = False
+    schedules: int = 0
+
+    @property
+    def difference(self) -> str:
+        if not self.known:
+            return ""
+        if self.seen - self.most:
+            return "invented"
+        return "missed" if self.least - self.seen and not self.tied else ""
+
+
+def allowed(script: Script, states: int = STATES) -> Compared:
+    """Returns what the contract requires and allows, without a run of dpsim."""
+    modes = (PATIENT, TIMED, EARLY) if timed_out(script) else (PATIENT,)
+    read = []
+    for mode in modes:
+        read.append(interpret(script, states, mode))
+        if not read[-1].complete:
+            return Compared(frozenset(), frozenset())
+    least = frozenset().union(*(one.outcomes for one in read[:2]))
+    return Compared(least, least | read[-1].outcomes, known=True, tied=any(one.tied for one in read))
+
+
+def compare(script: Script, states: int = STATES, schedules: int = SCHEDULES) -> Compared:
+    compared = allowed(script, states)
+    if not compared.known:
+        return compared
+    seen, runs, complete = explored(script, schedules)
+    return replace(compared, seen=seen, known=complete, schedules=runs)
+
+
+def explored(script: Script, schedules: int) -> tuple[frozenset[Outcome], int, bool]:
+    """Returns the outcomes that dpsim shows, the number of schedules, and whether these are all."""
+    strategy, world, seen = Dpor(), world_of_script(script), set[Outcome]()
+    program = {
+        (False, False): follower.Hosts,
+        (True, False): follower.Threads,
+        (False, True): follower.Aborts,
+        (True, True): follower.All,
+    }[uses(script, "spawn"), uses(script, "abort")]
+    for number in range(schedules):
+        if not strategy.begin():
+            return frozenset(seen), number, strategy.exhausted
+        try:
+            run = SimBackend(choose=strategy, memory=False).run_program(world, program(), script)
+        except CutOff:
+            strategy.end(whole=False)
+            continue
+        seen.add(_outcome(run))
+        strategy.end(whole=True)
+    return frozenset(seen), schedules, False
+
+
+def _outcome(run: Run) -> Outcome:
+    return for_peers([*zip(run.ends, noted_in(run), strict=True)])

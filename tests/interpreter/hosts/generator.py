@@ -1,0 +1,186 @@
+"""Small random scripts of hosts from a seed, which mix all that hosts do.
+
+    random_script(7)        # threads, groups made in a run, any source, stores, time-outs, deaths and aborts
+
+A script has two or three ranks. The generator adds a few acts, each of one rank or of several that communicate. Each
+act is about one topic: a communicator, a mailbox or a store. Then it may move all instructions of a rank about one
+topic into a thread, add aborts, and choose a rank that may die. So the calls of a rank on one communicator keep their
+order, because all members have to make the same calls.
+
+Receives from any source have their own communicator, because a rank may not mix them with receives from a named one.
+"""
+
+from __future__ import annotations
+
+import random
+
+from tests.interpreter import meeting
+from tests.interpreter.language import Instruction, Script, Shape, tidy, unwrapped
+
+OPS = ("all_reduce", "barrier", "broadcast", "broadcast", "reduce", "gather", "scatter", "all_gather", "send", "send")
+
+ACTS = ("call", "call", "call", "any", "group", "mail", "mail", "store")
+
+Topics = list[tuple[str, Instruction]]
+"""The instructions of a rank, each with its topic."""
+
+
+def random_script(seed: int) -> Script:
+    return Drawn(random.Random(seed)).script()
+
+
+class Drawn:
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.size = rng.choice((2, 2, 2, 3))
+        self.lists: list[Topics] = [[] for _ in range(self.size)]
+        self.times = iter(rng.sample(range(5, 400), 40))
+        self.hosts = {"h": tuple(range(self.size)), "a": tuple(range(self.size))}
+        self.timed = rng.random() < 0.4
+        self.handles = 0
+
+    def script(self) -> Script:
+        for _ in range(self.rng.choice((1, 2, 2, 3)) if self.size == 2 else self.rng.choice((1, 1, 2))):
+            getattr(self, self.rng.choice(ACTS))()
+        if self.rng.random() < 0.6:
+            self.abort()
+        for said in self.lists:
+            if self.timed and self.rng.random() < 0.3:
+                said.insert(self.rng.randint(0, len(said)), ("", ("sleep", next(self.times))))
+        ranks = [self.threaded(said) if self.rng.random() < 0.25 else [how for _, how in said] for said in self.lists]
+        mortal = (self.rng.randrange(self.size),) if self.rng.random() < 0.2 else ()
+        if mortal and self.rng.random() < 0.4:
+            self.watch(ranks, mortal[0])
+        return tidy(Script(tuple(map(tuple, ranks)), tuple(self.hosts.items()), mortal=mortal))
+
+    def add(self, rank: int, topic: str, *instructions: Instruction) -> None:
+        self.lists[rank] += [(topic, how) for how in instructions]
+
+    def maybe(self, instruction: Instruction) -> Instruction:
+        return ("odd", instruction) if self.rng.random() < 0.3 else instruction
+
+    # ---- acts
+
+    def call(self, kind: str = "h") -> None:
+        members = self.hosts[kind]
+        op, root = self.rng.choice(OPS), self.rng.choice(members)
+        if op == "send":
+            sender, receiver = self.rng.sample(members, 2)
+            self.start(sender, kind, "send", (1, receiver))
+            self.start(receiver, kind, "recv", (1, sender))
+            return
+        shapes: dict[str, Shape] = {"all_reduce": (1,), "barrier": (), "all_gather": self.rng.choice(((1, 1, 1), (0, 1, 1)))[: len(members)]}
+        for member in members:
+            self.start(member, kind, op, shapes.get(op, (1, root)))
+
+    def start(self, rank: int, kind: str, op: str, shape: Shape) -> None:
+        """Adds a call, after which the rank looks at it, waits for it, or lets it run."""
+        self.handles += 1
+        handle, rng = f"w{self.handles}", self.rng
+        self.add(rank, kind, ("start", handle, kind, op, shape))
+        if rng.random() < 0.3:
+            self.mail(rank)
+        if self.timed and rng.random() < 0.4:
+            self.add(rank, kind, ("until", handle, next(self.times)))
+        elif rng.random() < 0.4:
+            self.add(rank, kind, ("asks", handle))
+        if rng.random() < 0.75:
+            self.add(rank, kind, ("await", handle))
+
+    def any(self) -> None:
+        receiver, *others = self.rng.sample(range(self.size), self.size)
+        senders = [self.rng.choice(others) for _ in range(self.rng.choice((1, 2)))]
+        for sender in senders:
+            self.start(sender, "a", "send", (1, receiver))
+        for _ in range(len(senders) + (self.rng.random() < 0.15)):
+            self.start(receiver, "a", "any", (1,))
+
+    def group(self) -> None:
+        if "g" in self.hosts:
+            return
+        self.hosts["g"] = tuple(sorted(self.rng.sample(range(self.size), 2)))
+        for member in self.hosts["g"]:
+            self.add(member, "g", ("start", "m", "g", "make", ()), ("await", "m"))
+        self.call("g")
+
+    def mail(self, sender: int | None = None) -> None:
+        sender = self.rng.randrange(self.size) if sender is None else sender
+        receiver = self.rng.choice([rank for rank in range(self.size) if rank != sender])
+        takes: list[Instruction] = [("poll", "p"), ("get", "p"), ("idle", "p")]
+        if self.timed:
+            takes += [("within", "p", next(self.times))] * 3
+        self.add(sender, "p", self.maybe(("post", receiver, "p")))
+        self.add(receiver, "p", self.rng.choice(takes))
+
+    def store(self) -> None:
+        """Adds a store behind a port: one rank listens, and all of them use it."""
+        rng, listener = self.rng, self.rng.randrange(self.size)
+        for rank in range(self.size):
+            limit = next(self.times) if self.timed and rng.random() < 0.4 else None
+            self.add(rank, "s", ("open", "s", 1) if rank == listener else ("join", "s", 1, limit))
+            for _ in range(rng.choice((1, 1, 2)) if self.size == 2 else 1):
+                uses: list[Instruction] = [("put", "s", "k"), ("add", "s", "k", 1), ("fetch", "s", "k", limit)]
+                uses += [("drop", "s", "k"), ("swap", "s", "k", rng.choice(("", 1)), 7), ("fetch", "s", "k", 0)]
+                self.add(rank, "s", self.maybe(rng.choice(uses)))
+            if rng.random() < 0.2:
+                self.add(rank, "s", ("close", "s"))
+
+    # ---- what is added to the acts
+
+    def abort(self) -> None:
+        """Adds an abort of one communicator by one or two members. A group exists from its await on."""
+        used = sorted({topic for said in self.lists for topic, how in said if how[0] == "start"})
+        if not used:
+            return
+        kind = self.rng.choice(used)
+        members = self.hosts[kind]
+        for rank in self.rng.sample(members, self.rng.choice((1, 1, 2))):
+            said = self.lists[rank]
+            first = 1 + said.index(("g", ("await", "m"))) if kind == "g" else 0
+            calls = [place + 1 for place, (topic, how) in enumerate(said) if topic == kind and how[0] == "start"]
+            places = [place for place in (*calls, len(said), self.rng.randint(first, len(said))) if place >= first]
+            said.insert(self.rng.choice(places), (kind if kind == "g" else self.rng.choice((kind, "p")), self.maybe(("abort", kind))))
+
+    def threaded(self, said: Topics) -> list[Instruction]:
+        """Moves the instructions about one topic into a thread."""
+        topics = sorted({topic for topic, _ in said if topic})
+        if len(topics) < 2:
+            return [how for _, how in said]
+        topic = self.rng.choice(topics)
+        thread, rest = [how for one, how in said if one == topic], [how for one, how in said if one != topic]
+        rest.insert(self.rng.randint(0, len(rest)), ("spawn", "t"))
+        if self.rng.random() < 0.2:
+            thread.append(("set", "f"))
+            rest.insert(self.rng.randint(rest.index(("spawn", "t")) + 1, len(rest)), ("flag", "f"))
+        if self.rng.random() < 0.4:
+            rest.append(("ended", "t"))
+        return [*rest, ("thread", "t"), *thread]
+
+    def watch(self, ranks: list[list[Instruction]], mortal: int) -> None:
+        rank = self.rng.choice([one for one in range(self.size) if one != mortal])
+        main = next((place for place, how in enumerate(ranks[rank]) if how[0] == "thread"), len(ranks[rank]))
+        ranks[rank].insert(main, ("get", "p"))
+        ranks[rank].insert(self.rng.randint(0, main), ("watch", mortal, "p"))
+
+
+def features(script: Script) -> set[str]:
+    """Returns what a script has, in words."""
+    whats = {unwrapped(how)[0] for said in script.ranks for how in said}
+    ops = {unwrapped(how)[3] for said in script.ranks for how in said if unwrapped(how)[0] == "start"}
+    timed = any(unwrapped(how)[0] in ("within", "until", "join", "fetch") and unwrapped(how)[-1] for said in script.ranks for how in said)
+    had = {
+        "aborts": "abort" in whats,
+        "threads": "spawn" in whats,
+        "made groups": "make" in ops,
+        "any source": "any" in ops,
+        "stores": "open" in whats,
+        "time-outs": timed,
+        "sleeps": "sleep" in whats,
+        "queries": "asks" in whats,
+        "waits with a limit": "until" in whats,
+        "deaths": bool(script.mortal),
+        "notices": "watch" in whats,
+        "transfers": "recv" in ops,
+        "collectives": bool(ops & {*OPS} - {"send"}),
+    }
+    return {what for what, has in had.items() if has}
