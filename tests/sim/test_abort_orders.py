@@ -4,18 +4,18 @@ comes before all that another thread does after it got Aborted. So the two may s
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dpsim.backend.hosts.aborting import Abortable
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Aborted, Rank
 from dpsim.contract.program import Program
-from dpsim.sim.calls import queried_call, underway
+from dpsim.sim.calls.communicators import SimHostCommunicator
 from tests.programs import world_of
 
 
@@ -74,13 +74,6 @@ def test_a_call_that_raises_at_once_is_behind_the_abort(
     """
     assert not found(asks, strategy).findings
 
-    def unbroken(communicator: Any, visit: Any) -> Generator[Any, Any, None]:
-        if communicator.membership is not None and communicator.membership.aborted:
-            raise communicator.error(visit[1])
-        return
-        yield
-
-    for module in (queried_call, underway):
-        monkeypatch.setattr(module, "unbroken", unbroken)
+    monkeypatch.setattr(SimHostCommunicator, "unless_aborted", Abortable.unless_aborted)
     [finding] = found(asks, strategy).findings
     assert finding.klass == "RACE:THREADS"

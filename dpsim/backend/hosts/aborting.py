@@ -1,12 +1,19 @@
 """Communicators that a rank can abort, on hosts and devices: checks and records. The backend adds the abort itself.
 
-communicator.abort(site="give_up")
-await communicator.barrier()            # Aborted
+    work = communicator.barrier()
+    communicator.abort(site="give_up")
+    communicator.barrier()                  # Aborted
+    await work                              # Aborted, even if the barrier was over
+
+A call asks `refuse_aborted`. Each await, query and wait with a time-out of earlier work asks `unless_aborted` first, in
+one place for all backends (`dpsim.backend.hosts.works.MemberCall`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Generator
+from typing import Any
 
 from dpsim.backend.journal.journal import Journal
 from dpsim.contract.interface import Aborted
@@ -40,6 +47,13 @@ class Abortable(ABC):
             self.journal.come(site)
         if self.aborted:
             raise self.error(site)
+
+    def unless_aborted(self, site: str) -> Generator[Any, Any, None]:
+        """Raises Aborted if this rank has aborted the communicator, for an await of the call at `site`."""
+        if self.aborted:
+            raise self.error(site)
+        return
+        yield
 
     def error(self, site: str) -> Aborted:
         return Aborted(f"{site}: rank {self.journal.rank} has aborted {self.name}")

@@ -15,7 +15,7 @@ import numpy as np
 from dpsim.backend.hosts.aborting import Abortable
 from dpsim.backend.hosts.arguments import check_member, check_peer, dtype_of, unknown_dtype
 from dpsim.backend.hosts.collective_methods import take_methods
-from dpsim.backend.hosts.works import AnyWork, CallUnderway, CallWork
+from dpsim.backend.hosts.works import AnyWork, CallUnderway, CallWork, MemberWork
 from dpsim.backend.journal.issue import Issue, plan
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.journal.plain import shape_of
@@ -101,7 +101,8 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
     def _collective(self, call: Call, array: HostArray, shape: tuple[int, ...], site: str | None) -> CallWork:
         issue = plan(*call)
         site = site or f"{self.name}.{issue.op}"
-        if self.journal.shared.aborts:
+        aborts = self.journal.shared.aborts
+        if aborts:
             self.refuse_aborted(site)
         if self.destroyed:
             raise RuntimeError(
@@ -110,11 +111,13 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         issues = self.journal.collective(self.name, issue, None, site)
         if issue.dtype in FLOATS and issue.reduce in COMPARES and issues and has_nan(array):
             self.journal.brings_nan(self.name, site, self.journal.ordinal)
-        return CallWork(self.journal, self._start(issues, array, shape))
+        call = self._start(issues, array, shape)
+        return MemberWork(self.journal, self, call) if aborts else CallWork(self.journal, call)
 
     def _transfer(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> CallWork:
         site = site or f"{self.name}.{issue.op}"
-        if self.journal.shared.aborts or self.destroyed:
+        aborts = self.journal.shared.aborts
+        if aborts or self.destroyed:
             self._refuse(site)
         if self.any_open and issue.op == "recv":
             raise RuntimeError(
@@ -122,7 +125,8 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
                 f"await it before a receive from rank {issue.peer}, or use another communicator"
             )
         issues = self.journal.transfer(self.name, issue, None, site)
-        return CallWork(self.journal, self._start(issues, array, shape))
+        call = self._start(issues, array, shape)
+        return MemberWork(self.journal, self, call) if aborts else CallWork(self.journal, call)
 
     @abstractmethod
     def _receive_any(self, array: HostArray, dtype: DType, delay_ns: int) -> CallUnderway:

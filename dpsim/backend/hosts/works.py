@@ -8,6 +8,9 @@ returns the sender.
 
 A backend returns a `CallUnderway` for each call. Programs await most calls and query few. So the backend creates the
 state for queries only at the first query, by `queried`, in a new object that replaces the first one.
+
+If the program may abort communicators, its works are `MemberWork`. After an abort of this rank, each await, query and
+`within` raises Aborted, also if the call is over or was found over before.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ class CallWork(Work, HostWork[Any]):
         journal.on("look", journal.thread)
         journal.note("look", site, (of, number, None))
         if pending is None:
-            return Work(journal, _is_over)
+            return Work(journal, self._is_over)
         queried = self._outcome = pending.queried()
         return Work(journal, queried.query())
 
@@ -66,31 +69,78 @@ class CallWork(Work, HostWork[Any]):
         journal.on("look", journal.thread)
         journal.note("look", site, (of, number, most))
         if pending is None:
-            return Work(journal, _is_over)
+            return Work(journal, self._is_over)
         queried = self._outcome = pending.queried()
         return Work(journal, queried.within(most))
 
+    def _is_over(self) -> Generator[Any, Any, bool]:
+        """The outcome of a query after the await."""
+        return True
+        yield
 
-def _is_over() -> Generator[Any, Any, bool]:
-    return True
-    yield
 
+class Member(Protocol):
+    """The methods of a communicator that its works use."""
 
-class Receives(Protocol):
-    """The methods of a communicator that a receive from any source uses."""
+    def unless_aborted(self, site: str) -> Generator[Any, Any, None]:
+        """Raises Aborted if this rank has aborted the communicator."""
 
     def took(self, source: int) -> None:
-        """The receive has ended."""
+        """A receive from any source has ended."""
 
 
-class AnyWork(CallWork):
-    """A receive from any source."""
+class MemberCall:
+    """A call on a communicator that this rank may abort. It asks first whether the rank has."""
+
+    __slots__ = ("_call", "_communicator", "_site")
+
+    def __init__(self, communicator: Member, site: str, call: CallUnderway) -> None:
+        self._communicator, self._site, self._call = communicator, site, call
+
+    def __call__(self) -> Generator[Any, Any, Any]:
+        yield from self._communicator.unless_aborted(self._site)
+        return (yield from self._call())
+
+    def queried(self) -> MemberCall:
+        self._call = self._call.queried()
+        return self
+
+    def query(self) -> Outcome:
+        return self._asks(self._call.queried().query())
+
+    def within(self, timeout_ns: int) -> Outcome:
+        return self._asks(self._call.queried().within(timeout_ns))
+
+    def _asks(self, outcome: Outcome) -> Outcome:
+        def asks() -> Generator[Any, Any, bool]:
+            yield from self._communicator.unless_aborted(self._site)
+            over: bool = yield from outcome()
+            if not over:  # another thread may have aborted meanwhile
+                yield from self._communicator.unless_aborted(self._site)
+            return over
+
+        return asks
+
+
+class MemberWork(CallWork):
+    """A collective or transfer of a host whose program may abort communicators."""
 
     __slots__ = ("_communicator",)
 
-    def __init__(self, journal: Journal, communicator: Receives, outcome: CallUnderway) -> None:
-        super().__init__(journal, outcome)
+    def __init__(self, journal: Journal, communicator: Member, outcome: CallUnderway) -> None:
+        super().__init__(journal, MemberCall(communicator, journal.site, outcome))
         self._communicator = communicator
+
+    def _is_over(self) -> Generator[Any, Any, bool]:
+        _, site, _ = self._of
+        yield from self._communicator.unless_aborted(site)
+        return True
+
+
+class AnyWork(MemberWork):
+    """A receive from any source."""
+
+    __slots__ = ()
 
     def __await__(self) -> Generator[Any, Any, Received]:
         received: Received = yield from super().__await__()

@@ -5,7 +5,8 @@ share.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +66,18 @@ class SimHostCommunicator(JournaledHostCommunicator):
             result = _as_far_as_it_fits(source, count)
         wanted = result if result.shape == shape else result.reshape(shape)
         visit = host.word, host.journal.site, host.journal.ordinal
-        return Skipped(wanted) if last is None else Underway((self, last, issues[-1], visit, wanted))
+        if last is None:
+            return Skipped(wanted)
+        end = self._part(last, issues[-1]) if machine.partial or self.membership is not None else last
+        return Underway((self, last, end, issues[-1], visit, wanted))
+
+    def _part(self, last: Op, issue: Issue) -> Op:
+        """Returns the op that ends this rank's part in a call that `last` ends: members may die or leave before."""
+        host, group, end = self.host, self.group, last
+        if host.machine.partial:
+            others = group.spec.ranks if issue.peer is None else (issue.peer,)
+            end = served(host, group.spec.name, others, end, on_device=False)
+        return end if self.membership is None else self.membership.served(host, end, issue)
 
     def _receive_any(self, array: HostArray, dtype: DType, delay_ns: int) -> CallUnderway:
         host, group = self.host, self.group
@@ -79,11 +91,16 @@ class SimHostCommunicator(JournaledHostCommunicator):
         flat = array.reshape(-1)
         issue = plan("recv", flat.size, dtype)
         end = group.receive_any(host, Contribution(issue, flat, flat, late, host.machine.env._now))
-        return UnderwayFromAny((self, end, (host.word, site, ordinal), array))
+        return UnderwayFromAny((self, end, end, issue, (host.word, site, ordinal), array))
 
     def _abort(self) -> None:
         if self.membership is not None:
             self.membership.abort(self.host)
+
+    def unless_aborted(self, site: str) -> Generator[Any, Any, None]:
+        if self.membership is not None and self.membership.broken_off is not None:
+            yield from self.host.wait(self.membership.broken_off)  # what the thread does now is behind the abort
+            raise self.error(site)
 
 
 def _flat_copy(array: HostArray) -> HostArray:

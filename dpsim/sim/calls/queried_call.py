@@ -1,33 +1,35 @@
 """Host calls (collectives and transfers) that a host queries, or awaits with a time-out.
 
-    asked = underway.asked()
+    asked = underway.queried()
     yield from asked.query()()                  # True or False
     yield from asked.within(5_000_000)()        # True, or False where the time-out passed
 
 In untimed mode, the schedule decides whether a query of a started collective returns True or False, as for an event. At
 the host's first query of a call, the simulation creates an op by which the host sees the end. This op and each query
 conflict, so a search tries both orders. A host that has seen the end gets True from all later queries. It also gets
-True if one of its gets has timed out since the first query. That time-out passes only when no other op can happen, so
-the call has ended by then.
+True if it has learned of a time-out that passed after the end. A time-out passes only when no other op can happen. So
+after it, each call that could be over is over (`dpsim.sim.graph.alarms.Alarms.behind`).
 
 A wait with a time-out for a collective ends when the call ends. If a call need not wait for all members, the strategy
 draws whether it does. Each wait with a time-out has a separate draw, since the rank continues after a time-out. The
 variant "waits for all" shows something new in two cases. Either the last member never arrives, or it arrives after a
 sleep that is longer than the time-out.
+
+No function here asks whether this rank has aborted the communicator before the call: `dpsim.backend.hosts.works` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from dpsim.backend.hosts.work import Outcome
-from dpsim.contract.interface import Aborted, HostArray, Received
+from dpsim.contract.interface import Aborted
 from dpsim.contract.schedule import visit_label
 from dpsim.sim.collectives.groups import Group
 from dpsim.sim.collectives.membership import Membership, Part
 from dpsim.sim.collectives.parts import EarlyEnd
-from dpsim.sim.collectives.served import served
+from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.early_ends import MayWaitInTime
 from dpsim.sim.hosts.host import Host
@@ -45,109 +47,76 @@ class CallsGroup(Protocol):
     membership: Membership | None
 
     def error(self, site: str) -> Aborted:
-        """Returns the exception that an await raises if an abort ended the call."""
+        """Returns the exception that an await raises if an abort broke it off."""
+
+
+class StartedCall(Protocol):
+    """A call that a host has started (`dpsim.sim.calls.underway`)."""
+
+    def __getitem__(self, at: int) -> Any:
+        """Returns a field: communicator, last op, end of the part, issue, visit, result."""
+
+    def drawn(self) -> Op:
+        """Draws how the call ends, and returns the op for which an awaiting host waits."""
+
+    def wait(self, end: Op) -> Generator[Any, Any, Any]:
+        """Waits for this op; returns the result."""
 
 
 class QueriedCall:
-    """A call that its host queries, or awaits with a time-out.
-
-    `last` is the op that ends the call. `resolve` draws how the call ends, and returns the op that an awaiting host
-    waits for. `from_any` is set for a receive from any source: the value of this op is the sender's rank.
+    """A call that its host queries, or awaits with a time-out. `_end`: the op for which an awaiting host waits, after
+    the draw.
     """
 
-    __slots__ = (
-        "_communicator",
-        "_end",
-        "_from_any",
-        "_known",
-        "_last",
-        "_part",
-        "_point",
-        "_resolve",
-        "_seen",
-        "_visit",
-        "_wanted",
-    )
+    __slots__ = ("_call", "_communicator", "_end", "_known", "_seen", "_visit")
 
-    def __init__(
-        self,
-        communicator: CallsGroup,
-        last: Op,
-        resolve: Callable[[], Op],
-        visit: Visit,
-        wanted: HostArray,
-        from_any: Op | None = None,
-    ) -> None:
-        self._communicator, self._visit, self._wanted, self._from_any = communicator, visit, wanted, from_any
-        self._last, self._resolve = last, resolve
-        self._part: Part | None = None
+    def __init__(self, call: StartedCall) -> None:
+        self._call = call
+        self._communicator: CallsGroup = call[0]
+        self._visit: Visit = call[4]
         self._end: Op | None = None
         self._seen: Op | None = None
         self._known = False
-        self._point = Op("")
 
     def __call__(self) -> Generator[Any, Any, Any]:
-        communicator, end = self._communicator, self._resolved()
-        if self._part is not None:
-            yield from over(communicator, self._part, self._visit)
-        else:
-            yield from unbroken(communicator, self._visit)
-        if self._from_any is not None:
-            return (yield from received(communicator, self._from_any, self._wanted))
-        return (yield from communicator.host.wait(end, self._wanted))
+        return self._call.wait(self._resolved())
 
     def queried(self) -> QueriedCall:
         return self
 
     def _resolved(self) -> Op:
-        """Returns the op that an awaiting host waits for. The first call draws it."""
-        if self._end is not None:
-            return self._end
-        communicator, end = self._communicator, self._resolve()
-        membership, machine = communicator.membership, communicator.host.machine
-        self._part = None if membership is None or membership.aborted else part_of(communicator, end)
-        self._end = end if self._part is None else self._part.over
-        if not machine.timed:
-            self._point.effect, self._point.args = machine.alarms.passed, (self._point,)
-            machine.mark(self._point)
-            machine.edge(self._end, self._point)
-            machine.submit(self._point)
+        if self._end is None:
+            self._end = self._call.drawn()
         return self._end
 
     # ---- queries
 
     def query(self) -> Outcome:
         host, machine = self._communicator.host, self._communicator.host.machine
-        end = self._resolved()
         op = host.op(host.address(), 0, self._is_seen, host=True)
 
         def outcome() -> Generator[Any, Any, bool]:
             if host.gate is not None:
                 yield from host.get_through()
-            self._knows(host)
+            end = self._resolved()
+            self._knows(host, end)
             if not (machine.timed or self._known):
-                self._see(host)
+                self._see(host, end)
                 op.footprint = (*op.touches(), (("over", *self._visit), "r"))
             machine.submit(op)
             seen = yield from (host.in_vain(op) if machine.timed and not op.value else host.wait(op))
             self._known = self._known or seen
             if self._known:
-                host.seen_marks |= self._point.seen_marks
+                host.seen_marks |= end.seen_marks
                 host.causes |= end.causes
-            yield from self._unbroken()
             return self._known
 
         return outcome
 
-    def _knows(self, host: Host) -> None:
-        self._known = self._known or bool(host.seen_marks & self._point.own_mark)
+    def _knows(self, host: Host, end: Op) -> None:
+        self._known = self._known or host.machine.alarms.behind(end, host.seen_marks)
 
-    def _unbroken(self) -> Generator[Any, Any, None]:
-        """Raises `Aborted` where an await would raise it."""
-        if self._part is None or self._part.broken:
-            yield from unbroken(self._communicator, self._visit)
-
-    def _see(self, host: Host) -> None:
+    def _see(self, host: Host, end: Op) -> None:
         """Untimed: creates, once, the op by which a host sees the end. Called when a host queries and has not seen the
         end.
         """
@@ -155,7 +124,7 @@ class QueriedCall:
             machine = host.machine
             seen = self._seen = host.op(visit_label(*self._visit, "sees the end of"))  # the schedule decides when
             seen.footprint = (*seen.touches(), (("over", *self._visit), "w"))
-            machine.edge(self._resolved(), seen)
+            machine.edge(end, seen)
             machine.submit(seen)
 
     def _is_seen(self) -> bool:
@@ -172,29 +141,25 @@ class QueriedCall:
         def outcome() -> Generator[Any, Any, bool]:
             if host.gate is not None:
                 yield from host.get_through()
-            self._knows(host)
             if not self._known:
-                ends = self._ends(host, at, timeout_ns)
+                end = self._drawn_in_time(host, at, timeout_ns)
+                part = breakable(self._communicator, end)
                 waiting = Waiting(host.machine, host, timeout_ns, "waits for", at)
-                waiting.look_behind(ends)
+                waiting.look_behind((end if part is None else part.over,))
                 yield from host.wait(waiting.op)
+                if part is not None and part.broken:
+                    raise self._communicator.error(self._visit[1])
                 self._known = bool(waiting.result)
                 if self._known and self._end is None:
                     self._end = waiting.op  # the end of this wait is the end of the call: no draw remains
-            yield from self._unbroken()
             return self._known
 
         return outcome
 
-    def _ends(self, host: Host, at: tuple[str, int], timeout_ns: int) -> list[Op]:
-        """Returns the ops that end a wait with a time-out. If ranks may abort or die, they are the same as for a plain
-        await.
-        """
-        machine, last = host.machine, self._last
-        if self._end is not None or self._communicator.membership is not None or machine.partial:
-            ends = [self._resolved()]
-        else:
-            ends = [last]
+    def _drawn_in_time(self, host: Host, at: tuple[str, int], timeout_ns: int) -> Op:
+        """Draws whether this wait with a time-out waits for all members. Returns the op that ends it."""
+        machine, last = host.machine, self._call[1]
+        end: Op = self._end or self._call[2]
         if isinstance(last, EarlyEnd) and not machine.timed:
             up = machine.alarms.sleeps.clock(host.causes) + timeout_ns
             label = host.label(at, "waits for all at")
@@ -202,40 +167,27 @@ class QueriedCall:
             waits = machine.waits(wait)
             host.causes |= wait.bit
             if waits:
-                ends.append(last.all_arrived)
-        return ends
+                return behind(machine, [end, last.all_arrived])
+        return end
 
 
-def part_of(communicator: CallsGroup, end: Op) -> Part:
-    """Wraps the end of a call for a rank that may abort: the rank waits for `Part.over` in place of `end`."""
-    assert communicator.membership is not None
-    return communicator.membership.part(communicator.host, end)
+def behind(machine: Machine, ops: Sequence[Op]) -> Op:
+    """Returns an op that fires when all of these have fired."""
+    after = Op("")
+    machine.edges(ops, after)
+    machine.submit(after)
+    return after
 
 
-def unbroken(communicator: CallsGroup, visit: Visit) -> Generator[Any, Any, None]:
-    """Raises `Aborted` if this rank has aborted the communicator since it made the call. The thread then continues
-    after that abort.
-    """
-    membership = communicator.membership
-    if membership is not None and membership.broken_off is not None:
-        yield from communicator.host.wait(membership.broken_off)
-        raise communicator.error(visit[1])
+def breakable(communicator: CallsGroup, end: Op) -> Part | None:
+    """For a thread that waits for `end` while another thread of its rank may abort: the part that replaces `end`."""
+    membership, host = communicator.membership, communicator.host
+    return None if membership is None or not host.turns else membership.part(host, end)
 
 
-def over(communicator: CallsGroup, part: Part, visit: Visit) -> Generator[Any, Any, None]:
-    """Waits until a part is over. Raises `Aborted` if an abort ended it."""
-    yield from communicator.host.wait(part.over)
-    if part.broken:
-        raise communicator.error(visit[1])
-
-
-def received(communicator: CallsGroup, end: Op, array: HostArray) -> Generator[Any, Any, Received]:
-    """Returns the result of a receive from any source, with the sender's rank. In worlds with partial kills, the
-    sender's death may take the result away.
-    """
-    host = communicator.host
-    source: int = yield from host.wait(end)
-    if host.machine.partial:
-        name = communicator.group.spec.name
-        yield from host.wait(served(host, name, (source,), end, on_device=False))
-    return Received(source, array)
+def until(communicator: CallsGroup, end: Op, site: str) -> Generator[Any, Any, None]:
+    """Waits for `end`. Raises `Aborted` if another thread of the rank aborts the communicator before."""
+    part = breakable(communicator, end)
+    yield from communicator.host.wait(end if part is None else part.over)
+    if part is not None and part.broken:
+        raise communicator.error(site)

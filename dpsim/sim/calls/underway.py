@@ -1,8 +1,12 @@
 """Collectives and transfers that a host has started: the objects that the program awaits.
 
-    underway = Underway((communicator, last, issue, (host.word, site, ordinal), wanted))
-    yield from underway()                       # waits for the op `last`, and returns `wanted`
-    asked = underway.asked()                    # an object that can be queried first, and awaited later
+    underway = Underway((communicator, last, end, issue, (host.word, site, ordinal), wanted))
+    yield from underway()                       # waits for the part, and returns `wanted`
+    queried = underway.queried()                # an object that can be queried first, and awaited later
+
+The rank's part in the call exists from the call on: `end` fires when the part ends, whether or not the host looks. It
+is the op `last` of the communicator, or an op behind it. There is an op behind it if members may leave
+(`dpsim.sim.collectives.membership`) or die (`dpsim.sim.collectives.served`) before they have served this rank.
 
 A collective that need not wait for all members may wait for them all the same; the strategy draws which. It draws when
 the host can first see the difference: at the await, or at the first query.
@@ -11,49 +15,50 @@ the host can first see the difference: at the await, or at the first query.
 from __future__ import annotations
 
 from collections.abc import Generator
-from functools import partial
 from typing import Any
 
 from dpsim.backend.hosts.work import Outcome
 from dpsim.contract.interface import HostArray, Received
 from dpsim.contract.ops import MAIN
-from dpsim.sim.calls.queried_call import QueriedCall, over, part_of, received, unbroken
+from dpsim.sim.calls.queried_call import QueriedCall, behind, until
 from dpsim.sim.collectives.parts import EarlyEnd
-from dpsim.sim.collectives.served import served
 from dpsim.sim.graph.op import Op
 
 
 class Underway(tuple[Any, ...]):
-    """A call: communicator, the op that ends it, its issue, its visit (thread, site, ordinal), and the result array. It
-    is a tuple for speed, since a program awaits most calls and queries few.
+    """A call: communicator, the op of the communicator that ends it, the op that ends the rank's part, its issue, its
+    visit (thread, site, ordinal), and the result array. It is a tuple for speed, since a program awaits most calls and
+    queries few.
     """
 
     __slots__ = ()
 
     def __call__(self) -> Generator[Any, Any, Any]:
-        communicator, last, issue, _, wanted = self
+        communicator, last, part, issue, _, wanted = self
         host = communicator.host
-        machine = host.machine
-        if communicator.membership is not None or machine.partial:
-            return self._while_others_leave()
-        end = last if machine.timed else communicator.group.ended(host, last)
+        if communicator.membership is not None or part is not last:
+            return self.wait(self.drawn())
+        end = last if host.machine.timed else communicator.group.ended(host, last)
         if isinstance(end, EarlyEnd) and (issue.op == "send" or (issue.op == "broadcast" and issue.root == host.rank)):
             return self._perhaps_early(end)
         waits: Generator[Any, Any, Any] = host.wait(end, wanted)
         return waits
 
-    def _while_others_leave(self) -> Generator[Any, Any, Any]:
-        """Waits in a world where ranks may abort, or where a rank's death may end the calls of its peers."""
-        communicator, _, _, visit, wanted = self
-        if communicator.membership is None:
-            return (yield from communicator.host.wait(served_of(self), wanted))
-        yield from unbroken(communicator, visit)
-        yield from over(communicator, part_of(communicator, served_of(self)), visit)
-        return wanted
+    def drawn(self) -> Op:
+        """Draws how the call ends, and returns the op for which an awaiting host waits."""
+        communicator, last, part = self[:3]
+        host = communicator.host
+        end: Op = last if host.machine.timed else communicator.group.ended(host, last)
+        return part if end is last else behind(host.machine, [part, end])
+
+    def wait(self, end: Op) -> Generator[Any, Any, Any]:
+        """Waits for the op that `drawn` has returned; returns the result."""
+        yield from until(self[0], end, self[4][1])
+        return self[5]
 
     def _perhaps_early(self, end: EarlyEnd) -> Generator[Any, Any, Any]:
         """Waits, then records in `machine.early` if the host continues before its peers have arrived."""
-        communicator, _, _, (word, site, ordinal), wanted = self
+        communicator, _, _, _, (word, site, ordinal), wanted = self
         host = communicator.host
         result = yield from host.wait(end, wanted)
         if end.all_arrived.at < 0:
@@ -61,27 +66,20 @@ class Underway(tuple[Any, ...]):
         return result
 
     def queried(self) -> QueriedCall:
-        communicator, last, _, visit, wanted = self
-        return QueriedCall(communicator, last, partial(served_of, self), visit, wanted)
+        return QueriedCall(self)
 
 
-class UnderwayFromAny(tuple[Any, ...]):
-    """A receive from any source: communicator, the op that ends it, its visit (thread, site, ordinal), and the result
-    array.
-    """
+class UnderwayFromAny(Underway):
+    """A receive from any source. The value of its op `last` is the sender's rank."""
 
     __slots__ = ()
 
     def __call__(self) -> Generator[Any, Any, Received]:
-        communicator, last, visit, array = self
-        if communicator.membership is not None:
-            yield from unbroken(communicator, visit)
-            yield from over(communicator, part_of(communicator, last), visit)
-        return (yield from received(communicator, last, array))
+        return self.wait(self.drawn())
 
-    def queried(self) -> QueriedCall:
-        communicator, last, visit, array = self
-        return QueriedCall(communicator, last, lambda: last, visit, array, from_any=last)
+    def wait(self, end: Op) -> Generator[Any, Any, Received]:
+        array: HostArray = yield from super().wait(end)
+        return Received(self[1].value, array)
 
 
 class Skipped:
@@ -108,16 +106,3 @@ class Skipped:
 
     def within(self, timeout_ns: int) -> Outcome:
         return self.query()
-
-
-def served_of(call: Underway) -> Op:
-    """Returns the op that an awaiting host waits for. In worlds with partial kills, it does not fire if one of the
-    other members dies first.
-    """
-    communicator, last, issue, _, _ = call
-    host, group = communicator.host, communicator.group
-    end: Op = last if host.machine.timed else group.ended(host, last)
-    if not host.machine.partial:
-        return end
-    others = group.spec.ranks if issue.peer is None else (issue.peer,)
-    return served(host, group.spec.name, others, end, on_device=False)

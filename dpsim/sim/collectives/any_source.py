@@ -20,7 +20,7 @@ could match.
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from typing import Any, Protocol
 
 from dpsim.contract.schedule import Footprint, numbered_label
 from dpsim.contract.world import CommunicatorSpec
@@ -44,6 +44,7 @@ class Matches(Protocol):
 
     spec: CommunicatorSpec
     machine: Machine
+    memberships: dict[int, Any]
 
     def coming(self, sender: int, receiver: int) -> Op:
         """Returns an op that fires when the sender arrives with its next message to the receiver that no receive has
@@ -135,6 +136,7 @@ class AnySource:
                 machine.strategy.lost([take])
             return
         take.effect, take.args = self._take, (one, sender, take)
+        self._need(take, one.rank, sender)
         one.takes.append(take)
         machine.submit(take)
 
@@ -142,11 +144,15 @@ class AnySource:
         """The receive takes this message, and drops all other offers."""
         machine, own, waiting = self._machine, one.own, self._open[one.rank]
         one.taken = True
+        if one.rank in self._group.memberships:
+            for settled in one.takes:
+                self._group.memberships[one.rank].settled(settled)
         others = [other for other in one.takes if other is not take]
         one.takes.clear()
         for other in others:
             other.effect, other.args = None, ()
-            machine.enabled.remove(other)
+            if other in machine.enabled:  # else its sender has left or died
+                machine.enabled.remove(other)
         if others and machine.strategy is not None:
             machine.strategy.lost(others)
         waiting.popleft()
@@ -157,6 +163,16 @@ class AnySource:
         machine.submit(one.end)
         if waiting:
             self._look(waiting[0], take)
+
+    def _need(self, take: Op, rank: int, sender: int) -> None:
+        """Lets a receive take a message only if its sender has not left the communicator, nor died by a partial
+        kill.
+        """
+        if sender in self._machine.partial:
+            take.footprint, take.life = (*take.touches(), (("life", sender), "r")), ~sender
+        membership = self._group.memberships.get(rank)
+        if membership is not None:
+            membership.need(take, (sender,))
 
     def _label(self, one: AnyReceive, sender: int) -> str:
         name = self._group.spec.name

@@ -1,22 +1,26 @@
-"""A rank's membership in a communicator that ranks may abort. An abort ends calls of this rank whose peers never
-arrive.
+"""A rank's membership in a communicator that ranks may abort.
 
-Only programs with `aborts = True` use this file. For them, each part (one rank's share of a collective or transfer) has
-one more op, `over`, that ends it for this rank. The op `over` fires when the part ends normally, unless one of two
-things happens first:
+Only programs with `aborts = True` use this file. Two things may happen to a *part* (one rank's share of a collective,
+transfer or receive from any source), which exists from the call on:
 
-* This rank aborts. Then the abort *breaks off* the part: `over` fires, and a host that waits for it gets `Aborted`.
-* A peer has *left*: it aborted, and no longer serves its collectives. Then the part does not end, and this rank waits
-  until it aborts, too. A peer leaves some time after its abort, so a collective that it had begun may still end for
-  others.
+* A member from which the rank receives elements has *left*: it aborted, and no longer serves its peers. From then on,
+  the part does not end. A member leaves some time after its abort, so parts of peers may still end in between. What the
+  other members do has no effect on the part.
+* This rank aborts. The abort *breaks off* what waits for parts of this rank: on a device the stream, on a host another
+  thread. The stream continues, and the thread gets `Aborted`.
 
-    part = membership.part(host, end)                               # `end` fires when the collective serves this rank
+    end = membership.served(host, end, issue)       # at the call: does not fire if a sender has left
+    part = membership.part(host, end)               # waits for `end` until an abort of this rank
     yield from host.wait(part.over)
-    part.broken                                                     # True: an abort broke it off
+    part.broken                                     # True: an abort broke it off
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from dpsim.backend.journal.issue import Issue
+from dpsim.contract.rules.wait_set import awaited
 from dpsim.contract.schedule import Footprint, numbered_label
 from dpsim.sim.collectives.broken import AbortingMachine
 from dpsim.sim.collectives.contribution import Contribution
@@ -27,8 +31,8 @@ from dpsim.sim.hosts.host import Host
 
 
 class Part:
-    """One rank's part of a collective or transfer. `ends`: the op by which it ends normally. `over`: the op for which
-    the stream or the host waits. `broken`: an abort ended it.
+    """What waits for one rank's part. `ends`: the op by which it ends normally. `over`: the op for which the stream or
+    the host thread waits. `broken`: an abort of this rank ended it.
     """
 
     __slots__ = ("broken", "brought", "ends", "over")
@@ -48,24 +52,68 @@ class Membership:
         self._group = group
         self._rank = rank
         self._unfinished: dict[Part, None] = {}
-        self.aborted = False
+        self._needs: dict[Op, Collection[int]] = {}
+        """For each op that ends a part of this rank: the other members from which it receives."""
         self.broken_off: Op | None = None
         """The op by which this rank's abort ends its parts; calls that get `Aborted` come after it."""
         self.left = False
-        """Whether it has left, so that its peers' parts never end."""
+        """Whether it has left, so that parts of its peers that receive from it never end."""
         group.memberships[rank] = self
 
+    # ---- members that leave
+
+    def served(self, host: Host, end: Op, issue: Issue) -> Op:
+        """Host domain: returns the op that ends a part of this rank, which ends by `end` if no member leaves."""
+        needs = self._senders(issue)
+        if not needs:
+            return end
+        op = Op(self._label(host))
+        op.effect, op.args = self.settled, (op,)
+        self.need(op, needs)
+        self._machine.edge(end, op)
+        self._machine.submit(op)
+        return op
+
+    def need(self, op: Op, members: Collection[int]) -> None:
+        """Lets `op` fire only if none of these members leaves before. Call it before the op is submitted."""
+        group = self._group
+        if self._machine.visible:
+            op.footprint = (*op.touches(), *[(("leaves", group.spec.name, member), "r") for member in members])
+        if any(member in group.memberships and group.memberships[member].left for member in members):
+            op.life = LEFT
+        else:
+            self._needs[op] = members
+
+    def settled(self, op: Op) -> None:
+        """The op has fired, or will not fire any more."""
+        self._needs.pop(op, None)
+
+    def _senders(self, issue: Issue) -> Collection[int]:
+        """Returns the other members from which this rank receives elements (`dpsim.contract.rules.wait_set`)."""
+        members = self._group.spec.ranks if issue.peer is None else (issue.peer,)
+        return [member for member in awaited(issue.call, self._rank, members) if member != self._rank]
+
+    def _leave(self) -> None:
+        self.left = True
+        for other in self._group.memberships.values():
+            for op, needs in other._needs.items():
+                if self._rank in needs:
+                    op.life = LEFT
+
+    # ---- aborts of this rank
+
     def part(self, host: Host, end: Op, brought: Contribution | None = None) -> Part:
-        """Returns a part whose `over` replaces `end`: the rank waits for `over` from now on."""
+        """Returns a part whose `over` replaces `end`: the rank waits for `over` from now on. `brought`: device domain,
+        what the rank contributes to the call.
+        """
         machine, group, rank = self._machine, self._group, self._rank
-        label, number = f"is over in {group.spec.name}", host.part_number
-        host.part_number += 1
-        ends, over = Op(numbered_label(label, number, host.word) if machine.visible else ""), Op("")
+        ends, over = Op(self._label(host)), Op("")
         if machine.visible:
             lives = (host.device_lives or ()) if group.device else ()
-            ends.footprint = (*self._served, (("aborts", group.spec.name, rank), "r"), *lives)
-        ends.life = LEFT if any(one.left for one in group.memberships.values()) else rank if group.device else None
-        over.life = rank if group.device else None
+            ends.footprint = ((("aborts", group.spec.name, rank), "r"), *lives)
+        ends.life = over.life = rank if group.device else None
+        if brought is not None:
+            self.need(ends, self._senders(brought.issue))
         part = Part(ends, over, brought)
         ends.effect, ends.args = self._over, (part,)
         self._unfinished[part] = None
@@ -79,7 +127,6 @@ class Membership:
         which it leaves.
         """
         machine, name = self._machine, self._group.spec.name
-        self.aborted = True
         breaks = Op(host.address("breaks off"), 0, self._break_off, life=~self._rank)
         leaves = Op(host.address("leaves by"), 0, self._leave)
         breaks.args = (breaks,)
@@ -94,14 +141,15 @@ class Membership:
         machine.submit(leaves)
         machine.submit(breaks)
 
-    @property
-    def _served(self) -> Footprint:
-        """A footprint by which an op reads that no other member has left."""
+    def _label(self, host: Host) -> str:
+        number = host.part_number
+        host.part_number += 1
         name = self._group.spec.name
-        return tuple([(("leaves", name, member), "r") for member in self._group.spec.ranks if member != self._rank])
+        return numbered_label(f"is over in {name}", number, host.word) if self._machine.visible else ""
 
     def _over(self, part: Part) -> None:
         del self._unfinished[part]
+        self.settled(part.ends)
         self._machine.edge(part.ends, part.over)
         self._machine.submit(part.over)
 
@@ -109,6 +157,7 @@ class Membership:
         for part in self._unfinished:
             part.broken = True
             part.ends.life = LEFT
+            self.settled(part.ends)
             if part.brought is not None:  # the member's memory receives nothing more
                 part.brought.let_go()
             if self._group.device:
@@ -117,17 +166,11 @@ class Membership:
             self._machine.submit(part.over)
         self._unfinished.clear()
 
-    def _leave(self) -> None:
-        self.left = True
-        for member, other in self._group.memberships.items():
-            if member != self._rank:
-                for part in other._unfinished:
-                    part.ends.life = LEFT
-
     def forget(self) -> None:
         """Breaks the reference cycles at the end of a run."""
         for part in self._unfinished:
             part.ends.effect, part.ends.args = None, ()
         self._unfinished.clear()
+        self._needs.clear()
         self.broken_off = None
         self._group.memberships.clear()

@@ -19,8 +19,8 @@ time-out, the strategy draws whether this one may. If so, it may pass at any tim
     machine.alarms.set(op, 30_000_000_000, causes, lives)
     machine.alarms.cancel(op, by)
 
-After a time-out passes, its host comes after all ops that ended before, so it has learned of every event that passed.
-Sleeps are the exception: if the time-out could have passed before the end of a sleep, the two conflict, and a search
+After a time-out passes, its host comes after all ops that ended before. So it has learned of every event that passed,
+and each of its calls that could be over is over. Sleeps are the exception: if the time-out could have passed before the end of a sleep, the two conflict, and a search
 tries both orders.
 """
 
@@ -52,6 +52,9 @@ class Clockwork(Protocol):
     def halt(self, error: BaseException) -> Halt:
         """Ends the run with this error."""
 
+    def mark(self, op: Op) -> int:
+        """Returns the bit by which hosts know that they have learned of an op."""
+
 
 class Alarms:
     """The time-outs of one machine. `most`: how many may pass early in a run. `quiet`: ops that can happen without
@@ -71,6 +74,9 @@ class Alarms:
         self._offered: set[Op] = set()
         self._past = self._deaths = 0  # causes of all picked ops, and of the deaths among them
         self._events = 0  # marks of the stream events that have passed
+        self._passing: list[int] = []  # a mark of each time-out that could pass, one entry each time that it could
+        self.passing = 0
+        """The length of that list. An op that fires keeps the number (`Op.at`)."""
         self._taken = 0  # causes of the deaths that removed time-outs or sleeps
 
     def sleep(self, op: Op, ns: int) -> None:
@@ -162,15 +168,19 @@ class Alarms:
                     strategy.lost([op])  # the time-out could have passed before the ends of these sleeps
                 op.causes |= self._past | self._taken
                 op.seen_marks |= self._events
+                self._passing.append(self._machine.mark(op))
+                self.passing += 1
         self._offered = set(due)
         return due
 
     def passed(self, event: Op) -> None:
-        """Untimed: a stream event has passed, or a part with an early end has ended. Time-outs that pass later come
-        after it.
-        """
+        """Untimed: a stream event has passed. Time-outs that pass later come after it."""
         self._events |= event.own_mark
         self._past |= event.causes
+
+    def behind(self, op: Op, marks: int) -> bool:
+        """Untimed: whether a host with these marks has learned of a time-out that passed after `op` fired."""
+        return 0 <= op.at < self.passing and any(mark & marks for mark in self._passing[op.at :])
 
     def picked(self, op: Op) -> bool:
         """Records that the strategy has picked an op. Returns whether it was a time-out from `due`."""

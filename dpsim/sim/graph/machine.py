@@ -204,13 +204,13 @@ class Machine(Edges):
         if self._firing:
             return
         self._firing = True
-        enabled, dead = self.enabled, self.dead
+        enabled, dead, now = self.enabled, self.dead, self.alarms.passing
         try:
             while fired:
                 op = fired.popleft()
                 if dead and op.life in dead:
                     continue
-                op.at = 0
+                op.at = now
                 if op.footprint is not None:
                     self.order.append(op.label)
                 effect = op.effect
