@@ -98,7 +98,7 @@ def takes(script: Script, state: State, rank: int) -> Iterator[State]:
     """
     host = state.hosts[rank]
     waiting = [(part.token, handle) for handle, part in host.parts.items() if part.sure == NEVER]
-    for kind in {token[1] for token, _ in waiting} - {kind for kind, one in state.left if one == rank}:
+    for kind in {token[1] for token, _ in waiting}:
         handle = min((token[-1], handle) for token, handle in waiting if token[1] == kind)[1]
         for sender in script.members(str(kind)):
             line = ("recv", kind, sender, rank)

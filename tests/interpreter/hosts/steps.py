@@ -57,7 +57,7 @@ def _passes(reading: Reading, state: State, rank: int, name: str, what: str, ms:
     state = parts.settled(state, rank) if ms else state
     if what == "sleep":
         return state.goes_on(rank, name)
-    return state.learns(rank, name, False if what == "until" else None)
+    return state.learns(rank, name, False if what in ("until", "join") else None)
 
 
 def _on_work(script: Script, state: State, rank: int, name: str, what: str, how: list[Any]) -> State | None:
