@@ -21,7 +21,7 @@ from tests.interpreter.hosts.language import timed_out, uses
 from tests.interpreter.language import Script
 from tests.interpreter.machine import noted_in, world_of_script
 
-STATES, SCHEDULES = 6_000, 400
+STATES, SCHEDULES = 500, 100
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,16 @@ from __future__ import annotations
 
 import random
 
-from tests.interpreter import meeting
-from tests.interpreter.language import Instruction, Script, Shape, tidy, unwrapped
+from tests.interpreter.language import Instruction, Script, Shape, tidy
 
 OPS = ("all_reduce", "barrier", "broadcast", "broadcast", "reduce", "gather", "scatter", "all_gather", "send", "send")
 
-ACTS = ("call", "call", "call", "any", "group", "mail", "mail", "store")
+ACTS = ("call", "call", "any", "any", "group", "group", "mail", "store", "store")
+
+MAKE, MADE = ("start", "m", "g", "make", ()), ("await", "m")
+
+MOST = {2: 5, 3: 3}
+"""The most instructions of a rank before the aborts and threads, by the number of ranks."""
 
 Topics = list[tuple[str, Instruction]]
 """The instructions of a rank, each with its topic."""
@@ -40,16 +44,20 @@ class Drawn:
         self.handles = 0
 
     def script(self) -> Script:
-        for _ in range(self.rng.choice((1, 2, 2, 3)) if self.size == 2 else self.rng.choice((1, 1, 2))):
-            getattr(self, self.rng.choice(ACTS))()
-        if self.rng.random() < 0.6:
+        rng = self.rng
+        for act in rng.sample(ACTS, rng.choice((1, 2, 2, 3) if self.size == 2 else (1, 1, 2))):
+            getattr(self, act)()
+        threaded = rng.randrange(self.size) if rng.random() < 0.45 else None
+        for said in self.lists:
+            del said[MOST[self.size] - (threaded is not None) :]
+        if rng.random() < 0.65:
             self.abort()
         for said in self.lists:
-            if self.timed and self.rng.random() < 0.3:
-                said.insert(self.rng.randint(0, len(said)), ("", ("sleep", next(self.times))))
-        ranks = [self.threaded(said) if self.rng.random() < 0.25 else [how for _, how in said] for said in self.lists]
-        mortal = (self.rng.randrange(self.size),) if self.rng.random() < 0.2 else ()
-        if mortal and self.rng.random() < 0.4:
+            if self.timed and rng.random() < 0.3:
+                said.insert(rng.randint(0, len(said)), ("", ("sleep", next(self.times))))
+        ranks = [self.threaded(said, rank == threaded) for rank, said in enumerate(self.lists)]
+        mortal = (rng.randrange(self.size),) if rng.random() < 0.25 else ()
+        if mortal and rng.random() < 0.4:
             self.watch(ranks, mortal[0])
         return tidy(Script(tuple(map(tuple, ranks)), tuple(self.hosts.items()), mortal=mortal))
 
@@ -69,7 +77,11 @@ class Drawn:
             self.start(sender, kind, "send", (1, receiver))
             self.start(receiver, kind, "recv", (1, sender))
             return
-        shapes: dict[str, Shape] = {"all_reduce": (1,), "barrier": (), "all_gather": self.rng.choice(((1, 1, 1), (0, 1, 1)))[: len(members)]}
+        shapes: dict[str, Shape] = {
+            "all_reduce": (1,),
+            "barrier": (),
+            "all_gather": self.rng.choice(((1, 1, 1), (0, 1, 1)))[: len(members)],
+        }
         for member in members:
             self.start(member, kind, op, shapes.get(op, (1, root)))
 
@@ -78,7 +90,7 @@ class Drawn:
         self.handles += 1
         handle, rng = f"w{self.handles}", self.rng
         self.add(rank, kind, ("start", handle, kind, op, shape))
-        if rng.random() < 0.3:
+        if rng.random() < 0.15:
             self.mail(rank)
         if self.timed and rng.random() < 0.4:
             self.add(rank, kind, ("until", handle, next(self.times)))
@@ -100,7 +112,7 @@ class Drawn:
             return
         self.hosts["g"] = tuple(sorted(self.rng.sample(range(self.size), 2)))
         for member in self.hosts["g"]:
-            self.add(member, "g", ("start", "m", "g", "make", ()), ("await", "m"))
+            self.add(member, "g", MAKE, MADE)
         self.call("g")
 
     def mail(self, sender: int | None = None) -> None:
@@ -118,7 +130,7 @@ class Drawn:
         for rank in range(self.size):
             limit = next(self.times) if self.timed and rng.random() < 0.4 else None
             self.add(rank, "s", ("open", "s", 1) if rank == listener else ("join", "s", 1, limit))
-            for _ in range(rng.choice((1, 1, 2)) if self.size == 2 else 1):
+            for _ in range(rng.choice((1, 1, 2))):
                 uses: list[Instruction] = [("put", "s", "k"), ("add", "s", "k", 1), ("fetch", "s", "k", limit)]
                 uses += [("drop", "s", "k"), ("swap", "s", "k", rng.choice(("", 1)), 7), ("fetch", "s", "k", 0)]
                 self.add(rank, "s", self.maybe(rng.choice(uses)))
@@ -133,18 +145,19 @@ class Drawn:
         if not used:
             return
         kind = self.rng.choice(used)
-        members = self.hosts[kind]
-        for rank in self.rng.sample(members, self.rng.choice((1, 1, 2))):
+        members = [rank for rank in self.hosts[kind] if kind != "g" or ("g", MADE) in self.lists[rank]]
+        for rank in self.rng.sample(members, min(len(members), self.rng.choice((1, 1, 2)))):
             said = self.lists[rank]
-            first = 1 + said.index(("g", ("await", "m"))) if kind == "g" else 0
+            first = 1 + said.index(("g", MADE)) if kind == "g" else 0
             calls = [place + 1 for place, (topic, how) in enumerate(said) if topic == kind and how[0] == "start"]
             places = [place for place in (*calls, len(said), self.rng.randint(first, len(said))) if place >= first]
-            said.insert(self.rng.choice(places), (kind if kind == "g" else self.rng.choice((kind, "p")), self.maybe(("abort", kind))))
+            topic = kind if kind == "g" else self.rng.choice((kind, "p"))
+            said.insert(self.rng.choice(places), (topic, self.maybe(("abort", kind))))
 
-    def threaded(self, said: Topics) -> list[Instruction]:
-        """Moves the instructions about one topic into a thread."""
+    def threaded(self, said: Topics, wanted: bool) -> list[Instruction]:
+        """Moves the instructions about one topic into a thread, if it is wanted."""
         topics = sorted({topic for topic, _ in said if topic})
-        if len(topics) < 2:
+        if not wanted or not topics:
             return [how for _, how in said]
         topic = self.rng.choice(topics)
         thread, rest = [how for one, how in said if one == topic], [how for one, how in said if one != topic]
@@ -161,26 +174,3 @@ class Drawn:
         main = next((place for place, how in enumerate(ranks[rank]) if how[0] == "thread"), len(ranks[rank]))
         ranks[rank].insert(main, ("get", "p"))
         ranks[rank].insert(self.rng.randint(0, main), ("watch", mortal, "p"))
-
-
-def features(script: Script) -> set[str]:
-    """Returns what a script has, in words."""
-    whats = {unwrapped(how)[0] for said in script.ranks for how in said}
-    ops = {unwrapped(how)[3] for said in script.ranks for how in said if unwrapped(how)[0] == "start"}
-    timed = any(unwrapped(how)[0] in ("within", "until", "join", "fetch") and unwrapped(how)[-1] for said in script.ranks for how in said)
-    had = {
-        "aborts": "abort" in whats,
-        "threads": "spawn" in whats,
-        "made groups": "make" in ops,
-        "any source": "any" in ops,
-        "stores": "open" in whats,
-        "time-outs": timed,
-        "sleeps": "sleep" in whats,
-        "queries": "asks" in whats,
-        "waits with a limit": "until" in whats,
-        "deaths": bool(script.mortal),
-        "notices": "watch" in whats,
-        "transfers": "recv" in ops,
-        "collectives": bool(ops & {*OPS} - {"send"}),
-    }
-    return {what for what, has in had.items() if has}

@@ -137,4 +137,3 @@ def _end(script: Script, state: State, rank: int) -> str:
     last = [steps.current(script, rank, thread) or steps.RETURN for thread in host.threads.values()]
     rests = all(how == steps.RETURN or unwrapped(how)[0] == "idle" for how in last)
     return "finished" if rests else "blocked"
-
