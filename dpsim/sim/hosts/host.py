@@ -76,6 +76,8 @@ class Host:
         """Untimed: (step, `causes`), one entry each time it has learned something."""
         self.issued: Op | None = None
         """The last of its visible ops and gates, a chain. None unless the rank may be killed or a call may block it."""
+        self._told: Op | None = None
+        """The op of its last call, if it was plain and the rank may be killed."""
         self.line = EarlyEnds(machine, self.rank)
         """Untimed: the line of collectives and transfers that it awaits."""
         self._unsure: deque[tuple[Op, int]] = deque()
@@ -113,7 +115,7 @@ class Host:
             return
         op = self.op(self.address("issues") if label is None else label, host=True)
         self._unsure.append((op, len(self.records) - 1))
-        self.issued = op
+        self.issued = self._told = op
         self.machine.submit(op)
 
     def address(self, verb: str = "") -> str:
@@ -157,10 +159,13 @@ class Host:
     # ---- waiting
 
     def settle(self) -> Generator[Any, Any, None]:
-        """Waits until the issued ops have fired. If the rank may be killed, it may die until then."""
-        last = self.issued
-        if self.lives is not None and last is not None and last.at < 0:
-            yield self.machine.until(last, self.waiter)
+        """The program has ended: waits until its last call has happened. If the rank may be killed, it may die behind
+        that call, too, since what follows from its calls may be lost with it. Behind an await there is no such death:
+        it shows what a death within the await shows.
+        """
+        last = self._told
+        if last is not None and not self.machine.timed and self.rank in self.machine.mortal:
+            yield from self.wait(last)
 
     def get_through(self) -> Generator[Any, Any, None]:
         """Waits for the gate of a plain call that blocks the host. Raises the error of a failed kernel; then the calls
@@ -198,6 +203,7 @@ class Host:
                 yield machine.env.waiter()  # never due: the rank is dead
             return result if result is not None else op.value
         if self.lives is not None:
+            self._told = None
             after = self.op(numbered_label("goes on", self._resumed, self.word), host=True)
             self._resumed += 1
             machine.edge(op, after)

@@ -115,6 +115,7 @@ class TurningHost(Host):
         if self.own_journal.dies(site, ordinal):
             self._for_all(op)
         self._pass(op)
+        self._told = op
         if self.seen is not None:
             self.seen.begin(touched)
 
@@ -219,7 +220,7 @@ class TurningHost(Host):
         if self.killed:
             yield machine.env.waiter()
         self._learn(after)
-        self.last = after
+        self.last, self._told = after, None
         if self.seen is not None:
             self.seen.begin(())
         return op.value if result is None else result
