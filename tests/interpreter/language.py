@@ -64,8 +64,8 @@ def learned(number: int, value: Any) -> int:
 @dataclass(frozen=True)
 class Script:
     """The program of all ranks. `hosts` and `devices`: members of the communicators by kind. `mortal`: ranks that die
-    at some time. `residency`: as in `World`. `delays`: (rank, place, ms). `promise`: the program declares that flags
-    order all accesses of its threads to shared objects.
+    at some time. `loses_mail`: as in `Kill`, for each of them. `residency`: as in `World`. `delays`: (rank, place, ms).
+    `promise`: the program declares that flags order all accesses of its threads to shared objects.
     """
 
     ranks: tuple[tuple[Instruction, ...], ...]
@@ -75,6 +75,7 @@ class Script:
     residency: int | None = None
     delays: tuple[tuple[int, int, int], ...] = ()
     promise: bool = False
+    loses_mail: bool = False
 
     @property
     def size(self) -> int:

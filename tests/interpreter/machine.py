@@ -20,7 +20,7 @@ from dpsim.contract.world import At, CommunicatorSpec, Delay, Kill, Run, World
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.sim.backend import SimBackend
 from tests.interpreter.follower import Follower
-from tests.interpreter.interpreter import Noted, Outcome, outcome_for_peers
+from tests.interpreter.interpreter import Outcome, outcome_for_peers
 from tests.interpreter.language import Script, unwrapped
 from tests.programs import OWN
 
@@ -71,21 +71,17 @@ def world_of_script(script: Script) -> World:
     specs = [CommunicatorSpec(kind, kind, "host", members) for kind, members in hosts]
     specs += [CommunicatorSpec(kind, kind, "device", members) for kind, members in script.devices]
     specs += [CommunicatorSpec(OWN, f"{OWN}{rank}", "host", (rank,)) for rank in range(script.size)]
-    kills = tuple(Kill(rank, 0) for rank in script.mortal)
+    kills = tuple(Kill(rank, 0, loses_mail=script.loses_mail) for rank in script.mortal)
     delays = tuple(Delay(rank, At(f"at{place}", 0), ms * 1_000_000) for rank, place, ms in script.delays)
     return World(script.size, tuple(specs), kills=kills, residency=script.residency, delays=delays)
 
 
 def outcome_of(run: Run, script: Script) -> Outcome:
-    return outcome_for_peers([*zip(run.ends, noted_in(run), strict=True)], script)
-
-
-def noted_in(run: Run) -> list[Noted]:
-    """Returns what each rank noted, sorted by place."""
-    return [
+    noted = [
         tuple(sorted((raw[DECISION_VALUE] for raw in journal if _notes(raw)), key=lambda one: one[0]))
         for journal in run.journals
     ]
+    return outcome_for_peers([*zip(run.ends, noted, strict=True)], script)
 
 
 @register_protocol("interpreted")

@@ -11,15 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dpsim.contract.schedule import CutOff
-from dpsim.contract.world import Run
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.sim.backend import SimBackend
 from tests.interpreter.clock import EARLY, PATIENT, TIMED
 from tests.interpreter.hosts import follower
-from tests.interpreter.hosts.interpreter import Outcome, for_peers, interpret
+from tests.interpreter.hosts.interpreter import Outcome, interpret
 from tests.interpreter.hosts.language import timed_out, uses
 from tests.interpreter.language import Script
-from tests.interpreter.machine import noted_in, world_of_script
+from tests.interpreter.machine import outcome_of, world_of_script
 
 STATES, SCHEDULES = 500, 100
 
@@ -83,10 +82,6 @@ def explored(script: Script, schedules: int) -> tuple[frozenset[Outcome], int, b
         except CutOff:
             strategy.end(whole=False)
             continue
-        seen.add(_outcome(run))
+        seen.add(outcome_of(run, script))
         strategy.end(whole=True)
     return frozenset(seen), schedules, False
-
-
-def _outcome(run: Run) -> Outcome:
-    return for_peers([*zip(run.ends, noted_in(run), strict=True)])

@@ -59,7 +59,8 @@ class Drawn:
         mortal = (rng.randrange(self.size),) if rng.random() < 0.25 else ()
         if mortal and rng.random() < 0.4:
             self.watch(ranks, mortal[0])
-        return tidy(Script(tuple(map(tuple, ranks)), tuple(self.hosts.items()), mortal=mortal))
+        loses = bool(mortal) and rng.random() < 0.5
+        return tidy(Script(tuple(map(tuple, ranks)), tuple(self.hosts.items()), mortal=mortal, loses_mail=loses))
 
     def add(self, rank: int, topic: str, *instructions: Instruction) -> None:
         self.lists[rank] += [(topic, how) for how in instructions]
@@ -121,8 +122,9 @@ class Drawn:
         takes: list[Instruction] = [("poll", "p"), ("get", "p"), ("idle", "p")]
         if self.timed:
             takes += [("within", "p", next(self.times))] * 3
-        self.add(sender, "p", self.maybe(("post", receiver, "p")))
-        self.add(receiver, "p", self.rng.choice(takes))
+        for _ in range(self.rng.choice((1, 1, 2))):
+            self.add(sender, "p", self.maybe(("post", receiver, "p")))
+            self.add(receiver, "p", self.rng.choice(takes))
 
     def store(self) -> None:
         """Adds a store behind a port: one rank listens, and all of them use it."""

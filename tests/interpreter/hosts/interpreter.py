@@ -4,24 +4,23 @@
 
 Threads run, parts end, ranks leave, messages and values arrive, and ranks die, one step at a time and in every order. A
 part that waits for members from whom it gets nothing is `free` to end. An execution may end when only free steps and
-deaths are left. Time is read as in `tests.interpreter.clock`. A death takes nothing with it but the rank: what the rank
-had begun completes, and its messages arrive.
+deaths are left. Time is read as in `tests.interpreter.clock`. What a dead rank had begun completes. Its messages
+arrive, or each of them may be lost (`Script.loses_mail`), and its stores are closed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from itertools import combinations
 
 from tests.interpreter.clock import PATIENT
 from tests.interpreter.hosts import parts, steps, tables
 from tests.interpreter.hosts.language import Reading
 from tests.interpreter.hosts.state import Host, State, Thread
+from tests.interpreter.interpreter import Outcome, outcome_for_peers
 from tests.interpreter.language import GONE, Script, unwrapped
 from tests.interpreter.state import Map
-
-Outcome: TypeAlias = tuple[tuple[str, tuple[tuple[int, Any], ...]], ...]
 
 
 @dataclass
@@ -68,9 +67,22 @@ def _steps(reading: Reading, state: State) -> Iterator[tuple[bool, State]]:
                 yield False, after
         yield from parts.ends(reading, state, rank)
         if rank in reading.script.mortal:
-            dead = Map({name: Thread(end="died") for name in host.threads})
-            yield True, state.with_host(rank, threads=dead)
+            yield from ((True, after) for after in _deaths(reading.script, state, rank))
     yield from ((False, after) for after in (*parts.leaves(state), *tables.arrivals(state), *_mail(state)))
+
+
+def _deaths(script: Script, state: State, rank: int) -> Iterator[State]:
+    """Yields the states after a death, with each choice of the messages that are lost with the rank."""
+    threads = Map({name: Thread(end="died") for name in state.hosts[rank].threads})
+    state = tables.closed_by(state, rank).with_host(rank, threads=threads)
+    mine = [(way, place) for way, mail in state.flying.items() if way[0] == rank for place in range(len(mail))]
+    for number in range(len(mine) + 1 if script.loses_mail else 1):
+        for lost in combinations(mine, number):
+            flying = Map()
+            for way, mail in state.flying.items():
+                left = tuple(one for place, one in enumerate(mail) if (way, place) not in lost)
+                flying = flying.plus(way, left) if left else flying
+            yield state._replace(flying=flying)
 
 
 def _mail(state: State) -> Iterator[State]:
@@ -121,12 +133,8 @@ def _later(state: State) -> State | None:
 
 
 def _outcome(script: Script, state: State) -> Outcome:
-    return for_peers([(_end(script, state, rank), host.learned) for rank, host in enumerate(state.hosts)])
-
-
-def for_peers(ranks: list[tuple[str, tuple[tuple[int, Any], ...]]]) -> Outcome:
-    """Returns an outcome, without what a dead rank has learned: nobody knows whether it learned its last result."""
-    return tuple((end, () if end == "died" else noted) for end, noted in ranks)
+    ends = [_end(script, state, rank) for rank in range(script.size)]
+    return outcome_for_peers([(end, host.learned) for end, host in zip(ends, state.hosts, strict=True)], script)
 
 
 def _end(script: Script, state: State, rank: int) -> str:

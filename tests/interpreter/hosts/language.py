@@ -65,7 +65,7 @@ class Reading(NamedTuple):
             names("abort"),
             names("await"),
             names("asks", "until"),
-            frozenset(_ordered(script)),
+            frozenset(() if script.loses_mail else _ordered(script)),
         )
 
 

@@ -73,8 +73,8 @@ class Table(NamedTuple):
 
 class State(NamedTuple):
     """The state of all ranks. `left`: (communicator, rank) of the aborts that peers feel. `flying` and `boxes`: messages
-    on their way, by (sender, receiver, mailbox), and arrived ones. `watched`: notices that are due. `tied`: two times
-    ended at the same instant, one of them a time-out.
+    under way, by (sender, receiver, mailbox), and arrived ones. `watched`: notices that are due. `tied`: two sleeps or
+    time-outs ended at the same instant.
     """
 
     hosts: tuple[Host, ...]

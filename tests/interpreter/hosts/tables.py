@@ -47,8 +47,7 @@ def step(state: State, rank: int, name: str, what: str, how: list[Any]) -> State
         values = (*table.on_way.get(rank, ()), (rest[0], host.threads[name].number))
         return _with(state, number, table._replace(on_way=table.on_way.plus(rank, values))).goes_on(rank, name)
     if what == "close":
-        listens = table.listener == rank
-        state = _with(state, number, table._replace(closed=True, keys=Map(), on_way=Map())) if listens else state
+        state = _closed(state, number) if table.listener == rank else state
         return state.with_host(rank, stores=host.stores.minus(store)).goes_on(rank, name)
     if table.closed:
         return state.learns(rank, name, None)
@@ -80,6 +79,18 @@ def arrivals(state: State) -> Iterator[State]:
         for rank, ((key, value), *rest) in table.on_way.items():
             on_way = table.on_way.plus(rank, tuple(rest)) if rest else table.on_way.minus(rank)
             yield _with(state, number, table._replace(keys=table.keys.plus(key, value), on_way=on_way))
+
+
+def closed_by(state: State, rank: int) -> State:
+    """Returns the state after the death of a rank, which closes the stores behind its ports."""
+    for number, table in enumerate(state.tables):
+        if table.listener == rank:
+            state = _closed(state, number)
+    return state
+
+
+def _closed(state: State, number: int) -> State:
+    return _with(state, number, state.tables[number]._replace(closed=True, keys=Map(), on_way=Map()))
 
 
 def _with(state: State, number: int, table: Table) -> State:

@@ -28,7 +28,7 @@ OPEN, JOIN = ("open", "s", 1), ("join", "s", 1, None)
 PUT, FETCH, CLOSE, DROP = ("put", "s", "k"), ("fetch", "s", "k", None), ("close", "s"), ("drop", "s", "k")
 
 
-def A(number: int) -> Instruction:
+def receives(number: int) -> Instruction:
     """A receive from any source, and later its await."""
     return ("start", f"a{number}", "h", "any", (1,))
 
@@ -98,14 +98,14 @@ def test_an_abort_reaches_no_peer_as_an_exception_and_a_peer_aborts_itself() -> 
 
 
 def test_a_message_that_nobody_has_received_is_lost_when_its_sender_leaves() -> None:
-    late = (("within", "q", 50), A(1), ("await", "a1"))
+    late = (("within", "q", 50), receives(1), ("await", "a1"))
     assert outcomes(late, (TO_0, ABORT), ()) == {((None, "blocked"), (), ())}
     assert outcomes(late, (TO_0, ABORT), (TO_0,)) == {((None, (2, 3)), (), ())}
     assert outcomes(late[1:], (TO_0, ABORT), (TO_0,)) == {(((1, 2),), (), ()), (((2, 3),), (), ())}
 
 
 def test_receives_from_any_source_take_in_the_order_of_their_calls() -> None:
-    both = (A(1), A(2), ("await", "a2"), ("await", "a1"))
+    both = (receives(1), receives(2), ("await", "a2"), ("await", "a1"))
     assert outcomes(both, (TO_0,), (TO_0,)) == {(((2, 3), (1, 2)), (), ()), (((1, 2), (2, 3)), (), ())}
 
 
