@@ -235,9 +235,11 @@ class HostWork(Awaitable[Result]):
 
     @abstractmethod
     def query(self, site: str) -> Awaitable[bool]:
-        """Whether the work has ended for this rank. It may end at any time after it could, so a query may return False
-        for any time. A program can rely on True only after it awaited the work, or got True before. A query returns no
-        result, so the program still has to await the work. Raises Aborted if its await would.
+        """Whether the work has ended for this rank. It may end at any time after it could, whether or not the host
+        looks. So a query may return False for any time. A program can rely on True only after one of three events: it
+        awaited the work, it got True before, or a time-out (of a get, a `within` or a store) passed at which the work
+        could be over. A query returns no result, so the program still has to await the work. Raises Aborted if its
+        await would.
 
         In torch this is `Work.is_completed`. For device collectives, query an event of their stream instead.
         """
@@ -263,7 +265,7 @@ class HostCommunicator(ABC):
     """A group of ranks that exchange host memory (gloo). `index` is this rank's position in `ranks`.
 
     All members make the same collectives in the same order, with arrays of equal dtype. A collective starts at once,
-    with the content that the array has now. Await its result (a new array) exactly once: a second await is a
+    with the content that the array has now, and ends in the background. Await its result (a new array) exactly once: a second await is a
     RuntimeError, and a missing await is a finding.
 
     A call may complete for one member before it completes for another. The contract promises that it waits for the
@@ -392,13 +394,20 @@ class HostCommunicator(ABC):
 
     @abstractmethod
     def abort(self, *, site: str | None = None) -> None:
-        """Aborts the communicator permanently, for this rank only. Each other host thread of this rank that waits on it
-        gets Aborted. So does every later call on it, and every await of work that started before. The call does not
-        wait, and a program may repeat it. RuntimeError for a program that does not declare `aborts = True`.
+        """Aborts the communicator permanently, for this rank only. The call does not wait, and a program may repeat it.
+        RuntimeError for a program that does not declare `aborts = True`. Default site: "<communicator>.abort".
 
-        Collectives that peers have under way with this rank may still end for each of them; from some time on, they do
-        not end. The peers get no exception. A peer that waits does so until it aborts the communicator itself. (gloo
-        itself would raise when the connection closes.) Default site: "<communicator>.abort".
+        From then on, this rank learns nothing more from the communicator. Every later call on it raises Aborted. So
+        does every await, query and `within` of work that started before, also if the work is over, and also if this
+        rank has found it over. Another host thread of this rank that waits gets Aborted; if its work was over before
+        the abort, it may get the result.
+
+        Some time after its abort, this rank *leaves*. Before that, calls of peers may still end with what this rank
+        sent. From then on, a call of a peer that waits for this rank (see the class) and has not ended never ends. A
+        message that no receive has received is lost. Calls that have ended stay over. Calls that do not wait for this
+        rank end as if nothing had happened: a receive from rank 0 ends although rank 2 aborted. A rank leaves before
+        any time-out passes that ends after the abort. The peers get no exception. A peer that waits does so until it
+        aborts the communicator itself. (gloo itself would raise when the connection closes.)
         """
 
     @abstractmethod
@@ -553,9 +562,10 @@ class DeviceCommunicator(ABC):
 
     @abstractmethod
     def abort(self, *, site: str | None = None) -> None:
-        """As `HostCommunicator.abort`. Unfinished collectives and transfers of this rank on the communicator end some
-        time after this call. Their buffers then have undefined contents, and the streams continue. If a thread of this
-        rank waits for later work of these streams, by a read or a synchronize, the wait raises Aborted.
+        """As `HostCommunicator.abort`, for peers and for later calls. Unfinished collectives and transfers of this rank
+        on the communicator end some time after this call. Their buffers then have undefined contents, and the streams
+        continue. If a thread of this rank waits for later work of these streams, by a read or a synchronize, the wait
+        raises Aborted. Work that had ended before the abort keeps its results.
         """
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from dpsim.campaign.assumptions import Facts, assumed
 from dpsim.campaign.assumptions.graphs import CHOSEN, NEITHER
-from dpsim.campaign.assumptions.ranks import SHARE_NOTHING
+from dpsim.campaign.assumptions.ranks import ABORT_WAITS, SHARE_NOTHING
 from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Statement
 from dpsim.campaign.assumptions.table import rows
 from dpsim.campaign.assumptions.transport import MAIL, NO_EARLY_READ
@@ -148,8 +148,21 @@ async def raises(rank: Rank) -> None:
     raise ValueError("oh")
 
 
+async def gives_up(rank: Rank) -> None:
+    await rank.mailbox("box").get("hear", timeout_ns=10)
+    rank.host("cpu").abort(site="give_up")
+
+
+async def gives_up_on_the_device(rank: Rank) -> None:
+    rank.device("dp").abort(site="give_up")
+
+
 class Threaded(Scripted):
     threaded = True
+
+
+class Aborting(Scripted):
+    aborts = True
 
 
 class ByFlags(Threaded):
@@ -225,6 +238,8 @@ OPENS = Case(ALONE, opens)
 TAKEN = Case(replace(ALONE, strangers=(Stranger(5),)), opens)
 HEARS = Case(PAIR, hears_in_time)
 HEARS_EARLY = Case(replace(PAIR, early_timeouts=1), hears_in_time)
+GIVES_UP = Case(ON_HOSTS, gives_up, Aborting)
+GIVES_UP_DEVICE = Case(ON_DEVICES, gives_up_on_the_device, Aborting)
 CLIENTS = Case(replace(PAIR, messages=FROM_OUTSIDE), takes)
 DEAD = "host ops of a dead rank complete, and device ops that need all members complete for all or none"
 
@@ -239,6 +254,8 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
     ("raise in a process", "no rank dies", AGREES, KILLED),
     ("raise in a process", "no call raises or hangs by chance", ALL_KILLED, MAY_RAISE),
     ("raise an exception in peers", "the death of a peer raises no exception", KILLED, AGREES),
+    ("complete ops after an abort", "a rank that aborts serves no peer after a time-out", GIVES_UP, GIVES_UP_DEVICE),
+    ("hold an abort up", ABORT_WAITS, GIVES_UP_DEVICE, GIVES_UP),
     ("break off a collective", OTHERWISE, KILLED, AGREES),
     ("run each rank in", SHARE_NOTHING, AGREES, FROM_A_SCENARIO),
     ("keep collectives", "unlimited residency", SUMS, Case(ASKED, sums)),
@@ -358,6 +375,10 @@ def test_a_world_that_was_asked_for_everything_assumes_the_layout_alone() -> Non
         "allocations wait where this layout takes new memory",
         OTHERWISE,
     )
+
+
+def test_the_abort_of_a_device_communicator_is_named() -> None:
+    assert f"{ABORT_WAITS}: give_up" in seen(GIVES_UP_DEVICE).assumes
 
 
 def test_ranks_that_die_are_named() -> None:

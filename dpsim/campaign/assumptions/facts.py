@@ -5,6 +5,7 @@ A fact about a run is a tuple. It has the kind of a record, and the fields that 
     ("launch", "main")                   a rank launched a kernel on its stream main
     ("collective", None, "dp_cpu")       a rank was in a collective of a host communicator
     ("store", "close")                   a rank closed a store
+    ("abort", "give_up", ..., "dp")      a rank aborted the communicator dp at the site give_up
     ("time-out",)                        a rank waited with a time-out
     ("sums",)                            a floating-point sum would differ with its terms in another order
 
@@ -17,7 +18,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple, TypeAlias
 
 from dpsim.checks.stale_replay import repeated
-from dpsim.contract.ops import COMMUNICATOR, GRAPH, KIND, SITE, STORE_HOW, STREAM
+from dpsim.contract.ops import ABORT_COMMUNICATOR, COMMUNICATOR, GRAPH, KIND, SITE, STORE_HOW, STREAM
 from dpsim.contract.program import Program
 from dpsim.contract.words import counted, ranks_text
 from dpsim.contract.world import World
@@ -43,6 +44,7 @@ PARTS: dict[str, slice] = {
     "replay": slice(GRAPH, GRAPH + 1),
     "store": slice(STORE_HOW, STORE_HOW + 1),
     "probe": slice(SITE, SITE + 1),
+    "abort": slice(SITE, ABORT_COMMUNICATOR + 1),
 }
 """The fields that belong to a fact, by kind of record."""
 
@@ -138,6 +140,13 @@ class Facts(NamedTuple):
     def breaks_off(self) -> bool:
         """Whether a rank may die or abort a communicator."""
         return bool(self.world.kills) or self.did("abort")
+
+    @property
+    def aborts_on_devices(self) -> list[str]:
+        """The sites at which ranks aborted a device communicator."""
+        devices = {one.name for one in self.world.communicators if one.domain == "device"}
+        devices |= {fact[2] for fact in self.runs if fact[0] in MEETINGS and fact[1] is not None}
+        return sorted({fact[1] for fact in self.runs if fact[0] == "abort" and fact[-1] in devices})
 
     @property
     def faulty_call(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsim.campaign.assumptions.facts import Facts
+from dpsim.campaign.assumptions.facts import TIMEOUT, Facts
 from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Section, Statement
 
 NO_DEATH = Statement("no rank dies", lambda on: not on.mortal)
@@ -11,6 +11,8 @@ NO_DEATH = Statement("no rank dies", lambda on: not on.mortal)
 def _only_some_die(on: Facts) -> bool:
     return 0 < len(on.mortal) < on.world.size
 
+
+ABORT_WAITS = "the abort of a device communicator waits for no peer and no kernel"
 
 SHARE_NOTHING = "ranks share no Python object"
 
@@ -100,9 +102,29 @@ RANKS = Section(
         ),
         Assumption(
             "complete ops after an abort that were begun before it, so that peers do not hang (gloo)",
-            "always both ways, for a program that declares that it aborts. With gloo such ops mostly complete, so gloo "
-            "hardly shows a `HANG:COLLECTIVE:ABORTED` that the simulation finds",
+            "always both ways, for a program that declares that it aborts, until a time-out passes; after it, such ops "
+            "do not complete. With gloo they mostly complete, so gloo hardly shows a `HANG:COLLECTIVE:ABORTED` that "
+            "the simulation finds",
             "`Program.aborts`",
+            (
+                Statement(
+                    "a rank that aborts serves no peer after a time-out",
+                    lambda on: on.did("abort") and TIMEOUT in on.runs,
+                ),
+            ),
+        ),
+        Assumption(
+            "hold an abort up until peers abort, too, or until kernels of another communicator end (NCCL: issues 549, "
+            "863 of NVIDIA/nccl)",
+            "no: an abort returns at once, and the streams continue",
+            "",
+            (
+                Statement(
+                    ABORT_WAITS,
+                    lambda on: bool(on.aborts_on_devices),
+                    lambda on: f"{ABORT_WAITS}: {', '.join(on.aborts_on_devices)}",
+                ),
+            ),
         ),
         Assumption(
             "break off a collective in the middle, so that a buffer has only some of its elements",

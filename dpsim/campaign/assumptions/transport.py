@@ -56,9 +56,9 @@ COLLECTIVES = Section(
         ),
         Assumption(
             "answer no to a host that queries its collective or transfer, although it could be over",
-            "always both ways, in untimed runs, until the host has awaited the call or found it over. After a get has "
-            "timed out, every call that could be over is over. In a timed run the answer is yes as soon as the call is "
-            "over",
+            "always both ways, in untimed runs, until the host has awaited the call or found it over. After a "
+            "time-out, every call that could be over by then is over. In a timed run the answer is yes as soon as the "
+            "call is over",
         ),
         Assumption(
             "block the members that create a group during the run until all of them have called `group`",
