@@ -45,8 +45,7 @@ class Tally:
         had = features(script)
         self.had.update(had)
         self.had["rich"] += len(had) >= RICH
-        self.had["more than one outcome"] += len(compared.least) > 1
-        self.had["equal sets"] += compared.least == compared.seen
+        self.had["more than one outcome"] += len(compared.allowed) > 1
 
     def __str__(self) -> str:
         had = ", ".join(f"{number} {what}" for what, number in sorted(self.had.items()))

@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.interpreter.clock import EARLY
 from tests.interpreter.language import Instruction, Script, unwrapped
 
 ABORTED = -1
@@ -35,15 +34,13 @@ LIMITED = ("within", "until", "join", "fetch", "sleep")
 class Reading(NamedTuple):
     """A script and a reading of its time (see `tests.interpreter.clock`), with what the interpreter has to know of it.
 
-    `takes_time`: it has a sleep or a time-out. `sleeps`: it has a sleep, or time-outs may pass at any time; then a rank
-    may tell when another rank made a call. `aborted`: communicators that some rank aborts. `awaited`, `watched`: handles
-    that a rank awaits, and those that it looks at. `ordered`: (rank, box) of the mailboxes without a choice: one rank
-    sends to it, and the receiver waits for each message without a limit.
+    `sleeps`: it has a sleep, so a rank may tell when another one made a call. `aborted`: communicators that some rank
+    aborts. `awaited`, `watched`: handles that a rank awaits, and those that it looks at. `ordered`: (rank, box) of the
+    mailboxes without a choice: one rank sends to it, and the receiver waits for each message without a limit.
     """
 
     script: Script
     mode: str
-    takes_time: bool
     sleeps: bool
     aborted: frozenset[str]
     awaited: frozenset[str]
@@ -60,8 +57,7 @@ class Reading(NamedTuple):
         return cls(
             script,
             mode,
-            any(how[0] in LIMITED for how in everything),
-            mode == EARLY or uses(script, "sleep"),
+            uses(script, "sleep"),
             names("abort"),
             names("await"),
             names("asks", "until"),

@@ -72,7 +72,7 @@ class Table(NamedTuple):
 
 
 class State(NamedTuple):
-    """The state of all ranks. `left`: (communicator, rank) of the aborts that peers feel. `flying` and `boxes`: messages
+    """The state of all ranks. `left`: (communicator, rank) of the aborts that peers feel. `flying`, `boxes`: messages
     under way, by (sender, receiver, mailbox), and arrived ones. `watched`: notices that are due. `tied`: two sleeps or
     time-outs ended at the same instant.
     """

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.interpreter.clock import EARLY, TIMED
+from tests.interpreter.clock import PATIENT
 from tests.interpreter.hosts import parts, tables
 from tests.interpreter.hosts.language import ABORTED, LIMITED, Reading
 from tests.interpreter.hosts.state import State, Thread
@@ -49,8 +49,7 @@ def step(reading: Reading, state: State, rank: int, name: str) -> State | None:
 def _passes(reading: Reading, state: State, rank: int, name: str, what: str, ms: int) -> State | None:
     """Returns the state after a sleep or time-out has passed, or has begun; None while it lasts."""
     until = state.hosts[rank].threads[name].until
-    any_time = reading.mode == EARLY or (what == "sleep" and reading.mode != TIMED)
-    if ms and not any_time and until != 0:
+    if ms and until != 0 and not (what == "sleep" and reading.mode == PATIENT):
         return state.with_thread(rank, name, until=ms) if until is None else None
     if ms and not parts.is_calm(reading, state, rank):
         return None
