@@ -30,4 +30,5 @@ the contract allows, one by one. This is slow but simple.
     on_gloo.py      scripts that end on every machine, and a run of one on gloo
     reverted.py     repairs of dpsim that a test reverts; a row must notice each
     faults.py       planted faults of the machine; the comparison must notice each
+    hosts/          a second interpreter, of hosts alone, which also knows aborts and stores
 """

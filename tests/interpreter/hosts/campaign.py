@@ -18,6 +18,17 @@ from tests.interpreter.hosts.language import said, timed_out
 from tests.interpreter.language import Script
 from tests.interpreter.shrink import shrunk
 
+FEATURES = {
+    "aborts": "abort",
+    "threads": "spawn",
+    "made groups": "make",
+    "any source": "any",
+    "stores": "open",
+    "time-outs": "",
+    "deaths": "",
+}
+"""The features of a script, with the instruction or op that shows each."""
+
 RICH = 3
 """The number of features from which a script counts as rich."""
 
@@ -55,18 +66,10 @@ class Tally:
 
 def features(script: Script) -> set[str]:
     """Returns the features of a script that make it hard."""
-    whats = {how[0] for how in said(script)}
-    ops = {how[3] for how in said(script) if how[0] == "start"}
-    had = {
-        "aborts": "abort" in whats,
-        "threads": "spawn" in whats,
-        "made groups": "make" in ops,
-        "any source": "any" in ops,
-        "stores": "open" in whats,
-        "time-outs": timed_out(script),
-        "deaths": bool(script.mortal),
-    }
-    return {what for what, has in had.items() if has}
+    whats = {how[0] for how in said(script)} | {how[3] for how in said(script) if how[0] == "start"}
+    had = {feature for feature, what in FEATURES.items() if what in whats}
+    special = {"time-outs": timed_out(script), "deaths": bool(script.mortal)}
+    return had | {feature for feature, has in special.items() if has}
 
 
 def campaign(first: int, whole: int, states: int = STATES, schedules: int = SCHEDULES) -> Tally:

@@ -93,6 +93,8 @@ class Drawn:
         self.add(rank, kind, ("start", handle, kind, op, shape))
         if rng.random() < 0.15:
             self.mail(rank)
+        if self.timed and rng.random() < 0.3:
+            self.add(rank, kind, ("within", "none", next(self.times)))
         if self.timed and rng.random() < 0.4:
             self.add(rank, kind, ("until", handle, next(self.times)))
         elif rng.random() < 0.4:
@@ -119,11 +121,11 @@ class Drawn:
     def mail(self, sender: int | None = None) -> None:
         sender = self.rng.randrange(self.size) if sender is None else sender
         receiver = self.rng.choice([rank for rank in range(self.size) if rank != sender])
-        takes: list[Instruction] = [("poll", "p"), ("get", "p"), ("idle", "p")]
-        if self.timed:
-            takes += [("within", "p", next(self.times))] * 3
-        for _ in range(self.rng.choice((1, 1, 2))):
-            self.add(sender, "p", self.maybe(("post", receiver, "p")))
+        for box in self.rng.choice(("p", "p", "pq")):
+            takes: list[Instruction] = [("poll", box), ("get", box), ("idle", box)]
+            if self.timed:
+                takes += [("within", box, next(self.times))] * 3
+            self.add(sender, "p", self.maybe(("post", receiver, box)))
             self.add(receiver, "p", self.rng.choice(takes))
 
     def store(self) -> None:

@@ -32,7 +32,7 @@ LIMITED = ("within", "until", "join", "fetch", "sleep")
 
 
 class Reading(NamedTuple):
-    """A script and a reading of its time (see `tests.interpreter.clock`), with what the interpreter has to know of it.
+    """A script, with what the interpreter has to know of it.
 
     `sleeps`: it has a sleep, so a rank may tell when another one made a call. `aborted`: communicators that some rank
     aborts. `awaited`, `watched`: handles that a rank awaits, and those that it looks at. `ordered`: (rank, box) of the
@@ -40,7 +40,6 @@ class Reading(NamedTuple):
     """
 
     script: Script
-    mode: str
     sleeps: bool
     aborted: frozenset[str]
     awaited: frozenset[str]
@@ -48,7 +47,7 @@ class Reading(NamedTuple):
     ordered: frozenset[tuple[int, str]]
 
     @classmethod
-    def of(cls, script: Script, mode: str) -> Reading:
+    def of(cls, script: Script) -> Reading:
         everything = [*said(script)]
 
         def names(*whats: str) -> frozenset[str]:
@@ -56,7 +55,6 @@ class Reading(NamedTuple):
 
         return cls(
             script,
-            mode,
             uses(script, "sleep"),
             names("abort"),
             names("await"),

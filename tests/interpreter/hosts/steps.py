@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.interpreter.clock import PATIENT
 from tests.interpreter.hosts import parts, tables
 from tests.interpreter.hosts.language import ABORTED, LIMITED, Reading
 from tests.interpreter.hosts.state import State, Thread
@@ -47,16 +46,24 @@ def step(reading: Reading, state: State, rank: int, name: str) -> State | None:
 
 
 def _passes(reading: Reading, state: State, rank: int, name: str, what: str, ms: int) -> State | None:
-    """Returns the state after a sleep or time-out has passed, or has begun; None while it lasts."""
+    """Returns the state after a sleep or time-out has begun, or has passed; None while a time-out lasts. A sleep may
+    end at any time.
+    """
     until = state.hosts[rank].threads[name].until
-    if ms and until != 0 and not (what == "sleep" and reading.mode == PATIENT):
-        return state.with_thread(rank, name, until=ms) if until is None else None
-    if ms and not parts.is_calm(reading, state, rank):
+    if ms and until is None:
+        return state.with_thread(rank, name, until=ms)
+    if ms and ((until and what != "sleep") or not parts.is_calm(reading, state, rank)):
         return None
     state = parts.settled(state, rank) if ms else state
     if what == "sleep":
         return state.goes_on(rank, name)
     return state.learns(rank, name, False if what in ("until", "join") else None)
+
+
+def is_asleep(script: Script, rank: int, thread: Thread) -> bool:
+    """Returns whether the thread sleeps, and the time of its sleep is not over."""
+    instruction = current(script, rank, thread)
+    return bool(thread.until) and instruction is not None and unwrapped(instruction)[0] == "sleep"
 
 
 def _on_work(script: Script, state: State, rank: int, name: str, what: str, how: list[Any]) -> State | None:
