@@ -8,10 +8,11 @@ ranks, gloo ends the process, and so does this backend.
     work = GlooHostCommunicator(journal, patience, group).all_reduce(mine, site="agree")
     total = await work
 
-If a program aborts communicators, each wait polls and checks whether this rank has aborted. gloo itself has no abort:
-in torch 2.13, `ProcessGroupGloo.abort` and `shutdown` do not affect operations under way, which end if the peers
-arrive. So the rank abandons the operation, and later jobs do not use the process group. If a peer's process ends, gloo
-raises an exception. Here the wait then continues, as on other backends, until the rank aborts.
+If a program aborts communicators, each wait polls and checks whether another thread of this rank has aborted.
+(`dpsim.backend.hosts.works` asks whether the rank had aborted before.) gloo itself has no abort: in torch 2.13,
+`ProcessGroupGloo.abort` and `shutdown` do not affect operations under way, which end if the peers arrive. So the rank
+abandons the operation, and later jobs do not use the process group. If a peer's process ends, gloo raises an exception.
+Here the wait then continues, as on other backends, until the rank aborts.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class GlooCall(tuple[Any, ...]):
     def __call__(self) -> Generator[Any, Any, Any]:
         communicator, work, result, site = self
         if work is not None and communicator.journal.shared.aborts:
-            communicator.unless_aborted(work, site)
+            communicator.wait_unless_aborted(work, site)
         elif work is not None:
             communicator.patience.work(work)
         return result
@@ -182,20 +183,20 @@ class GlooHostCommunicator(JournaledHostCommunicator):
         return GlooCall((self, work, result, self.journal.site))
 
     def look(self, work: Any, site: str, timeout_ns: int = 0) -> bool:
-        """Whether a work that can be polled ends within a time. Raises Aborted."""
-        over = self.aborted
-        if not over and timeout_ns:
+        """Whether a work that can be polled ends within a time. Raises Aborted if another thread of this rank aborts
+        meanwhile.
+        """
+        if timeout_ns:
             over = self.patience.within(ended(work, lambda: self.aborted), timeout_ns)
-        elif not over:
+        else:
             over = self.patience.ask(work.is_completed)
         if self.aborted:
             raise self.error(site)
         return over
 
-    def unless_aborted(self, work: Any, site: str) -> None:
-        """Waits until the work has ended. Raises Aborted if this rank aborts first."""
-        if not self.aborted:
-            self.patience.until(ended(work, lambda: self.aborted))
+    def wait_unless_aborted(self, work: Any, site: str) -> None:
+        """Waits until the work has ended. Raises Aborted if another thread of this rank aborts first."""
+        self.patience.until(ended(work, lambda: self.aborted))
         if not self.aborted:
             try:
                 work.wait()

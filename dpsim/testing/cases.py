@@ -219,10 +219,11 @@ def gates(bench: Bench) -> None:
 
 @case
 def aborts(bench: Bench) -> None:
-    """After a rank aborts a communicator, each wait and call of this rank on it raises Aborted. The rank's other
-    streams continue, and the backend can run the next world.
+    """After a rank aborts a communicator, each look and call of this rank on it raises Aborted. Calls of peers that end
+    without this rank are over. The rank's other streams continue, and the backend can run the next world.
     """
     bench.healthy("conformance_aborts", {}, bench.world())
+    bench.healthy("conformance_aborts_beside", {}, bench.world())
     bench.conforms("collectives")
 
 

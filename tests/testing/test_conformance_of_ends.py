@@ -14,8 +14,13 @@ from dpsim.backend.hosts.aborting import Abortable
 from dpsim.contract.ops import KIND, RAISED_MESSAGE
 from dpsim.contract.world import Run
 from dpsim.sim.backend import SimBackend
+from dpsim.sim.calls import queried_call
+from dpsim.sim.calls.communicators import SimHostCommunicator
+from dpsim.sim.calls.queried_call import QueriedCall
+from dpsim.sim.calls.underway import Underway
 from dpsim.sim.collectives.broken import AbortingMachine
 from dpsim.sim.collectives.membership import Membership
+from dpsim.sim.graph.op import Op
 from dpsim.sim.services.notices import Notices
 from dpsim.testing.conformance.services import SERVICES
 from tests.programs import world_of
@@ -29,7 +34,7 @@ def run(program: str, size: int = 3) -> Run:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
-@pytest.mark.parametrize("program", ["conformance_aborts", "conformance_services"])
+@pytest.mark.parametrize("program", ["conformance_aborts", "conformance_aborts_beside", "conformance_services"])
 def test_the_conformance_programs_of_ends_finish(program: str, size: int) -> None:
     done = run(program, size)
     assert done.finished, [journal[-1] for journal in done.journals]
@@ -45,6 +50,34 @@ def breaks_nothing_off(patch: Patch) -> None:
 
 def leaves_the_old_memory(patch: Patch) -> None:
     patch.setattr(AbortingMachine, "break_off", lambda self, over, rank: None)
+
+
+def returns_what_is_over(patch: Patch) -> None:
+    patch.setattr(SimHostCommunicator, "unless_aborted", lambda self, site: iter(()))
+
+
+def ends_at_the_first_look(patch: Patch) -> None:
+    part, drawn = SimHostCommunicator._part, Underway.drawn
+
+    def late(self: Underway) -> Op:
+        end = drawn(self)
+        return part(self[0], end, self[3])
+
+    patch.setattr(SimHostCommunicator, "_part", lambda self, last, issue: last)
+    patch.setattr(Underway, "drawn", late)
+    patch.setattr(QueriedCall, "_drawn_in_time", lambda self, *_: self._resolved())
+
+
+def needs_all_members(patch: Patch) -> None:
+    patch.setattr(Membership, "_senders", lambda self, issue: [one for one in (0, 1, 2) if one != self._rank])
+
+
+def says_that_it_is_over(patch: Patch) -> None:
+    patch.setattr(QueriedCall, "_is_seen", lambda self: True)
+
+
+def wakes_no_thread(patch: Patch) -> None:
+    patch.setattr(queried_call, "breakable", lambda *_: None)
 
 
 def sends_no_notice(patch: Patch) -> None:
@@ -63,7 +96,12 @@ def sends_one_notice(patch: Patch) -> None:
 WRONG: dict[Callable[[Patch], None], tuple[str, str]] = {
     takes_calls: ("conformance_aborts", "accepted a barrier"),
     breaks_nothing_off: ("conformance_aborts", ""),
-    leaves_the_old_memory: ("conformance_aborts", "a read behind a sum that the abort interrupted returned"),
+    leaves_the_old_memory: ("conformance_aborts", "a wait for an event behind that sum returned"),
+    returns_what_is_over: ("conformance_aborts", "a query of an awaited barrier returned"),
+    ends_at_the_first_look: ("conformance_aborts", "a wait for a sum that all called before the abort of a peer"),
+    needs_all_members: ("conformance_aborts", "a wait for a receive: expected True"),
+    says_that_it_is_over: ("conformance_aborts", "a query of a sum with a member that left"),
+    wakes_no_thread: ("conformance_aborts_beside", ""),
     sends_no_notice: ("conformance_services", ""),
     sends_one_notice: ("conformance_services", ""),
 }

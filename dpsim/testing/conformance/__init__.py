@@ -21,7 +21,8 @@ the sentence of the contract. All numbers are exact in their type.
     threads.py       host threads and flags
     stores.py        ports, keys and time-outs
     services.py      the program `conformance_services`: actors that are no ranks
-    aborts.py        the program `conformance_aborts`: aborted communicators
+    aborts.py        the programs `conformance_aborts` and `conformance_aborts_beside`: aborted communicators
+    abort_looks.py   what a host may see of its work before, beside and after an abort
     lazy.py          communicators that are created at their first use
     ground.py        shared code: data, expectations, kernels
 

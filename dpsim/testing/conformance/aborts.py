@@ -1,13 +1,13 @@
-"""The program `conformance_aborts`: each rank aborts its communicators. A program must declare that with `aborts`.
+"""The programs `conformance_aborts` and `conformance_aborts_beside`: ranks abort communicators. A program must declare
+that with `aborts`.
 
-Each rank aborts its host communicator and its device communicator in step 1. A rank with an odd index aborts them while
-a barrier and a sum are in progress. The contract does not define the effect of an abort on other ranks, so each rank
-checks only itself. After its abort, every wait or call on either communicator raises `Aborted`.
+Each rank aborts its device communicator and a host communicator in step 1. A rank with an odd index aborts them while a
+barrier and a sum are in progress. After its abort, every wait or call on either communicator raises `Aborted`. What it
+means for peers is in `abort_looks.py`, in step 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,10 @@ import numpy as np
 from dpsim.contract.interface import Aborted, Rank
 from dpsim.contract.program import Program
 from dpsim.contract.registry import register_protocol
+from dpsim.testing.conformance.abort_looks import abort_looks, aborted, beside
 from dpsim.testing.conformance.ground import Round, expect, refused
 
-LAW = (
-    "after a rank aborts a communicator, each call of this rank on it raises Aborted, and so "
-    "does each wait for earlier work. A wrong backend returns a result, or lets the rank wait "
-    "without end"
-)
+KEEPS = "work of a device that had ended before the abort keeps its results. A wrong backend raises Aborted"
 
 
 @register_protocol("conformance_aborts")
@@ -49,7 +46,8 @@ class ConformanceAborts(Program[Any]):
         )
         buffer = at.put(4, "int32")
         device.all_reduce(buffer, main, op="max", site="conformance.max")
-        await buffer.read("conformance.read")
+        largest = await buffer.read("conformance.read")
+        await abort_looks(at)
         rank.step = 1
         begun = None
         if group.index % 2:
@@ -60,7 +58,11 @@ class ConformanceAborts(Program[Any]):
             device.abort(site="conformance.abort.device")
         if begun is not None:
             await aborted("the await of a barrier that began before the abort", begun)
+            await aborted("a wait for an event behind that sum", main.record().synchronize("conformance.synchronize"))
             await aborted("a read behind a sum that the abort interrupted", buffer.read("conformance.read.behind"))
+        else:
+            got = await buffer.read("conformance.read.again")
+            expect("a read of a maximum that was over before the abort", got, largest, KEEPS)
         refused(Aborted, "a barrier", lambda: group.barrier(site="refused"))
         refused(Aborted, "a sum on the device", lambda: device.all_reduce(buffer, main, site="refused"))
         other = at.put(4, "int32", rank.stream("side"))
@@ -76,9 +78,15 @@ class ConformanceAborts(Program[Any]):
         )
 
 
-async def aborted(what: str, wait: Awaitable[Any]) -> None:
-    try:
-        await wait
-    except Aborted:
-        return
-    raise AssertionError(f"{what} returned. The contract: {LAW}")
+@register_protocol("conformance_aborts_beside")
+class ConformanceAbortsBeside(Program[Any]):
+    """A thread waits while another one aborts. It has no arguments.
+
+    Raises AssertionError if the backend does not follow the contract.
+    """
+
+    aborts = threaded = True
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        await beside(Round(rank, 0))
