@@ -129,7 +129,6 @@ def _later(state: State) -> State | None:
         return None
     first = min(waiting)
     for rank, host in enumerate(state.hosts):
-        state = parts.settled(state, rank)
         for name, thread in host.threads.items():
             if thread.until:
                 state = state.with_thread(rank, name, until=thread.until - first)

@@ -34,13 +34,12 @@ LIMITED = ("within", "until", "join", "fetch", "sleep")
 class Reading(NamedTuple):
     """A script, with what the interpreter has to know of it.
 
-    `sleeps`: it has a sleep, so a rank may tell when another one made a call. `aborted`: communicators that some rank
-    aborts. `awaited`, `watched`: handles that a rank awaits, and those that it looks at. `ordered`: (rank, box) of the
-    mailboxes without a choice: one rank sends to it, and the receiver waits for each message without a limit.
+    `aborted`: communicators that some rank aborts. `awaited`, `watched`: handles that a rank awaits, and those that it
+    looks at. `ordered`: (rank, box) of the mailboxes without a choice: one rank sends to it, and the receiver waits for
+    each message without a limit.
     """
 
     script: Script
-    sleeps: bool
     aborted: frozenset[str]
     awaited: frozenset[str]
     watched: frozenset[str]
@@ -55,7 +54,6 @@ class Reading(NamedTuple):
 
         return cls(
             script,
-            uses(script, "sleep"),
             names("abort"),
             names("await"),
             names("asks", "until"),

@@ -5,10 +5,10 @@ Five rules, each from the contract:
 * A part depends on the members whose elements it receives, and on itself. It ends at a moment at which all of these
   have made their call and none has left.
 * It may wait for the other members too. Then it is `free` to end: it can, but need not.
-* A rank leaves some time after its abort. Leaving takes no time.
+* A rank leaves some time after its abort, and before any time-out that passes after it.
 * A message that no receive has received when its sender leaves is lost.
-* When a sleep or time-out of a rank passes, each of its parts that could be over is over. So a part that is not over
-  then waits for all members.
+* When a time-out passes, each part that could be over is over. So a part that is not over then waits for all members. A
+  sleep orders nothing, as events in the background may be slow.
 """
 
 from __future__ import annotations
@@ -126,14 +126,17 @@ def result(script: Script, state: State, rank: int, part: Part) -> Any:
     return meeting.result(part.op, part.shape, script.members(part.kind), rank, brought)
 
 
-def is_calm(reading: Reading, state: State, rank: int) -> bool:
-    """Returns whether a sleep or time-out of the rank may pass: nothing that takes no time is outstanding."""
-    return not state.pending() and all(free for free, _ in ends(reading, state, rank))
+def is_calm(reading: Reading, state: State) -> bool:
+    """Returns whether a time-out may pass: nothing that takes no time is outstanding."""
+    return not state.pending() and all(
+        free for rank, host in enumerate(state.hosts) if not host.ended for free, _ in ends(reading, state, rank)
+    )
 
 
-def settled(state: State, rank: int) -> State:
-    """Returns the state after a sleep or time-out of the rank has passed."""
-    for handle, part in state.hosts[rank].parts.items():
-        if can_end(state, part):
-            state = state.with_part(rank, handle, sure=part.perhaps)
+def settled(state: State) -> State:
+    """Returns the state after a time-out has passed."""
+    for rank, host in enumerate(state.hosts):
+        for handle, part in host.parts.items():
+            if can_end(state, part):
+                state = state.with_part(rank, handle, sure=part.perhaps)
     return state

@@ -47,16 +47,16 @@ def step(reading: Reading, state: State, rank: int, name: str) -> State | None:
 
 def _passes(reading: Reading, state: State, rank: int, name: str, what: str, ms: int) -> State | None:
     """Returns the state after a sleep or time-out has begun, or has passed; None while a time-out lasts. A sleep may
-    end at any time.
+    end at any time, and orders nothing.
     """
     until = state.hosts[rank].threads[name].until
     if ms and until is None:
         return state.with_thread(rank, name, until=ms)
-    if ms and ((until and what != "sleep") or not parts.is_calm(reading, state, rank)):
-        return None
-    state = parts.settled(state, rank) if ms else state
     if what == "sleep":
         return state.goes_on(rank, name)
+    if ms and (until or not parts.is_calm(reading, state)):
+        return None
+    state = parts.settled(state) if ms else state
     return state.learns(rank, name, False if what in ("until", "join") else None)
 
 
@@ -138,10 +138,8 @@ def prompt(reading: Reading, state: State, rank: int) -> State | None:
     match what:
         case _ if instruction[0] == "odd" and not thread.number % 2:
             at_once = True
-        case "post" | "watch" | "put" | "stop" | "raise" | "idle" | "get" | "await":
+        case "post" | "watch" | "put" | "start" | "abort" | "stop" | "raise" | "idle" | "get" | "await":
             at_once = True
-        case "start" | "abort":
-            at_once = not reading.sleeps
         case "until" | "asks":
             part = host.parts.get(how[0])
             at_once = part is None or part.over or part.kind in host.aborted
