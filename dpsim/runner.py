@@ -23,7 +23,7 @@ from dpsim.contract.installed import entry_points
 from dpsim.contract.ops import CAPTURE_WHAT, KIND, STEP
 from dpsim.contract.words import BadInput, did_you_mean
 from dpsim.contract.world import Backend, BackendUnavailable, Run, World
-from dpsim.diagnose.injected import never_applied
+from dpsim.diagnose.injected import never_applied, not_the_cause
 from dpsim.scenario import Scenario
 from dpsim.scenario.to_world import only_simulated, prepare, world
 
@@ -88,11 +88,12 @@ class Result:
         """How the run differs from what the scenario expects, or None. A lost run is never as expected.
 
         If a run finishes without a planted fault or delay, it is not as the scenario describes, so it is not as
-        expected.
+        expected. The same holds if a run fails before any planted fault happens.
         """
         if self.run.lost:
             return f"lost: {self.run.lost}"
-        never = self.never_applied if self.run.finished else ()
+        expected = self.scenario.expected
+        never = self.never_applied if self.run.finished else not_the_cause(expected, self.world, self.run)
         if self.unclaimed is not None and not never:
             return None
         hidden = any(self.switched_off.values()) or not_run(list(self.switched_off))
@@ -100,7 +101,7 @@ class Result:
         if self.scenario.expect.explored is not None:
             remarks.append("explore checks expect.explored; run checks expect.verdict, which defaults to held")
         remark = "; ".join(remarks)
-        return self.scenario.expected.unmet(self.verdict, self.primary, never, remark)
+        return expected.unmet(self.verdict, self.primary, never, remark)
 
     @property
     def unclaimed(self) -> str | None:

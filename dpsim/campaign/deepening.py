@@ -94,6 +94,8 @@ class _Levels:
     before: int
     total: Exploration = field(default_factory=Exploration)
     last: Explored | None = None
+    whole: Bounds = Bounds(early_timeouts=0)  # noqa: RUF009  # immutable
+    """The widest level of which every schedule was tried. What the verdict assumes is true of its worlds."""
 
     def explore(self) -> tuple[Scenario, Explored]:
         """Returns the failing variant of the scenario, or else the scenario; and the result."""
@@ -113,7 +115,7 @@ class _Levels:
             done = done_before(error)
             with_done(error, Done(done.schedules + self.before + self.total.runs, done.failures, polls=done.polls))
             raise
-        subject = Subject.of(self.scenario, self.base)
+        subject = Subject.of(_changed(self.scenario, self._limits(self.whole)), self.base)
         explored = Explored(subject, self.total)
         if self.last is not None:
             explored.looked = self.last.looked
@@ -143,6 +145,7 @@ class _Levels:
 
     def _conclude(self, level: Bounds, verdicts: Sequence[str]) -> None:
         """Sets the verdict after every variant of a level was explored."""
+        self.whole = level
         self.total.within, self.total.unfinished, self.total.verdict = str(level), "", "bounded"
         if self.total.vacuous:
             self.total.verdict = "vacuous"
@@ -171,13 +174,17 @@ class _Levels:
         options = self.options._replace(strategy=level.strategy, schedules=left)
         return files.explore_some([(world, self.base)], options, seconds, tell)[0]
 
+    def _limits(self, level: Bounds) -> dict[str, Any]:
+        """Returns the change of the scenario's limits at a level, if it bounds early timeouts."""
+        if level.early_timeouts is None or self.bounds.early_timeouts is None:
+            return {}
+        return {"limits": self.scenario.limits.model_copy(update={"early_timeouts": level.early_timeouts})}
+
     def _worlds(self, level: Bounds) -> Iterator[Scenario]:
         """Yields the scenario with each choice of its deaths. If only deaths are bounded, lower levels had the smaller
         choices.
         """
-        changes: dict[str, Any] = {}
-        if level.early_timeouts is not None:
-            changes["limits"] = self.scenario.limits.model_copy(update={"early_timeouts": level.early_timeouts})
+        changes = self._limits(level)
         if level.deaths is None:
             yield _changed(self.scenario, changes)
             return

@@ -24,11 +24,13 @@ from dpsim.campaign.how_far import HowFar
 from dpsim.campaign.lone_ranks import Looked, looked_at
 from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import DELAY, Subject, identity
+from dpsim.campaign.to_prove import Known, to_prove
 from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff
 from dpsim.contract.words import counted
 from dpsim.contract.world import Lost, Run
 from dpsim.diagnose.evidence import NOTHING, Extras
+from dpsim.diagnose.injected import not_the_cause
 from dpsim.diagnose.report import report
 from dpsim.explore import Exploration, Failure, Problem, Search, search
 from dpsim.explore.normal_form import folded, is_draw, many, switches
@@ -86,17 +88,6 @@ class Shown:
         return (", ".join([*[what] * bool(steps or self.by_default), found]), *folded(steps))
 
 
-class Known(str):
-    """A verdict as a word. `hint`: how a proof would be possible; the plugin of pytest prints it."""
-
-    hint: str
-
-    def __new__(cls, word: str, hint: str) -> Known:
-        known = super().__new__(cls, word)
-        known.hint = hint
-        return known
-
-
 @dataclass(repr=False)
 class Explored:
     """The result of an exploration.
@@ -113,21 +104,12 @@ class Explored:
 
     def __repr__(self) -> str:
         """Returns one line, because it is a part of the message of a failed assertion."""
-        more = [self.to_prove()] * bool(self.to_prove())
-        return "; ".join([f"<{self.subject.name}, {self.exploration.summary()}", *more]) + ">"
-
-    def to_prove(self) -> str:
-        """Returns how a proof would be possible, if the number of schedules ended the search; otherwise empty."""
-        found = self.exploration
-        if found.verdict != "sampled":
-            return ""
-        polls = f"; {found.polls}" if found.polls else ""
-        runs = f"not proven after {counted(found.runs, 'schedule')}"
-        return f'{runs}: raise `schedules`, take strategy="dpor", or bound the parameters{polls}'
+        more = to_prove(self.exploration)
+        return "; ".join([f"<{self.subject.name}, {self.exploration.summary()}", *[more] * bool(more)]) + ">"
 
     @property
     def verdict(self) -> str:
-        return Known(self.exploration.verdict, self.to_prove())
+        return Known(self.exploration.verdict, to_prove(self.exploration))
 
     @property
     def failure(self) -> Failure | None:
@@ -161,6 +143,9 @@ class Explored:
         if expected.verdict == "violated" and self.failure is not None and not self.confirmed:
             return "the failure could not be confirmed"
         primary = self.findings[0] if self.findings else None
+        shown = self.shown[0].run if self.shown else None
+        if shown is not None:
+            never_applied = not_the_cause(expected, self.subject.world, shown) or never_applied
         unjudged = found.without_end() if found.fresh else "no schedule was judged"
         return expected.unmet(self.verdict, primary, never_applied) or (self.failure is None and unjudged) or None
 

@@ -33,6 +33,7 @@ from dpsim.checks.finding import Finding
 from dpsim.contract.words import counted
 from dpsim.contract.world import Run, World
 from dpsim.diagnose.evidence import NOTHING, Extras
+from dpsim.diagnose.injected import not_the_cause
 from dpsim.diagnose.pictures.of_run import picture_of_run
 from dpsim.diagnose.pictures.page import page
 from dpsim.diagnose.report import report
@@ -152,7 +153,8 @@ def results_of_replayed(replayed: Replayed, world: World, extras: Extras, folder
     Also None for a trace in a folder of results, because the replay would overwrite it.
     """
     findings, run = replayed.findings, replayed.run
-    unmet = replayed.scenario.expected.unmet("violated", findings[0], (), "") if findings else None
+    expected = replayed.scenario.expected
+    unmet = expected.unmet("violated", findings[0], not_the_cause(expected, world, run)) if findings else None
     if unmet is None:
         return None
     if Path(replayed.name).resolve().is_relative_to(folder.resolve()):

@@ -60,10 +60,19 @@ class Whole(NamedTuple):
     unjudged: int = 0
     number: int = 0
     unended: int = 0
+    drawn: bool = False
 
     @property
     def verdict(self) -> str:
-        """The verdict on all worlds together. It is "vacuous" if no rank communicated in any explored world."""
+        """The verdict on all worlds together. It is "vacuous" if no rank communicated in any explored world. Drawn
+        worlds are at most sampled, because the search lacks all others.
+        """
+        of_each = self.of_each
+        return "sampled" if self.drawn and of_each in ("proven", "bounded") else of_each
+
+    @property
+    def of_each(self) -> str:
+        """The worst verdict on any of the worlds, or "sampled" if the search did not explore all of them."""
         if self.lost:
             return "lost"
         if self.first is not None:
@@ -76,8 +85,8 @@ class Whole(NamedTuple):
 
     @property
     def unmet(self) -> str | None:
-        """Why the result is not as expected; None if it is. A violated world may be too small for its
-        planted faults.
+        """Why the result is not as expected; None if it is. Each world has to be as expected, so each drawn world may
+        be proven. A violated world may be too small for its planted faults.
         """
         if self.lost:
             return f"lost: {self.lost.splitlines()[0]}"
@@ -86,7 +95,7 @@ class Whole(NamedTuple):
         nothing = f"no schedule was judged in {counted(self.unjudged, 'world')}" if self.unjudged else None
         if self.unended and nothing is None:
             nothing = f"{counted(self.unended, 'world')} had schedules that did not end, and kept no event waiting"
-        return self.expected.unmet(self.verdict, None, self.never_applied) or nothing
+        return self.expected.unmet(self.of_each, None, self.never_applied) or nothing
 
 
 def explore_whole(
@@ -95,14 +104,16 @@ def explore_whole(
     options: Options,
     progress: Callable[[int, int | None], None] | None = None,
     coverage: Coverage | None = None,
+    drawn: bool = False,
 ) -> Whole:
-    """Explores all worlds in order, up to the first violated one or until the time is used up.
+    """Explores all worlds in order, up to the first violated one or until the time is used up. `drawn`: they are a
+    random sample.
 
     `progress` receives the number of finished worlds, and `coverage` each explored one. A KeyboardInterrupt carries the
     result so far (`dpsim.campaign.interrupts`).
     """
     end = None if options.seconds is None else time.monotonic() + options.seconds
-    so_far, rest = _SoFar(total, options, coverage), iter(scenarios)
+    so_far, rest = _SoFar(total, options, coverage, drawn), iter(scenarios)
     cluster = options.cluster
 
     def watch(how_far: HowFar) -> None:
@@ -140,12 +151,13 @@ def explore_whole(
 class _SoFar:
     """What the explored worlds of a set showed."""
 
-    def __init__(self, total: int, options: Options, coverage: Coverage | None) -> None:
+    def __init__(self, total: int, options: Options, coverage: Coverage | None, drawn: bool) -> None:
         self.verdicts: Counter[str] = Counter()
         self.runs = 0
         self._total = total
         self._options = options
         self._coverage = coverage
+        self._drawn = drawn
         self._probes: dict[str, int] = {}
         self.expected = HELD
         self._injected: dict[Planted, str] = {}
@@ -208,6 +220,7 @@ class _SoFar:
             cuts=self._cuts.all(),
             unjudged=self._unjudged,
             unended=self._unended,
+            drawn=self._drawn,
         )
 
     def ended(self, left: Iterator[Scenario], limit: Limit = "budget") -> Whole:

@@ -41,6 +41,7 @@ race.py              finds two unordered accesses of one memory range
 floats.py            finds NaN inputs to a maximum or minimum
 stale.py             finds ordered accesses of memory that does not have the expected contents
 stale_replay.py      finds replays that read the input of the replay before; a part of stale
+replays_at_once.py   finds replays of two graphs that use one communicator at once; an assumption, no finding
 graph_lint.py        finds host effects within a capture, and collectives that are eager on some members only
 leftover.py          finds results that no program awaited, and transfers without a partner
 completed.py         replaces each receive from any source by the transfer that it became

@@ -21,7 +21,8 @@ the step only if the scenario names one:
     'expected rank 1 in step 5 as culprit, got rank 1 in step 2'
 
 `dpsim.runner` applies this rule to one run, and `dpsim.campaign.explored` to all schedules of a scenario. Both require
-planted faults only of runs that reached their end. A run that stopped early may not have reached the fault.
+all planted faults only of runs that reached their end. A run that stopped early may not have reached each fault. But if
+it failed before any of them happened, they are not the cause (`dpsim.diagnose.injected.not_the_cause`).
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from dpsim.campaign.to_prove import to_prove
 from dpsim.checks.expected import Expected
 from dpsim.cli.console import columns, painted
 from dpsim.cli.run_text import params_row
@@ -99,13 +100,13 @@ def assumes_line(assumes: Sequence[str]) -> list[str]:
 
 
 def expectation_line(expected: Expected, unmet: str | None, verdict: str = "") -> str:
-    """Returns the line that names the expectation, and whether the outcome meets it. If the `verdict` is "sampled", the
-    line names the expectation that demands a proof.
+    """Returns the line that names the expectation, and whether the outcome meets it. If the `verdict` is "sampled" or
+    "bounded", the line names the expectation that demands a proof.
 
     >>> expectation_line(Expected(), None, "sampled")
     'expected: held; met (`expect: {explored: proven}` would demand a proof)'
     """
-    short = unmet is None and verdict == "sampled" and expected.verdict == "held"
+    short = unmet is None and verdict in ("sampled", "bounded") and expected.verdict == "held"
     met = "met" + " (`expect: {explored: proven}` would demand a proof)" * short
     return f"expected: {expected}; " + (met if unmet is None else f"NOT met: {unmet}")
 
@@ -169,13 +170,17 @@ def next_line(rows: Sequence[tuple[str, str]], command: str) -> list[str]:
 
 
 def _verdict(explored: Explored) -> list[str]:
-    """Returns the verdict, its assumptions, and the polls that prevented a proof."""
+    """Returns the verdict, its assumptions, and what prevented a proof. For a sampled verdict, the table names a
+    command.
+    """
     found = explored.exploration
     polls = found.polls if explored.verdict in ("sampled", "bounded") else ""
+    bound = to_prove(found) if explored.verdict == "bounded" and not (polls or found.unfinished) else ""
     return [
         painted(verdict_line(explored), good=not found.lost),
         *assumes_line(explored.assumes),
         *([f"polls: {polls}"] if polls else []),
+        *([f"bound: {bound}"] if bound else []),
         *found.stood.replace("\n", "\n  ").splitlines(),
     ]
 

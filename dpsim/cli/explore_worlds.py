@@ -53,11 +53,12 @@ def explore_sets(sets: Iterator[AskedWorlds], options: Options, shown: Display) 
     first, met, lost, rows = None, True, False, []
     by_default = "schedules" not in shown.again.options
     for number, asked in enumerate(one._replace(by_default=by_default) for one in sets):
-        title = f"exploring {asked.total:,} {'' if isinstance(asked.sizes, Swarm) else 'small '}worlds of "
+        drawn = isinstance(asked.sizes, Swarm)
+        title = f"exploring {asked.total:,} {'' if drawn else 'small '}worlds of "
         name = title + asked.scenario.name
         try:
             with Progress(name, unit="world", budget=options.seconds, quiet=shown.quiet) as progress:
-                whole = explore_whole(asked.worlds, asked.total, options, progress, shown.covered)
+                whole = explore_whole(asked.worlds, asked.total, options, progress, shown.covered, drawn)
         except KeyboardInterrupt as error:
             so_far = done_before(error).whole
             if so_far is not None and so_far.runs:

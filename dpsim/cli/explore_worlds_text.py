@@ -98,7 +98,7 @@ def as_text(asked: AskedWorlds, whole: Whole, options: Options, next: str = "", 
     polls = [f"polls: {cut.polls}" for cut in whole.cuts if cut.polls][:1]
     outside = [f"outside of this set: {asked.outside}"] * bool(asked.outside)
     lines += [*fixed, *assumes_line(whole.assumes), *outside, *polls, "", *columns(rows)]
-    return "\n".join([*lines, *next_line(rows, next), expectation_line(whole.expected, whole.unmet, whole.verdict)])
+    return "\n".join([*lines, *next_line(rows, next), expectation_line(whole.expected, whole.unmet, whole.of_each)])
 
 
 def _title(cut: Cut) -> str:
@@ -164,7 +164,8 @@ def whole_verdict(sizes: Scale, total: int, whole: Whole) -> str:
         if whole.verdicts[word]
     ]
     words += [f"{total - whole.explored:,} not begun"] if whole.explored < total else []
-    return f"{whole.verdict.upper()}  no failure; {', '.join(words)}"
+    where = f" in {counted(whole.explored, 'drawn world')}" if whole.drawn else ""
+    return f"{whole.verdict.upper()}  no failure{where}; {', '.join(words)}"
 
 
 def _probed(probes: Mapping[str, int]) -> str:

@@ -51,7 +51,7 @@ def _of_explored(explored: Explored) -> tuple[str, str]:
     verdict = _first(explored.report()) if failed else explore_text.verdict_line(explored)
     verdict_text = with_services(verdict, world.size, world.services)
     return painted(verdict_text, good=not (failed or lost)), explore_text.expectation_line(
-        explored.subject.expected, explored.unmet
+        explored.subject.expected, explored.unmet, explored.verdict
     )
 
 
@@ -64,7 +64,8 @@ def of_worlds(name: str, sizes: Scale, total: int, whole: Whole) -> str:
         f": {failure.problem.klass}" if failure else ""
     )
     good = whole.first is None and not whole.lost
-    return _titled(name, painted(verdict_text, good), explore_text.expectation_line(whole.expected, whole.unmet))
+    expected = explore_text.expectation_line(whole.expected, whole.unmet, whole.of_each)
+    return _titled(name, painted(verdict_text, good), expected)
 
 
 def of_replay(replayed: Replayed) -> str:

@@ -10,7 +10,9 @@ never takes it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from dpsim.checks.expected import Expected
 from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
 from dpsim.contract.ops import (
     ADDRESS,
@@ -76,6 +78,20 @@ def never_applied(world: World, run: Run) -> list[str]:
         if not any(raw[KIND] == "injected" and raw[INJECTED_WHAT] == "kill" for raw in run.journals[kill.rank]):
             lines.append(f"kill: {_lived(world, run, kill)}")
     return lines
+
+
+def not_the_cause(expected: Expected, world: World, run: Run) -> list[str]:
+    """Returns why no planted fault or kill happened in a violated run, if a violation is expected: the failure then has
+    another cause.
+
+    Empty if one of them happened, because the run may have stopped before it reached the others. Also empty if none is
+    planted.
+    """
+    planted = len(world.faults) + len(world.kills)
+    if expected.verdict != "violated" or not planted:
+        return []
+    lines = never_applied(replace(world, delays=(), messages=()), run)
+    return [*lines, "the failure has another cause"] if len(lines) == planted else []
 
 
 def _unheard(world: World, run: Run, message: Message) -> str:

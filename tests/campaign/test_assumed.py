@@ -24,6 +24,8 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.world import At, Delay, Fault, Kill, Message, Stranger, World
 from dpsim.scenario import scenario_from
 from tests.alone import programs as alone_programs  # noqa: F401 - it registers
+from tests.checks.test_replays_at_once import WORLD as TWO_GRAPHS
+from tests.checks.test_replays_at_once import two_graphs, waits
 from tests.programs import Script, Scripted, copy, explored, set_to, touch, world_of
 
 NO_SCENARIO = f"{SHARE_NOTHING}: not checked, because it was not made from a scenario"
@@ -289,6 +291,12 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
     ("give each host", "the host threads of a rank run in one Python thread", THREAD, KERNELS),
     ("run a kernel's code in torch", OTHERWISE, BARE, AGREES),
     ("fuse, leave out", OTHERWISE, GRAPH, AGREES),
+    (
+        "run calls of one communicator out of order",
+        "replays of two graphs keep the order of their communicator",
+        Case(TWO_GRAPHS, two_graphs()),
+        Case(TWO_GRAPHS, two_graphs(waits)),
+    ),
     ("let a replay read", "replays may read old contents", Case(ALONE, reads_once_written), GRAPH),
     ("take a replay apart", "a host issues a replay as one op", LATE_GRAPH, GRAPH),
     ("hold a host up in a replay", "unlimited launch queue", GRAPH, Case(QUEUE, replays)),

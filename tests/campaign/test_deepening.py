@@ -93,6 +93,25 @@ def test_a_program_whose_timeout_is_long_enough_needs_an_early_timeout() -> None
     assert dpsim_("replay", found["trace"], *MODULES).code == 0
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "no time-out passes early"),
+        (("--early-timeouts", "0"), "no time-out passes early"),
+        (("--early-timeouts", "1"), "at most 1 time-out of a run passes early"),
+        (("--early-timeouts", "1", "--schedules", "2"), "no time-out passes early"),
+    ],
+)
+def test_a_verdict_within_a_bound_assumes_the_level_that_was_tried(words: tuple[str, ...], said: str) -> None:
+    """The third search tries every schedule with an early time-out. The last one ends within that level, so it claims
+    only the level before.
+    """
+    write(Path("x.yaml"), "name: x\nprotocol: {name: t_gives_up, variant: T-SHRUGS}\n")
+    answer = dpsim_("explore", "x.yaml", *MODULES, "--json", "--strategy", "dpor", *words)
+    (found,) = answer.json["scenarios"]
+    assert [one for one in found["assumes"] if "early" in one] == [said]
+
+
 def test_a_budget_ends_in_a_bound() -> None:
     """The explorer deepens level by level. The budgets suffice for a part of the first level, for one level, and for
     all.

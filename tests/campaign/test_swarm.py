@@ -12,6 +12,8 @@ import pytest
 from dpsim.campaign.files import Options
 from dpsim.campaign.swarm import swarm_of
 from dpsim.campaign.whole import Whole, explore_whole
+from dpsim.checks.expected import Expected
+from dpsim.cli.explore_worlds_text import whole_verdict
 from dpsim.scenario import Scenario, ScenarioError, scenario_from
 from dpsim.scenario.swarm import Place, Swarm
 from tests.campaign import swarm_programs  # noqa: F401  # registers t_asks
@@ -41,7 +43,7 @@ def asks(variant: str | None = None, **more: Any) -> Scenario:
 
 def whole(scenario: Scenario, kinds: tuple[str, ...], folder: Path) -> Whole:
     drawn = [one.scenario for one in swarm_of(scenario, None, Swarm(12, kinds))]
-    return explore_whole(drawn, len(drawn), Options("dpor", 300, folder=folder))
+    return explore_whole(drawn, len(drawn), Options("dpor", 300, folder=folder), drawn=True)
 
 
 @pytest.mark.parametrize("kinds", [("die", "kill"), ("delay",)])
@@ -52,9 +54,16 @@ def test_an_endless_poll_is_found_after_a_death_or_delay(kinds: tuple[str, ...],
     assert found.first.scenario.description.startswith("Possible here: ")
 
 
-def test_a_variant_that_gives_up_is_proven_in_a_swarm(tmp_path: Path) -> None:
+def test_drawn_worlds_are_a_sample_though_each_is_proven(tmp_path: Path) -> None:
+    """The twin explores the same worlds as a whole set, so it may call the set proven. Each world has to be as
+    expected, so a scenario that expects a proof gets it.
+    """
     found = whole(asks(), ("die", "kill", "delay"), tmp_path)
-    assert (found.first, found.verdict, found.explored) == (None, "proven", 12)
+    assert (found.first, found.verdict, found.of_each, found.explored) == (None, "sampled", "proven", 12)
+    assert found._replace(expected=Expected("proven")).unmet is None
+    assert found._replace(drawn=False).verdict == "proven"
+    text = whole_verdict(Swarm(12), 12, found)
+    assert text.startswith("SAMPLED  no failure in 12 drawn worlds; ")
 
 
 def test_a_poll_ends_without_a_death_or_delay(tmp_path: Path) -> None:
@@ -98,6 +107,7 @@ def test_the_option_swarm_finds_the_endless_poll(tmp_path: Path, monkeypatch: py
     (row,) = answer.json["scenarios"]
     assert row["swarm"] == {"worlds": 12, "kinds": ["die", "kill", "delay"]}
     assert set(row["possible"]) == {"die", "kill", "delay"}
+    assert row["verdict"] == "sampled"
     assert row["violated"] is None
     assert row["proven"] + row["vacuous"] == 12
 

@@ -30,6 +30,17 @@ class TwoStreams(SizedProgram):
             stream.launch("work", set_to, writes=[stream.alloc(1, "int32", "x")], args=(1,))
 
 
+@register_protocol("t_breaks_off")
+class BreaksOff(SizedProgram):
+    """Rank 1 ends before the third of four barriers."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        for rank.step in range(4):
+            if rank.rank == 1 and rank.step == 2:
+                return
+            await rank.host("world").barrier(site="meet")
+
+
 @register_protocol("t_works_on")
 class WorksOn(SizedProgram):
     """Rank 0 works without end, unless its message came before the first look."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import HEALTHY, SKIP, dpsim_, write
+from tests.sized import sized_scenario
 
 ASSUMES = (
     "assumes: no rank dies; unlimited residency; communicators are connected; unlimited launch queue; "
@@ -64,6 +65,26 @@ def test_a_run_that_hangs_early_need_not_reach_every_planted_fault(words: tuple[
     both = "faults:\n" + "".join(f"  - {{kind: skip, rank: 1, at: {{site: dp.agree, ordinal: {n}}}}}\n" for n in (2, 4))
     answer = dpsim_(*words, write(Path("x.yaml"), HEALTHY + both + "expect: {class: HANG}\n"))
     assert (answer.code, answer.out.splitlines()[-1]) == (0, "expected: violated, HANG; met")
+
+
+BREAKS_OFF = ("--module", "tests.cli.protocols")
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize(("ordinal", "applied"), [(1, True), (3, False)])
+def test_a_failure_before_each_planted_fault_has_another_cause(
+    words: tuple[str, ...], ordinal: int, applied: bool
+) -> None:
+    """The program fails by itself in step 2. The twin of the fault that comes later is one that comes before."""
+    fault = f"faults: [{{kind: skip, rank: 0, at: {{site: meet, ordinal: {ordinal}}}}}]\n"
+    file = write(Path("x.yaml"), sized_scenario("t_breaks_off", more=f"{fault}expect: {{class: HANG}}\n"))
+    answer = dpsim_(*words, file, *BREAKS_OFF)
+    last = [line for line in answer.out.splitlines() if line.startswith("expected: ")][-1]
+    why = "skip: rank 0 never reached meet[3]; its last visit was meet[2]; the failure has another cause"
+    assert (answer.code, last) == (
+        int(not applied),
+        f"expected: violated, HANG; {'met' if applied else f'NOT met: never applied: {why}'}",
+    )
 
 
 # ---- sets of small worlds

@@ -8,6 +8,7 @@ A fact about a run is a tuple. It has the kind of a record, and the fields that 
     ("abort", "give_up", ..., "dp")      a rank aborted the communicator dp at the site give_up
     ("time-out",)                        a rank waited with a time-out
     ("sums",)                            a floating-point sum would differ with its terms in another order
+    ("replays at once", "go, a.py:3, and on, a.py:4, on dp")    two replays used a communicator at once
 
 `note` reads all records of every run. It calls no Python function for a record, so that it hardly slows exploring.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, NamedTuple, TypeAlias
 
+from dpsim.checks import replays_at_once
 from dpsim.checks.stale_replay import repeated
 from dpsim.contract.ops import ABORT_COMMUNICATOR, COMMUNICATOR, GRAPH, KIND, SITE, STORE_HOW, STREAM
 from dpsim.contract.program import Program
@@ -31,6 +33,8 @@ TIMEOUT: Fact = ("time-out",)
 SUMS: Fact = ("sums",)
 OLD_CONTENTS: Fact = ("old contents",)
 """The fact that a replay read what the replay before it had read."""
+AT_ONCE = "replays at once"
+"""The kind of the fact that two replays used one communicator at once. The fact has the words of both."""
 
 MEETINGS = ("collective", "transfer")
 """Kinds of record with a peer. The fact has the stream (None for hosts) and the communicator."""
@@ -66,6 +70,8 @@ def note(facts: set[Fact], run: SimRun) -> None:
         facts.add(SUMS)
     if run.timeouts:
         facts.add(TIMEOUT)
+    if replays:
+        facts.update((AT_ONCE, str(pair)) for journal in run.journals for pair in replays_at_once.pairs(journal))
     if replays and OLD_CONTENTS not in facts:
         for journal in run.journals:
             for _ in repeated(journal):
@@ -113,6 +119,11 @@ class Facts(NamedTuple):
         """The bound on early timeouts, in words."""
         few = self.world.early_timeouts
         return f"at most {counted(few, 'time-out')} of a run pass{'es' * (few == 1)} early"
+
+    @property
+    def replays_at_once(self) -> list[str]:
+        """The pairs of replays that used one communicator at once, in words."""
+        return sorted(fact[1] for fact in self.runs if fact[0] == AT_ONCE)
 
     @property
     def meets(self) -> bool:

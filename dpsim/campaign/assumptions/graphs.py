@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dpsim.campaign.assumptions.devices import LAUNCH_QUEUE
-from dpsim.campaign.assumptions.facts import OLD_CONTENTS
+from dpsim.campaign.assumptions.facts import OLD_CONTENTS, Facts
 from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Section, Statement
+from dpsim.contract.words import counted
 
 REPLAYED = Statement(OTHERWISE, lambda on: on.did("replay"))
 
@@ -13,6 +14,14 @@ CHOSEN = "ranks capture no graphs"
 
 NEITHER = "ranks neither choose nor capture graphs"
 """What a program assumes that runs eagerly where its engine chooses a graph."""
+
+
+def _at_once(on: Facts) -> str:
+    """Returns the words with the first pair of replays."""
+    first, *others = on.replays_at_once
+    more = f" and {counted(len(others), 'more pair')}" if others else ""
+    return f"replays of two graphs keep the order of their communicator ({first}{more})"
+
 
 GRAPHS = Section(
     "Captured graphs",
@@ -35,6 +44,20 @@ GRAPHS = Section(
             "hang or corrupt data if eager and captured collectives are mixed (NCCL without that setting)",
             "no: the mixture itself is a finding",
             nothing="the mixture is a finding",
+        ),
+        Assumption(
+            "run calls of one communicator out of order, or without an end, if two graphs with such calls replay on "
+            "two streams at once. (RCCL hangs: ROCm/rccl issue 2179. NCCL supports it)",
+            "no: the calls of a communicator run in the order of issue, in whatever graphs. If neither an event nor "
+            "the host orders the two replays, a proof names them",
+            "order the replays: let one stream wait for the other (`Stream.wait_stream`)",
+            (
+                Statement(
+                    "replays of two graphs keep the order of their communicator",
+                    lambda on: bool(on.replays_at_once),
+                    _at_once,
+                ),
+            ),
         ),
         Assumption(
             "reuse the memory of a graph's pool, for this graph or others of the pool. A block stays with one stream "
