@@ -9,10 +9,10 @@ The simulation runs all ranks in one Python process, and hardware does not. So a
 a module variable holds in the simulation and fails on hardware. If a rank behaves differently alone, the finding names
 the first record that differs. It also names the objects of the program's module that differ.
 
-A rank alone sees nothing but the results of its awaits. So each rank runs alone once for each past that the search saw
-(`dpsim.campaign.pasts`), and not once for each schedule: many schedules give a rank the same results. If a command
-explores one scenario, all pasts run: EACH of them in any case, unless they are long, and more while this takes less
-than a tenth of the exploring time. If a process explores many scenarios, at least one schedule of the first scenario
+A rank alone sees nothing but the results of its awaits, and many schedules give it the same results. So each rank runs
+alone once for each past that the search saw (`dpsim.campaign.pasts`), and not once for each schedule. If a command
+explores one scenario, EACH pasts run in any case, unless they are long. More run while this takes less than a tenth of
+the exploring time. If a process explores many scenarios, at least one schedule of the first scenario
 runs, and further ones follow only within this tenth (`Account`).
 """
 
@@ -99,10 +99,10 @@ def looked_at(subject: Subject, pasts: Pasts, seconds: float) -> Looked:
     if not pasts:
         return Looked(why="no run of it holds to its end")
     ACCOUNT.looked += 1
-    return _Looking(subject, subject.origin, pasts, seconds).all()
+    return Looking(subject, subject.origin, pasts, seconds).all()
 
 
-class _Looking:
+class Looking:
     """Runs the pasts of one subject. `ran`: those that are done, or wait for the next job of the server."""
 
     def __init__(self, subject: Subject, origin: Origin, pasts: Pasts, seconds: float) -> None:
@@ -110,14 +110,14 @@ class _Looking:
         self._origin = origin
         self._pasts = pasts
         self._left = SHARE * seconds
-        self._ran = set[bytes]()
+        self.ran = set[bytes]()
         self._records = 0
         self._waiting: list[tuple[SimRun, Past]] = []
 
     def all(self) -> Looked:
         for _, some in groupby(self._pasts.items(), key=lambda past: id(past[1])):
             keys, (schedule, *_) = zip(*some, strict=True)
-            if schedule is NOT_KEPT or not self._allowed():
+            if schedule is NOT_KEPT or not self.allowed():
                 break
             looked = self._timed(lambda schedule=schedule, keys=keys: self._along(schedule, keys))  # type: ignore[misc]
             if looked is not None:
@@ -137,14 +137,14 @@ class _Looking:
             ACCOUNT.alone += took
             self._left -= took
 
-    def _allowed(self) -> bool:
+    def allowed(self) -> bool:
         """Whether ranks run alone along one more schedule."""
         if not self._subject.alone:
-            return not self._ran or ACCOUNT.allows
-        return (len(self._ran) < EACH and self._records < RECORDS) or self._left > 0
+            return not self.ran or ACCOUNT.allows
+        return (len(self.ran) < EACH and self._records < RECORDS) or self._left > 0
 
     def _so_far(self, why: str = "") -> Looked:
-        return Looked(len(self._ran) - len(self._waiting), len(self._pasts), why=why)
+        return Looked(len(self.ran) - len(self._waiting), len(self._pasts), why=why)
 
     def _along(self, schedule: Sequence[str], expected: Sequence[bytes]) -> Looked | None:
         """Runs all ranks together along a schedule, and notes the new pasts. Returns the final result, or None."""
@@ -157,8 +157,8 @@ class _Looking:
             if unlike is not None:
                 return self._so_far()._replace(finding=unlike.finding, run=unlike.run)
         known = zip(program.complete(run.journals, run.ends), keys, strict=True)
-        pasts = [past for past, key in known if key not in self._ran]
-        self._ran.update(expected)
+        pasts = [past for past, key in known if key not in self.ran]
+        self.ran.update(expected)
         self._records += sum(len(past.records) for past in pasts)
         self._waiting += [(run, past) for past in pasts]
         return self._asked() if len(self._waiting) >= AT_ONCE or not subject.alone else None

@@ -30,8 +30,8 @@ from dpsim.contract.program import Program
 from dpsim.sim.calls.rank import SimRank
 from dpsim.sim.hosts.threads import SimThread
 
-MOST = 10_000
-"""The largest number of pasts of one search whose schedules are kept. Further ones only count."""
+KEPT, COUNTED = 2_000, 100_000
+"""The largest number of pasts of one search whose schedules are kept, and the largest number that count."""
 NOT_KEPT: Sequence[str] = ()
 
 
@@ -43,7 +43,8 @@ def note(seen: dict[bytes, Sequence[str]], journals: Sequence[Sequence[Any]], sc
 def add(seen: dict[bytes, Sequence[str]], pasts: Iterable[tuple[bytes, Sequence[str]]]) -> None:
     """Adds the pasts that `seen` lacks, each with a schedule that has it."""
     for key, schedule in pasts:
-        seen.setdefault(key, schedule if len(seen) < MOST else NOT_KEPT)
+        if len(seen) < COUNTED:
+            seen.setdefault(key, schedule if len(seen) < KEPT else NOT_KEPT)
 
 
 def past_key(rank: int, journal: Sequence[Any]) -> bytes:

@@ -27,8 +27,8 @@ def scenario(protocol: str, way: str) -> Scenario:
     return scenario_from({"name": "shared", "protocol": {"name": protocol, "params": {"way": way}}})
 
 
-def explored(protocol: str, way: str) -> Explored:
-    return explore_subject(replace(Subject.of(scenario(protocol, way)), alone=True))
+def explored(protocol: str, way: str, schedules: int = 1_000) -> Explored:
+    return explore_subject(replace(Subject.of(scenario(protocol, way)), alone=True), schedules=schedules)
 
 
 PLAN = "DPSIM_TEST_PLAN"
@@ -85,7 +85,7 @@ def test_state_that_is_equal_in_each_process_is_no_finding(way: str) -> None:
 @pytest.mark.slow
 @pytest.mark.runs_once  # the programs share Python state on purpose, so a repeated run may differ
 def test_threads_continue_in_their_order() -> None:
-    found = explored("alone_started", "own")
+    found = explored("alone_started", "own", 400)
     assert found.failure is None
     assert lone_ranks.EACH <= found.looked.runs < found.looked.known
     assert f"checked for {found.looked.runs} of {found.looked.known} different pasts" in found.summary()
