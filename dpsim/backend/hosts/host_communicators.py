@@ -109,7 +109,7 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
             )
         issues = self.journal.collective(self.name, issue, None, site)
         if issue.dtype in FLOATS and issue.reduce in COMPARES and issues and has_nan(array):
-            self.journal.brings_nan(self.name, site, self.journal.ordinal)
+            self.journal.brings_undefined(self.name, site, self.journal.ordinal)
         return CallWork(self.journal, self._start(issues, array, shape))
 
     def _transfer(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> CallWork:
