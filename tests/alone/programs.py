@@ -191,8 +191,8 @@ class Branches(Ways):
 
 @register_protocol("alone_rarely")
 class Rarely(Ways):
-    """Rank 0 polls five mailboxes. If it finds a message in every second one only, both ranks decide on a number. Rank 0
-    leaves it in a module (`module`), in the program (`self`), or nowhere (`own`).
+    """Rank 0 polls five mailboxes. If it finds a message in every second one only, both ranks decide on a number.
+    Rank 0 leaves it in a module (`module`), in the program (`self`), or nowhere (`own`).
     """
 
     def __init__(self) -> None:
