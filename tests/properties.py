@@ -30,8 +30,8 @@ def of_night(draws: int, least: int = 1) -> int:
 
 
 def examples(quick: int, slow: int, nightly: int | None = None) -> pytest.MarkDecorator:
-    """Gives a test the argument `examples`: `quick` in the quick suite, `slow` in the slow one, `nightly` in a real
-    night, and fewer in a smaller one.
+    """Gives a test the argument `examples`: `quick` in the quick suite, `slow` in the slow one, and `nightly` in a real
+    night. A smaller night has fewer.
     """
     more = [] if nightly is None else [pytest.param(of_night(nightly, slow), marks=pytest.mark.nightly)]
     return pytest.mark.parametrize("examples", [quick, pytest.param(slow, marks=pytest.mark.slow), *more])

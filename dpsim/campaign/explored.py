@@ -22,7 +22,6 @@ from dpsim.campaign.assumptions import Facts, assumed, unsaid
 from dpsim.campaign.calls import with_calls_along
 from dpsim.campaign.how_far import HowFar
 from dpsim.campaign.lone_ranks import Looked, looked_at
-from dpsim.campaign.pasts import COUNTED
 from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.checks.finding import Finding
@@ -191,9 +190,7 @@ class Explored:
         looked = self.looked
         if looked.why:
             return f"not checked, because {looked.why}"
-        few = self.subject.alone and 0 < looked.runs < looked.known
-        over = "over " * (looked.known == COUNTED)
-        return f"checked for {looked.runs:,} of {over}{looked.known:,} different pasts" if few else ""
+        return looked.few if self.subject.alone else ""
 
     def summary(self) -> str:
         """Returns the verdict in a line, with counts and assumptions."""

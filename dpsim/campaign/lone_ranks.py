@@ -30,7 +30,7 @@ from dpsim.alone import client
 from dpsim.alone.digest import changed, contents
 from dpsim.alone.messages import AloneJob, Differs
 from dpsim.alone.past import Past
-from dpsim.campaign.pasts import NOT_KEPT, Recording, past_key
+from dpsim.campaign.pasts import COUNTED, NOT_KEPT, Recording, past_key
 from dpsim.campaign.repeats import Repeats, Unlike
 from dpsim.campaign.subject import Origin, Subject, kept
 from dpsim.checks import nondeterminism
@@ -80,6 +80,14 @@ class Looked(NamedTuple):
     finding: Finding | None = None
     run: Run | None = None
     why: str = ""
+
+    @property
+    def few(self) -> str:
+        """For how many pasts ranks ran alone, in words; empty if for all or for none."""
+        over = "over " * (self.known == COUNTED)
+        return (
+            f"checked for {self.runs:,} of {over}{self.known:,} different pasts" if 0 < self.runs < self.known else ""
+        )
 
 
 def looked_at(subject: Subject, pasts: Pasts, seconds: float) -> Looked:

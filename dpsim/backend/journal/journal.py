@@ -222,9 +222,7 @@ class Journal(FaultInjector):
 
     def brings_undefined(self, communicator: str, site: str, ordinal: int, zero: bool = False) -> None:
         """Notes that this rank contributed a NaN, or a `zero` of another sign, to a reduction by max or min."""
-        one = Undefined(self.rank, communicator, site, ordinal, zero)
-        if one not in self.shared.undefined:  # the simulation sees the NaN of a host twice
-            self.shared.undefined.append(one)
+        self.shared.undefined.append(Undefined(self.rank, communicator, site, ordinal, zero))
 
     def learned(self, site: str, ordinal: int, result: Any) -> None:
         """Records the outcome of an awaited call: an array, or another value."""
