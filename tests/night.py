@@ -104,7 +104,7 @@ def report_of(part: Part) -> Path:
 
 
 def within(words: Sequence[str], seconds: float, environment: dict[str, str]) -> int | None:
-    """Runs a command for at most this number of seconds. Returns its exit code; None if it was not over, and was killed."""
+    """Runs a command for at most this number of seconds. Returns its exit code; None if it was killed."""
     process = subprocess.Popen(words, cwd=ROOT, env={**os.environ, **environment}, start_new_session=True)
     try:
         return process.wait(seconds)
@@ -161,7 +161,7 @@ def table(ended: Sequence[Ended]) -> str:
     return "\n".join(lines)
 
 
-def _row(name: str, minutes: float, seconds: float, cpu: float, result: str) -> tuple[str, ...]:
+def _row(name: str, minutes: float, seconds: float, cpu: float, result: str) -> tuple[str, str, str, str, str]:
     return name, f"{minutes:g}", f"{seconds:.0f}", f"{cpu:.0f}", result
 
 

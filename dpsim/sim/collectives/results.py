@@ -59,8 +59,8 @@ class Results(Sent):
             zeros = minus_zeros(self.wires, how)
             for own, zero in zip([self.brought[rank] for rank in self.indices], zeros, strict=True):
                 if own.at is not None and (zero or has_nan(own.source)):
-                    journal, *call = own.at
-                    journal.brings_undefined(*call, zero)
+                    journal, name, site, ordinal = own.at
+                    journal.brings_undefined(name, site, ordinal, zero)
         elif not self.machine.order_of_sums:
             self.machine.order_of_sums = order_matters(self.wires, "prod" if how == "prod" else "sum")
 
