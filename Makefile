@@ -4,7 +4,8 @@
 #   make run SCENARIO=scenarios/skip_one.yaml
 #   make test                         install with torch and the test tools, then lint, type-check and test
 #   make slow                         the campaigns that `make test` leaves out; about 30 minutes on two cores
-#   make nightly                      hours: a night of campaigns, the slow tests on more examples, and a report (docs/nightly.md)
+#   make nightly                      a night of campaigns, the longest tests, and a report; at most 100 minutes on two cores
+#   make nightly PART=torch SIZE=10   one part of it, with ten times the time and the draws (docs/nightly.md)
 #   make docs                         build the documentation as a site in build/site
 #   make bench                        count and measure what the simulated machine does; some minutes (benchmarks/RESULTS.md)
 #   make bench-gpu                    what the contract costs on two GPUs, over plain torch (benchmarks/RESULTS_GPU.md)
@@ -17,8 +18,8 @@ PYTHON ?= python3
 SCENARIO ?= scenarios/quickstart.yaml
 
 NIGHTS ?= .dpsim/nights
-NIGHT := $(shell date -u +%F)
-GO_ON := || case $$? in 1|3) ;; *) exit 1 ;; esac
+PART ?=
+SIZE ?= 1
 
 BIN := .venv/bin
 # Python compiles a module at its first import. pip would compile all of torch, of which the tests import a part.
@@ -38,7 +39,7 @@ help:
 	@echo 'make run    install into .venv (without torch) and run $(SCENARIO)'
 	@echo 'make test   install into .venv (with torch) and run linters, type checker, import contracts and tests'
 	@echo 'make slow   install likewise and run the campaigns that make test leaves out'
-	@echo 'make nightly  install likewise, run the longest campaigns, which CI leaves out, and report what is new'
+	@echo 'make nightly  install likewise, run the longest campaigns, which CI leaves out, and report what is new; PART=name, SIZE=10'
 	@echo 'make docs   install likewise and build the documentation as a site, build/site/index.html'
 	@echo 'make bench  count calls, measure the simulated machine, and write benchmarks/RESULTS.md'
 	@echo 'make bench-gpu  measure the contract on two GPUs, over plain torch, and write benchmarks/RESULTS_GPU.md'
@@ -63,15 +64,9 @@ slow: .venv/.installed-test
 	@echo '==> pytest -m slow'
 	@$(BIN)/python -m pytest -m slow -n 2 --dist loadgroup
 
-# What fails ends no night: its rows say so, and the report ends with 1. Bad input, a bug and a pytest without a report end it.
+# What fails ends no night: the table says so, and the exit code is 1.
 nightly: .venv/.installed-test
-	@echo '==> dpsim campaign nightly'
-	@$(BIN)/dpsim campaign nightly --out $(NIGHTS) --night $(NIGHT) --jobs 2 $(GO_ON)
-	@echo '==> pytest -m nightly'
-	@mkdir -p build && rm -f build/nightly.xml
-	@$(BIN)/python -m pytest -m nightly -n 2 --dist loadgroup --junitxml=build/nightly.xml $(GO_ON)
-	@$(BIN)/dpsim campaign nightly --out $(NIGHTS) --night $(NIGHT) --part tests --tests build/nightly.xml $(GO_ON)
-	@$(BIN)/dpsim campaign report $(NIGHTS)
+	@$(BIN)/python -m tests.night $(PART) --size $(SIZE) --out $(NIGHTS)
 
 docs: .venv/.installed-test
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -15,6 +15,8 @@ and nightly. This file does not load the plugin of dpsim: pytest loads it becaus
 
 import gc
 import os
+import random
+import time
 from collections.abc import Generator, Iterable
 from contextlib import suppress
 from importlib import import_module
@@ -27,6 +29,7 @@ from hypothesis import settings
 
 from dpsim.runner import find_backend
 from real.backend import GlooBackend, NcclBackend
+from tests.night import NO_TIME
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("nightly", derandomize=False, deadline=None, print_blob=True, max_examples=2_000)
@@ -104,6 +107,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             import_module(".".join(file.resolve().relative_to(session.config.rootpath).with_suffix("").parts))
 
 
+def pytest_runtest_setup() -> None:
+    """Leaves a test out if the time of its part of the night is up (`tests.night`)."""
+    if time.time() > float(os.environ.get("DPSIM_NIGHT_ENDS", "inf")):
+        pytest.skip(NO_TIME)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
     items[:] = [item for item in items if not _times_out(item) and not _has_another_moment(item)]
@@ -111,6 +120,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
         if item.name == "gloo" and (item.path.parent.name == "museum" or item.path.stem in LONG_ON_GLOO):
             item.add_marker("slow")
     refuse_two_runs(items)
+    if seed := os.environ.get("DPSIM_NIGHT_SEED"):
+        files = sorted({item.path for item in items})
+        turns = dict(zip(files, random.Random(seed).sample(range(len(files)), len(files)), strict=True))
+        items.sort(key=lambda item: turns[item.path])
     yield  # pytest deselects tests here
     if all(item.get_closest_marker("gpu") for item in items):
         trouble = [item for item in items if item.path.name == "test_trouble.py"]

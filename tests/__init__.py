@@ -5,6 +5,7 @@ helpers.
     properties.py   properties of drawn values, and proofs that they can fail
     records.py      records of a journal, written by hand
     answers.py      all answers to the questions of a run, for brute force
+    night.py        the parts of `make nightly`, each within its bound
     documents.py    follows the commands and files of a document word for word
     worlds/         small programs, each healthy and with a bug, in all their schedules
     soundness/      programs that exploring must not call proven

@@ -29,11 +29,12 @@ import pytest
 
 from dpsim.contract.words import BadInput
 from tests import ROOT
+from tests.properties import of_night
 
 MEGABYTES, CORE_SECONDS, MOST_LINES = 500, 10.0, 12
 
 seconds = pytest.mark.parametrize(
-    "seconds", [0.5, pytest.param(10, marks=pytest.mark.slow), pytest.param(600, marks=pytest.mark.nightly)]
+    "seconds", [0.5, pytest.param(10, marks=pytest.mark.slow), pytest.param(of_night(600), marks=pytest.mark.nightly)]
 )
 """The durations in the quick, the slow and the nightly suite."""
 

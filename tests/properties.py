@@ -9,6 +9,7 @@ Hypothesis has to draw a value that shows it:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -19,11 +20,20 @@ from hypothesis import strategies as st
 T = TypeVar("T")
 
 
+SIZE = float(os.environ.get("DPSIM_NIGHT_SIZE", "1"))
+"""The size of a night (`tests.night`): 10 for a real one."""
+
+
+def of_night(draws: int, least: int = 1) -> int:
+    """Returns how many of the draws of a real night a test makes in a night of this size, at least `least`."""
+    return max(least, round(draws * SIZE / 10))
+
+
 def examples(quick: int, slow: int, nightly: int | None = None) -> pytest.MarkDecorator:
-    """Gives a test the argument `examples`: `quick` in the quick suite, `slow` in the slow one, `nightly` in the
-    nightly one.
+    """Gives a test the argument `examples`: `quick` in the quick suite, `slow` in the slow one, and `nightly` in a real
+    night. A smaller night has fewer.
     """
-    more = [] if nightly is None else [pytest.param(nightly, marks=pytest.mark.nightly)]
+    more = [] if nightly is None else [pytest.param(of_night(nightly, slow), marks=pytest.mark.nightly)]
     return pytest.mark.parametrize("examples", [quick, pytest.param(slow, marks=pytest.mark.slow), *more])
 
 

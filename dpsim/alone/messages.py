@@ -1,7 +1,7 @@
 """The messages between dpsim's process (the parent) and the server of lone ranks, pickled.
 
 parent sends          server answers
-AloneJob              for each rank a `Differs` or None
+AloneJob              for each past a `Differs` or None
 [Module, ...]         the contents of these modules, by name
 either of the two     NotAlone, if it has no answer
 """
@@ -29,8 +29,8 @@ class Module(NamedTuple):
 
 
 class AloneJob(NamedTuple):
-    """The ranks of a program that the server has to run, each alone. `program`: its registered name. `args`: the
-    pickled arguments of the program. `path`, `environment`: `sys.path` and the environment variables of the parent.
+    """The pasts of ranks that the server has to run, each alone. `program`: its registered name. `args`: the pickled
+    arguments of the program. `path`, `environment`: `sys.path` and the environment variables of the parent.
     `packages`: the packages that register programs; a report skips frames of all other libraries.
     """
 

@@ -1,4 +1,4 @@
-"""A fresh interpreter that imports the modules of a program, and forks a process for each rank that has to run alone.
+"""A fresh interpreter that imports the modules of a program, and forks a process for each past of a rank.
 
     python -P -m dpsim.alone.server 5           # 5: the descriptor of a socket to dpsim's process
 
@@ -12,6 +12,7 @@ ends when dpsim's process does.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import os
@@ -19,8 +20,10 @@ import pickle
 import signal
 import socket
 import sys
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +33,13 @@ from dpsim.alone.messages import AloneJob, Differs, Module, NotAlone
 from dpsim.alone.past import Past
 from dpsim.contract import registry
 
+with suppress(ImportError):  # a system without it has no fork, either
+    import resource
+
 MOST_SECONDS = 60
 """CPU seconds of one rank. A rank that waits for another one in a loop of Python would never end."""
+AT_ONCE = min(os.cpu_count() or 1, 4)
+"""The number of ranks that run at the same time, each in its own process."""
 
 
 def serve(link: Any) -> None:
@@ -58,10 +66,19 @@ def _alone(job: AloneJob) -> list[Differs | None] | NotAlone:
         _import(module)
     args = pickle.loads(job.args)
     registry.protocol(job.program)
+    gc.freeze()  # a collection in a copy would write to, and so copy, all pages that it shares with this process
     found: list[Differs | None] = []
-    for past in job.pasts:
-        answer = _forked(lambda past=past: _run(job, args, past))  # type: ignore[misc]
+    waiting = job.pasts[::-1]
+    running = deque[tuple[Past, _Copy]]()
+    while waiting or running:
+        while waiting and len(running) < AT_ONCE:
+            past = waiting.pop()
+            running.append((past, _Copy(partial(_run, job, args, past))))
+        past, copy = running.popleft()
+        answer = copy.answer()
         if isinstance(answer, NotAlone):
+            for _, other in running:
+                other.answer()
             return NotAlone(f"rank {past.rank} alone {answer.why}")
         found.append(answer)
     return found
@@ -89,36 +106,40 @@ def _run(job: AloneJob, args: Any, past: Past) -> Differs | None:
     return AloneRun(job.world, past, job.packages).go(program, prepared)
 
 
-def _forked(call: Callable[[], Any]) -> Any:
-    """Runs `call` in a forked copy of this process and returns its result; a `NotAlone` if the copy gives none."""
-    ours, theirs = os.pipe()
-    process = os.fork()
-    if not process:
+class _Copy:
+    """A forked copy of this process, which runs `call`."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._result, result = os.pipe()
+        self._process = os.fork()
+        if self._process:
+            os.close(result)
+            return
         try:
             _limit()
             try:
                 answer = call()
             except Exception as error:
                 answer = NotAlone(f"could not begin: {type(error).__name__}: {error}")
-            with os.fdopen(theirs, "wb") as file:
+            with os.fdopen(result, "wb") as file:
                 file.write(pickle.dumps(answer))
         finally:
             os._exit(0)
-    os.close(theirs)
-    with os.fdopen(ours, "rb") as file:
-        content = file.read()
-    _, status = os.waitpid(process, 0)
-    if not content:
+
+    def answer(self) -> Any:
+        """Waits for the result of the call; a `NotAlone` if the copy gives none."""
+        with os.fdopen(self._result, "rb") as file:
+            content = file.read()
+        _, status = os.waitpid(self._process, 0)
+        if content:
+            return pickle.loads(content)
         ended = os.waitstatus_to_exitcode(status)
         if ended == -signal.SIGXCPU:
             return NotAlone(f"did not end in {MOST_SECONDS} s")
         return NotAlone(f"ended its process ({ended})")
-    return pickle.loads(content)
 
 
 def _limit() -> None:
-    import resource
-
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     most = MOST_SECONDS if hard == resource.RLIM_INFINITY else min(MOST_SECONDS, hard)
     resource.setrlimit(resource.RLIMIT_CPU, (most, hard))

@@ -171,12 +171,11 @@ class Explored:
 
     @property
     def not_alone(self) -> str:
-        """In how many schedules ranks ran alone, or why in none; empty if in all."""
-        looked, known = self.looked, len(self.exploration.classes)
+        """For how many pasts ranks ran alone, or why for none; empty if for all."""
+        looked = self.looked
         if looked.why:
             return f"not checked, because {looked.why}"
-        few = self.subject.alone and 0 < looked.runs < known
-        return f"checked in {looked.runs} of {counted(known, 'schedule')}" if few else ""
+        return looked.few if self.subject.alone else ""
 
     def summary(self) -> str:
         """Returns the verdict in a line, with counts and assumptions."""
@@ -211,7 +210,7 @@ def _look(subject: Subject, found: Exploration, seconds: float) -> Looked:
     """Runs ranks alone if nothing else failed. A difference is added to the failures."""
     if found.failures or found.lost or not found.fresh or found.vacuous:
         return Looked()
-    looked = looked_at(subject, seconds, len(found.classes))
+    looked = looked_at(subject, found.pasts, seconds)
     if looked.finding is not None:
         what = identity(looked.finding)
         one = Problem(looked.finding.klass, what, evidence=(looked.run, [looked.finding]))

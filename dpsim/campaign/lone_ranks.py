@@ -1,16 +1,19 @@
 """Lone ranks: runs each rank again alone in a process (`dpsim.alone`), to find Python objects that ranks share.
 
-    looked = looked_at(subject, seconds=0.3)    # `seconds`: what exploring it took
+    looked = looked_at(subject, exploration.pasts, seconds=0.3)    # `seconds`: what exploring it took
     looked.finding                              # NONDETERMINISM:SHARED_STATE, or None
+    looked.runs, looked.known                   # how many pasts of ranks ran alone, of how many
     looked.why                                  # why it is not known, in words
 
 The simulation runs all ranks in one Python process, and hardware does not. So a program whose ranks communicate through
 a module variable holds in the simulation and fails on hardware. If a rank behaves differently alone, the finding names
 the first record that differs. It also names the objects of the program's module that differ.
 
-If a command explores one scenario, its ranks run alone along up to EACH different schedules, or at least two if runs
-are long. If a process explores many scenarios, the first one is tested along one schedule. Further ones follow only
-while this takes less than a tenth of the exploring time (`Account`).
+A rank alone sees nothing but the results of its awaits, and many schedules give it the same results. So each rank runs
+alone once for each past that the search saw (`dpsim.campaign.pasts`), and not once for each schedule. If a command
+explores one scenario, EACH pasts run in any case, unless they are long. More run while this takes less than a tenth of
+the exploring time. If a process explores many scenarios, at least one schedule of the first scenario
+runs, and further ones follow only within this tenth (`Account`).
 """
 
 from __future__ import annotations
@@ -19,32 +22,36 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Iterator
-from itertools import count, islice
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple, TypeAlias
 
 from dpsim.alone import client
 from dpsim.alone.digest import changed, contents
 from dpsim.alone.messages import AloneJob, Differs
 from dpsim.alone.past import Past
-from dpsim.campaign.pasts import Recording
-from dpsim.campaign.subject import Origin, Subject
+from dpsim.campaign.pasts import COUNTED, NOT_KEPT, Recording, past_key
+from dpsim.campaign.repeats import Repeats, Unlike
+from dpsim.campaign.subject import Origin, Subject, kept
 from dpsim.checks import nondeterminism
 from dpsim.checks.finding import Finding
-from dpsim.checks.judge import judge, switch_off
+from dpsim.checks.judge import switch_off
 from dpsim.contract import registry
-from dpsim.contract.schedule import CutOff, Strategy
-from dpsim.contract.world import Lost
-from dpsim.explore import search
+from dpsim.contract.schedule import CutOff
+from dpsim.contract.world import Lost, Run
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.backend import SimRun
 
-EACH = 8
-"""The largest number of schedules of one scenario. Up to twice as many random walks search for them."""
-RECORDS = 20_000
-"""The largest number of records of these runs together. Two runs may be longer."""
+EACH, RECORDS = 256, 200_000
+"""The number of pasts of one scenario that run alone in any case, and the number of their records."""
+AT_ONCE = 64
+"""The number of pasts in one job of the server."""
 SHARE = 0.1
 """The share of the exploring time that running ranks alone may take."""
+
+
+Pasts: TypeAlias = Mapping[bytes, Sequence[str]]
+"""For the digest of each past, a schedule that has it."""
 
 
 class Account:
@@ -56,7 +63,7 @@ class Account:
 
     @property
     def allows(self) -> bool:
-        """Whether the ranks of one more of many scenarios run alone."""
+        """Whether ranks of one more schedule of many scenarios run alone."""
         return not self.looked or self.alone < SHARE * self.explored
 
 
@@ -64,80 +71,134 @@ ACCOUNT = Account()
 
 
 class Looked(NamedTuple):
-    """The result of running ranks alone. `runs`: the number of repeated runs; 0 if there is no time for it."""
+    """The result of running ranks alone. `runs`: the number of pasts that ran; 0 if there is no time for it. `known`:
+    the number of pasts that the search saw.
+    """
 
     runs: int = 0
+    known: int = 0
     finding: Finding | None = None
-    run: SimRun | None = None
+    run: Run | None = None
     why: str = ""
 
+    @property
+    def few(self) -> str:
+        """For how many pasts ranks ran alone, in words; empty if for all or for none."""
+        over = "over " * (self.known == COUNTED)
+        return (
+            f"checked for {self.runs:,} of {over}{self.known:,} different pasts" if 0 < self.runs < self.known else ""
+        )
 
-def looked_at(subject: Subject, seconds: float, schedules: int = 2) -> Looked:
+
+def looked_at(subject: Subject, pasts: Pasts, seconds: float) -> Looked:
     """Runs the ranks of a subject alone, if the user or the account of time allows it.
 
-    `schedules` is the number of classes of equivalent schedules that exploring saw.
+    `pasts`: the digest of each past that exploring saw, with a schedule that has it.
     """
     ACCOUNT.explored += seconds
     if subject.program.apart:
         return Looked()
-    origin = subject.origin
-    if origin is None or subject.make is None:  # its program may have changed, too
+    if subject.origin is None or subject.make is None:  # its program may have changed, too
         return Looked(why="it was not made from a scenario")
     if not (subject.alone or ACCOUNT.allows):
         return Looked()
     if subject.switched_off and any(switch_off([nondeterminism.of("")], subject.switched_off)[1].values()):
         return Looked()
+    if not pasts:
+        return Looked(why="no run of it holds to its end")
     ACCOUNT.looked += 1
-    start = time.monotonic()
-    runs, why = 0, "no run of it holds to its end"
-    try:
-        for run, pasts in _recorded(subject, min(schedules, EACH) if subject.alone else 1):
-            found = _alone(subject, origin, pasts)
-            if isinstance(found, str):
-                return Looked(runs, why=found)
-            runs, why = runs + 1, ""
-            if found:
-                first = min(found, key=lambda one: (one.step, one.at, one.rank))
-                return Looked(runs, _finding(first, origin, run), run)
-    except Lost as error:
-        why = str(error)
-    finally:
-        ACCOUNT.alone += time.monotonic() - start
-    return Looked(runs, why=why)
+    return Looking(subject, subject.origin, pasts, seconds).all()
 
 
-def _recorded(subject: Subject, most: int) -> Iterator[tuple[SimRun, list[Past]]]:
-    """Yields runs that hold and differ, each with all results that its ranks received: one in order, others by random
-    walks.
-    """
-    fresh, world, known, records = subject.fresh(), subject.world, set[str](), 0
-    for strategy in islice(_strategies(subject), 1 if most == 1 else 2 * EACH):
-        program = Recording([fresh() for _ in range(world.actors)], registry.packages())
+class Looking:
+    """Runs the pasts of one subject. `ran`: those that are done, or wait for the next job of the server."""
+
+    def __init__(self, subject: Subject, origin: Origin, pasts: Pasts, seconds: float) -> None:
+        self._subject = subject
+        self._origin = origin
+        self._pasts = pasts
+        self._left = SHARE * seconds
+        self.ran = set[bytes]()
+        self._records = 0
+        self._waiting: list[tuple[SimRun, Past]] = []
+
+    def all(self) -> Looked:
+        for _, some in groupby(self._pasts.items(), key=lambda past: id(past[1])):
+            keys, (schedule, *_) = zip(*some, strict=True)
+            if schedule is NOT_KEPT or not self.allowed():
+                break
+            looked = self._timed(lambda schedule=schedule, keys=keys: self._along(schedule, keys))  # type: ignore[misc]
+            if looked is not None:
+                return looked
+        return self._timed(self._asked) or self._so_far()
+
+    def _timed(self, do: Callable[[], Looked | None]) -> Looked | None:
+        start = time.monotonic()
         try:
-            run = subject.backend(strategy).run_program(world, program, None)
+            return do()
         except CutOff:
-            continue
-        journals = repr(run.journals)
-        if journals in known or run.lost or judge(world, run, subject.switched_off):
-            continue
-        known.add(journals)
-        yield run, program.complete(run.journals, run.ends)
-        records += sum(map(len, run.journals))
-        if len(known) >= most or (len(known) >= 2 and records + records // len(known) > RECORDS):
-            return
+            return None
+        except Lost as error:
+            return self._so_far(str(error))
+        finally:
+            took = time.monotonic() - start
+            ACCOUNT.alone += took
+            self._left -= took
+
+    def allowed(self) -> bool:
+        """Whether ranks run alone along one more schedule."""
+        if not self._subject.alone:
+            return not self.ran or ACCOUNT.allows
+        return (len(self.ran) < EACH and self._records < RECORDS) or self._left > 0
+
+    def _so_far(self, why: str = "") -> Looked:
+        return Looked(len(self.ran) - len(self._waiting), len(self._pasts), why=why)
+
+    def _along(self, schedule: Sequence[str], expected: Sequence[bytes]) -> Looked | None:
+        """Runs all ranks together along a schedule, and notes the new pasts. Returns the final result, or None."""
+        subject, fresh = self._subject, self._subject.fresh()
+        program = Recording([fresh() for _ in range(subject.world.actors)], registry.packages())
+        run = kept(subject.backend(self._following(schedule)).run_program(subject.world, program, None))
+        keys = [past_key(rank, journal) for rank, journal in enumerate(run.journals)]
+        if not {*expected} <= {*keys}:
+            unlike = self._repeated(schedule)
+            if unlike is not None:
+                return self._so_far()._replace(finding=unlike.finding, run=unlike.run)
+        known = zip(program.complete(run.journals, run.ends), keys, strict=True)
+        pasts = [past for past, key in known if key not in self.ran]
+        self.ran.update(expected)
+        self._records += sum(len(past.records) for past in pasts)
+        self._waiting += [(run, past) for past in pasts]
+        return self._asked() if len(self._waiting) >= AT_ONCE or not subject.alone else None
+
+    def _following(self, schedule: Sequence[str]) -> ScheduleReplay:
+        follow = ScheduleReplay(schedule, strict=False, longest=self._subject.longest)
+        follow.begin()
+        return follow
+
+    def _repeated(self, schedule: Sequence[str]) -> Unlike | None:
+        """Returns how two runs along a schedule differ, in one of which each rank has its own instance of the
+        program.
+        """
+        run, _ = self._subject.run(self._following(schedule))
+        return Repeats(self._subject).after(run, [*schedule], failed=True)
+
+    def _asked(self) -> Looked | None:
+        """Runs the waiting pasts alone. Returns the final result, or None."""
+        if not self._waiting:
+            return None
+        found = _alone(self._subject, self._origin, [past for _, past in self._waiting])
+        if isinstance(found, str):
+            return self._so_far(found)
+        waiting, self._waiting = self._waiting, []
+        differ = [(run, one) for (run, _), one in zip(waiting, found, strict=True) if one is not None]
+        if not differ:
+            return None
+        run, first = min(differ, key=lambda each: (each[0] is not differ[0][0], each[1].step, each[1].at, each[1].rank))
+        return self._so_far()._replace(finding=_finding(first, self._origin, run), run=run)
 
 
-def _strategies(subject: Subject) -> Iterator[Strategy]:
-    straight = ScheduleReplay((), strict=False, longest=subject.longest)
-    straight.begin()
-    yield straight
-    for seed in count(1):
-        walk = search("random", seed, subject.longest)
-        walk.begin()
-        yield walk.current
-
-
-def _alone(subject: Subject, origin: Origin, pasts: list[Past]) -> list[Differs] | str:
+def _alone(subject: Subject, origin: Origin, pasts: list[Past]) -> list[Differs | None] | str:
     """Returns where ranks behave differently, or the reason why that is unknown."""
     try:
         args = pickle.dumps(origin.args)
@@ -149,8 +210,7 @@ def _alone(subject: Subject, origin: Origin, pasts: list[Past]) -> list[Differs]
         pickle.dumps(job)
     except Exception as error:
         return f"what its own process needs cannot be pickled: {error}"
-    answer = client.ask(job)
-    return answer if isinstance(answer, str) else [one for one in answer if one is not None]
+    return client.ask(job)
 
 
 def _finding(first: Differs, origin: Origin, run: SimRun) -> Finding:

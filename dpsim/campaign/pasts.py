@@ -1,4 +1,7 @@
-"""Pasts: records the result of each await of each rank in a simulated run, so that each rank can run again alone.
+"""Pasts: notes which pasts of ranks a search saw, and records a past, so that the rank can run again alone.
+
+A *past* of a rank is what its awaits returned in a run, and what it did. A search notes a digest of each (`note`), and
+the schedule of the first run that had it. A run along this schedule then records the results themselves:
 
     program = Recording([fresh() for rank in ranks], packages)
     run = backend.run_program(world, program, None)
@@ -10,7 +13,9 @@ journals of such a run, so other runs have no additional cost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Sequence
+import marshal
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from hashlib import blake2b
 from typing import Any
 
 from numpy import ndarray
@@ -24,6 +29,32 @@ from dpsim.contract.interface import Rank, Received
 from dpsim.contract.program import Program
 from dpsim.sim.calls.rank import SimRank
 from dpsim.sim.hosts.threads import SimThread
+
+KEPT, COUNTED = 2_000, 100_000
+"""The largest number of pasts of one search whose schedules are kept, and the largest number that count."""
+NOT_KEPT: Sequence[str] = ()
+
+
+def note(seen: dict[bytes, Sequence[str]], journals: Sequence[Sequence[Any]], schedule: Sequence[str]) -> None:
+    """Adds the pasts of a run that `seen` lacks, each with the schedule of the run."""
+    add(seen, [(past_key(rank, journal), schedule) for rank, journal in enumerate(journals)])
+
+
+def add(seen: dict[bytes, Sequence[str]], pasts: Iterable[tuple[bytes, Sequence[str]]]) -> None:
+    """Adds the pasts that `seen` lacks, each with a schedule that has it."""
+    for key, schedule in pasts:
+        if len(seen) < COUNTED:
+            seen.setdefault(key, schedule if len(seen) < KEPT else NOT_KEPT)
+
+
+def past_key(rank: int, journal: Sequence[Any]) -> bytes:
+    """Returns a digest of a rank's past, which is equal in every process. Its journal has the results of its awaits."""
+    try:
+        plain: Any = rank, journal
+        data = marshal.dumps(plain, 2)  # later versions depend on which objects are identical
+    except ValueError:  # a record has an object of another type
+        data = repr((rank, journal)).encode()
+    return blake2b(data, digest_size=16).digest()
 
 
 class Recording(OneEach):

@@ -10,13 +10,14 @@ if the search cannot repeat a schedule, this is a failure like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from dpsim.backend.journal.trouble import trouble
 from dpsim.backend.journal.whereabouts import FEW, whereabouts
 from dpsim.campaign.assumptions.facts import Fact, note
 from dpsim.campaign.in_time import failure_in_time
+from dpsim.campaign.pasts import note as note_pasts
 from dpsim.campaign.polling import Polls
 from dpsim.campaign.reached import Reached
 from dpsim.campaign.repeats import Repeats, Unlike
@@ -71,6 +72,7 @@ class Runs:
         self._known: set[str] = set()
         self._number = self._idle = 0
         self._did: set[Fact] = set()
+        self._pasts: dict[bytes, Sequence[str]] | None = {} if subject.runs_alone else None
         self._stood = self._lost = ""
         self._polls = Polls()
         self._in_time: Failure | None = None
@@ -118,6 +120,8 @@ class Runs:
         self._note(run)
         if run.unordered and self._raced is None:
             self._raced = run, strategy.schedule
+        if self._pasts is not None and not findings:
+            note_pasts(self._pasts, run.journals, strategy.schedule)
         problems = [problem(findings[0], run)] if findings else []
         new = bool(problems) and problems[0].what not in self._known
         self._known.update(one.what for one in problems)
@@ -187,6 +191,7 @@ class Runs:
         found.in_time, found.polls = self._in_time, self._polls_in_words()
         found.probes, found.decided = self._reached.probes, self._reached.decided
         found.injected.update(self._injected)
+        found.pasts = self._pasts or {}
 
 
 def _stood(error: CutOff) -> str:

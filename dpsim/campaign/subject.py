@@ -112,6 +112,13 @@ class Subject:
         return lambda: _copied(kept)
 
     @property
+    def runs_alone(self) -> bool:
+        """Whether each rank can run again alone: not if it has its own process already, or if the subject was not made
+        from a scenario.
+        """
+        return not self.program.apart and self.origin is not None and self.make is not None
+
+    @property
     def probes(self) -> tuple[str, ...]:
         """The labels that some schedule of this world should reach."""
         return self.program.reachable(self.prepared)

@@ -22,6 +22,7 @@ from math import inf
 from typing import Any
 
 from dpsim.backend.journal.trouble import trouble
+from dpsim.campaign.pasts import add
 from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import Subject
 from dpsim.contract.world import Lost
@@ -189,6 +190,7 @@ def join(total: Exploration, one: Exploration) -> None:
     total.races.update(one.races)
     total.probes.update(one.probes)
     total.decided.update(one.decided)
+    add(total.pasts, one.pasts.items())
     for planted, why in one.injected.items():  # an empty text, the smallest, means that it happened
         total.injected[planted] = min(why, total.injected.get(planted, why))
 

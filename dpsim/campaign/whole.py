@@ -187,7 +187,7 @@ class _SoFar:
         self._alone += one.looked.runs > 0
         if not one.subject.program.apart and one.verdict != "vacuous":
             self._shared += 1
-            self._unchecked += one.looked.runs < len(found.classes)
+            self._unchecked += not 0 < one.looked.runs == one.looked.known
         self._assumes.update(dict.fromkeys(one.assumes))
         reached = found.probed()
         for probe in dict.fromkeys([*one.subject.probes, *reached]):  # a variant may have undeclared ones
@@ -256,10 +256,10 @@ class _SoFar:
         return self.ended(after, "interrupt")
 
     def _not_alone(self) -> list[str]:
-        """Returns the assumption that ranks share nothing, if ranks did not run alone along each class of schedules."""
+        """Returns the assumption that ranks share nothing, if ranks did not run alone for each past in each world."""
         if not self._unchecked or (not self._alone and any(one.startswith(SHARE_NOTHING) for one in self._assumes)):
             return []
         worlds = counted(self._shared, "world")
         if self._alone < self._shared:
             return [f"{SHARE_NOTHING}: checked in {self._alone:,} of {worlds}"]
-        return [f"{SHARE_NOTHING}: checked in one schedule of each world"]
+        return [f"{SHARE_NOTHING}: checked for some pasts of each world"]

@@ -65,6 +65,7 @@ wildcards:
     STALE:NOT_WRITTEN_FOR_REPLAY         a replay reads the contents of the replay before it, and needs newer ones
     STALE:VERSION                        an op reads another version of a buffer than it expects
     UNDEFINED:NAN                        a member passes a NaN to a maximum or minimum, which libraries may lose
+    UNDEFINED:ZERO_SIGN                  members pass 0.0 and -0.0 to a maximum or minimum, and it is one of the two
     GRAPH:HOST_EFFECT                    a host sent a message within a capture, and no replay sends it
     GRAPH:UNPAIRED                       one member of a collective is eager and another captured, or their captures
                                          differ
@@ -240,6 +241,7 @@ CLASSES = (
     "STALE:NOT_WRITTEN_FOR_REPLAY",
     "STALE:VERSION",
     "UNDEFINED:NAN",
+    "UNDEFINED:ZERO_SIGN",
     "GRAPH:HOST_EFFECT",
     "GRAPH:UNPAIRED",
     "LEFTOVER:NEVER_AWAITED",

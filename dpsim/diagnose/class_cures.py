@@ -71,6 +71,7 @@ CURES = {
     "STALE:UNWRITTEN": "Write the buffer, or receive into it, before this op.",
     "STALE:NOT_WRITTEN_FOR_REPLAY": "Copy the new contents into the graph's input before each replay.",
     "STALE:VERSION": "Order the op between the write that it needs and the next write.",
+    "UNDEFINED:ZERO_SIGN": "Add 0.0 to the input of each member, which turns -0.0 into 0.0.",
     "UNDEFINED:NAN": "Replace NaN before the reduction, or reduce a flag that says where it occurs.",
     "GRAPH:HOST_EFFECT": "Send the message outside of the capture, once for each replay.",
     "GRAPH:UNPAIRED": "Agree on the mode of a step: all members make the call eagerly, or all replay the same capture.",

@@ -86,6 +86,7 @@ WORDS = {
     "STALE:NOT_WRITTEN_FOR_REPLAY": "a replay reads input that no op wrote since the last one",
     "STALE:VERSION": "an op reads another version of a buffer than it expects",
     "UNDEFINED:NAN": "a member passes a NaN to a maximum or minimum",
+    "UNDEFINED:ZERO_SIGN": "members pass 0.0 and -0.0 to a maximum or minimum",
     "GRAPH:HOST_EFFECT": "a host sent a message in a capture, and no replay sends it",
     "GRAPH:UNPAIRED": "members made one collective eagerly and in a graph, or in two graphs",
     "LEFTOVER:NEVER_AWAITED": "a program ended and never awaited an op that it began",

@@ -111,7 +111,8 @@ class Exploration:
     without it; empty if it happened in some run. `idle`: runs that issued nothing (`Run.vacuous`). `stood`: where the
     ranks stood in the last run that was cut off. `polls`: a loop that polls, and what to write instead. `did`: facts
     about the runs (`dpsim.campaign.assumptions.facts`). `decided`: for each mode and each row of a table, the number of
-    runs in which a rank decided it. `in_time`: the problem of the timed run (`dpsim.campaign.in_time`). `lost`: what
+    runs in which a rank decided it. `pasts`: a digest of each past of a rank, and a schedule that has it
+    (`dpsim.campaign.pasts`). `in_time`: the problem of the timed run (`dpsim.campaign.in_time`). `lost`: what
     the machine took away; then there is no verdict, but earlier failures are here.
     """
 
@@ -134,6 +135,7 @@ class Exploration:
     polls: str = ""
     did: set[tuple[Any, ...]] = field(default_factory=set)
     decided: Counter[str] = field(default_factory=Counter)
+    pasts: dict[bytes, Sequence[str]] = field(default_factory=dict)
     bounds: dict[str, None] = field(default_factory=dict)
     outgrown: bool = False
     in_time: Failure | None = None

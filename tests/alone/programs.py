@@ -187,3 +187,34 @@ class Branches(Ways):
             first = await rank.mailbox("box").get("first")
             await rank.mailbox("box").get("second")
             assert first == 1 or BOARD.get("branch") == 7
+
+
+@register_protocol("alone_rarely")
+class Rarely(Ways):
+    """Rank 0 polls five mailboxes. If it finds a message in every second one only, both ranks decide on a number.
+    Rank 0 leaves it in a module (`module`), in the program (`self`), or nowhere (`own`).
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    async def run(self, rank: Rank, args: Arguments[Way]) -> None:
+        rank.step = 0
+        places = range(5)
+        found = [False] * len(places)
+        if rank.rank == 0:
+            BOARD["rare"] = self.number = 0
+            found = [await rank.mailbox(f"box{at}").poll(f"poll{at}") is not None for at in places]
+        else:
+            for at in places:
+                rank.send(0, f"box{at}", at, f"send{at}")
+        rare = np.array([found == [True, False, True, False, True]])
+        (rare,) = await rank.host("world").broadcast(rare, 0, site="tell")
+        if rank.rank == 0 and rare:
+            BOARD["rare"] = self.number = 7
+        await rank.host("world").barrier(site="meet")
+        if rare:
+            left = {"module": BOARD.get("rare"), "self": self.number, "own": 7}[args.params.way]
+            rank.decide("number", left, "world")
+        await rank.host("world").barrier(site="end")
+        self.number = 0

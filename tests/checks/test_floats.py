@@ -69,6 +69,37 @@ def test_a_nan_that_is_compared_is_a_finding(op: ReduceOp, how: str, device: boo
 
 
 @DOMAINS
+@pytest.mark.parametrize(
+    ("op", "other", "culprit"), [("max", 0.0, 2), ("max", -1.0, 2), ("min", -0.0, 1), ("min", 1.0, 2)]
+)
+@pytest.mark.parametrize("how", ["all_reduce", "reduce"])
+def test_zeros_of_both_signs_that_are_compared_are_a_finding(
+    op: ReduceOp, other: float, culprit: int, how: str, device: bool
+) -> None:
+    script = brings([0.0, other, -0.0], op, device, how)
+    for findings in (judged(WORLD, script), list(explored(WORLD, script).findings)):
+        (finding,) = findings
+        assert (finding.check, finding.klass) == ("floats", "UNDEFINED:ZERO_SIGN")
+        assert finding.culprit is not None
+        assert (finding.culprit.rank, finding.culprit.site) == (culprit, "worst")
+
+
+@DOMAINS
+@pytest.mark.parametrize(
+    ("values", "op"), [([0.0, 0.0, -1.0], "max"), ([-0.0, -0.0, -0.0], "max"), ([0.0, -0.0, -1.0], "min")], ids=str
+)
+def test_zeros_of_one_sign_or_below_another_number_have_a_maximum(
+    values: list[float], op: ReduceOp, device: bool
+) -> None:
+    assert judged(WORLD, brings(values, op, device)) == []
+
+
+def test_a_nan_beside_zeros_of_both_signs_is_named() -> None:
+    (finding,) = judged(WORLD, brings([0.0, math.nan, -0.0]))
+    assert finding.klass == "UNDEFINED:NAN"
+
+
+@DOMAINS
 @pytest.mark.parametrize("values", [[0.0, -0.0, 1.0], [math.inf, -math.inf, 0.0]], ids=str)
 def test_zeros_and_infinities_have_a_maximum(values: list[float], device: bool) -> None:
     assert judged(WORLD, brings(values, device=device)) == []

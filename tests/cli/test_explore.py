@@ -524,7 +524,9 @@ def test_explore_counts_small_worlds_for_which_it_has_no_time(healthy: Path) -> 
     }
 
 
-def test_explore_samples_small_worlds_that_are_too_large_to_prove() -> None:
+def test_explore_samples_small_worlds_that_are_too_large_to_prove(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lone_ranks, "ACCOUNT", lone_ranks.Account())
+    monkeypatch.setattr(lone_ranks, "SHARE", 0)  # ranks run alone along one schedule
     answer = explore("t_look", "--all-up-to", "ranks=2", "--schedules", "2", "--strategy", "dpor")
     lines = answer.out.splitlines()
     assert lines[0] == "SAMPLED  no failure; 1 proven, 1 sampled"

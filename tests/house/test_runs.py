@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conftest import refuse_two_runs
-from tests import ROOT
+from tests import ROOT, night
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 
@@ -21,7 +21,8 @@ def test_each_run_selects_its_own_tests() -> None:
     """The options of `make test` are in pyproject.toml, so a plain `pytest` is the same run."""
     options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["addopts"]
     assert options[-2:] == ["-m", "not slow and not nightly"]
-    assert re.findall(r"-m pytest(?: -m (\w+))? -n 2", MAKEFILE) == ["", "slow", "nightly"]
+    assert re.findall(r"-m pytest(?: -m (\w+))? -n 2", MAKEFILE) == ["", "slow"]
+    assert "nightly" in night.command(night.PARTS[-1], 1, ROOT, "2026-11-27")
 
 
 def test_ci_leaves_the_night_out() -> None:

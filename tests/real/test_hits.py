@@ -32,6 +32,7 @@ from real import folder
 from real.backend import GlooBackend
 from tests import ROOT
 from tests.cli.commands import write
+from tests.properties import of_night
 from tests.real import hit_programs  # noqa: F401  # registers the programs
 from tests.real.listeners import listeners
 from tests.trouble import Left, children, later
@@ -122,7 +123,10 @@ def send(process: int, number: int) -> None:
 
 
 def many(slow: int, nightly: int) -> pytest.MarkDecorator:
-    marked = [pytest.param(slow, marks=pytest.mark.slow), pytest.param(nightly, marks=pytest.mark.nightly)]
+    marked = [
+        pytest.param(slow, marks=pytest.mark.slow),
+        pytest.param(of_night(nightly, slow), marks=pytest.mark.nightly),
+    ]
     return pytest.mark.parametrize("times", marked)
 
 

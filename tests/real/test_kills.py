@@ -30,6 +30,7 @@ from real.backend import GlooBackend
 from tests import protocols  # noqa: F401  # registers t_agree
 from tests.cli.commands import dpsim_, write
 from tests.cli.protocols import scenario
+from tests.properties import of_night
 from tests.trouble import Left, children, later
 
 pytest.importorskip("torch")
@@ -114,7 +115,7 @@ def gloo(monkeypatch: pytest.MonkeyPatch) -> GlooBackend:
 def many(*rows: tuple[signal.Signals, int, int]) -> pytest.MarkDecorator:
     """Parametrizes a test by signal and number of kills, in the slow and in the nightly suite."""
     slow = [pytest.param(number, times, marks=pytest.mark.slow) for number, times, _ in rows]
-    nightly = [pytest.param(number, times, marks=pytest.mark.nightly) for number, _, times in rows]
+    nightly = [pytest.param(number, of_night(times, few), marks=pytest.mark.nightly) for number, few, times in rows]
     return pytest.mark.parametrize(("number", "times"), [*slow, *nightly])
 
 

@@ -24,6 +24,7 @@ from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, scenario_from
 from real import folder
 from real.backend import GlooBackend
+from tests.properties import of_night
 from tests.protocols import agreed
 from tests.real import hit_programs, programs  # noqa: F401  # register the programs
 from tests.real.worlds import make_world
@@ -82,7 +83,7 @@ def turn(backend: str, number: int, right: dict[int, str]) -> str:
 
 
 @pytest.mark.parametrize(
-    "times", [pytest.param(100, marks=pytest.mark.slow), pytest.param(1_000, marks=pytest.mark.nightly)]
+    "times", [pytest.param(100, marks=pytest.mark.slow), pytest.param(of_night(1_000), marks=pytest.mark.nightly)]
 )
 def test_verdicts_stay_right_in_a_long_sequence_of_runs(
     times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -110,7 +110,7 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
             )
         issues = self.journal.collective(self.name, issue, None, site)
         if issue.dtype in FLOATS and issue.reduce in COMPARES and issues and has_nan(array):
-            self.journal.brings_nan(self.name, site, self.journal.ordinal)
+            self.journal.brings_undefined(self.name, site, self.journal.ordinal)
         call = self._start(issues, array, shape)
         return MemberWork(self.journal, self, call) if aborts else CallWork(self.journal, call)
 

@@ -65,7 +65,7 @@ class RankJournal:
         self.capture: Lawful | None = None
         """The present capture of the rank, or None."""
         self.undefined: list[Undefined] = []
-        """The NaNs that this rank contributed to reductions by max or min."""
+        """The NaNs, and zeros of another sign, that this rank contributed to reductions by max or min."""
         self.aborts = False
         """Whether the program may abort communicators."""
         self.issuing: AbstractContextManager[object] = nullcontext()
@@ -220,9 +220,9 @@ class Journal(FaultInjector):
         self._sink(("free", self.step, self.thread, site, ordinal, where, stream, buffer))
         return where
 
-    def brings_nan(self, communicator: str, site: str, ordinal: int) -> None:
-        """Notes that this rank contributed a NaN to a reduction by max or min."""
-        self.shared.undefined.append(Undefined(self.rank, communicator, site, ordinal))
+    def brings_undefined(self, communicator: str, site: str, ordinal: int, zero: bool = False) -> None:
+        """Notes that this rank contributed a NaN, or a `zero` of another sign, to a reduction by max or min."""
+        self.shared.undefined.append(Undefined(self.rank, communicator, site, ordinal, zero))
 
     def learned(self, site: str, ordinal: int, result: Any) -> None:
         """Records the outcome of an awaited call: an array, or another value."""

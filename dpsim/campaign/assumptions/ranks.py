@@ -139,9 +139,9 @@ RANKS = Section(
         ),
         Assumption(
             "run each rank in its own Python process, with other process ids, hashes and addresses",
-            "always: if a run holds, each rank runs once more alone in a process, along up to 8 schedules. Of many "
-            "worlds only some are tested so, and their summary prints how many. A program that another process cannot "
-            "construct is not tested",
+            "always: each rank runs alone in a process, once for each sequence of results that its awaits returned in "
+            "the search. Beyond 256 of them, or of many worlds, only some run so, and the summary prints how many. A "
+            "program that another process cannot construct is not tested",
             "",
             (
                 Statement(

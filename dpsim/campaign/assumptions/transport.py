@@ -46,7 +46,8 @@ COLLECTIVES = Section(
         Assumption(
             "add or multiply floating-point numbers in any order, and round after each",
             "no: sums and products follow the order of the group. A proof prints its words if the sums forwards, "
-            "backwards and exact differ. A NaN in a maximum or minimum is a finding",
+            "backwards and exact differ. A NaN in a maximum or minimum is a finding, and so are "
+            "zeros of both signs",
             says=(SUM_ORDER,),
         ),
         Assumption(

@@ -1,11 +1,13 @@
-"""Floating-point results that depend on the order of terms: a maximum with a NaN, and a sum.
+"""Floating-point results that depend on the order of terms: a maximum with a NaN or with both zeros, and a sum.
 
     order_matters([x, y, z])        # whether x + y + z, y + z + x, ..., z + y + x and the exact sum differ anywhere
     has_nan(x)
+    minus_zeros([x, y, z], "max")   # for each term, whether the sign of a zero in the maximum may depend on its -0.0
 
 The contract does not define the maximum of a NaN and a number. numpy returns NaN; gloo compares the two, so their order
-decides; NCCL returns what the GPU returns. A sum of three or more terms is rounded after each term, and each library
-adds in a different order. For example, a ring algorithm begins each part of the array at another rank.
+decides; NCCL returns what the GPU returns. Nor does it define which zero the maximum of 0.0 and -0.0 is, because the
+two are equal: numpy and gloo return different ones. A sum of three or more terms is rounded after each term, and each
+library adds in a different order. For example, a ring algorithm begins each part of the array at another rank.
 """
 
 from __future__ import annotations
@@ -32,6 +34,23 @@ def has_nan(array: HostArray) -> bool:
     if array.dtype.kind == "V":
         array = as_float32(array)
     return array.dtype.kind == "f" and bool(np.isnan(array).any())
+
+
+def minus_zeros(terms: Sequence[HostArray], how: str) -> list[bool]:
+    """Returns for each term whether it has -0.0 where another term has 0.0 and the maximum or minimum is a zero.
+
+    >>> zero, one = np.zeros(1, np.float32), np.ones(1, np.float32)
+    >>> minus_zeros([zero, -zero], "max"), minus_zeros([zero, -zero, one], "max"), minus_zeros([-zero, -zero], "max")
+    ([False, True], [False, False, False], [False, False])
+    """
+    numbers = [as_float32(term) if term.dtype.kind == "V" else term for term in terms]
+    zeros = [number == 0 for number in numbers]
+    if len({len(number) for number in numbers}) > 1 or not any(zero.any() for zero in zeros):
+        return [False] * len(terms)
+    minus = [zero & np.signbit(number) for zero, number in zip(zeros, numbers, strict=True)]
+    plus = np.logical_or.reduce([zero & ~np.signbit(number) for zero, number in zip(zeros, numbers, strict=True)])
+    mixed = plus & (getattr(np, f"{how}imum").reduce(numbers) == 0)
+    return [bool((zero & mixed).any()) for zero in minus]
 
 
 def order_matters(terms: Sequence[HostArray], how: str = "sum") -> bool:

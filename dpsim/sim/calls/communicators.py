@@ -61,6 +61,8 @@ class SimHostCommunicator(JournaledHostCommunicator):
                 source = _flat_copy(array)
             result = source.copy() if source.size == count else _as_far_as_it_fits(source, count)
             own = Contribution(issue, result, source, (late,) if late is not None else (), machine.env._now)
+            if issue.reduce in COMPARES and issue.dtype in FLOATS:
+                own.at = host.journal, self.name, host.journal.site, host.journal.ordinal
             last = (self.group.join if issue.peer is None else self.group.move)(host, own)
         if last is None:
             result = _as_far_as_it_fits(source, count)

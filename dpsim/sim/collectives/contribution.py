@@ -29,8 +29,7 @@ class Contribution:
     * `touches`: its memory as a footprint, if a strategy or a check needs that.
     * `arrival`: the op by which the member arrives, if there is one.
     * `eager`: the send ends for the sender before the receiver receives it.
-    * `at`: (journal, communicator, site, ordinal) of a device reduction that compares floating-point numbers (max or
-      min).
+    * `at`: (journal, communicator, site, ordinal) of a reduction that compares floating-point numbers (max or min).
     """
 
     __slots__ = ("arrival", "at", "before", "eager", "issue", "joined", "output", "source", "touches")

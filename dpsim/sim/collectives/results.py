@@ -15,7 +15,7 @@ from dpsim.contract.collectives import role
 from dpsim.contract.collectives.rules import Call
 from dpsim.contract.collectives.sent import Sent
 from dpsim.contract.interface import HostArray
-from dpsim.contract.rules.floats import COMPARES, has_nan, order_matters
+from dpsim.contract.rules.floats import COMPARES, has_nan, minus_zeros, order_matters
 from dpsim.sim.collectives.contribution import Contribution
 from dpsim.sim.graph.machine import Machine
 
@@ -52,14 +52,15 @@ class Results(Sent):
         return [results[self.indices[rank]] for rank in self.brought]
 
     def floats(self, how: str | None) -> None:
-        """Records floating-point effects. One is a NaN in a device reduction by max or min, whose result is undefined.
-        The other is a sum that depends on the order of its terms.
+        """Records floating-point effects. In a reduction by max or min, a NaN makes the result undefined, and so do
+        zeros of both signs. A sum may depend on the order of its terms.
         """
         if how in COMPARES:
-            for own in self.brought.values():
-                if own.at is not None and has_nan(own.source):
+            zeros = minus_zeros(self.wires, how)
+            for own, zero in zip([self.brought[rank] for rank in self.indices], zeros, strict=True):
+                if own.at is not None and (zero or has_nan(own.source)):
                     journal, name, site, ordinal = own.at
-                    journal.brings_nan(name, site, ordinal)
+                    journal.brings_undefined(name, site, ordinal, zero)
         elif not self.machine.order_of_sums:
             self.machine.order_of_sums = order_matters(self.wires, "prod" if how == "prod" else "sum")
 

@@ -23,6 +23,7 @@ from dpsim.explore.strategies.dpor import Dpor
 from tests.explore.strategies.test_within import World, real_world, toy_world
 from tests.explore.toy import at_random, every
 from tests.programs import run, world_of
+from tests.properties import of_night
 from tests.soundness.worlds import filled
 from tests.worlds.cases import CASES
 from tests.worlds.test_machine_gaps import fails
@@ -79,7 +80,9 @@ def misses(seeds: range, kind: type[Tree] = Tree) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("seeds", [range(0, 60), pytest.param(range(60, 600), marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "seeds", [range(0, 60), pytest.param(range(60, 60 + of_night(540)), marks=pytest.mark.nightly)]
+)
 def test_branches_find_every_class_of_toy_programs(seeds: range) -> None:
     """The branches find every class of random toy programs, which also have slots, draws and actors that may be
     killed.

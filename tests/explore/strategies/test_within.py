@@ -20,6 +20,7 @@ from dpsim.explore.strategies.within import UNBOUND, Within, within
 from dpsim.sim.backend import SimBackend
 from tests.answers import Answers
 from tests.explore.toy import Toy, at_random
+from tests.properties import of_night
 from tests.worlds.cases import CASES
 
 
@@ -169,7 +170,9 @@ BOTH = [BoundUse(one, other) for one in (0, 1, UNBOUND) for other in (0, 1, 2)]
 DELIVERING = ["polling", "wake_pause 2x1", "dp_wave_skip 2x1", "graph recv 2", "threads wake kill"]
 
 
-@pytest.mark.parametrize("seeds", [range(0, 15), pytest.param(range(15, 200), marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "seeds", [range(0, 15), pytest.param(range(15, 15 + of_night(185)), marks=pytest.mark.nightly)]
+)
 def test_a_bounded_search_agrees_with_enumeration_of_toy_programs(seeds: range) -> None:
     """The search agrees with the enumeration for random toy programs of two or three actors, with slots, draws and
     deaths.

@@ -8,10 +8,11 @@ import pytest
 
 from dpsim.checks.finding import Finding
 from dpsim.contract.world import At, Fault
+from tests.properties import of_night
 from tests.vllm.blame.campaign import Row, Table, rows
 from tests.vllm.blame.plants import Planted
 
-SEEDS, MANY = range(5_000, 5_030), range(7_000, 7_450)
+SEEDS, MANY = range(5_000, 5_030), range(7_000, 7_000 + of_night(450))
 
 
 class Reach(NamedTuple):
