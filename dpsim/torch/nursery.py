@@ -66,10 +66,11 @@ class HowEnded(NamedTuple):
 
 
 class Seat:
-    """The child process of one rank."""
+    """The child process of one rank. `times`: one dictionary of all children of a run (`dpsim.torch.times`)."""
 
-    def __init__(self, owner: Nursery, process: int, pipe: socket.socket) -> None:
+    def __init__(self, owner: Nursery, process: int, pipe: socket.socket, times: dict[Any, int]) -> None:
         self._owner = owner
+        self.times = times
         self.process = process
         self.pipe = wire.Pipe(pipe)
 
@@ -125,12 +126,13 @@ class Nursery:
         self.empty()
         for left in self.folder.iterdir():
             _remove(left)
+        times: dict[Any, int] = {}
         for rank in range(job.size):
             self._send(["take", 2 * job.size if rank == 0 else 0])
             answer, descriptors = self._received(1)
             if answer[0] != "child" or len(descriptors) != 1:
                 raise Lost(f"the parent of ranks could not fork: {answer[-1]}")
-            seat = Seat(self, int(answer[1]), socket.socket(fileno=descriptors[0]))
+            seat = Seat(self, int(answer[1]), socket.socket(fileno=descriptors[0]), times)
             self._seats[job, rank] = seat
             with suppress(wire.Closed):
                 seat.pipe.send(["run", rank, job.size, job.file, job.function, [*job.args], job.threads])

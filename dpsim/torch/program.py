@@ -21,14 +21,20 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.ops import Domain
 from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol
-from dpsim.torch.conversation import ASYNCHRONOUS, FILE, POLL, Conversation, RankProcess
+from dpsim.torch.conversation import ASYNCHRONOUS, FILE, OUTSIDE, POLL, Conversation, RankProcess
 from dpsim.torch.found import ABORTS, THREADS, Found, found_by_running
 from dpsim.torch.nursery import RanksJob
 from dpsim.torch.ports import AGENT, serve_agent
 from dpsim.torch.targets import TargetFile, job_of
 
 SHOWN = 3
-"""How many of the files that ranks wrote a proof names."""
+"""How many of the files that ranks wrote a proof names, and how many of the places of a kind."""
+
+READS = {
+    "clock": "the program reads a clock at",
+    "entropy": "the program draws without a seed at",
+}
+"""What a proof assumes of a program that learns something outside of the simulation, before the places."""
 
 NO_EARLY_READ = "no rank reads the result of a call before its wait"
 """What a proof assumes of a program with asynchronous calls."""
@@ -80,19 +86,21 @@ class TorchProgram(Program[TorchPrepared]):
 
     def assumes(self, did: Collection[tuple[Any, ...]], prepared: TorchPrepared) -> Sequence[str]:
         """Returns what a proof assumes: where the simulation is weaker than torch, and which files the ranks wrote."""
-        files = sorted({fact[1].removeprefix(FILE) for fact in did if fact[0] == "probe" and fact[1].startswith(FILE)})
-        named = ", ".join(files[:SHOWN]) + (f" and {len(files) - SHOWN} more" if len(files) > SHOWN else "")
+        files = {fact[1].removeprefix(FILE) for fact in did if fact[0] == "probe" and fact[1].startswith(FILE)}
         polls = any(fact[:2] == ("probe", POLL) for fact in did)
         asynchronous = any(fact[:2] == ("probe", ASYNCHRONOUS) for fact in did)
         host = any(fact[0] == "collective" and fact[1] is not None for fact in did)
         threads = any(fact[0] == "thread" for fact in did)
+        read = [fact[1].split(":", 2)[1:] for fact in did if fact[0] == "probe" and fact[1].startswith(OUTSIDE)]
+        places = {kind: {place for one, place in read if one == kind} for kind, _ in read}
         return (
             "no default time-out of a collective passes",
+            *[f"{READS[kind]} {_named(places[kind])}" for kind in READS if kind in places],
             *["a loop that asks whether a call is over waits for it"] * polls,
             *[NO_EARLY_READ] * asynchronous,
             *["locks, queues, events or joins order what threads share in Python"] * threads,
             *["a wait for work on a stream holds the host"] * host,
-            *[f"the order of accesses to files does not matter: {named}"] * bool(files),
+            *[f"the order of accesses to files does not matter: {_named(files)}"] * bool(files),
         )
 
     def prepare(self, args: Arguments[TorchParams]) -> TorchPrepared:
@@ -125,3 +133,9 @@ class TorchProgram(Program[TorchPrepared]):
     async def run(self, rank: Rank, prepared: TorchPrepared) -> None:
         process = RankProcess(rank, prepared.job, prepared.order, prepared.silence, (ABORTS, ()) in prepared.groups)
         await Conversation(rank, process, prepared.loops).hold()
+
+
+def _named(places: Collection[str]) -> str:
+    """Returns the first of these places or files, and the number of the others."""
+    more = len(places) - SHOWN
+    return ", ".join(sorted(places)[:SHOWN]) + (f" and {more} more" if more > 0 else "")

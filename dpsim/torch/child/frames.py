@@ -52,8 +52,12 @@ def is_users(code: CodeType) -> bool:
 
 def is_standard(code: CodeType) -> bool:
     """Returns whether code belongs to Python's library."""
-    file = code.co_filename
-    return file.startswith((_STANDARD, "<frozen")) and not any(one in file for one in _PACKAGES)
+    return code.co_filename.startswith((_STANDARD, "<frozen")) and not is_installed(code)
+
+
+def is_installed(code: CodeType) -> bool:
+    """Returns whether code belongs to an installed package."""
+    return any(one in code.co_filename for one in _PACKAGES)
 
 
 def users_frame(depth: int = 1) -> FrameType | None:
