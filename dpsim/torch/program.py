@@ -13,6 +13,7 @@ search strategy work as for any other protocol.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
@@ -23,6 +24,7 @@ from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol
 from dpsim.torch.conversation import ASYNCHRONOUS, FILE, OUTSIDE, POLL, Conversation, RankProcess
 from dpsim.torch.found import ABORTS, THREADS, Found, found_by_running
+from dpsim.torch.hashing import may_hash
 from dpsim.torch.nursery import RanksJob
 from dpsim.torch.ports import AGENT, serve_agent
 from dpsim.torch.targets import TargetFile, job_of
@@ -102,6 +104,12 @@ class TorchProgram(Program[TorchPrepared]):
             *["a wait for work on a stream holds the host"] * host,
             *[f"the order of accesses to files does not matter: {_named(files)}"] * bool(files),
         )
+
+    def elsewhere(self, prepared: TorchPrepared) -> tuple[TorchPrepared, str] | None:
+        job = prepared.job
+        if job.size == 1 or not may_hash(Path(job.file)):
+            return None
+        return prepared._replace(job=job._replace(hashes=True)), "hash seed (hash() of text, the order of a set)"
 
     def prepare(self, args: Arguments[TorchParams]) -> TorchPrepared:
         params = args.params

@@ -25,6 +25,8 @@ torch.distributed, threads, time and random numbers before it runs the user's pr
     clocks.py          the clock of a rank
     files.py           finds the files that a rank wrote
     drawn.py           seeds random numbers, and fixes process ids
+    outside.py         tells dpsim which lines read a clock or entropy
+    unbound.py         a function that replaces a builtin
     long_errors.py     cuts the text of a long exception in its middle
     uncovered.py       the errors for what dpsim does not simulate
 """
