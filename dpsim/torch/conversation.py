@@ -171,7 +171,9 @@ class Conversation(ThreadMessages, StoreMessages):
         self.process.times.told(ns)
 
     async def on_outside(self, kind: str, place: str) -> None:
-        self.rank.probe(f"{OUTSIDE}{kind}:{place}")
+        job = self.process.job
+        if kind != "thread" or job.ordered or not job.threads:
+            self.rank.probe(f"{OUTSIDE}{kind}:{place}")
 
     async def on_asynchronous(self) -> None:
         self.rank.probe(ASYNCHRONOUS)

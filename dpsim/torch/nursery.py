@@ -48,7 +48,8 @@ class NoTorch(BadInput):
 class RanksJob(NamedTuple):
     """What each rank of a world runs: a script, or a function of a file. `size`: the number of ranks.
 
-    `args`: the arguments on the command line. `threads`: more than one thread of a rank makes calls. `hashes`: ranks
+    `args`: the arguments on the command line. `threads`: dpsim schedules the threads of a rank,
+    `ordered`: in one order. `hashes`: ranks
     with odd numbers have another hash seed than the others.
     """
 
@@ -57,6 +58,7 @@ class RanksJob(NamedTuple):
     function: str
     args: tuple[str, ...]
     threads: bool = False
+    ordered: bool = False
     hashes: bool = False
 
 

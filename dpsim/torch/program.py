@@ -23,7 +23,7 @@ from dpsim.contract.ops import Domain
 from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol
 from dpsim.torch.conversation import ASYNCHRONOUS, FILE, OUTSIDE, POLL, Conversation, RankProcess
-from dpsim.torch.found import ABORTS, THREADS, Found, found_by_running
+from dpsim.torch.found import ABORTS, ORDERED, THREADS, Found, found_by_running
 from dpsim.torch.hashing import may_hash
 from dpsim.torch.nursery import RanksJob
 from dpsim.torch.ports import AGENT, serve_agent
@@ -35,6 +35,7 @@ SHOWN = 3
 READS = {
     "clock": "the program reads a clock at",
     "entropy": "the program draws without a seed at",
+    "thread": "threads that make no call run in one order, started at",
 }
 """What a proof assumes of a program that learns something outside of the simulation, before the places."""
 
@@ -116,17 +117,16 @@ class TorchProgram(Program[TorchPrepared]):
         prepared = TorchPrepared(job_of(params.target, params.ranks, params.args), params.order, params.silence)
         groups, loops = found_by_running(self, prepared)
         prepared = self.heeding(prepared, groups)
-        # Another thread's call sees a step of main that depends on the schedule, so threaded programs have no loop
-        # steps.
-        return prepared._replace(loops=loops and not self.threaded)
+        return prepared._replace(loops=loops)
 
     def heeding(self, prepared: TorchPrepared, groups: Found) -> TorchPrepared:
-        """Returns `prepared` with what a first run found: communicators, and whether threads make calls or ranks abort
-        groups.
+        """Returns `prepared` with what a first run found: communicators, whether there are threads and in which orders
+        they run, and whether ranks abort groups.
         """
         self.threaded = self.ordered_by_objects = (THREADS, ()) in groups
         self.aborts = (ABORTS, ()) in groups
-        return prepared._replace(groups=groups, job=prepared.job._replace(threads=self.threaded))
+        job = prepared.job._replace(threads=self.threaded, ordered=(ORDERED, ()) in groups)
+        return prepared._replace(groups=groups, job=job)
 
     def groups(self, prepared: TorchPrepared) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
         domain: Domain = "device" if prepared.order == "nccl" else "host"

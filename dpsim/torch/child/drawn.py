@@ -9,11 +9,14 @@ rank, and so does all that Python's library makes from it: `secrets`, `uuid`, `S
 this shows. If it does not matter, a proof names the lines that draw without a seed, because it tried one seed a rank.
 torch's generator has no Python function for each draw: dpsim names the line of the next call.
 
-The process id is fixed. A hash seed is the same in all children of one warm parent (`dpsim.torch.nursery`).
+The process id is fixed. A hash seed is the same in all children of one warm parent (`dpsim.torch.nursery`). Two seeds
+often agree in the last bit of a hash. So in the parent with the other seed, the program's calls of `hash` return text's
+hashes with all bits inverted, which are as likely.
 """
 
 from __future__ import annotations
 
+import builtins
 import os
 import random
 import sys
@@ -25,7 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dpsim.torch.child.frames import is_standard
+from dpsim.torch.child.frames import is_standard, is_users
 from dpsim.torch.child.outside import touched
 from dpsim.torch.child.unbound import Unbound
 
@@ -75,6 +78,8 @@ def begin(rank: int) -> None:
     _torchs.append(torch.default_generator.get_state())
     tempfile._name_sequence = None  # type: ignore[attr-defined]
     _fix_process(rank)
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        _turn_hashes()
 
 
 def look(rank: int) -> None:
@@ -104,6 +109,17 @@ def _watch(module: Any, owner: Any) -> None:
         original = getattr(module, name)
         if getattr(original, "__self__", None) is owner:
             setattr(module, name, noting(name, original))
+
+
+def _turn_hashes() -> None:
+    true = builtins.hash
+
+    def turned(value: Any, /) -> int:
+        found = true(value)
+        users = is_users(sys._getframe(2).f_code)
+        return ~found if users and isinstance(value, str | bytes) else found
+
+    builtins.hash = Unbound(turned, true)  # type: ignore[assignment]
 
 
 def _fix_process(rank: int) -> None:

@@ -71,7 +71,12 @@ def users_frame(depth: int = 1) -> FrameType | None:
 def users_place() -> str:
     """Returns file and line of the user's innermost frame, or `?`."""
     frame = users_frame(2)
-    return "?" if frame is None else _place(frame, frame.f_lineno)
+    return "?" if frame is None else place_of(frame)
+
+
+def place_of(frame: FrameType) -> str:
+    """Returns file and line at which a frame is."""
+    return _place(frame, frame.f_lineno)
 
 
 def site(op: str) -> str:
@@ -125,7 +130,7 @@ def _chain(frame: FrameType | None) -> list[list[str]]:
     calls: list[list[str]] = []
     while frame is not None and len(calls) < FRAMES:
         if is_users(frame.f_code):
-            calls.append([frame.f_code.co_name, _place(frame, frame.f_lineno)])
+            calls.append([frame.f_code.co_name, place_of(frame)])
         frame = frame.f_back
     return calls
 

@@ -1,4 +1,4 @@
-"""Tells dpsim what the program reads from outside of the simulation: a clock, or entropy. Each line is told once.
+"""Tells dpsim what the program takes from outside of the simulation: a clock, entropy, a thread. Each line is told once.
 
     touched("clock")        # ["outside", "clock", "train.py:12"], if a line of the program itself reads the clock
 
@@ -9,11 +9,11 @@ Only the program's own lines count. Reads by installed packages, by torch and by
 from __future__ import annotations
 
 import sys
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from dpsim.torch.child import pipe
-from dpsim.torch.child.frames import is_installed, is_users, users_place
+from dpsim.torch.child.frames import is_installed, is_users, place_of, users_frame
 
 PASSED = ("random", "secrets", "uuid")
 """Modules of Python's library whose functions return entropy to their caller."""
@@ -27,15 +27,25 @@ def touched(kind: str) -> None:
     frame: Any = sys._getframe(1)
     while frame is not None and _passes(frame):
         frame = frame.f_back
-    if frame is None or _telling or not is_users(frame.f_code) or is_installed(frame.f_code):
-        return
+    if frame is not None and is_users(frame.f_code) and not is_installed(frame.f_code):
+        _tell(kind, frame)
+
+
+def started() -> None:
+    """Tells dpsim once for each line of the program or of a package that starts a thread, also through a library."""
+    frame = users_frame()
+    if frame is not None:
+        _tell("thread", frame)
+
+
+def _tell(kind: str, frame: FrameType) -> None:
     line = kind, frame.f_code, frame.f_lineno
-    if line in _told or not pipe.may_speak():
+    if line in _told or _telling or not pipe.may_speak():
         return
     _told.add(line)
     _telling.append(True)  # the message may read the clock itself
     try:
-        pipe.tell(["outside", kind, users_place()])
+        pipe.tell(["outside", kind, place_of(frame)])
     finally:
         _telling.clear()
 

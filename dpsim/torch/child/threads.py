@@ -21,14 +21,16 @@ from __future__ import annotations
 import _thread
 import itertools
 import re
+import sys
 import threading
 from asyncio import base_events
 from collections.abc import Callable
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any
 
-from dpsim.torch.child import pipe
-from dpsim.torch.child.frames import begin, here, raised_at, site
+from dpsim.torch.child import outside, pipe
+from dpsim.torch.child.frames import begin, here, is_users, raised_at, site
+from dpsim.torch.child.unbound import Unbound
 from dpsim.torch.child.uncovered import NotCovered, refused
 
 _STARTERS = ("_start_new_thread", "_start_joinable_thread")
@@ -130,7 +132,7 @@ def hold() -> None:
     for name in _STARTERS:
         if hasattr(threading, name):
             setattr(threading, name, _starting(getattr(threading, name)))
-    _thread.start_new_thread = _starting(_thread.start_new_thread)
+    _thread.start_new_thread = Unbound(_starting(_thread.start_new_thread), _thread.start_new_thread)
     threading.excepthook = _raised
     _join_by_asking()
     queues.install()
@@ -150,6 +152,7 @@ def _saying(original: Callable[..., Any]) -> Callable[..., Any]:
     def start(*args: Any, **more: Any) -> Any:
         if pipe.at_home():
             pipe.say(["threads"])
+            outside.started()
         return original(*args, **more)
 
     return start
@@ -175,6 +178,9 @@ def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
         _named[speaker.name] = speaker
         if thread is not None:
             vars(thread)["_speaker"] = speaker
+            if is_users(_body(thread)):
+                vars(thread)["run"] = _in_any_order(thread.run)
+        outside.started()
         begun = here()
         daemon = thread is None or thread.daemon
         pipe.ask(["thread", speaker.name, daemon, site("start")])
@@ -186,12 +192,30 @@ def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 function(*its, **their)
             finally:
+                choose(f"end.{speaker.name}")
                 speaker.end()
                 del _speaks[threading.get_ident()]
 
         return original(run, *args, **more)
 
     return start
+
+
+def _body(thread: threading.Thread) -> CodeType:
+    """Returns the code that a thread runs."""
+    run: Any = getattr(thread, "_target", None) if type(thread).run is threading.Thread.run else thread.run
+    found = getattr(run, "__func__", getattr(run, "func", run))  # of a method, or of a partial function
+    return getattr(found, "__code__", _in_any_order.__code__)
+
+
+def _in_any_order(run: Callable[[], None]) -> Callable[[], None]:
+    """Lets the explorer try each order in which threads begin, because a thread may share objects without a lock."""
+
+    def runs() -> None:
+        choose("threads")
+        run()
+
+    return runs
 
 
 def join_rest() -> None:
@@ -221,6 +245,8 @@ def _join_by_asking() -> None:
 
     def is_alive(self: threading.Thread) -> bool:
         other: Speaker | None = getattr(self, "_speaker", None)
+        if other is not None and is_users(sys._getframe(1).f_code):
+            choose(f"end.{other.name}", changes=False)
         return False if other is not None and other.ended else alive(self)
 
     def by_number(self: threading.Thread) -> int:
