@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from dpsim.torch.program import TorchPrepared, TorchProgram
 
 Found: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
-"""Communicators, each with its members as global ranks. `THREADS`, `ORDERED` and `ABORTS` are entries without members."""
+"""Communicators, each with its members as global ranks. `THREADS`, `ORDERED` and `ABORTS` are entries without members.
+"""
 
 MOST_RUNS = 200
 

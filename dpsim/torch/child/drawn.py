@@ -55,7 +55,7 @@ def install() -> None:
         return _system[0].randbytes(size)
 
     os.urandom = random._urandom = Unbound(urandom, true)  # type: ignore[attr-defined]
-    os.getrandom = Unbound(lambda size, flags=0: urandom(size), os.getrandom)  # type: ignore[assignment]
+    os.getrandom = Unbound(lambda size, flags=0: urandom(size), os.getrandom)
     uuid.uuid1 = lambda *_, **__: uuid.UUID(bytes=urandom(16), version=1)  # its C code reads clock and address
     seed = random.Random.seed
 
@@ -63,8 +63,8 @@ def install() -> None:
         seed(self, int.from_bytes(urandom(32)) if a is None and _system else a, version)
 
     random.Random.seed = seeds  # type: ignore[method-assign]
-    random.seed = random._inst.seed  # type: ignore[attr-defined]  # bound to the new one
-    for module, owner in ((random, random._inst), (np.random, np.random.mtrand._rand)):  # type: ignore[attr-defined]
+    random.seed = random._inst.seed  # bound to the new one
+    for module, owner in ((random, random._inst), (np.random, np.random.mtrand._rand)):
         _watch(module, owner)
     torch.seed = torch.random.seed = lambda: torch.manual_seed(int.from_bytes(urandom(8)) >> 1).initial_seed()
 
@@ -72,7 +72,7 @@ def install() -> None:
 def begin(rank: int) -> None:
     """Seeds all generators of this process for global rank `rank`."""
     _system.append(random.Random(rank))
-    random._inst.seed(rank)  # type: ignore[attr-defined]
+    random._inst.seed(rank)
     np.random.mtrand._rand.seed(rank)
     torch.default_generator.manual_seed(rank)
     _torchs.append(torch.default_generator.get_state())
@@ -119,7 +119,7 @@ def _turn_hashes() -> None:
         users = is_users(sys._getframe(2).f_code)
         return ~found if users and isinstance(value, str | bytes) else found
 
-    builtins.hash = Unbound(turned, true)  # type: ignore[assignment]
+    builtins.hash = Unbound(turned, true)
 
 
 def _fix_process(rank: int) -> None:
@@ -135,4 +135,4 @@ def _fix_process(rank: int) -> None:
     def kill_process(pid: int, signal: int, /) -> None:
         kill(own if pid == fixed else pid, signal)
 
-    os.getpid, os.kill = Unbound(getpid, true), Unbound(kill_process, kill)  # type: ignore[assignment]
+    os.getpid, os.kill = Unbound(getpid, true), Unbound(kill_process, kill)

@@ -29,7 +29,7 @@ def install() -> None:
         function = _choosing(getattr(_base, name), False)
         for module in (_base, package):
             setattr(module, name, function)
-    _base.Future.__hash__ = _by_number  # type: ignore[method-assign,assignment]
+    _base.Future.__hash__ = _by_number  # type: ignore[method-assign]
 
 
 def _choosing(original: Callable[..., Any], changes: bool) -> Callable[..., Any]:

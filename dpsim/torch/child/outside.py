@@ -1,4 +1,4 @@
-"""Tells dpsim what the program takes from outside of the simulation: a clock, entropy, a thread. Each line is told once.
+"""Tells dpsim which lines of the program take something from outside of the simulation: a clock, entropy, a thread.
 
     touched("clock")        # ["outside", "clock", "train.py:12"], if a line of the program itself reads the clock
 

@@ -26,7 +26,7 @@ class Unbound:
         return self._function(*args, **more)
 
     def __reduce__(self) -> str:
-        return self.__qualname__
+        return str(self.__qualname__)
 
     def __repr__(self) -> str:
         return f"<built-in function {self.__name__}>"
