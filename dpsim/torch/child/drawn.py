@@ -107,7 +107,7 @@ def _watch(module: Any, owner: Any) -> None:
 
     for name in dir(module):
         original = getattr(module, name)
-        if getattr(original, "__self__", None) is owner:
+        if name in STATES or getattr(original, "__self__", None) is owner:
             setattr(module, name, noting(name, original))
 
 

@@ -21,6 +21,7 @@ from typing import Any, NoReturn, TypeAlias
 from dpsim.torch import wire
 from dpsim.torch.child import imports
 from dpsim.torch.child.clocks import CLOCK
+from dpsim.torch.child.unbound import Unbound
 from dpsim.torch.child.uncovered import NotCovered
 
 Frame: TypeAlias = tuple[list[Any], list[bytes]]
@@ -93,7 +94,7 @@ def open_pipe(pipe: wire.Pipe) -> None:
         flush()
         end(status)
 
-    os._exit = leave
+    os._exit = Unbound(leave, end)  # type: ignore[assignment]
     _pipe[:] = [pipe]
     _home[:] = [threading.get_ident()]
 

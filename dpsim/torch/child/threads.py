@@ -129,11 +129,9 @@ def hold() -> None:
     main = Speaker("main")
     _named["main"] = _speaks[threading.get_ident()] = main
     pipe.held.append(_Held())
-    for name in _STARTERS:
-        if hasattr(threading, name):
-            setattr(threading, name, _starting(getattr(threading, name)))
+    _wrap_starters(_starting)
     _thread.start_new_thread = Unbound(_starting(_thread.start_new_thread), _thread.start_new_thread)
-    threading.excepthook = _raised
+    threading.excepthook = Unbound(_raised, threading.excepthook)
     _join_by_asking()
     queues.install()
     base_events.BaseEventLoop.run_in_executor = refused(  # type: ignore[method-assign,assignment]
@@ -143,9 +141,14 @@ def hold() -> None:
 
 def watch() -> None:
     """Reports to dpsim when this process starts a thread. dpsim does not schedule the threads."""
+    _wrap_starters(_saying)
+
+
+def _wrap_starters(wrap: Callable[[Any], Any]) -> None:
     for name in _STARTERS:
-        if hasattr(threading, name):
-            setattr(threading, name, _saying(getattr(threading, name)))
+        original = getattr(threading, name, None)
+        if original is not None:
+            setattr(threading, name, Unbound(wrap(original), original))
 
 
 def _saying(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -178,7 +181,7 @@ def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
         _named[speaker.name] = speaker
         if thread is not None:
             vars(thread)["_speaker"] = speaker
-            if is_users(_body(thread)):
+            if _is_users(thread):
                 vars(thread)["run"] = _in_any_order(thread.run)
         outside.started()
         begun = here()
@@ -201,11 +204,12 @@ def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
     return start
 
 
-def _body(thread: threading.Thread) -> CodeType:
-    """Returns the code that a thread runs."""
+def _is_users(thread: threading.Thread) -> bool:
+    """Returns whether a thread runs code of the user, or a builtin. A worker of a pool waits for a queue first."""
     run: Any = getattr(thread, "_target", None) if type(thread).run is threading.Thread.run else thread.run
     found = getattr(run, "__func__", getattr(run, "func", run))  # of a method, or of a partial function
-    return getattr(found, "__code__", _in_any_order.__code__)
+    code: CodeType | None = getattr(found, "__code__", None)
+    return code is None or is_users(code)
 
 
 def _in_any_order(run: Callable[[], None]) -> Callable[[], None]:
