@@ -110,6 +110,18 @@ def shared_state(
     )
 
 
+def elsewhere(first: Journals, again: Journals, differs: str, fails: Finding) -> Finding:
+    """Returns a finding for a run that fails, `fails`, where `differs` between its ranks, and held where it did not."""
+    seen = f"with it, {fails.klass}: {fails.message}"
+    found = check(first, again)
+    if found is None or found.culprit is None:
+        return with_seen(fails, f"only if {differs} differs between ranks")
+    who = found.culprit
+    return replace(
+        with_seen(found, seen), message=f"rank {who.rank} acts differently in step {who.step} with another {differs}"
+    )
+
+
 def with_seen(found: Finding, seen: str) -> Finding:
     """Returns the finding with an observation that explains the difference."""
     return replace(found, details=(*found.details, f"seen: {seen}"))

@@ -12,7 +12,18 @@ from typing import Any
 from dpsim.contract.words import short
 
 RANKS = "def ranks(params)"
-METHODS = ("prepare", "services", "groups", "nodes", "steps", "figures", "estimate", "reachable", "assumes")
+METHODS = (
+    "prepare",
+    "services",
+    "groups",
+    "nodes",
+    "steps",
+    "figures",
+    "estimate",
+    "reachable",
+    "assumes",
+    "elsewhere",
+)
 """Methods for which a user may write a plain value by mistake. dpsim calls them outside of a run."""
 
 

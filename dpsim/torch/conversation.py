@@ -28,9 +28,12 @@ from dpsim.torch.monitored import MonitoredBarriers
 from dpsim.torch.nursery import RanksJob, nursery
 from dpsim.torch.store_calls import StoreMessages
 from dpsim.torch.threads import HeldThreads, ThreadMessages
+from dpsim.torch.times import RankTimes
 
 FILE = "file:"
 """The prefix of a probe that names a file which a rank wrote. A probe is a record that the rank writes."""
+OUTSIDE = "outside:"
+"""The prefix of a probe that names what a line of the program reads from outside of the simulation."""
 POLL = "is_completed"
 """The probe that the rank writes when the program calls `Work.is_completed`."""
 ASYNCHRONOUS = "asynchronous_call"
@@ -58,6 +61,7 @@ class RankProcess:
         """
         self.seat = nursery().seat(self.job, rank)
         self.seat.pipe.end.settimeout(self.silence)
+        self.times = RankTimes(rank, self.seat.times)
 
     def leave(self) -> None:
         self.over = True
@@ -127,6 +131,9 @@ class Conversation(ThreadMessages, StoreMessages):
             return
         try:
             pipe = self.process.seat.pipe
+            ns = self.process.times.unsaid()
+            if ns is not None:
+                pipe.send(["clock", ns])
             pipe.send(message, blocks)
             pipe.flush()
         except wire.Closed:
@@ -152,11 +159,21 @@ class Conversation(ThreadMessages, StoreMessages):
 
     async def on_start(self, number: int, group: str, name: str, about: dict[str, Any], blocks: list[bytes]) -> None:
         call = _call(name, about)
+        self.process.times.starts(number, group, call)
         self.calls.start(number, group, call, blocks[0])
 
     async def on_wait(self, number: int, site: str) -> None:
         value, blocks = await self.calls.wait(number, site)
+        self.process.times.ends(number, value)
         self._answer(value, blocks)
+
+    async def on_clock(self, ns: int) -> None:
+        self.process.times.told(ns)
+
+    async def on_outside(self, kind: str, place: str) -> None:
+        job = self.process.job
+        if kind != "thread" or job.ordered or not job.threads:
+            self.rank.probe(f"{OUTSIDE}{kind}:{place}")
 
     async def on_asynchronous(self) -> None:
         self.rank.probe(ASYNCHRONOUS)
@@ -167,20 +184,29 @@ class Conversation(ThreadMessages, StoreMessages):
             over = await self.calls.query(number, site)
         except Aborted:
             over = True  # the wait raises the error
+        if over:
+            self.process.times.ends(number)
         self._answer(over)
 
     async def on_within(self, number: int, ns: int, site: str) -> None:
-        self._answer(await self.calls.within(number, ns, site))
+        over = await self.calls.within(number, ns, site)
+        if over:
+            self.process.times.ends(number)
+        self._answer(over)
 
     async def on_batch(self, group: str) -> None:
         self.calls.batch(group)
 
     async def on_group(self, kind: str, ranks: list[int], site: str) -> None:
+        self.process.times.comes(kind)
         await self.calls.make(kind, tuple(ranks), site)
+        self.process.times.meets(kind)
         self._answer(True)
 
     async def on_monitored(self, group: str, ranks: list[int], ns: int, every: bool, site: str) -> None:
+        self.process.times.comes("monitored", group)
         error = await self.process.monitored.meet(group, ranks, ns, every, site)
+        self.process.times.meets("monitored", group)
         if error:
             self._answer_error(error)
         else:

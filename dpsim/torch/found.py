@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from dpsim.torch.program import TorchPrepared, TorchProgram
 
 Found: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
-"""Communicators, each with its members as global ranks. `THREADS` and `ABORTS` are entries without members."""
+"""Communicators, each with its members as global ranks. `THREADS`, `ORDERED` and `ABORTS` are entries without members.
+"""
 
 MOST_RUNS = 200
 
@@ -40,13 +41,17 @@ uncovered: list[str] = []
 _known: dict[Any, tuple[Found, bool]] = {}
 
 
-THREADS, ABORTS = "threads", "aborts"
-"""Two entries of `Found`: a second thread of a rank makes calls; a rank aborts a process group."""
+THREADS, ORDERED, ABORTS = "threads", "ordered", "aborts"
+"""Entries of `Found`: a rank starts a thread; its threads run in one order; a rank aborts a process group."""
 _NEEDS = {THREADS: "calls of a second thread", ABORTS: "an abort of a group"}
-SAYS, CALLS = "says", "calls"
+SAYS, CALLS, CHOICES = "says", "calls", "choices"
 started: list[str] = []
 """What the threads of a run did. SAYS: a rank started a thread. CALLS: a thread other than the main thread made a call.
+CHOICES: a thread used a lock, a queue or the like, whose order is a choice.
 """
+
+MOST_CHOICES = 24
+"""The largest number of CHOICES of a rank whose threads make no call. With more of them, dpsim tries one order."""
 
 
 def not_covered(text: str, calls: Chain) -> Elsewhere:
@@ -91,17 +96,20 @@ def _found(program: TorchProgram, prepared: TorchPrepared, groups: Found) -> tup
         started.clear()
         tried = program.heeding(prepared, groups)
         run = SimBackend().run_program(_world(program, tried), program, tried)
+        if uncovered and before:
+            return before, False
         if uncovered:
             raise Unsuitable(uncovered[0])
         if not missing:
             if run.lost:
                 raise Lost(run.lost)
-            if (THREADS, ()) not in groups and not run.finished and SAYS in started:
-                before, groups = groups, (*groups, (THREADS, ()))  # after a hang, a thread may call yet
-            elif before and CALLS not in started:
-                return before, alike(run)
+            if (THREADS, ()) not in groups and SAYS in started:
+                before, groups = groups, (*groups, (THREADS, ()))
             else:
-                return groups, alike(run)
+                quiet = CALLS not in started  # the step of another thread's call depends on the schedule
+                if quiet and started.count(CHOICES) > MOST_CHOICES * prepared.job.size:
+                    groups = (*groups, (ORDERED, ()))
+                return groups, quiet and alike(run)
         groups = _enlarged(groups)
     raise Unsuitable(f"{prepared.job.file}: a new group in each of {MOST_RUNS} runs; expected a fixed set of groups")
 

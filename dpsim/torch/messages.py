@@ -26,6 +26,8 @@ FORMS: dict[str, Form] = {
     "store": (int, str, str, PLAIN, PLAIN, str),
     "close": (int, str),
     "sleep": (int, str),
+    "clock": (int,),
+    "outside": (str, str),
     "threads": (),
     "second": (),
     "thread": (str, bool, str),
@@ -43,7 +45,7 @@ FORMS: dict[str, Form] = {
 }
 """Maps the name of a message to the types of its items."""
 
-PLAIN_CALLS = ("start", "set", "batch", "close", "decide", "lost", "abort")
+PLAIN_CALLS = ("start", "set", "batch", "close", "decide", "lost", "abort", "asynchronous", "outside")
 """Messages for calls that need no answer. If dpsim schedules the threads of the process, it answers them with True."""
 
 ABOUT: dict[str, type] = {

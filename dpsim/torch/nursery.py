@@ -34,7 +34,7 @@ START_SECONDS = 300.0
 LONGEST = 1 << 16
 """The largest message between dpsim and the warm parent, in bytes."""
 
-FIXED = {"PYTHONHASHSEED": "0", "TORCHELASTIC_USE_AGENT_STORE": "True"}
+FIXED = {"TORCHELASTIC_USE_AGENT_STORE": "True"}
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 """Environment variables by which numerical libraries start no threads. After a fork, a lock of another thread stays
 locked.
@@ -48,7 +48,9 @@ class NoTorch(BadInput):
 class RanksJob(NamedTuple):
     """What each rank of a world runs: a script, or a function of a file. `size`: the number of ranks.
 
-    `args`: the arguments on the command line. `threads`: more than one thread of a rank makes calls.
+    `args`: the arguments on the command line. `threads`: dpsim schedules the threads of a rank,
+    `ordered`: in one order. `hashes`: ranks
+    with odd numbers have another hash seed than the others.
     """
 
     size: int
@@ -56,6 +58,8 @@ class RanksJob(NamedTuple):
     function: str
     args: tuple[str, ...]
     threads: bool = False
+    ordered: bool = False
+    hashes: bool = False
 
 
 class HowEnded(NamedTuple):
@@ -66,10 +70,11 @@ class HowEnded(NamedTuple):
 
 
 class Seat:
-    """The child process of one rank."""
+    """The child process of one rank. `times`: one dictionary of all children of a run (`dpsim.torch.times`)."""
 
-    def __init__(self, owner: Nursery, process: int, pipe: socket.socket) -> None:
+    def __init__(self, owner: Nursery, process: int, pipe: socket.socket, times: dict[Any, int]) -> None:
         self._owner = owner
+        self.times = times
         self.process = process
         self.pipe = wire.Pipe(pipe)
 
@@ -84,16 +89,19 @@ class Seat:
 
 
 class Nursery:
-    """A warm parent and its children. Raises NoTorch without torch, and Lost if the warm parent ends."""
+    """A warm parent and its children. `hash_seed`: that of all its children. Raises NoTorch without torch, and Lost if
+    the warm parent ends.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, hash_seed: int = 0) -> None:
         if importlib.util.find_spec("torch") is None:
             raise NoTorch("torch is not installed here; install it: pip install -e '.[real]' in a clone of dpsim")
         self._seats: dict[tuple[RanksJob, int], Seat] = {}
         self._warm: set[str] = set()
         self.folder = Path(tempfile.mkdtemp(prefix="dpsim-ranks-"))
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {**os.environ, **FIXED, **dict.fromkeys(ONE_THREAD, "1"), "TMPDIR": str(self.folder)}
+        own = {"TMPDIR": str(self.folder), "PYTHONHASHSEED": str(hash_seed)}
+        environment = {**os.environ, **FIXED, **dict.fromkeys(ONE_THREAD, "1"), **own}
         with its:
             command = [sys.executable, "-m", PARENT, str(its.fileno()), str(self.folder)]
             path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
@@ -125,16 +133,21 @@ class Nursery:
         self.empty()
         for left in self.folder.iterdir():
             _remove(left)
+        times: dict[Any, int] = {}
         for rank in range(job.size):
-            self._send(["take", 2 * job.size if rank == 0 else 0])
-            answer, descriptors = self._received(1)
-            if answer[0] != "child" or len(descriptors) != 1:
-                raise Lost(f"the parent of ranks could not fork: {answer[-1]}")
-            seat = Seat(self, int(answer[1]), socket.socket(fileno=descriptors[0]))
-            self._seats[job, rank] = seat
+            owner = nursery(rank % 2) if job.hashes else self
+            seat = self._seats[job, rank] = owner._taken(2 * job.size if rank == 0 else 0, times)
             with suppress(wire.Closed):
                 seat.pipe.send(["run", rank, job.size, job.file, job.function, [*job.args], job.threads])
                 seat.pipe.flush()
+
+    def _taken(self, spares: int, times: dict[Any, int]) -> Seat:
+        """Takes a child. `spares`: how many children the warm parent keeps ready from now on, or 0 for no change."""
+        self._send(["take", spares])
+        answer, descriptors = self._received(1)
+        if answer[0] != "child" or len(descriptors) != 1:
+            raise Lost(f"the parent of ranks could not fork: {answer[-1]}")
+        return Seat(self, int(answer[1]), socket.socket(fileno=descriptors[0]), times)
 
     def warm(self, modules: list[str]) -> None:
         """Sends the names of modules that a rank imported to the warm parent, which imports them for later children."""
@@ -206,30 +219,32 @@ class Nursery:
         return Lost(f"the parent of ranks ended: {how}")
 
 
-_open: dict[int, Nursery] = {}
-"""Maps a process id of dpsim to its warm parent, because a fork of dpsim needs another one."""
+_open: dict[tuple[int, int], Nursery] = {}
+"""Maps a process id of dpsim and a hash seed to a warm parent, because a fork of dpsim needs another one."""
 
 
-def nursery() -> Nursery:
-    """Returns the warm parent of this process, and starts it at the first call. Raises NoTorch and Lost."""
-    own = _open.get(os.getpid())
+def nursery(hash_seed: int = 0) -> Nursery:
+    """Returns the warm parent of this process with a hash seed, and starts it at the first call. Raises NoTorch and
+    Lost.
+    """
+    own = _open.get((os.getpid(), hash_seed))
     if own is None:
-        own = _open[os.getpid()] = Nursery()
+        own = _open[os.getpid(), hash_seed] = Nursery(hash_seed)
     return own
 
 
 def _forget(one: Nursery) -> None:
-    for process, other in list(_open.items()):
+    for key, other in list(_open.items()):
         if other is one:
-            del _open[process]
+            del _open[key]
 
 
 @atexit.register
 def close() -> None:
-    """Ends the warm parent of this process, if there is one."""
-    own = _open.pop(os.getpid(), None)
-    if own is not None:
-        own.close()
+    """Ends the warm parents of this process."""
+    for process, hash_seed in list(_open):
+        if process == os.getpid():
+            _open.pop((process, hash_seed)).close()
 
 
 def _remove(path: Path) -> None:

@@ -13,6 +13,7 @@ search strategy work as for any other protocol.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
@@ -21,14 +22,22 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.ops import Domain
 from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol
-from dpsim.torch.conversation import ASYNCHRONOUS, FILE, POLL, Conversation, RankProcess
-from dpsim.torch.found import ABORTS, THREADS, Found, found_by_running
+from dpsim.torch.conversation import ASYNCHRONOUS, FILE, OUTSIDE, POLL, Conversation, RankProcess
+from dpsim.torch.found import ABORTS, ORDERED, THREADS, Found, found_by_running
+from dpsim.torch.hashing import may_hash
 from dpsim.torch.nursery import RanksJob
 from dpsim.torch.ports import AGENT, serve_agent
 from dpsim.torch.targets import TargetFile, job_of
 
 SHOWN = 3
-"""How many of the files that ranks wrote a proof names."""
+"""How many of the files that ranks wrote a proof names, and how many of the places of a kind."""
+
+READS = {
+    "clock": "the program reads a clock at",
+    "entropy": "the program draws without a seed at",
+    "thread": "threads that make no call run in one order, started at",
+}
+"""What a proof assumes of a program that learns something outside of the simulation, before the places."""
 
 NO_EARLY_READ = "no rank reads the result of a call before its wait"
 """What a proof assumes of a program with asynchronous calls."""
@@ -80,37 +89,44 @@ class TorchProgram(Program[TorchPrepared]):
 
     def assumes(self, did: Collection[tuple[Any, ...]], prepared: TorchPrepared) -> Sequence[str]:
         """Returns what a proof assumes: where the simulation is weaker than torch, and which files the ranks wrote."""
-        files = sorted({fact[1].removeprefix(FILE) for fact in did if fact[0] == "probe" and fact[1].startswith(FILE)})
-        named = ", ".join(files[:SHOWN]) + (f" and {len(files) - SHOWN} more" if len(files) > SHOWN else "")
+        files = {fact[1].removeprefix(FILE) for fact in did if fact[0] == "probe" and fact[1].startswith(FILE)}
         polls = any(fact[:2] == ("probe", POLL) for fact in did)
         asynchronous = any(fact[:2] == ("probe", ASYNCHRONOUS) for fact in did)
         host = any(fact[0] == "collective" and fact[1] is not None for fact in did)
         threads = any(fact[0] == "thread" for fact in did)
+        read = [fact[1].split(":", 2)[1:] for fact in did if fact[0] == "probe" and fact[1].startswith(OUTSIDE)]
+        places = {kind: {place for one, place in read if one == kind} for kind, _ in read}
         return (
             "no default time-out of a collective passes",
+            *[f"{READS[kind]} {_named(places[kind])}" for kind in READS if kind in places],
             *["a loop that asks whether a call is over waits for it"] * polls,
             *[NO_EARLY_READ] * asynchronous,
             *["locks, queues, events or joins order what threads share in Python"] * threads,
             *["a wait for work on a stream holds the host"] * host,
-            *[f"the order of accesses to files does not matter: {named}"] * bool(files),
+            *[f"the order of accesses to files does not matter: {_named(files)}"] * bool(files),
         )
+
+    def elsewhere(self, prepared: TorchPrepared) -> tuple[TorchPrepared, str] | None:
+        job = prepared.job
+        if job.size == 1 or not may_hash(Path(job.file)):
+            return None
+        return prepared._replace(job=job._replace(hashes=True)), "hash seed (hash() of text, the order of a set)"
 
     def prepare(self, args: Arguments[TorchParams]) -> TorchPrepared:
         params = args.params
         prepared = TorchPrepared(job_of(params.target, params.ranks, params.args), params.order, params.silence)
         groups, loops = found_by_running(self, prepared)
         prepared = self.heeding(prepared, groups)
-        # Another thread's call sees a step of main that depends on the schedule, so threaded programs have no loop
-        # steps.
-        return prepared._replace(loops=loops and not self.threaded)
+        return prepared._replace(loops=loops)
 
     def heeding(self, prepared: TorchPrepared, groups: Found) -> TorchPrepared:
-        """Returns `prepared` with what a first run found: communicators, and whether threads make calls or ranks abort
-        groups.
+        """Returns `prepared` with what a first run found: communicators, whether there are threads and in which orders
+        they run, and whether ranks abort groups.
         """
         self.threaded = self.ordered_by_objects = (THREADS, ()) in groups
         self.aborts = (ABORTS, ()) in groups
-        return prepared._replace(groups=groups, job=prepared.job._replace(threads=self.threaded))
+        job = prepared.job._replace(threads=self.threaded, ordered=(ORDERED, ()) in groups)
+        return prepared._replace(groups=groups, job=job)
 
     def groups(self, prepared: TorchPrepared) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
         domain: Domain = "device" if prepared.order == "nccl" else "host"
@@ -125,3 +141,9 @@ class TorchProgram(Program[TorchPrepared]):
     async def run(self, rank: Rank, prepared: TorchPrepared) -> None:
         process = RankProcess(rank, prepared.job, prepared.order, prepared.silence, (ABORTS, ()) in prepared.groups)
         await Conversation(rank, process, prepared.loops).hold()
+
+
+def _named(places: Collection[str]) -> str:
+    """Returns the first of these places or files, and the number of the others."""
+    more = len(places) - SHOWN
+    return ", ".join(sorted(places)[:SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -5,11 +5,14 @@ A rank joins a store at its first use. The store of the launcher is a service (`
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpsim.contract.interface import Rank, Store
 from dpsim.torch.found import NewGroup
 from dpsim.torch.ports import AGENT, PORT
+
+if TYPE_CHECKING:
+    from dpsim.torch.conversation import RankProcess
 
 LEFT = ["left"]
 """The answer to a get with a time-out, if the rank that listened has left."""
@@ -21,6 +24,7 @@ class StoreMessages:
     """
 
     rank: Rank
+    process: RankProcess
     stores: dict[int, Store]
 
     def _answer(self, value: Any, blocks: list[bytes] | None = None) -> None:
@@ -43,10 +47,14 @@ class StoreMessages:
         self._answer((await self._store(port, site)).port)
 
     async def on_set(self, port: int, key: str, value: str, site: str) -> None:
+        self.process.times.comes("store", port, key)
         (await self._store(port, site)).set(key, value, site)
 
     async def on_store(self, port: int, how: str, key: str, value: Any, more: Any, site: str) -> None:
+        times = self.process.times
         store = await self._store(port, site)
+        if how != "get":
+            times.comes("store", port, key)
         if how == "get":
             answer: Any = await store.get(key, site, timeout_ns=value)
             if answer is None and value and await store.delete(f".left.{self.rank.rank}", f"{site}.left") is None:
@@ -57,6 +65,7 @@ class StoreMessages:
             answer = await store.compare_set(key, value, more, site)
         else:
             answer = await store.delete(key, site)
+        times.meets("store", port, key)
         self._answer(answer)
 
     async def on_close(self, port: int, site: str) -> None:

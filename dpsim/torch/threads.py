@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.backend.journal.elsewhere import raised_elsewhere
 from dpsim.contract.interface import Rank, Thread
-from dpsim.torch.found import ABORTS, CALLS, SAYS, THREADS, NewGroup, started
+from dpsim.torch.found import ABORTS, CALLS, CHOICES, SAYS, THREADS, NewGroup, started
 
 if TYPE_CHECKING:
     from dpsim.torch.conversation import RankProcess
@@ -119,6 +119,10 @@ class ThreadMessages:
         self._answer(True)
 
     async def on_choose(self, name: str, changes: bool, site: str) -> None:
+        started.append(CHOICES)
+        if self.process.job.ordered:
+            self._answer(True)
+            return
         flag = self.rank.flag(f"use.{name}")  # no thread waits for this flag: it only makes the two uses conflict
         if changes:
             flag.clear(site)

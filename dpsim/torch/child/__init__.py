@@ -9,6 +9,7 @@ torch.distributed, threads, time and random numbers before it runs the user's pr
     threads.py         threads that Python starts: dpsim schedules them, one at a time
     locks.py           `threading.Lock` and `RLock` for these threads
     queues.py          queues, conditions, events and semaphores for these threads
+    futures.py         futures for these threads
     imports.py         finds the modules that a rank has imported
     frames.py          finds the user's line of a call: its site, place and chain of calls
     loops.py           infers steps from the loops of the user's program
@@ -25,6 +26,8 @@ torch.distributed, threads, time and random numbers before it runs the user's pr
     clocks.py          the clock of a rank
     files.py           finds the files that a rank wrote
     drawn.py           seeds random numbers, and fixes process ids
+    outside.py         tells dpsim which lines read a clock or entropy
+    unbound.py         a function that replaces a builtin
     long_errors.py     cuts the text of a long exception in its middle
     uncovered.py       the errors for what dpsim does not simulate
 """

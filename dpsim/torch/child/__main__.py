@@ -136,8 +136,9 @@ def main() -> None:
     try:
         import torch
 
-        from dpsim.torch.child import installed, pickled
+        from dpsim.torch.child import drawn, installed, pickled
 
+        drawn.install()
         installed.install()
         pickled.install()
     except Exception as error:

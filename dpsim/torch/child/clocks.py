@@ -4,34 +4,51 @@ The clock starts at a fixed time. It advances by a microsecond when the rank rea
 sleeps. If the rank reads it repeatedly without a call between, each read advances it more than the last. So a loop that
 waits for a deadline ends. `time.sleep` sleeps in the simulation. `datetime` reads this clock too.
 
+The clocks of ranks are connected, as on one machine. Before each message the rank tells dpsim its time, and an answer
+brings the largest time of the ranks that the call depends on (`dpsim.torch.times`):
+
+    rank 0      sleep(0.3)      barrier                 # tells 0.3 s
+    rank 1                      barrier     time()      # at least 0.3 s
+
 The warm parent installs these functions before it imports torch, so a module that imports a name from `time` or
 `datetime` imports these functions. In the warm parent they return the real time. Modules of Python's library that
-imported a name earlier keep the real time.
+imported a name earlier keep the real time. The first read at each line of the program is a fact of the run: a proof
+names it, because only one order of times was tried.
 """
 
 from __future__ import annotations
 
 import copyreg
 import datetime as dates
+import os
 import time
 from collections.abc import Callable
 from typing import Any
+
+from dpsim.torch.child.unbound import Unbound
 
 BEGIN = 1_700_000_000_000_000_000
 """What `time.time_ns()` returns at the start of each rank: nanoseconds since 1970."""
 LOOK = 1_000
 MOST = 1_000_000_000
+OF_1970 = ("time", "CLOCK_REALTIME")
+"""The function and the constant of `time` that count from 1970. All others count from the start of the rank."""
 
 
 class RankClock:
-    """The clock of this rank, in nanoseconds since its start. `begun`: this process has become a rank."""
+    """The clock of this rank, in nanoseconds since its start. `begun`: this process has become a rank. `told`: the time
+    that dpsim knows.
+    """
 
     def __init__(self) -> None:
-        self.passed = 0
+        self.passed = self.told = 0
         self.by = LOOK
         self.begun = False
 
     def look(self) -> int:
+        from dpsim.torch.child.outside import touched  # not at the top, because it imports torch
+
+        touched("clock")
         self.passed += self.by
         self.by = min(self.by + self.by // 16 + 1, MOST)
         return self.passed
@@ -39,6 +56,11 @@ class RankClock:
     def works(self) -> None:
         """Resets the step of the clock, because the rank made a call: it is in no loop that only reads the clock."""
         self.by = LOOK
+
+    def meets(self, passed: int) -> None:
+        """Sets the clock to the time of a rank that this one has waited for, unless its own time is later."""
+        self.told = passed
+        self.passed = max(self.passed, passed)
 
 
 CLOCK = RankClock()
@@ -49,12 +71,17 @@ def install() -> None:
     `begin`.
     """
     for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time"):
-        start = BEGIN if name == "time" else 0
         for full, unit in ((name, 1e9), (f"{name}_ns", 1)):
-            setattr(time, full, _reading(getattr(time, full), start, unit))
-    time.sleep = _sleep  # type: ignore[assignment]
-    for name in ("gmtime", "localtime"):
-        setattr(time, name, _given(getattr(time, name)))
+            _replace(time, full, lambda unit=unit, name=name: _now(name, unit))
+    for full, unit in (("clock_gettime", 1e9), ("clock_gettime_ns", 1)):
+        names = {getattr(time, name): name for name in dir(time) if name.startswith("CLOCK_")}
+        _replace(time, full, lambda clock, unit=unit, names=names: _now(names.get(clock, ""), unit))
+    for name in ("gmtime", "localtime", "ctime"):
+        _replace(time, name, _at_seconds(getattr(time, name)))
+    for name, before in (("strftime", 1), ("asctime", 0)):
+        _replace(time, name, _at_moment(getattr(time, name), before))
+    _replace(os, "times", lambda: os.times_result((time.process_time(), 0.0, 0.0, 0.0, time.monotonic())))
+    _replace(time, "sleep", _sleep)
     dates.datetime = Datetime  # type: ignore[misc]
     copyreg.pickle(_datetime, lambda moment: (Datetime, moment.__reduce__()[1]))  # type: ignore[arg-type,return-value]
 
@@ -64,28 +91,32 @@ def begin() -> None:
     CLOCK.begun = True
 
 
-def _reading(true: Callable[[], Any], start: int, unit: float) -> Callable[[], Any]:
-    def read() -> Any:
-        if not CLOCK.begun:
-            return true()
-        ns = start + CLOCK.look()
-        return ns if unit == 1 else ns / unit
+def _replace(module: Any, name: str, function: Callable[..., Any]) -> None:
+    """Replaces a builtin by `function`, which this process calls once it is a rank."""
+    original = getattr(module, name)
 
-    return read
+    def called(*args: Any, **more: Any) -> Any:
+        return (function if CLOCK.begun else original)(*args, **more)
 
-
-def _given(original: Any) -> Any:
-    return lambda seconds=None: original(time.time() if seconds is None else seconds)
+    setattr(module, name, Unbound(called, original))
 
 
-_true_sleep = time.sleep
+def _now(name: str, unit: float) -> Any:
+    ns = (BEGIN if name in OF_1970 else 0) + CLOCK.look()
+    return ns if unit == 1 else ns / unit
+
+
+def _at_seconds(original: Any) -> Any:
+    return lambda seconds=None, /: original(time.time() if seconds is None else seconds)
+
+
+def _at_moment(original: Any, before: int) -> Any:
+    """Returns `original`, whose argument after `before` others is the present local time if left out."""
+    return lambda *args: original(*args, *[time.localtime()] * (len(args) == before))
 
 
 def _sleep(seconds: float, /) -> None:
-    if not CLOCK.begun:
-        _true_sleep(seconds)
-        return
-    from dpsim.torch.child.frames import site  # not at the top, because it imports torch
+    from dpsim.torch.child.frames import site
     from dpsim.torch.child.pipe import ask
 
     ns = max(int(seconds * 1e9), 0)
@@ -97,7 +128,7 @@ class _Like(type):
     """Makes `isinstance` accept datetimes that C code created with the original class."""
 
     def __instancecheck__(cls, one: Any) -> bool:
-        return isinstance(one, _datetime)
+        return isinstance(one, _datetime) if cls is Datetime else super().__instancecheck__(one)
 
 
 _datetime = dates.datetime

@@ -52,8 +52,12 @@ def is_users(code: CodeType) -> bool:
 
 def is_standard(code: CodeType) -> bool:
     """Returns whether code belongs to Python's library."""
-    file = code.co_filename
-    return file.startswith((_STANDARD, "<frozen")) and not any(one in file for one in _PACKAGES)
+    return code.co_filename.startswith((_STANDARD, "<frozen")) and not is_installed(code)
+
+
+def is_installed(code: CodeType) -> bool:
+    """Returns whether code belongs to an installed package."""
+    return any(one in code.co_filename for one in _PACKAGES)
 
 
 def users_frame(depth: int = 1) -> FrameType | None:
@@ -67,7 +71,12 @@ def users_frame(depth: int = 1) -> FrameType | None:
 def users_place() -> str:
     """Returns file and line of the user's innermost frame, or `?`."""
     frame = users_frame(2)
-    return "?" if frame is None else _place(frame, frame.f_lineno)
+    return "?" if frame is None else place_of(frame)
+
+
+def place_of(frame: FrameType) -> str:
+    """Returns file and line at which a frame is."""
+    return _place(frame, frame.f_lineno)
 
 
 def site(op: str) -> str:
@@ -121,7 +130,7 @@ def _chain(frame: FrameType | None) -> list[list[str]]:
     calls: list[list[str]] = []
     while frame is not None and len(calls) < FRAMES:
         if is_users(frame.f_code):
-            calls.append([frame.f_code.co_name, _place(frame, frame.f_lineno)])
+            calls.append([frame.f_code.co_name, place_of(frame)])
         frame = frame.f_back
     return calls
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from dpsim.torch.child import clocks
+from dpsim.torch.child import clocks, drawn
 from dpsim.torch.child.frames import site
 from dpsim.torch.child.in_flight import TensorsInFlight
 from dpsim.torch.child.loops import LOOPS
@@ -99,6 +99,7 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
         if not self.coalesced:  # the calls of a batch are in one round
             LOOPS.come()
         clocks.CLOCK.works()
+        drawn.look(self.ranks[self.index])
         if self.coalesced is not None and call in ("send", "recv") and not self.batched:
             self.batched = True
             tell(["batch", self.kind])

@@ -20,6 +20,8 @@ from typing import Any, NoReturn, TypeAlias
 
 from dpsim.torch import wire
 from dpsim.torch.child import imports
+from dpsim.torch.child.clocks import CLOCK
+from dpsim.torch.child.unbound import Unbound
 from dpsim.torch.child.uncovered import NotCovered
 
 Frame: TypeAlias = tuple[list[Any], list[bytes]]
@@ -52,18 +54,23 @@ ANSWERS: dict[str, wire.Form] = {
     "run": (int, int, str, str, list, bool),
     "value": (str, (str, int, float, bool, type(None), list)),
     "error": (str, str, str),
+    "clock": (int,),
 }
-"""The types of the items of dpsim's answers. The first item of "value" and "error" is the thread that asked."""
+"""The types of the items of dpsim's answers. The first item of "value" and "error" is the thread that asked. A "clock"
+precedes an answer, and brings the time of ranks that it depends on.
+"""
 
-AHEAD = ("place", "step", "loop", "imported", "asynchronous", "done", "exited", "raised")
-"""Messages that never wait for an answer, even if dpsim schedules the threads."""
+AHEAD = ("place", "step", "loop", "clock", "imported", "done", "exited", "raised")
+"""Messages that never wait for an answer, even if dpsim schedules the threads. dpsim makes no call for them, because
+it might then continue another thread, whose conversation would read the next message of this one.
+"""
 
 ENDS = ("raised", "exited", "uncovered")
 
 owed: list[list[Any]] = []
 """Messages that the process sends before its next message, unless that message reports an error that ends the rank."""
 
-QUIET = ("sleep", "loop", "place", "step", "asynchronous")
+QUIET = ("sleep", "loop", "place", "step", "asynchronous", "outside")
 """Messages that no other rank could wait for. They do not count in `did`."""
 
 _did = [0]
@@ -87,7 +94,7 @@ def open_pipe(pipe: wire.Pipe) -> None:
         flush()
         end(status)
 
-    os._exit = leave
+    os._exit = Unbound(leave, end)  # type: ignore[assignment]
     _pipe[:] = [pipe]
     _home[:] = [threading.get_ident()]
 
@@ -109,6 +116,9 @@ def say(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
         tell(owed.pop(0))
     _did[0] += message[0] not in QUIET
     try:
+        if CLOCK.passed != CLOCK.told:
+            CLOCK.told = CLOCK.passed
+            _pipe[0].send(["clock", CLOCK.passed])
         if modules := imports.new():
             _pipe[0].send(["imported", modules])
         _pipe[0].send(message, blocks)
@@ -118,8 +128,13 @@ def say(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
 
 def come() -> None:
     """Checks that the calling thread may make calls. It has read no shared state yet. Raises NotCovered."""
-    if not (held[0].knows() if held else at_home()):
+    if not may_speak():
         raise foreign()
+
+
+def may_speak() -> bool:
+    """Returns whether the calling thread may send messages."""
+    return held[0].knows() if held else at_home()
 
 
 def foreign() -> NotCovered:
@@ -168,6 +183,9 @@ def read() -> Frame:
     try:
         _pipe[0].flush()
         message, more = _pipe[0].receive()
+        while wire.checked(message, ANSWERS)[0] == "clock":
+            CLOCK.meets(message[1])
+            message, more = _pipe[0].receive()
     except wire.Closed:
         os._exit(0)
-    return wire.checked(message, ANSWERS), more
+    return message, more

@@ -15,6 +15,7 @@ import threading
 from collections import deque
 from typing import Any
 
+from dpsim.torch.child import futures
 from dpsim.torch.child.locks import Lock, RLock, by_user, numbers
 from dpsim.torch.child.threads import Speaker, choose, let, stand
 
@@ -181,6 +182,7 @@ def install() -> None:
     ):
         for name, kind in names.items():
             setattr(module, name, kind)
+    futures.install()
     for kept in [sys.modules[name] for name in _KEPT if name in sys.modules]:
         for key, value in [*vars(kept).items()]:
             if isinstance(value, true):

@@ -86,7 +86,7 @@ def become(rank: int, size: int) -> None:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
-    drawn.seed(rank)
+    drawn.begin(rank)
     clocks.begin()
     files.watch()
     torch._C._set_deterministic_algorithms(True, warn_only=True)  # torch fills uninitialized memory

@@ -21,14 +21,16 @@ from __future__ import annotations
 import _thread
 import itertools
 import re
+import sys
 import threading
 from asyncio import base_events
 from collections.abc import Callable
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any
 
-from dpsim.torch.child import pipe
-from dpsim.torch.child.frames import begin, here, raised_at, site
+from dpsim.torch.child import outside, pipe
+from dpsim.torch.child.frames import begin, here, is_users, raised_at, site
+from dpsim.torch.child.unbound import Unbound
 from dpsim.torch.child.uncovered import NotCovered, refused
 
 _STARTERS = ("_start_new_thread", "_start_joinable_thread")
@@ -127,11 +129,9 @@ def hold() -> None:
     main = Speaker("main")
     _named["main"] = _speaks[threading.get_ident()] = main
     pipe.held.append(_Held())
-    for name in _STARTERS:
-        if hasattr(threading, name):
-            setattr(threading, name, _starting(getattr(threading, name)))
-    _thread.start_new_thread = _starting(_thread.start_new_thread)
-    threading.excepthook = _raised
+    _wrap_starters(_starting)
+    _thread.start_new_thread = Unbound(_starting(_thread.start_new_thread), _thread.start_new_thread)
+    threading.excepthook = Unbound(_raised, threading.excepthook)
     _join_by_asking()
     queues.install()
     base_events.BaseEventLoop.run_in_executor = refused(  # type: ignore[method-assign,assignment]
@@ -141,15 +141,21 @@ def hold() -> None:
 
 def watch() -> None:
     """Reports to dpsim when this process starts a thread. dpsim does not schedule the threads."""
+    _wrap_starters(_saying)
+
+
+def _wrap_starters(wrap: Callable[[Any], Any]) -> None:
     for name in _STARTERS:
-        if hasattr(threading, name):
-            setattr(threading, name, _saying(getattr(threading, name)))
+        original = getattr(threading, name, None)
+        if original is not None:
+            setattr(threading, name, Unbound(wrap(original), original))
 
 
 def _saying(original: Callable[..., Any]) -> Callable[..., Any]:
     def start(*args: Any, **more: Any) -> Any:
         if pipe.at_home():
             pipe.say(["threads"])
+            outside.started()
         return original(*args, **more)
 
     return start
@@ -175,6 +181,9 @@ def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
         _named[speaker.name] = speaker
         if thread is not None:
             vars(thread)["_speaker"] = speaker
+            if _is_users(thread):
+                vars(thread)["run"] = _in_any_order(thread.run)
+        outside.started()
         begun = here()
         daemon = thread is None or thread.daemon
         pipe.ask(["thread", speaker.name, daemon, site("start")])
@@ -186,12 +195,31 @@ def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 function(*its, **their)
             finally:
+                choose(f"end.{speaker.name}")
                 speaker.end()
                 del _speaks[threading.get_ident()]
 
         return original(run, *args, **more)
 
     return start
+
+
+def _is_users(thread: threading.Thread) -> bool:
+    """Returns whether a thread runs code of the user, or a builtin. A worker of a pool waits for a queue first."""
+    run: Any = getattr(thread, "_target", None) if type(thread).run is threading.Thread.run else thread.run
+    found = getattr(run, "__func__", getattr(run, "func", run))  # of a method, or of a partial function
+    code: CodeType | None = getattr(found, "__code__", None)
+    return code is None or is_users(code)
+
+
+def _in_any_order(run: Callable[[], None]) -> Callable[[], None]:
+    """Lets the explorer try each order in which threads begin, because a thread may share objects without a lock."""
+
+    def runs() -> None:
+        choose("threads")
+        run()
+
+    return runs
 
 
 def join_rest() -> None:
@@ -221,6 +249,8 @@ def _join_by_asking() -> None:
 
     def is_alive(self: threading.Thread) -> bool:
         other: Speaker | None = getattr(self, "_speaker", None)
+        if other is not None and is_users(sys._getframe(1).f_code):
+            choose(f"end.{other.name}", changes=False)
         return False if other is not None and other.ended else alive(self)
 
     def by_number(self: threading.Thread) -> int:

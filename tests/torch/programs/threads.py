@@ -3,7 +3,7 @@
 import queue
 import tempfile
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import torch
@@ -279,6 +279,24 @@ def quiet(rank, size):
     for _ in range(3):
         _summed(loaded.get(), size)
     thread.join()
+
+
+def ends_first(rank, size):
+    """Two threads without a lock: each rank reduces in the order in which they ran."""
+    done = []
+    threads = [_beside(done.append, length) for length in (2, 3)]
+    for thread in threads:
+        thread.join()
+    for length in done:
+        dist.all_reduce(torch.ones(length))
+
+
+def finishes_first(rank, size):
+    """Two jobs of a pool: each rank reduces in the order in which they end."""
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [pool.submit(int, length) for length in (2, 3)]
+        for job in as_completed(jobs):
+            dist.all_reduce(torch.ones(job.result()))
 
 
 def _saved(size, group):

@@ -1,0 +1,31 @@
+"""Programs that depend on hashes, which differ between processes, and one that only uses a set."""
+
+import sys
+
+import torch
+import torch.distributed as dist
+
+HASHES = {
+    "hash": lambda: hash("expert"),
+    "bucket": lambda: hash("expert") % (1 << 20),
+    "set": lambda: int("".join({"1", "2", "3", "4", "5", "6", "7", "8", "9"})),
+}
+
+
+def counts(rank, size):
+    value = torch.tensor([HASHES[sys.argv[1]]()])
+    values = [torch.zeros_like(value) for _ in range(size)]
+    dist.all_gather(values, value)
+    assert all(one == values[0] for one in values)
+
+
+def one_bit(rank, size):
+    for _ in range(1 + hash("expert-3") % 2):
+        dist.barrier()
+
+
+def set_only(rank, size):
+    """The control: no call depends on the order of the set."""
+    for name in sorted({"weight", "bias"}):
+        dist.all_reduce(torch.ones(len(name)))
+    assert hash("a") == hash("a")
