@@ -28,16 +28,28 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
-from dpsim.campaign.draws import SHARED, Tracing, generators, unseeded
+from dpsim.campaign.draws import SHARED, SITE, Tracing, generators
 from dpsim.campaign.subject import Subject, kept
 from dpsim.checks import nondeterminism
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.judge import switch_off
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.schedule import OutOfTime, RunStopped, Unrepeatable
 from dpsim.contract.world import Run
 from dpsim.explore.strategies.replay import ScheduleReplay
+
+
+READS = {
+    "clock": "reads a clock",
+    "entropy": "draws random numbers of the system",
+    "file": "uses a file",
+    "process": "starts a process",
+    "thread": "starts a thread of Python",
+    "network": "opens a connection",
+    "setting": "changes a setting of the process",
+}
+"""What a rank does that touches something besides the contract, by kind (`dpsim.sim.hosts.sources`)."""
 
 
 class Unlike(NamedTuple):
@@ -78,19 +90,19 @@ class Repeats:
         self._fresh = subject.fresh() if self.active else None
         self._tick = tick
         self._chosen = False
-        self._drawn: tuple[Any, ...] | None = None
+        self._before: tuple[Any, ...] | None = None
         self._last: tuple[Run, list[str]] | None = None
 
     def before(self, number: int) -> None:
         """Handles the beginning of a run."""
         self._chosen = self.active and number.bit_count() == 1 and number.bit_length() % 2 == 1  # 1, 4, 16, ...
-        self._drawn = generators() if self._chosen else None
+        self._before = generators() if self._chosen else None
 
     def after(self, run: Run, schedule: list[str], failed: bool) -> Unlike | None:
         """Handles the end of a whole run. `failed`: it is the first run that shows a failure."""
         if self.active:
             self._last = run, schedule
-        return self.last() if self._chosen or failed else None
+        return self.last() if self._chosen or failed or run.drawn else None
 
     def last(self) -> Unlike | None:
         """Repeats the last run, unless that was done."""
@@ -98,22 +110,25 @@ class Repeats:
             return None
         (run, schedule), self._last = self._last, None
         self.made += 1
-        before, moved = self._drawn, list[int]()
-        drawn = None if before is None else generators()
-        with unseeded() as taken:
-            journals, stopped = self._again(schedule)
+        before, moved = self._before, list[int]()
+        after = None if before is None else generators()
+        journals, stopped = self._again(schedule)
         found = nondeterminism.check(run.journals, journals, stopped)
-        if before is not None and drawn is not None and before != drawn:
-            states = zip(before, drawn, generators(), strict=True)
+        if before is not None and after is not None and before != after:
+            states = zip(before, after, generators(), strict=True)
             moved = [at for at, (first, second, third) in enumerate(states) if first != second != third]
-        if moved:
+        if run.drawn:
+            place, generator = run.drawn[0]
+            draw = nondeterminism.unseeded(generator, Culprit(place.rank, place.step, SITE, place.where))
+        elif moved:
             tracing = Tracing(moved)
             self._again(schedule, strict=False, within=tracing)
             draw = nondeterminism.unseeded(f"the generator of {SHARED[moved[0]]}", tracing.culprit)
-        elif taken:
-            draw = nondeterminism.unseeded("a generator of the program", taken[0])
+        elif found is None:
+            return None
         else:
-            return None if found is None else Unlike(found, run, schedule)
+            reads = [f"rank {one.rank} {READS[one.what]} at {one.where}" for one in run.touched]
+            return Unlike(nondeterminism.explained(found, reads), run, schedule)
         if found is not None:
             draw = nondeterminism.with_seen(found, f"{draw.culprit} without a seed")
         return Unlike(draw, run, schedule)
@@ -140,7 +155,7 @@ class Repeats:
         program = OneEach([self._fresh() for _ in range(world.actors)])
         try:
             with within or nullcontext():
-                run = kept(subject.backend(follow).run_program(world, program, None, self._tick))
+                run = kept(subject.backend(follow, elsewhere=strict).run_program(world, program, None, self._tick))
         except OutOfTime:
             raise
         except RunStopped as error:

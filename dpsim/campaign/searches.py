@@ -31,8 +31,10 @@ from dpsim.diagnose.injected import never_applied
 from dpsim.explore import Budget, Exploration, Failure, Picker, Planted, Problem, Search, explore
 from dpsim.sim.backend import SimRun
 from dpsim.sim.graph.environment import rare_collections
+from dpsim.sim.hosts.sources import stand_ins
 
 
+@stand_ins()  # once for all runs
 @rare_collections()  # a collection after each run would scan all of its data
 def search_subject(
     subject: Subject,
