@@ -13,10 +13,12 @@ A repetition strictly follows the schedule of the first run. Its program instanc
 fresh, so a state that outlives a run makes a difference. Each rank has its own instance, as it would have in its own
 process. So ranks that communicate through `self`, and reset it afterwards, differ as well.
 
-The search also detects random numbers directly. If a run changes the generator of `random` or `numpy.random` without
-seeding it, this is a finding even if both runs are equal. (If a run seeds it, the repetition leaves it in the same
-state.) Otherwise a bug that occurs in one of twenty runs would often be missed. One more run along the schedule shows
-which rank drew. A generator of the program that gets its seed from the operating system is a finding as well
+A repetition happens at another time: clocks jump, and a generator without a seed draws other numbers
+(`dpsim.sim.hosts.outside`). If it differs, the finding names what the program reads besides the contract.
+
+A random number that a program draws without a seed is a finding even if both runs are equal. Otherwise a bug that
+occurs in one of twenty runs would often be missed. A run notes the draws of its program. Those of C code in a library
+show in the state of the shared generators. Then one more run along the schedule shows which rank drew
 (`dpsim.campaign.draws`).
 
 Prior art: FoundationDB runs a share of its seeds twice; Shuttle's `check_determinism`.
@@ -36,9 +38,8 @@ from dpsim.checks.judge import switch_off
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.schedule import OutOfTime, RunStopped, Unrepeatable
-from dpsim.contract.world import Run
 from dpsim.explore.strategies.replay import ScheduleReplay
-
+from dpsim.sim.backend import SimRun
 
 READS = {
     "clock": "reads a clock",
@@ -56,7 +57,7 @@ class Unlike(NamedTuple):
     """A run that differed from its repetition. `run` is None if it stopped the search."""
 
     finding: Finding
-    run: Run | None
+    run: SimRun | None
     schedule: list[str]
 
 
@@ -91,14 +92,14 @@ class Repeats:
         self._tick = tick
         self._chosen = False
         self._before: tuple[Any, ...] | None = None
-        self._last: tuple[Run, list[str]] | None = None
+        self._last: tuple[SimRun, list[str]] | None = None
 
     def before(self, number: int) -> None:
         """Handles the beginning of a run."""
         self._chosen = self.active and number.bit_count() == 1 and number.bit_length() % 2 == 1  # 1, 4, 16, ...
         self._before = generators() if self._chosen else None
 
-    def after(self, run: Run, schedule: list[str], failed: bool) -> Unlike | None:
+    def after(self, run: SimRun, schedule: list[str], failed: bool) -> Unlike | None:
         """Handles the end of a whole run. `failed`: it is the first run that shows a failure."""
         if self.active:
             self._last = run, schedule

@@ -12,7 +12,7 @@ about the run; a `SimBackend` object contains only settings.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +36,7 @@ from dpsim.sim.graph.costs import REFERENCE, Costs
 from dpsim.sim.graph.environment import rare_collections
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.hosts.exits import NoExits
-from dpsim.sim.hosts.outside import Drawn, Outside, Touch
+from dpsim.sim.hosts.outside import Outside, Touch, UnseededDraw
 from dpsim.sim.hosts.overtime import Overtime
 from dpsim.sim.hosts.progress import Overdue
 from dpsim.sim.hosts.variables import VARIABLES, put_back
@@ -70,7 +70,7 @@ class SimRun(Run):
     order_of_sums: bool = False
     variables: tuple[str, ...] = ()
     touched: tuple[Touch, ...] = ()
-    drawn: tuple[Drawn, ...] = ()
+    drawn: tuple[UnseededDraw, ...] = ()
     early: list[Address] = field(default_factory=list)
 
 
@@ -146,7 +146,8 @@ class SimBackend:
         outside = Outside(self.elsewhere)
         machine.env.state = outside.state
         try:
-            with nullcontext() if program.apart else outside.listening():
+            listening: AbstractContextManager[Any] = nullcontext() if program.apart else outside
+            with listening:
                 wiring.begin(program, prepared)
                 self._run_down(wiring, run)
         finally:

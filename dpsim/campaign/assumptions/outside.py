@@ -35,7 +35,7 @@ OUTSIDE = Section(
             _named("entropy", "no random number of the system decides what a rank does", "drawn"),
         ),
         Assumption(
-            "run each rank with files of its own, which other processes and earlier runs change",
+            "run each rank on a machine with other files, which other processes and earlier runs change",
             "no: ranks share the files of this machine, and use them in the order of the schedule",
             "",
             _named("file", "no other process changes the files of a rank", "used"),
@@ -59,9 +59,9 @@ OUTSIDE = Section(
             _named("network", "no other connection decides what a rank does", "opened"),
         ),
         Assumption(
-            "keep the working directory, the umask, the limit of recursion, the shared generators of `random` and "
-            "`numpy.random`, the context of `decimal` and numpy's settings by process",
-            "always: each rank has its own, from its first call of such a function on",
+            "keep by process: the working directory, the umask, the limit of recursion, the generators of `random` and "
+            "`numpy.random`, the context of `decimal`, numpy's settings",
+            "always: each rank has its own",
         ),
         Assumption(
             "keep further settings by process, such as handlers of signals, the locale or limits of resources",

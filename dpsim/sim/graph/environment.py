@@ -47,7 +47,9 @@ def rare_collections() -> Iterator[None]:
 
 
 class RankState(Protocol):
-    """What ranks have of their own in the process (`dpsim.sim.hosts.own_state`). `active`: whether there is anything."""
+    """The state of the process that each rank has for itself (`dpsim.sim.hosts.own_state`). `active`: whether a rank
+    has changed any.
+    """
 
     active: bool
 
@@ -55,8 +57,8 @@ class RankState(Protocol):
         """A rank goes on."""
 
 
-class _Nothing:
-    """Ranks have nothing of their own."""
+class _Unchanged:
+    """No rank has changed the state of the process."""
 
     active = False
 
@@ -79,7 +81,7 @@ class Environment(simpy.Environment):
         super().__init__()
         self.due: deque[simpy.Event] = deque()
         self.giving_way: set[simpy.Event] = set()
-        self.state: RankState = _Nothing()
+        self.state: RankState = _Unchanged()
         self._fire = fire
         self._idle = idle
 

@@ -1,7 +1,7 @@
 """Outside: what the ranks of one run touch besides the contract, with the line of the program.
 
-    with Outside(world.actors).listening() as outside:
-        ...                             # the run; `outside.enter(rank)` before a rank goes on
+    with Outside() as outside:
+        ...                             # the run; `outside.state.enter(rank)` before a rank goes on
     outside.touched                     # [Touch("clock", "engine.py:12", 1)]
     outside.drawn                       # [(culprit, "the generator of random")]: numbers drawn without a seed
 
@@ -11,23 +11,22 @@ is a source.
 
 State of the process that a rank changes is its own (`dpsim.sim.hosts.own_state`), as on hardware.
 
-With `elsewhere` the run happens at another time: clocks jump by an hour at each read of the program, and a generator
-that nobody has seeded draws other numbers. A program that does the same there does not depend on them.
+With `elsewhere`, clocks jump by an hour at each read of the program, and a generator without a seed draws other
+numbers. A program that makes the same calls there does not depend on them.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple, Self
 
 from dpsim.backend.calls.rank import JournaledRank
 from dpsim.backend.journal.call_site import is_library, is_own_code, place_in
 from dpsim.contract.registry import modules, packages
 from dpsim.sim.hosts.own_state import SHARED, OwnState
-from dpsim.sim.hosts.sources import CLOCK, ENTROPY, STATE, StandIn, listener, stand_ins
+from dpsim.sim.hosts.sources import CLOCK, ENTROPY, STATE, SourceListener, StandIn, StandIns, listener
 
 JUMP = 3_600
 """The seconds by which a clock jumps at each read of the program, if a run happens elsewhere."""
@@ -37,6 +36,8 @@ SILENT = {"importlib", "logging", "linecache", "traceback", "tokenize", "inspect
 
 NAMES_ONLY = "tempfile"
 """A module whose random numbers are only names of files."""
+
+_STAND_INS = StandIns()
 
 SEEDS = ("seed", "setstate", "set_state")
 OWN = "a generator of the program"
@@ -50,7 +51,7 @@ class Touch(NamedTuple):
     rank: int
 
 
-class Place(NamedTuple):
+class ProgramPlace(NamedTuple):
     """Where a program stands: the number of its rank, the step and the line. `through`: modules of libraries that it
     called there.
     """
@@ -61,37 +62,44 @@ class Place(NamedTuple):
     through: frozenset[str] = frozenset()
 
 
-class Drawn(NamedTuple):
+class UnseededDraw(NamedTuple):
     """A number that was drawn without a seed. `generator`: of what, in words."""
 
-    place: Place
+    place: ProgramPlace
     generator: str
 
 
 class Outside:
-    """What one run touched. `running`: the rank that goes on now."""
+    """What one run touched. It hears of all sources while its block lasts. After it, the state of the process is as
+    before.
+    """
 
     def __init__(self, elsewhere: bool = False) -> None:
         self.touched: dict[Touch, None] = {}
-        self.drawn: list[Drawn] = []
+        self.drawn: list[UnseededDraw] = []
         self.state = OwnState("elsewhere" if elsewhere else "")
         self._elsewhere = elsewhere
         self._reads = 0
         self._clock: StandIn | None = None
-        self._made: dict[int, tuple[Callable[[], Any], str, Place]] = {}
+        self._before: list[SourceListener] = []
+        self._made: dict[int, tuple[Callable[[], Any], str, ProgramPlace]] = {}
 
-    @contextmanager
-    def listening(self) -> Iterator[Outside]:
-        """Hears of all sources while the block lasts. At its end the state of the process is as before."""
-        with stand_ins():
-            before, listener[:] = listener[:], [self]
-            try:
-                yield self
-            finally:
-                listener[:] = before
-                self.state.put_back()
-                made, self._made = self._made, {}
-                self.drawn += [Drawn(place, OWN) for state, first, place in made.values() if repr(state()) != first]
+    def __enter__(self) -> Self:
+        _STAND_INS.__enter__()
+        self._before, listener[:] = listener[:], [self]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        listener[:] = self._before
+        if self.state.active:
+            self.state.put_back()
+        for state, first, place in self._made.values():
+            if repr(state()) != first:
+                self.drawn.append(UnseededDraw(place, OWN))
+        self._made.clear()
+        _STAND_INS.__exit__(kind, error, trace)
 
     # ---- what the sources tell
 
@@ -103,8 +111,6 @@ class Outside:
             return
         if kind == STATE:
             self._changes(source, args, place)
-        elif source.name == "default_rng" and any(arg is not None for arg in args):
-            return
         else:
             self.touched[Touch(kind, place.where, place.rank)] = None
 
@@ -125,7 +131,7 @@ class Outside:
         if place is not None and NAMES_ONLY not in place.through:
             self._made[id(generator)] = state, repr(state()), place
 
-    def _changes(self, source: StandIn, args: tuple[Any, ...], place: Place) -> None:
+    def _changes(self, source: StandIn, args: tuple[Any, ...], place: ProgramPlace) -> None:
         """A rank touches state of the process. `drawn`: it draws from a shared generator that it has not seeded."""
         kind = self.state.touched(source.function, place.rank)
         if kind not in SHARED:
@@ -133,10 +139,10 @@ class Outside:
         if source.name in SEEDS and args and args[0] is not None:
             self.state.seeded.add((kind, place.rank))
         elif (kind, place.rank) not in self.state.seeded:
-            self.drawn.append(Drawn(place, f"the generator of {kind}"))
+            self.drawn.append(UnseededDraw(place, f"the generator of {kind}"))
 
 
-def place_of_program(frame: FrameType | None) -> Place | None:
+def place_of_program(frame: FrameType | None) -> ProgramPlace | None:
     """Returns where the program stands whose call led to this frame; None if it was dpsim, an import or a log."""
     through = set()
     own = packages()
@@ -153,7 +159,7 @@ def place_of_program(frame: FrameType | None) -> Place | None:
         if outer.f_back is None or str(outer.f_globals.get("__name__", "")).startswith("importlib."):
             return None
         outer = outer.f_back
-    return Place(rank.rank, rank.step, where, frozenset(through))
+    return ProgramPlace(rank.rank, rank.step, where, frozenset(through))
 
 
 def _is_framework(frame: FrameType) -> bool:

@@ -1,13 +1,14 @@
-"""Own state: state of the process that a rank changes belongs to this rank, as it does in a process of its own.
+"""Own state: if a rank changes the state of its process, the change is its own, as if each rank had a process.
 
     state = OwnState()
     state.touched(os.chdir, rank=0)         # before rank 0 changes the working directory
     state.enter(1)                          # rank 1 goes on: in the directory in which the run began
     state.put_back()                        # after the run: so does everything else
 
-This is true for the working directory, the umask, the limit of recursion, the generators of `random` and
-`numpy.random`, the context of `decimal`, and what numpy does about errors and prints. A run pays for it once a rank has
-called one of their functions. Then each switch to another rank saves the state of the one and loads that of the other.
+The state of a rank contains the working directory, the umask and the limit of recursion. It also contains the
+generators of `random` and `numpy.random`, the context of `decimal`, and numpy's settings for errors and prints. A run
+pays nothing for it until a rank calls one of their functions. From then on, each switch to another rank saves the state
+of the one and loads that of the other.
 
 A generator that a rank has not seeded differs from that of every other rank, as in separate processes. But its numbers
 are the same in each run, so that a search can repeat a run.
@@ -31,7 +32,7 @@ SHARED = ("random", "numpy.random")
 
 class Kind(NamedTuple):
     """A kind of state. `copy`: a copy of the present one, for ranks that have not changed it. `read`: the present one.
-    `start`: the state of a rank that comes to it, from a word for the rank and the copy; by default the copy.
+    `start`: the state of a rank at first, from a word for the rank and the copy; by default the copy.
     """
 
     copy: Callable[[], Any]
@@ -44,6 +45,10 @@ def _umask() -> int:
     mask = os.umask(0o77)
     os.umask(mask)
     return mask
+
+
+def _decimal_copy() -> decimal.Context:
+    return decimal.getcontext().copy()
 
 
 def _random_start(word: str, _: Any) -> Any:
@@ -72,7 +77,7 @@ KINDS: dict[str, Kind] = {
     "recursion": _same(sys.getrecursionlimit, sys.setrecursionlimit),
     "random": Kind(random.getstate, random.getstate, random.setstate, _random_start),
     "numpy.random": Kind(_numpy_state, _numpy_state, _set_numpy, _numpy_start),
-    "decimal": Kind(lambda: decimal.getcontext().copy(), decimal.getcontext, decimal.setcontext, lambda _, one: one.copy()),
+    "decimal": Kind(_decimal_copy, decimal.getcontext, decimal.setcontext, lambda _, one: one.copy()),
     "errors of numpy": _same(np.geterr, lambda state: np.seterr(**state)),
     "prints of numpy": _same(np.get_printoptions, lambda state: np.set_printoptions(**state)),
 }
@@ -87,7 +92,7 @@ _BY_NAME = {"chdir": "folder", "fchdir": "folder", "umask": "umask", "setrecursi
 
 
 class OwnState:
-    """The state of the ranks of one run. `active`: whether any rank has come to state of the process."""
+    """The state of the ranks of one run. `active`: whether any rank has called a function that changes it."""
 
     def __init__(self, salt: str = "") -> None:
         self.active = False
@@ -102,7 +107,7 @@ class OwnState:
         """Called before a rank calls a function. Returns the kind of state to which it belongs."""
         name = function.__name__
         kind = _BY_NAME.get(name) or (
-            "random" if getattr(function, "__self__", None) is random._inst else "numpy.random"  # type: ignore[attr-defined]
+            "random" if getattr(function, "__self__", None) is random._inst else "numpy.random"
         )
         if kind not in self._first:
             self.active, self._running = True, rank
@@ -128,7 +133,7 @@ class OwnState:
     def put_back(self) -> None:
         """The run is over: the process has the state again that it had before."""
         for kind, state in self._first.items():
-            with suppress(OSError):  # somebody may have removed the folder
+            with suppress(OSError):  # the program may have removed the folder
                 KINDS[kind].write(state)
         self.active = False
         self._first.clear()

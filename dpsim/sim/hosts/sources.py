@@ -1,12 +1,12 @@
 """Sources: the functions by which a program learns or changes something outside of the contract, and their stand-ins.
 
-    with stand_ins():                       # the whole search; a run within it costs nothing more
+    with StandIns():                       # the whole search; a run within it costs nothing more
         ...                                 # time.monotonic() calls `listener.reads("clock", ...)` first
 
-While the block lasts, each module that binds one of these functions has a stand-in for it, also under another name and
-for a name that it imported before (`from time import monotonic as now`). The same is true for attributes of classes and
-for defaults of functions in modules that are no library. So reads by Python's library are seen too, such as that of
-`queue.get(timeout=1)`. A stand-in is no function: as the attribute of a class it binds no object, like a builtin.
+While the block lasts, each module that binds one of these functions has a stand-in for it. The module may have imported
+it before, under any name (`from time import monotonic as now`). In modules that are no library, classes and defaults of
+functions have stand-ins too. So dpsim sees what Python's library reads, for example in `queue.get(timeout=1)`. A
+stand-in is no function: as the attribute of a class it binds no object, like a builtin.
 
 `datetime.now` and `utcnow` belong to a type of C, whose table of attributes changes for the block.
 
@@ -23,9 +23,8 @@ import gc
 import random
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType, FunctionType, ModuleType
+from collections.abc import Callable
+from types import FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, Protocol
 
 import numpy as np
@@ -60,7 +59,7 @@ GIVEN = {"localtime": 1, "gmtime": 1, "ctime": 1, "asctime": 1, "strftime": 2}
 """The number of arguments with which these functions read no clock."""
 
 
-class Listener(Protocol):
+class SourceListener(Protocol):
     """Hears of each call of a source before it happens. `frame`: the caller."""
 
     def touches(self, kind: str, source: StandIn, args: tuple[Any, ...], frame: FrameType) -> None: ...
@@ -72,7 +71,7 @@ class Listener(Protocol):
         """A generator of random numbers was made or seeded."""
 
 
-listener: list[Listener] = []
+listener: list[SourceListener] = []
 """The listener of the present run; empty between runs."""
 
 
@@ -92,6 +91,15 @@ class StandIn:
         value = self.function(*args, **named)
         return listener[0].shifted(self, value) if self.kind == CLOCK and listener else value
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type[Any]:  # isinstance asks it
+        return type(self.function)
+
+    @property
+    def stands_for(self) -> Any:
+        """The function, for checks of what a kernel reads."""
+        return self.function
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.function, name)
 
@@ -106,6 +114,16 @@ class StandIn:
 
     def __reduce__(self) -> Any:
         return _itself, (self.function,)
+
+
+class GeneratorMaker(StandIn):
+    """Stands for `default_rng`: notes a generator without a seed."""
+
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
+        one = self.function(*args, **named)
+        if listener and all(seed is None for seed in (*args, *named.values())):
+            listener[0].made(one, lambda: one.bit_generator.state, False, sys._getframe(1))
+        return one
 
 
 def _itself(function: Any) -> Any:
@@ -131,7 +149,8 @@ class _Table:
         self._set(random.Random, "seed", _seeds)
         self._set(random.Random, "setstate", _sets_state)
         self._set(socket.socket, "__init__", _connects)
-        self._by_id: dict[int, StandIn] = {}
+        make = np.random.default_rng
+        self._by_id: dict[int, StandIn] = {id(make): GeneratorMaker(ENTROPY, make)}
         self._seen: dict[str, Any] = {}
 
     def look(self) -> None:
@@ -144,12 +163,11 @@ class _Table:
                 module, _, attribute = name.rpartition(".")
                 self._add(kind, getattr(sys.modules.get(module), attribute, None))
         for one in vars(random).values():
-            if getattr(one, "__self__", None) is random._inst and one.__name__ != "getstate":  # type: ignore[attr-defined]
+            if getattr(one, "__self__", None) is random._inst and one.__name__ != "getstate":
                 self._add(STATE, one)
         for one in vars(np.random).values():
             if getattr(one, "__self__", None) is np.random.mtrand._rand and one.__name__ != "get_state":
                 self._add(STATE, one)
-        self._add(ENTROPY, np.random.default_rng)
         before, self._seen = self._seen, dict(sys.modules)
         for name, module in self._seen.items():
             if isinstance(module, ModuleType) and (len(self._by_id) > known or before.get(name) is not module):
@@ -230,25 +248,35 @@ def _set_methods(**methods: Any) -> None:
 _table = _Table()
 
 
-@contextmanager
-def stand_ins() -> Iterator[None]:
-    """Puts the stand-ins in place for a block. Blocks may be nested: only the outermost one does it."""
-    _table.depth += 1
-    if _table.depth == 1:
-        _table.look()
-        for one in _table.bindings.values():
-            one.names.update(one.stand_ins)
-        for owner, name, other, _ in _table.attributes.values():
-            setattr(owner, name, other)
-        _METHODS.update({name: vars(datetime.datetime)[name] for name in _NOW})
-        _set_methods(now=classmethod(_now), utcnow=classmethod(_utcnow))
-    try:
-        yield
-    finally:
+class StandIns:
+    """A context manager that puts the stand-ins in place. Blocks may be nested: only the outermost one does it."""
+
+    def __enter__(self) -> None:
+        _table.depth += 1
+        if _table.depth == 1:
+            _put()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         _table.depth -= 1
         if _table.depth == 0:
-            _set_methods(**_METHODS)
-            for owner, name, _, usual in _table.attributes.values():
-                setattr(owner, name, usual)
-            for one in _table.bindings.values():
-                one.names.update(one.functions)
+            _remove()
+
+
+def _put() -> None:
+    _table.look()
+    for one in _table.bindings.values():
+        one.names.update(one.stand_ins)
+    for owner, name, other, _ in _table.attributes.values():
+        setattr(owner, name, other)
+    _METHODS.update({name: vars(datetime.datetime)[name] for name in _NOW})
+    _set_methods(now=classmethod(_now), utcnow=classmethod(_utcnow))
+
+
+def _remove() -> None:
+    _set_methods(**_METHODS)
+    for owner, name, _, usual in _table.attributes.values():
+        setattr(owner, name, usual)
+    for one in _table.bindings.values():
+        one.names.update(one.functions)
