@@ -1,32 +1,23 @@
-"""Draws: finds the rank, step and line of a program that draws random numbers without a seed.
+"""Draws: finds the rank, step and line of a program whose library draws from a generator that a process shares.
 
-    with unseeded() as taken:                  # generators of a program's own
-        ... a run ...
-    taken                                      # a `Culprit` for each that was made without a seed and drawn from
-
-    with Tracing(which) as tracing:            # the generators that a process shares
+    before = generators()
+    ...                                        # a run
+    generators() != before                     # then it drew, or seeded one
+    with Tracing(which) as tracing:            # the generators that changed
         ... the same run ...
     tracing.culprit                            # the rank that moved one of them first
 
-`unseeded` is cheap. It patches `random.Random` and `numpy.random.default_rng`, so that they note each generator that
-the program creates without a seed. A generator that the program seeds later, or never draws from, does not count.
+A run notes itself what its program draws by the functions of `random` and `numpy.random` (`SimRun.drawn`). At its end
+the state of these generators is as before. So they differ only if C code of a library drew, such as that of scipy.
+
 `Tracing` compares the state of the shared generators at each line, so it is only for a run that is known to change
-them.
-
-Only draws by the program itself count. Draws by the standard library for it (names of temporary files) do not, nor
-draws during the import of a module.
-
-XX: dpsim finds some draws only if a repeated run differs. These are numpy's `RandomState()`, `Generator(PCG64())` and
-`SeedSequence()` without a seed, and a `default_rng` that the program imports by name. The same is true for `secrets`,
-`os.urandom`, `uuid` and clocks, because most programs only make names and logs of them.
+them. Draws during the import of a module do not count.
 """
 
 from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from ctypes import string_at
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -56,43 +47,6 @@ def generators() -> tuple[Any, ...]:
         return random.getstate(), string_at(bits.ctypes.state_address, MERSENNE)
     state = bits.state["state"]
     return random.getstate(), tuple(one.tobytes() if isinstance(one, np.ndarray) else one for one in state.values())
-
-
-@contextmanager
-def unseeded() -> Iterator[list[Culprit]]:
-    """Yields a list, which at the end has each rank that created a generator without a seed and drew from it."""
-    taken: list[Culprit] = []
-    made: dict[int, tuple[Callable[[], Any], Any, Culprit]] = {}  # a function for its state, its first state, its maker
-    seed, setstate, default_rng = random.Random.seed, random.Random.setstate, np.random.default_rng
-
-    def note(one: object, state: Callable[[], Any]) -> None:
-        if (culprit := _caller(sys._getframe(2))) is not None:
-            made[id(one)] = state, state(), culprit
-
-    def seeds(self: random.Random, a: Any = None, version: int = 2) -> None:
-        seed(self, a, version)
-        made.pop(id(self), None)
-        if a is None:
-            note(self, self.getstate)
-
-    def sets_state(self: random.Random, state: Any) -> None:
-        setstate(self, state)
-        made.pop(id(self), None)
-
-    def makes(seed: Any = None) -> np.random.Generator:
-        one = default_rng(seed)
-        if seed is None:
-            note(one, lambda: one.bit_generator.state)
-        return one
-
-    random.Random.seed, random.Random.setstate = seeds, sets_state  # type: ignore[method-assign]
-    np.random.default_rng = makes
-    try:
-        yield taken
-    finally:
-        random.Random.seed, random.Random.setstate = seed, setstate  # type: ignore[method-assign]
-        np.random.default_rng = default_rng
-        taken += [culprit for state, first, culprit in made.values() if repr(state()) != repr(first)]
 
 
 class Tracing:
@@ -129,13 +83,6 @@ class Tracing:
             return None
         self._last = _at(frame)
         return self._trace
-
-
-def _caller(frame: FrameType | None) -> Culprit | None:
-    """Returns the program's line that created a generator; None if it was no program."""
-    while frame is not None and _module(frame).partition(".")[0] in MAKERS:
-        frame = frame.f_back
-    return None if frame is None or _is_library(frame) else _at(frame)
 
 
 def _at(frame: FrameType) -> Culprit | None:

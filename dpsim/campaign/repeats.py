@@ -13,10 +13,12 @@ A repetition strictly follows the schedule of the first run. Its program instanc
 fresh, so a state that outlives a run makes a difference. Each rank has its own instance, as it would have in its own
 process. So ranks that communicate through `self`, and reset it afterwards, differ as well.
 
-The search also detects random numbers directly. If a run changes the generator of `random` or `numpy.random` without
-seeding it, this is a finding even if both runs are equal. (If a run seeds it, the repetition leaves it in the same
-state.) Otherwise a bug that occurs in one of twenty runs would often be missed. One more run along the schedule shows
-which rank drew. A generator of the program that gets its seed from the operating system is a finding as well
+A repetition happens at another time: clocks jump, and a generator without a seed draws other numbers
+(`dpsim.sim.hosts.outside`). If it differs, the finding names what the program reads besides the contract.
+
+A random number that a program draws without a seed is a finding even if both runs are equal. Otherwise a bug that
+occurs in one of twenty runs would often be missed. A run notes the draws of its program. Those of C code in a library
+show in the state of the shared generators. Then one more run along the schedule shows which rank drew
 (`dpsim.campaign.draws`).
 
 Prior art: FoundationDB runs a share of its seeds twice; Shuttle's `check_determinism`.
@@ -28,23 +30,34 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
-from dpsim.campaign.draws import SHARED, Tracing, generators, unseeded
+from dpsim.campaign.draws import SHARED, SITE, Tracing, generators
 from dpsim.campaign.subject import Subject, kept
 from dpsim.checks import nondeterminism
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.judge import switch_off
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.schedule import OutOfTime, RunStopped, Unrepeatable
-from dpsim.contract.world import Run
 from dpsim.explore.strategies.replay import ScheduleReplay
+from dpsim.sim.backend import SimRun
+
+READS = {
+    "clock": "reads a clock",
+    "entropy": "draws random numbers of the system",
+    "file": "uses a file",
+    "process": "starts a process",
+    "thread": "starts a thread of Python",
+    "network": "opens a connection",
+    "setting": "changes a setting of the process",
+}
+"""What a rank does that touches something besides the contract, by kind (`dpsim.sim.hosts.sources`)."""
 
 
 class Unlike(NamedTuple):
     """A run that differed from its repetition. `run` is None if it stopped the search."""
 
     finding: Finding
-    run: Run | None
+    run: SimRun | None
     schedule: list[str]
 
 
@@ -78,19 +91,19 @@ class Repeats:
         self._fresh = subject.fresh() if self.active else None
         self._tick = tick
         self._chosen = False
-        self._drawn: tuple[Any, ...] | None = None
-        self._last: tuple[Run, list[str]] | None = None
+        self._before: tuple[Any, ...] | None = None
+        self._last: tuple[SimRun, list[str]] | None = None
 
     def before(self, number: int) -> None:
         """Handles the beginning of a run."""
         self._chosen = self.active and number.bit_count() == 1 and number.bit_length() % 2 == 1  # 1, 4, 16, ...
-        self._drawn = generators() if self._chosen else None
+        self._before = generators() if self._chosen else None
 
-    def after(self, run: Run, schedule: list[str], failed: bool) -> Unlike | None:
+    def after(self, run: SimRun, schedule: list[str], failed: bool) -> Unlike | None:
         """Handles the end of a whole run. `failed`: it is the first run that shows a failure."""
         if self.active:
             self._last = run, schedule
-        return self.last() if self._chosen or failed else None
+        return self.last() if self._chosen or failed or run.drawn else None
 
     def last(self) -> Unlike | None:
         """Repeats the last run, unless that was done."""
@@ -98,22 +111,25 @@ class Repeats:
             return None
         (run, schedule), self._last = self._last, None
         self.made += 1
-        before, moved = self._drawn, list[int]()
-        drawn = None if before is None else generators()
-        with unseeded() as taken:
-            journals, stopped = self._again(schedule)
+        before, moved = self._before, list[int]()
+        after = None if before is None else generators()
+        journals, stopped = self._again(schedule)
         found = nondeterminism.check(run.journals, journals, stopped)
-        if before is not None and drawn is not None and before != drawn:
-            states = zip(before, drawn, generators(), strict=True)
+        if before is not None and after is not None and before != after:
+            states = zip(before, after, generators(), strict=True)
             moved = [at for at, (first, second, third) in enumerate(states) if first != second != third]
-        if moved:
+        if run.drawn:
+            place, generator = run.drawn[0]
+            draw = nondeterminism.unseeded(generator, Culprit(place.rank, place.step, SITE, place.where))
+        elif moved:
             tracing = Tracing(moved)
             self._again(schedule, strict=False, within=tracing)
             draw = nondeterminism.unseeded(f"the generator of {SHARED[moved[0]]}", tracing.culprit)
-        elif taken:
-            draw = nondeterminism.unseeded("a generator of the program", taken[0])
+        elif found is None:
+            return None
         else:
-            return None if found is None else Unlike(found, run, schedule)
+            reads = [f"rank {one.rank} {READS[one.what]} at {one.where}" for one in run.touched]
+            return Unlike(nondeterminism.explained(found, reads), run, schedule)
         if found is not None:
             draw = nondeterminism.with_seen(found, f"{draw.culprit} without a seed")
         return Unlike(draw, run, schedule)
@@ -140,7 +156,7 @@ class Repeats:
         program = OneEach([self._fresh() for _ in range(world.actors)])
         try:
             with within or nullcontext():
-                run = kept(subject.backend(follow).run_program(world, program, None, self._tick))
+                run = kept(subject.backend(follow, elsewhere=strict).run_program(world, program, None, self._tick))
         except OutOfTime:
             raise
         except RunStopped as error:

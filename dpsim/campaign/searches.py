@@ -32,6 +32,7 @@ from dpsim.diagnose.injected import never_applied
 from dpsim.explore import Budget, Exploration, Failure, Picker, Planted, Problem, Search, explore
 from dpsim.sim.backend import SimRun
 from dpsim.sim.graph.environment import rare_collections
+from dpsim.sim.hosts.sources import StandIns
 
 
 @rare_collections()  # a collection after each run would scan all of its data
@@ -47,10 +48,11 @@ def search_subject(
 ) -> Exploration:
     """Searches without confirming failures. Calls `expired` within runs, too. `in_time`: first judges the timed run."""
     runs = Runs(subject, expired)
-    if in_time:
-        runs.in_time()
-    found = explore(runs.once, chosen, Budget(schedules, stop_at_first, expired), progress, runs.diverged)
-    runs.conclude(found, chosen)
+    with StandIns():  # once for all runs
+        if in_time:
+            runs.in_time()
+        found = explore(runs.once, chosen, Budget(schedules, stop_at_first, expired), progress, runs.diverged)
+        runs.conclude(found, chosen)
     return found
 
 

@@ -133,11 +133,11 @@ class Subject:
         findings = judge(self.world, run, self.switched_off)
         return run, switch_off(findings, self.switched_off)[0] if self.switched_off else findings
 
-    def backend(self, strategy: Strategy, sharing: bool = False) -> SimBackend:
-        """Returns the simulation without time."""
+    def backend(self, strategy: Strategy, sharing: bool = False, elsewhere: bool = False) -> SimBackend:
+        """Returns the simulation without time. `elsewhere`: with other clocks and random numbers."""
         races = ("RACE:BUFFER", "RACE:REUSED_IN_FLIGHT")
         memory = any(can_match(race, off) for race in races for off in self.switched_off)
-        return SimBackend(choose=strategy, memory=memory, sharing=sharing)
+        return SimBackend(choose=strategy, memory=memory, sharing=sharing, elsewhere=elsewhere)
 
 
 def kept(run: AnyRun) -> AnyRun:

@@ -127,6 +127,12 @@ def with_seen(found: Finding, seen: str) -> Finding:
     return replace(found, details=(*found.details, f"seen: {seen}"))
 
 
+def explained(found: Finding, reads: Sequence[str]) -> Finding:
+    """Returns the finding with what its program reads besides the contract, in place of likely causes."""
+    kept = tuple(line for line in found.details if line not in CAUSES)
+    return replace(found, details=(*kept, *[f"the cause may be: {read}" for read in reads])) if reads else found
+
+
 def _difference(
     rank: int, one: Sequence[RawRecord], other: Sequence[RawRecord], stopped: bool
 ) -> tuple[bool, int, int, int] | None:

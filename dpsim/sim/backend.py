@@ -12,6 +12,7 @@ about the run; a `SimBackend` object contains only settings.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,7 @@ from dpsim.sim.graph.costs import REFERENCE, Costs
 from dpsim.sim.graph.environment import rare_collections
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.hosts.exits import NoExits
+from dpsim.sim.hosts.outside import Outside, Touch, UnseededDraw
 from dpsim.sim.hosts.overtime import Overtime
 from dpsim.sim.hosts.progress import Overdue
 from dpsim.sim.hosts.variables import VARIABLES, put_back
@@ -53,6 +55,8 @@ class SimRun(Run):
     * `timeouts`: whether any rank or service waited with a time-out.
     * `unordered`: for each watched rank, the first pair of unordered uses of a shared Python variable.
     * `order_of_sums`: whether a floating-point sum depends on the order of its terms.
+    * `touched`, `drawn`: what ranks touched besides the contract, and numbers that they drew without a seed
+      (`dpsim.sim.hosts.outside`).
     * `variables`: the names in `os.environ` that the run changed (`dpsim.sim.hosts.variables`).
     * `early`: the host sends and broadcasts that ended before their peers arrived. Untimed runs only.
 
@@ -65,6 +69,8 @@ class SimRun(Run):
     unordered: list[Unordered] = field(default_factory=list)
     order_of_sums: bool = False
     variables: tuple[str, ...] = ()
+    touched: tuple[Touch, ...] = ()
+    drawn: tuple[UnseededDraw, ...] = ()
     early: list[Address] = field(default_factory=list)
 
 
@@ -80,6 +86,7 @@ class SimBackend:
       since a run without a race computes the same result in any order.
     * `sharing`: watch Python variables that host threads share (`SimRun.unordered`). It applies to untimed runs of
       programs with `ordered_by_flags`.
+    * `elsewhere`: clocks jump, and generators without a seed draw other numbers (`dpsim.sim.hosts.outside`).
     """
 
     name = "sim"
@@ -92,6 +99,7 @@ class SimBackend:
         expandable: bool = False,
         memory: bool = True,
         sharing: bool = False,
+        elsewhere: bool = False,
     ) -> None:
         self.costs = costs
         self.strategy = choose if choose is None or isinstance(choose, Strategy) else ByLabel(choose)
@@ -99,6 +107,7 @@ class SimBackend:
         self.expandable = expandable
         self.memory = memory
         self.sharing = sharing
+        self.elsewhere = elsewhere
 
     def unavailable(self, size: int) -> str | None:
         return None
@@ -134,8 +143,21 @@ class SimBackend:
             early=machine.early,
             chains=chains,
         )
-        wiring.begin(program, prepared)
-        before = VARIABLES.copy()
+        outside = Outside(self.elsewhere)
+        machine.env.state = outside.state
+        try:
+            listening: AbstractContextManager[Any] = nullcontext() if program.apart else outside
+            with listening:
+                wiring.begin(program, prepared)
+                self._run_down(wiring, run)
+        finally:
+            run.touched, run.drawn = (*outside.touched,), (*outside.drawn,)
+        _judge(wiring, run)
+        return run
+
+    def _run_down(self, wiring: Wiring, run: SimRun) -> None:
+        """Runs the machine to the end of the run, and takes it down."""
+        machine, before = wiring.machine, VARIABLES.copy()
         try:
             _go_on(wiring, run)
         except RunStopped as stopped:
@@ -148,8 +170,6 @@ class SimBackend:
             wiring.take_down()
             if before != VARIABLES:
                 run.variables = put_back(before)
-        _judge(wiring, run)
-        return run
 
     def _machine(self, world: World, program: Program[Any]) -> Machine:
         dying = [fault.rank for fault in world.faults if fault.kind == "die"]

@@ -188,7 +188,7 @@ class Wiring:
             looks.begins(self.machine, self.journals, self._coroutines)
         for rank, coroutine in zip(ranks, self._coroutines, strict=True):
             if rank.threads is None:
-                machine.host(coroutine)
+                machine.host(coroutine, rank.rank)
             else:
                 rank.threads.begin(rank.threads.main, coroutine)
         for planted in self.world.kills:

@@ -118,10 +118,12 @@ class _Reader:
     def value(self, found: _Value, who: str, where: str) -> None:
         """Raises KernelRefused for a value that may change."""
         value = found.value
+        if hasattr(type(value), "stands_for"):  # a stand-in of `dpsim.sim.hosts.sources`
+            value = value.stands_for
         if isinstance(value, types.BuiltinFunctionType | FunctionType) and value in _FORBIDDEN:
             raise KernelRefused(f"{who} uses {_FORBIDDEN[value]} ({where}), which reaches what may change; {_CURE}")
         if isinstance(found.owner, ModuleType) and not self._is_own(found.owner.__name__):
-            if isinstance(value, FunctionType):  # of a library, also if dpsim replaces it while it repeats a run
+            if isinstance(value, FunctionType):  # of a library
                 return
         elif found.owner is not None:
             self._rebound(found, who, where)

@@ -206,6 +206,11 @@ def is_library(frame: FrameType, packages: Collection[str] = ()) -> bool:
     return bool(_LIBRARY.match(file)) and (package not in packages or file.startswith("<"))
 
 
+def is_library_file(file: str) -> bool:
+    """Whether a file belongs to Python's library or to an installed package."""
+    return bool(_LIBRARY.match(file))
+
+
 @cache
 def is_installed(file: str) -> bool:
     """Whether pip installed a package in the folder of this file. `pip install --target` may give that folder any name.

@@ -10,6 +10,7 @@ an exploration prints these assumptions, but only those that concern ops of its 
     devices.py      rows: host and device, host threads
     graphs.py       rows: captured graphs
     nodes.py        rows: nodes, ports and services, time-outs
+    outside.py      rows: clocks, files and the like, which are outside of the contract
     table.py        all sections; the words of a verdict; docs/assumptions.md
 
 To add a row, write it in the file of its section and run `python -m dpsim.campaign.assumptions > docs/assumptions.md`.

@@ -7,6 +7,7 @@ A fact about a run is a tuple. It has the kind of a record, and the fields that 
     ("store", "close")                   a rank closed a store
     ("abort", "give_up", ..., "dp")      a rank aborted the communicator dp at the site give_up
     ("time-out",)                        a rank waited with a time-out
+    ("outside", "clock", "job.py:7", 1)  rank 1 read a clock at this line (`dpsim.sim.hosts.outside`)
     ("sums",)                            a floating-point sum would differ with its terms in another order
     ("replays at once", "go, a.py:3, and on, a.py:4, on dp")    two replays used a communicator at once
 
@@ -29,6 +30,8 @@ from dpsim.sim.backend import SimRun
 Fact: TypeAlias = tuple[Any, ...]
 
 TIMEOUT: Fact = ("time-out",)
+
+OUTSIDE = "outside"
 
 SUMS: Fact = ("sums",)
 OLD_CONTENTS: Fact = ("old contents",)
@@ -68,6 +71,8 @@ def note(facts: set[Fact], run: SimRun) -> None:
                 facts.add(fact)
     if run.order_of_sums:
         facts.add(SUMS)
+    for touch in run.touched:
+        facts.add((OUTSIDE, *touch))
     if run.timeouts:
         facts.add(TIMEOUT)
     if replays:
@@ -77,6 +82,31 @@ def note(facts: set[Fact], run: SimRun) -> None:
             for _ in repeated(journal):
                 facts.add(OLD_CONTENTS)
                 break
+
+
+NAMED = 6
+"""The largest number of places that an assumption names. JSON has all of them."""
+
+
+class Touched(NamedTuple):
+    """A line of the program that touches something besides the contract, and the ranks that did so there.
+
+    `what`: one of the kinds of `dpsim.sim.hosts.sources`. `where`: "job.py:7".
+    """
+
+    what: str
+    where: str
+    ranks: tuple[int, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        file, _, line = self.where.rpartition(":")
+        return {"what": self.what, "file": file, "line": int(line), "ranks": list(self.ranks)}
+
+
+def _in_order(at: tuple[str, str]) -> tuple[str, str, int]:
+    what, where = at
+    file, _, line = where.rpartition(":")
+    return what, file, int(line)
 
 
 class Facts(NamedTuple):
@@ -99,6 +129,20 @@ class Facts(NamedTuple):
         """Returns the facts of an exploration, with those that its program declares."""
         assumed = tuple(program.assumes(runs, prepared))
         return Facts(world, runs, program.ordered_by_flags, by_program=assumed, apart=program.apart)
+
+    @property
+    def outside(self) -> list[Touched]:
+        """What ranks touched besides the contract: each place once, in order."""
+        ranks: dict[tuple[str, str], set[int]] = {}
+        for fact in self.runs:
+            if fact[0] == OUTSIDE:
+                ranks.setdefault((fact[1], fact[2]), set()).add(fact[3])
+        return [Touched(*at, tuple(sorted(ranks[at]))) for at in sorted(ranks, key=_in_order)]
+
+    def touched(self, what: str) -> str:
+        """The places at which ranks touched something of this kind, in words; empty if there are none."""
+        places = [one.where for one in self.outside if one.what == what]
+        return ", ".join([*places[:NAMED], *[f"{len(places) - NAMED} more"] * (len(places) > NAMED)])
 
     def did(self, *kinds: str) -> bool:
         """Returns whether any rank had an op of one of these kinds."""

@@ -151,10 +151,5 @@ RANKS = Section(
                 ),
             ),
         ),
-        Assumption(
-            "run on clocks that differ, or jump",
-            "no: no call of the contract reads a clock; programs have only steps and `sleep`",
-            nothing="no call of the contract reads a clock",
-        ),
     ),
 )

@@ -10,11 +10,12 @@ from dpsim.campaign.assumptions.devices import DEVICES
 from dpsim.campaign.assumptions.facts import Facts
 from dpsim.campaign.assumptions.graphs import GRAPHS
 from dpsim.campaign.assumptions.nodes import NODES
+from dpsim.campaign.assumptions.outside import OUTSIDE
 from dpsim.campaign.assumptions.ranks import RANKS
 from dpsim.campaign.assumptions.row import HEADER, OTHERWISE, Assumption, Section
 from dpsim.campaign.assumptions.transport import COLLECTIVES, TRANSFERS
 
-SECTIONS: tuple[Section, ...] = (RANKS, COLLECTIVES, TRANSFERS, DEVICES, GRAPHS, NODES)
+SECTIONS: tuple[Section, ...] = (RANKS, COLLECTIVES, TRANSFERS, DEVICES, GRAPHS, NODES, OUTSIDE)
 
 OPENING = """\
 # What hardware may do, and what the simulation does

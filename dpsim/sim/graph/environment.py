@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Protocol
 
 import simpy
 
@@ -46,6 +46,26 @@ def rare_collections() -> Iterator[None]:
         gc.set_threshold(*usual)
 
 
+class RankState(Protocol):
+    """The state of the process that each rank has for itself (`dpsim.sim.hosts.own_state`). `active`: whether a rank
+    has changed any.
+    """
+
+    active: bool
+
+    def enter(self, rank: int) -> None:
+        """A rank goes on."""
+
+
+class _Unchanged:
+    """No rank has changed the state of the process."""
+
+    active = False
+
+    def enter(self, rank: int) -> None:
+        pass
+
+
 class Halt(BaseException):
     """Ends a run from within a program. It is a BaseException, so that no protocol catches it as one of its errors."""
 
@@ -61,6 +81,7 @@ class Environment(simpy.Environment):
         super().__init__()
         self.due: deque[simpy.Event] = deque()
         self.giving_way: set[simpy.Event] = set()
+        self.state: RankState = _Unchanged()
         self._fire = fire
         self._idle = idle
 
@@ -121,10 +142,10 @@ class Environment(simpy.Environment):
 class CoroutineThread:
     """A host thread without greenlet: a coroutine that starts now and runs whenever its event happens."""
 
-    __slots__ = ("_program",)
+    __slots__ = ("_program", "_rank", "_state")
 
-    def __init__(self, env: Environment, program: Coroutine[Any, Any, None]) -> None:
-        self._program = program
+    def __init__(self, env: Environment, program: Coroutine[Any, Any, None], rank: int = 0) -> None:
+        self._program, self._rank, self._state = program, rank, env.state
         start = simpy.Event(env)
         start._ok, start._value, start.callbacks = True, None, [self.go_on]
         env.schedule(start)
@@ -132,6 +153,8 @@ class CoroutineThread:
     def go_on(self, _: simpy.Event) -> None:
         """The event for which the thread waited has happened: runs the thread until its next wait."""
         program = self._program
+        if self._state.active:
+            self._state.enter(self._rank)
         try:
             event = program.send(None)
             while type(event) is not simpy.Event:

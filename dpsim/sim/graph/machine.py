@@ -280,9 +280,9 @@ class Machine(Edges):
         self.env._queue.clear()
         return Halt()
 
-    def host(self, program: Coroutine[Any, Any, None]) -> None:
-        """Starts a host thread."""
-        CoroutineThread(self.env, program)
+    def host(self, program: Coroutine[Any, Any, None], rank: int = 0) -> None:
+        """Starts a host thread of a rank."""
+        CoroutineThread(self.env, program, rank)
 
     def run(self, tick: Callable[[], None] | None = None) -> None:
         """Runs until nothing can happen any more, and calls `tick` now and then. Raises the error of `halt`."""

@@ -13,6 +13,9 @@ watch.py           the search for hosts that make no progress
 held_back.py       untimed: whether a schedule keeps an event waiting
 exits.py           the calls by which a program would end its process
 variables.py       restores os.environ after a run
+own_state.py       state of the process that belongs to one rank, such as the working directory
+sources.py         the functions by which a program learns something outside of the contract
+outside.py         what the ranks of a run touched outside of the contract
 record_times.py    timed: when records were written and streams ended their ops
 overtime.py        ends a program that still runs after the time limit
 progress.py        the bound on ops after the last fault

@@ -69,6 +69,9 @@ class HostThread:
         if threads.over:
             return
         threads.enter(self.host)
+        state = threads.machine.env.state
+        if state.active:
+            state.enter(self.host.rank)
         if threads.watch is None:
             event = self._greenlet.switch()
         else:
