@@ -17,6 +17,7 @@ from dpsim.backend.journal.trouble import trouble
 from dpsim.backend.journal.whereabouts import FEW, whereabouts
 from dpsim.campaign.assumptions.facts import Fact, note
 from dpsim.campaign.in_time import failure_in_time
+from dpsim.campaign.learned import learned
 from dpsim.campaign.polling import Polls
 from dpsim.campaign.reached import Reached
 from dpsim.campaign.repeats import Repeats, Unlike
@@ -28,7 +29,7 @@ from dpsim.contract.schedule import CutOff, OutOfTime, Strategy, Unrepeatable
 from dpsim.contract.words import with_services
 from dpsim.contract.world import Lost
 from dpsim.diagnose.injected import never_applied
-from dpsim.explore import Budget, Exploration, Failure, Picker, Planted, Problem, Search, explore
+from dpsim.explore import Budget, Exploration, Failure, Outcomes, Picker, Planted, Problem, Search, explore
 from dpsim.sim.backend import SimRun
 from dpsim.sim.graph.environment import rare_collections
 
@@ -75,6 +76,7 @@ class Runs:
         self._polls = Polls()
         self._in_time: Failure | None = None
         self._raced: tuple[SimRun, list[str]] | None = None
+        self._outcomes = Outcomes() if subject.outcomes else None
 
     def in_time(self) -> None:
         """Judges the timed run of the scenario as it is written."""
@@ -130,6 +132,9 @@ class Runs:
         self._polls.note(run.journals)
         self._idle += run.vacuous
         self._reached.note(self._subject.program, run.journals)
+        if self._outcomes is not None:
+            self._outcomes.add(learned(run, run.order_of_sums)[0])
+            self._outcomes.rounded |= run.order_of_sums
         for one, alone in list(self._waiting.items()):
             why = never_applied(alone, run)
             if not why:
@@ -187,6 +192,7 @@ class Runs:
         found.in_time, found.polls = self._in_time, self._polls_in_words()
         found.probes, found.decided = self._reached.probes, self._reached.decided
         found.injected.update(self._injected)
+        found.outcomes = self._outcomes
 
 
 def _stood(error: CutOff) -> str:

@@ -67,7 +67,8 @@ class Subject:
     `switched_off`: suppressed classes of findings. `name`: for messages. `longest`: runs are cut off after this number
     of steps. `expected`: the expected result. `make`: makes the program and what it prepares anew; without it they are
     copied. `repeats`: repeat some runs (`dpsim.campaign.repeats`). `origin`: for a program that another process can
-    make. `alone`: run its ranks alone at any cost (`dpsim.campaign.lone_ranks`).
+    make. `alone`: run its ranks alone at any cost (`dpsim.campaign.lone_ranks`). `outcomes`: a search collects what its
+    ranks learn (`dpsim.campaign.learned`).
     """
 
     world: World
@@ -81,6 +82,7 @@ class Subject:
     repeats: bool = True
     origin: Origin | None = None
     alone: bool = False
+    outcomes: bool = False
 
     @staticmethod
     def of(scenario: Scenario, base: Path | None = None) -> Subject:
