@@ -56,8 +56,8 @@ A file imports only files that are listed above it:
     calls.py      finds the calls that led to a culprit's line, by a second run
     commands.py   writes the commands that repeat a failure of `holds`
     drawn.py      counts the worlds that Hypothesis drew for a test, by verdict
-    properties.py `dpsim.testing.holds`, which explores a scenario in a test
     saved.py      finds failures that earlier tests saved in files
+    properties.py `dpsim.testing.holds`, which explores a scenario in a test
     missing_exhibits.py  the error text for variants without exhibits
     museum_there.py  makes a row of the museum on another machine
     museum.py     measures which strategy finds each known bug, and how soon

@@ -12,6 +12,7 @@ it did not see ends the runs, unless the caller wants all.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import chdir
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -80,11 +81,12 @@ def against(
     if explored.verdict not in JUDGED or seen is None or subject.origin is None:
         result.why = f"the world is {explored.verdict}" if seen is not None else "the search collected no outcomes"
         return result
-    backend, known = find_backend(wanted.backend), Outcomes()
+    backend, origin, known = find_backend(wanted.backend), subject.origin, Outcomes()
     while result.runs < wanted.runs and (all_runs or not result.unseen):
         progress(result.runs, wanted.runs)
         world = replace(subject.world, pauses=seed + result.runs, times=True)
-        run = backend.run(world, subject.origin.protocol, subject.origin.args)
+        with chdir(origin.folder):  # a rank of the search may have left it
+            run = backend.run(world, origin.protocol, origin.args)
         if run.lost:
             raise Lost(f"{subject.name} on {wanted.backend}: {run.lost}")
         result.runs += 1
@@ -94,3 +96,16 @@ def against(
             result.all_unseen.append(unseen)
     result.outcomes = len(known.whole)
     return result
+
+
+def hold(explored: Explored, text: str, scenario: Scenario | None, cluster: str | None) -> list[str]:
+    """Does the same for `holds`, and returns the result in lines. `text`: as `AgainstBackend.parsed` reads it.
+
+    Raises ValueError on a cluster, whose processes collect no outcomes.
+    """
+    if cluster is not None:
+        raise ValueError(f"against={text!r}: not together with cluster, because the search collects outcomes only here")
+    wanted = AgainstBackend.parsed(text)
+    if scenario is not None:
+        wanted.refuse(scenario)
+    return against(explored, wanted).described()

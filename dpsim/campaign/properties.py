@@ -83,6 +83,7 @@ def holds(
     strategy: str = "portfolio",
     save: str | PathLike[str] = FOLDER,
     cluster: str | None = None,
+    against: str | None = None,
 ) -> Explored:
     """Explores at most `schedules` schedules and returns the result, with a `verdict` of "proven", "bounded" or
     "sampled".
@@ -99,15 +100,20 @@ def holds(
     `Subject` raises NoCluster. If the scenario's limits contain bounds (`limits.late_deliveries` and others), `holds`
     explores level by level, and the verdict is "bounded".
 
+    `against`: "gloo:40" then runs the scenario 40 times on gloo ("gloo": 5 times). If a proven scenario shows there
+    what no schedule shows, `holds` raises (`dpsim.campaign.against`).
+
     A failing scenario is saved in the folder `save` as NAME-FINGERPRINT.yaml. Raises ValueError for an unknown
     strategy, and `dpsim.contract.world.Lost` if the machine cannot run the scenario. Raises ScenarioError for a file
     that cannot be read (`holds(Subject.of(scenario, folder))` passes its folder).
     """
     __tracebackhide__ = True
+    from dpsim.campaign.against import hold
     from dpsim.campaign.alternatives import of_shown
     from dpsim.campaign.commands import command_of, step_by_step
     from dpsim.campaign.explored import explore_subject
     from dpsim.campaign.ray_cluster import NoCluster
+    from dpsim.campaign.saved import save_scenario
     from dpsim.campaign.subject import Subject
     from dpsim.contract.world import Lost
     from dpsim.diagnose.variants import extras_of_choice
@@ -115,7 +121,7 @@ def holds(
 
     scenario = tested if isinstance(tested, Scenario) else None
     subject = tested if isinstance(tested, Subject) else Subject.of(tested)
-    subject = replace(subject, alone=not _is_drawn())
+    subject = replace(subject, alone=not _is_drawn(), outcomes=against is not None)
     if scenario is not None:
         scenario, explored = _explored(scenario, subject, strategy, schedules, cluster)
     elif cluster is not None:
@@ -124,16 +130,18 @@ def holds(
         explored = explore_subject(subject, strategy, schedules=schedules)
     if explored.exploration.lost:
         raise Lost(f"{subject.name}: {explored.exploration.lost}")
+    held = [] if against is None else hold(explored, against, scenario, cluster)
     drawn, final = _note_in_hypothesis(explored)
     never = explored.never_applied(delays=not drawn)
     unmet = explored.unmet_where(never)
     if unmet is None or (drawn and not never and _nothing_to_hold(explored)):
         return explored
     if explored.failure is None or scenario is None:
-        raise DoesNotHold(explored.report() or f"{subject.name}: {unmet}\n{explored.exploration.stood}".rstrip())
+        told = [f"{subject.name}: {unmet}", *held, *[explored.exploration.stood] * bool(explored.exploration.stood)]
+        raise DoesNotHold(explored.report() or "\n".join(told))
     replay, unnamed = command_of(scenario, explored, strategy, schedules)
     file = Path(save) / f"{scenario.name.replace('/', '-')}-{explored.failure.fingerprint}.yaml"
-    unwritten = _save(scenario, file) if final else "there is a smaller one"
+    unwritten = save_scenario(scenario, file) if final else "there is a smaller one"
     saved = f", not saved: {unwritten}" if unwritten else f", saved as {file}"
     extras = extras_of_choice(scenario.protocol)
     if final and explored.shown:  # events to swap cost more runs, so only the printed example has them
@@ -162,7 +170,9 @@ def _explored(
     from dpsim.campaign.remote import Source
 
     with nullcontext() if cluster is None else RayCluster.at(cluster) as machines:
-        bounded = explore_bounded(scenario, None, Options(strategy, schedules, cluster=machines))
+        bounded = explore_bounded(
+            scenario, None, Options(strategy, schedules, cluster=machines, outcomes=subject.outcomes)
+        )
         if bounded is not None:
             return bounded
         if machines is None:
@@ -251,20 +261,6 @@ def _is_drawn() -> bool:
     from hypothesis import currently_in_test_context
 
     return currently_in_test_context()
-
-
-def _save(scenario: Scenario, file: Path) -> str | None:
-    """Writes the scenario of a failure. Returns why it cannot, because the failure itself is more important."""
-    from dpsim.scenario import dump_scenario
-    from dpsim.trace.appearing import appearing
-
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with appearing(file) as new:
-            new.write(dump_scenario(scenario).encode())
-    except OSError as error:
-        return error.strerror
-    return None
 
 
 def _results(scenario: Scenario, explored: Explored, save: Path, replay: str) -> list[Path]:

@@ -42,13 +42,14 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 @dataclass(frozen=True)
 class Origin:
-    """The data from which another process makes the program: protocol, arguments, and the environment
-    before any run.
+    """The data from which another process makes the program: protocol, arguments, and the environment and working
+    directory before any run.
     """
 
     protocol: str
     args: Any
     environment: dict[str, str] = field(repr=False)  # it may contain secrets, which must not get into logs
+    folder: str = "."
 
     def modules(self) -> list[Module]:
         """Returns the modules that register the protocol, its variant and its forms."""
@@ -87,7 +88,7 @@ class Subject:
     @staticmethod
     def of(scenario: Scenario, base: Path | None = None) -> Subject:
         """Returns the subject of a scenario. Raises ScenarioError for one that cannot be read or run."""
-        environment = dict(os.environ)
+        environment, folder = dict(os.environ), os.getcwd()
         program, args, prepared = prepare(scenario, base)
         off, expected = tuple(scenario.checks.switched_off), scenario.expected_of_all
 
@@ -103,7 +104,7 @@ class Subject:
             scenario.name,
             expected=expected,
             make=make,
-            origin=Origin(scenario.protocol.name, args, environment),
+            origin=Origin(scenario.protocol.name, args, environment, folder),
         )
 
     def fresh(self) -> Callable[[], tuple[Program[Any], Any]]:

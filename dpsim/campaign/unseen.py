@@ -32,10 +32,13 @@ from dpsim.contract.ops import (
     as_record,
 )
 from dpsim.contract.times import fits
-from dpsim.contract.words import short
+from dpsim.contract.words import counted, short
 from dpsim.contract.world import Run
 from dpsim.explore import Outcomes
 from dpsim.explore.outcomes import Departure
+
+SHOWN = 4
+"""The outcomes of schedules that a description names."""
 
 
 class Unseen(NamedTuple):
@@ -52,6 +55,16 @@ class Unseen(NamedTuple):
     seen: tuple[str, ...]
     together: tuple[str, ...] = ()
     early: bool = False
+
+    def rows(self, backend: str) -> list[str]:
+        """Returns the outcome on the backend, and below it what the schedules show there."""
+        where = f", {self.where}" if self.where else ""
+        more = len(self.seen) - SHOWN
+        seen = " or ".join([*self.seen[:SHOWN], *[f"{more} more"] * (more > 0)]) or "none comes here"
+        if self.together:
+            seen = f"{' and '.join(self.together)}: each in some schedule, never together"
+        width = max(len(backend) + 3, len("schedules"))
+        return [f"{f'on {backend}':{width}} {self.actor}: {self.learned}{where}", f"{'schedules':{width}} {seen}"]
 
 
 @dataclass
@@ -87,6 +100,19 @@ class Against:
         """Returns why the outcome is not as expected, or None."""
         one = self.refutes
         return None if one is None else f"run {one.run} on {self.backend} shows what no schedule shows"
+
+    def described(self) -> list[str]:
+        """Returns lines about the runs; with an unseen outcome, what it is and what the schedules show there."""
+        if self.why:
+            return [f"against {self.backend}: no run, because {self.why}"]
+        runs = f"{counted(self.runs, 'run')}, {counted(self.outcomes, 'outcome')}"
+        early = f"; in {self.early} a time-out passed early, which the search excludes" if self.early else ""
+        if not self.unseen:
+            return [f"against {self.backend}: {runs}, {'the others' if early else 'all'} seen by the search{early}"]
+        word, who = ("REFUTED", "no schedule shows") if self.proven else ("UNSEEN", "the search did not see")
+        number = len(self.unseen)
+        show = f"run {self.unseen[0].run} shows" if number == 1 else f"{number} of {self.runs} runs show"
+        return [f"{word}  {self.backend}: {show} what {who}{early}", *self.unseen[0].rows(self.backend)]
 
 
 def compared(run: Run, seen: Outcomes, number: int = 1) -> Unseen | None:

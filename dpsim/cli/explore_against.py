@@ -17,19 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand
 
-from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, Progress, columns, fail, painted
-from dpsim.contract.words import counted
+from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, Progress, fail, painted
 
 if TYPE_CHECKING:
     from dpsim.campaign.against import AgainstBackend
     from dpsim.campaign.files import Outcome
-    from dpsim.campaign.unseen import Against, Unseen
+    from dpsim.campaign.unseen import Against
     from dpsim.scenario import Scenario
 
 OPTION = "--against"
-
-SHOWN = 4
-"""The outcomes of the search that a refutation names."""
 
 
 class NumberAfterBackend(TyperCommand):
@@ -92,27 +88,8 @@ def lines(held: Against | None) -> list[str]:
     """Returns the lines about the runs; none without `--against`."""
     if held is None:
         return []
-    if held.why:
-        return [f"against {held.backend}: no run, because {held.why}"]
-    early = f"; in {held.early} of them a time-out passed early, which the search excludes" if held.early else ""
-    runs = f"{counted(held.runs, 'run')}, {counted(held.outcomes, 'outcome')}"
-    if not held.unseen:
-        return [f"against {held.backend}: {runs}, {'the others' if early else 'all'} seen by the search{early}"]
-    word, who = ("REFUTED", "no schedule shows") if held.refutes else ("UNSEEN", "the search did not see")
-    shown = [f"{len(held.unseen)} of {runs} show"] if len(held.unseen) > 1 else []
-    first = held.unseen[0]
-    head = shown[0] if shown else f"run {first.run} of {held.wanted} shows"
-    return [painted(f"{word}  {held.backend}: {head} what {who}{early}", good=False), *columns(_rows(held, first))]
-
-
-def _rows(held: Against, one: Unseen) -> list[tuple[str, str]]:
-    """Returns the table of one unseen outcome."""
-    where = f", {one.where}" if one.where else ""
-    more = len(one.seen) - SHOWN
-    seen = " or ".join([*one.seen[:SHOWN], *[f"{more} more"] * (more > 0)]) or "none comes here"
-    if one.together:
-        seen = f"{' and '.join(one.together)}: each in some schedule, never together"
-    return [(f"on {held.backend}", f"{one.actor}: {one.learned}{where}"), ("schedules", seen)]
+    [head, *rows] = held.described()
+    return [painted(head, good=False), *rows] if held.unseen else [head]
 
 
 def as_json(held: Against | None) -> dict[str, Any] | None:
