@@ -1,10 +1,12 @@
-"""Pauses: before each call, a rank sleeps for a drawn time of 0 to 4 ms (`World.pauses`), so that each run has another
-order of events.
+"""Pauses: before each call, a rank sleeps for a drawn time of 0 to 4 ms (`World.pauses`).
 
-    shared.thread().turn = pauses_of(world, rank).alone
+So each run has another order of events.
 
-The time depends on the seed of the world and on the address of the call, so a run with the same seed has the same
-pauses. A rank of several threads pauses without the lock of all calls, so its other threads go on meanwhile.
+    pauses_of(world, 0).ns("main", "dp.agree", 5)       # 2_113_904
+
+The time depends on the seed of the world and on the address of the call. So the same seed gives the same pauses.
+
+A rank of several threads pauses without the lock of all calls, so its other threads go on meanwhile.
 """
 
 from __future__ import annotations

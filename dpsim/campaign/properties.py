@@ -109,14 +109,11 @@ def holds(
     """
     __tracebackhide__ = True
     from dpsim.campaign.against import hold
-    from dpsim.campaign.alternatives import of_shown
-    from dpsim.campaign.commands import command_of, step_by_step
+    from dpsim.campaign.commands import command_of
     from dpsim.campaign.explored import explore_subject
     from dpsim.campaign.ray_cluster import NoCluster
-    from dpsim.campaign.saved import save_scenario
     from dpsim.campaign.subject import Subject
     from dpsim.contract.world import Lost
-    from dpsim.diagnose.variants import extras_of_choice
     from dpsim.scenario import Scenario
 
     scenario = tested if isinstance(tested, Scenario) else None
@@ -137,22 +134,44 @@ def holds(
     if unmet is None or (drawn and not never and _nothing_to_hold(explored)):
         return explored
     if explored.failure is None or scenario is None:
-        told = [f"{subject.name}: {unmet}", *held, *[explored.exploration.stood] * bool(explored.exploration.stood)]
-        raise DoesNotHold(explored.report() or "\n".join(told))
-    replay, unnamed = command_of(scenario, explored, strategy, schedules)
-    file = Path(save) / f"{scenario.name.replace('/', '-')}-{explored.failure.fingerprint}.yaml"
+        raise DoesNotHold(
+            explored.report() or "\n".join([f"{subject.name}: {unmet}", *held, explored.exploration.stood]).rstrip()
+        )
+    raise _failed(
+        scenario, explored, unmet, command_of(scenario, explored, strategy, schedules), Path(save), drawn, final
+    )
+
+
+def _failed(
+    scenario: Scenario,
+    explored: Explored,
+    unmet: str,
+    command: tuple[str, str],
+    save: Path,
+    drawn: bool,
+    final: bool,
+) -> DoesNotHold:
+    """Returns the exception for a failure, and saves the scenario and the results of the final example."""
+    from dpsim.campaign.alternatives import of_shown
+    from dpsim.campaign.commands import failure_text, step_by_step
+    from dpsim.campaign.saved import save_scenario
+    from dpsim.diagnose.variants import extras_of_choice
+
+    assert explored.failure is not None
+    replay, unnamed = command
+    file = save / f"{scenario.name.replace('/', '-')}-{explored.failure.fingerprint}.yaml"
     unwritten = save_scenario(scenario, file) if final else "there is a smaller one"
     saved = f", not saved: {unwritten}" if unwritten else f", saved as {file}"
     extras = extras_of_choice(scenario.protocol)
     if final and explored.shown:  # events to swap cost more runs, so only the printed example has them
-        extras = of_shown(extras, subject, explored.shown[0], scenario)
-    described = _failure_text(explored.report(extras), scenario, unmet, saved)
+        extras = of_shown(extras, explored.subject, explored.shown[0], scenario)
+    described = failure_text(explored.report(extras), scenario, unmet, saved)
     if unnamed:
         described += f"\nnot to be replayed by a command: {unnamed}" + ("" if unwritten else "; the scenario is saved")
-    folders = _results(scenario, explored, Path(save), replay) if final else []
+    folders = _results(scenario, explored, save, replay) if final else []
     results = folders[0] if folders else None
     step = step_by_step(scenario, replay)
-    raise DoesNotHold(described, replay, None if unwritten else file, results, step, drawn)
+    return DoesNotHold(described, replay, None if unwritten else file, results, step, drawn)
 
 
 def _explored(
@@ -189,7 +208,7 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     """
     __tracebackhide__ = True
     from dpsim.campaign.alternatives import of_replayed
-    from dpsim.campaign.commands import step_by_step
+    from dpsim.campaign.commands import failure_text, step_by_step
     from dpsim.campaign.replay import replay_token
     from dpsim.campaign.subject import Subject
     from dpsim.diagnose.report import report
@@ -220,7 +239,7 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     if now != token and (word := str(now)):
         replay = replay.replace(str(token), word) if str(token) else replay
     kept = results[0] if results else None
-    text = _failure_text(described, scenario, unmet, saved)
+    text = failure_text(described, scenario, unmet, saved)
     raise DoesNotHold(text, replay, results=kept, step=step_by_step(scenario, replay))
 
 
@@ -278,13 +297,3 @@ def _results_again(again: Replayed, extras: Extras) -> list[Path]:
 
     kept = results_of_replayed(again, Subject.of(again.scenario).world, extras, Path(FOLDER, "results"))
     return [kept] if kept is not None else []
-
-
-def _failure_text(report: str, scenario: Scenario, unmet: str, saved: str = "") -> str:
-    """Returns the text of a failure: the report, the expectation if it is not "held", and the scenario."""
-    from dpsim.checks.expected import HELD
-    from dpsim.scenario import excerpt
-
-    expected = scenario.expected_of_all
-    lines = [report, *[f"expected: {expected}; NOT met: {unmet}"] * (expected != HELD), ""]
-    return "\n".join([*lines, excerpt(scenario, f"scenario{saved}:")])

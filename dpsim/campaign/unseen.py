@@ -3,7 +3,7 @@
     compared(run, exploration.outcomes)     # None, or
     # Unseen(1, "rank 0", "within[0] True", "prog.py:22", ("within[0] False",))
 
-The first thread that left the seen outcomes, by the clock of the run, is the place. Threads that wait for ever come
+The first thread that left the seen outcomes, by the clock of the run, is the place. Threads that wait without end come
 last, because they mostly wait for another one that left.
 
 A search assumes that no time-out passes early, and a busy machine may break this assumption. So an outcome is *early*,
@@ -35,7 +35,7 @@ from dpsim.contract.times import fits
 from dpsim.contract.words import counted, short
 from dpsim.contract.world import Run
 from dpsim.explore import Outcomes
-from dpsim.explore.outcomes import Departure
+from dpsim.explore.outcomes import LeavesSet
 
 SHOWN = 4
 """The outcomes of schedules that a description names."""
@@ -62,7 +62,7 @@ class Unseen(NamedTuple):
         more = len(self.seen) - SHOWN
         seen = " or ".join([*self.seen[:SHOWN], *[f"{more} more"] * (more > 0)]) or "none comes here"
         if self.together:
-            seen = f"{' and '.join(self.together)}: each in some schedule, never together"
+            seen = f"{' and '.join(self.together)}: in some schedule, but never together with the rest"
         width = max(len(backend) + 3, len("schedules"))
         return [f"{f'on {backend}':{width}} {self.actor}: {self.learned}{where}", f"{'schedules':{width}} {seen}"]
 
@@ -139,7 +139,7 @@ class _Look(NamedTuple):
     lists: Lists
     places: Places
 
-    def order(self, one: Departure) -> tuple[float, str]:
+    def order(self, one: LeavesSet) -> tuple[float, str]:
         """Returns the order of departures: by time, then by name."""
         return self.ns(one.actor, one.at), one.actor
 
@@ -150,7 +150,7 @@ class _Look(NamedTuple):
             return inf
         return self.run.times[rank].written[index] if fits(self.run.times, self.run.journals) else 0
 
-    def is_early(self, seen: Outcomes, first: Departure) -> bool:
+    def is_early(self, seen: Outcomes, first: LeavesSet) -> bool:
         """Returns whether a time-out passed before a departure where the search also saw another answer."""
         until = self.ns(first.actor, first.at)
         return any(

@@ -110,14 +110,7 @@ def explore(
         covered = Coverage() if coverage else None
         shown = Display(typed("--module", module), full, quiet, as_json, results, covered, TypedCommand.of(context))
         _refuse_both(swarm, all_up_to, keep_going)
-        sets = (
-            ("--swarm", swarm),
-            ("--all-up-to", all_up_to),
-            ("--work", work),
-            ("--resume", resume),
-            ("--cluster", cluster),
-        )
-        backend = explore_against.wanted(against, [one for one, _ in chosen], sets)
+        backend = explore_against.wanted(against, [one for one, _ in chosen], shown.again.options)
         of_a_set = swarm is not None or all_up_to is not None
         refuse_bounds(bounds, strategy, of_a_set, [one for one, _ in chosen])
         worlds = f"--swarm {swarm}" if swarm is not None else f"--all-up-to {all_up_to}" if all_up_to else "as written"

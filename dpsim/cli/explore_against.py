@@ -12,7 +12,7 @@ exit code stays, because the search has not seen everything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from dpsim.scenario import Scenario
 
 OPTION = "--against"
+
+ELSEWHERE = ("swarm", "all_up_to", "work", "resume", "cluster")
+"""Options of searches that collect no outcomes, or of many worlds."""
 
 
 class NumberAfterBackend(TyperCommand):
@@ -48,18 +51,19 @@ def joined(words: Sequence[str]) -> list[str]:
     return [*words[: at + 1], f"{words[at + 1]}:{number}", *words[at + 3 :]] if number.isdecimal() else [*words]
 
 
-def wanted(text: str | None, chosen: Sequence[Scenario], without: Sequence[tuple[str, Any]]) -> AgainstBackend | None:
-    """Returns the backend of `--against` and the number of runs, or None without it.
+def wanted(text: str | None, chosen: Sequence[Scenario], typed: Mapping[str, Any]) -> AgainstBackend | None:
+    """Returns the backend of `--against` and the number of runs, or None without it. `typed`: the options by name.
 
-    `without`: options that exclude it, each with its value. Ends the command with code 2 for such an option or a
-    scenario that the backend refuses, and with code 3 if this machine lacks the backend.
+    Ends the command with code 2 for an option that excludes this one, or a scenario that the backend refuses. Ends it
+    with code 3 if this machine lacks the backend.
     """
     if text is None:
         return None
     from dpsim.campaign.against import AgainstBackend
 
-    for option, value in without:
-        if value is not None:
+    for name in ELSEWHERE:
+        if name in typed:
+            option = f"--{name.replace('_', '-')}"
             fail(f"{OPTION}: not together with {option}, because the search collects outcomes only here", BAD_INPUT)
     backend = AgainstBackend.parsed(text)
     try:

@@ -84,8 +84,8 @@ Against = Annotated[
     str | None,
     typer.Option(
         metavar="BACKEND [N]",
-        help="Then run each world N times on this backend, 5 if left out, with drawn sleeps, and compare what ranks "
-        "learn with all schedules, e.g. gloo 40.",
+        help="Then run each world N times on this backend, 5 if left out. What ranks learn there must be in some "
+        "schedule. E.g. gloo 40.",
     ),
 ]
 Preemptions = Annotated[

@@ -114,7 +114,7 @@ class Exploration:
     about the runs (`dpsim.campaign.assumptions.facts`). `decided`: for each mode and each row of a table, the number of
     runs in which a rank decided it. `in_time`: the problem of the timed run (`dpsim.campaign.in_time`). `lost`: what
     the machine took away; then there is no verdict, but earlier failures are here. `outcomes`: what ranks
-    learned in whole runs; None if nobody asked.
+    learned in whole runs; None unless the caller asks.
     """
 
     verdict: Verdict = "sampled"

@@ -3,7 +3,7 @@
     outcomes = Outcomes()
     outcomes.add({"rank 0": ["sum[0] 3", "finished"], "rank 1": ["poll[0] None", "finished"]})
     outcomes.unlike({"rank 0": ["sum[0] 4", "finished"], "rank 1": ["poll[0] None", "finished"]})
-    # [Departure("rank 0", 0, ("sum[0] 3",))]
+    # [LeavesSet("rank 0", 0, ("sum[0] 3",))]
 
 A run is one list of words for each actor. The set keeps a digest of each beginning of a list, with the words that came
 next, and a digest of each whole run. So the ranks of a run may each be as in some run, and still never be so together.
@@ -24,7 +24,7 @@ Lists = Mapping[str, Sequence[str]]
 """For each actor the words of what it learned, in its order."""
 
 
-class Departure(NamedTuple):
+class LeavesSet(NamedTuple):
     """Where the list of an actor leaves the set: its number in the list, and the words that came next in the set."""
 
     actor: str
@@ -60,19 +60,19 @@ class Outcomes:
         self.whole |= other.whole
         self.rounded |= other.rounded
 
-    def unlike(self, lists: Lists) -> list[Departure]:
+    def unlike(self, lists: Lists) -> list[LeavesSet]:
         """Returns where each actor leaves the set; an empty list for an outcome of the set.
 
-        If every actor stays in it, but no run has them together, all actors that differ from the nearest run leave it
-        at the end of their lists, and `seen` is empty.
+        Perhaps every actor stays in it, but no run has them together. Then the actors that differ from the nearest run
+        leave it at the end of their lists, and `seen` is empty.
         """
         ends = {actor: self._end(actor, words) for actor, words in lists.items()}
-        left = [end for end in ends.values() if isinstance(end, Departure)]
+        left = [end for end in ends.values() if isinstance(end, LeavesSet)]
         digests = frozenset(end for end in ends.values() if isinstance(end, bytes))
         if left or digests in self.whole:
             return left
         nearest = max(self.whole, key=lambda one: (len(one & digests), sorted(one)), default=frozenset())
-        return [Departure(actor, len(lists[actor]), ()) for actor, end in ends.items() if end not in nearest]
+        return [LeavesSet(actor, len(lists[actor]), ()) for actor, end in ends.items() if end not in nearest]
 
     def next_words(self, actor: str, words: Sequence[str]) -> tuple[str, ...]:
         """Returns the words that came next in the set after this beginning of an actor's list."""
@@ -81,13 +81,13 @@ class Outcomes:
             digest = _next(digest, word)
         return tuple(self.after.get(digest, ()))
 
-    def _end(self, actor: str, words: Sequence[str]) -> bytes | Departure:
+    def _end(self, actor: str, words: Sequence[str]) -> bytes | LeavesSet:
         """Returns the digest of a list of the set, or where it leaves the set."""
         digest = _begin(actor)
         for at, word in enumerate(words):
             known = self.after.get(digest, {})
             if word not in known:
-                return Departure(actor, at, tuple(known))
+                return LeavesSet(actor, at, tuple(known))
             digest = _next(digest, word)
         return digest
 

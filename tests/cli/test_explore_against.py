@@ -44,7 +44,7 @@ def test_a_proof_that_holds_ends_with_0(words: list[str], file: Path, monkeypatc
     assert "\nagainst altered: 7 runs, 1 outcome, all seen by the search\n" in answer.out
 
 
-def test_an_unseen_outcome_of_a_sample_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unseen_outcome_of_a_sample_is_printed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     altered(monkeypatch, learns("poll2", 5))
     answer = dpsim_("explore", file, *MODULE, "--against", "altered", "--schedules", "1")
     assert answer.code == 0

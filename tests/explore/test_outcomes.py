@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsim.explore.outcomes import Departure, Outcomes
+from dpsim.explore.outcomes import LeavesSet, Outcomes
 
 Lists = dict[str, list[str]]
 
@@ -34,8 +34,8 @@ def test_two_sets_joined_are_the_set_of_all_runs(runs: list[Lists], more: list[L
 
 def test_a_departure_names_its_place_and_what_came_there() -> None:
     outcomes = of({"r0": ["a", "b"], "r1": []}, {"r0": ["a", "c"], "r1": []})
-    assert outcomes.unlike({"r0": ["a", "d"], "r1": []}) == [Departure("r0", 1, ("b", "c"))]
-    assert outcomes.unlike({"r0": ["a"], "r1": ["x"]}) == [Departure("r1", 0, ())]
+    assert outcomes.unlike({"r0": ["a", "d"], "r1": []}) == [LeavesSet("r0", 1, ("b", "c"))]
+    assert outcomes.unlike({"r0": ["a"], "r1": ["x"]}) == [LeavesSet("r1", 0, ())]
     assert outcomes.next_words("r0", ["a"]) == ("b", "c")
 
 
