@@ -22,6 +22,7 @@ and NCCL on GPUs.
     threads.py         a rank of several host threads: how they run, wait and end
     issuing.py         makes each call of these threads one step, and gives each thread its journal
     flags.py           the flags between these threads
+    pauses.py          drawn sleeps before each call
     turns.py           orders these threads as in another run, at its gates
     holding.py         events that wait at a gate
     mail.py            mailboxes: one UNIX socket per rank

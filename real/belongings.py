@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from threading import Event
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from dpsim.contract.ops import RawRecord
 from dpsim.contract.world import World
 from real.communicators import Group
 from real.mail import Mail
+from real.pauses import pauses_of
 from real.rank import RealDevice, RealRank
 from real.waiting import Patience, cores
 
@@ -34,4 +36,7 @@ def lone_rank(number: int, world: World, write: Callable[[RawRecord], None], of:
     patience = Patience(of.give_up, of.polls, of.dismissed, crowded=world.actors > cores())
     shared = RankJournal(number, world, write)
     shared.aborts = of.aborts
-    return RealRank(shared.thread(), of.device, of.groups, patience, of.mail, world.actors)
+    journal, pauses = shared.thread(), pauses_of(world, number)
+    if pauses is not None:
+        journal.turn, journal.looks = partial(pauses.sleep, journal.thread), True
+    return RealRank(journal, of.device, of.groups, patience, of.mail, world.actors)

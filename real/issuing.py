@@ -35,6 +35,7 @@ from dpsim.backend.journal.call_site import place_of
 from dpsim.backend.journal.journal import Journal, RankJournal
 from dpsim.backend.journal.misuse import CONTRACT
 from dpsim.contract.ops import INJECTED_WHAT, KIND, MAIN, RawRecord
+from real.pauses import Pauses
 from real.waiting import Unfinished
 
 T = TypeVar("T")
@@ -128,19 +129,22 @@ class OwnJournal(threading.local, Journal):
     out.
     """
 
-    def __init__(self, shared: RankJournal, turns: ThreadTurns | None = None) -> None:
+    def __init__(self, shared: RankJournal, turns: ThreadTurns | None = None, pauses: Pauses | None = None) -> None:
         """Creates the front for main, and for each thread that calls it without belonging to the rank."""
         super().__init__(shared, MAIN)
         self.turns = turns
+        self.pauses = pauses
         self.enter(shared.thread())
 
     def enter(self, journal: Journal) -> None:
         """The calling thread uses that journal from now on."""
-        turns = self.turns
-        vars(self).update(vars(journal) | {"turns": turns})
+        turns, pauses = self.turns, self.pauses
+        vars(self).update(vars(journal) | {"turns": turns, "pauses": pauses})
         self.looks = True  # a capture of another thread is checked before each op
         if turns is not None:
             self.turn = lambda site, ordinal: turns.come((self.thread, site, ordinal, False))
+        elif pauses is not None:
+            self.turn = lambda site, ordinal: pauses.release(ISSUING, self.thread, site, ordinal)
 
     def leave(self, journal: Journal) -> None:
         """The calling thread ends: that journal continues where it was."""

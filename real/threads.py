@@ -43,6 +43,7 @@ from dpsim.contract.world import World
 from real.belongings import Belongings
 from real.issuing import ISSUING, OwnJournal, guarded, one_by_one
 from real.journal_file import NoJournal
+from real.pauses import pauses_of
 from real.rank import RealRank
 from real.stores import RealStore
 from real.turns import turns_of
@@ -260,6 +261,6 @@ def threaded_rank(number: int, world: World, write: Callable[[RawRecord], None],
     over = Over(of.give_up)
     shared = RankJournal(number, world, one_by_one(write, over))
     patience = OwnPatience(over, of.dismissed, world.actors > cores(), of.device.polling)
-    front = OwnJournal(shared, turns_of(world, number, patience))
+    front = OwnJournal(shared, turns_of(world, number, patience), pauses_of(world, number))
     shared.front, shared.issuing, shared.aborts = front, ISSUING, of.aborts
     return guarded(ThreadedRank(front, of, patience, over, world.actors))

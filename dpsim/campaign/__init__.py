@@ -13,13 +13,16 @@ A file imports only files that are listed above it:
     repeats.py    repeats some runs, which must come out equal
     in_time.py    judges the timed run of a world before a search
     polling.py    finds a loop that polls, which makes a search endless
+    learned.py    what each thread of a run learned, as lists that runs on all backends can compare
     searches.py   runs a world under one schedule after another, and collects the results
     pasts.py      records the results of all awaits of a rank, so that the rank can run again alone
     lone_ranks.py runs each rank again alone in a process, to find Python objects that ranks share
     elsewhere.py  one more run whose ranks differ as processes may
+    unseen.py     what a run on another backend shows that the search did not see
     how_far.py    reports the progress of an exploration in a line
     to_prove.py   how a proof would be possible after a search that proved nothing
     explored.py   the result of an exploration: verdict, failures, and what the verdict assumes
+    against.py    runs an explored world on another backend, and looks the outcomes up
     coverage.py   counts what worlds reached of all that programs declare
     one_more.py   runs the same world with one more rank, to find a culprit by majority
     turns.py      finds which events to swap so that a failing run finishes, and the point of no return
@@ -55,8 +58,8 @@ A file imports only files that are listed above it:
     calls.py      finds the calls that led to a culprit's line, by a second run
     commands.py   writes the commands that repeat a failure of `holds`
     drawn.py      counts the worlds that Hypothesis drew for a test, by verdict
-    properties.py `dpsim.testing.holds`, which explores a scenario in a test
     saved.py      finds failures that earlier tests saved in files
+    properties.py `dpsim.testing.holds`, which explores a scenario in a test
     missing_exhibits.py  the error text for variants without exhibits
     museum_there.py  makes a row of the museum on another machine
     museum.py     measures which strategy finds each known bug, and how soon

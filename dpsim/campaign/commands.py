@@ -1,4 +1,4 @@
-"""Commands: what a user types to repeat a failure of `holds`, with pytest and without.
+"""Commands: what a user types to repeat a failure of `holds`, with pytest and without; and the text of the failure.
 
     replay: pytest tests/test_mine.py::test_ranks_agree --dpsim-replay=dpsim1.tjTa...
     step by step: dpsim replay dpsim1.tjTa... --module tests/test_mine.py --step
@@ -15,7 +15,8 @@ from itertools import chain
 from dpsim.campaign.drawn import running_test
 from dpsim.campaign.explored import Explored
 from dpsim.campaign.token import MOST_SCHEDULES, Token, beyond
-from dpsim.scenario import Scenario
+from dpsim.checks.expected import HELD
+from dpsim.scenario import Scenario, excerpt
 from dpsim.scenario.modules import names_to_import
 from dpsim.scenario.params.files import files_of
 
@@ -47,3 +48,10 @@ def step_by_step(scenario: Scenario, replay: str) -> str:
     """Returns the command that prints each choice of a run; empty unless `replay` is a command of pytest."""
     word = replay.partition(" --dpsim-replay=")[2]
     return shlex.join([*_outside(scenario, word), "--step"]) if word else ""
+
+
+def failure_text(report: str, scenario: Scenario, unmet: str, saved: str = "") -> str:
+    """Returns the text of a failure: the report, the expectation if it is not "held", and the scenario."""
+    expected = scenario.expected_of_all
+    lines = [report, *[f"expected: {expected}; NOT met: {unmet}"] * (expected != HELD), ""]
+    return "\n".join([*lines, excerpt(scenario, f"scenario{saved}:")])

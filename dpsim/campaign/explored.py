@@ -26,6 +26,7 @@ from dpsim.campaign.lone_ranks import Looked, looked_at
 from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.campaign.to_prove import Known, to_prove
+from dpsim.campaign.unseen import Against
 from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff
 from dpsim.contract.words import counted
@@ -94,7 +95,7 @@ class Explored:
     """The result of an exploration.
 
     `shown`: its failures, in the order in which they were found. `looked`: the result of running ranks alone.
-    `how_far`: its progress in units.
+    `how_far`: its progress in units. `against`: runs on real processes (`dpsim.campaign.against`).
     """
 
     subject: Subject
@@ -102,6 +103,7 @@ class Explored:
     shown: Sequence[Shown] = ()
     looked: Looked = Looked()  # noqa: RUF009  # immutable
     how_far: HowFar | None = None
+    against: Against | None = None
 
     def __repr__(self) -> str:
         """Returns one line, because it is a part of the message of a failed assertion."""
@@ -148,7 +150,8 @@ class Explored:
         if shown is not None:
             never_applied = not_the_cause(expected, self.subject.world, shown) or never_applied
         unjudged = found.without_end() if found.fresh else "no schedule was judged"
-        return expected.unmet(self.verdict, primary, never_applied) or (self.failure is None and unjudged) or None
+        unmet = expected.unmet(self.verdict, primary, never_applied) or (self.failure is None and unjudged)
+        return unmet or (self.against is not None and self.against.unmet()) or None
 
     @property
     def assumes(self) -> tuple[str, ...]:
@@ -196,8 +199,7 @@ def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
     if found.in_time is not None and not found.failures:
         found.failures[found.in_time.problem.what] = found.in_time
         found.verdict = "lost" if found.lost else "violated"
-    shown = []
-    looked = _look(subject, found, seconds)
+    shown, looked = list[Shown](), _look(subject, found, seconds)
     for failure in found.failures.values():
         try:
             shown.append(show(subject, failure))
@@ -273,9 +275,7 @@ def explore_subject(
     stop_at_first: bool = True,
     progress: Callable[[Exploration], None] | None = None,
 ) -> Explored:
-    """Explores until all schedules are known, or the number of schedules or seconds is used up. Raises ValueError for
-    an unknown strategy.
-    """
+    """Explores until all schedules are known, or a limit is reached. Raises ValueError for an unknown strategy."""
     chosen = search(strategy, seed, subject.longest) if isinstance(strategy, str) else strategy
     start = time.monotonic()
     end = None if seconds is None else start + seconds

@@ -46,7 +46,8 @@ class Options(NamedTuple):
     """How to explore.
 
     `seconds`: for all scenarios together; None for no limit. `keep_going`: continue after a failure. `work`: the folder
-    of results. `cluster`: other machines. `bounds`: from the command line (`dpsim.campaign.deepening`).
+    of results. `cluster`: other machines. `bounds`: from the command line (`dpsim.campaign.deepening`). `outcomes`:
+    collect what ranks learn (`dpsim.campaign.against`).
     """
 
     strategy: str = "portfolio"
@@ -59,6 +60,7 @@ class Options(NamedTuple):
     work: WorkFolder | None = None
     cluster: Cluster | None = None
     bounds: Bounds = Bounds()
+    outcomes: bool = False
 
 
 @dataclass
@@ -103,7 +105,12 @@ def explore_some(
     """
     return explore_all(
         [
-            replace(Subject.of(scenario, base), repeats=number % share == 0, alone=len(scenarios) == share == 1)
+            replace(
+                Subject.of(scenario, base),
+                repeats=number % share == 0,
+                alone=len(scenarios) == share == 1,
+                outcomes=options.outcomes,
+            )
             for number, (scenario, base) in enumerate(scenarios, start)
         ],
         options.strategy,

@@ -83,6 +83,7 @@ def holds(
     strategy: str = "portfolio",
     save: str | PathLike[str] = FOLDER,
     cluster: str | None = None,
+    against: str | None = None,
 ) -> Explored:
     """Explores at most `schedules` schedules and returns the result, with a `verdict` of "proven", "bounded" or
     "sampled".
@@ -99,23 +100,25 @@ def holds(
     `Subject` raises NoCluster. If the scenario's limits contain bounds (`limits.late_deliveries` and others), `holds`
     explores level by level, and the verdict is "bounded".
 
+    `against`: "gloo:40" then runs the scenario 40 times on gloo ("gloo": 5 times). If a proven scenario shows there
+    what no schedule shows, `holds` raises (`dpsim.campaign.against`).
+
     A failing scenario is saved in the folder `save` as NAME-FINGERPRINT.yaml. Raises ValueError for an unknown
     strategy, and `dpsim.contract.world.Lost` if the machine cannot run the scenario. Raises ScenarioError for a file
     that cannot be read (`holds(Subject.of(scenario, folder))` passes its folder).
     """
     __tracebackhide__ = True
-    from dpsim.campaign.alternatives import of_shown
-    from dpsim.campaign.commands import command_of, step_by_step
+    from dpsim.campaign.against import hold
+    from dpsim.campaign.commands import command_of
     from dpsim.campaign.explored import explore_subject
     from dpsim.campaign.ray_cluster import NoCluster
     from dpsim.campaign.subject import Subject
     from dpsim.contract.world import Lost
-    from dpsim.diagnose.variants import extras_of_choice
     from dpsim.scenario import Scenario
 
     scenario = tested if isinstance(tested, Scenario) else None
     subject = tested if isinstance(tested, Subject) else Subject.of(tested)
-    subject = replace(subject, alone=not _is_drawn())
+    subject = replace(subject, alone=not _is_drawn(), outcomes=against is not None)
     if scenario is not None:
         scenario, explored = _explored(scenario, subject, strategy, schedules, cluster)
     elif cluster is not None:
@@ -124,27 +127,51 @@ def holds(
         explored = explore_subject(subject, strategy, schedules=schedules)
     if explored.exploration.lost:
         raise Lost(f"{subject.name}: {explored.exploration.lost}")
+    held = [] if against is None else hold(explored, against, scenario, cluster)
     drawn, final = _note_in_hypothesis(explored)
     never = explored.never_applied(delays=not drawn)
     unmet = explored.unmet_where(never)
     if unmet is None or (drawn and not never and _nothing_to_hold(explored)):
         return explored
     if explored.failure is None or scenario is None:
-        raise DoesNotHold(explored.report() or f"{subject.name}: {unmet}\n{explored.exploration.stood}".rstrip())
-    replay, unnamed = command_of(scenario, explored, strategy, schedules)
-    file = Path(save) / f"{scenario.name.replace('/', '-')}-{explored.failure.fingerprint}.yaml"
-    unwritten = _save(scenario, file) if final else "there is a smaller one"
+        raise DoesNotHold(
+            explored.report() or "\n".join([f"{subject.name}: {unmet}", *held, explored.exploration.stood]).rstrip()
+        )
+    raise _failed(
+        scenario, explored, unmet, command_of(scenario, explored, strategy, schedules), Path(save), drawn, final
+    )
+
+
+def _failed(
+    scenario: Scenario,
+    explored: Explored,
+    unmet: str,
+    command: tuple[str, str],
+    save: Path,
+    drawn: bool,
+    final: bool,
+) -> DoesNotHold:
+    """Returns the exception for a failure, and saves the scenario and the results of the final example."""
+    from dpsim.campaign.alternatives import of_shown
+    from dpsim.campaign.commands import failure_text, step_by_step
+    from dpsim.campaign.saved import save_scenario
+    from dpsim.diagnose.variants import extras_of_choice
+
+    assert explored.failure is not None
+    replay, unnamed = command
+    file = save / f"{scenario.name.replace('/', '-')}-{explored.failure.fingerprint}.yaml"
+    unwritten = save_scenario(scenario, file) if final else "there is a smaller one"
     saved = f", not saved: {unwritten}" if unwritten else f", saved as {file}"
     extras = extras_of_choice(scenario.protocol)
     if final and explored.shown:  # events to swap cost more runs, so only the printed example has them
-        extras = of_shown(extras, subject, explored.shown[0], scenario)
-    described = _failure_text(explored.report(extras), scenario, unmet, saved)
+        extras = of_shown(extras, explored.subject, explored.shown[0], scenario)
+    described = failure_text(explored.report(extras), scenario, unmet, saved)
     if unnamed:
         described += f"\nnot to be replayed by a command: {unnamed}" + ("" if unwritten else "; the scenario is saved")
-    folders = _results(scenario, explored, Path(save), replay) if final else []
+    folders = _results(scenario, explored, save, replay) if final else []
     results = folders[0] if folders else None
     step = step_by_step(scenario, replay)
-    raise DoesNotHold(described, replay, None if unwritten else file, results, step, drawn)
+    return DoesNotHold(described, replay, None if unwritten else file, results, step, drawn)
 
 
 def _explored(
@@ -162,7 +189,9 @@ def _explored(
     from dpsim.campaign.remote import Source
 
     with nullcontext() if cluster is None else RayCluster.at(cluster) as machines:
-        bounded = explore_bounded(scenario, None, Options(strategy, schedules, cluster=machines))
+        bounded = explore_bounded(
+            scenario, None, Options(strategy, schedules, cluster=machines, outcomes=subject.outcomes)
+        )
         if bounded is not None:
             return bounded
         if machines is None:
@@ -179,7 +208,7 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     """
     __tracebackhide__ = True
     from dpsim.campaign.alternatives import of_replayed
-    from dpsim.campaign.commands import step_by_step
+    from dpsim.campaign.commands import failure_text, step_by_step
     from dpsim.campaign.replay import replay_token
     from dpsim.campaign.subject import Subject
     from dpsim.diagnose.report import report
@@ -210,7 +239,7 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     if now != token and (word := str(now)):
         replay = replay.replace(str(token), word) if str(token) else replay
     kept = results[0] if results else None
-    text = _failure_text(described, scenario, unmet, saved)
+    text = failure_text(described, scenario, unmet, saved)
     raise DoesNotHold(text, replay, results=kept, step=step_by_step(scenario, replay))
 
 
@@ -253,20 +282,6 @@ def _is_drawn() -> bool:
     return currently_in_test_context()
 
 
-def _save(scenario: Scenario, file: Path) -> str | None:
-    """Writes the scenario of a failure. Returns why it cannot, because the failure itself is more important."""
-    from dpsim.scenario import dump_scenario
-    from dpsim.trace.appearing import appearing
-
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with appearing(file) as new:
-            new.write(dump_scenario(scenario).encode())
-    except OSError as error:
-        return error.strerror
-    return None
-
-
 def _results(scenario: Scenario, explored: Explored, save: Path, replay: str) -> list[Path]:
     from dpsim.campaign.results import results_of_explored
 
@@ -282,13 +297,3 @@ def _results_again(again: Replayed, extras: Extras) -> list[Path]:
 
     kept = results_of_replayed(again, Subject.of(again.scenario).world, extras, Path(FOLDER, "results"))
     return [kept] if kept is not None else []
-
-
-def _failure_text(report: str, scenario: Scenario, unmet: str, saved: str = "") -> str:
-    """Returns the text of a failure: the report, the expectation if it is not "held", and the scenario."""
-    from dpsim.checks.expected import HELD
-    from dpsim.scenario import excerpt
-
-    expected = scenario.expected_of_all
-    lines = [report, *[f"expected: {expected}; NOT met: {unmet}"] * (expected != HELD), ""]
-    return "\n".join([*lines, excerpt(scenario, f"scenario{saved}:")])

@@ -17,7 +17,10 @@ import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from dpsim.scenario import Scenario
 
 COMMAND = "# replay: "
 OPTION = "--dpsim-replay="
@@ -40,6 +43,20 @@ def name_command(file: Path, replay: str) -> None:
 
     with suppress(OSError), appearing(file) as new:
         new.write(f"{COMMAND}{replay}\n{file.read_text('utf-8')}".encode())
+
+
+def save_scenario(scenario: Scenario, file: Path) -> str | None:
+    """Writes the scenario of a failure. Returns why it cannot, because the failure itself is more important."""
+    from dpsim.scenario import dump_scenario
+    from dpsim.trace.appearing import appearing
+
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with appearing(file) as new:
+            new.write(dump_scenario(scenario).encode())
+    except OSError as error:
+        return error.strerror
+    return None
 
 
 def saved_failures(folder: Path) -> list[SavedFailure]:

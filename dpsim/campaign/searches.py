@@ -18,6 +18,7 @@ from dpsim.backend.journal.whereabouts import FEW, whereabouts
 from dpsim.campaign.assumptions.facts import Fact, note
 from dpsim.campaign.in_time import failure_in_time
 from dpsim.campaign.pasts import note as note_pasts
+from dpsim.campaign.learned import learned
 from dpsim.campaign.polling import Polls
 from dpsim.campaign.reached import Reached
 from dpsim.campaign.repeats import Repeats, Unlike
@@ -29,7 +30,7 @@ from dpsim.contract.schedule import CutOff, OutOfTime, Strategy, Unrepeatable
 from dpsim.contract.words import with_services
 from dpsim.contract.world import Lost
 from dpsim.diagnose.injected import never_applied
-from dpsim.explore import Budget, Exploration, Failure, Picker, Planted, Problem, Search, explore
+from dpsim.explore import Budget, Exploration, Failure, Outcomes, Picker, Planted, Problem, Search, explore
 from dpsim.sim.backend import SimRun
 from dpsim.sim.graph.environment import rare_collections
 from dpsim.sim.hosts.sources import StandIns
@@ -79,6 +80,7 @@ class Runs:
         self._polls = Polls()
         self._in_time: Failure | None = None
         self._raced: tuple[SimRun, list[str]] | None = None
+        self._outcomes = Outcomes() if subject.outcomes else None
 
     def in_time(self) -> None:
         """Judges the timed run of the scenario as it is written."""
@@ -136,6 +138,9 @@ class Runs:
         self._polls.note(run.journals)
         self._idle += run.vacuous
         self._reached.note(self._subject.program, run.journals)
+        if self._outcomes is not None:
+            self._outcomes.add(learned(run, run.order_of_sums)[0])
+            self._outcomes.rounded |= run.order_of_sums
         for one, alone in list(self._waiting.items()):
             why = never_applied(alone, run)
             if not why:
@@ -194,6 +199,7 @@ class Runs:
         found.probes, found.decided = self._reached.probes, self._reached.decided
         found.injected.update(self._injected)
         found.pasts = self._pasts or {}
+        found.outcomes = self._outcomes
 
 
 def _stood(error: CutOff) -> str:

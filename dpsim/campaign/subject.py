@@ -42,13 +42,14 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 @dataclass(frozen=True)
 class Origin:
-    """The data from which another process makes the program: protocol, arguments, and the environment
-    before any run.
+    """The data from which another process makes the program: protocol, arguments, and the environment and working
+    directory before any run.
     """
 
     protocol: str
     args: Any
     environment: dict[str, str] = field(repr=False)  # it may contain secrets, which must not get into logs
+    folder: str = "."
 
     def modules(self) -> list[Module]:
         """Returns the modules that register the protocol, its variant and its forms."""
@@ -67,7 +68,8 @@ class Subject:
     `switched_off`: suppressed classes of findings. `name`: for messages. `longest`: runs are cut off after this number
     of steps. `expected`: the expected result. `make`: makes the program and what it prepares anew; without it they are
     copied. `repeats`: repeat some runs (`dpsim.campaign.repeats`). `origin`: for a program that another process can
-    make. `alone`: run its ranks alone at any cost (`dpsim.campaign.lone_ranks`).
+    make. `alone`: run its ranks alone at any cost (`dpsim.campaign.lone_ranks`). `outcomes`: a search collects what its
+    ranks learn (`dpsim.campaign.learned`).
     """
 
     world: World
@@ -81,11 +83,12 @@ class Subject:
     repeats: bool = True
     origin: Origin | None = None
     alone: bool = False
+    outcomes: bool = False
 
     @staticmethod
     def of(scenario: Scenario, base: Path | None = None) -> Subject:
         """Returns the subject of a scenario. Raises ScenarioError for one that cannot be read or run."""
-        environment = dict(os.environ)
+        environment, folder = dict(os.environ), os.getcwd()
         program, args, prepared = prepare(scenario, base)
         off, expected = tuple(scenario.checks.switched_off), scenario.expected_of_all
 
@@ -101,7 +104,7 @@ class Subject:
             scenario.name,
             expected=expected,
             make=make,
-            origin=Origin(scenario.protocol.name, args, environment),
+            origin=Origin(scenario.protocol.name, args, environment, folder),
         )
 
     def fresh(self) -> Callable[[], tuple[Program[Any], Any]]:

@@ -26,7 +26,7 @@ from dpsim.campaign.pasts import add
 from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import Subject
 from dpsim.contract.world import Lost
-from dpsim.explore import Exploration, search
+from dpsim.explore import Exploration, Outcomes, search
 from dpsim.explore.estimate import added
 from dpsim.explore.order import ClassKey, Labels
 from dpsim.explore.strategies.dpor import Dpor
@@ -191,6 +191,9 @@ def join(total: Exploration, one: Exploration) -> None:
     total.probes.update(one.probes)
     total.decided.update(one.decided)
     add(total.pasts, one.pasts.items())
+    if one.outcomes is not None:
+        total.outcomes = total.outcomes or Outcomes()
+        total.outcomes.join(one.outcomes)
     for planted, why in one.injected.items():  # an empty text, the smallest, means that it happened
         total.injected[planted] = min(why, total.injected.get(planted, why))
 

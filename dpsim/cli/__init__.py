@@ -24,6 +24,7 @@
     explore_again.py                 the command that goes on after a limit
     two_lines.py                     the output with --quiet
     explore_options.py               the options of explore
+    explore_against.py  the option `--against`: runs each explored world on a backend, and prints what no schedule shows
     explore_bounds.py                refuses bounds that do not fit the search
     explore_work.py                  the folder of --work and --resume, and the cluster of --cluster
     coverage_text.py                 which probes, modes and orders the schedules reached

@@ -40,6 +40,7 @@ from dpsim.cli.console import (
 from dpsim.cli.exit_codes import ALL, ASK_TO_END, BUG, in_help
 from dpsim.cli.explain import explain
 from dpsim.cli.explore import explore
+from dpsim.cli.explore_against import NumberAfterBackend
 from dpsim.cli.export import export
 from dpsim.cli.import_job import import_job
 from dpsim.cli.json_alone import ask, begin
@@ -165,7 +166,7 @@ app.command("schema")(schema)
 app.command("list")(list_all)
 app.command("show")(show)
 app.command("new")(new)
-app.command("explore")(explore)
+app.command("explore", cls=NumberAfterBackend)(explore)
 app.command("replay")(replay)
 app.command("record", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(record)
 app.command("explain")(explain)

@@ -47,6 +47,7 @@ CODES = {
         (
             "the outcome is another one: an unexpected finding, or no finding although the scenario expects one",
             "`explore` judged no schedule, or a schedule did not end although it kept no event waiting",
+            "a run of `explore --against` shows what no schedule of a proven world shows",
             "an engine answers differently",
         ),
         "on stdout",

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from dpsim.cli import coverage_text, explore_work, explore_worlds, torch_target
+from dpsim.cli import coverage_text, explore_against, explore_work, explore_worlds, torch_target
 from dpsim.cli import explore_options as options
 from dpsim.cli.console import BAD_INPUT, Progress, fail, one_line_errors, say, say_json
 from dpsim.cli.explore_again import TypedCommand
@@ -43,6 +43,7 @@ from dpsim.cli.options import (
 from dpsim.cli.torch_target import Order, Ranks, TorchTarget
 
 if TYPE_CHECKING:
+    from dpsim.campaign.against import AgainstBackend
     from dpsim.campaign.cut_short import Limit
     from dpsim.campaign.files import Options, Outcome
     from dpsim.scenario import Scenario
@@ -78,6 +79,7 @@ def explore(
     late_deliveries: options.LateDeliveries = None,
     deaths: options.Deaths = None,
     early_timeouts: options.EarlyTimeouts = None,
+    against: options.Against = None,
     coverage: options.Coverage = False,
     module: Modules = None,
     off: Off = None,
@@ -102,12 +104,13 @@ def explore(
         bounds = Bounds(preemptions, late_deliveries, deaths, early_timeouts)
         complete = strategy == "dpor" or bounds.binds
         most = schedules or (UNBOUNDED if complete and seconds is not None else SCHEDULES)
-        search = files.Options(strategy, most, seconds, jobs, seed, keep_going, save, bounds=bounds)
+        search = files.Options(strategy, most, seconds, jobs, seed, keep_going, save, None, None, bounds, bool(against))
         named = torch_target.chosen(torch, ranks, order, scenarios or [])
         chosen = [(with_off(one, off or []), base) for one, base in named]
         covered = Coverage() if coverage else None
         shown = Display(typed("--module", module), full, quiet, as_json, results, covered, TypedCommand.of(context))
         _refuse_both(swarm, all_up_to, keep_going)
+        backend = explore_against.wanted(against, [one for one, _ in chosen], shown.again.options)
         of_a_set = swarm is not None or all_up_to is not None
         refuse_bounds(bounds, strategy, of_a_set, [one for one, _ in chosen])
         worlds = f"--swarm {swarm}" if swarm is not None else f"--all-up-to {all_up_to}" if all_up_to else "as written"
@@ -120,7 +123,7 @@ def explore(
                 explore_worlds.explore_sets(explore_worlds.drawn(chosen, swarm, seed), search, shown)
             if all_up_to is not None:
                 explore_worlds.explore_sets(explore_worlds.small(chosen, all_up_to), search, shown)
-            _explore_each(chosen, search, shown)
+            _explore_each(chosen, search, shown, backend)
 
 
 def _checked(strategy: str, budget: str | None) -> float | None:
@@ -149,6 +152,7 @@ def _explore_each(
     chosen: list[tuple[Scenario, Path]],
     options: Options,
     shown: Display,
+    against: AgainstBackend | None = None,
 ) -> NoReturn:
     """Explores each scenario as it is written, prints the results, and ends the command."""
     from dpsim.campaign import deepening
@@ -158,6 +162,7 @@ def _explore_each(
     title = chosen[0][0].name if len(chosen) == 1 else f"{len(chosen)} scenarios"
     with Progress(f"exploring {title}", unit="schedule", budget=options.seconds, quiet=shown.quiet) as progress:
         outcomes = deepening.explore_each(chosen, options, progress, lambda how_far: progress.set_line(how_far.line()))
+    explore_against.hold(outcomes, against, options.seed, options.keep_going, shown.quiet)
     met = all(one.explored.unmet is None for one in outcomes)
     kept = [shown.kept(one, options) for one in outcomes]
     limits = [_limit(one, options) for one in outcomes]

@@ -80,6 +80,14 @@ Coverage = Annotated[
         "--coverage", help="Print which probes, modes, orders of two sites and rows of tables no schedule reached."
     ),
 ]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        metavar="BACKEND [N]",
+        help="Then run each world N times on this backend, 5 if left out. What ranks learn there must be in some "
+        "schedule. E.g. gloo 40.",
+    ),
+]
 Preemptions = Annotated[
     int | None,
     typer.Option(

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.campaign.to_prove import to_prove
 from dpsim.checks.expected import Expected
+from dpsim.cli import explore_against
 from dpsim.cli.console import columns, painted
 from dpsim.cli.run_text import params_row
 from dpsim.cli.unchecked import unchecked_schedules
@@ -157,6 +158,7 @@ def as_text(
         ]
     if explored.failure is None or explored.exploration.lost:
         lines += map(named, [*_verdict(explored), *unchecked_schedules(explored, scenario)])
+    lines += explore_against.lines(explored.against)
     return "\n".join(lines if failed else [*lines, "", *columns(rows), *next_line(rows, goes_on)])
 
 
@@ -244,6 +246,7 @@ def as_json(
         "class": failure.problem.klass if failure else None,
         "culprit": None if primary is None or primary.culprit is None else str(primary.culprit),
         **_evidence(explored, scenario, goes_on),
+        "against": explore_against.as_json(explored.against),
         "confirmed": explored.confirmed if failure else None,
         "trace": str(traces[failure.fingerprint]) if failure and failure.fingerprint in traces else None,
     }

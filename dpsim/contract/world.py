@@ -136,7 +136,8 @@ class World:
     listen on ports there. `lazy`: members make a device communicator at its first use, and each pair makes one at its
     first transfer. The host waits in that call until all members have reached it. `messages`: messages from outside.
     `gates`: the order of another run, which this run repeats. `own_settings`: settings of single ranks, in words, for
-    reports. `times`: a timed simulation also records `Run.times`.
+    reports. `times`: a timed simulation also records `Run.times`. `pauses`: the seed of the sleeps that a real backend
+    draws before each call, of 0 to 4 ms; None for no sleeps. A simulation has none, since a search tries every order.
 
     A real backend refuses the following fields. `kills`: ranks that may die. `residency`: the number of device
     collectives and transfers of a rank that can run at a time; None for no limit. Each occupies the GPU while it waits
@@ -166,6 +167,7 @@ class World:
     early_timeouts: int = 0
     own_settings: tuple[tuple[str, tuple[int, ...]], ...] = ()
     times: bool = False
+    pauses: int | None = None
 
     @property
     def actors(self) -> int:  # ranks and services

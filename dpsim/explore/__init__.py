@@ -4,6 +4,7 @@
 
     order.py        the order of one run: which steps commute, which race, when two runs are of one class
     normal_form.py  the steps that caused a failure, in an order that a person can read
+    outcomes.py     what actors learned in the runs of a search, as a set
     strategies/     how schedules are chosen, one strategy a file
     explorer.py     the loop over runs, and the verdict
     estimate.py     estimates the number of schedules of a search
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from dpsim.contract.words import did_you_mean
 from dpsim.explore.explorer import Budget, Exploration, Failure, Planted, Problem, explore
+from dpsim.explore.outcomes import Outcomes
 from dpsim.explore.strategies.base import LONGEST, Picker, Search
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.pct import Pct
@@ -50,6 +52,7 @@ __all__ = [
     "Budget",
     "Exploration",
     "Failure",
+    "Outcomes",
     "Picker",
     "Planted",
     "Problem",

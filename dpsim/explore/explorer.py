@@ -31,6 +31,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from dpsim.contract.schedule import CutOff, Outgrown, OutOfTime, Strategy, Unrepeatable, site
 from dpsim.contract.words import counted
 from dpsim.explore.normal_form import fingerprint, normal_form
+from dpsim.explore.outcomes import Outcomes
 from dpsim.explore.strategies.base import Picker, Search
 
 Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "vacuous", "violated", "lost"]
@@ -113,7 +114,8 @@ class Exploration:
     about the runs (`dpsim.campaign.assumptions.facts`). `decided`: for each mode and each row of a table, the number of
     runs in which a rank decided it. `pasts`: a digest of each past of a rank, and a schedule that has it
     (`dpsim.campaign.pasts`). `in_time`: the problem of the timed run (`dpsim.campaign.in_time`). `lost`: what
-    the machine took away; then there is no verdict, but earlier failures are here.
+    the machine took away; then there is no verdict, but earlier failures are here. `outcomes`: what ranks learned in
+    whole runs; None unless the caller asks.
     """
 
     verdict: Verdict = "sampled"
@@ -140,6 +142,7 @@ class Exploration:
     outgrown: bool = False
     in_time: Failure | None = None
     lost: str = ""
+    outcomes: Outcomes | None = None
     within: str = ""
     unfinished: str = ""
 

@@ -65,6 +65,22 @@ CUT_SHORT = (
     JsonField("all[].differs", "text", "how it differs from the scenario; empty if it does not"),
 )
 
+AGAINST = (
+    JsonField("backend", "text", "the backend"),
+    JsonField("runs", "number", "runs that were made"),
+    JsonField("outcomes", "number", "outcomes that differ from each other"),
+    JsonField("early", "number", "runs in which a time-out passed early; these refute nothing"),
+    JsonField("refuted", "true or false", "whether a run shows what no schedule of a proven world shows"),
+    JsonField("why", "text or null", "why no run was made"),
+    JsonField("unseen", "list of objects", "the outcomes that the search did not see"),
+    JsonField("unseen[].run", "number", "the number of the run, from 1"),
+    JsonField("unseen[].actor", "text", "the rank, service or thread that first learned something else"),
+    JsonField("unseen[].learned", "text", "what it learned, or how it ended"),
+    JsonField("unseen[].where", "text or null", "file and line"),
+    JsonField("unseen[].seen", "list of text", "what it learned there in the schedules"),
+    JsonField("unseen[].together", "list of text", "actors that are each as in some schedule, but never together"),
+)
+
 EXPLORED = (
     JsonField("scenario", "text", "its name"),
     JsonField("verdict", "text", "`proven`, `bounded`, `sampled`, `vacuous`, `violated` or `lost`"),
@@ -102,6 +118,8 @@ EXPLORED = (
     JsonField("class", "text or null", "the class of the first failure"),
     JsonField("culprit", "text or null", "the culprit of the first failure, in words"),
     *EVIDENCE,
+    JsonField("against", "object or null", "the runs of `--against`"),
+    *below("against", AGAINST),
     JsonField("confirmed", "true, false or null", "that of the first failure"),
     JsonField("trace", "text or null", "that of the first failure"),
     JsonField("results", "list of text, may be absent", "folders of report, picture, trace and scenario"),
