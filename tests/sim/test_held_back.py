@@ -154,7 +154,8 @@ def test_a_failure_is_what_counts() -> None:
 
     async def script(rank: Rank) -> None:
         await works_until(takes_later_mail=False)(rank)
-        assert rank.rank != 1 or not fails
+        if rank.rank == 1 and fails:
+            raise AssertionError  # pytest would add an address to the text of an assert, which differs in each run
 
     for fails in (True, False):
         subject = Subject(WORLD, Scripted(script), longest=300, repeats=False)

@@ -159,7 +159,9 @@ class QueriedCall:
     def _drawn_in_time(self, host: Host, at: tuple[str, int], timeout_ns: int) -> Op:
         """Draws whether this wait with a time-out waits for all members. Returns the op that ends it."""
         machine, last = host.machine, self._call[1]
-        end: Op = self._end or self._call[2]
+        if self._end is not None:
+            return self._end
+        end: Op = self._call[2]
         if isinstance(last, EarlyEnd) and not machine.timed:
             up = machine.alarms.sleeps.clock(host.causes) + timeout_ns
             label = host.label(at, "waits for all at")
@@ -167,7 +169,7 @@ class QueriedCall:
             waits = machine.waits(wait)
             host.causes |= wait.bit
             if waits:
-                return behind(machine, [end, last.all_arrived])
+                self._end = end = behind(machine, [end, last.all_arrived])
         return end
 
 

@@ -54,6 +54,8 @@ class Host:
         life: Footprint = ((("life", self.rank), "r"),)
         self.lives = life if self.rank in machine.mortal else None
         """What all that it does reads, if its rank may be killed."""
+        self.mortal = self.lives or ()
+        """The same for ops that are no turn of a thread."""
         self.device_lives = life if self.rank in machine.fragile else None
         """The footprint of its device work, if its device may stop."""
         self._may_fail = self.rank in machine.failing

@@ -74,7 +74,6 @@ class TurningHost(Host):
         self.touched = USED if promise == "objects" else TOUCHED
         self._shared_calls = ("wait_flag",) if promise == "objects" else ("call", "wait_flag")
         """Kinds of call that also count as ordinary calls."""
-        self.mortal = self.lives or ()
         self.lives = ((("turns", self.rank), "w"), *self.mortal)
         if promise:  # an exception of main ends the other threads
             self.mortal = ((("over", self.rank), "r"), *self.mortal)

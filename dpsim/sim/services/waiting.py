@@ -44,7 +44,7 @@ class Waiting:
             label = host.label(self.site, "waits in vain at")
             self.alarm = Op(label, timeout_ns, self._passes, None, ~host.rank)
             self.ends = ((("waits", label), "w"),) if machine.alarms.most else ()
-            machine.alarms.set(self.alarm, timeout_ns, self.op.causes, host.lives or (), self.ends)
+            machine.alarms.set(self.alarm, timeout_ns, self.op.causes, host.mortal, self.ends)
             machine.alarms.awaited = True
 
     def look(self, see: Callable[[], Any], touches: Footprint, after: Op | None) -> None:
@@ -69,8 +69,8 @@ class Waiting:
         self.looks += 1
         op = Op(host.label(self.site, verb), 0, None, None, ~host.rank)
         host_sees(host, op)
-        if machine.visible:
-            op.footprint = (*(host.lives or ()), *touches, *self.ends)
+        if machine.visible:  # no turn of a thread: its return from the wait is one
+            op.footprint = (*host.mortal, *touches, *self.ends)
         op.effect, op.args = self._looked, (see, op)
         return op
 
