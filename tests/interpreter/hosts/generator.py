@@ -133,7 +133,7 @@ class Drawn:
         rng, listener = self.rng, self.rng.randrange(self.size)
         for rank in range(self.size):
             limit = next(self.times) if self.timed and rng.random() < 0.4 else None
-            self.add(rank, "s", ("open", "s", 1) if rank == listener else ("join", "s", 1, limit))
+            self.add(rank, "s", ("open", "s", 1) if rank == listener else ("enter", "s", 1, limit))
             for _ in range(rng.choice((1, 1, 2))):
                 uses: list[Instruction] = [("put", "s", "k"), ("add", "s", "k", 1), ("fetch", "s", "k", limit)]
                 uses += [("drop", "s", "k"), ("swap", "s", "k", rng.choice(("", 1)), 7), ("fetch", "s", "k", 0)]
