@@ -265,8 +265,8 @@ class HostCommunicator(ABC):
     """A group of ranks that exchange host memory (gloo). `index` is this rank's position in `ranks`.
 
     All members make the same collectives in the same order, with arrays of equal dtype. A collective starts at once,
-    with the content that the array has now, and ends in the background. Await its result (a new array) exactly once: a second await is a
-    RuntimeError, and a missing await is a finding.
+    with the content that the array has now, and ends in the background. Await its result (a new array) exactly once: a
+    second await is a RuntimeError, and a missing await is a finding.
 
     A call may complete for one member before it completes for another. The contract promises that it waits for the
     members whose elements it receives:

@@ -20,8 +20,8 @@ time-out, the strategy draws whether this one may. If so, it may pass at any tim
     machine.alarms.cancel(op, by)
 
 After a time-out passes, its host comes after all ops that ended before. So it has learned of every event that passed,
-and each of its calls that could be over is over. Sleeps are the exception: if the time-out could have passed before the end of a sleep, the two conflict, and a search
-tries both orders.
+and each of its calls that could be over is over. Sleeps are the exception: if the time-out could have passed before the
+end of a sleep, the two conflict, and a search tries both orders.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ class Op:
     """An operation of the graph.
 
     * `pending`: what has yet to happen before it can fire: edges from unfired ops, plus one until it is submitted.
-    * `at`: when it fired, or -1: in ns, or in untimed mode the number of time-outs that could pass before. `effect(*args)` runs then; its result is `value`.
+    * `at`: when it fired, or -1. In ns; in untimed mode, the number of time-outs that could pass before.
+    * `effect(*args)` runs when it fires; its result is `value`.
     * `after` is the first op behind it, `waiter` the first host that waits for it. `more` and `waiters` list further
       ones, which few ops have.
     * `footprint`: the resources that it touches, or a function that returns them when they depend on the state of the

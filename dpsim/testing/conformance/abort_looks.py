@@ -7,7 +7,7 @@ permanent. The ranks meet on the communicator of the world between its phases, s
     peer      all call; a peer aborts; this rank looks: the call is over, as it ended in the background
     left      a peer aborts and calls nothing; a call that waits for it does not end
     third     a third member aborts; a transfer between two others ends
-    beside    another thread waits for a call that never ends; it gets Aborted at the abort (`conformance_aborts_beside`)
+    beside    another thread waits for a call that never ends, and gets Aborted (`conformance_aborts_beside`)
 """
 
 from __future__ import annotations
@@ -21,17 +21,23 @@ from dpsim.contract.interface import Aborted, HostCommunicator, HostWork, Rank
 from dpsim.testing.conformance.ground import Round, expect
 
 LAW = (
-    "after a rank aborts a communicator, each call of this rank on it raises Aborted, and so does each await, query and "
-    "wait with a time-out for earlier work, even if the work is over. A wrong backend returns a result, or lets the "
-    "rank wait without end"
+    "after a rank aborts a communicator, each call of this rank on it raises Aborted, and so does each await, query "
+    "and wait with a time-out for earlier work, even if the work is over. A wrong backend returns a result, or lets "
+    "the rank wait without end"
 )
 ENDS = (
     "a call ends in the background, whether or not its host looks, and stays over when a peer aborts later. A wrong "
     "backend ends it only when the host looks"
 )
 LEFT = "a call that waits for a member which has aborted never ends. A wrong backend reports it as over"
-THIRD = "a call that does not wait for the member that aborted ends as if nothing had happened. A wrong backend never ends it"
-BESIDE = "a thread that waits on a communicator gets Aborted when another thread of its rank aborts it"
+THIRD = (
+    "a call that does not wait for the member that aborted ends as if nothing had happened. A wrong backend never "
+    "ends it"
+)
+BESIDE = (
+    "a thread that waits on a communicator gets Aborted when another thread of its rank aborts it. A wrong backend "
+    "lets it wait without end"
+)
 
 SHORT_NS, LONG_NS = 1_000_000, 60_000_000_000
 
