@@ -57,9 +57,9 @@ class Drawn:
                 said.insert(rng.randint(0, len(said)), ("", ("sleep", next(self.times))))
         ranks = [self.threaded(said, rank == threaded) for rank, said in enumerate(self.lists)]
         mortal = (rng.randrange(self.size),) if rng.random() < 0.25 else ()
-        if mortal and rng.random() < 0.4:
-            self.watch(ranks, mortal[0])
         loses = bool(mortal) and rng.random() < 0.5
+        for rank in mortal:
+            rng.choice((self.watch, self.last_words, lambda *_: None))(ranks, rank)
         return tidy(Script(tuple(map(tuple, ranks)), tuple(self.hosts.items()), mortal=mortal, loses_mail=loses))
 
     def add(self, rank: int, topic: str, *instructions: Instruction) -> None:
@@ -174,7 +174,19 @@ class Drawn:
         return [*rest, ("thread", "t"), *thread]
 
     def watch(self, ranks: list[list[Instruction]], mortal: int) -> None:
-        rank = self.rng.choice([one for one in range(self.size) if one != mortal])
-        main = next((place for place, how in enumerate(ranks[rank]) if how[0] == "thread"), len(ranks[rank]))
-        ranks[rank].insert(main, ("get", "p"))
-        ranks[rank].insert(self.rng.randint(0, main), ("watch", mortal, "p"))
+        said = ranks[self.rng.choice([one for one in range(self.size) if one != mortal])]
+        said.insert(_end(said), ("get", "p"))
+        said.insert(self.rng.randint(0, _end(said) - 1), ("watch", mortal, "p"))
+
+    def last_words(self, ranks: list[list[Instruction]], mortal: int) -> None:
+        """Adds two messages of the mortal rank, as the last calls of its main thread. Each of them may be lost."""
+        peer = self.rng.choice([one for one in range(self.size) if one != mortal])
+        for box in "pq":
+            ranks[mortal].insert(_end(ranks[mortal]), ("post", peer, box))
+        for box in self.rng.sample("pq", 2):
+            ranks[peer].insert(_end(ranks[peer]), (self.rng.choice(("get", "idle", "poll")), box))
+
+
+def _end(said: list[Instruction]) -> int:
+    """Returns the place behind the last instruction of the main thread."""
+    return next((place for place, how in enumerate(said) if how[0] == "thread"), len(said))
