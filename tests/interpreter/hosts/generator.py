@@ -53,13 +53,14 @@ class Drawn:
         if rng.random() < 0.65:
             self.abort()
         for said in self.lists:
-            if self.timed and rng.random() < 0.3:
+            if self.timed and rng.random() < 0.5:
                 said.insert(rng.randint(0, len(said)), ("", ("sleep", next(self.times))))
         ranks = [self.threaded(said, rank == threaded) for rank, said in enumerate(self.lists)]
-        mortal = (rng.randrange(self.size),) if rng.random() < 0.25 else ()
-        loses = bool(mortal) and rng.random() < 0.5
+        mortal = (rng.randrange(self.size),) if rng.random() < 0.3 else ()
+        loses = bool(mortal) and rng.random() < 0.6
         for rank in mortal:
-            rng.choice((self.watch, self.last_words, lambda *_: None))(ranks, rank)
+            if rng.random() < 0.7:
+                (self.last_words if loses else self.watch)(ranks, rank)
         return tidy(Script(tuple(map(tuple, ranks)), tuple(self.hosts.items()), mortal=mortal, loses_mail=loses))
 
     def add(self, rank: int, topic: str, *instructions: Instruction) -> None:
@@ -184,7 +185,7 @@ class Drawn:
         for box in "pq":
             ranks[mortal].insert(_end(ranks[mortal]), ("post", peer, box))
         for box in self.rng.sample("pq", 2):
-            ranks[peer].insert(_end(ranks[peer]), (self.rng.choice(("get", "idle", "poll")), box))
+            ranks[peer].insert(_end(ranks[peer]), (self.rng.choice(("get", "idle")), box))
 
 
 def _end(said: list[Instruction]) -> int:
