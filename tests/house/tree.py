@@ -50,6 +50,7 @@ OF_SEVERAL = {
     "determinism": "the same again, whatever runs it: all of dpsim and real",
     "house": "the tree itself",
     "interpreter": "all that the contract allows, read off the contract alone: sim, explore and checks",
+    "interpreter/hosts": "the same for hosts alone, with aborts and stores",
     "plugin": "dpsim/pytest_plugin.py, in separate projects",
     "real": "the package real",
     "soundness": "what exploring must not call proven: sim, explore and checks together",

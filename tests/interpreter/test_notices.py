@@ -1,8 +1,8 @@
 """Compares dpsim with the interpreter on random scripts with watches, which notify a rank of the end of another rank.
 
 A notice arrives after all messages that the ended rank has sent, and for every kind of end. The scripts are those of
-`generator`; the watches are added later, so that a seed of `generator` keeps its meaning. Aborts are omitted, because
-the contract leaves their effect on peers open. `tests/sim/test_aborts.py` compares exploring with brute force there.
+`generator`; the watches are added later, so that a seed of `generator` keeps its meaning. `tests.interpreter.hosts` has
+notices beside aborts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """An interpreter of hosts alone: host calls, aborts, threads, made groups, any source, stores, time-outs and deaths.
 
-Like the interpreter of whole scripts next door, it was written from the contract's text alone and shares no code with
-the machine. It is a second one because an abort makes the end of each call an event of its own: a peer's part may end
-before or after the rank leaves, whether or not its host looks. The other interpreter has no such event, but it knows
-devices.
+Like the interpreter of whole scripts (`tests.interpreter`), it was written from the contract's text alone and shares no
+code with the machine. With aborts, the end of a call is a separate event: it comes before or after the peer leaves,
+whether or not the host looks. The other interpreter has no such event, so this is a second one. It knows no devices.
 
     language.py     the instructions, and what the interpreter has to know of a script
     state.py        the state of an execution

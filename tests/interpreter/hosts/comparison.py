@@ -13,8 +13,9 @@ from dpsim.contract.schedule import CutOff
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.sim.backend import SimBackend
 from tests.interpreter.hosts import follower
-from tests.interpreter.hosts.interpreter import Outcome, interpret
+from tests.interpreter.hosts.interpreter import interpret
 from tests.interpreter.hosts.language import uses
+from tests.interpreter.interpreter import Outcome
 from tests.interpreter.language import Script
 from tests.interpreter.machine import outcome_of, world_of_script
 

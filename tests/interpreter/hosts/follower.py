@@ -72,7 +72,7 @@ class HostFollower(Follower):
     async def do_open(self, name: str, port: int) -> None:
         self.keep(name, await self.rank.open_store(port, self.site))
 
-    async def do_join(self, name: str, port: int, ms: int | None) -> None:
+    async def do_enter(self, name: str, port: int, ms: int | None) -> None:
         self.keep(name, await self.rank.join_store(0, port, self.site, timeout_ns=_ns(ms)))
 
     async def do_put(self, name: str, key: str = "") -> None:

@@ -53,13 +53,14 @@ class Drawn:
         if rng.random() < 0.65:
             self.abort()
         for said in self.lists:
-            if self.timed and rng.random() < 0.3:
+            if self.timed and rng.random() < 0.5:
                 said.insert(rng.randint(0, len(said)), ("", ("sleep", next(self.times))))
         ranks = [self.threaded(said, rank == threaded) for rank, said in enumerate(self.lists)]
-        mortal = (rng.randrange(self.size),) if rng.random() < 0.25 else ()
-        if mortal and rng.random() < 0.4:
-            self.watch(ranks, mortal[0])
-        loses = bool(mortal) and rng.random() < 0.5
+        mortal = (rng.randrange(self.size),) if rng.random() < 0.3 else ()
+        loses = bool(mortal) and rng.random() < 0.6
+        for rank in mortal:
+            if rng.random() < 0.7:
+                (self.last_words if loses else self.watch)(ranks, rank)
         return tidy(Script(tuple(map(tuple, ranks)), tuple(self.hosts.items()), mortal=mortal, loses_mail=loses))
 
     def add(self, rank: int, topic: str, *instructions: Instruction) -> None:
@@ -133,7 +134,7 @@ class Drawn:
         rng, listener = self.rng, self.rng.randrange(self.size)
         for rank in range(self.size):
             limit = next(self.times) if self.timed and rng.random() < 0.4 else None
-            self.add(rank, "s", ("open", "s", 1) if rank == listener else ("join", "s", 1, limit))
+            self.add(rank, "s", ("open", "s", 1) if rank == listener else ("enter", "s", 1, limit))
             for _ in range(rng.choice((1, 1, 2))):
                 uses: list[Instruction] = [("put", "s", "k"), ("add", "s", "k", 1), ("fetch", "s", "k", limit)]
                 uses += [("drop", "s", "k"), ("swap", "s", "k", rng.choice(("", 1)), 7), ("fetch", "s", "k", 0)]
@@ -174,7 +175,19 @@ class Drawn:
         return [*rest, ("thread", "t"), *thread]
 
     def watch(self, ranks: list[list[Instruction]], mortal: int) -> None:
-        rank = self.rng.choice([one for one in range(self.size) if one != mortal])
-        main = next((place for place, how in enumerate(ranks[rank]) if how[0] == "thread"), len(ranks[rank]))
-        ranks[rank].insert(main, ("get", "p"))
-        ranks[rank].insert(self.rng.randint(0, main), ("watch", mortal, "p"))
+        said = ranks[self.rng.choice([one for one in range(self.size) if one != mortal])]
+        said.insert(_end(said), ("get", "p"))
+        said.insert(self.rng.randint(0, _end(said) - 1), ("watch", mortal, "p"))
+
+    def last_words(self, ranks: list[list[Instruction]], mortal: int) -> None:
+        """Adds two messages of the mortal rank, as the last calls of its main thread. Each of them may be lost."""
+        peer = self.rng.choice([one for one in range(self.size) if one != mortal])
+        for box in "pq":
+            ranks[mortal].insert(_end(ranks[mortal]), ("post", peer, box))
+        for box in self.rng.sample("pq", 2):
+            ranks[peer].insert(_end(ranks[peer]), (self.rng.choice(("get", "idle")), box))
+
+
+def _end(said: list[Instruction]) -> int:
+    """Returns the place behind the last instruction of the main thread."""
+    return next((place for place, how in enumerate(said) if how[0] == "thread"), len(said))

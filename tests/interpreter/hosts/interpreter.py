@@ -58,8 +58,8 @@ def interpret(script: Script, limit: int = 20_000) -> Allowed:
 
 
 def _steps(reading: Reading, state: State) -> Iterator[tuple[bool, State]]:
-    """Yields every possible step, each with whether it is free: a death, the end of a sleep before its time, or the end
-    of a part that may wait.
+    """Yields every possible step, each with whether it is free. Free are deaths, ends of sleeps before their time, and
+    ends of parts that may wait.
     """
     for rank, host in enumerate(state.hosts):
         yield from ((False, after) for after in parts.takes(reading.script, state, rank))

@@ -1,13 +1,13 @@
 """Scripts of hosts: the instructions about messages, host calls, aborts, threads and stores.
 
-A script is a `tests.interpreter.language.Script`. Its numbers, handles and places mean the same here. These
-instructions of that file belong to this language: post, watch, poll, get, idle, within, sleep, start, await, asks,
-spawn, ended, thread, set, flag, odd, stop and raise. The others are
+A script is a `tests.interpreter.language.Script`. Its numbers, handles and places mean the same here. This language
+has the instructions of that file that concern hosts: post, watch, poll, get, idle, within, sleep, start, await, asks.
+It also has spawn, ended, thread, set, flag, odd, stop and raise. The others are
 
     ("abort", kind)                     aborts that communicator
     ("until", handle, ms)               waits for the call, at most ms (`HostWork.within`)
     ("open", store, port)               listens; learns whether the port was free
-    ("join", store, port, ms)           joins the listener, within ms or without a limit (None); learns whether it did
+    ("enter", store, port, ms)           joins the listener, within ms or without a limit (None); learns whether it did
     ("put", store, key)                 sets the key to the number
     ("fetch", store, key, ms)           gets the value of the key
     ("add", store, key, amount)  ("swap", store, key, expected, desired)  ("drop", store, key)  ("close", store)
@@ -27,7 +27,7 @@ from tests.interpreter.language import Instruction, Script, unwrapped
 
 ABORTED = -1
 
-LIMITED = ("within", "until", "join", "fetch", "sleep")
+LIMITED = ("within", "until", "enter", "fetch", "sleep")
 """Instructions with a time, their last word: None for no limit."""
 
 

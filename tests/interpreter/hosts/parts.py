@@ -122,7 +122,7 @@ def result(script: Script, state: State, rank: int, part: Part) -> Any:
     if part.op in ("recv", "any"):
         (sent,) = part.sure
         return state.came[sent] if part.op == "recv" else (sent[2], *state.came[sent])
-    brought = {token[-1]: state.came[token] for token in {*part.sure, part.token}}
+    brought = {int(str(token[-1])): state.came[token] for token in {*part.sure, part.token}}
     return meeting.result(part.op, part.shape, script.members(part.kind), rank, brought)
 
 

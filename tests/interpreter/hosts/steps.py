@@ -1,8 +1,8 @@
 """The steps of a host thread, instruction by instruction.
 
-`step` returns the state after the next instruction of a thread, or None while it waits. The contract asks about an
-abort first, in one place: a call on an aborted communicator, or an await, query or wait of earlier work, learns
-ABORTED. A thread that waits at the abort may have its result too. That is the execution in which the thread had its
+`step` returns the state after the next instruction of a thread, or None while it waits. An abort of the own rank is
+asked first, in one place. A call on an aborted communicator learns ABORTED, and so does a look at earlier work. A
+thread that waits at the abort may have its result too. That is the execution in which the thread had its
 result before the abort, and made its next call late.
 """
 
@@ -57,7 +57,7 @@ def _passes(reading: Reading, state: State, rank: int, name: str, what: str, ms:
     if ms and (until or not parts.is_calm(reading, state)):
         return None
     state = parts.settled(state) if ms else state
-    return state.learns(rank, name, False if what in ("until", "join") else None)
+    return state.learns(rank, name, False if what in ("until", "enter") else None)
 
 
 def is_asleep(script: Script, rank: int, thread: Thread) -> bool:
@@ -106,7 +106,7 @@ def _other(script: Script, state: State, rank: int, name: str, what: str, how: l
             return None
         case "open":
             return tables.opened(state, rank, name, *how)
-        case "join":
+        case "enter":
             return tables.joined(state, rank, name, *how[:2])
         case "spawn":
             first = script.ranks[rank].index(("thread", how[0])) + 1
@@ -124,8 +124,8 @@ def _other(script: Script, state: State, rank: int, name: str, what: str, how: l
 
 
 def prompt(reading: Reading, state: State, rank: int) -> State | None:
-    """Returns the state after the rank's next step if no outcome is lost when the rank takes it at once: no other rank
-    can tell whether the step was early. Otherwise returns None.
+    """Returns the state after the rank's next step if the rank may take it at once, else None. It may if no outcome is
+    lost: no other rank can tell whether the step was early.
     """
     host = state.hosts[rank]
     running = [name for name, thread in host.threads.items() if not thread.end]

@@ -24,7 +24,7 @@ TO_0, TO_1, HEAR_0, HEAR_1 = (
 )
 MADE = (("start", "m", "g", "make", ()), ("await", "m"))
 GET, TELL_0, TELL_1 = ("get", "p"), ("post", 0, "p"), ("post", 1, "p")
-OPEN, JOIN = ("open", "s", 1), ("join", "s", 1, None)
+OPEN, JOIN = ("open", "s", 1), ("enter", "s", 1, None)
 PUT, FETCH, CLOSE, DROP = ("put", "s", "k"), ("fetch", "s", "k", None), ("close", "s"), ("drop", "s", "k")
 
 
@@ -97,7 +97,7 @@ def test_an_abort_reaches_no_peer_as_an_exception_and_a_peer_aborts_itself() -> 
     assert outcomes((SUM, ("within", "p", 9), ABORT, AWAIT), (ABORT,)) == {((None, ABORTED), ())}
 
 
-def test_a_message_that_nobody_has_received_is_lost_when_its_sender_leaves() -> None:
+def test_a_message_that_no_rank_has_received_is_lost_when_its_sender_leaves() -> None:
     late = (("within", "q", 50), receives(1), ("await", "a1"))
     assert outcomes(late, (TO_0, ABORT), ()) == {((None, "blocked"), (), ())}
     assert outcomes(late, (TO_0, ABORT), (TO_0,)) == {((None, (2, 3)), (), ())}
@@ -163,11 +163,11 @@ def test_a_closed_store_answers_none_and_frees_its_port() -> None:
     assert {mine[-1] for _, mine in outcomes((OPEN, CLOSE), (JOIN, FETCH))} == {None, "blocked"}
     again = (OPEN, ("open", "o", 1), CLOSE, ("open", "n", 1))
     assert outcomes(again) == {((True, False, True),)}
-    assert outcomes((OPEN,), (("join", "s", 1, 9), FETCH)) == {((True,), (True, "blocked"))}
+    assert outcomes((OPEN,), (("enter", "s", 1, 9), FETCH)) == {((True,), (True, "blocked"))}
 
 
 @pytest.mark.parametrize(
-    ("call", "late"), [(("join", "s", 1, 9), False), (("fetch", "s", "k", 9), None)], ids=["join", "fetch"]
+    ("call", "late"), [(("enter", "s", 1, 9), False), (("fetch", "s", "k", 9), None)], ids=["enter", "fetch"]
 )
 def test_a_call_on_a_store_may_time_out(call: Instruction, late: object) -> None:
     before = (OPEN,) if call[0] == "fetch" else ()
