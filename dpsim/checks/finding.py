@@ -36,6 +36,7 @@ wildcards:
     LIVELOCK:FLAG                        they poll a flag in vain
     LIVELOCK:SLEEP                       they sleep, and query nothing
     LIVELOCK:DECISION                    they repeat decisions, marks and probes
+    LIVELOCK:MESSAGES                    they answer each other's messages, and come into the same state again
     PROGRESS:BOUND                       after the last fault, a rank exceeds its bound on ops without reaching an end
     NONDETERMINISM:REPEAT                a repeated run differs, along its own schedule
     NONDETERMINISM:RANDOM                a run drew random numbers without a seed
@@ -214,6 +215,7 @@ CLASSES = (
     "LIVELOCK:FLAG",
     "LIVELOCK:SLEEP",
     "LIVELOCK:DECISION",
+    "LIVELOCK:MESSAGES",
     "PROGRESS:BOUND",
     "NONDETERMINISM:REPEAT",
     "NONDETERMINISM:RANDOM",

@@ -5,6 +5,7 @@ from the end of its journal:
 
     rank 0 polls inbox without end, in vain         ->   LIVELOCK:POLL, culprit rank 0
     ranks 0, 1 sleep without end                    ->   LIVELOCK:SLEEP, no culprit
+    ranks 0, 1 answer each other without end        ->   LIVELOCK:MESSAGES, no culprit
 
 If several ranks loop, the journals do not show which of them should have acted, so the finding names no culprit. Runs
 in which every rank is blocked are deadlocks (`dpsim.checks.deadlock`).
@@ -18,6 +19,7 @@ from dpsim.contract.ops import KIND, SITE, WHERE, as_record
 from dpsim.contract.words import ranks_text
 
 KINDS = {
+    "post": "LIVELOCK:MESSAGES",
     "take": "LIVELOCK:POLL",
     "ask": "LIVELOCK:QUERY",
     "look": "LIVELOCK:QUERY",
@@ -29,7 +31,9 @@ KINDS = {
 """The class of the finding by the op that a rank repeats. If it repeats several, the first in this table decides."""
 
 ASKS = ("take", "ask", "look", "flag", "store")
-WHY = {True: "no other event can answer these calls", False: "none of these calls can end the loop"}
+WAITS = "no other event can answer these calls"
+GOES_ON = "none of these calls can end the loop"
+SAME = "all programs and mailboxes are in the same state again"
 NO_CALL = ("learned", "injected")
 TAIL = 64
 
@@ -53,12 +57,16 @@ def check(run_index: RunIndex) -> list[Finding]:
         Finding(
             check="livelock",
             klass=KINDS[kind],
-            message=f"{repeating[0]}, without end: {WHY[kind in ASKS]}; end the loop after a number of rounds",
+            message=f"{repeating[0]}, without end: {_why(kind)}; end the loop after a number of rounds",
             culprit=Culprit.of(first.rank, first.record) if len(endless) == 1 else None,
             position=(first.step, first.at),
             details=(*repeating, *_others(run_index)),
         )
     ]
+
+
+def _why(kind: str) -> str:
+    return SAME if kind == "post" else WAITS if kind in ASKS else GOES_ON
 
 
 def explains(run_index: RunIndex, finding: Finding) -> bool:

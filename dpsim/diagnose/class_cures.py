@@ -43,6 +43,7 @@ CURES = {
     "LIVELOCK:FLAG": "Set the flag, or wait for it instead of polling.",
     "LIVELOCK:SLEEP": "Give the loop a condition that another rank or the clock makes true.",
     "LIVELOCK:DECISION": "Find the value that the loop waits for, and which rank changes it.",
+    "LIVELOCK:MESSAGES": "Let one of the ranks end the exchange: count its rounds, or send a last message.",
     "PROGRESS:BOUND": "Let the rank stop after a fault, or raise `limits.progress` if it needs more ops.",
     "NONDETERMINISM:REPEAT": "Remove what the program reads outside of the contract: clocks, hash order, global state.",
     "NONDETERMINISM:RANDOM": "Make random generators from a seed that the scenario gives.",

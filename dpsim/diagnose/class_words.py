@@ -59,6 +59,7 @@ WORDS = {
     "LIVELOCK:FLAG": "ranks poll a flag again and again, in vain",
     "LIVELOCK:SLEEP": "ranks sleep again and again, and no call can end the loop",
     "LIVELOCK:DECISION": "ranks repeat their decisions and get no further",
+    "LIVELOCK:MESSAGES": "ranks answer messages with the same messages again and again",
     "PROGRESS:BOUND": "a rank issues more ops than its bound allows, and does not end",
     "NONDETERMINISM:REPEAT": "a repetition of the same schedule gave another run",
     "NONDETERMINISM:RANDOM": "the run drew random numbers without a seed",

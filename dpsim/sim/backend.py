@@ -188,7 +188,7 @@ def _go_on(wiring: Wiring, run: SimRun) -> None:
     """
     try:
         with rare_collections(), NoExits():
-            wiring.machine.run(wiring.tick)
+            wiring.machine.run(wiring.look)
     except Endless as error:
         run.endless, run.overdue = error.ranks, isinstance(error, Overdue)
     except Overtime as error:

@@ -2,7 +2,7 @@
 
     wiring = Wiring(machine, world, program, costs)
     wiring.begin(program, prepared)         # starts the main thread of each rank, schedules kills
-    wiring.machine.run(wiring.tick)
+    wiring.machine.run(wiring.look)
     wiring.take_down()                      # ends all threads, and removes references between the parts
 
 Each run creates its own parts; no part is used in two runs. The lists of journals, ends (how each program ended) and
@@ -33,10 +33,12 @@ from dpsim.sim.collectives.membership import Membership
 from dpsim.sim.collectives.parts import PartedGroup
 from dpsim.sim.collectives.residency import Slots
 from dpsim.sim.graph.costs import Costs
+from dpsim.sim.graph.environment import TICK
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.hosts.host import Host
 from dpsim.sim.hosts.progress import OpBound
 from dpsim.sim.hosts.record_times import RecordTimes
+from dpsim.sim.hosts.recurrence import Recurrence
 from dpsim.sim.hosts.shared import SharedWatch
 from dpsim.sim.hosts.threads import Threads
 from dpsim.sim.hosts.turns import Promise
@@ -102,6 +104,7 @@ class Wiring:
         for rank in self.ranks:
             rank.connect = partial(self._make_during_run, rank.rank)
         self._coroutines: list[Any] = []
+        self._recurrence: Recurrence | None = None
 
     def _make_groups(self, specs: Sequence[CommunicatorSpec]) -> list[Group]:
         machine = self.machine
@@ -184,6 +187,8 @@ class Wiring:
         """Starts all ranks, and submits the kills of the world."""
         machine, ranks, ends = self.machine, self.ranks, self.ends
         self._coroutines = [live(rank, program, prepared, ends) for rank in ranks]
+        if Recurrence.applies(self.world, program):
+            self._recurrence = Recurrence(machine, self.hosts, self._coroutines, self.boxes)
         if (looks := onlooker()) is not None:
             looks.begins(self.machine, self.journals, self._coroutines)
         for rank, coroutine in zip(ranks, self._coroutines, strict=True):
@@ -196,6 +201,12 @@ class Wiring:
                 kill(machine, ranks[planted.rank], planted, ends)
             else:
                 self._shared[planted.rank].injections.doom = partial(kill, machine, ranks[planted.rank], ends=ends)
+
+    def look(self) -> int:
+        """Called by the machine now and then, while no program runs. Returns after how many steps to call it again."""
+        if self.tick is not None:
+            self.tick()
+        return TICK if self._recurrence is None else self._recurrence.tick()
 
     @property
     def undefined(self) -> tuple[Undefined, ...]:
@@ -214,7 +225,7 @@ class Wiring:
         """Ends all threads that have not ended, and breaks reference cycles, which only the garbage collector would
         find.
         """
-        machine = self.machine
+        machine, self._recurrence = self.machine, None
         with untraced():
             for rank, coroutine in zip(self.ranks, self._coroutines, strict=True):
                 if rank.threads is None:

@@ -114,11 +114,14 @@ class Environment(simpy.Environment):
         self.schedule(waiter, 2, time - self._now)
         return waiter
 
-    def run_down(self, tick: Callable[[], None] | None = None) -> None:
-        """Runs until nothing can happen any more. It calls `tick` after every TICK steps."""
+    def run_down(self, tick: Callable[[], int] | None = None) -> None:
+        """Runs until nothing can happen any more. It calls `tick` after TICK steps, and then after as many as the last
+        call has returned. No program runs then.
+        """
         due, queue, fire, idle, plain = self.due, self._queue, self._fire, self._idle, simpy.Event
+        steps = TICK
         while True:
-            for _ in range(TICK):
+            for _ in range(steps):
                 if due:
                     event: Any = due.popleft()
                 elif idle is not None and idle():
@@ -136,7 +139,7 @@ class Environment(simpy.Environment):
                 if not event._ok and not hasattr(event, "_defused"):
                     raise event._value
             if tick is not None:
-                tick()
+                steps = tick()
 
 
 class CoroutineThread:

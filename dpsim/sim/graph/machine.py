@@ -284,8 +284,10 @@ class Machine(Edges):
         """Starts a host thread of a rank."""
         CoroutineThread(self.env, program, rank)
 
-    def run(self, tick: Callable[[], None] | None = None) -> None:
-        """Runs until nothing can happen any more, and calls `tick` now and then. Raises the error of `halt`."""
+    def run(self, tick: Callable[[], int] | None = None) -> None:
+        """Runs until nothing can happen any more, and calls `tick` now and then (`Environment.run_down`). Raises the
+        error of `halt`.
+        """
         with suppress(Halt):
             self.env.run_down(tick)
         if self.halted is not None:

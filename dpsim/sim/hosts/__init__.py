@@ -10,6 +10,8 @@ null_trace.py      a trace function that does nothing, for threads that were tra
 turns.py           a host thread that waits for its turn before each of its calls
 threads.py         the host threads of a rank, of which one runs at a time
 watch.py           the search for hosts that make no progress
+program_state.py   all that suspended programs know, as bytes
+recurrence.py      ends a run that is in the same state again
 held_back.py       untimed: whether a schedule keeps an event waiting
 exits.py           the calls by which a program would end its process
 variables.py       restores os.environ after a run

@@ -131,10 +131,10 @@ class ProgressWatch:
         """Called every LOOK_STEPS steps of an untimed run. Raises CutOff if the last SAME steps brought nothing new and
         another op could happen. If none could, the ranks reach ASKS repetitions, and the run is endless.
         """
-        self.held_back.look(steps, self._enabled().union(self._machine.alarms.ahead()))
+        self.held_back.look(steps, possible(self._machine).union(self._machine.alarms.ahead()))
         if self._new():
             self._stood_since, self._stood = steps, set(self._machine.enabled)
-        elif steps - self._stood_since >= SAME and (self._stood & self._enabled() or not self._alone(1)):
+        elif steps - self._stood_since >= SAME and (self._stood & possible(self._machine) or not self._alone(1)):
             raise CutOff(f"{counted(SAME, 'step')} that brought nothing new")
 
     def _new(self) -> bool:
@@ -190,18 +190,9 @@ class ProgressWatch:
         ranks = self._alone(half) if epoch == self._epoch else []
         repeats = {rank: self._ranks[rank].repeats for rank in ranks}
         if repeats.keys() != self._vain.keys() or any(repeats[rank] < self._vain[rank] for rank in ranks):
-            self._vain, self._could = repeats, self._enabled()
+            self._vain, self._could = repeats, possible(self._machine)
         long = all(repeats[rank] >= max(self._enough, self._vain[rank] + half) for rank in ranks)
-        return ranks if long and not self._could & self._enabled() else []
-
-    def _enabled(self) -> set[Op]:
-        """Returns the ops that will happen sooner or later, so no deaths and no ops whose guard is closed."""
-        dead = self._machine.dead
-        return {
-            op
-            for op in self._machine.enabled
-            if not (isinstance(op, Death) or op.life in dead or (op.guard is not None and not op.guard.open()))
-        }
+        return ranks if long and not self._could & possible(self._machine) else []
 
     def _alone(self, enough: int) -> list[int]:
         """Returns the ranks with at least `enough` repetitions, if nothing but their next repetition can happen."""
@@ -221,6 +212,16 @@ class ProgressWatch:
         if life is not None and (life in self._machine.dead or (life < 0 and ~life in moving)):
             return True
         return isinstance(op, Death) or (op.guard is not None and not op.guard.open())
+
+
+def possible(machine: Machine) -> set[Op]:
+    """Returns the enabled ops that will happen sooner or later, so no deaths and no ops whose guard is closed."""
+    dead = machine.dead
+    return {
+        op
+        for op in machine.enabled
+        if not (isinstance(op, Death) or op.life in dead or (op.guard is not None and not op.guard.open()))
+    }
 
 
 def occupied() -> int:

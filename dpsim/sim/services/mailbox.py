@@ -141,6 +141,17 @@ class Mailboxes:
             whole: Footprint = ((("mailbox", *box.place), "w"),)
             self._machine.alarms.set(alarm, alarm.cost, getter.causes, getter.touches(), whole)
 
+    def taken_from(self) -> dict[tuple[int, str], int]:
+        """Returns how many messages were taken from each mailbox, which is named by its rank and its name."""
+        return {place: box.taken for place, box in self._boxes.items()}
+
+    def contents(self) -> list[Any]:
+        """Returns the messages that wait in each mailbox, and how many gets and time-outs wait for one."""
+        return [
+            (place, [one[0] for one in box.messages], len(box.getters), len(box.alarms))
+            for place, box in sorted(self._boxes.items())
+        ]
+
     def close(self) -> None:
         """Breaks reference cycles at the end of a run: waiting gets refer to themselves."""
         for box in self._boxes.values():
