@@ -85,7 +85,7 @@ def part_of(path: str) -> Part | None:
 def command(part: Part, size: float, out: Path, night: str) -> list[str]:
     """Returns the command that runs a part."""
     if not part.paths:
-        words = ["--part", part.name, "--budget", f"{SHARE * part.minutes * size * 60:.0f}s", "--jobs", "2"]
+        words = ["--part", part.name, "--budget", f"{SHARE * part.minutes * 60:.0f}s", "--jobs", "2"]
         amount = "night" if size >= 10 else "hour"
         return [*campaign(out, night), *words, "--size", amount]
     inner = [path for other in PARTS for path in other.paths if other != part and path.startswith(part.paths)]
@@ -118,7 +118,7 @@ def within(words: Sequence[str], seconds: float, environment: dict[str, str]) ->
 
 def run(part: Part, size: float, out: Path, night: str) -> Ended:
     """Runs a part within its bound. Its rows are in the file of the night."""
-    start, before, bound = time.monotonic(), spent(), part.minutes * size * 60
+    start, before, bound = time.monotonic(), spent(), part.minutes * 60
     report = report_of(part)
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
@@ -130,7 +130,7 @@ def run(part: Part, size: float, out: Path, night: str) -> Ended:
     code = within(command(part, size, out, night), bound, environment)
     if part.paths and report.exists():
         within([*campaign(out, night), "--part", "tests", "--tests", str(report)], 60, environment)
-    result = f"NOT OVER after {part.minutes * size:g} min" if code is None else results(part, code)
+    result = f"NOT OVER after {part.minutes:g} min" if code is None else results(part, code)
     return Ended(part, time.monotonic() - start, spent() - before, result, code not in (0, 5))
 
 
@@ -177,7 +177,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"there is no part {unknown[0]!r} (there are {', '.join(named)})")
     ended = []
     for part in [named[name] for name in asked.parts] or PARTS:
-        print(f"==> {part.name}, at most {part.minutes * asked.size:g} min", flush=True)
+        part = part._replace(minutes=part.minutes * asked.size)
+        print(f"==> {part.name}, at most {part.minutes:g} min", flush=True)
         ended.append(run(part, asked.size, asked.out, asked.night))
     subprocess.run([sys.executable, "-m", "dpsim", "campaign", "report", str(asked.out)], cwd=ROOT, check=False)
     print(table(ended))
