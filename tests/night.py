@@ -88,7 +88,7 @@ def command(part: Part, size: float, out: Path, night: str) -> list[str]:
         words = ["--part", part.name, "--budget", f"{SHARE * part.minutes * 60:.0f}s", "--jobs", "2"]
         amount = "night" if size >= 10 else "hour"
         return [*campaign(out, night), *words, "--size", amount]
-    inner = [path for other in PARTS for path in other.paths if other != part and path.startswith(part.paths)]
+    inner = [path for other in PARTS for path in other.paths if other.name != part.name and path.startswith(part.paths)]
     ignored = [f"--ignore={path}" for path in inner]
     report = f"--junitxml={report_of(part)}"
     pytest = [sys.executable, "-m", "pytest", "-m", "nightly", "-n", "2", "--dist", "loadgroup", "-q"]
