@@ -24,7 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -90,9 +90,10 @@ def command(part: Part, size: float, out: Path, night: str) -> list[str]:
         return [*campaign(out, night), *words, "--size", amount]
     inner = [path for other in PARTS for path in other.paths if other.name != part.name and path.startswith(part.paths)]
     ignored = [f"--ignore={path}" for path in inner]
-    report = f"--junitxml={report_of(part)}"
+    ends = time.time() + SHARE * part.minutes * 60
+    own = [f"--junitxml={report_of(part)}", f"--night-ends={ends:.0f}", f"--night-seed={night}"]
     pytest = [sys.executable, "-m", "pytest", "-m", "nightly", "-n", "2", "--dist", "loadgroup", "-q"]
-    return [*pytest, report, *ignored, *part.paths]
+    return [*pytest, *own, *ignored, *part.paths]
 
 
 def campaign(out: Path, night: str) -> list[str]:
@@ -122,11 +123,7 @@ def run(part: Part, size: float, out: Path, night: str) -> Ended:
     report = report_of(part)
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
-    environment = {
-        "DPSIM_NIGHT_SIZE": f"{size:g}",
-        "DPSIM_NIGHT_ENDS": f"{time.time() + SHARE * bound:.0f}",
-        "DPSIM_NIGHT_SEED": str(date.fromisoformat(night).toordinal()),
-    }
+    environment = {"DPSIM_NIGHT_SIZE": f"{size:g}"}
     code = within(command(part, size, out, night), bound, environment)
     if part.paths and report.exists():
         within([*campaign(out, night), "--part", "tests", "--tests", str(report)], 60, environment)
