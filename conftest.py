@@ -107,20 +107,28 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             import_module(".".join(file.resolve().relative_to(session.config.rootpath).with_suffix("").parts))
 
 
-def pytest_runtest_setup() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of a part of the night (`tests.night`). A variable of the environment would also reach the processes
+    of tests.
+    """
+    parser.addoption("--night-ends", type=float, default=float("inf"), help="begin no test after this time (epoch)")
+    parser.addoption("--night-seed", default="", help="run the files of tests in another order")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leaves a test out if the time of its part of the night is up (`tests.night`)."""
-    if time.time() > float(os.environ.get("DPSIM_NIGHT_ENDS", "inf")):
+    if time.time() > item.config.getoption("night_ends"):
         pytest.skip(NO_TIME)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
     items[:] = [item for item in items if not _times_out(item) and not _has_another_moment(item)]
     for item in items:
         if item.name == "gloo" and (item.path.parent.name == "museum" or item.path.stem in LONG_ON_GLOO):
             item.add_marker("slow")
     refuse_two_runs(items)
-    if seed := os.environ.get("DPSIM_NIGHT_SEED"):
+    if seed := config.getoption("night_seed"):
         files = sorted({item.path for item in items})
         turns = dict(zip(files, random.Random(seed).sample(range(len(files)), len(files)), strict=True))
         items.sort(key=lambda item: turns[item.path])

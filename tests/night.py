@@ -24,7 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -85,14 +85,15 @@ def part_of(path: str) -> Part | None:
 def command(part: Part, size: float, out: Path, night: str) -> list[str]:
     """Returns the command that runs a part."""
     if not part.paths:
-        words = ["--part", part.name, "--budget", f"{SHARE * part.minutes * size * 60:.0f}s", "--jobs", "2"]
+        words = ["--part", part.name, "--budget", f"{SHARE * part.minutes * 60:.0f}s", "--jobs", "2"]
         amount = "night" if size >= 10 else "hour"
         return [*campaign(out, night), *words, "--size", amount]
-    inner = [path for other in PARTS for path in other.paths if other != part and path.startswith(part.paths)]
+    inner = [path for other in PARTS for path in other.paths if other.name != part.name and path.startswith(part.paths)]
     ignored = [f"--ignore={path}" for path in inner]
-    report = f"--junitxml={report_of(part)}"
+    ends = time.time() + SHARE * part.minutes * 60
+    own = [f"--junitxml={report_of(part)}", f"--night-ends={ends:.0f}", f"--night-seed={night}"]
     pytest = [sys.executable, "-m", "pytest", "-m", "nightly", "-n", "2", "--dist", "loadgroup", "-q"]
-    return [*pytest, report, *ignored, *part.paths]
+    return [*pytest, *own, *ignored, *part.paths]
 
 
 def campaign(out: Path, night: str) -> list[str]:
@@ -118,19 +119,15 @@ def within(words: Sequence[str], seconds: float, environment: dict[str, str]) ->
 
 def run(part: Part, size: float, out: Path, night: str) -> Ended:
     """Runs a part within its bound. Its rows are in the file of the night."""
-    start, before, bound = time.monotonic(), spent(), part.minutes * size * 60
+    start, before, bound = time.monotonic(), spent(), part.minutes * 60
     report = report_of(part)
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
-    environment = {
-        "DPSIM_NIGHT_SIZE": f"{size:g}",
-        "DPSIM_NIGHT_ENDS": f"{time.time() + SHARE * bound:.0f}",
-        "DPSIM_NIGHT_SEED": str(date.fromisoformat(night).toordinal()),
-    }
+    environment = {"DPSIM_NIGHT_SIZE": f"{size:g}"}
     code = within(command(part, size, out, night), bound, environment)
     if part.paths and report.exists():
         within([*campaign(out, night), "--part", "tests", "--tests", str(report)], 60, environment)
-    result = f"NOT OVER after {part.minutes * size:g} min" if code is None else results(part, code)
+    result = f"NOT OVER after {part.minutes:g} min" if code is None else results(part, code)
     return Ended(part, time.monotonic() - start, spent() - before, result, code not in (0, 5))
 
 
@@ -177,7 +174,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"there is no part {unknown[0]!r} (there are {', '.join(named)})")
     ended = []
     for part in [named[name] for name in asked.parts] or PARTS:
-        print(f"==> {part.name}, at most {part.minutes * asked.size:g} min", flush=True)
+        part = part._replace(minutes=part.minutes * asked.size)
+        print(f"==> {part.name}, at most {part.minutes:g} min", flush=True)
         ended.append(run(part, asked.size, asked.out, asked.night))
     subprocess.run([sys.executable, "-m", "dpsim", "campaign", "report", str(asked.out)], cwd=ROOT, check=False)
     print(table(ended))

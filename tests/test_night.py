@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -56,12 +58,14 @@ def test_a_command_that_is_not_over_at_its_bound_is_ended_with_its_processes(tmp
     assert night.within([sys.executable, "-c", "raise SystemExit(5)"], 60, {}) == 5
 
 
-def test_a_test_after_the_end_of_its_part_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DPSIM_NIGHT_ENDS", "1e12")
-    conftest.pytest_runtest_setup()
-    monkeypatch.setenv("DPSIM_NIGHT_ENDS", "0")
+def test_a_test_after_the_end_of_its_part_is_left_out(request: pytest.FixtureRequest) -> None:
+    def item(ends: float) -> Any:
+        return SimpleNamespace(config=SimpleNamespace(getoption={"night_ends": ends}.get))
+
+    conftest.pytest_runtest_setup(item(1e12))
     with pytest.raises(pytest.skip.Exception, match=night.NO_TIME):
-        conftest.pytest_runtest_setup()
+        conftest.pytest_runtest_setup(item(0))
+    assert request.config.getoption("night_ends") == float("inf")
 
 
 @pytest.mark.parametrize(("size", "draws"), [(1.0, 60), (10.0, 600)])

@@ -84,8 +84,9 @@ def test_state_that_is_equal_in_each_process_is_no_finding(way: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.runs_once  # the programs share Python state on purpose, so a repeated run may differ
-def test_threads_continue_in_their_order() -> None:
-    found = explored("alone_started", "own", 400)
+def test_threads_continue_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lone_ranks, "EACH", 32)
+    found = explored("alone_started", "own", 200)
     assert found.failure is None
     assert lone_ranks.EACH <= found.looked.runs < found.looked.known
     assert f"checked for {found.looked.runs} of {found.looked.known} different pasts" in found.summary()
