@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from dpsim.campaign.assumptions import Facts, assumed, unsaid
 from dpsim.campaign.calls import with_calls_along
-from dpsim.campaign.elsewhere import looked_elsewhere
+from dpsim.campaign.elsewhere import look_elsewhere
 from dpsim.campaign.how_far import HowFar
 from dpsim.campaign.lone_ranks import Looked, looked_at
 from dpsim.campaign.searches import search_subject
@@ -224,27 +224,18 @@ def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
 
 
 def _look(subject: Subject, found: Exploration, seconds: float) -> Looked:
-    """Runs ranks alone, or as processes that differ, if nothing else failed. A difference is added to the failures."""
+    """Runs ranks alone if nothing else failed. A difference is added to the failures."""
     if found.failures or found.lost or not found.fresh or found.vacuous:
         return Looked()
     looked = looked_at(subject, seconds, len(found.classes))
     if looked.finding is not None:
-        _fails(found, looked.finding, looked.run, "running each rank alone")
-    try:
-        elsewhere = looked_elsewhere(subject)
-    except Lost as error:
-        found.lost, found.verdict = str(error), "lost"
-        return looked
-    if elsewhere is not None:
-        _fails(found, *elsewhere, "a run whose ranks differ")
+        what = identity(looked.finding)
+        one = Problem(looked.finding.klass, what, evidence=(looked.run, [looked.finding]))
+        found.failures[what] = Failure(one, [], [], found.runs, "running each rank alone")
+        found.verdict = "violated"
+    else:
+        look_elsewhere(subject, found)
     return looked
-
-
-def _fails(found: Exploration, finding: Finding, run: Run | None, by: str) -> None:
-    """Adds a failure whose evidence is a run."""
-    what = identity(finding)
-    found.failures[what] = Failure(Problem(finding.klass, what, evidence=(run, [finding])), [], [], found.runs, by)
-    found.verdict = "violated"
 
 
 def show(subject: Subject, failure: Failure) -> Shown:
