@@ -18,14 +18,16 @@ from dpsim.checks import nondeterminism
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import switch_off
 from dpsim.contract.schedule import CutOff
-from dpsim.contract.world import Lost
+from dpsim.contract.world import Lost, Run
 from dpsim.explore import Exploration, Failure, Problem
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.backend import SimRun
 
 
 def look_elsewhere(subject: Subject, found: Exploration) -> None:
-    """Adds a failure to what an exploration found, if the run whose ranks differ fails; its evidence is that run."""
+    """Adds a failure to what an exploration found, if nothing else failed, and the run whose ranks differ does."""
+    if found.failures or found.lost or not found.fresh or found.vacuous:
+        return
     other = subject.program.elsewhere(subject.prepared)
     if other is None or _off(subject):
         return
@@ -41,8 +43,13 @@ def look_elsewhere(subject: Subject, found: Exploration) -> None:
         found.lost, found.verdict = str(error), "lost"
         return
     finding = nondeterminism.elsewhere(first.journals, again.journals, differs, findings[0])
-    one = Problem(finding.klass, identity(finding), evidence=(again, [finding]))
-    found.failures[one.what] = Failure(one, [], [], found.runs, "a run whose ranks differ")
+    add_failure(found, finding, again, "a run whose ranks differ")
+
+
+def add_failure(found: Exploration, finding: Finding, run: Run | None, by: str) -> None:
+    """Adds a failure whose evidence is a run, and not a schedule. `by`: what found it."""
+    one = Problem(finding.klass, identity(finding), evidence=(run, [finding]))
+    found.failures[one.what] = Failure(one, [], [], found.runs, by)
     found.verdict = "violated"
 
 

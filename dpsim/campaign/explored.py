@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from dpsim.campaign.assumptions import Facts, assumed, unsaid
 from dpsim.campaign.calls import with_calls_along
-from dpsim.campaign.elsewhere import look_elsewhere
+from dpsim.campaign.elsewhere import add_failure, look_elsewhere
 from dpsim.campaign.how_far import HowFar
 from dpsim.campaign.lone_ranks import Looked, looked_at
 from dpsim.campaign.searches import search_subject
@@ -31,7 +31,7 @@ from dpsim.contract.words import counted
 from dpsim.contract.world import Lost, Run
 from dpsim.diagnose.evidence import NOTHING, Extras
 from dpsim.diagnose.report import report
-from dpsim.explore import Exploration, Failure, Problem, Search, search
+from dpsim.explore import Exploration, Failure, Search, search
 from dpsim.explore.normal_form import folded, is_draw, many, switches
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.hosts.overtime import interrupted
@@ -214,6 +214,7 @@ def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
         found.verdict = "lost" if found.lost else "violated"
     shown = []
     looked = _look(subject, found, seconds)
+    look_elsewhere(subject, found)
     for failure in found.failures.values():
         try:
             shown.append(show(subject, failure))
@@ -229,12 +230,7 @@ def _look(subject: Subject, found: Exploration, seconds: float) -> Looked:
         return Looked()
     looked = looked_at(subject, seconds, len(found.classes))
     if looked.finding is not None:
-        what = identity(looked.finding)
-        one = Problem(looked.finding.klass, what, evidence=(looked.run, [looked.finding]))
-        found.failures[what] = Failure(one, [], [], found.runs, "running each rank alone")
-        found.verdict = "violated"
-    else:
-        look_elsewhere(subject, found)
+        add_failure(found, looked.finding, looked.run, "running each rank alone")
     return looked
 
 
