@@ -1,7 +1,7 @@
 """Elsewhere: one more run of a program that holds, whose ranks are as different as processes of machines may be.
 
-    looked = looked_elsewhere(subject)      # `Program.elsewhere` says what differs
-    looked.finding                          # NONDETERMINISM:REPEAT with the first record that differs, or None
+    look_elsewhere(subject, found)      # `Program.elsewhere` says what differs
+    found.verdict                       # "violated", if that run fails; its finding is NONDETERMINISM:REPEAT
 
 A process draws the seed of its hashes anew. So two ranks may iterate over one set in two orders. The simulation gives
 all ranks one seed, because a second interpreter is dear. After all schedules have held, it runs the default one again
@@ -12,39 +12,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-from dpsim.campaign.subject import Subject
+from dpsim.campaign.subject import Subject, identity
 from dpsim.checks import nondeterminism
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import switch_off
 from dpsim.contract.schedule import CutOff
+from dpsim.contract.world import Lost, Run
+from dpsim.explore import Exploration, Failure, Problem
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.backend import SimRun
 
 
-class Elsewhere(NamedTuple):
-    """A run that fails if ranks differ."""
-
-    finding: Finding
-    run: SimRun
-
-
-def looked_elsewhere(subject: Subject) -> Elsewhere | None:
-    """Returns the run that fails; None if it holds, or if the program's processes cannot differ. Raises Lost."""
+def look_elsewhere(subject: Subject, found: Exploration) -> None:
+    """Adds a failure to what an exploration found, if nothing else failed, and the run whose ranks differ does."""
+    if found.failures or found.lost or not found.fresh or found.vacuous:
+        return
     other = subject.program.elsewhere(subject.prepared)
     if other is None or _off(subject):
-        return None
+        return
     prepared, differs = other
     try:
         again, findings = _in_order(replace(subject, prepared=prepared))
         if not findings:
-            return None
+            return
         first, _ = _in_order(subject)
     except CutOff:
-        return None
+        return
+    except Lost as error:
+        found.lost, found.verdict = str(error), "lost"
+        return
     finding = nondeterminism.elsewhere(first.journals, again.journals, differs, findings[0])
-    return Elsewhere(finding, again)
+    add_failure(found, finding, again, "a run whose ranks differ")
+
+
+def add_failure(found: Exploration, finding: Finding, run: Run | None, by: str) -> None:
+    """Adds a failure whose evidence is a run, and not a schedule. `by`: what found it."""
+    one = Problem(finding.klass, identity(finding), evidence=(run, [finding]))
+    found.failures[one.what] = Failure(one, [], [], found.runs, by)
+    found.verdict = "violated"
 
 
 def _off(subject: Subject) -> bool:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from dpsim.campaign.assumptions import Facts, assumed, unsaid
 from dpsim.campaign.calls import with_calls_along
-from dpsim.campaign.elsewhere import looked_elsewhere
+from dpsim.campaign.elsewhere import add_failure, look_elsewhere
 from dpsim.campaign.how_far import HowFar
 from dpsim.campaign.lone_ranks import Looked, looked_at
 from dpsim.campaign.searches import search_subject
@@ -34,7 +34,7 @@ from dpsim.contract.world import Lost, Run
 from dpsim.diagnose.evidence import NOTHING, Extras
 from dpsim.diagnose.injected import not_the_cause
 from dpsim.diagnose.report import report
-from dpsim.explore import Exploration, Failure, Problem, Search, search
+from dpsim.explore import Exploration, Failure, Search, search
 from dpsim.explore.normal_form import folded, is_draw, many, switches
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.hosts.overtime import interrupted
@@ -200,6 +200,7 @@ def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
         found.failures[found.in_time.problem.what] = found.in_time
         found.verdict = "lost" if found.lost else "violated"
     shown, looked = list[Shown](), _look(subject, found, seconds)
+    look_elsewhere(subject, found)
     for failure in found.failures.values():
         try:
             shown.append(show(subject, failure))
@@ -210,27 +211,13 @@ def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
 
 
 def _look(subject: Subject, found: Exploration, seconds: float) -> Looked:
-    """Runs ranks alone, or as processes that differ, if nothing else failed. A difference is added to the failures."""
+    """Runs ranks alone if nothing else failed. A difference is added to the failures."""
     if found.failures or found.lost or not found.fresh or found.vacuous:
         return Looked()
     looked = looked_at(subject, found.pasts, seconds)
     if looked.finding is not None:
-        _fails(found, looked.finding, looked.run, "running each rank alone")
-    try:
-        elsewhere = looked_elsewhere(subject)
-    except Lost as error:
-        found.lost, found.verdict = str(error), "lost"
-        return looked
-    if elsewhere is not None:
-        _fails(found, *elsewhere, "a run whose ranks differ")
+        add_failure(found, looked.finding, looked.run, "running each rank alone")
     return looked
-
-
-def _fails(found: Exploration, finding: Finding, run: Run | None, by: str) -> None:
-    """Adds a failure whose evidence is a run."""
-    what = identity(finding)
-    found.failures[what] = Failure(Problem(finding.klass, what, evidence=(run, [finding])), [], [], found.runs, by)
-    found.verdict = "violated"
 
 
 def show(subject: Subject, failure: Failure) -> Shown:

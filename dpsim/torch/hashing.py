@@ -3,9 +3,9 @@
     may_hash(Path("train.py"))      # True: it iterates over a set, or imports an installed package
 
 Python draws the hash seed of each process anew, unless PYTHONHASHSEED is set. So `hash` of text and the order of a set
-differ between ranks. A second interpreter with another seed costs an import of torch, and most programs need none:
-neither their own files nor those that they import from their folder name a set or a hash. torch, numpy and Python's
-library count as not depending on it.
+differ between ranks. A second interpreter with another seed costs an import of torch, and most programs need none. Such
+a program, with the files that it imports from its folder, names no set and no hash. dpsim takes for granted that torch,
+numpy and Python's library do not depend on hashes.
 """
 
 from __future__ import annotations

@@ -37,6 +37,10 @@ def test_a_further_library_holds_and_its_twin_does_not(name: str) -> None:
     assert "further.py:" in twin.report()
 
 
+def test_pytorchs_own_tests_of_barriers_hold() -> None:
+    assert explored("pytorch_tests.py:barriers", 3).verdict == "proven"
+
+
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_last_stage_that_expects_more_microbatches_is_found(name: str) -> None:
     twin = explored(f"pipelines.py:{name}_twin", 2)

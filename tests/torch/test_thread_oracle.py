@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from tests.torch.thread_oracle import Outcome, Spec, drawn, outcomes
 
 pytest.importorskip("torch")
 
+FEW = (0, 1, 2, 3, 7)
 LOCKS: Spec = (
     ((("lock", 0), ("unlock", 0), ("sum", 0, 1)), (("lock", 0), ("unlock", 0))),
     ((("sum", 0, 2),), ()),
@@ -70,8 +72,12 @@ def test_exploring_finds_every_outcome_of_the_oracle(spec: Spec) -> None:
     assert seen(spec) == outcomes(spec)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(60))
+def _seeds() -> list[Any]:
+    """Returns the seeds of random threads: a few of them are slow tests, all others nightly ones."""
+    return [pytest.param(seed, marks=pytest.mark.slow if seed in FEW else pytest.mark.nightly) for seed in range(60)]
+
+
+@pytest.mark.parametrize("seed", _seeds())
 def test_exploring_finds_every_outcome_of_random_threads(seed: int) -> None:
     spec = drawn(random.Random(seed))
     assert seen(spec) == outcomes(spec)

@@ -28,7 +28,7 @@ TWINS = {
     "pool": "CRASH:ASSERTIONERROR",
     "daemon": "HANG:COLLECTIVE:MISSING_RANK",
     "beats": "HANG:COLLECTIVE:MISSING_RANK",
-    "saved": "MISMATCH:COLLECTIVE:OP",
+    "saved": "HANG:COLLECTIVE:MISSING_RANK",
     "notified": "HANG:FLAG:NEVER_SET",
     "receives": "HANG:P2P:UNMATCHED_RECV",
     "waits_elsewhere": "LEFTOVER:NEVER_AWAITED",

@@ -12,8 +12,8 @@ brings the largest time of the ranks that the call depends on (`dpsim.torch.time
 
 The warm parent installs these functions before it imports torch, so a module that imports a name from `time` or
 `datetime` imports these functions. In the warm parent they return the real time. Modules of Python's library that
-imported a name earlier keep the real time. The first read at each line of the program is a fact of the run: a proof
-names it, because only one order of times was tried.
+imported a name earlier keep the real time. The child tells dpsim the first read at each line of the program. A proof
+names these lines, because dpsim tries one order of times.
 """
 
 from __future__ import annotations

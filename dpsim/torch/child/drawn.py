@@ -4,9 +4,9 @@
     begin(rank)     # in the child
 
 `random`, `numpy.random` and torch's generator begin with a seed of the rank. `os.urandom` draws from a generator of the
-rank, and so does all that Python's library makes from it: `secrets`, `uuid`, `SystemRandom`, a `Random()` or a
-`default_rng()` without a seed, and names of temporary files. So ranks that set no seed differ, and a hang that needs
-this shows. If it does not matter, a proof names the lines that draw without a seed, because it tried one seed a rank.
+rank. All other entropy of Python's library and numpy comes from it: `secrets`, `uuid`, `SystemRandom`, and a `Random()`
+or a `default_rng()` without a seed. Names of temporary files do, too. So ranks that set no seed differ, and a hang that
+needs this shows. If it does not matter, a proof names the lines that draw without a seed: dpsim tries one seed a rank.
 torch's generator has no Python function for each draw: dpsim names the line of the next call.
 
 The process id is fixed. A hash seed is the same in all children of one warm parent (`dpsim.torch.nursery`). Two seeds

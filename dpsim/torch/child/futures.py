@@ -2,7 +2,7 @@
 
     for job in as_completed(jobs): ...      # the explorer tries each order of the ends
 
-The end of a job conflicts with the ends of other jobs, and with each look of the program at what has ended: `done`,
+The end of a job conflicts with the ends of other jobs. It also conflicts with each look at what has ended: `done`,
 `as_completed`, `wait` and a callback. `result` waits, so it needs no choice.
 """
 

@@ -94,7 +94,7 @@ def open_pipe(pipe: wire.Pipe) -> None:
         flush()
         end(status)
 
-    os._exit = Unbound(leave, end)  # type: ignore[assignment]
+    os._exit = Unbound(leave, end)
     _pipe[:] = [pipe]
     _home[:] = [threading.get_ident()]
 

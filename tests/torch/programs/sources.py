@@ -1,6 +1,6 @@
 """Programs that read one source of time or entropy each, and fail if it differs between ranks.
 
-    draws(rank, size)       # the source that the argument names
+draws(rank, size)       # the source that the argument names
 """
 
 import datetime

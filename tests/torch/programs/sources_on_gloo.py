@@ -1,6 +1,6 @@
 """Reads all sources of time and entropy in each of two processes on gloo. Rank 0 prints the names that differ.
 
-    python sources_on_gloo.py FOLDER RANK
+python sources_on_gloo.py FOLDER RANK
 """
 
 import json
