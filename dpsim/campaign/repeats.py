@@ -85,7 +85,8 @@ class Repeats:
 
     def __init__(self, subject: Subject, tick: Callable[[int], None] | None = None) -> None:
         off = switch_off([nondeterminism.of("")], subject.switched_off)[1] if subject.switched_off else {}
-        self.active = subject.repeats and not any(off.values())
+        self._wanted = not any(off.values())
+        self.active = subject.repeats and self._wanted
         self.made = 0
         self._subject = subject
         self._fresh = subject.fresh() if self.active else None
@@ -101,8 +102,9 @@ class Repeats:
 
     def after(self, run: SimRun, schedule: list[str], failed: bool) -> Unlike | None:
         """Handles the end of a whole run. `failed`: it is the first run that shows a failure."""
-        if self.active:
-            self._last = run, schedule
+        if not self.active:
+            return Unlike(_draw(run), run, schedule) if run.drawn and self._wanted else None
+        self._last = run, schedule
         return self.last() if self._chosen or failed or run.drawn else None
 
     def last(self) -> Unlike | None:
@@ -119,8 +121,7 @@ class Repeats:
             states = zip(before, after, generators(), strict=True)
             moved = [at for at, (first, second, third) in enumerate(states) if first != second != third]
         if run.drawn:
-            place, generator = run.drawn[0]
-            draw = nondeterminism.unseeded(generator, Culprit(place.rank, place.step, SITE, place.where))
+            draw = _draw(run)
         elif moved:
             tracing = Tracing(moved)
             self._again(schedule, strict=False, within=tracing)
@@ -166,3 +167,9 @@ class Repeats:
         except Unrepeatable as error:
             return run.journals, str(error)
         return run.journals, ""
+
+
+def _draw(run: SimRun) -> Finding:
+    """Returns a finding for the first number of a run that was drawn without a seed."""
+    place, generator = run.drawn[0]
+    return nondeterminism.unseeded(generator, Culprit(place.rank, place.step, SITE, place.where))
