@@ -40,6 +40,7 @@ from dpsim.contract.program import Program
 from dpsim.contract.schedule import OutOfTime, RunStopped, Unrepeatable
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.backend import SimRun
+from dpsim.sim.hosts.outside import Touch
 
 READS = {
     "clock": "reads a clock",
@@ -81,13 +82,16 @@ class OneEach(Program[None]):
 
 
 class Repeats:
-    """The repetitions of one search. `made`: their number. Calls `tick` now and then within a run."""
+    """The repetitions of one search. `made`: their number. `touched`: what their ranks touched. Calls `tick` now and
+    then within a run.
+    """
 
     def __init__(self, subject: Subject, tick: Callable[[int], None] | None = None) -> None:
         off = switch_off([nondeterminism.of("")], subject.switched_off)[1] if subject.switched_off else {}
         self._wanted = not any(off.values())
         self.active = subject.repeats and self._wanted
         self.made = 0
+        self.touched: dict[Touch, None] = {}
         self._subject = subject
         self._fresh = subject.fresh() if self.active else None
         self._tick = tick
@@ -129,7 +133,8 @@ class Repeats:
         elif found is None:
             return None
         else:
-            reads = [f"rank {one.rank} {READS[one.what]} at {one.where}" for one in run.touched]
+            both = dict.fromkeys((*run.touched, *self.touched))
+            reads = [f"rank {one.rank} {READS[one.what]} at {one.where}" for one in both]
             return Unlike(nondeterminism.explained(found, reads), run, schedule)
         if found is not None:
             draw = nondeterminism.with_seen(found, f"{draw.culprit} without a seed")
@@ -162,6 +167,7 @@ class Repeats:
             raise
         except RunStopped as error:
             return error.run.journals, str(error)
+        self.touched.update(dict.fromkeys(run.touched))  # fresh instances may hold clocks that the first one hid
         try:
             follow.end(True)
         except Unrepeatable as error:

@@ -8,7 +8,6 @@ several kinds may touch each of them.
 from __future__ import annotations
 
 import datetime
-import decimal
 import glob
 import io
 import locale
@@ -27,7 +26,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -42,13 +40,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import World
 from dpsim.scenario import load_scenario
 from dpsim.sim.backend import SimBackend, SimRun
 from dpsim.sim.hosts.sources import StandIn, StandIns
-from tests.programs import Scripted, explored, world_of
+from tests.programs import Script, Scripted, explored, world_of
 
 pytestmark = pytest.mark.runs_once
 
@@ -282,6 +281,45 @@ def test_a_clock_that_decides_nothing_is_an_assumption() -> None:
     assert place.as_json() == {"what": "clock", "file": HERE, "line": line, "ranks": [0, 1]}
 
 
+class Clocked(Scripted):
+    """A program that keeps clocks."""
+
+    at_start: Any = time.perf_counter
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(script)
+        self.own = time.monotonic
+
+
+def test_a_program_that_keeps_a_clock_has_not_changed_it() -> None:
+    """Every run compares the program before and after it. A stand-in is no change."""
+    program = Clocked(touch_nothing)
+    found = explore_subject(Subject(world_of(2, hosts=["h"]), program))
+    assert found.verdict == "proven"
+    assert program.own is time.monotonic
+    assert SimBackend().run_program(world_of(2, hosts=["h"]), program, None).finished
+
+
+def test_a_clock_that_each_new_program_keeps_is_named() -> None:
+    """Its first object has the function, from before the search. The objects of a repeated run have stand-ins."""
+
+    class Reads(Clocked):
+        async def run(self, rank: Rank, prepared: Any) -> None:
+            await super().run(rank, prepared)
+            self.own()
+
+    def make() -> tuple[Reads, None]:
+        return Reads(touch_nothing), None
+
+    found = explore_subject(Subject(world_of(2, hosts=["h"]), make()[0], make=make))
+    assert found.verdict == "proven"
+    assert [one.what for one in found.facts.outside] == ["clock"]
+
+
+async def touch_nothing(rank: Rank) -> None:
+    await rank.host("h").barrier(site="meet")
+
+
 def test_a_read_in_one_schedule_of_many_is_named() -> None:
     """Each run of a search hears, not only those that are repeated."""
 
@@ -317,58 +355,3 @@ def test_no_shipped_scenario_touches_anything() -> None:
     for path in sorted(pathlib.Path("scenarios").glob("*.yaml")):
         run = of_scenario(path)
         assert (path, run.touched, run.drawn) == (path, (), ())
-
-
-# ---- state of the process that a rank changes
-
-
-def test_each_rank_has_its_own_state_of_the_process() -> None:
-    seen: dict[int, list[Any]] = {}
-
-    def state() -> list[Any]:
-        mask = os.umask(0o22)
-        os.umask(mask)
-        numbers = [os.getcwd(), mask, sys.getrecursionlimit(), decimal.getcontext().prec, np.geterr()["divide"]]
-        return [*numbers, random.random(), np.random.random()]
-
-    async def script(rank: Rank) -> None:
-        group = rank.host("h")
-        random.seed(rank.rank), np.random.seed(rank.rank)
-        await group.barrier(site="seeded")
-        if rank.rank == 0:
-            os.chdir("/")
-            os.umask(0o7)
-            sys.setrecursionlimit(4_321)
-            decimal.getcontext().prec = 5
-            np.seterr(divide="raise")
-        await group.barrier(site="changed")
-        seen[rank.rank] = state()
-
-    random.seed(7), np.random.seed(7)
-    before = state()
-    random.seed(7), np.random.seed(7)
-    run = SimBackend().run_program(world_of(3, hosts=["h"]), Scripted(script), None)
-    assert run.finished
-    assert run.drawn == ()
-    assert state() == before
-    drawn = {rank: [random.Random(rank).random(), np.random.RandomState(rank).random()] for rank in range(3)}
-    assert seen == {0: ["/", 0o7, 4_321, 5, "raise", *drawn[0]], **{rank: before[:5] + drawn[rank] for rank in (1, 2)}}
-
-
-def test_ranks_that_seed_no_generator_draw_different_numbers() -> None:
-    """As separate processes do. In another run they draw the same, so that a search can repeat it."""
-
-    def drawn(**settings: Any) -> tuple[dict[int, float], SimRun]:
-        found: dict[int, float] = {}
-
-        async def script(rank: Rank) -> None:
-            found[rank.rank] = random.random()
-            await rank.host("h").barrier(site="meet")
-
-        return found, SimBackend(**settings).run_program(world_of(3, hosts=["h"]), Scripted(script), None)
-
-    (first, run), (second, _), (third, _) = drawn(), drawn(), drawn(elsewhere=True)
-    assert len(set(first.values())) == 3
-    assert first == second
-    assert not set(first.values()) & set(third.values())
-    assert [one.place.rank for one in run.drawn] == [0, 1, 2]

@@ -248,9 +248,10 @@ def _reads_now(name: str, cls: type[datetime.datetime], args: Any, named: Any) -
 
 def _set_methods(**methods: Any) -> None:
     """Sets attributes of `datetime.datetime`, whose type is one of C."""
-    (table,) = gc.get_referents(datetime.datetime.__dict__)
-    table.update(methods)
-    ctypes.pythonapi.PyType_Modified(ctypes.py_object(datetime.datetime))
+    for table in gc.get_referents(datetime.datetime.__dict__):
+        if type(table) is dict:
+            table.update(methods)
+            ctypes.pythonapi.PyType_Modified(ctypes.py_object(datetime.datetime))
 
 
 _table = _Table()
