@@ -40,6 +40,7 @@ from dpsim.contract.program import Program
 from dpsim.contract.schedule import OutOfTime, RunStopped, Unrepeatable
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.backend import SimRun
+from dpsim.sim.hosts.outside import Touch
 
 READS = {
     "clock": "reads a clock",
@@ -81,12 +82,16 @@ class OneEach(Program[None]):
 
 
 class Repeats:
-    """The repetitions of one search. `made`: their number. Calls `tick` now and then within a run."""
+    """The repetitions of one search. `made`: their number. `touched`: what their ranks touched. Calls `tick` now and
+    then within a run.
+    """
 
     def __init__(self, subject: Subject, tick: Callable[[int], None] | None = None) -> None:
         off = switch_off([nondeterminism.of("")], subject.switched_off)[1] if subject.switched_off else {}
-        self.active = subject.repeats and not any(off.values())
+        self._wanted = not any(off.values())
+        self.active = subject.repeats and self._wanted
         self.made = 0
+        self.touched: dict[Touch, None] = {}
         self._subject = subject
         self._fresh = subject.fresh() if self.active else None
         self._tick = tick
@@ -101,8 +106,9 @@ class Repeats:
 
     def after(self, run: SimRun, schedule: list[str], failed: bool) -> Unlike | None:
         """Handles the end of a whole run. `failed`: it is the first run that shows a failure."""
-        if self.active:
-            self._last = run, schedule
+        if not self.active:
+            return Unlike(_draw(run), run, schedule) if run.drawn and self._wanted else None
+        self._last = run, schedule
         return self.last() if self._chosen or failed or run.drawn else None
 
     def last(self) -> Unlike | None:
@@ -119,8 +125,7 @@ class Repeats:
             states = zip(before, after, generators(), strict=True)
             moved = [at for at, (first, second, third) in enumerate(states) if first != second != third]
         if run.drawn:
-            place, generator = run.drawn[0]
-            draw = nondeterminism.unseeded(generator, Culprit(place.rank, place.step, SITE, place.where))
+            draw = _draw(run)
         elif moved:
             tracing = Tracing(moved)
             self._again(schedule, strict=False, within=tracing)
@@ -128,7 +133,8 @@ class Repeats:
         elif found is None:
             return None
         else:
-            reads = [f"rank {one.rank} {READS[one.what]} at {one.where}" for one in run.touched]
+            both = dict.fromkeys((*run.touched, *self.touched))
+            reads = [f"rank {one.rank} {READS[one.what]} at {one.where}" for one in both]
             return Unlike(nondeterminism.explained(found, reads), run, schedule)
         if found is not None:
             draw = nondeterminism.with_seen(found, f"{draw.culprit} without a seed")
@@ -161,8 +167,15 @@ class Repeats:
             raise
         except RunStopped as error:
             return error.run.journals, str(error)
+        self.touched.update(dict.fromkeys(run.touched))  # fresh instances may hold clocks that the first one hid
         try:
             follow.end(True)
         except Unrepeatable as error:
             return run.journals, str(error)
         return run.journals, ""
+
+
+def _draw(run: SimRun) -> Finding:
+    """Returns a finding for the first number of a run that was drawn without a seed."""
+    place, generator = run.drawn[0]
+    return nondeterminism.unseeded(generator, Culprit(place.rank, place.step, SITE, place.where))

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from dpsim.backend.journal.trouble import trouble
 from dpsim.backend.journal.whereabouts import FEW, whereabouts
-from dpsim.campaign.assumptions.facts import Fact, note
+from dpsim.campaign.assumptions.facts import OUTSIDE, Fact, note
 from dpsim.campaign.in_time import failure_in_time
 from dpsim.campaign.pasts import note as note_pasts
 from dpsim.campaign.learned import learned
@@ -48,8 +48,8 @@ def search_subject(
     in_time: bool = False,
 ) -> Exploration:
     """Searches without confirming failures. Calls `expired` within runs, too. `in_time`: first judges the timed run."""
-    runs = Runs(subject, expired)
     with StandIns():  # once for all runs
+        runs = Runs(subject, expired)
         if in_time:
             runs.in_time()
         found = explore(runs.once, chosen, Budget(schedules, stop_at_first, expired), progress, runs.diverged)
@@ -189,6 +189,7 @@ class Runs:
                 found.verdict = "violated"
         if not found.failures:
             refuse_changes(self._subject.program, self._subject.prepared, self._before)
+        self._did.update((OUTSIDE, *touch) for touch in self._repeats.touched)
         found.idle, found.stood, found.did = self._idle, self._stood, self._did
         if found.vacuous:
             found.verdict = "vacuous"

@@ -213,6 +213,7 @@ def as_json(
         "lost": found.lost or None,
         "assumes": list(explored.assumes),
         "no_other_effect": list(explored.beside),
+        "touched": [one.as_json() for one in explored.facts.outside],
         "met": explored.unmet is None,
         "unmet": explored.unmet,
         "limit": limit or None,

@@ -4,7 +4,13 @@ another world does not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import gc
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -46,6 +52,22 @@ DEVICE = (
 async def kernels(rank: Rank) -> None:
     main = rank.stream("main")
     main.launch("touch", touch, writes=[main.alloc(1, "int32", "x")])
+
+
+def outside(touches: Callable[[], Any]) -> Case:
+    """Returns a world whose rank touches something outside of the contract, and then goes on as it would without."""
+
+    async def script(rank: Rank) -> None:
+        touches()
+        rank.stream("main").launch("touch", touch)
+
+    return Case(ALONE, script)
+
+
+def starts_a_thread() -> None:
+    thread = threading.Thread(target=int)
+    thread.start()
+    thread.join()
 
 
 async def bare_kernel(rank: Rank) -> None:
@@ -316,6 +338,20 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
         KERNELS,
     ),
 ]
+
+
+OUTSIDE: list[tuple[str, str, Callable[[], Any]]] = [
+    ("run on clocks", "no clock decides what a rank does", lambda: time.monotonic()),
+    ("give each process other", "no random number of the system decides what a rank does", lambda: os.urandom(1)),
+    ("run each rank on a machine", "no other process changes the files of a rank", lambda: os.path.exists("x")),
+    ("end a child process", "no child process decides what a rank does", lambda: subprocess.run(["true"], check=True)),
+    ("run a thread of Python", "no order of Python's threads decides what a rank does", starts_a_thread),
+    ("bring or break", "no other connection decides what a rank does", lambda: socket.socket().close()),
+    ("keep further settings", "no setting of the process reaches another rank", lambda: gc.freeze()),
+]
+"""What a script touches outside of the contract."""
+
+EXAMPLES += [(start, words, outside(touches), BARE) for start, words, touches in OUTSIDE]
 
 
 def found(start: str, words: str) -> tuple[Assumption, Statement]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from dpsim.campaign.draws import generators
 from dpsim.campaign.explored import explore_subject
@@ -179,14 +180,30 @@ def test_an_exploration_restores_the_patched_functions() -> None:
     assert (random.Random.seed, random.Random.setstate, np.random.default_rng, sys.gettrace()) == before
 
 
-def test_dpsim_watches_only_repeated_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    seeds: list[bool] = []
+def test_a_search_replaces_functions_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-ins are there from the first run of a search to the last one, and dpsim puts them there once."""
+    seeds: list[Any] = []
     usual, whole = random.Random.seed, SimBackend.run_program
 
     def run(*given: Any) -> Any:
-        seeds.append(random.Random.seed is usual)
+        seeds.append(random.Random.seed)
         return whole(*given)
 
     monkeypatch.setattr(SimBackend, "run_program", run)
     assert found(lambda: None) == []
-    assert seeds == [True, True, False], "dpsim watches the repetition of the first schedule and no other run"
+    assert len(seeds) == 3  # the timed run, the first schedule, its repetition
+    assert usual not in seeds
+    assert len(set(seeds)) == 1
+
+
+def test_a_draw_in_one_schedule_of_many_is_found() -> None:
+    """A generator that a program has imported by name, in a run that dpsim repeats for no other reason."""
+
+    async def script(rank: Rank) -> None:
+        if rank.rank:
+            rank.send(0, "box", rank.rank, f"post{rank.rank}")
+        elif [await rank.mailbox("box").get(f"get{at}") for at in range(3)] == [2, 3, 1]:
+            default_rng().random()
+
+    (finding,) = explore_subject(Subject(world_of(4), Scripted(script))).findings
+    assert finding.klass == "NONDETERMINISM:RANDOM"

@@ -117,9 +117,7 @@ class _Reader:
 
     def value(self, found: _Value, who: str, where: str) -> None:
         """Raises KernelRefused for a value that may change."""
-        value = found.value
-        if hasattr(type(value), "stands_for"):  # a stand-in of `dpsim.sim.hosts.sources`
-            value = value.stands_for
+        value = found.value.stands_for if hasattr(type(found.value), "stands_for") else found.value  # a stand-in
         if isinstance(value, types.BuiltinFunctionType | FunctionType) and value in _FORBIDDEN:
             raise KernelRefused(f"{who} uses {_FORBIDDEN[value]} ({where}), which reaches what may change; {_CURE}")
         if isinstance(found.owner, ModuleType) and not self._is_own(found.owner.__name__):

@@ -47,7 +47,7 @@ OUTSIDE = Section(
             _named("process", "no child process decides what a rank does", "started"),
         ),
         Assumption(
-            "run a thread of Python at any time (the threads of `Rank.thread` are no such threads)",
+            "run a thread of Python at any time (a host thread of the contract is none)",
             "no: it runs beside the simulation, in the order that this machine happens to choose",
             "",
             _named("thread", "no order of Python's threads decides what a rank does", "started"),

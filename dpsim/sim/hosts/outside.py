@@ -146,7 +146,7 @@ def place_of_program(frame: FrameType | None) -> ProgramPlace | None:
     """Returns where the program stands whose call led to this frame; None if it was dpsim, an import or a log."""
     through = set()
     own = packages()
-    while frame is not None and is_library(frame, own):
+    while frame is not None and (is_library(frame, own) or frame.f_globals.get("__name__") == StandIn.__module__):
         name = str(frame.f_globals.get("__name__", "?")).partition(".")[0]
         if name.removeprefix("_frozen_") in SILENT:
             return None

@@ -10,7 +10,8 @@ stand-in is no function: as the attribute of a class it binds no object, like a 
 
 `datetime.now` and `utcnow` belong to a type of C, whose table of attributes changes for the block.
 
-XX: a function of this table that C code calls directly, or that only a container or a closure holds, is not seen.
+XX: a function of this table that C code calls directly is not seen. The same is true for one that only a container, an
+object or a closure has had since before the block.
 
 Prior art: freezegun replaces bound names, time-machine the functions of C.
 """
@@ -113,6 +114,9 @@ class StandIn:
         return repr(self.function)
 
     def __reduce__(self) -> Any:
+        module = self.function.__module__
+        if hasattr(sys.modules.get(module), self.name):
+            return _attribute, (module, self.name)
         return _itself, (self.function,)
 
 
@@ -124,6 +128,10 @@ class GeneratorMaker(StandIn):
         if listener and all(seed is None for seed in (*args, *named.values())):
             listener[0].made(one, lambda: one.bit_generator.state, False, sys._getframe(1))
         return one
+
+
+def _attribute(module: str, name: str) -> Any:
+    return getattr(sys.modules[module], name)
 
 
 def _itself(function: Any) -> Any:
@@ -240,9 +248,10 @@ def _reads_now(name: str, cls: type[datetime.datetime], args: Any, named: Any) -
 
 def _set_methods(**methods: Any) -> None:
     """Sets attributes of `datetime.datetime`, whose type is one of C."""
-    (table,) = gc.get_referents(datetime.datetime.__dict__)
-    table.update(methods)
-    ctypes.pythonapi.PyType_Modified(ctypes.py_object(datetime.datetime))
+    for table in gc.get_referents(datetime.datetime.__dict__):
+        if type(table) is dict:
+            table.update(methods)
+            ctypes.pythonapi.PyType_Modified(ctypes.py_object(datetime.datetime))
 
 
 _table = _Table()
