@@ -133,7 +133,9 @@ class Runs:
         self._idle += run.vacuous
         self._reached.note(self._subject.program, run.journals)
         if self._outcomes is not None:
-            self._outcomes.add(learned(run, run.order_of_sums)[0])
+            subject = self._subject
+            calls = subject.program.unmodified(subject.prepared) is None
+            self._outcomes.add(learned(run, run.order_of_sums, calls)[0])
             self._outcomes.rounded |= run.order_of_sums
         for one, alone in list(self._waiting.items()):
             why = never_applied(alone, run)

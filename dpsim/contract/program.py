@@ -97,6 +97,14 @@ class Estimate(NamedTuple):
         return f"about {self.steps:,} steps, {self.records:,} records, {gigabytes(self.bytes)}"
 
 
+class Unmodified(NamedTuple):
+    """A program of torch.distributed, as torchrun runs it: a script with arguments, or a function of a file."""
+
+    file: str
+    function: str = ""
+    args: tuple[str, ...] = ()
+
+
 class Program(ABC, Generic[P]):
     """The base class of programs. A backend calls `prepare` once per process, and `run` once per rank.
 
@@ -200,6 +208,10 @@ class Program(ABC, Generic[P]):
         `prepared`: the result of `prepare`.
         """
         return ()
+
+    def unmodified(self, prepared: P) -> Unmodified | None:
+        """Returns what runs on real processes without dpsim, if the program only wraps that. By default None."""
+        return None
 
     def reachable(self, prepared: P) -> tuple[str, ...]:
         """Returns those of `probes` that this world can reach. By default these are all."""

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import Domain
-from dpsim.contract.program import Arguments, Program
+from dpsim.contract.program import Arguments, Program, Unmodified
 from dpsim.contract.registry import register_protocol
 from dpsim.torch.conversation import ASYNCHRONOUS, FILE, POLL, Conversation, RankProcess
 from dpsim.torch.found import ABORTS, THREADS, Found, found_by_running
@@ -111,6 +111,10 @@ class TorchProgram(Program[TorchPrepared]):
         self.threaded = self.ordered_by_objects = (THREADS, ()) in groups
         self.aborts = (ABORTS, ()) in groups
         return prepared._replace(groups=groups, job=prepared.job._replace(threads=self.threaded))
+
+    def unmodified(self, prepared: TorchPrepared) -> Unmodified | None:
+        job = prepared.job
+        return Unmodified(job.file, job.function, job.args) if prepared.order == "gloo" else None
 
     def groups(self, prepared: TorchPrepared) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
         domain: Domain = "device" if prepared.order == "nccl" else "host"
