@@ -40,7 +40,7 @@ class TorchBackend:
 
     def __init__(self) -> None:
         self.pool = Pool(self.name, self.device, self.recovery)
-        self._unmodified: dict[int, UnmodifiedRanks] = {}
+        self._unmodified = UnmodifiedRanks()
 
     def unavailable(self, size: int) -> str | None:
         if os.name != "posix":
@@ -60,18 +60,14 @@ class TorchBackend:
 
     def close(self) -> None:
         self.pool.close()
-        for ranks in self._unmodified.values():
-            ranks.close()
-        self._unmodified.clear()
+        self._unmodified.close()
 
     def run_unmodified(self, target: Unmodified, world: World) -> Run:
         """Runs a program of torch.distributed as torchrun would. Its journals have decisions and ends alone."""
         reason = self.unavailable(world.size)
         if reason is not None:
             raise BackendUnavailable(reason)
-        if world.size not in self._unmodified:
-            self._unmodified[world.size] = UnmodifiedRanks(world.size)
-        return self._unmodified[world.size].run(target, world)
+        return self._unmodified.run(target, world)
 
     def _cannot_make(self, world: World) -> str | None:
         """Raises for fields of the world that only the simulation supports. To ignore them silently would run a

@@ -1,12 +1,12 @@
 """Runs an unmodified program of torch.distributed on torch's own gloo, each rank in a process of its own.
 
-    ranks = UnmodifiedRanks(2)
+    ranks = UnmodifiedRanks()
     run = ranks.run(target, world)          # journals with decisions and ends alone
     ranks.close()
 
-Warm processes have imported torch, and each forks a rank for each run (`real.unmodified_rank`). A fork keeps the hash
-seed, so there are more of them than ranks, and each run draws its own. The parent serves the store of the job, as the
-agent of torchrun does.
+A few warm processes have imported torch, and fork the ranks of each run (`real.unmodified_rank`). A fork keeps the hash
+seed. So neighbouring ranks come from different processes, in another order in each run. The parent serves the store of
+the job, as the agent of torchrun does.
 
 A run hangs if the processes that are left have slept for `World.stall_ns`, and each is in a function of
 torch.distributed. It ends at `World.deadline_ns` at the latest.
@@ -35,8 +35,8 @@ from real.quiet import Quiet, busy_ns
 from real.store import loopback_store
 from real.unmodified_rank import is_user_file
 
-MORE = 1
-"""Warm processes beyond the number of ranks, for other hash seeds."""
+WARM = 3
+"""The number of warm processes, each with another hash seed."""
 
 POLL_SECONDS = 0.02
 STACK_SECONDS = 1.0
@@ -45,7 +45,7 @@ STACK_SECONDS = 1.0
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
-class Child(NamedTuple):
+class ForkedRank(NamedTuple):
     """The process of a rank in one run."""
 
     process: int
@@ -58,10 +58,9 @@ class Child(NamedTuple):
 
 
 class UnmodifiedRanks:
-    """The warm processes of `size` ranks."""
+    """The warm processes of ranks. The first run starts them."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self) -> None:
         self._warm: list[subprocess.Popen[str]] = []
 
     def run(self, target: Unmodified, world: World) -> Run:
@@ -70,10 +69,10 @@ class UnmodifiedRanks:
         store = loopback_store()
         with tempfile.TemporaryDirectory(prefix="dpsim-ranks-") as folder:
             job = {**target._asdict(), "folder": folder, "port": store.port, "seed": world.pauses or 0}
-            job |= {"cwd": os.getcwd(), "size": self.size}
+            job |= {"cwd": os.getcwd(), "size": world.size}
             began = time.monotonic_ns()
-            chosen = Random(world.pauses).sample(self._warm, self.size)
-            children = [Child(_child(warm, {**job, "rank": rank})) for rank, warm in enumerate(chosen)]
+            order = Random(world.pauses).sample(self._warm, WARM)
+            children = [ForkedRank(_child(order[rank % WARM], {**job, "rank": rank})) for rank in range(world.size)]
             try:
                 observed = _watch(children, Path(folder), world)
                 read = [_read(Path(folder), rank, child) for rank, child in enumerate(children)]
@@ -83,7 +82,7 @@ class UnmodifiedRanks:
                         os.kill(child.process, signal.SIGKILL)
         journals, times = [one[0] for one in read], [one[1] for one in read]
         ends = [one[2] for one in read]
-        waited = [0] * self.size
+        waited = [0] * world.size
         elapsed = time.monotonic_ns() - began
         return Run("gloo", journals, ends, waited, elapsed, observed, times=times)
 
@@ -103,7 +102,7 @@ class UnmodifiedRanks:
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
         command, piped = [sys.executable, "-P", "-m", "real.unmodified_rank"], subprocess.PIPE
-        for _ in range(self.size + MORE):
+        for _ in range(WARM):
             self._warm.append(subprocess.Popen(command, env=environment, stdin=piped, stdout=piped, text=True))
         for warm in self._warm:
             _line(warm)
@@ -125,7 +124,7 @@ def _line(warm: subprocess.Popen[str]) -> str:
     return line
 
 
-def _watch(children: list[Child], folder: Path, world: World) -> str:
+def _watch(children: list[ForkedRank], folder: Path, world: World) -> str:
     """Waits until each rank has ended or hangs. Returns how a hang was observed."""
     began = time.monotonic_ns()
     known, quiet = -1, Quiet([], began)
@@ -147,7 +146,7 @@ def _watch(children: list[Child], folder: Path, world: World) -> str:
         time.sleep(POLL_SECONDS)
 
 
-def _stands(folder: Path, rank: int, child: Child) -> tuple[bool, str]:
+def _stands(folder: Path, rank: int, child: ForkedRank) -> tuple[bool, str]:
     """Returns whether the main thread of a rank is in a function of torch.distributed, and the program's line."""
     file = folder / f"{rank}.stack"
     before = file.stat().st_size if file.exists() else 0
@@ -165,7 +164,7 @@ def _user_line(frames: list[tuple[str, str]]) -> str:
     return next((f"{Path(name).name}:{line}" for name, line in frames if is_user_file(name)), "")
 
 
-def _read(folder: Path, rank: int, child: Child) -> tuple[list[RawRecord], ActorTimes, End]:
+def _read(folder: Path, rank: int, child: ForkedRank) -> tuple[list[RawRecord], ActorTimes, End]:
     """Returns the journal of a rank, its times, and how it ended. The last record of a rank that hangs is its place."""
     notes = folder / f"{rank}.notes"
     noted = [json.loads(line) for line in notes.read_text().splitlines()] if notes.exists() else []
