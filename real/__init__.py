@@ -49,6 +49,8 @@ and NCCL on GPUs.
     gloo_calls.py      collectives and transfers over gloo
     nccl_calls.py      collectives and transfers over NCCL
     waiting.py         how a host waits, and how the parent ends a wait
+    unmodified.py      runs unmodified programs of torch.distributed, as torchrun does
+    unmodified_rank.py a rank of such a program, in a process of its own
     abandoned.py       works of gloo that may never end
     matched.py         whether a job left data on its communicators
     journal_file.py    a journal, as a rank writes it: a mapped file

@@ -18,10 +18,12 @@ import os
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from dpsim.contract.program import Unmodified
 from dpsim.contract.registry import protocol
 from dpsim.contract.world import BackendUnavailable, Progress, Run, World
 from real.cuda_errors import driver
 from real.pool import Pool
+from real.unmodified import UnmodifiedRanks
 
 NEEDED = ("torch", "msgspec")
 """What the extra `real` installs."""
@@ -38,6 +40,7 @@ class TorchBackend:
 
     def __init__(self) -> None:
         self.pool = Pool(self.name, self.device, self.recovery)
+        self._unmodified = UnmodifiedRanks()
 
     def unavailable(self, size: int) -> str | None:
         if os.name != "posix":
@@ -57,6 +60,14 @@ class TorchBackend:
 
     def close(self) -> None:
         self.pool.close()
+        self._unmodified.close()
+
+    def run_unmodified(self, target: Unmodified, world: World) -> Run:
+        """Runs a program of torch.distributed as torchrun would. Its journals have decisions and ends alone."""
+        reason = self.unavailable(world.size)
+        if reason is not None:
+            raise BackendUnavailable(reason)
+        return self._unmodified.run(target, world)
 
     def _cannot_make(self, world: World) -> str | None:
         """Raises for fields of the world that only the simulation supports. To ignore them silently would run a

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import chdir
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dpsim.campaign.explored import Explored
 from dpsim.campaign.learned import learned
@@ -81,17 +81,23 @@ def against(
     if explored.verdict not in JUDGED or seen is None or subject.origin is None:
         result.why = f"the world is {explored.verdict}" if seen is not None else "the search collected no outcomes"
         return result
-    backend, origin, known = find_backend(wanted.backend), subject.origin, Outcomes()
+    backend: Any = find_backend(wanted.backend)
+    origin, known, target = subject.origin, Outcomes(), subject.program.unmodified(subject.prepared)
+    if target is not None and not hasattr(backend, "run_unmodified"):
+        raise BackendUnavailable(f"the backend {wanted.backend} cannot run an unmodified program of torch")
     while result.runs < wanted.runs and (all_runs or not result.unseen):
         progress(result.runs, wanted.runs)
         world = replace(subject.world, pauses=seed + result.runs, times=True)
         with chdir(origin.folder):  # a rank of the search may have left it
-            run = backend.run(world, origin.protocol, origin.args)
+            if target is None:
+                run = backend.run(world, origin.protocol, origin.args)
+            else:
+                run = backend.run_unmodified(target, world)
         if run.lost:
             raise Lost(f"{subject.name} on {wanted.backend}: {run.lost}")
         result.runs += 1
-        known.add(learned(run)[0])
-        unseen = compared(run, seen, result.runs)
+        known.add(learned(run, calls=target is None)[0])
+        unseen = compared(run, seen, result.runs, calls=target is None)
         if unseen is not None:
             result.all_unseen.append(unseen)
     result.outcomes = len(known.whole)

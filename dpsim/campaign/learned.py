@@ -8,6 +8,9 @@ An outcome consists of the values that awaits returned, of decisions, and of how
 its checksum. Not compared are the text of an exception, times, source lines and the order of records of two threads,
 because the contract leaves them open. Ports that the system chose have names (`dpsim.trace.given_ports`).
 
+An unmodified program of torch (`Program.unmodified`) has other calls on real processes than in dpsim. So its lists have
+decisions and ends alone.
+
 A sum of floats may depend on the order of its terms, which the contract leaves open, too. In a run where it does, no
 array of floats is compared (`rounded`).
 """
@@ -46,9 +49,9 @@ Lists: TypeAlias = dict[str, list[str]]
 Places: TypeAlias = dict[str, list[tuple[int, int | None]]]
 
 
-def learned(run: Run, rounded: bool = False) -> tuple[Lists, Places]:
+def learned(run: Run, rounded: bool = False, calls: bool = True) -> tuple[Lists, Places]:
     """Returns what each thread learned, and for each word its rank and the index of the record; None for an end without
-    one. `rounded`: leaves the checksums of floats out.
+    one. `rounded`: leaves the checksums of floats out. Without `calls`, the lists have decisions and ends alone.
     """
     lists, places = Lists(), Places()
     ports = given_ports(run.journals)
@@ -61,7 +64,7 @@ def learned(run: Run, rounded: bool = False) -> tuple[Lists, Places]:
                 floats.add(raw[ADDRESS])
             if raw[KIND] == "raised":
                 end, ended = f"raised {raw[SITE]}", at
-            text = _words(raw, floats)
+            text = _words(raw, floats) if calls or raw[KIND] == "decision" else None
             if text is not None:
                 actor = main if raw[THREAD] == MAIN else f"{main} thread {raw[THREAD]}"
                 lists.setdefault(actor, []).append(text)

@@ -17,8 +17,8 @@ from dpsim.backend.journal.trouble import trouble
 from dpsim.backend.journal.whereabouts import FEW, whereabouts
 from dpsim.campaign.assumptions.facts import OUTSIDE, Fact, note
 from dpsim.campaign.in_time import failure_in_time
-from dpsim.campaign.pasts import note as note_pasts
 from dpsim.campaign.learned import learned
+from dpsim.campaign.pasts import note as note_pasts
 from dpsim.campaign.polling import Polls
 from dpsim.campaign.reached import Reached
 from dpsim.campaign.repeats import Repeats, Unlike
@@ -139,7 +139,9 @@ class Runs:
         self._idle += run.vacuous
         self._reached.note(self._subject.program, run.journals)
         if self._outcomes is not None:
-            self._outcomes.add(learned(run, run.order_of_sums)[0])
+            subject = self._subject
+            calls = subject.program.unmodified(subject.prepared) is None
+            self._outcomes.add(learned(run, run.order_of_sums, calls)[0])
             self._outcomes.rounded |= run.order_of_sums
         for one, alone in list(self._waiting.items()):
             why = never_applied(alone, run)

@@ -115,12 +115,12 @@ class Against:
         return [f"{word}  {self.backend}: {show} what {who}{early}", *self.unseen[0].rows(self.backend)]
 
 
-def compared(run: Run, seen: Outcomes, number: int = 1) -> Unseen | None:
-    """Returns what a run shows that the search did not see, or None. `number`: of the run."""
-    lists, places = learned(run)
+def compared(run: Run, seen: Outcomes, number: int = 1, calls: bool = True) -> Unseen | None:
+    """Returns what a run shows that the search did not see, or None. `number`: of the run. `calls`: as of `learned`."""
+    lists, places = learned(run, calls=calls)
     left = seen.unlike(lists)
     if left and seen.rounded:
-        lists, places = learned(run, rounded=True)
+        lists, places = learned(run, True, calls)
         left = seen.unlike(lists)
     if not left:
         return None
@@ -182,7 +182,9 @@ class _Look(NamedTuple):
         if index is None:
             last = next((one for one in reversed(journal) if one[WHERE]), None)
             waits = last is not None and word == "blocked"
-            return (f"{word} in {as_record(last).describe()}", last[WHERE]) if waits and last else (word, "")
+            if not waits or last is None:
+                return word, ""
+            return word if last[KIND] == "probe" else f"{word} in {as_record(last).describe()}", last[WHERE]
         raw = journal[index]
         if raw[KIND] == "raised":
             return f"{word}: {short(raw[RAISED_MESSAGE])}", raw[WHERE]

@@ -97,6 +97,14 @@ class Estimate(NamedTuple):
         return f"about {self.steps:,} steps, {self.records:,} records, {gigabytes(self.bytes)}"
 
 
+class Unmodified(NamedTuple):
+    """A program of torch.distributed, as torchrun runs it: a script with arguments, or a function of a file."""
+
+    file: str
+    function: str = ""
+    args: tuple[str, ...] = ()
+
+
 class Program(ABC, Generic[P]):
     """The base class of programs. A backend calls `prepare` once per process, and `run` once per rank.
 
@@ -205,6 +213,10 @@ class Program(ABC, Generic[P]):
         """Returns what `run` receives in one more run whose ranks differ as processes may, and what differs, in words;
         None if nothing can. dpsim asks if all schedules hold. If the run then fails, that is a finding.
         """
+        return None
+
+    def unmodified(self, prepared: P) -> Unmodified | None:
+        """Returns what runs on real processes without dpsim, if the program only wraps that. By default None."""
         return None
 
     def reachable(self, prepared: P) -> tuple[str, ...]:

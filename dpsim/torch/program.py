@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import Domain
-from dpsim.contract.program import Arguments, Program
+from dpsim.contract.program import Arguments, Program, Unmodified
 from dpsim.contract.registry import register_protocol
 from dpsim.torch.conversation import ASYNCHRONOUS, FILE, OUTSIDE, POLL, Conversation, RankProcess
 from dpsim.torch.found import ABORTS, ORDERED, THREADS, Found, found_by_running
@@ -127,6 +127,10 @@ class TorchProgram(Program[TorchPrepared]):
         self.aborts = (ABORTS, ()) in groups
         job = prepared.job._replace(threads=self.threaded, ordered=(ORDERED, ()) in groups)
         return prepared._replace(groups=groups, job=job)
+
+    def unmodified(self, prepared: TorchPrepared) -> Unmodified | None:
+        job = prepared.job
+        return Unmodified(job.file, job.function, job.args) if prepared.order == "gloo" else None
 
     def groups(self, prepared: TorchPrepared) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
         domain: Domain = "device" if prepared.order == "nccl" else "host"

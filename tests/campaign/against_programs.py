@@ -33,7 +33,7 @@ class AskedTwice(SizedProgram):
             rank.send(0, f"from{rank.rank}", rank.rank, "send")
             await rank.sleep(2 * MS, "rest")
         else:
-            for other in range(1, rank.world.size):
+            for other in range(1, len(world.ranks)):
                 await rank.mailbox(f"from{other}").poll(f"poll{other}")
         total = await world.all_reduce(np.array([rank.rank], np.int32), site="sum")
         rank.decide("total", int(total[0]), "world")

@@ -13,7 +13,7 @@ finding, and it must still prove similar scripts that share nothing.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Origin, Subject
@@ -85,15 +85,17 @@ def _outcomes(script: Script, compared: Compared, schedules: int) -> Judged:
     return Judged(script, difference)
 
 
+def subject_of(script: Script) -> Subject:
+    """Returns a script as a scenario's program, which another process can make."""
+    program = program_of(script)
+    origin = Origin(PROTOCOLS[program], script, dict(os.environ))
+    return Subject(world_of_script(script), program(), script, make=lambda: (program(), script), origin=origin)
+
+
 def explored(script: Script, schedules: int) -> Explored:
     """Explores a script as `dpsim explore` explores a file, including runs of each rank alone."""
     modules.forget()
-    program = program_of(script)
-    origin = Origin(PROTOCOLS[program], script, dict(os.environ))
-    subject = Subject(
-        world_of_script(script), program(), script, make=lambda: (program(), script), origin=origin, alone=True
-    )
-    return explore_subject(subject, "dpor", schedules=schedules)
+    return explore_subject(replace(subject_of(script), alone=True), "dpor", schedules=schedules)
 
 
 def _rounded(script: Script, least: Allowed, schedules: int) -> str:

@@ -185,7 +185,7 @@ async def takes_any(rank: Rank) -> Any:
     """Ranks 1 and 2 send to rank 0, and rank 1 aborts. Its message is taken before it leaves, or lost."""
     group = rank.host("h")
     if rank.rank:
-        work = group.send(ONE, 0, site="send")
+        group.send(ONE, 0, site="send")
         if rank.rank == 1:
             group.abort(site="give_up")
         return None
