@@ -1,4 +1,4 @@
-"""Runs an unmodified program of torch.distributed on torch's own gloo, each rank in a process of its own.
+"""Runs an unmodified program of torch.distributed on torch's own gloo. Each rank is a separate process.
 
     ranks = UnmodifiedRanks()
     run = ranks.run(target, world)          # journals with decisions and ends alone

@@ -287,6 +287,7 @@ def test_json_has_every_key() -> None:
         "scenario": "t_lost",
         "verdict": "violated",
         "lost": None,
+        "against": None,
         "assumes": [],
         "no_other_effect": [],
         "met": False,
