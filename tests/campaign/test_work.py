@@ -25,6 +25,7 @@ from dpsim.campaign.work import UnitFiles, WorkFolder, WorkRefused
 from dpsim.explore import Exploration
 from tests import ROOT
 from tests.campaign.orders import HEAD, explored, orders, stable_results
+from tests.properties import SIZE
 from tests.trouble import from_outside
 from tests.worlds.cases import CASES
 
@@ -302,11 +303,14 @@ def until_proven(folder: Path, jobs: Iterator[int], moments: Iterator[int], *wor
             return kills, said
 
 
+LONG = (20, 2_000, (7, 2, 2), 20_160) if SIZE >= 10 else (4, 500, (6, 2, 2), 2_880)
+
+
 @pytest.mark.parametrize(
     ("kills", "steps", "senders", "classes"),
     [
         pytest.param(2, 60, (4, 3), 144, marks=pytest.mark.slow),
-        pytest.param(20, 2_000, (7, 2, 2), 20_160, marks=pytest.mark.nightly),
+        pytest.param(*LONG, marks=pytest.mark.nightly),
     ],
 )
 def test_kills_change_nothing(kills: int, steps: int, senders: tuple[int, ...], classes: int, tmp_path: Path) -> None:
