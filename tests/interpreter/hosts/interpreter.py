@@ -9,7 +9,7 @@ its stores are closed.
 
 A sleep may end at any time, as a host may be slow or fast. A time-out passes only when nothing but sleeps, deaths and
 free steps is left, and no running sleep or time-out ends before it (docs/assumptions.md). The interpreter does not know
-that a sleep which ended early lasted for its time all the same. So with `sleeps` ANY it allows slightly too much.
+that a sleep which ended early lasted for its time all the same. So it allows slightly too much, unless sleeps are `exact`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from tests.interpreter.hosts import parts, steps, tables
-from tests.interpreter.hosts.language import ANY, Reading
+from tests.interpreter.hosts.language import Reading
 from tests.interpreter.hosts.state import Host, State, Thread
 from tests.interpreter.interpreter import Outcome, outcome_for_peers
 from tests.interpreter.language import GONE, Script, unwrapped
@@ -36,8 +36,8 @@ class Allowed:
     states: int = 0
 
 
-def interpret(script: Script, limit: int = 20_000, sleeps: str = ANY) -> Allowed:
-    allowed, reading = Allowed(), Reading.of(script, sleeps)
+def interpret(script: Script, limit: int = 20_000, exact: bool = False) -> Allowed:
+    allowed, reading = Allowed(), Reading.of(script, exact)
     hosts = tuple(Host(Map({"main": Thread(number=rank + 1)})) for rank in range(script.size))
     first = _settled(reading, State(hosts))
     known, todo = {first}, [first]
@@ -69,8 +69,7 @@ def _steps(reading: Reading, state: State) -> Iterator[tuple[bool, State]]:
         for name in host.threads:
             after = steps.step(reading, state, rank, name)
             if after is not None:
-                early = reading.sleeps == ANY and steps.is_asleep(reading.script, rank, host.threads[name])
-                yield early, after
+                yield steps.is_asleep(reading.script, rank, host.threads[name]), after
         yield from parts.ends(reading, state, rank)
         if rank in reading.script.mortal:
             yield from ((True, after) for after in _deaths(reading.script, state, rank))

@@ -31,27 +31,24 @@ LIMITED = ("within", "until", "enter", "fetch", "sleep")
 """Instructions with a time, their last word: None for no limit."""
 
 
-ANY, EXACT, FIRST = "any", "exact", "first"
-
-
 class Reading(NamedTuple):
     """A script, with what the interpreter has to know of it.
 
-    `sleeps`: when sleeps end. ANY: at any time. EXACT: after their time. FIRST: at any time, but before each time-out.
+    `exact`: sleeps end after their time, and not at any time.
     `aborted`: communicators that some rank aborts. `awaited`, `watched`: handles that a rank awaits, and those that it
     looks at. `ordered`: (rank, box) of the mailboxes without a choice: one rank sends to it, and the receiver waits for
     each message without a limit.
     """
 
     script: Script
-    sleeps: str
+    exact: bool
     aborted: frozenset[str]
     awaited: frozenset[str]
     watched: frozenset[str]
     ordered: frozenset[tuple[int, str]]
 
     @classmethod
-    def of(cls, script: Script, sleeps: str) -> Reading:
+    def of(cls, script: Script, exact: bool) -> Reading:
         everything = [*said(script)]
 
         def names(*whats: str) -> frozenset[str]:
@@ -59,7 +56,7 @@ class Reading(NamedTuple):
 
         return cls(
             script,
-            sleeps,
+            exact,
             names("abort"),
             names("await"),
             names("asks", "until"),

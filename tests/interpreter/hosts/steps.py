@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.interpreter.hosts import parts, tables
-from tests.interpreter.hosts.language import ABORTED, EXACT, LIMITED, Reading
+from tests.interpreter.hosts.language import ABORTED, LIMITED, Reading
 from tests.interpreter.hosts.state import State, Thread
 from tests.interpreter.language import Instruction, Script, unwrapped
 
@@ -53,7 +53,7 @@ def _passes(reading: Reading, state: State, rank: int, name: str, what: str, ms:
     if ms and until is None:
         return state.with_thread(rank, name, until=ms)
     if what == "sleep":
-        return None if until and reading.sleeps == EXACT else state.goes_on(rank, name)
+        return None if until and reading.exact else state.goes_on(rank, name)
     if ms and (until or not parts.is_calm(reading, state)):
         return None
     return state.learns(rank, name, False if what in ("until", "enter") else None)
