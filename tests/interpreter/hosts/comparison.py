@@ -3,7 +3,7 @@
     compare(script).difference      # "" or "missed" or "invented"
 
 The two sets of outcomes are equal, with two exceptions. dpsim may miss an outcome if two times end at the same instant.
-A script with both sleeps and time-outs has two bounds: dpsim must show the outcomes of exact sleeps, and may show those
+A script with both sleeps and time-outs has two bounds. dpsim must show the outcomes of exact sleeps. It may show those
 of sleeps that end at any time.
 """
 

@@ -8,8 +8,9 @@ left. What a dead rank had begun completes. Its messages arrive, or each of them
 its stores are closed.
 
 A sleep may end at any time, as a host may be slow or fast. A time-out passes only when nothing but sleeps, deaths and
-free steps is left, and no running sleep or time-out ends before it (docs/assumptions.md). The interpreter does not know
-that a sleep which ended early lasted for its time all the same. So it allows slightly too much, unless sleeps are `exact`.
+free steps is left, and no running sleep or time-out ends before it (docs/assumptions.md). The interpreter does not
+know that a sleep which ended early lasted for its time all the same. So it allows slightly too much, unless sleeps are
+`exact`.
 """
 
 from __future__ import annotations
