@@ -134,7 +134,7 @@ async def starts_late(rank: Rank) -> Any:
 def test_a_call_after_the_leaving_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen(case(starts_late)) == {False}
     monkeypatch.setattr(Membership, "_leave", lambda self: None)
-    assert seen(case(starts_late)) == {True}, "the twin: nobody leaves"
+    assert seen(case(starts_late)) == {True}, "the twin: no rank leaves"
 
 
 # ---- a part depends on the members from which it receives
@@ -289,8 +289,8 @@ def test_a_query_after_a_time_out_that_passes_first_may_be_false() -> None:
 # ---- members that die
 
 
-async def told_and_died(rank: Rank, *, late: bool = False) -> Any:
-    """Rank 1 tells ranks 0 and 2, and ends. Rank 0 hears whether rank 2 was told, and was not told itself."""
+async def told_and_died(rank: Rank) -> Any:
+    """Rank 1 sends to ranks 0 and 2, and ends. Rank 0 returns what the two received."""
     if rank.rank == 1:
         rank.send(0, "told", 1, "tell_0")
         rank.send(2, "told", 1, "tell_2")

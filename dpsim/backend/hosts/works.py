@@ -79,7 +79,7 @@ class CallWork(Work, HostWork[Any]):
         yield
 
 
-class Member(Protocol):
+class WorksGroup(Protocol):
     """The methods of a communicator that its works use."""
 
     def unless_aborted(self, site: str) -> Generator[Any, Any, None]:
@@ -94,7 +94,7 @@ class MemberCall:
 
     __slots__ = ("_call", "_communicator", "_site")
 
-    def __init__(self, communicator: Member, site: str, call: CallUnderway) -> None:
+    def __init__(self, communicator: WorksGroup, site: str, call: CallUnderway) -> None:
         self._communicator, self._site, self._call = communicator, site, call
 
     def __call__(self) -> Generator[Any, Any, Any]:
@@ -127,7 +127,7 @@ class MemberWork(CallWork):
 
     __slots__ = ("_communicator",)
 
-    def __init__(self, journal: Journal, communicator: Member, outcome: CallUnderway) -> None:
+    def __init__(self, journal: Journal, communicator: WorksGroup, outcome: CallUnderway) -> None:
         super().__init__(journal, MemberCall(communicator, journal.site, outcome))
         self._communicator = communicator
 

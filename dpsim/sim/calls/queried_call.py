@@ -50,7 +50,7 @@ class CallsGroup(Protocol):
         """Returns the exception that an await raises if an abort broke it off."""
 
 
-class StartedCall(Protocol):
+class CallInProgress(Protocol):
     """A call that a host has started (`dpsim.sim.calls.underway`)."""
 
     def __getitem__(self, at: int) -> Any:
@@ -70,7 +70,7 @@ class QueriedCall:
 
     __slots__ = ("_call", "_communicator", "_end", "_known", "_seen", "_visit")
 
-    def __init__(self, call: StartedCall) -> None:
+    def __init__(self, call: CallInProgress) -> None:
         self._call = call
         self._communicator: CallsGroup = call[0]
         self._visit: Visit = call[4]

@@ -26,9 +26,9 @@ from dpsim.sim.graph.op import Op
 
 
 class Underway(tuple[Any, ...]):
-    """A call: communicator, the op of the communicator that ends it, the op that ends the rank's part, its issue, its
-    visit (thread, site, ordinal), and the result array. It is a tuple for speed, since a program awaits most calls and
-    queries few.
+    """A call: communicator, the op of the communicator that ends it, and the op that ends the rank's part. Then its
+    issue, its visit (thread, site, ordinal), and the result array. It is a tuple for speed, since a program awaits most
+    calls and queries few.
     """
 
     __slots__ = ()

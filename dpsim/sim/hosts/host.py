@@ -71,15 +71,13 @@ class Host:
         self.error: KernelError | None = None
         """The error of its device. The program gets it at its next wait for the device."""
         self.drains = False  # its program has ended: broken device work raises nothing any more
-        self.seen_marks = 0
-        self.causes = 0
+        self.seen_marks = self.causes = 0
         """Untimed: what it has learned, in the same bits as in `Op`."""
         self.learned: list[tuple[int, int]] = []
         """Untimed: (step, `causes`), one entry each time it has learned something."""
         self.issued: Op | None = None
         """The last of its visible ops and gates, a chain. None unless the rank may be killed or a call may block it."""
-        self._told: Op | None = None
-        """The op of its last call, if it was plain and the rank may be killed."""
+        self._told: Op | None = None  # the op of its last call, if it was plain and the rank may be killed
         self.line = EarlyEnds(machine, self.rank)
         """Untimed: the line of collectives and transfers that it awaits."""
         self._unsure: deque[tuple[Op, int]] = deque()
@@ -94,10 +92,8 @@ class Host:
         """Creates an op of the rank, on its device or (`host`) on this host, after all that the host has learned or
         issued.
         """
-        if host:
-            op = Op(label, cost, effect, self.lives, ~self.rank)
-        else:
-            op = Op(label, cost, effect, self.device_lives, self.rank)
+        lives, life = (self.lives, ~self.rank) if host else (self.device_lives, self.rank)
+        op = Op(label, cost, effect, lives, life)
         if self.chained:
             self.before(op)
         return op
@@ -161,9 +157,8 @@ class Host:
     # ---- waiting
 
     def settle(self) -> Generator[Any, Any, None]:
-        """The program has ended: waits until its last call has happened. If the rank may be killed, it may die behind
-        that call, too, since what follows from its calls may be lost with it. Behind an await there is no such death:
-        it shows what a death within the await shows.
+        """The program has ended. If the rank may be killed, it may die behind its last plain call, too, as messages may
+        be lost with it. A death behind an await shows what a death within the await shows.
         """
         last = self._told
         if last is not None and not self.machine.timed and self.rank in self.machine.mortal:

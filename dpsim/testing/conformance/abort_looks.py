@@ -1,7 +1,7 @@
 """Part of the programs `conformance_aborts`: looks at work of a host before, beside and after aborts.
 
-A *look* is a query, a wait with a time-out, or an await. Each example uses a group of its own, since an abort is
-permanent. The ranks meet on the communicator of the world between its phases, so every look has one right answer:
+A *look* is a query, a wait with a time-out, or an await. Each example makes a group, since an abort is permanent. The
+ranks meet on the communicator of the world between its phases, so every look has one right answer:
 
     own       all call; this rank finds the call over; it aborts; each look raises Aborted
     peer      all call; a peer aborts; this rank looks: the call is over, as it ended in the background
@@ -21,9 +21,9 @@ from dpsim.contract.interface import Aborted, HostCommunicator, HostWork, Rank
 from dpsim.testing.conformance.ground import Round, expect
 
 LAW = (
-    "after a rank aborts a communicator, each call of this rank on it raises Aborted, and so does each await, query "
-    "and wait with a time-out for earlier work, even if the work is over. A wrong backend returns a result, or lets "
-    "the rank wait without end"
+    "after a rank aborts a communicator, each call of this rank on it raises Aborted. So does each await, query and "
+    "wait with a time-out for earlier work, even if the work is over. A wrong backend returns a result, or lets the "
+    "rank wait without end"
 )
 ENDS = (
     "a call ends in the background, whether or not its host looks, and stays over when a peer aborts later. A wrong "

@@ -57,6 +57,7 @@ class Tally:
         self.had.update(had)
         self.had["rich"] += len(had) >= RICH
         self.had["more than one outcome"] += len(compared.allowed) > 1
+        self.had["equal sets"] += compared.allowed == compared.seen
 
     def __str__(self) -> str:
         had = ", ".join(f"{number} {what}" for what, number in sorted(self.had.items()))

@@ -34,19 +34,21 @@ LIMITED = ("within", "until", "enter", "fetch", "sleep")
 class Reading(NamedTuple):
     """A script, with what the interpreter has to know of it.
 
+    `exact`: sleeps end after their time, and not at any time.
     `aborted`: communicators that some rank aborts. `awaited`, `watched`: handles that a rank awaits, and those that it
     looks at. `ordered`: (rank, box) of the mailboxes without a choice: one rank sends to it, and the receiver waits for
     each message without a limit.
     """
 
     script: Script
+    exact: bool
     aborted: frozenset[str]
     awaited: frozenset[str]
     watched: frozenset[str]
     ordered: frozenset[tuple[int, str]]
 
     @classmethod
-    def of(cls, script: Script) -> Reading:
+    def of(cls, script: Script, exact: bool) -> Reading:
         everything = [*said(script)]
 
         def names(*whats: str) -> frozenset[str]:
@@ -54,6 +56,7 @@ class Reading(NamedTuple):
 
         return cls(
             script,
+            exact,
             names("abort"),
             names("await"),
             names("asks", "until"),

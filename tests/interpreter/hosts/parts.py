@@ -134,7 +134,7 @@ def is_calm(reading: Reading, state: State) -> bool:
 
 
 def settled(state: State) -> State:
-    """Returns the state after a time-out has passed."""
+    """Returns the state in which a time-out may pass: a part that has not ended, though it can, waits for all."""
     for rank, host in enumerate(state.hosts):
         for handle, part in host.parts.items():
             if can_end(state, part):

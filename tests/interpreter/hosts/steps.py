@@ -46,17 +46,16 @@ def step(reading: Reading, state: State, rank: int, name: str) -> State | None:
 
 
 def _passes(reading: Reading, state: State, rank: int, name: str, what: str, ms: int) -> State | None:
-    """Returns the state after a sleep or time-out has begun, or has passed; None while a time-out lasts. A sleep may
-    end at any time, and orders nothing.
+    """Returns the state after a sleep or time-out has begun, or has passed; None while a time-out lasts. A sleep
+    orders nothing.
     """
     until = state.hosts[rank].threads[name].until
     if ms and until is None:
         return state.with_thread(rank, name, until=ms)
     if what == "sleep":
-        return state.goes_on(rank, name)
+        return None if until and reading.exact else state.goes_on(rank, name)
     if ms and (until or not parts.is_calm(reading, state)):
         return None
-    state = parts.settled(state) if ms else state
     return state.learns(rank, name, False if what in ("until", "enter") else None)
 
 
