@@ -43,7 +43,7 @@ AWAITED = frozenset({"read", "ask"})
 """Kinds of record whose result shows the host that device work has ended."""
 
 
-class Replayed(NamedTuple):
+class OneReplay(NamedTuple):
     """A replay: where it was issued, its graph, and its place among the ops of its stream."""
 
     place: str
@@ -52,7 +52,7 @@ class Replayed(NamedTuple):
     number: int
 
 
-class Pair(NamedTuple):
+class AtOnce(NamedTuple):
     """Two replays, in the order of issue, and the communicator that both use."""
 
     first: str
@@ -61,13 +61,13 @@ class Pair(NamedTuple):
 
     def __str__(self) -> str:
         """
-        >>> str(Pair("go, a.py:3", "on, a.py:4", "dp"))
+        >>> str(AtOnce("go, a.py:3", "on, a.py:4", "dp"))
         'go, a.py:3, and on, a.py:4, on dp'
         """
         return f"{self.first}, and {self.second}, on {self.communicator}"
 
 
-def pairs(journal: list[RawRecord]) -> Iterator[Pair]:
+def pairs(journal: list[RawRecord]) -> Iterator[AtOnce]:
     """Yields each such pair of a rank's journal. A replay pairs with the last one of each other graph and stream."""
     if len({raw[STREAM] for raw in journal if raw[KIND] == "replay"}) > 1:
         yield from _Order().go(journal)
@@ -84,10 +84,10 @@ class _Order:
         self._uses: dict[str, set[str]] = {}
         """The communicators of each graph."""
         self._kept: set[str] = set()
-        self._last: dict[tuple[str, str, str], Replayed] = {}
+        self._last: dict[tuple[str, str, str], OneReplay] = {}
         """By communicator, graph and stream: the last replay."""
 
-    def go(self, journal: list[RawRecord]) -> Iterator[Pair]:
+    def go(self, journal: list[RawRecord]) -> Iterator[AtOnce]:
         left = 0
         for raw in journal:
             kind = raw[KIND]
@@ -126,15 +126,15 @@ class _Order:
         _join(clock, self._hosts.get(raw[THREAD], {}))
         return clock
 
-    def _replay(self, raw: RawRecord) -> Iterator[Pair]:
+    def _replay(self, raw: RawRecord) -> Iterator[AtOnce]:
         clock, stream, graph = self._stream(raw), raw[STREAM], raw[GRAPH]
         clock[stream] = clock.get(stream, 0) + 1
-        own = Replayed(f"{raw[SITE]}, {raw[WHERE]}", graph, stream, clock[stream])
+        own = OneReplay(f"{raw[SITE]}, {raw[WHERE]}", graph, stream, clock[stream])
         uses = self._uses.get(graph, set())
         for (communicator, *_), other in self._last.items():
             unlike = communicator in uses and other.graph != graph and other.stream != stream
             if unlike and clock.get(other.stream, 0) < other.number:
-                yield Pair(other.place, own.place, communicator)
+                yield AtOnce(other.place, own.place, communicator)
         for communicator in sorted(uses):
             self._last[communicator, graph, stream] = own
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -129,7 +129,7 @@ async def grows(rank: Rank) -> None:
     box = rank.mailbox("box")
     if rank.rank == 0:
         rank.send(1, "box", 0, "serve")
-    while (got := await box.get("wait", idle=True)) < 2 * ROUNDS:
+    while (got := cast("int", await box.get("wait", idle=True))) < 2 * ROUNDS:
         rank.send(1 - rank.rank, "box", got + 1, "answer")
 
 
