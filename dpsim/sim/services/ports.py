@@ -80,6 +80,7 @@ class Ports:
         place = node, port or self._any(node, rank)
         op.effect, op.args = self._open, (place, rank, op)
         op.footprint = (*op.touches(), *_port(place, "w")) if self._machine.visible else None
+        self._machine.edge(self._chains.get((rank, *place)), op)  # a rank finds the port free that it has closed
         self._machine.submit(op)
 
     def _any(self, node: int, rank: int) -> int:
@@ -207,7 +208,9 @@ class Ports:
         op.effect, op.args = self._close, (table, op)
         if self._machine.visible:
             op.footprint = (*op.touches(), *_port((table.node, table.port), "w"))
-        self._machine.edge(self._chains.get((host.rank, table.node, table.port)), op)
+        line = host.rank, table.node, table.port
+        self._machine.edge(self._chains.get(line), op)
+        self._chains[line] = op
         self._machine.submit(op)
 
     def _close(self, table: Table, op: Op) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import product
 
 from tests.interpreter.hosts import parts, steps, tables
 from tests.interpreter.hosts.language import Reading
@@ -78,17 +78,17 @@ def _steps(reading: Reading, state: State) -> Iterator[tuple[bool, State]]:
 
 
 def _deaths(script: Script, state: State, rank: int) -> Iterator[State]:
-    """Yields the states after a death, with each choice of the messages that are lost with the rank."""
+    """Yields the states after a death, with each choice of the messages that are lost with the rank. A mailbox gets the
+    messages of one sender in order, so the last ones of each line are lost.
+    """
     threads = Map({name: Thread(end="died") for name in state.hosts[rank].threads})
     state = tables.closed_by(state, rank).with_host(rank, threads=threads)
-    mine = [(way, place) for way, mail in state.flying.items() if way[0] == rank for place in range(len(mail))]
-    for number in range(len(mine) + 1 if script.loses_mail else 1):
-        for lost in combinations(mine, number):
-            flying = Map()
-            for way, mail in state.flying.items():
-                left = tuple(one for place, one in enumerate(mail) if (way, place) not in lost)
-                flying = flying.plus(way, left) if left else flying
-            yield state._replace(flying=flying)
+    mine = {way: mail for way, mail in state.flying.items() if way[0] == rank and script.loses_mail}
+    for kept in product(*[range(len(mail) + 1) for mail in mine.values()]):
+        flying = state.flying
+        for (way, mail), number in zip(mine.items(), kept, strict=True):
+            flying = flying.plus(way, mail[:number]) if number else flying.minus(way)
+        yield state._replace(flying=flying)
 
 
 def _mail(state: State) -> Iterator[State]:
