@@ -236,9 +236,9 @@ class HostWork(Awaitable[Result]):
     @abstractmethod
     def query(self, site: str) -> Awaitable[bool]:
         """Whether the work has ended for this rank. It may end at any time after it could, whether or not the host
-        looks. So a query may return False for any time. A program can rely on True only in three cases: it awaited the
-        work, it got True before, or the work could be over when a time-out of this rank passed. A query returns no
-        result, so the program still has to await the work. Raises Aborted if its await would.
+        looks. So a query may return False for any time. A program can rely on True only after it awaited the work, or
+        got True before. It can also rely on True after a time-out of this rank, if the work could be over by then. A
+        query returns no result, so the program still has to await the work. Raises Aborted if its await would.
 
         In torch this is `Work.is_completed`. For device collectives, query an event of their stream instead.
         """
@@ -397,8 +397,8 @@ class HostCommunicator(ABC):
         RuntimeError for a program that does not declare `aborts = True`. Default site: "<communicator>.abort".
 
         From then on, this rank learns nothing more from the communicator. Every later call on it raises Aborted. So
-        does every await, query and `within` of work that started before, even if this rank has found it over. Another host thread of this rank that waits gets Aborted; if its work was over before
-        the abort, it may get the result.
+        does every await, query and `within` of work that started before, even if this rank has found it over. Another
+        host thread of this rank that waits gets Aborted; if its work was over before the abort, it may get the result.
 
         Some time after its abort, this rank *leaves*. Before that, calls of peers may still end with what this rank
         sent. From then on, a call of a peer that waits for this rank (see the class) and has not ended never ends. A

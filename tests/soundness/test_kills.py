@@ -11,7 +11,7 @@ import pytest
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import End, Kill
-from dpsim.sim.calls import communicators, underway
+from dpsim.sim.calls import communicators
 from dpsim.sim.collectives import parts
 from dpsim.sim.collectives.served import served
 from dpsim.sim.graph.op import Op
@@ -120,8 +120,7 @@ def test_of_two_that_may_be_killed_either_may_leave_a_peer_unserved(
             patch.setattr(host.machine, "partial", host.machine.partial[:1])
             return serve(host, name, members, end, on_device)
 
-    for module in (communicators, underway):
-        monkeypatch.setattr(module, "served", of_one_victim)
+    monkeypatch.setattr(communicators, "served", of_one_victim)
     assert all_ends(world, script) == ends - {("blocked", "died", "finished"), ("finished", "died", "blocked")}
 
 
@@ -144,5 +143,5 @@ def test_a_host_serves_its_peers_though_its_device_has_failed(monkeypatch: pytes
     def by_the_device(host: Host, name: str, members: Collection[int], end: Op, on_device: bool) -> Op:
         return serve(host, name, members, end, on_device=True)
 
-    monkeypatch.setattr(underway, "served", by_the_device)
+    monkeypatch.setattr(communicators, "served", by_the_device)
     assert all_ends(world, fails_before_a_barrier) == ends | {("raised", "blocked")}

@@ -111,8 +111,8 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         issues = self.journal.collective(self.name, issue, None, site)
         if issue.dtype in FLOATS and issue.reduce in COMPARES and issues and has_nan(array):
             self.journal.brings_undefined(self.name, site, self.journal.ordinal)
-        call = self._start(issues, array, shape)
-        return MemberWork(self.journal, self, call) if aborts else CallWork(self.journal, call)
+        started = self._start(issues, array, shape)
+        return MemberWork(self.journal, self, started) if aborts else CallWork(self.journal, started)
 
     def _transfer(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> CallWork:
         site = site or f"{self.name}.{issue.op}"
@@ -125,8 +125,8 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
                 f"await it before a receive from rank {issue.peer}, or use another communicator"
             )
         issues = self.journal.transfer(self.name, issue, None, site)
-        call = self._start(issues, array, shape)
-        return MemberWork(self.journal, self, call) if aborts else CallWork(self.journal, call)
+        started = self._start(issues, array, shape)
+        return MemberWork(self.journal, self, started) if aborts else CallWork(self.journal, started)
 
     @abstractmethod
     def _receive_any(self, array: HostArray, dtype: DType, delay_ns: int) -> CallUnderway:
