@@ -10,7 +10,7 @@ needs this shows. If it does not matter, a proof names the lines that draw witho
 torch's generator has no Python function for each draw: dpsim names the line of the next call.
 
 The process id is fixed. A hash seed is the same in all children of one warm parent (`dpsim.torch.nursery`). Two seeds
-often agree in the last bit of a hash. So one more run inverts all bits of the hashes of one of them, which is as likely.
+often agree in the last bit of a hash. So one more run inverts all bits of the hashes of odd ranks.
 """
 
 from __future__ import annotations
