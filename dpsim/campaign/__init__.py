@@ -17,7 +17,7 @@ A file imports only files that are listed above it:
     searches.py   runs a world under one schedule after another, and collects the results
     pasts.py      records the results of all awaits of a rank, so that the rank can run again alone
     lone_ranks.py runs each rank again alone in a process, to find Python objects that ranks share
-    elsewhere.py  one more run whose ranks differ as processes may
+    elsewhere.py  further runs whose ranks differ as processes may
     unseen.py     what a run on another backend shows that the search did not see
     how_far.py    reports the progress of an exploration in a line
     to_prove.py   how a proof would be possible after a search that proved nothing

@@ -1,4 +1,4 @@
-"""Elsewhere: one more run of a program that holds, whose ranks are as different as processes of machines may be.
+"""Elsewhere: further runs of a program that holds, whose ranks are as different as processes of machines may be.
 
     look_elsewhere(subject, found)      # `Program.elsewhere` says what differs
     found.verdict                       # "violated", if that run fails; its finding is NONDETERMINISM:REPEAT
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from dpsim.campaign.subject import Subject, identity
 from dpsim.checks import nondeterminism
@@ -28,10 +29,12 @@ def look_elsewhere(subject: Subject, found: Exploration) -> None:
     """Adds a failure to what an exploration found, if nothing else failed, and the run whose ranks differ does."""
     if found.failures or found.lost or not found.fresh or found.vacuous:
         return
-    other = subject.program.elsewhere(subject.prepared)
-    if other is None or _off(subject):
-        return
-    prepared, differs = other
+    for prepared, differs in () if _off(subject) else subject.program.elsewhere(subject.prepared):
+        if not found.failures and not found.lost:
+            _look(subject, found, prepared, differs)
+
+
+def _look(subject: Subject, found: Exploration, prepared: Any, differs: str) -> None:
     try:
         again, findings = _in_order(replace(subject, prepared=prepared))
         if not findings:

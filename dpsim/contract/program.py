@@ -209,11 +209,11 @@ class Program(ABC, Generic[P]):
         """
         return ()
 
-    def elsewhere(self, prepared: P) -> tuple[P, str] | None:
-        """Returns what `run` receives in one more run whose ranks differ as processes may, and what differs, in words;
-        None if nothing can. dpsim asks if all schedules hold. If the run then fails, that is a finding.
+    def elsewhere(self, prepared: P) -> Sequence[tuple[P, str]]:
+        """Returns what `run` receives in further runs whose ranks differ as processes may, and what differs, in words.
+        dpsim asks if all schedules hold. If such a run fails, that is a finding.
         """
-        return None
+        return ()
 
     def unmodified(self, prepared: P) -> Unmodified | None:
         """Returns what runs on real processes without dpsim, if the program only wraps that. By default None."""

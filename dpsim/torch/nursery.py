@@ -41,6 +41,9 @@ locked.
 """
 
 
+INVERTED = 2
+
+
 class NoTorch(BadInput):
     """torch is not installed, or its import fails."""
 
@@ -50,7 +53,7 @@ class RanksJob(NamedTuple):
 
     `args`: the arguments on the command line. `threads`: dpsim schedules the threads of a rank,
     `ordered`: in one order. `hashes`: ranks
-    with odd numbers have another hash seed than the others.
+    with odd numbers have another hash seed than the others (1), and their calls of `hash` invert it (`INVERTED`).
     """
 
     size: int
@@ -59,7 +62,7 @@ class RanksJob(NamedTuple):
     args: tuple[str, ...]
     threads: bool = False
     ordered: bool = False
-    hashes: bool = False
+    hashes: int = 0
 
 
 class HowEnded(NamedTuple):
@@ -138,8 +141,14 @@ class Nursery:
             owner = nursery(rank % 2) if job.hashes else self
             seat = self._seats[job, rank] = owner._taken(2 * job.size if rank == 0 else 0, times)
             with suppress(wire.Closed):
-                seat.pipe.send(["run", rank, job.size, job.file, job.function, [*job.args], job.threads])
+                seat.pipe.send(
+                    ["run", rank, job.size, job.file, job.function, [*job.args], job.threads, owner.turns(job)]
+                )
                 seat.pipe.flush()
+
+    def turns(self, job: RanksJob) -> bool:
+        """Returns whether the children of this warm parent invert the hashes of text in a job."""
+        return job.hashes == INVERTED and self is not nursery()
 
     def _taken(self, spares: int, times: dict[Any, int]) -> Seat:
         """Takes a child. `spares`: how many children the warm parent keeps ready from now on, or 0 for no change."""

@@ -25,7 +25,7 @@ from dpsim.contract.registry import register_protocol
 from dpsim.torch.conversation import ASYNCHRONOUS, FILE, OUTSIDE, POLL, Conversation, RankProcess
 from dpsim.torch.found import ABORTS, ORDERED, THREADS, Found, found_by_running
 from dpsim.torch.hashing import may_hash
-from dpsim.torch.nursery import RanksJob
+from dpsim.torch.nursery import INVERTED, RanksJob
 from dpsim.torch.ports import AGENT, serve_agent
 from dpsim.torch.targets import TargetFile, job_of
 
@@ -41,6 +41,9 @@ READS = {
 
 NO_EARLY_READ = "no rank reads the result of a call before its wait"
 """What a proof assumes of a program with asynchronous calls."""
+
+HASHES = "hash seed (hash() of text, the order of a set)"
+"""What differs between the ranks of a further run."""
 
 Order = Literal["gloo", "nccl"]
 
@@ -106,11 +109,11 @@ class TorchProgram(Program[TorchPrepared]):
             *[f"the order of accesses to files does not matter: {_named(files)}"] * bool(files),
         )
 
-    def elsewhere(self, prepared: TorchPrepared) -> tuple[TorchPrepared, str] | None:
+    def elsewhere(self, prepared: TorchPrepared) -> Sequence[tuple[TorchPrepared, str]]:
         job = prepared.job
         if job.size == 1 or not may_hash(Path(job.file)):
-            return None
-        return prepared._replace(job=job._replace(hashes=True)), "hash seed (hash() of text, the order of a set)"
+            return ()
+        return [(prepared._replace(job=job._replace(hashes=way)), HASHES) for way in (1, INVERTED)]
 
     def prepare(self, args: Arguments[TorchParams]) -> TorchPrepared:
         params = args.params

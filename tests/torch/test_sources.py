@@ -77,9 +77,9 @@ def test_one_bit_of_a_hash_is_enough_and_a_sorted_set_is_none() -> None:
 @pytest.mark.slow
 def test_processes_on_gloo_differ_in_each_source(tmp_path: Path) -> None:
     command = [sys.executable, str(PROGRAMS / "sources_on_gloo.py"), str(tmp_path)]
-    first, other = (subprocess.Popen([*command, rank], stdout=subprocess.PIPE, text=True) for rank in "01")
-    said, _ = first.communicate()
-    assert (other.wait(), other.stdout and other.stdout.read()) == (0, "")
+    with subprocess.Popen([*command, "1"]) as other:
+        said = subprocess.run([*command, "0"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert other.returncode == 0
     assert set(json.loads(said)) == {*ENTROPY, *CLOCKS, *HASHES}
 
 

@@ -10,8 +10,7 @@ needs this shows. If it does not matter, a proof names the lines that draw witho
 torch's generator has no Python function for each draw: dpsim names the line of the next call.
 
 The process id is fixed. A hash seed is the same in all children of one warm parent (`dpsim.torch.nursery`). Two seeds
-often agree in the last bit of a hash. So in the parent with the other seed, the program's calls of `hash` return text's
-hashes with all bits inverted, which are as likely.
+often agree in the last bit of a hash. So one more run inverts all bits of the hashes of odd ranks.
 """
 
 from __future__ import annotations
@@ -78,8 +77,6 @@ def begin(rank: int) -> None:
     _torchs.append(torch.default_generator.get_state())
     tempfile._name_sequence = None  # type: ignore[attr-defined]
     _fix_process(rank)
-    if os.environ.get("PYTHONHASHSEED") != "0":
-        _turn_hashes()
 
 
 def look(rank: int) -> None:
@@ -111,15 +108,16 @@ def _watch(module: Any, owner: Any) -> None:
             setattr(module, name, noting(name, original))
 
 
-def _turn_hashes() -> None:
+def invert_hashes() -> None:
+    """Inverts what the program's calls of `hash` return for text."""
     true = builtins.hash
 
-    def turned(value: Any, /) -> int:
+    def inverted(value: Any, /) -> int:
         found = true(value)
         users = is_users(sys._getframe(2).f_code)
         return ~found if users and isinstance(value, str | bytes) else found
 
-    builtins.hash = Unbound(turned, true)
+    builtins.hash = Unbound(inverted, true)
 
 
 def _fix_process(rank: int) -> None:

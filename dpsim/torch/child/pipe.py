@@ -51,7 +51,7 @@ held: list[Hold] = []
 """Has one item if dpsim schedules the threads of this process, and no item otherwise."""
 
 ANSWERS: dict[str, wire.Form] = {
-    "run": (int, int, str, str, list, bool),
+    "run": (int, int, str, str, list, bool, bool),
     "value": (str, (str, int, float, bool, type(None), list)),
     "error": (str, str, str),
     "clock": (int,),

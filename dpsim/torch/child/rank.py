@@ -44,9 +44,11 @@ PORT = "29401"
 def begin(pipe: Pipe) -> NoReturn:
     """Waits for a job, runs the program and ends the process."""
     message, _ = pipe.receive()
-    _, rank, size, file, function, args, held = checked(message, ANSWERS)
+    _, rank, size, file, function, args, held, inverted = checked(message, ANSWERS)
     open_pipe(pipe)
     become(rank, size)
+    if inverted:
+        drawn.invert_hashes()
     if held:
         threads.hold()
     else:
