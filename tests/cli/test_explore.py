@@ -289,6 +289,7 @@ def test_json_has_every_key() -> None:
         "lost": None,
         "assumes": [],
         "no_other_effect": [],
+        "touched": [],
         "met": False,
         "unmet": "expected held, got violated",
         "limit": None,
