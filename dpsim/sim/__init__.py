@@ -16,4 +16,4 @@ Each entry imports only entries above it in this list.
 
 from dpsim.backend.journal.call_site import own_code
 
-own_code(__name__, "simpy")
+own_code(__name__, "simpy", "dpsim.contract.registry")  # a run asks the registry where the program stands

@@ -290,6 +290,7 @@ def test_json_has_every_key() -> None:
         "against": None,
         "assumes": [],
         "no_other_effect": [],
+        "touched": [],
         "met": False,
         "unmet": "expected held, got violated",
         "limit": None,
