@@ -18,7 +18,7 @@ from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.schedule import ByLabel
-from dpsim.contract.world import Run, World
+from dpsim.contract.world import World
 from dpsim.testing import holds
 from tests.programs import Scripted, touch, world_of
 from tests.worlds.cases import CASES
@@ -302,7 +302,7 @@ def test_the_second_run_follows_the_schedule_of_the_first() -> None:
         asked.append(options[-1] if label == "op" else f"{label}: {options[0]}")
         return len(options) - 1 if label == "op" else 0
 
-    run: Run = subject.run(ByLabel(choose))[0]
+    run = subject.run(ByLabel(choose))[0]
     repeats.before(2)
     assert repeats.after(run, asked, failed=True) is None
     repeats.before(2)
