@@ -400,12 +400,12 @@ class HostCommunicator(ABC):
         does every await, query and `within` of work that started before, even if this rank has found it over. Another
         host thread of this rank that waits gets Aborted; if its work was over before the abort, it may get the result.
 
-        Some time after its abort, this rank *leaves*. Before that, calls of peers may still end with what this rank
-        sent. From then on, a call of a peer that waits for this rank (see the class) and has not ended never ends. A
-        message that no receive has received is lost. Calls that have ended stay over. Calls that do not wait for this
-        rank end as if nothing had happened: a receive from rank 0 ends although rank 2 aborted. A rank leaves before
-        any time-out passes that ends after the abort. The peers get no exception. A peer that waits does so until it
-        aborts the communicator itself. (gloo itself would raise when the connection closes.)
+        At some time after its abort, perhaps after time-outs, this rank *leaves*. Before that, calls of peers may still
+        end with what this rank sent. From then on, a call of a peer that waits for this rank (see the class) and has
+        not ended never ends. A message that no receive has received is lost. Calls that have ended stay over. Calls
+        that do not wait for this rank end as if nothing had happened: a receive from rank 0 ends although rank 2
+        aborted. The peers get no exception. A peer that waits does so until it aborts the communicator itself. (gloo
+        itself would raise when the connection closes.)
         """
 
     @abstractmethod

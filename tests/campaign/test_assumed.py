@@ -278,7 +278,6 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
     ("raise in a process", "no rank dies", AGREES, KILLED),
     ("raise in a process", "no call raises or hangs by chance", ALL_KILLED, MAY_RAISE),
     ("raise an exception in peers", "the death of a peer raises no exception", KILLED, AGREES),
-    ("complete ops after an abort", "a rank that aborts serves no peer after a time-out", GIVES_UP, GIVES_UP_DEVICE),
     ("hold an abort up", ABORT_WAITS, GIVES_UP_DEVICE, GIVES_UP),
     ("break off a collective", OTHERWISE, KILLED, AGREES),
     ("run each rank in", SHARE_NOTHING, AGREES, FROM_A_SCENARIO),

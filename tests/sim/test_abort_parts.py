@@ -114,11 +114,11 @@ def test_a_call_that_all_made_ends_before_a_peer_aborts_later(monkeypatch: pytes
     assert seen(case(ends_in_the_background)) == {True}
     assert seen(case(ends_or_not)) == {True, False}
     parts_at_the_first_look(monkeypatch)
-    assert seen(case(ends_in_the_background)) == {False}
+    assert seen(case(ends_in_the_background)) == {True, False}
 
 
 async def starts_late(rank: Rank) -> Any:
-    """Rank 1 has left before rank 0 makes its call."""
+    """Rank 0 makes its call after rank 1 has aborted, and perhaps left."""
     group = rank.host("h")
     if rank.rank:
         group.all_reduce(ONE, site="sum")
@@ -132,7 +132,8 @@ async def starts_late(rank: Rank) -> Any:
 
 
 def test_a_call_after_the_leaving_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert seen(case(starts_late)) == {False}
+    """A time-out orders nothing: gloo lets the work of a rank that has aborted live on."""
+    assert seen(case(starts_late)) == {True, False}
     monkeypatch.setattr(Membership, "_leave", lambda self: None)
     assert seen(case(starts_late)) == {True}, "the twin: no rank leaves"
 
@@ -175,14 +176,14 @@ CALLS: dict[str, tuple[Any, set[Any]]] = {
 def test_a_part_depends_on_the_members_from_which_it_receives(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     call, expected = CALLS[name]
     assert seen(case(third(call), 3), rank=1) == expected
-    if name in ("receive", "broadcast"):
+    if name == "receive":
         everyone = lambda self, _: [one for one in (0, 1, 2) if one != self._rank]  # noqa: E731
         monkeypatch.setattr(Membership, "_senders", everyone)
-        assert seen(case(third(call), 3), rank=1) == {False}, "the twin: it depends on all members"
+        assert seen(case(third(call), 3), rank=1) == {True, False}, "the twin: it depends on all members"
 
 
 async def takes_any(rank: Rank) -> Any:
-    """Ranks 1 and 2 send to rank 0, and rank 1 aborts. Its message is taken before it leaves, or lost."""
+    """The other ranks send to rank 0, and rank 1 aborts. Its message is taken before it leaves, or lost."""
     group = rank.host("h")
     if rank.rank:
         group.send(ONE, 0, site="send")
@@ -195,9 +196,10 @@ async def takes_any(rank: Rank) -> Any:
 
 
 def test_a_message_of_a_member_that_left_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert seen(case(takes_any, 3)) == {2}
+    assert seen(case(takes_any, 3)) == {1, 2}
+    assert seen(case(takes_any)) == {1, "blocked"}
     monkeypatch.setattr(AnySource, "_need", lambda *_: None)
-    assert seen(case(takes_any, 3)) == {1, 2}, "the twin: a message stays"
+    assert seen(case(takes_any)) == {1}, "the twin: a message stays"
 
 
 # ---- an own abort is asked first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsim.campaign.assumptions.facts import TIMEOUT, Facts
+from dpsim.campaign.assumptions.facts import Facts
 from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Section, Statement
 
 NO_DEATH = Statement("no rank dies", lambda on: not on.mortal)
@@ -102,16 +102,9 @@ RANKS = Section(
         ),
         Assumption(
             "complete ops after an abort that were begun before it, so that peers do not hang (gloo)",
-            "always both ways, for a program that declares that it aborts, until a time-out passes; after it, such ops "
-            "do not complete. With gloo they mostly complete, so gloo hardly shows a `HANG:COLLECTIVE:ABORTED` that "
-            "the simulation finds",
+            "always both ways, for a program that declares that it aborts. With gloo such ops mostly complete, so gloo "
+            "hardly shows a `HANG:COLLECTIVE:ABORTED` that the simulation finds",
             "`Program.aborts`",
-            (
-                Statement(
-                    "a rank that aborts serves no peer after a time-out",
-                    lambda on: on.did("abort") and TIMEOUT in on.runs,
-                ),
-            ),
         ),
         Assumption(
             "hold an abort up until peers abort, too, or until kernels of another communicator end (NCCL: issues 549, "

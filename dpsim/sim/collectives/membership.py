@@ -4,7 +4,8 @@ Only programs with `aborts = True` use this file. Two things may happen to a *pa
 transfer or receive from any source), which exists from the call on:
 
 * A member from which the rank receives elements has *left*: it aborted, and no longer serves its peers. From then on,
-  the part does not end. A member leaves some time after its abort, so parts of peers may still end in between. What the
+  the part does not end. A member leaves some time after its abort, perhaps after time-outs: its work under way may live
+  on. So parts of peers may still end in between. What the
   other members do has no effect on the part.
 * This rank aborts. The abort *breaks off* what waits for parts of this rank: on a device the stream, on a host another
   thread. The stream continues, and the thread gets `Aborted`.
@@ -138,6 +139,7 @@ class Membership:
         if host.chained:
             host.before(breaks)
         machine.edge(breaks, leaves)
+        machine.alarms.quiet.add(leaves)
         machine.submit(leaves)
         machine.submit(breaks)
 

@@ -60,8 +60,8 @@ def interpret(script: Script, limit: int = 20_000, exact: bool = False) -> Allow
 
 
 def _steps(reading: Reading, state: State) -> Iterator[tuple[bool, State]]:
-    """Yields every possible step, each with whether it is free. Free are deaths, ends of sleeps before their time, and
-    ends of parts that may wait.
+    """Yields every possible step, each with whether it is free. Free are deaths, leavings, ends of sleeps before their
+    time, and ends of parts that may wait.
     """
     for rank, host in enumerate(state.hosts):
         yield from ((False, after) for after in parts.takes(reading.script, state, rank))
@@ -74,7 +74,8 @@ def _steps(reading: Reading, state: State) -> Iterator[tuple[bool, State]]:
         yield from parts.ends(reading, state, rank)
         if rank in reading.script.mortal:
             yield from ((True, after) for after in _deaths(reading.script, state, rank))
-    yield from ((False, after) for after in (*parts.leaves(state), *tables.arrivals(state), *_mail(state)))
+    yield from ((True, after) for after in parts.leaves(state))
+    yield from ((False, after) for after in (*tables.arrivals(state), *_mail(state)))
 
 
 def _deaths(script: Script, state: State, rank: int) -> Iterator[State]:

@@ -5,7 +5,7 @@ Five rules, each from the contract:
 * A part depends on the members whose elements it receives, and on itself. It ends at a moment at which all of these
   have made their call and none has left.
 * It may wait for the other members too. Then it is `free` to end: it can, but need not.
-* A rank leaves some time after its abort, and before any time-out that passes after it.
+* A rank leaves at some time after its abort, perhaps after time-outs, or never.
 * A message that no receive has received when its sender leaves is lost.
 * When a time-out passes, each part that could be over is over. So a part that is not over then waits for all members. A
   sleep orders nothing, as events in the background may be slow.
@@ -128,7 +128,7 @@ def result(script: Script, state: State, rank: int, part: Part) -> Any:
 
 def is_calm(reading: Reading, state: State) -> bool:
     """Returns whether a time-out may pass: nothing that takes no time is outstanding."""
-    return not state.pending() and all(
+    return all(
         free for rank, host in enumerate(state.hosts) if not host.ended for free, _ in ends(reading, state, rank)
     )
 
