@@ -15,7 +15,7 @@ from dpsim.scenario.faults import Alter, Die, Hang, Raise, Repeat, Skip
 from tests import ROOT
 
 TEXT = (ROOT / "docs" / "assumptions.md").read_text()
-WORLD = {field.name for field in fields(World)} - {"size", "communicators", "own_settings", "times"}
+WORLD = {field.name for field in fields(World)} - {"size", "communicators", "own_settings", "times", "pauses"}
 KINDS = {
     get_args(kind.model_fields["kind"].annotation)[0] for kind in (Skip, Repeat, Alter, Die, Raise, Hang, KillSpec)
 }
