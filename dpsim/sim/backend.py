@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from itertools import starmap
 from typing import Any
 
 import numpy
@@ -143,7 +144,7 @@ class SimBackend:
             early=machine.early,
             chains=chains,
         )
-        outside = Outside(self.elsewhere)
+        outside = Outside(self.elsewhere, machine.touched)
         machine.env.state = outside.state
         try:
             listening: AbstractContextManager[Any] = nullcontext() if program.apart else outside
@@ -151,7 +152,7 @@ class SimBackend:
                 wiring.begin(program, prepared)
                 self._run_down(wiring, run)
         finally:
-            run.touched, run.drawn = (*outside.touched,), (*outside.drawn,)
+            run.touched, run.drawn = (*starmap(Touch, machine.touched),), (*outside.drawn,)
         _judge(wiring, run)
         return run
 

@@ -17,6 +17,7 @@ from dpsim.backend.journal.elsewhere import raised_elsewhere, set_place
 from dpsim.contract.chain import Chain
 from dpsim.contract.interface import Aborted, Rank, Store
 from dpsim.contract.ops import DTYPES, MAIN
+from dpsim.sim.calls.rank import SimRank
 from dpsim.torch import wire
 from dpsim.torch.device_calls import DeviceCalls
 from dpsim.torch.endings import exited, of_process, silent
@@ -32,8 +33,6 @@ from dpsim.torch.times import RankTimes
 
 FILE = "file:"
 """The prefix of a probe that names a file which a rank wrote. A probe is a record that the rank writes."""
-OUTSIDE = "outside:"
-"""The prefix of a probe that names what a line of the program reads from outside of the simulation."""
 POLL = "is_completed"
 """The probe that the rank writes when the program calls `Work.is_completed`."""
 ASYNCHRONOUS = "asynchronous_call"
@@ -173,7 +172,8 @@ class Conversation(ThreadMessages, StoreMessages):
     async def on_outside(self, kind: str, place: str) -> None:
         job = self.process.job
         if kind != "thread" or job.ordered or not job.threads:
-            self.rank.probe(f"{OUTSIDE}{kind}:{place}")
+            assert isinstance(self.rank, SimRank)
+            self.rank.host_thread.machine.touched[kind, place, self.rank.rank] = None
 
     async def on_asynchronous(self) -> None:
         self.rank.probe(ASYNCHRONOUS)

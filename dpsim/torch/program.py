@@ -22,7 +22,7 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.ops import Domain
 from dpsim.contract.program import Arguments, Program, Unmodified
 from dpsim.contract.registry import register_protocol
-from dpsim.torch.conversation import ASYNCHRONOUS, FILE, OUTSIDE, POLL, Conversation, RankProcess
+from dpsim.torch.conversation import ASYNCHRONOUS, FILE, POLL, Conversation, RankProcess
 from dpsim.torch.found import ABORTS, ORDERED, THREADS, Found, found_by_running
 from dpsim.torch.hashing import may_hash
 from dpsim.torch.nursery import INVERTED, RanksJob
@@ -30,14 +30,7 @@ from dpsim.torch.ports import AGENT, serve_agent
 from dpsim.torch.targets import TargetFile, job_of
 
 SHOWN = 3
-"""How many of the files that ranks wrote a proof names, and how many of the places of a kind."""
-
-READS = {
-    "clock": "the program reads a clock at",
-    "entropy": "the program draws without a seed at",
-    "thread": "threads that make no call run in one order, started at",
-}
-"""What a proof assumes of a program that learns something outside of the simulation, before the places."""
+"""How many of the files that ranks wrote a proof names."""
 
 NO_EARLY_READ = "no rank reads the result of a call before its wait"
 """What a proof assumes of a program with asynchronous calls."""
@@ -97,11 +90,8 @@ class TorchProgram(Program[TorchPrepared]):
         asynchronous = any(fact[:2] == ("probe", ASYNCHRONOUS) for fact in did)
         host = any(fact[0] == "collective" and fact[1] is not None for fact in did)
         threads = any(fact[0] == "thread" for fact in did)
-        read = [fact[1].split(":", 2)[1:] for fact in did if fact[0] == "probe" and fact[1].startswith(OUTSIDE)]
-        places = {kind: {place for one, place in read if one == kind} for kind, _ in read}
         return (
             "no default time-out of a collective passes",
-            *[f"{READS[kind]} {_named(places[kind])}" for kind in READS if kind in places],
             *["a loop that asks whether a call is over waits for it"] * polls,
             *[NO_EARLY_READ] * asynchronous,
             *["locks, queues, events or joins order what threads share in Python"] * threads,

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from dpsim.torch import hashing
-from dpsim.torch.conversation import OUTSIDE
 from dpsim.torch.times import RankTimes
 from tests.torch.programs.hashes import HASHES
 from tests.torch.programs.sources import CLOCKS, ENTROPY, SECONDS
@@ -30,9 +29,7 @@ def outside(program: str, kind: str) -> set[int]:
     """Returns the lines of a program that holds whose reads are facts of its runs."""
     found = explored(program, 2)
     assert found.verdict == "proven", found.report()
-    places = [fact[1].split(":", 2)[1:] for fact in found.exploration.did if fact[:1] == ("probe",)]
-    assert all(fact[1].startswith(OUTSIDE) for fact in found.exploration.did if fact[0] == "probe")
-    return {int(place.rpartition(":")[2]) for one, place in places if one == kind}
+    return {int(one.where.rpartition(":")[2]) for one in found.facts.outside if one.what == kind}
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -20,7 +20,7 @@ from tests.torch.runs import PROGRAMS, blamed, explored
 pytest.importorskip("torch")
 
 SHARED = "locks, queues, events or joins order what threads share in Python"
-ONE_ORDER = "threads that make no call run in one order"
+ONE_ORDER = "no order of Python's threads decides what a rank does"
 TWINS = {
     "prefetch": "HANG:COLLECTIVE:MISSING_RANK",
     "two_workers": "MISMATCH:COLLECTIVE:COUNT",

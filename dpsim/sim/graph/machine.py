@@ -68,6 +68,7 @@ class Machine(Edges):
         self.order: list[str] = []  # labels of ops with a footprint, in firing order
         self.enabled: list[Op] = []
         self.early: list[Address] = []  # host calls that ended before their peers arrived
+        self.touched: dict[tuple[str, str, int], None] = {}  # besides the contract: kind, line and rank
         self.visible = strategy is not None or keep_order
         self.memory = self.visible and memory
         self.timed = strategy is None

@@ -2,7 +2,7 @@
 
     with Outside() as outside:
         ...                             # the run; `outside.state.enter(rank)` before a rank goes on
-    outside.touched                     # [Touch("clock", "engine.py:12", 1)]
+    outside.touched                     # {("clock", "engine.py:12", 1): None}
     outside.drawn                       # [(culprit, "the generator of random")]: numbers drawn without a seed
 
 Only the program counts, with the calls that Python's library and installed packages make for it. dpsim's own reads do
@@ -74,8 +74,9 @@ class Outside:
     before.
     """
 
-    def __init__(self, elsewhere: bool = False) -> None:
-        self.touched: dict[Touch, None] = {}
+    def __init__(self, elsewhere: bool = False, touched: dict[tuple[str, str, int], None] | None = None) -> None:
+        """`touched`: where it keeps what ranks touched, by kind, line and rank."""
+        self.touched = {} if touched is None else touched
         self.drawn: list[UnseededDraw] = []
         self.state = OwnState("elsewhere" if elsewhere else "")
         self._elsewhere = elsewhere
@@ -112,7 +113,7 @@ class Outside:
         if kind == STATE:
             self._changes(source, args, place)
         else:
-            self.touched[Touch(kind, place.where, place.rank)] = None
+            self.touched[kind, place.where, place.rank] = None
 
     def shifted(self, source: StandIn, value: Any) -> Any:
         if not self._elsewhere or source is not self._clock:
