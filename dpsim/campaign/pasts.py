@@ -75,6 +75,8 @@ class Recording(OneEach):
         """Returns the records of all ranks, once the run is over."""
         for past, journal, end in zip(self.pasts, journals, ends, strict=True):
             past.records = [*journal]
+            if end == "died":  # perhaps behind the last call of its program, which then did not happen
+                past.end = None
             past.cut = any(map(is_kill, journal)) or (past.end is None and end != "finished")
         return self.pasts
 

@@ -69,6 +69,7 @@ class OneEach(Program[None]):
         self._instances = instances
         self.threaded = any(program.threaded for program, _ in instances)
         self.aborts = any(program.aborts for program, _ in instances)
+        self.apart = any(program.apart for program, _ in instances)  # their processes are outside of the simulation
         self.ordered_by_objects = all(program.ordered_by_objects for program, _ in instances)
         self.ordered_by_flags = all(program.ordered_by_flags for program, _ in instances)
 

@@ -60,7 +60,7 @@ class Unseen(NamedTuple):
         """Returns the outcome on the backend, and below it what the schedules show there."""
         where = f", {self.where}" if self.where else ""
         more = len(self.seen) - SHOWN
-        seen = " or ".join([*self.seen[:SHOWN], *[f"{more} more"] * (more > 0)]) or "none comes here"
+        seen = " or ".join([*self.seen[:SHOWN], *[counted(more, "other answer")] * (more > 0)]) or "none comes here"
         if self.together:
             seen = f"{' and '.join(self.together)}: in some schedule, but never together with the rest"
         width = max(len(backend) + 3, len("schedules"))

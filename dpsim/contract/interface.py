@@ -747,8 +747,8 @@ class Store(ABC):
 
     @abstractmethod
     def close(self, site: str) -> None:
-        """Leaves the store. If the listener leaves, the port becomes free, and processes that still wait get None;
-        so they do some time after the death of the listener. RuntimeError for any use afterwards.
+        """Leaves the store. If the listener leaves, the port becomes free, and processes that still wait get None. The
+        same happens some time after the listener dies. RuntimeError for any use afterwards.
         """
 
 

@@ -46,7 +46,7 @@ class Random(Decides):
     """Faulty: decides on numbers of a generator without a seed."""
 
     def value(self, rank: Rank) -> Any:
-        return random.random()
+        return random.Random().random()
 
 
 class Identity(Decides):
@@ -158,7 +158,7 @@ class Draws(Polls):
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         await super().run(rank, prepared)
-        rank.decide("what", random.random(), "dp_cpu")
+        rank.decide("what", random.Random().random(), "dp_cpu")
 
 
 def searched(program: Program[Any], repeats: Repeats) -> list[tuple[list[str], Run]]:

@@ -1,5 +1,5 @@
-"""Tests two rules of waits with a time-out. A call has one draw of whether it waits for all members, and a thread's
-time-out may pass before a peer that sleeps longer, as that of a rank without threads may.
+"""Tests two rules of waits with a time-out. One draw decides whether a call waits for all members. In a thread, too, a
+time-out may pass before a peer that sleeps longer.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class Facts(NamedTuple):
     def touched(self, what: str) -> str:
         """The places at which ranks touched something of this kind, in words; empty if there are none."""
         places = [one.where for one in self.outside if one.what == what]
-        return ", ".join([*places[:NAMED], *[f"{len(places) - NAMED} more"] * (len(places) > NAMED)])
+        return ", ".join([*places[:NAMED], *[counted(len(places) - NAMED, "more place")] * (len(places) > NAMED)])
 
     def did(self, *kinds: str) -> bool:
         """Returns whether any rank had an op of one of these kinds."""

@@ -53,20 +53,18 @@ class Host:
         self.word = host_word(journal.rank, journal.thread)
         life: Footprint = ((("life", self.rank), "r"),)
         self.lives = life if self.rank in machine.mortal else None
-        """What all that it does reads, if its rank may be killed."""
+        """What all that it does reads, if its rank may be killed; `mortal` is the same for ops that are no turn."""
         self.mortal = self.lives or ()
-        """The same for ops that are no turn of a thread."""
         self.device_lives = life if self.rank in machine.fragile else None
         """The footprint of its device work, if its device may stop."""
         self._may_fail = self.rank in machine.failing
-        self.killed = False
+        self.killed = self.idle = False
+        """`idle`: it waits in an idle get, and a run that ends so ends well."""
         self.chained = not machine.timed
         """Whether its ops need `before`, since they come after something that the machine does not order."""
         self.gate: Op | None = None
         """The op that ends the plain call which blocks it; None after it has waited for the gate."""
         self._gates = self.part_number = 0
-        self.idle = False
-        """It waits in an idle get: a run that ends so ends well."""
         self._failed: Op | None = None
         self.error: KernelError | None = None
         """The error of its device. The program gets it at its next wait for the device."""
