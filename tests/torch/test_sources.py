@@ -43,6 +43,12 @@ def test_seeds_of_the_program_make_ranks_equal() -> None:
     assert (found.verdict, found.facts.outside) == ("proven", [])
 
 
+def test_a_draw_of_torch_is_named_by_the_next_call() -> None:
+    lines = (PROGRAMS / "sources.py").read_text().splitlines()
+    call = next(number for number, line in enumerate(lines) if "missing = " in line) + 2
+    assert outside("sources.py:draws_rarely", "entropy") == {call}
+
+
 def test_each_clock_is_named_by_its_line() -> None:
     lines = (PROGRAMS / "sources.py").read_text().splitlines()
     reads = {number for number, line in enumerate(lines, 1) for name in CLOCKS | SECONDS if f'    "{name}": ' in line}

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from dpsim.torch.child.frames import is_standard, is_users
-from dpsim.torch.child.outside import touched
+from dpsim.torch.child.outside import touched, touched_through
 from dpsim.torch.child.unbound import Unbound
 
 FIRST_PROCESS = 70_000
@@ -85,7 +85,7 @@ def look(rank: int) -> None:
         _torchs.clear()
     elif _torchs and not torch.equal(_torchs[0], torch.default_generator.get_state()):
         _torchs.clear()
-        touched("entropy")
+        touched_through("entropy")
 
 
 def _watch(module: Any, owner: Any) -> None:

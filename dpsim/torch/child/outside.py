@@ -31,11 +31,13 @@ def touched(kind: str) -> None:
         _tell(kind, frame)
 
 
-def started() -> None:
-    """Tells dpsim once for each line of the program or of a package that starts a thread, also through a library."""
+def touched_through(kind: str) -> None:
+    """The same for the innermost line of the program or of a package, also if a library stands between: the start of a
+    thread, or the next call after a draw from torch's generator.
+    """
     frame = users_frame()
     if frame is not None:
-        _tell("thread", frame)
+        _tell(kind, frame)
 
 
 def _tell(kind: str, frame: FrameType) -> None:

@@ -155,7 +155,7 @@ def _saying(original: Callable[..., Any]) -> Callable[..., Any]:
     def start(*args: Any, **more: Any) -> Any:
         if pipe.at_home():
             pipe.say(["threads"])
-            outside.started()
+            outside.touched_through("thread")
         return original(*args, **more)
 
     return start
@@ -183,7 +183,7 @@ def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
             vars(thread)["_speaker"] = speaker
             if _is_users(thread):
                 vars(thread)["run"] = _in_any_order(thread.run)
-        outside.started()
+        outside.touched_through("thread")
         begun = here()
         daemon = thread is None or thread.daemon
         pipe.ask(["thread", speaker.name, daemon, site("start")])

@@ -78,6 +78,14 @@ def draws(rank, size):
     assert same(values)
 
 
+def draws_rarely(rank, size):
+    """Fails on no rank here, and on others: torch's generator has no seed."""
+    missing = float(torch.rand(1)) > 1 - 1e-6
+    dist.barrier()
+    if missing:
+        dist.barrier()
+
+
 def seeded(rank, size):
     """The control: each generator has a seed of the program."""
     random.seed(7)
