@@ -85,10 +85,10 @@ async def waits_in_the_second(rank: Rank) -> None:
         await host.recv(1, "int32", 0)
 
 
-def once_for_all(self: EarlyEnds, label: str, end: Op, all_came: Op) -> tuple[bool, int]:
+def once_for_all(self: EarlyEnds, label: str, end: Op, all_came: Op, knew: int) -> tuple[bool, int]:
     """A faulty variant of `EarlyEnds.next`: all sends of a rank take the outcome of the first draw."""
     if self not in drawn_first:
-        drawn_first[self] = NEXT(self, label, end, all_came)
+        drawn_first[self] = NEXT(self, label, end, all_came, knew)
     return drawn_first[self]
 
 

@@ -134,7 +134,7 @@ class PartedGroup(Group):
         """
         if not isinstance(end, EarlyEnd):
             return end
-        waits, bit = host.line.next(end.label, end, end.all_arrived)
+        waits, bit = host.line.next(end.label, end, end.all_arrived, host.causes)
         host.causes |= bit
         return end.all_arrived if waits else end
 
@@ -183,7 +183,7 @@ class PartedGroup(Group):
                 arrival.label = own_label(rank, f"gives {meeting.label}")
                 arrival.footprint = reads + self._lives_of([rank])
                 own.touches = tuple([use for use in own.touches if use[1] != "r"])
-            waits, end.causes = self._lines[rank].next(end.label, end, meeting.all_arrived)
+            waits, end.causes = self._lines[rank].next(end.label, end, meeting.all_arrived, arrival.causes)
             if waits:
                 return self._with_all(rank, meeting, end)
             end.life = rank

@@ -23,6 +23,10 @@ For the same reason, a rendezvous shows something new only if it never ends. A r
 (`MayWait`). All ops behind the draw carry a bit in `causes`. If the last peer arrived because of this op, its `causes`
 contain that bit.
 
+Time-outs are an exception, because a delay of an early end has no length. If the last peer arrives after a sleep that
+outlasts what the rank knew, the rendezvous ends that late, and time-outs may pass before what follows. So in a run with
+time-outs, such an op is drawn, too, and a rendezvous that ended does not decide the ops behind it.
+
 The strategy draws whether an op is eager when the program can first see the effect. A host that starts a send
 continues, so the draw happens when the host awaits the end. On a device, the draw happens when the host issues the op.
 
@@ -32,7 +36,6 @@ Also rejected: a draw for each op, since eight ops make 256 schedules that show 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol
 
 from dpsim.sim.graph.machine import Machine
@@ -45,15 +48,16 @@ class MayWait:
     the op without end and does not die is another run (`dpsim.sim.graph.op.in_the_end`).
     """
 
-    __slots__ = ("_all_arrived", "_dead", "_end", "_host", "bit", "label")
+    __slots__ = ("_alarms", "_all_arrived", "_dead", "_end", "_host", "_knew", "_up", "bit", "label")
 
-    def __init__(self, label: str, end: Op, all_arrived: Op, host: int, dead: Mapping[int, bool]) -> None:
+    def __init__(self, label: str, end: Op, all_arrived: Op, host: int, machine: Machine, knew: int, up: int) -> None:
         self.label = label
         self.bit = 0
         self._end = end
         self._all_arrived = all_arrived
         self._host = host
-        self._dead = dead
+        self._dead = machine.dead
+        self._alarms, self._knew, self._up = machine.alarms, knew, up
 
     @property
     def ended(self) -> bool:
@@ -61,24 +65,19 @@ class MayWait:
 
     @property
     def met(self) -> int | None:
-        return self._all_arrived.causes if self._all_arrived.at >= 0 else None
+        met = self._all_arrived.causes if self._all_arrived.at >= 0 else None
+        if met is None or not self._alarms.awaited:
+            return met
+        return None if met & self._alarms.sleeps.late(self._knew, self._up) else met
 
 
 class MayWaitInTime(MayWait):
-    """As `MayWait`, for a wait with a time-out that ends at `up` (ns). If the last peer arrives after a sleep that
-    outlasts the time-out, the rank continues without the end; this is a new behaviour.
-    """
+    """As `MayWait`, for a wait with a time-out that ends at `up` (ns)."""
 
-    __slots__ = ("_knew", "_sleeps", "_up")
+    __slots__ = ()
 
     def __init__(self, label: str, end: Op, all_arrived: Op, host: WaitsHost, up: int) -> None:
-        super().__init__(label, end, all_arrived, ~host.rank, host.machine.dead)
-        self._sleeps, self._knew, self._up = host.machine.alarms.sleeps, host.causes, up
-
-    @property
-    def met(self) -> int | None:
-        met = super().met
-        return None if met is not None and met & self._sleeps.late(self._knew, self._up) else met
+        super().__init__(label, end, all_arrived, ~host.rank, host.machine, host.causes, up)
 
 
 class WaitsHost(Protocol):
@@ -99,13 +98,14 @@ class EarlyEnds:
         self._rank = rank
         self._waits = False
 
-    def next(self, label: str, end: Op, all_arrived: Op) -> tuple[bool, int]:
+    def next(self, label: str, end: Op, all_arrived: Op, knew: int) -> tuple[bool, int]:
         """Draws whether the next op of the line waits until all members have arrived. Returns that, and the bit that
-        all ops behind it carry in `causes`.
+        all ops behind it carry in `causes`. `knew`: what the host knew at the draw.
         """
-        if self._waits:
+        alarms = self._machine.alarms
+        if self._waits and not alarms.awaited:
             return True, 0
-        machine = self._machine
-        wait = MayWait(label, end, all_arrived, ~self._rank, machine.dead)
+        machine, up = self._machine, alarms.sleeps.clock(knew) + 1
+        wait = MayWait(label, end, all_arrived, ~self._rank, machine, knew, up)
         self._waits = machine.waits(wait)
         return self._waits, wait.bit

@@ -99,7 +99,8 @@ class Recurrence:
         if self._ticks < self._next:
             return TICK
         self._next = 2 * self._ticks
-        if not any(raw[KIND] == "post" for host in self._hosts for raw in host.records[-FINE:]):
+        kinds = {raw[KIND] for host in self._hosts for raw in host.records[-FINE:]}
+        if "post" not in kinds or not kinds <= REPEATED:
             return TICK
         state = state_of(self._programs)
         if state is None:

@@ -1,0 +1,77 @@
+"""Tests sends that end only when a peer arrives that has slept. What follows is late, so a time-out may pass before it.
+
+A send that ends early does not show this, because no delay behind it has a length.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.subject import Subject
+from dpsim.contract.interface import Rank
+from dpsim.sim.hosts.early_ends import MayWait
+from tests.programs import Script, Scripted, world_of
+
+MS = 1_000_000
+ONE = np.ones(1, np.int32)
+
+
+def verdict(script: Script, ranks: int) -> str:
+    return explore_subject(Subject(world_of(ranks, ["h"]), Scripted(script)), "dpor").verdict
+
+
+def posts_late(nap: int) -> Script:
+    """Rank 1 receives after a sleep of `nap` ms. Rank 2 sends to it, then posts to rank 0, which waits for 60 ms."""
+
+    async def run(rank: Rank) -> None:
+        if rank.rank == 0:
+            assert await rank.mailbox("m").get("g", timeout_ns=60 * MS) is not None, "late"
+        elif rank.rank == 1:
+            await rank.sleep(nap * MS, "nap")
+            await rank.host("h").recv(1, "int32", 2, site="takes")
+        else:
+            await rank.host("h").send(ONE, 1, site="sends")
+            rank.send(0, "m", 1, "posts")
+
+    return run
+
+
+async def queries_first(rank: Rank) -> None:
+    """The query draws how the send ends, before the wait with a time-out."""
+    if rank.rank == 0:
+        await rank.sleep(120 * MS, "nap")
+        await rank.host("h").recv(1, "int32", 1, site="takes")
+        return
+    work = rank.host("h").send(ONE, 0, site="sends")
+    await work.query("asks")
+    assert await work.within(60 * MS, "within"), "late"
+    await work
+
+
+async def sends_twice(rank: Rank) -> None:
+    """The first send ends late, and the second early, though its receiver never comes."""
+    if rank.rank == 0:
+        late = await rank.mailbox("m").get("g", timeout_ns=60 * MS) is None
+        ended = await rank.mailbox("n").get("h", timeout_ns=500 * MS) is not None
+        assert not (late and ended)
+    elif rank.rank == 1:
+        await rank.sleep(120 * MS, "nap")
+        await rank.host("h").recv(1, "int32", 2, site="takes")
+    else:
+        await rank.host("h").send(ONE, 1, site="first")
+        rank.send(0, "m", 1, "posts")
+        await rank.host("h").send(ONE, 0, site="second")
+        rank.send(0, "n", 1, "posts_again")
+
+
+def test_a_time_out_may_pass_before_what_follows_a_late_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert verdict(posts_late(120), 3) == "violated"
+    assert verdict(posts_late(40), 3) == "proven"
+    assert verdict(queries_first, 2) == "violated"
+    assert verdict(sends_twice, 3) == "violated"
+    monkeypatch.setattr(
+        MayWait, "met", property(lambda self: self._all_arrived.causes if self._all_arrived.at >= 0 else None)
+    )
+    assert (verdict(posts_late(120), 3), verdict(queries_first, 2)) == ("proven", "proven")
