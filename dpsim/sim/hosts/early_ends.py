@@ -23,9 +23,9 @@ For the same reason, a rendezvous shows something new only if it never ends. A r
 (`MayWait`). All ops behind the draw carry a bit in `causes`. If the last peer arrived because of this op, its `causes`
 contain that bit.
 
-Time-outs are an exception, because a delay of an early end has no length. If the last peer arrives after a sleep that
-outlasts what the rank knew, the rendezvous ends that late, and time-outs may pass before what follows. So in a run with
-time-outs, such an op is drawn, too, and a rendezvous that ended does not decide the ops behind it.
+Time-outs are an exception, because a delay of an early end has no length. The last peer may arrive after a sleep that
+outlasts what the rank knew. Then the rendezvous ends that late, and time-outs may pass before what follows. So in a run
+with time-outs, such an op is drawn, too, and a rendezvous that ended does not decide the ops behind it.
 
 The strategy draws whether an op is eager when the program can first see the effect. A host that starts a send
 continues, so the draw happens when the host awaits the end. On a device, the draw happens when the host issues the op.
