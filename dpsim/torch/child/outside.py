@@ -32,8 +32,8 @@ def touched(kind: str) -> None:
 
 
 def touched_through(kind: str) -> None:
-    """The same for the innermost line of the program or of a package, also if a library stands between: the start of a
-    thread, or the next call after a draw from torch's generator.
+    """The same for the innermost line of the program or of a package, also through a library. A library starts a
+    thread, or makes the next call after a draw from torch's generator.
     """
     frame = users_frame()
     if frame is not None:
