@@ -45,6 +45,7 @@ async def queries_first(rank: Rank) -> None:
         await rank.host("h").recv(1, "int32", 1, site="takes")
         return
     work = rank.host("h").send(ONE, 0, site="sends")
+    await rank.sleep(MS, "short")
     await work.query("asks")
     assert await work.within(60 * MS, "within"), "late"
     await work
