@@ -188,6 +188,26 @@ def test_a_search_that_does_not_turn_time_outs_and_sleeps_round_would_be_caught(
     assert any(missed(one)[0] for one in CASES)
 
 
+class Meets(Program[Any]):
+    """Rank 0 sends a message while a barrier is under way. Rank 1 waits 70 ms for the barrier, then for the message."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        met = rank.host("h").barrier(site="met")
+        if rank.rank == 0:
+            rank.send(1, "in", 0, "tell")
+        else:
+            await met.within(70 * MS, "within")
+            assert await rank.mailbox("in").get("hear", timeout_ns=50 * MS) is not None, "the time-out passed"
+        await met
+
+
+def test_a_message_that_was_there_may_come_too_late() -> None:
+    """In the first schedule, the message is there before rank 1 asks for it."""
+    verdicts = [explore_subject(Subject(world_of(2, ["h"], early_timeouts=most), Meets())).verdict for most in (0, 1)]
+    assert verdicts == ["proven", "violated"]
+
+
 def test_sleeps_are_one_order_where_no_rank_waits_with_a_time_out() -> None:
     found = explored(([("hear",), ("nap", 5)], [("nap", 100), ("tell", 0)], [("nap", 10)]))
     assert (found.verdict, found.exploration.runs) == ("proven", 1)

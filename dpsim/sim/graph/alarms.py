@@ -100,13 +100,18 @@ class Alarms:
             self.quiet.add(op)
             self._machine.enabled.append(op)
 
-    def missed(self, op: Op, ns: int, causes: int, by: Op, lives: Footprint = ()) -> None:
+    def missed(self, op: Op, ns: int, causes: int, by: Op, lives: Footprint = (), ends: Footprint = ()) -> None:
         """Records a time-out for a wait that ended at once, because of the op `by`. The time-out may have passed before
-        `by`.
+        `by`. The rest is as in `set`.
         """
-        if not self._machine.timed:
-            self._prepare(op, ns, causes, lives)
-            self.cancel(op, by)
+        machine = self._machine
+        if machine.timed:
+            return
+        self._prepare(op, ns, causes, lives)
+        self.cancel(op, by)
+        if len(self._early) < self.most and machine.strategy is not None:
+            op.footprint = (*PASSING, *lives, *ends)  # with another order, it may pass early
+            machine.strategy.lost([op])
 
     def _prepare(self, op: Op, ns: int, causes: int, lives: Footprint) -> None:
         up = self.sleeps.clock(causes) + ns

@@ -115,7 +115,8 @@ class Mailboxes:
             self._set(alarm, box, op)
         else:
             if alarm is not None:
-                machine.alarms.missed(alarm, alarm.cost, op.causes, box.messages[0][1], op.touches())
+                delivery = box.messages[0][1]
+                machine.alarms.missed(alarm, alarm.cost, op.causes, delivery, op.touches(), self._whole(box))
             self._give(box, op)
         machine.submit(op)
 
@@ -138,8 +139,11 @@ class Mailboxes:
         if alarm is not None:
             box.alarms[getter] = alarm
             alarm.effect, alarm.args = self._in_vain, (box, getter)
-            whole: Footprint = ((("mailbox", *box.place), "w"),)
-            self._machine.alarms.set(alarm, alarm.cost, getter.causes, getter.touches(), whole)
+            self._machine.alarms.set(alarm, alarm.cost, getter.causes, getter.touches(), self._whole(box))
+
+    @staticmethod
+    def _whole(box: _Box) -> Footprint:
+        return ((("mailbox", *box.place), "w"),)
 
     def taken_from(self) -> dict[tuple[int, str], int]:
         """Returns how many messages were taken from each mailbox, which is named by its rank and its name."""
