@@ -97,7 +97,7 @@ def against(
             raise Lost(f"{subject.name} on {wanted.backend}: {run.lost}")
         result.runs += 1
         known.add(learned(run, calls=target is None)[0])
-        unseen = compared(run, seen, result.runs, calls=target is None)
+        unseen = compared(run, seen, result.runs, calls=target is None, delays=world.delays)
         if unseen is not None:
             result.all_unseen.append(unseen)
     result.outcomes = len(known.whole)

@@ -7,33 +7,37 @@ The first thread that left the seen outcomes, by the clock of the run, is the pl
 last, because they mostly wait for another one that left.
 
 A search assumes that no time-out passes early, and a busy machine may break this assumption. So an outcome is *early*,
-and refutes nothing, if a time-out passed before it where the search also saw another answer.
+and refutes nothing, if such a time-out passed before it where the search also saw another answer. A time-out passed
+early if the other actors had not slept as long as it lasts, all their sleeps together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from dpsim.campaign.learned import Lists, Places, learned
+from dpsim.campaign.learned import Lists, Places, actor_name, learned
 from dpsim.contract.ops import (
     ADDRESS,
     KIND,
     LEARNED_OUTCOME,
     LOOK_TIMEOUT,
+    MAIN,
     RAISED_MESSAGE,
+    SLEEP_NS,
     STORE_HOW,
     STORE_VALUE,
     TAKE_TIMEOUT,
+    THREAD,
     WHERE,
     RawRecord,
     as_record,
 )
 from dpsim.contract.times import fits
 from dpsim.contract.words import counted, short
-from dpsim.contract.world import Run
+from dpsim.contract.world import Delay, Run
 from dpsim.explore import Outcomes
 from dpsim.explore.outcomes import LeavesSet
 
@@ -101,6 +105,10 @@ class Against:
         one = self.refutes
         return None if one is None else f"run {one.run} on {self.backend} shows what no schedule shows"
 
+    @property
+    def _as_seen(self) -> str:
+        return "all" if not self.early else "the others" if self.early < self.runs else "none"
+
     def described(self) -> list[str]:
         """Returns lines about the runs; with an unseen outcome, what it is and what the schedules show there."""
         if self.why:
@@ -108,15 +116,19 @@ class Against:
         runs = f"{counted(self.runs, 'run')}, {counted(self.outcomes, 'outcome')}"
         early = f"; in {self.early} a time-out passed early, which the search excludes" if self.early else ""
         if not self.unseen:
-            return [f"against {self.backend}: {runs}, {'the others' if early else 'all'} seen by the search{early}"]
+            return [f"against {self.backend}: {runs}, {self._as_seen} seen by the search{early}"]
         word, who = ("REFUTED", "no schedule shows") if self.proven else ("UNSEEN", "the search did not see")
         number = len(self.unseen)
         show = f"run {self.unseen[0].run} shows" if number == 1 else f"{number} of {self.runs} runs show"
         return [f"{word}  {self.backend}: {show} what {who}{early}", *self.unseen[0].rows(self.backend)]
 
 
-def compared(run: Run, seen: Outcomes, number: int = 1, calls: bool = True) -> Unseen | None:
-    """Returns what a run shows that the search did not see, or None. `number`: of the run. `calls`: as of `learned`."""
+def compared(
+    run: Run, seen: Outcomes, number: int = 1, calls: bool = True, delays: Sequence[Delay] = ()
+) -> Unseen | None:
+    """Returns what a run shows that the search did not see, or None. `number`: of the run. `calls`: as of `learned`.
+    `delays`: those of its world.
+    """
     lists, places = learned(run, calls=calls)
     left = seen.unlike(lists)
     if left and seen.rounded:
@@ -124,7 +136,7 @@ def compared(run: Run, seen: Outcomes, number: int = 1, calls: bool = True) -> U
         left = seen.unlike(lists)
     if not left:
         return None
-    look = _Look(run, lists, places)
+    look = _Look(run, lists, places, delays)
     first = min(left, key=look.order)
     all_stay = all(one.at == len(lists[one.actor]) for one in left)
     text, where = look.described(first.actor, min(first.at, len(lists[first.actor]) - 1))
@@ -138,6 +150,7 @@ class _Look(NamedTuple):
     run: Run
     lists: Lists
     places: Places
+    delays: Sequence[Delay]
 
     def order(self, one: LeavesSet) -> tuple[float, str]:
         """Returns the order of departures: by time, then by name."""
@@ -151,24 +164,39 @@ class _Look(NamedTuple):
         return self.run.times[rank].written[index] if fits(self.run.times, self.run.journals) else 0
 
     def is_early(self, seen: Outcomes, first: LeavesSet) -> bool:
-        """Returns whether a time-out passed before a departure where the search also saw another answer."""
+        """Returns whether a time-out passed early before a departure, where the search also saw another answer."""
         until = self.ns(first.actor, first.at)
         return any(
             {*seen.next_words(actor, words[:at])} - {words[at]}
             for actor, words in self.lists.items()
-            for at in self._passed(actor)
-            if self.ns(actor, at) <= until
+            for at, timeout_ns in self._passed(actor)
+            if self.ns(actor, at) <= until and self._slept(actor, self.ns(actor, at)) < timeout_ns
         )
 
-    def _passed(self, actor: str) -> Iterator[int]:
-        """Yields the numbers of the words of time-outs that passed."""
+    def _slept(self, actor: str, until: float) -> int:
+        """Returns the ns that all other actors slept, or waited in vain, until then. A chain of sleeps that one
+        time-out may overtake is not longer.
+        """
+        rank, timed = self.places[actor][0][0], fits(self.run.times, self.run.journals)
+        main = actor_name(self.run, rank) == actor
+        slept = sum(one.ns for one in self.delays if one.rank != rank)
+        for number, journal in enumerate(self.run.journals):
+            for at, raw in enumerate(journal):
+                own = number == rank and (raw[THREAD] == MAIN if main else actor.endswith(f" thread {raw[THREAD]}"))
+                if raw[KIND] == "sleep" and not own and not (timed and self.run.times[number].written[at] > until):
+                    slept += raw[SLEEP_NS]
+        others = ((other, one) for other in self.lists if other != actor for one in self._passed(other))
+        return slept + sum(ns for other, (at, ns) in others if self.ns(other, at) <= until)
+
+    def _passed(self, actor: str) -> Iterator[tuple[int, int]]:
+        """Yields the number of the word of each time-out that passed, and its ns."""
         for at, (rank, index) in enumerate(self.places[actor]):
             journal = self.run.journals[rank]
             raw = journal[index] if index is not None else None
             if raw is not None and raw[KIND] == "learned" and raw[LEARNED_OUTCOME] in (None, False):
                 call = self._call(rank, raw)
-                if call is not None and _has_timeout(call):
-                    yield at
+                if call is not None and (timeout_ns := _timeout(call)):
+                    yield at, timeout_ns
 
     def _call(self, rank: int, raw: RawRecord) -> RawRecord | None:
         """Returns the call of an outcome."""
@@ -192,9 +220,9 @@ class _Look(NamedTuple):
         return word, "" if call is None else call[WHERE]
 
 
-def _has_timeout(call: RawRecord) -> bool:
-    """Returns whether a call waits with a time-out."""
+def _timeout(call: RawRecord) -> int:
+    """Returns the time-out of a call in ns; 0 if it waits without one."""
     if call[KIND] == "store":
-        return call[STORE_HOW] in ("get", "join") and call[STORE_VALUE] is not None
+        return call[STORE_VALUE] or 0 if call[STORE_HOW] in ("get", "join") else 0
     at = {"take": TAKE_TIMEOUT, "look": LOOK_TIMEOUT}.get(call[KIND])
-    return at is not None and bool(call[at])
+    return 0 if at is None else call[at] or 0

@@ -65,6 +65,21 @@ class WaitsForAnswer(SizedProgram):
             rank.send(0, "answer", 7, "reply")
 
 
+@register_protocol("t_waits_for_sleeper")
+class WaitsForSleeper(SizedProgram):
+    """Rank 0 waits 50 ms for rank 1, which sleeps for 60 ms, and then for a message that comes at once."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        if rank.rank == 0:
+            await rank.mailbox("answer").get("answer", timeout_ns=50 * MS)
+            await rank.mailbox("more").get("more")
+        elif rank.rank == 1:
+            await rank.sleep(60 * MS, "sleep")
+            rank.send(0, "answer", 7, "reply")
+            rank.send(0, "more", 1, "told")
+
+
 @register_protocol("t_sums_floats")
 class SumsFloats(SizedProgram):
     """The order of the terms of a sum counts. Its result is broadcast, and then a whole number is."""

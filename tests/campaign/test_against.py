@@ -115,6 +115,14 @@ def test_a_time_out_that_passed_early_refutes_nothing(held: Callable[..., Agains
     assert (twin.early, twin.refutes is not None) == (0, True)
 
 
+def test_a_time_out_that_a_sleep_outlasts_excuses_nothing(held: Callable[..., Against]) -> None:
+    """The time-out of 50 ms passes, as it may. Then the rank gets a message that no rank sent."""
+    found = held(searched("t_waits_for_sleeper"), learns("answer", None), 1)
+    assert found.all_unseen == []
+    found = held(searched("t_waits_for_sleeper"), lambda run: [learns("answer", None)(run), learns("more", 2)(run)], 1)
+    assert (found.early, found.refutes is not None) == (0, True)
+
+
 @pytest.mark.parametrize(("site", "refuted"), [("sum", False), ("told", False), ("number", True)])
 def test_a_sum_of_floats_may_be_rounded_in_another_way(site: str, refuted: bool, held: Callable[..., Against]) -> None:
     explored = searched("t_sums_floats", 3)
