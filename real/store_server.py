@@ -5,6 +5,7 @@ Each connection sends one line of JSON a message:
     ["job", word]                       first of all; `word` holds 16 random bytes of the parent, and the job's number
     ["set", key, value]                 no answer
     ["get", number, key]                answered by [number, value] as soon as the key has a value
+    ["read", number, key]               answered by [number, value] at once; by null where the key has no value
     ["change", number, key, how, operands]      answered by [number, what the change tells]
     ["turn", at, before, message]       one of these, served when `before` was, where a run is made at gates (addresses)
 
@@ -157,6 +158,8 @@ class Server(threading.Thread):
                 self._answer(connection, number, after.answer)
             case ["get", int(number), str(key)] if key in self._values:
                 self._answer(connection, number, self._values[key])
+            case ["read", int(number), str(key)]:
+                self._answer(connection, number, self._values.get(key))
             case ["get", int(number), str(key)]:
                 self._waiting.setdefault(key, []).append((connection, number))
             case ["turn", [int(), str(), str(), int()] as at, None, list(inner)] if inner[:1] != ["turn"]:

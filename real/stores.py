@@ -13,7 +13,8 @@ ignores this.
     other = yield from stores.joining(rank, 0, store.port, None, job)()
 
 All sockets are on the loopback interface (`ports`). A time-out runs from the time of the request. So a time-out shorter
-than the round trip passes even if the key has a value.
+than the round trip passes even if the key has a value. With a time-out of 0, a rank asks for one read and waits for the
+reply.
 
 Rejected: torch's TCPStore on a socket that is already bound. Its waits cannot be interrupted, its users get various
 errors when the listener leaves, and its values are bytes.
@@ -53,6 +54,9 @@ def in_turn(message: list[Any], turn: Turn) -> list[Any]:
 CLOSE_SECONDS = 10.0
 """The deadline for a server to close its sockets, which takes no time if each user reads its replies."""
 
+REPLY_NS = 10_000_000_000
+"""The deadline for the reply to one read. Only a listener that is no store of this job misses it."""
+
 
 class StoreConnection:
     """A connection to a store. A separate thread reads the replies."""
@@ -68,9 +72,11 @@ class StoreConnection:
             connection.sendall(line_of(["job", job]))
         threading.Thread(target=self._read, name="store answers", daemon=True).start()
 
-    def ask(self, key: str, patience: Patience, turn: Turn = ()) -> queue.SimpleQueue[Frozen]:
-        """Returns a box that will receive the value; None, if the listener leaves before there is one."""
-        return self._question("get", [key], patience, turn)
+    def ask(self, key: str, patience: Patience, turn: Turn = (), how: str = "get") -> queue.SimpleQueue[Frozen]:
+        """Returns a box that will receive the value; None, if the listener leaves before there is one. `how`: "read"
+        receives None, too, if the key has no value now.
+        """
+        return self._question(how, [key], patience, turn)
 
     def change(
         self, key: str, how: str, operands: Sequence[Any], patience: Patience, turn: Turn = ()
@@ -170,6 +176,8 @@ class RealStore(JournaledStore):
                 patience.check()
                 patience.sleep(timeout_ns or 0)
                 return None
+            if gate is None and timeout_ns == 0:
+                return patience.answer(self._line.ask(key, patience, turn, "read"), REPLY_NS)
             limit = timeout_ns if gate is None else None
             return patience.answer(self._line.ask(key, patience, turn), limit)
             yield
