@@ -10,14 +10,13 @@ host thread of the rank (`dpsim.torch.threads`).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dpsim.backend.journal.call_site import forget_places, placed_as
 from dpsim.backend.journal.elsewhere import raised_elsewhere, set_place
 from dpsim.contract.chain import Chain
 from dpsim.contract.interface import Aborted, Rank, Store
 from dpsim.contract.ops import DTYPES, MAIN
-from dpsim.sim.calls.rank import SimRank
 from dpsim.torch import wire
 from dpsim.torch.device_calls import DeviceCalls
 from dpsim.torch.endings import exited, of_process, silent
@@ -30,6 +29,9 @@ from dpsim.torch.nursery import RanksJob, nursery
 from dpsim.torch.store_calls import StoreMessages
 from dpsim.torch.threads import HeldThreads, ThreadMessages
 from dpsim.torch.times import RankTimes
+
+if TYPE_CHECKING:
+    from dpsim.sim.calls.rank import SimRank
 
 FILE = "file:"
 """The prefix of a probe that names a file which a rank wrote. A probe is a record that the rank writes."""
@@ -172,8 +174,8 @@ class Conversation(ThreadMessages, StoreMessages):
     async def on_outside(self, kind: str, place: str) -> None:
         job = self.process.job
         if kind != "thread" or job.ordered or not job.threads:
-            assert isinstance(self.rank, SimRank)
-            self.rank.host_thread.machine.touched[kind, place, self.rank.rank] = None
+            simulated = cast("SimRank", self.rank)
+            simulated.host_thread.machine.touched[kind, place, self.rank.rank] = None
 
     async def on_asynchronous(self) -> None:
         self.rank.probe(ASYNCHRONOUS)
