@@ -218,7 +218,7 @@ def test_why_is_read_behind_the_monitor() -> None:
 
 # ---- explored
 
-KILLED = [(0, 30, 43), (1, 30, 54), (CORE, 23, 41), (COORDINATOR, 0, 41), (FRONTEND, 30, 41)]
+KILLED = [(0, 30, 43), (1, 30, 46), (CORE, 23, 41), (COORDINATOR, 0, 41), (FRONTEND, 30, 41)]
 """The killed actor, and the most ops that any actor makes after the kill until it ends, by strategy."""
 
 
