@@ -160,8 +160,8 @@ def lacking(error: BaseException) -> str:
     return trouble(error)
 
 
-def code_of(error: OSError) -> int:
-    """Returns the exit code for a failed system call: 3 for trouble of the machine, such as a full disk,
+def code_of(error: BaseException) -> int:
+    """Returns the exit code for an error in input of the user: 3 for trouble of the machine, such as a full disk,
     otherwise 2.
     """
     return CANNOT_RUN if lacking(error) else BAD_INPUT

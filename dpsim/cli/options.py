@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.cli.console import BAD_INPUT, fail, note
+from dpsim.cli.console import BAD_INPUT, code_of, fail, note
 from dpsim.cli.json_alone import ask
 from dpsim.cli.protocol_errors import at_own_place
 from dpsim.contract.words import printable
@@ -72,7 +72,9 @@ def allow_memory(memory: str | None, quiet: bool = False) -> None:
 
 
 def import_modules(modules: Iterable[str] | None) -> None:
-    """Imports the modules of a user, given as names or files. Ends the command with code 2 if an import fails."""
+    """Imports the modules of a user, given as names or files. Ends the command with code 2 if an import fails, and with
+    code 3 if this machine lacked something.
+    """
     from dpsim.scenario.modules import import_named
 
     for module in modules or ():
@@ -82,7 +84,7 @@ def import_modules(modules: Iterable[str] | None) -> None:
             raise
         except BaseException as error:
             message = f"{type(error).__name__}: {error}{at_own_place(error)}"
-            fail(f"cannot import the module {module}: {message}", BAD_INPUT)
+            fail(f"cannot import the module {module}: {message}", code_of(error))
 
 
 def budget_seconds(budget: str | None) -> float | None:

@@ -335,12 +335,12 @@ await world.barrier(site="meet")
         "random_number",
         "Each rank draws a random number without a common seed",
         """
-chosen = random.randrange(1000)
+chosen = random.randrange(1_000_000)
 await world.barrier(site="meet")
 rank.decide("chosen", chosen, "world")
 """,
         """
-chosen = random.Random(rank.step).randrange(1000)
+chosen = random.Random(rank.step).randrange(1_000_000)
 await world.barrier(site="meet")
 rank.decide("chosen", chosen, "world")
 """,

@@ -98,6 +98,8 @@ def test_no_exception_of_a_protocol_ends_as_expected(method: str, odd: str, said
 
 
 def test_no_exception_of_a_module_ends_as_expected(healthy: Path) -> None:
+    write(Path("large.py"), "raise MemoryError\n")
+    assert dpsim_("run", healthy, "--module", "large.py").code == 3, "no memory is no fault of the module"
     write(Path("odd.py"), "class Odd(BaseException): pass\nraise Odd\n")
     answer = dpsim_("run", healthy, "--module", "odd.py")
     assert (answer.code, answer.err) == (2, "dpsim: cannot import the module odd.py: Odd: , at odd.py:2\n")
