@@ -49,11 +49,12 @@ def _look(subject: Subject, found: Exploration, prepared: Any, differs: str) -> 
     add_failure(found, finding, again, "a run whose ranks differ")
 
 
-def add_failure(found: Exploration, finding: Finding, run: Run | None, by: str) -> None:
-    """Adds a failure whose evidence is a run, and not a schedule. `by`: what found it."""
+def add_failure(found: Exploration, finding: Finding, run: Run | None, by: str) -> Failure:
+    """Adds a failure whose evidence is a run, and not a schedule, and returns it. `by`: what found it."""
     one = Problem(finding.klass, identity(finding), evidence=(run, [finding]))
-    found.failures[one.what] = Failure(one, [], [], found.runs, by)
+    failure = found.failures[one.what] = Failure(one, [], [], found.runs, by)
     found.verdict = "violated"
+    return failure
 
 
 def _off(subject: Subject) -> bool:
