@@ -117,6 +117,9 @@ class Explored:
 
     @property
     def verdict(self) -> str:
+        """That of the exploration, or "refuted" if a run on real processes shows what no schedule of a proof shows."""
+        if self.against is not None and self.against.refutes is not None:
+            return "refuted"
         return Known(self.exploration.verdict, to_prove(self.exploration))
 
     @property
@@ -155,8 +158,10 @@ class Explored:
         if shown is not None:
             never_applied = not_the_cause(expected, self.subject.world, shown) or never_applied
         unjudged = found.without_end() if found.fresh else "no schedule was judged"
-        unmet = expected.unmet(self.verdict, primary, never_applied) or (self.failure is None and unjudged)
-        return unmet or (self.against is not None and self.against.unmet()) or None
+        if self.against is not None and (refuted := self.against.unmet()):
+            return refuted
+        unmet = expected.unmet(self.verdict, primary, never_applied)
+        return unmet or (self.failure is None and unjudged) or None
 
     @property
     def assumes(self) -> tuple[str, ...]:
