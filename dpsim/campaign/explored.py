@@ -20,17 +20,14 @@ from dataclasses import dataclass
 
 from dpsim.campaign.assumptions import Facts, assumed, unsaid
 from dpsim.campaign.calls import with_calls_along
-from dpsim.campaign.elsewhere import add_failure, look_elsewhere
+from dpsim.campaign.elsewhere import look_alone, look_elsewhere, look_shared
 from dpsim.campaign.how_far import HowFar
-from dpsim.campaign.lone_ranks import Looked, looked_at
-from dpsim.campaign.pasts import note
+from dpsim.campaign.lone_ranks import Looked
 from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.campaign.to_prove import Known, to_prove
 from dpsim.campaign.unseen import Against
-from dpsim.checks import nondeterminism
 from dpsim.checks.finding import Finding
-from dpsim.checks.nondeterminism import SHARED_STATE
 from dpsim.contract.schedule import CutOff
 from dpsim.contract.words import counted
 from dpsim.contract.world import Lost, Run
@@ -46,8 +43,6 @@ _SHOWN_IN_TIME = (
     "The run of the world as written, with its times, shows it (`dpsim run`), and no schedule without time does. There "
     "no other time-out passes early (limits.early_timeouts lets some)"
 )
-
-_ALONE = "running each rank alone"
 
 _BY_DEFAULT = "no special order of events: the default one shows it"
 """A run that followed no schedule showed the failure. Its normal form may have steps: the causes of a hang are all."""
@@ -209,7 +204,7 @@ def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
     if found.in_time is not None and not found.failures:
         found.failures[found.in_time.problem.what] = found.in_time
         found.verdict = "lost" if found.lost else "violated"
-    looked = _look(subject, found, seconds)
+    looked = look_alone(subject, found, seconds)
     look_elsewhere(subject, found)
     shown = [_shown(subject, found, failure) for failure in found.failures.values()]
     shared = _shared(subject, found, shown)
@@ -224,31 +219,13 @@ def _shown(subject: Subject, found: Exploration, failure: Failure) -> Shown:
         return Shown(failure, None, (), failure.schedule, True)
 
 
-def _look(subject: Subject, found: Exploration, seconds: float) -> Looked:
-    """Runs ranks alone if nothing else failed. A difference is added to the failures."""
-    if found.failures or found.lost or not found.fresh:
-        return Looked()
-    looked = looked_at(subject, found.pasts, seconds)
-    if looked.finding is not None:
-        add_failure(found, looked.finding, looked.run, _ALONE)
-    return looked
-
-
 def _shared(subject: Subject, found: Exploration, shown: Sequence[Shown]) -> Shown | None:
-    """Returns a failure in place of those found, if a rank of a failing run acts differently alone. Its processes may
-    not fail, because they share nothing.
-    """
+    """Returns a failure in place of those found, if a rank of a failing run acts differently alone."""
     for one in shown:
-        if one.run is None or found.lost or one.failure.problem.evidence is not None:
-            continue
-        pasts = dict[bytes, Sequence[str]]()
-        note(pasts, one.run.journals, one.schedule)
-        finding, run = looked_at(subject, pasts, 0)[2:4]
-        if finding is not None and finding.klass == SHARED_STATE:
-            found.failures.clear()
-            fails = one.findings[0]
-            seen = nondeterminism.with_seen(finding, f"with the others, {fails.klass}: {fails.message}")
-            return show(subject, add_failure(found, seen, run, _ALONE))
+        if one.run is not None and not found.lost and one.failure.problem.evidence is None:
+            shared = look_shared(subject, found, one.run, one.schedule, one.findings[0])
+            if shared is not None:
+                return show(subject, shared)
     return None
 
 
