@@ -77,8 +77,8 @@ def against(
     `Subject.outcomes`. Raises Lost, and BackendUnavailable if the backend cannot run the world.
     """
     subject, seen = explored.subject, explored.exploration.outcomes
-    result = explored.against = Against(wanted.backend, wanted.runs, explored.verdict == "proven")
-    if explored.verdict not in JUDGED or seen is None or subject.origin is None:
+    result = explored.against = Against(wanted.backend, wanted.runs, explored.exploration.verdict == "proven")
+    if explored.exploration.verdict not in JUDGED or seen is None or subject.origin is None:
         result.why = f"the world is {explored.verdict}" if seen is not None else "the search collected no outcomes"
         return result
     backend: Any = find_backend(wanted.backend)

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 from dpsim.campaign.assumptions import Facts, assumed, unsaid
 from dpsim.campaign.calls import with_calls_along
-from dpsim.campaign.elsewhere import add_failure, look_elsewhere
+from dpsim.campaign.elsewhere import look_alone, look_elsewhere, look_shared
 from dpsim.campaign.how_far import HowFar
-from dpsim.campaign.lone_ranks import Looked, looked_at
+from dpsim.campaign.lone_ranks import Looked
 from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.campaign.to_prove import Known, to_prove
@@ -112,6 +112,9 @@ class Explored:
 
     @property
     def verdict(self) -> str:
+        """That of the exploration, or "refuted" if a run on real processes shows what no schedule of a proof shows."""
+        if self.against is not None and self.against.refutes is not None:
+            return "refuted"
         return Known(self.exploration.verdict, to_prove(self.exploration))
 
     @property
@@ -150,8 +153,10 @@ class Explored:
         if shown is not None:
             never_applied = not_the_cause(expected, self.subject.world, shown) or never_applied
         unjudged = found.without_end() if found.fresh else "no schedule was judged"
-        unmet = expected.unmet(self.verdict, primary, never_applied) or (self.failure is None and unjudged)
-        return unmet or (self.against is not None and self.against.unmet()) or None
+        if self.against is not None and (refuted := self.against.unmet()):
+            return refuted
+        unmet = expected.unmet(self.verdict, primary, never_applied)
+        return unmet or (self.failure is None and unjudged) or None
 
     @property
     def assumes(self) -> tuple[str, ...]:
@@ -199,25 +204,29 @@ def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
     if found.in_time is not None and not found.failures:
         found.failures[found.in_time.problem.what] = found.in_time
         found.verdict = "lost" if found.lost else "violated"
-    shown, looked = list[Shown](), _look(subject, found, seconds)
+    looked = look_alone(subject, found, seconds)
     look_elsewhere(subject, found)
-    for failure in found.failures.values():
-        try:
-            shown.append(show(subject, failure))
-        except Lost as error:
-            found.lost, found.verdict = found.lost or str(error), "lost"
-            shown.append(Shown(failure, None, (), failure.schedule, True))
-    return Explored(subject, found, shown, looked)
+    shown = [_shown(subject, found, failure) for failure in found.failures.values()]
+    shared = _shared(subject, found, shown)
+    return Explored(subject, found, [shared] if shared else shown, looked)
 
 
-def _look(subject: Subject, found: Exploration, seconds: float) -> Looked:
-    """Runs ranks alone if nothing else failed. A difference is added to the failures."""
-    if found.failures or found.lost or not found.fresh or found.vacuous:
-        return Looked()
-    looked = looked_at(subject, found.pasts, seconds)
-    if looked.finding is not None:
-        add_failure(found, looked.finding, looked.run, "running each rank alone")
-    return looked
+def _shown(subject: Subject, found: Exploration, failure: Failure) -> Shown:
+    try:
+        return show(subject, failure)
+    except Lost as error:
+        found.lost, found.verdict = found.lost or str(error), "lost"
+        return Shown(failure, None, (), failure.schedule, True)
+
+
+def _shared(subject: Subject, found: Exploration, shown: Sequence[Shown]) -> Shown | None:
+    """Returns a failure in place of those found, if a rank of a failing run acts differently alone."""
+    for one in shown:
+        if one.run is not None and not found.lost and one.failure.problem.evidence is None:
+            shared = look_shared(subject, found, one.run, one.schedule, one.findings[0])
+            if shared is not None:
+                return show(subject, shared)
+    return None
 
 
 def show(subject: Subject, failure: Failure) -> Shown:

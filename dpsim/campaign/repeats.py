@@ -44,10 +44,11 @@ from dpsim.sim.hosts.outside import Touch
 
 READS = {
     "clock": "reads a clock",
+    "sleep": "sleeps by a clock",
     "entropy": "draws random numbers of the system",
     "file": "uses a file",
     "process": "starts a process",
-    "thread": "starts a thread of Python",
+    "thread": "starts or counts threads of Python",
     "network": "opens a connection",
     "setting": "changes a setting of the process",
 }

@@ -184,9 +184,9 @@ class _SoFar:
         self.runs += found.runs
         self._unjudged += found.runs > 0 and not found.fresh
         self._unended += found.unended > 0 and bool(found.fresh)
-        self._alone += one.looked.runs > 0
         if not one.subject.program.apart and one.verdict != "vacuous":
             self._shared += 1
+            self._alone += one.looked.runs > 0
             self._unchecked += not 0 < one.looked.runs == one.looked.known
         self._assumes.update(dict.fromkeys(one.assumes))
         reached = found.probed()

@@ -36,6 +36,8 @@ SHARED = (
     "send what ranks have to agree on through a communicator, a mailbox or a store",
 )
 
+SHARED_STATE = "NONDETERMINISM:SHARED_STATE"
+
 NAMED = 12
 """The largest number of shared objects that a finding lists."""
 
@@ -97,7 +99,7 @@ def shared_state(
     record = as_record(found or among or ())
     return Finding(
         check="nondeterminism",
-        klass="NONDETERMINISM:SHARED_STATE",
+        klass=SHARED_STATE,
         message=f"rank {rank} in step {record.step} acts differently when no other rank runs in its process",
         culprit=Culprit.of(rank, record),
         position=(record.step, at),

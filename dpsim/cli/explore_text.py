@@ -41,7 +41,7 @@ PAIRS_SHOWN = 5
 
 NO_KINDS: Mapping[str, int] = MappingProxyType({})
 
-VERDICTS = ("proven", "bounded", "sampled", "vacuous", "violated", "lost")
+VERDICTS = ("proven", "bounded", "sampled", "vacuous", "violated", "refuted", "lost")
 
 
 def table(explored: Explored) -> list[tuple[str, str]]:
@@ -87,7 +87,9 @@ def schedules_text(found: Exploration, noun: str = "") -> str:
 
 
 def verdict_line(explored: Explored) -> str:
-    """Returns the verdict on one line, for a scenario without a failure."""
+    """Returns the verdict on one line, for a scenario without a failure. A refuted proof has no claim."""
+    if explored.verdict == "refuted":
+        return explore_against.lines(explored.against)[0]
     return f"{explored.verdict.upper()}  {explored.exploration.claim()}"
 
 
@@ -158,7 +160,8 @@ def as_text(
         ]
     if explored.failure is None or explored.exploration.lost:
         lines += map(named, [*_verdict(explored), *unchecked_schedules(explored, scenario)])
-    lines += explore_against.lines(explored.against)
+    if explored.verdict != "refuted":
+        lines += explore_against.lines(explored.against)
     return "\n".join(lines if failed else [*lines, "", *columns(rows), *next_line(rows, goes_on)])
 
 
@@ -178,8 +181,9 @@ def _verdict(explored: Explored) -> list[str]:
     found = explored.exploration
     polls = found.polls if explored.verdict in ("sampled", "bounded") else ""
     bound = to_prove(found) if explored.verdict == "bounded" and not (polls or found.unfinished) else ""
+    refuted = explore_against.lines(explored.against) if explored.verdict == "refuted" else []
     return [
-        painted(verdict_line(explored), good=not found.lost),
+        *(refuted or [painted(verdict_line(explored), good=not found.lost)]),
         *assumes_line(explored.assumes),
         *([f"polls: {polls}"] if polls else []),
         *([f"bound: {bound}"] if bound else []),
@@ -209,7 +213,7 @@ def as_json(
     both, pairs = found.both_orders
     return {
         "scenario": scenario.name,
-        "verdict": found.verdict,
+        "verdict": str(explored.verdict),
         "lost": found.lost or None,
         "assumes": list(explored.assumes),
         "no_other_effect": list(explored.beside),

@@ -48,9 +48,10 @@ def _of_explored(explored: Explored) -> tuple[str, str]:
 
     lost, world = explored.exploration.lost, explored.subject.world
     failed = explored.failure is not None and not lost
+    good = not (failed or lost or explored.verdict == "refuted")
     verdict = _first(explored.report()) if failed else explore_text.verdict_line(explored)
     verdict_text = with_services(verdict, world.size, world.services)
-    return painted(verdict_text, good=not (failed or lost)), explore_text.expectation_line(
+    return painted(verdict_text, good), explore_text.expectation_line(
         explored.subject.expected, explored.unmet, explored.verdict
     )
 

@@ -10,6 +10,7 @@ import contextvars
 import functools
 import logging
 import os
+import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -20,6 +21,8 @@ from dpsim import Arguments, Program, Rank, register_protocol
 
 BOARD: dict[str, int] = {}
 LOG: list[int] = []
+USED: list[int] = []
+LOCAL = threading.local()
 VAR: contextvars.ContextVar[int | None] = contextvars.ContextVar("VAR", default=None)
 ARRAY = np.zeros(1, np.int32)
 LIMIT = 7
@@ -79,6 +82,7 @@ SHARED: dict[str, tuple[Callable[[int], Any], Callable[[], int | None]]] = {
     "context": (VAR.set, VAR.get),
     "array": (ARRAY.fill, lambda: int(ARRAY[0]) or None),
     "environ": (lambda value: os.environ.update(DPSIM_TEST_PLAN=str(value)), environ),
+    "thread": (lambda value: setattr(LOCAL, "value", value), lambda: getattr(LOCAL, "value", None)),
     "attribute": (lambda value: setattr(Noted, "value", value), lambda: Noted.value),
     "closure": closed(),
     "default": (default, default),
@@ -122,6 +126,34 @@ class Through(Ways):
             put(7)
         await rank.host("world").barrier(site="meet")
         assert get() == 7, f"rank {rank.rank} has {get()}"
+
+
+@register_protocol("alone_writes")
+class Writes(Ways):
+    """Each rank writes its number into a shared object, and takes it for its own. With `no` object it decides on its
+    number, so that real processes disagree, too.
+    """
+
+    async def run(self, rank: Rank, args: Arguments[Way]) -> None:
+        rank.step = 0
+        put, get = SHARED.get(args.params.way, (lambda value: None, lambda: rank.rank))
+        put(rank.rank)
+        await rank.host("world").barrier(site="meet")
+        rank.decide("number", get() if args.params.way == "no" else get() == rank.rank, "world")
+        await rank.host("world").barrier(site="end")
+
+
+@register_protocol("alone_uses_up")
+class UsesUp(Ways):
+    """The ranks of the first run of a process communicate, and those of later ones do not (`module`). With `own`,
+    ranks never communicate.
+    """
+
+    async def run(self, rank: Rank, args: Arguments[Way]) -> None:
+        rank.step = 0
+        USED.append(rank.rank)
+        if args.params.way == "module" and USED.count(rank.rank) == 1:
+            await rank.host("world").barrier(site="meet")
 
 
 @register_protocol("alone_leaves")

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from dpsim.campaign import lone_ranks
+from dpsim.campaign import elsewhere, lone_ranks
+from dpsim.campaign import explored as explored_module
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.files import Options
 from dpsim.campaign.processes import explore_all
@@ -39,6 +40,7 @@ NAMES = {
     "context": "VAR of programs.py",
     "array": "ARRAY of programs.py",
     "environ": f"os.environ[{PLAN!r}]",
+    "thread": "LOCAL of programs.py",
     "attribute": "Noted.value of programs.py",
     "default": "default of programs.py",
     "generator": "GENERATOR of programs.py",
@@ -57,6 +59,37 @@ def test_a_value_that_one_rank_leaves_for_another_is_found(way: str) -> None:
     assert NAMES.get(way, "SHARED of programs.py") in told
     assert "with the others: the program ends" in told
     assert "alone:           the program raises AssertionError: rank 1 has None, tests/alone/programs.py:" in told
+
+
+@pytest.mark.parametrize("way", ["list", "environ", "thread"])
+def test_a_variable_that_each_rank_writes_is_called_shared_and_not_a_disagreement(way: str) -> None:
+    """Real processes hold, because each has its own variable."""
+    found = explored("alone_writes", way)
+    (finding,) = found.findings
+    assert finding.klass == "NONDETERMINISM:SHARED_STATE"
+    assert finding.culprit is not None
+    assert "programs.py:" in str(finding.culprit.where)
+    told = found.report(full=True)
+    assert NAMES[way] in told
+    assert "DISAGREEMENT:NUMBER" in told
+
+
+def test_a_failure_of_ranks_that_share_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the faulty twin, ranks of a failing run do not run alone."""
+    assert [one.klass for one in explored("alone_writes", "no").findings] == ["DISAGREEMENT:NUMBER"]
+    monkeypatch.setattr(explored_module, "_shared", lambda *_: None)
+    assert [one.klass for one in explored("alone_writes", "list").findings] == ["DISAGREEMENT:NUMBER"]
+
+
+def test_state_that_the_first_run_used_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timed run communicates, and no run of the search does. In the faulty twin, ranks do not run alone."""
+    monkeypatch.setattr(programs, "USED", [])
+    found = explored("alone_uses_up", "module")
+    assert [one.klass for one in found.findings] == ["NONDETERMINISM:SHARED_STATE"]
+    assert "USED of programs.py" in found.report(full=True)
+    assert explored("alone_uses_up", "own").verdict == "vacuous"
+    monkeypatch.setattr(elsewhere, "looked_at", lambda *_: lone_ranks.Looked())
+    assert explored("alone_uses_up", "module").verdict == "vacuous"
 
 
 def test_an_exception_that_a_rank_raises_only_alone_is_found() -> None:

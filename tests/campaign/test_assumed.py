@@ -341,6 +341,7 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
 
 OUTSIDE: list[tuple[str, str, Callable[[], Any]]] = [
     ("run on clocks", "no clock decides what a rank does", lambda: time.monotonic()),
+    ("let a rank sleep", "no other sleep outlasts a time-out", lambda: time.sleep(0)),
     ("give each process other", "no random number of the system decides what a rank does", lambda: os.urandom(1)),
     ("run each rank on a machine", "no other process changes the files of a rank", lambda: os.path.exists("x")),
     ("end a child process", "no child process decides what a rank does", lambda: subprocess.run(["true"], check=True)),

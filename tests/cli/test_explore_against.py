@@ -29,11 +29,25 @@ def test_a_refuted_proof_ends_with_1_and_shows_both_sides(file: Path, monkeypatc
     altered(monkeypatch, learns("poll2", 5))
     answer = dpsim_("explore", file, *MODULE, "--against", "altered", "7")
     assert answer.code == 1
-    assert "\nREFUTED  altered: run 1 shows what no schedule shows\n" in answer.out
+    assert answer.out.startswith("REFUTED  altered: run 1 shows what no schedule shows\n")
     [real, seen] = [line for line in answer.out.splitlines() if line.startswith(("on altered ", "schedules  poll"))]
     assert real.startswith("on altered rank 0: poll2[0] 5, tests/campaign/against_programs.py:")
     assert {"poll2[0] 2", "poll2[0] None"} == set(seen.removeprefix("schedules  ").split(" or "))
     assert "expected: held; NOT met: run 1 on altered shows" in answer.out
+
+
+def test_a_refuted_proof_is_not_called_proven(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first word, the word of `--quiet`, and the count of several scenarios. The world of two ranks holds."""
+    other = write(Path("other.yaml"), sized_scenario("t_asked_twice", 2))
+    refuted: tuple[Alter, str, str] = learns("poll2", 5), "refuted", "1 proven, 1 refuted"
+    for alter, word, count in (refuted, (lambda run: None, "proven", "2 proven")):
+        altered(monkeypatch, alter)
+        answer = dpsim_("explore", file, other, *MODULE, "--against", "altered", "1")
+        assert f"2 scenarios: {count}" in answer.out
+        assert answer.out.startswith(word.upper())
+        quiet = dpsim_("explore", file, *MODULE, "--against", "altered", "1", "--quiet")
+        assert quiet.out.startswith(word.upper())
+        assert (answer.code, quiet.code) == ((1, 1) if word == "refuted" else (0, 0))
 
 
 @pytest.mark.parametrize("words", [["altered", "7"], ["altered:7"]])
@@ -56,7 +70,7 @@ def test_json_has_both_sides(file: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     altered(monkeypatch, learns("poll2", 5))
     answer = dpsim_("explore", file, *MODULE, "--against", "altered", "3", "--keep-going", "--json")
     [found] = answer.json["scenarios"]
-    assert (answer.code, found["verdict"], found["met"], found["against"]["refuted"]) == (1, "proven", False, True)
+    assert (answer.code, found["verdict"], found["met"], found["against"]["refuted"]) == (1, "refuted", False, True)
     assert (found["against"]["runs"], len(found["against"]["unseen"])) == (3, 3)
     first = found["against"]["unseen"][0]
     assert (first["run"], first["actor"], first["learned"], len(first["seen"])) == (1, "rank 0", "poll2[0] 5", 2)

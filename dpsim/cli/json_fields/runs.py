@@ -83,7 +83,7 @@ AGAINST = (
 
 EXPLORED = (
     JsonField("scenario", "text", "its name"),
-    JsonField("verdict", "text", "`proven`, `bounded`, `sampled`, `vacuous`, `violated` or `lost`"),
+    JsonField("verdict", "text", "`proven`, `bounded`, `sampled`, `vacuous`, `violated`, `refuted` or `lost`"),
     JsonField("lost", "text or null", "what the machine took away"),
     JsonField("assumes", "list of text", "the assumptions of the verdict"),
     JsonField("no_other_effect", "list of text", "effects of hardware behind the words `no other effect of hardware`"),

@@ -10,8 +10,8 @@ stand-in is no function: as the attribute of a class it binds no object, like a 
 
 `datetime.now` and `utcnow` belong to a type of C, whose table of attributes changes for the block.
 
-XX: a function of this table that C code calls directly is not seen. The same is true for one that only a container, an
-object or a closure has had since before the block.
+XX: a function of this table that C code calls directly is not seen, for example by `ctypes` or `np.datetime64("now")`.
+The same is true for one that only a container, an object or a closure has had since before the block.
 
 Prior art: freezegun replaces bound names, time-machine the functions of C.
 """
@@ -32,7 +32,7 @@ import numpy as np
 
 from dpsim.backend.journal.call_site import is_library_file
 
-CLOCK, ENTROPY, FILE, PROCESS = "clock", "entropy", "file", "process"
+CLOCK, SLEEP, ENTROPY, FILE, PROCESS = "clock", "sleep", "entropy", "file", "process"
 THREAD, NETWORK, SETTING, STATE = "thread", "network", "setting", "state"
 """What a source touches. A `STATE` is kept by rank (`dpsim.sim.hosts.own_state`), and all others are named."""
 
@@ -41,12 +41,13 @@ NAMES: dict[str, str] = {
     "time.process_time time.process_time_ns time.thread_time time.thread_time_ns time.clock_gettime "
     "time.clock_gettime_ns time.localtime time.gmtime time.ctime time.asctime time.strftime os.times "
     "os.getloadavg resource.getrusage",
+    SLEEP: "time.sleep",
     ENTROPY: "os.urandom os.getrandom _uuid.generate_time_safe",
     FILE: "_io.open os.open os.stat os.lstat os.access os.listdir os.scandir os.mkdir "
     "os.remove os.unlink os.rename os.replace os.rmdir os.readlink os.symlink os.link "
     "os.utime os.truncate os.statvfs os.chmod os.chown os.mkfifo _sqlite3.connect builtins.input",
     PROCESS: "os.fork os.forkpty os.posix_spawn os.posix_spawnp os.system _posixsubprocess.fork_exec",
-    THREAD: "_thread.start_new_thread _thread.start_joinable_thread",
+    THREAD: "_thread.start_new_thread _thread.start_joinable_thread threading.active_count threading.enumerate",
     NETWORK: "socket.getaddrinfo _socket.getaddrinfo _socket.gethostbyname _socket.gethostbyname_ex "
     "_socket.gethostbyaddr",
     SETTING: "signal.signal _signal.setitimer _signal.alarm locale.setlocale _locale.setlocale resource.setrlimit "
