@@ -6,7 +6,6 @@ interface (`dpsim.contract.interface`).
 
     program.py         the protocol `torch`: its parameters, and the coroutine that runs for each rank
     targets.py         parses the target: a script, or a function of a file
-    hashing.py         finds whether a program may depend on hashes
     found.py           runs the program once, to find the communicators for its tags and pairs
     conversation.py    reads the messages of one thread of a rank, and makes the calls
     threads.py         threads of the process, as host threads of the rank

@@ -13,7 +13,6 @@ search strategy work as for any other protocol.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
@@ -24,7 +23,6 @@ from dpsim.contract.program import Arguments, Program, Unmodified
 from dpsim.contract.registry import register_protocol
 from dpsim.torch.conversation import ASYNCHRONOUS, FILE, POLL, Conversation, RankProcess
 from dpsim.torch.found import ABORTS, ORDERED, THREADS, Found, found_by_running
-from dpsim.torch.hashing import may_hash
 from dpsim.torch.nursery import INVERTED, RanksJob
 from dpsim.torch.ports import AGENT, serve_agent
 from dpsim.torch.targets import TargetFile, job_of
@@ -101,7 +99,7 @@ class TorchProgram(Program[TorchPrepared]):
 
     def elsewhere(self, prepared: TorchPrepared) -> Sequence[tuple[TorchPrepared, str]]:
         job = prepared.job
-        if job.size == 1 or not may_hash(Path(job.file)):
+        if job.size == 1:
             return ()
         return [(prepared._replace(job=job._replace(hashes=way)), HASHES) for way in (1, INVERTED)]
 

@@ -5,10 +5,14 @@ import sys
 import torch
 import torch.distributed as dist
 
+DIGITS = dict.fromkeys("123456789")
 HASHES = {
     "hash": lambda: hash("expert"),
     "bucket": lambda: hash("expert") % (1 << 20),
     "set": lambda: int("".join({"1", "2", "3", "4", "5", "6", "7", "8", "9"})),
+    "keys": lambda: int("".join(DIGITS.keys() & DIGITS.keys())),
+    "method": lambda: "expert".__hash__(),
+    "library": lambda: len("".join([*sys.stdlib_module_names][:40])),
 }
 
 

@@ -3,20 +3,30 @@
 draws(rank, size)       # the source that the argument names
 """
 
+import asyncio
+import dataclasses
 import datetime
 import json
 import os
 import random
 import secrets
+import statistics
 import sys
 import tempfile
 import threading
 import time
+import timeit
 import uuid
 
 import numpy
 import torch
 import torch.distributed as dist
+
+
+@dataclasses.dataclass
+class Stamped:
+    at: float = dataclasses.field(default_factory=time.time)
+
 
 ENTROPY = {
     "random": lambda: random.getrandbits(60),
@@ -36,6 +46,7 @@ ENTROPY = {
     "uuid4": lambda: uuid.uuid4().int >> 68,
     "temporary_name": lambda: int.from_bytes(tempfile.mktemp()[-7:].encode()),
     "pid": os.getpid,
+    "samples": lambda: int(statistics.NormalDist().samples(1)[0] * (1 << 50)),
 }
 """Sources that differ between processes, each as a number."""
 
@@ -56,6 +67,10 @@ CLOCKS = {
     "now": lambda: datetime.datetime.now(),
     "utcnow": lambda: datetime.datetime.now(datetime.UTC),
     "today": lambda: datetime.datetime.today(),
+    "dataclass": lambda: Stamped().at,
+    "eval": lambda: eval("time.time()"),
+    "event_loop": lambda: asyncio.new_event_loop().time(),
+    "timeit": lambda: timeit.timeit("1", number=1),
 }
 SECONDS = {
     "gmtime": lambda: time.gmtime(),
