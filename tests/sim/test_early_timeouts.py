@@ -165,6 +165,12 @@ CASES = [
     case("a collective", [("meet",), ("hear", 50, 1)], [("meet",), ("nap", 100), ("look",), ("tell", 0)]),
     case("the sleeper may die", [("hear", 50, 1)], [("nap", 100), ("tell", 0)], kills=(Kill(1),)),
     case("who waits may die", [("hear", 50, 1)], [("nap", 100), ("tell", 0), ("look",)], kills=(Kill(0),)),
+    case(
+        "it tells, then sleeps on",
+        [("hear",), ("hear", 50, 1), ("hear",)],
+        [("nap", 100), ("tell", 0), ("nap", 20)],
+        [("nap", 120), ("tell", 0)],
+    ),
     case("a late message", [("hear", 50, 1)], [("tell", 0), ("look",)], delays=(Delay(1, At("tell", 0), 100 * MS),)),
     case("one early", [("hear", 50, 1)], [("tell", 0), ("look",)], early_timeouts=1),
     case("one of two early", [("hear", 50, 1)], [("hear", 60, 0), ("tell", 0)], [("tell", 1)], early_timeouts=1),

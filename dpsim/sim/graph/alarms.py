@@ -196,7 +196,7 @@ class Alarms:
             self._past |= op.causes
         up = self._waiting.pop(op, None)
         if up is not None:
-            self.sleeps.passed(op, op.causes & ~known & ~self._knew[op], up)
+            self.sleeps.passed(op.causes & ~known & ~self._knew[op], up)
             return op not in self._early
         started = self.sleeps.under_way.get(op)
         if started is not None:

@@ -31,7 +31,7 @@ class Sleeps:
         self._unread: dict[Op, int] = {}  # the durations of sleeps that have not begun
         self._labels: set[str] = set()
         self._ended: list[tuple[int, int, str]] = []  # (end, bit, label), by end
-        self._latest: list[tuple[int, int]] = []  # (bit, end) of the latest sleeps and time-outs
+        self._ends: list[tuple[int, int]] = []  # (end, bit) of the sleeps and time-outs that have ended, by end
 
     def add(self, op: Op, ns: int) -> None:
         """Registers a sleep of `ns`. Its label is a resource, so that time-outs can conflict with this sleep alone."""
@@ -61,19 +61,18 @@ class Sleeps:
 
     def clock(self, causes: int) -> int:
         """Returns the latest end among the sleeps and time-outs in these causes."""
-        return max((end for bit, end in self._latest if causes & bit or not bit), default=0)
+        return next((end for end, bit in reversed(self._ends) if causes & bit or not bit), 0)
 
-    def passed(self, op: Op, bit: int, end: int) -> None:
+    def passed(self, bit: int, end: int) -> None:
         """A sleep or a time-out has ended at `end`. `bit`: its own bit in causes."""
-        self._latest = [one for one in self._latest if not op.causes & one[0]]
-        self._latest.append((bit, end))
+        insort(self._ends, (end, bit))
 
     def ended(self, op: Op, bit: int) -> None:
         """The strategy has picked the end of a sleep."""
         started = self.under_way.pop(op)
         assert started is not None
         insort(self._ended, (started[0], bit, op.label))
-        self.passed(op, bit, started[0])
+        self.passed(bit, started[0])
 
     def late(self, causes: int, end: int) -> int:
         """Returns the bits of the sleeps that have ended, are not in these causes, and end at `end` or later."""
