@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Any
 
 from dpsim.campaign.lone_ranks import Looked, looked_at
-from dpsim.campaign.pasts import note
 from dpsim.campaign.subject import Subject, identity
 from dpsim.checks import nondeterminism
 from dpsim.checks.finding import Finding
@@ -37,22 +36,6 @@ def look_alone(subject: Subject, found: Exploration, seconds: float) -> Looked:
     if looked.finding is not None:
         add_failure(found, looked.finding, looked.run, _ALONE)
     return looked
-
-
-def look_shared(
-    subject: Subject, found: Exploration, run: Run, schedule: Sequence[str], fails: Finding
-) -> Failure | None:
-    """Returns a failure in place of those found, if a rank of a run that `fails` acts differently alone. Real processes
-    may not fail, because they share nothing.
-    """
-    pasts = dict[bytes, Sequence[str]]()
-    note(pasts, run.journals, schedule)
-    looked = looked_at(subject, pasts, 0)
-    if looked.finding is None or looked.finding.klass != nondeterminism.SHARED_STATE:
-        return None
-    found.failures.clear()
-    seen = nondeterminism.with_seen(looked.finding, f"with the others, {fails.klass}: {fails.message}")
-    return add_failure(found, seen, looked.run, _ALONE)
 
 
 def look_elsewhere(subject: Subject, found: Exploration) -> None:
@@ -79,12 +62,11 @@ def _look(subject: Subject, found: Exploration, prepared: Any, differs: str) -> 
     add_failure(found, finding, again, "a run whose ranks differ")
 
 
-def add_failure(found: Exploration, finding: Finding, run: Run | None, by: str) -> Failure:
-    """Adds a failure whose evidence is a run, and not a schedule, and returns it. `by`: what found it."""
+def add_failure(found: Exploration, finding: Finding, run: Run | None, by: str) -> None:
+    """Adds a failure whose evidence is a run, and not a schedule. `by`: what found it."""
     one = Problem(finding.klass, identity(finding), evidence=(run, [finding]))
-    failure = found.failures[one.what] = Failure(one, [], [], found.runs, by)
+    found.failures[one.what] = Failure(one, [], [], found.runs, by)
     found.verdict = "violated"
-    return failure
 
 
 def _off(subject: Subject) -> bool:

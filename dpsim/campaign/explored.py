@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from dpsim.campaign.assumptions import Facts, assumed, unsaid
 from dpsim.campaign.calls import with_calls_along
-from dpsim.campaign.elsewhere import look_alone, look_elsewhere, look_shared
+from dpsim.campaign.elsewhere import look_alone, look_elsewhere
 from dpsim.campaign.how_far import HowFar
 from dpsim.campaign.lone_ranks import Looked
 from dpsim.campaign.searches import search_subject
@@ -207,8 +207,7 @@ def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
     looked = look_alone(subject, found, seconds)
     look_elsewhere(subject, found)
     shown = [_shown(subject, found, failure) for failure in found.failures.values()]
-    shared = _shared(subject, found, shown)
-    return Explored(subject, found, [shared] if shared else shown, looked)
+    return Explored(subject, found, shown, looked)
 
 
 def _shown(subject: Subject, found: Exploration, failure: Failure) -> Shown:
@@ -217,16 +216,6 @@ def _shown(subject: Subject, found: Exploration, failure: Failure) -> Shown:
     except Lost as error:
         found.lost, found.verdict = found.lost or str(error), "lost"
         return Shown(failure, None, (), failure.schedule, True)
-
-
-def _shared(subject: Subject, found: Exploration, shown: Sequence[Shown]) -> Shown | None:
-    """Returns a failure in place of those found, if a rank of a failing run acts differently alone."""
-    for one in shown:
-        if one.run is not None and not found.lost and one.failure.problem.evidence is None:
-            shared = look_shared(subject, found, one.run, one.schedule, one.findings[0])
-            if shared is not None:
-                return show(subject, shared)
-    return None
 
 
 def show(subject: Subject, failure: Failure) -> Shown:

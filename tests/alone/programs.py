@@ -128,21 +128,6 @@ class Through(Ways):
         assert get() == 7, f"rank {rank.rank} has {get()}"
 
 
-@register_protocol("alone_writes")
-class Writes(Ways):
-    """Each rank writes its number into a shared object, and takes it for its own. With `no` object it decides on its
-    number, so that real processes disagree, too.
-    """
-
-    async def run(self, rank: Rank, args: Arguments[Way]) -> None:
-        rank.step = 0
-        put, get = SHARED.get(args.params.way, (lambda value: None, lambda: rank.rank))
-        put(rank.rank)
-        await rank.host("world").barrier(site="meet")
-        rank.decide("number", get() if args.params.way == "no" else get() == rank.rank, "world")
-        await rank.host("world").barrier(site="end")
-
-
 @register_protocol("alone_uses_up")
 class UsesUp(Ways):
     """The ranks of the first run of a process communicate, and those of later ones do not (`module`). With `own`,

@@ -11,7 +11,6 @@ from dataclasses import replace
 import pytest
 
 from dpsim.campaign import elsewhere, lone_ranks
-from dpsim.campaign import explored as explored_module
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.files import Options
 from dpsim.campaign.processes import explore_all
@@ -59,26 +58,6 @@ def test_a_value_that_one_rank_leaves_for_another_is_found(way: str) -> None:
     assert NAMES.get(way, "SHARED of programs.py") in told
     assert "with the others: the program ends" in told
     assert "alone:           the program raises AssertionError: rank 1 has None, tests/alone/programs.py:" in told
-
-
-@pytest.mark.parametrize("way", ["list", "environ", "thread"])
-def test_a_variable_that_each_rank_writes_is_called_shared_and_not_a_disagreement(way: str) -> None:
-    """Real processes hold, because each has its own variable."""
-    found = explored("alone_writes", way)
-    (finding,) = found.findings
-    assert finding.klass == "NONDETERMINISM:SHARED_STATE"
-    assert finding.culprit is not None
-    assert "programs.py:" in str(finding.culprit.where)
-    told = found.report(full=True)
-    assert NAMES[way] in told
-    assert "DISAGREEMENT:NUMBER" in told
-
-
-def test_a_failure_of_ranks_that_share_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the faulty twin, ranks of a failing run do not run alone."""
-    assert [one.klass for one in explored("alone_writes", "no").findings] == ["DISAGREEMENT:NUMBER"]
-    monkeypatch.setattr(explored_module, "_shared", lambda *_: None)
-    assert [one.klass for one in explored("alone_writes", "list").findings] == ["DISAGREEMENT:NUMBER"]
 
 
 def test_state_that_the_first_run_used_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
