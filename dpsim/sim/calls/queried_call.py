@@ -31,7 +31,7 @@ from dpsim.sim.collectives.membership import Membership, Part
 from dpsim.sim.collectives.parts import EarlyEnd
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
-from dpsim.sim.hosts.early_ends import MayWaitInTime
+from dpsim.sim.hosts.early_ends import MayWait
 from dpsim.sim.hosts.host import Host
 from dpsim.sim.services.waiting import Waiting
 
@@ -166,7 +166,7 @@ class QueriedCall:
         if isinstance(last, EarlyEnd) and not machine.timed:
             up = machine.alarms.sleeps.clock(host.causes) + timeout_ns
             label = host.label(at, "waits for all at")
-            wait = MayWaitInTime(label, last, last.all_arrived, host, up)
+            wait = MayWait(label, last, last.all_arrived, ~host.rank, machine, host.causes, up)
             waits = machine.waits(wait)
             host.causes |= wait.bit
             if waits:

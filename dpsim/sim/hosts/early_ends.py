@@ -36,8 +36,6 @@ Also rejected: a draw for each op, since eight ops make 256 schedules that show 
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 
@@ -45,7 +43,8 @@ from dpsim.sim.graph.op import Op
 class MayWait:
     """A choice of an op (`dpsim.contract.schedule.OptionalWait`): it ends with `end`, or when `all_arrived` fires. If a
     kill later hits its host, `ended` is False: a kill within the op equals a kill right behind it. A host that waits in
-    the op without end and does not die is another run (`dpsim.sim.graph.op.in_the_end`).
+    the op without end and does not die is another run (`dpsim.sim.graph.op.in_the_end`). `up`: in ns, the end of the
+    host's time-out, or the first moment after the sleeps that it `knew`.
     """
 
     __slots__ = ("_alarms", "_all_arrived", "_dead", "_end", "_host", "_knew", "_up", "bit", "label")
@@ -69,23 +68,6 @@ class MayWait:
         if met is None or not self._alarms.awaited:
             return met
         return None if met & self._alarms.sleeps.late(self._knew, self._up) else met
-
-
-class MayWaitInTime(MayWait):
-    """As `MayWait`, for a wait with a time-out that ends at `up` (ns)."""
-
-    __slots__ = ()
-
-    def __init__(self, label: str, end: Op, all_arrived: Op, host: WaitsHost, up: int) -> None:
-        super().__init__(label, end, all_arrived, ~host.rank, host.machine, host.causes, up)
-
-
-class WaitsHost(Protocol):
-    """The fields of the waiting host that `MayWaitInTime` reads."""
-
-    rank: int
-    machine: Machine
-    causes: int
 
 
 class EarlyEnds:
