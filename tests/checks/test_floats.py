@@ -112,17 +112,6 @@ def test_a_nan_that_is_added_stays_one(device: bool) -> None:
 
 
 @DOMAINS
-@pytest.mark.parametrize(
-    ("values", "said"), [([0.1, 0.1, 0.1], True), ([1, 1, BIG], True), ([3, 6, 9], False)], ids=str
-)
-def test_an_average_also_depends_on_what_is_divided(values: list[float], said: bool, device: bool) -> None:
-    """The sum of three times 0.1 has one order. Its average differs if each term is divided."""
-    found = explored(WORLD, brings(values, "avg", device))
-    assert (found.verdict, SAID in found.assumes) == ("proven", said)
-    assert SAID not in explored(WORLD, brings([0.1, 0.1, 0.1], "sum", device)).assumes
-
-
-@DOMAINS
 @pytest.mark.parametrize("how", ["all_reduce", "reduce", "reduce_scatter"])
 @pytest.mark.parametrize(("values", "said"), [([1, 1, BIG], True), ([1, 2, 3], False)], ids=str)
 def test_a_sum_whose_order_matters_adds_an_assumption(values: list[float], said: bool, how: str, device: bool) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsim.contract.collectives import reductions
-from dpsim.contract.collectives.sent import averaged, reduced
+from dpsim.contract.collectives.sent import reduced
 from dpsim.contract.dtypes import as_bfloat16, as_float32
 from dpsim.contract.interface import HostArray
 
@@ -54,8 +54,8 @@ def minus_zeros(terms: Sequence[HostArray], how: str) -> list[bool]:
 
 
 def order_matters(terms: Sequence[HostArray], how: str = "sum") -> bool:
-    """Whether the sum, product or average of these arrays depends on the order of its terms. An average also depends on
-    whether a library divides each term or the sum. Zeros of either sign are equal, and so are two NaNs.
+    """Whether the sum or product of these arrays depends on the order of its terms. Zeros of either sign are equal, and
+    so are two NaNs.
 
     >>> ones, large = np.ones(1, np.float32), np.full(1, 2.0**24, np.float32)
     >>> order_matters([ones, ones, large]), order_matters([ones, ones, ones]), order_matters([large, ones])
@@ -64,8 +64,6 @@ def order_matters(terms: Sequence[HostArray], how: str = "sum") -> bool:
     if len(terms) < 3 or len({(len(term), term.dtype) for term in terms}) > 1:  # the sum of two terms has one order
         return False
     with np.errstate(all="ignore"):
-        if how == "avg":
-            return order_matters(terms) or not np.array_equal(*_averages(terms), equal_nan=True)
         forwards = _in_order(terms, how)
         orders = [terms[::-1], *([*terms[first:], *terms[:first]] for first in range(1, len(terms)))]
         if not all(np.array_equal(forwards, _in_order(order, how), equal_nan=True) for order in orders):
@@ -91,13 +89,6 @@ def _in_order(terms: Sequence[HostArray], how: str) -> HostArray:
         else:
             total += term
     return total
-
-
-def _averages(terms: Sequence[HostArray]) -> tuple[HostArray, HostArray]:
-    """Returns the average with its sum divided, and with each term divided, as NCCL does."""
-    numbers = [as_float32(term) if term.dtype.kind == "V" else term for term in terms]
-    share = numbers[0].dtype.type(1 / len(terms))
-    return averaged(terms), _in_order([number * share for number in numbers], "sum")
 
 
 def _exact(terms: Sequence[float]) -> float:

@@ -62,7 +62,7 @@ class Results(Sent):
                     journal, name, site, ordinal = own.at
                     journal.brings_undefined(name, site, ordinal, zero)
         elif not self.machine.order_of_sums:
-            self.machine.order_of_sums = order_matters(self.wires, how or "sum")
+            self.machine.order_of_sums = order_matters(self.wires, "prod" if how == "prod" else "sum")
 
     def of(self, rank: int) -> HostArray | None:
         """Returns the result of one member."""
