@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dpsim.campaign.lone_ranks import Looked, looked_at
 from dpsim.campaign.subject import Subject, identity
 from dpsim.checks import nondeterminism
 from dpsim.checks.finding import Finding
@@ -24,18 +23,6 @@ from dpsim.contract.world import Lost, Run
 from dpsim.explore import Exploration, Failure, Problem
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.backend import SimRun
-
-_ALONE = "running each rank alone"
-
-
-def look_alone(subject: Subject, found: Exploration, seconds: float) -> Looked:
-    """Runs ranks alone if nothing failed. A difference is added to the failures. `seconds`: what exploring it took."""
-    if found.failures or found.lost or not found.fresh:
-        return Looked()
-    looked = looked_at(subject, found.pasts, seconds)
-    if looked.finding is not None:
-        add_failure(found, looked.finding, looked.run, _ALONE)
-    return looked
 
 
 def look_elsewhere(subject: Subject, found: Exploration) -> None:

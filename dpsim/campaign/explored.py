@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 from dpsim.campaign.assumptions import Facts, assumed, unsaid
 from dpsim.campaign.calls import with_calls_along
-from dpsim.campaign.elsewhere import look_alone, look_elsewhere
+from dpsim.campaign.elsewhere import add_failure, look_elsewhere
 from dpsim.campaign.how_far import HowFar
-from dpsim.campaign.lone_ranks import Looked
+from dpsim.campaign.lone_ranks import Looked, looked_at
 from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.campaign.to_prove import Known, to_prove
@@ -204,10 +204,20 @@ def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
     if found.in_time is not None and not found.failures:
         found.failures[found.in_time.problem.what] = found.in_time
         found.verdict = "lost" if found.lost else "violated"
-    looked = look_alone(subject, found, seconds)
+    looked = _look(subject, found, seconds)
     look_elsewhere(subject, found)
     shown = [_shown(subject, found, failure) for failure in found.failures.values()]
     return Explored(subject, found, shown, looked)
+
+
+def _look(subject: Subject, found: Exploration, seconds: float) -> Looked:
+    """Runs ranks alone if nothing else failed. A difference is added to the failures."""
+    if found.failures or found.lost or not found.fresh:
+        return Looked()
+    looked = looked_at(subject, found.pasts, seconds)
+    if looked.finding is not None:
+        add_failure(found, looked.finding, looked.run, "running each rank alone")
+    return looked
 
 
 def _shown(subject: Subject, found: Exploration, failure: Failure) -> Shown:

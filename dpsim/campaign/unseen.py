@@ -178,11 +178,11 @@ class _Look(NamedTuple):
         time-out may overtake is not longer.
         """
         rank, timed = self.places[actor][0][0], fits(self.run.times, self.run.journals)
-        main = actor_name(self.run, rank) == actor
         slept = sum(one.ns for one in self.delays if one.rank != rank)
         for number, journal in enumerate(self.run.journals):
+            main = actor_name(self.run, number)
             for at, raw in enumerate(journal):
-                own = number == rank and (raw[THREAD] == MAIN if main else actor.endswith(f" thread {raw[THREAD]}"))
+                own = actor == (main if raw[THREAD] == MAIN else f"{main} thread {raw[THREAD]}")
                 if raw[KIND] == "sleep" and not own and not (timed and self.run.times[number].written[at] > until):
                     slept += raw[SLEEP_NS]
         others = ((other, one) for other in self.lists if other != actor for one in self._passed(other))

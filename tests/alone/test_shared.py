@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from dpsim.campaign import elsewhere, lone_ranks
+from dpsim.campaign import explored as explored_module
+from dpsim.campaign import lone_ranks
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.files import Options
 from dpsim.campaign.processes import explore_all
@@ -67,7 +68,7 @@ def test_state_that_the_first_run_used_up_is_found(monkeypatch: pytest.MonkeyPat
     assert [one.klass for one in found.findings] == ["NONDETERMINISM:SHARED_STATE"]
     assert "USED of programs.py" in found.report(full=True)
     assert explored("alone_uses_up", "own").verdict == "vacuous"
-    monkeypatch.setattr(elsewhere, "looked_at", lambda *_: lone_ranks.Looked())
+    monkeypatch.setattr(explored_module, "looked_at", lambda *_: lone_ranks.Looked())
     assert explored("alone_uses_up", "module").verdict == "vacuous"
 
 

@@ -15,7 +15,7 @@ import pytest
 from dpsim.backend.calls import streams
 from dpsim.backend.graphs import kernel_call
 from dpsim.backend.journal.issue import Issue
-from dpsim.campaign import elsewhere
+from dpsim.campaign import explored
 from dpsim.campaign.lone_ranks import Looked
 from dpsim.checks import stale_replay, unordered
 from dpsim.checks.expected import Expected
@@ -89,7 +89,7 @@ def _late_offers_are_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_rank_runs_alone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(elsewhere, "looked_at", lambda *_: Looked())
+    patch.setattr(explored, "looked_at", lambda *_: Looked())
 
 
 def _floats_are_not_compared(patch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,9 @@ Time-outs are an exception, because a delay of an early end has no length. The l
 outlasts what the rank knew. Then the rendezvous ends that late, and time-outs may pass before what follows. So in a run
 with time-outs, such an op is drawn, too, and a rendezvous that ended does not decide the ops behind it.
 
+XX: a device draws where its host issues the op. The first time-out of a run may be set after a second op was issued
+behind a rendezvous. Then that op has no separate draw, so a search misses the outcome "first late, second early".
+
 The strategy draws whether an op is eager when the program can first see the effect. A host that starts a send
 continues, so the draw happens when the host awaits the end. On a device, the draw happens when the host issues the op.
 

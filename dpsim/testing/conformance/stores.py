@@ -171,6 +171,11 @@ async def changes(at: Round) -> None:
     key = f"own.{group.index}"
     expect("a delete of a key without a value", await store.delete(key, "conformance.delete.nothing"), False, law)
     store.set(key, 1, "conformance.set.deleted")
+    await store.get(key, "conformance.get.set")
+    once = await store.get(key, "conformance.get.once", timeout_ns=0)
+    expect(
+        "a key that is read once", once, 1, "with a time-out of 0, get reads once. A wrong backend does not wait for it"
+    )
     expect("a delete of a key with a value", await store.delete(key, "conformance.delete"), True, law)
     gone = await store.get(key, "conformance.get.deleted", timeout_ns=0)
     expect("a key that was deleted", gone, None, "a key has no value after delete. A wrong backend keeps the value")
