@@ -92,16 +92,16 @@ class Seat:
 
 
 class Nursery:
-    """A warm parent and its children. `hash_seed`: that of all its children. Raises NoTorch without torch, and Lost if
-    the warm parent ends.
+    """A warm parent and its children. `hash_seed`: that of all its children. `folder`: for their temporary files.
+    Raises NoTorch without torch, and Lost if the warm parent ends.
     """
 
-    def __init__(self, hash_seed: int = 0) -> None:
+    def __init__(self, hash_seed: int, folder: Path) -> None:
         if importlib.util.find_spec("torch") is None:
             raise NoTorch("torch is not installed here; install it: pip install -e '.[real]' in a clone of dpsim")
         self._seats: dict[tuple[RanksJob, int], Seat] = {}
         self._warm: set[str] = set()
-        self.folder = Path(tempfile.mkdtemp(prefix="dpsim-ranks-"))
+        self.folder = folder
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         own = {"TMPDIR": str(self.folder), "PYTHONHASHSEED": str(hash_seed)}
         environment = {**os.environ, **FIXED, **dict.fromkeys(ONE_THREAD, "1"), **own}
@@ -189,7 +189,6 @@ class Nursery:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
-        _remove(self.folder)
 
     def _send(self, message: list[Any]) -> None:
         try:
@@ -230,16 +229,20 @@ class Nursery:
 
 _open: dict[tuple[int, int], Nursery] = {}
 """Maps a process id of dpsim and a hash seed to a warm parent, because a fork of dpsim needs another one."""
+_folders: dict[int, Path] = {}
+"""Maps a process id of dpsim to the folder for temporary files, which ranks of all hash seeds share."""
 
 
 def nursery(hash_seed: int = 0) -> Nursery:
     """Returns the warm parent of this process with a hash seed, and starts it at the first call. Raises NoTorch and
     Lost.
     """
-    own = _open.get((os.getpid(), hash_seed))
-    if own is None:
-        own = _open[os.getpid(), hash_seed] = Nursery(hash_seed)
-    return own
+    process = os.getpid()
+    if (process, hash_seed) not in _open:
+        if process not in _folders:
+            _folders[process] = Path(tempfile.mkdtemp(prefix="dpsim-ranks-"))
+        _open[process, hash_seed] = Nursery(hash_seed, _folders[process])
+    return _open[process, hash_seed]
 
 
 def _forget(one: Nursery) -> None:
@@ -254,6 +257,8 @@ def close() -> None:
     for process, hash_seed in list(_open):
         if process == os.getpid():
             _open.pop((process, hash_seed)).close()
+    if os.getpid() in _folders:
+        _remove(_folders.pop(os.getpid()))
 
 
 def _remove(path: Path) -> None:

@@ -185,6 +185,6 @@ def test_gloo_refutes_a_proof_where_the_model_ends(
     monkeypatch.setattr(against_programs, "PLANTED", True)
     explored = searched("t_outside")
     found = against(explored, AgainstBackend("gloo", 40))
-    assert explored.verdict == "proven"
+    assert explored.verdict == "refuted"
     assert found.refutes is not None
     assert found.refutes.learned == "outside[0] decided False"

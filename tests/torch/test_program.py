@@ -70,8 +70,8 @@ def test_a_file_that_is_not_there_is_bad_input() -> None:
 
 KILLED = """
 import os, signal
-from dpsim.torch.nursery import Nursery
-print(Nursery().folder, flush=True)
+from dpsim.torch.nursery import nursery
+print(nursery().folder, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 

@@ -17,3 +17,4 @@ every = [None, None]
 dist.all_gather_object(every, own)
 if rank == "0":
     print(json.dumps([name for name in own if every[0][name] != every[1][name]]))
+dist.destroy_process_group()
