@@ -71,15 +71,15 @@ class Candidate(Protocol):
 
 
 class OptionalWait(Protocol):
-    """An op that may wait until all its peers have arrived, and need not. `ended` and `met` are final at the end of a
-    run.
-    """
+    """An op that may wait until all its peers have arrived, and need not. Its properties are final as a run ends."""
 
     label: str
     bit: int
-    """All later ops have this bit in their causes, whether the op waited or not. It is 0 at first; the strategy sets it
-    when it answers.
-    """
+    """All later ops have this bit in their causes, whether the op waited or not. The strategy sets it; 0 before."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the other answer may show something new."""
 
     @property
     def ended(self) -> bool:

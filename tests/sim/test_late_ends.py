@@ -12,7 +12,7 @@ from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Rank
 from dpsim.sim.hosts.early_ends import EarlyEnds, MayWait
-from tests.programs import Script, Scripted, world_of
+from tests.programs import Script, Scripted, set_to, world_of
 
 MS = 1_000_000
 ONE = np.ones(1, np.int32)
@@ -67,6 +67,31 @@ async def sends_twice(rank: Rank) -> None:
         rank.send(0, "n", 1, "posts_again")
 
 
+async def sends_twice_on_a_device(rank: Rank) -> None:
+    """The same with device sends, both of which are issued before the first time-out is set."""
+    if rank.rank == 0:
+        await rank.mailbox("go").get("gets")
+        await sends_twice(rank)
+        return
+    stream = rank.stream("s")
+    if rank.rank == 1:
+        await rank.sleep(120 * MS, "nap")
+        into = stream.alloc(1, "int32", "into")
+        rank.device("d").recv(into, 2, stream, site="takes")
+        await stream.record().synchronize("took")
+        return
+    both = []
+    for peer, site in (1, "first"), (0, "second"):
+        buffer = stream.alloc(1, "int32", site)
+        stream.launch("fills", set_to, writes=[buffer], args=(1,))
+        rank.device("d").send(buffer, peer, stream, site=site)
+        both.append(stream.record())
+    rank.send(0, "go", 1, "goes")
+    for event, box in zip(both, "mn", strict=True):
+        await event.synchronize("ends")
+        rank.send(0, box, 1, "posts")
+
+
 def test_a_time_out_may_pass_before_what_follows_a_late_send(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdict(posts_late(120), 3) == "violated"
     assert verdict(posts_late(40), 3) == "proven"
@@ -78,14 +103,17 @@ def test_a_time_out_may_pass_before_what_follows_a_late_send(monkeypatch: pytest
 
 
 def crashes(script: Script) -> bool:
-    """Whether an assertion fails in some schedule. Each schedule of `sends_twice` has a finding, for its lost send."""
-    subject = Subject(world_of(3, ["h"]), Scripted(script))
-    return any("CRASH" in what for what in explore_subject(subject, "dpor", stop_at_first=False).exploration.failures)
+    """Whether rank 0 fails its assertion in some schedule. Each schedule of these has a finding, for the lost send."""
+    subject = Subject(world_of(3, ["h"], ["d"]), Scripted(script))
+    return any(
+        "ASSERTION" in what for what in explore_subject(subject, "dpor", stop_at_first=False).exploration.failures
+    )
 
 
-def test_a_send_may_end_early_behind_one_that_ended_late(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("script", [sends_twice, sends_twice_on_a_device])
+def test_a_send_may_end_early_behind_one_that_ended_late(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin takes each send behind a rendezvous for one, too."""
-    assert crashes(sends_twice)
+    assert crashes(script)
     draw = EarlyEnds.next
     monkeypatch.setattr(EarlyEnds, "next", lambda self, *op: (True, 0) if self._waits else draw(self, *op))
-    assert not crashes(sends_twice)
+    assert not crashes(script)

@@ -121,16 +121,18 @@ class Dpor(Picker):
             return
         drawn = [(at, place, place.wait) for at, place in enumerate(places) if place.wait is not None]
         if whole and drawn:
-            left = lasting([wait for *_, wait in drawn])
+            left = lasting([wait for *_, wait in drawn if wait.counts])
             if left and self._first:
                 self._at_once = {wait.label for wait in left}
                 self.left_out = self._whole
                 self._begin_anew()
             for at, place, wait in drawn:
                 place.wait = None
-                if wait in left and at < self.own:
+                if wait not in left and (place.chosen == place.options[0] or not wait.counts):
+                    continue
+                if at < self.own:
                     self.asked[ToTurn(at, None)] = None
-                elif wait in left:
+                else:
                     place.todo = place.options
         if self._first:
             self._first = False
@@ -213,8 +215,8 @@ class Dpor(Picker):
             if self._about is None:
                 place.todo = place.options
             elif label in self._at_once:
-                place.todo = place.options[::-1]
-                place.chosen = place.todo[0]
+                place.chosen = options[-1]
+                place.todo = [place.chosen]
             self.places.append(place)
         self.places[at].wait = self._about
         self._at = at + 1

@@ -8,16 +8,13 @@ all members, the strategy draws one of two:
 * *eager*: its part ends when the members have arrived for which it has to wait;
 * *rendezvous*: its part ends when all members have arrived.
 
-The strategy does not draw every combination of eager and rendezvous. A *line* is a sequence of ops, each of which
-starts after the one before. For example, the calls that one host thread awaits are a line, or the calls of a rank on
-one device communicator. On each line, ops are eager up to the first rendezvous, and all later ones are rendezvous. So
-`k` ops have `k + 1` outcomes.
-
-These `k + 1` outcomes of a line suffice. In any run, at most one op of a line never ends, and all ops before it have
-ended. An op that ended late has the same effects as one that ended early and was followed by a delay, which any run may
-have. So every run equals one in which all ops before the hanging op are eager and the hanging op is a rendezvous. The
-ops after it never happen, so their draws have no effect. (A coalesced group ends as one op: if one of its transfers
-never ends, no rank sees which others ended.)
+Not every combination of eager and rendezvous shows something. A *line* is a sequence of ops, each of which starts after
+the one before. For example, the calls that one host thread awaits are a line, or the calls of a rank on one device
+communicator. In a run, at most one op of a line never ends, and all ops before it have ended. An op that ended late has
+the same effects as one that ended early and was followed by a delay, which any run may have. So every run equals one in
+which all ops before the hanging op are eager and the hanging op is a rendezvous. The ops after it never happen. So the
+draw of an op behind a rendezvous shows nothing new (`MayWait.counts`), and `k` ops have `k + 1` outcomes. (A coalesced
+group ends as one op: if one of its transfers never ends, no rank sees which others ended.)
 
 For the same reason, a rendezvous shows something new only if it never ends. A run can tell whether it would have waited
 (`MayWait`). All ops behind the draw carry a bit in `causes`. If the last peer arrived because of this op, its `causes`
@@ -25,10 +22,8 @@ contain that bit.
 
 Time-outs are an exception, because a delay of an early end has no length. The last peer may arrive after a sleep that
 outlasts what the rank knew. Then the rendezvous ends that late, and time-outs may pass before what follows. So in a run
-with time-outs, such an op is drawn, too, and a rendezvous that ended does not decide the ops behind it.
-
-XX: a device draws where its host issues the op. The first time-out of a run may be set after a second op was issued
-behind a rendezvous. Then that op has no separate draw, so a search misses the outcome "first late, second early".
+with time-outs, such an op is drawn, too, and the draws of the ops behind a rendezvous count. A device draws where its
+host issues the op, perhaps before the first time-out is set. So only the end of a run tells which draws count.
 
 The strategy draws whether an op is eager when the program can first see the effect. A host that starts a send
 continues, so the draw happens when the host awaits the end. On a device, the draw happens when the host issues the op.
@@ -47,12 +42,23 @@ class MayWait:
     """A choice of an op (`dpsim.contract.schedule.OptionalWait`): it ends with `end`, or when `all_arrived` fires. If a
     kill later hits its host, `ended` is False: a kill within the op equals a kill right behind it. A host that waits in
     the op without end and does not die is another run (`dpsim.sim.graph.op.in_the_end`). `up`: in ns, the end of the
-    host's time-out, or the first moment after the sleeps that it `knew`.
+    host's time-out, or the first moment after the sleeps that it `knew`. `behind`: an op before it on its line is a
+    rendezvous.
     """
 
-    __slots__ = ("_alarms", "_all_arrived", "_dead", "_end", "_host", "_knew", "_up", "bit", "label")
+    __slots__ = ("_alarms", "_all_arrived", "_behind", "_dead", "_end", "_host", "_knew", "_up", "bit", "label")
 
-    def __init__(self, label: str, end: Op, all_arrived: Op, host: int, machine: Machine, knew: int, up: int) -> None:
+    def __init__(
+        self,
+        label: str,
+        end: Op,
+        all_arrived: Op,
+        host: int,
+        machine: Machine,
+        knew: int,
+        up: int,
+        behind: bool = False,
+    ) -> None:
         self.label = label
         self.bit = 0
         self._end = end
@@ -60,6 +66,11 @@ class MayWait:
         self._host = host
         self._dead = machine.dead
         self._alarms, self._knew, self._up = machine.alarms, knew, up
+        self._behind = behind
+
+    @property
+    def counts(self) -> bool:
+        return not self._behind or self._alarms.awaited
 
     @property
     def ended(self) -> bool:
@@ -87,10 +98,9 @@ class EarlyEnds:
         """Draws whether the next op of the line waits until all members have arrived. Returns that, and the bit that
         all ops behind it carry in `causes`. `knew`: what the host knew at the draw.
         """
-        alarms = self._machine.alarms
-        if self._waits and not alarms.awaited:
-            return True, 0
-        machine, up = self._machine, alarms.sleeps.clock(knew) + 1
-        wait = MayWait(label, end, all_arrived, ~self._rank, machine, knew, up)
-        self._waits = machine.waits(wait)
-        return self._waits, wait.bit
+        machine = self._machine
+        up = machine.alarms.sleeps.clock(knew) + 1
+        wait = MayWait(label, end, all_arrived, ~self._rank, machine, knew, up, self._waits)
+        waits = machine.waits(wait)
+        self._waits |= waits
+        return waits, wait.bit
