@@ -112,7 +112,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     of tests.
     """
     parser.addoption("--night-ends", type=float, default=float("inf"), help="begin no test after this time (epoch)")
-    parser.addoption("--night-seed", default="", help="run the files of tests in another order")
+    parser.addoption("--night-seed", default="", help="run the tests in another order")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -130,7 +130,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     refuse_two_runs(items)
     if seed := config.getoption("night_seed"):
         files = sorted({item.path for item in items})
-        turns = dict(zip(files, random.Random(seed).sample(range(len(files)), len(files)), strict=True))
+        draw = random.Random(seed)
+        turns = dict(zip(files, draw.sample(range(len(files)), len(files)), strict=True))
+        draw.shuffle(items)  # also within a file, because the tests of one file may last longer than its part
         items.sort(key=lambda item: turns[item.path])
     yield  # pytest deselects tests here
     if all(item.get_closest_marker("gpu") for item in items):

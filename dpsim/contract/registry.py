@@ -148,6 +148,11 @@ def protocol(name: str) -> ProtocolEntry:
     return _with_more_forms(entry)
 
 
+def has_protocol(name: str) -> bool:
+    """Returns whether a protocol has that name. The error of `protocol` names the nearest ones, which take time."""
+    return _is_in(_protocols, name)
+
+
 def variant(name: str) -> VariantEntry:
     """Returns the variant with that name. Raises UnknownName with the nearest names."""
     entry: VariantEntry = _find(_variants, name, "variant")
@@ -278,10 +283,15 @@ def _owner(entry: ProtocolEntry | VariantEntry) -> type[Any]:
     return entry.program if isinstance(entry, ProtocolEntry) else entry.make
 
 
-def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]) -> Any:
+def _is_in(table: dict[str, Any], name: str) -> bool:
+    """Returns whether a table has the name. Loads entry points until it has."""
     if name not in table and not _loaded:
         _load(point for point in entry_points(group=ENTRY_POINTS) if point.name == name)
-    if name in table or (load_all() and name in table):
+    return name in table or (load_all() and name in table)
+
+
+def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]) -> Any:
+    if _is_in(table, name):
         return table[name]
     hint = did_you_mean(name, table)
     others = f" and {len(_failed) - 1} others" if len(_failed) > 1 else ""
