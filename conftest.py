@@ -9,16 +9,18 @@ Tests on GPUs often end their worker processes, which start slowly, so NCCL has 
 session has only GPU tests, this file spreads those that end workers among the others, so a new reserve starts
 meanwhile. The summary shows the time of starts and recoveries.
 
-The museum's exhibits run on the simulation in every session, and on gloo only with the slow tests. No test is both slow
-and nightly. This file does not load the plugin of dpsim: pytest loads it because dpsim is installed, as for every user.
+The museum's exhibits run on the simulation in every session. On gloo, a third of them run with the slow tests, and the
+others with the nightly ones. No test is both slow and nightly. This file does not load the plugin of dpsim: pytest
+loads it because dpsim is installed, as for every user.
 """
 
 import gc
 import os
 import random
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
@@ -85,6 +87,12 @@ def _has_another_moment(item: pytest.Item) -> bool:
     return item.name == "nccl" and item.path.parent.name == "museum" and item.path.stem in BY_TIME
 
 
+@cache
+def third_of(museum: Path) -> set[Path]:
+    """Returns every third exhibit. The choice does not depend on what a session collects."""
+    return {*sorted(museum.glob("*.yaml"))[::3]}
+
+
 def refuse_two_runs(items: Iterable[pytest.Item]) -> None:
     """Raises UsageError for a test with both markers: `make slow` and `make nightly` share no test."""
     for item in items:
@@ -112,7 +120,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     of tests.
     """
     parser.addoption("--night-ends", type=float, default=float("inf"), help="begin no test after this time (epoch)")
-    parser.addoption("--night-seed", default="", help="run the files of tests in another order")
+    parser.addoption("--night-seed", default="", help="run the tests in another order")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -121,17 +129,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(NO_TIME)
 
 
+def in_order_of_night(items: Sequence[pytest.Item], seed: str) -> list[pytest.Item]:
+    """Returns the tests in the order of a night, which is another one in each night. The tests of a file stay together,
+    for they share fixtures. Their order is drawn, too, because the tests of one file may last longer than their part.
+    """
+    draw = random.Random(seed)
+    files = sorted({item.path for item in items})
+    turns = dict(zip(files, draw.sample(range(len(files)), len(files)), strict=True))
+    return sorted(draw.sample(items, len(items)), key=lambda item: turns[item.path])
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
     items[:] = [item for item in items if not _times_out(item) and not _has_another_moment(item)]
     for item in items:
-        if item.name == "gloo" and (item.path.parent.name == "museum" or item.path.stem in LONG_ON_GLOO):
+        if item.name == "gloo" and item.path.parent.name == "museum":
+            item.add_marker("slow" if item.path in third_of(item.path.parent) else "nightly")
+        elif item.name == "gloo" and item.path.stem in LONG_ON_GLOO:
             item.add_marker("slow")
     refuse_two_runs(items)
     if seed := config.getoption("night_seed"):
-        files = sorted({item.path for item in items})
-        turns = dict(zip(files, random.Random(seed).sample(range(len(files)), len(files)), strict=True))
-        items.sort(key=lambda item: turns[item.path])
+        items[:] = in_order_of_night(items, seed)
     yield  # pytest deselects tests here
     if all(item.get_closest_marker("gpu") for item in items):
         trouble = [item for item in items if item.path.name == "test_trouble.py"]

@@ -5,8 +5,8 @@
 
 A part is a part of `dpsim campaign nightly`, or the nightly tests in some folders. Its bound is real. After SHARE of
 the bound, a campaign begins no further world (`--budget`), and a part of tests no further test (`conftest.py`). The
-order of the tests differs from night to night, and so do those that are left out. If a part is not over at its bound,
-it is ended, and that is a failure.
+order of the tests differs from night to night (`conftest.in_order_of_night`), and so do those that are left out. If a
+part is not over at its bound, it is ended, and that is a failure.
 
 At the default size all bounds together are at most MOST minutes on two cores. `--size` multiplies the bounds, and the
 draws of a test (`tests.properties.of_night`). Exit code 1: a part failed; 2: there is no such part.
@@ -58,7 +58,7 @@ PARTS = (
     Part("oracle", 8, ("tests/interpreter",)),
     Part("search", 10, SEARCH),
     Part("readers", 8, (*READERS, *OF_VLLM)),
-    Part("real", 10, ("tests/real", "tests/diagnose")),
+    Part("real", 10, ("tests/real", "tests/diagnose", "scenarios")),
     Part("torch", 9, ("tests/torch", "tests/vllm/torch")),
     Part("planted", 8, ("tests/vllm/planted",)),
     Part("against", 9, ("tests/interpreter/test_against.py", "tests/vllm/test_against_gloo.py")),

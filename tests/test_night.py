@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,6 +67,18 @@ def test_a_test_after_the_end_of_its_part_is_left_out(request: pytest.FixtureReq
     with pytest.raises(pytest.skip.Exception, match=night.NO_TIME):
         conftest.pytest_runtest_setup(item(0))
     assert request.config.getoption("night_ends") == float("inf")
+
+
+def test_each_night_has_another_order_of_files_and_within_each_file() -> None:
+    """If a night has time for a third of the tests, ten nights run each of them."""
+    items: Any = [SimpleNamespace(path=Path(file), name=f"{file}{number}") for file in "abc" for number in range(6)]
+    orders = [conftest.in_order_of_night(items, f"2026-11-{day}") for day in range(10, 20)]
+    for order in orders:
+        assert sorted(one.name for one in order) == [one.name for one in items]
+        assert len([one for one, other in pairwise(order) if one.path != other.path]) == 2, "files stay together"
+    assert {one.name for order in orders for one in order[:6]} == {one.name for one in items}
+    firsts = {next(one.name for one in order if one.path == Path("a")) for order in orders}
+    assert len(firsts) > 2
 
 
 @pytest.mark.parametrize(("size", "draws"), [(1.0, 60), (10.0, 600)])

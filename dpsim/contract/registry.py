@@ -144,8 +144,14 @@ def modules_of_forms() -> list[str]:
 
 def protocol(name: str) -> ProtocolEntry:
     """Returns the protocol with that name. Raises UnknownName with the nearest names."""
-    entry: ProtocolEntry = _find(_protocols, name, "protocol")
-    return _with_more_forms(entry)
+    return _with_more_forms(_find(_protocols, name, "protocol"))
+
+
+def has_protocol(name: str) -> bool:
+    """Returns whether a protocol has that name. The error of `protocol` names the nearest ones, which take time."""
+    if name not in _protocols and not _loaded:
+        _load(point for point in entry_points(group=ENTRY_POINTS) if point.name == name)
+    return name in _protocols or (load_all() and name in _protocols)
 
 
 def variant(name: str) -> VariantEntry:
@@ -212,9 +218,7 @@ def _prepare(name: str, program: Program[Any], args: Any) -> tuple[Program[Any],
 
 
 def modules() -> list[str]:
-    """Returns the modules that have registered something so far. A worker imports them; it finds entry points
-    itself.
-    """
+    """Returns the modules that have registered something so far. A worker imports them, beside the entry points."""
     return sorted(_owners())
 
 
@@ -227,9 +231,7 @@ def known_without_import(module: str) -> bool:
 
 
 def packages() -> set[str]:
-    """Returns the packages of all registrations so far, wherever they are installed. In a traceback, frames of these
-    packages are code of the program.
-    """
+    """Returns the packages of all registrations so far. In a traceback, their frames are code of the program."""
     return {module.partition(".")[0] for module in _owners()}
 
 
@@ -279,9 +281,7 @@ def _owner(entry: ProtocolEntry | VariantEntry) -> type[Any]:
 
 
 def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]) -> Any:
-    if name not in table and not _loaded:
-        _load(point for point in entry_points(group=ENTRY_POINTS) if point.name == name)
-    if name in table or (load_all() and name in table):
+    if has_protocol(name) if what == "protocol" else name in table or (load_all() and name in table):
         return table[name]
     hint = did_you_mean(name, table)
     others = f" and {len(_failed) - 1} others" if len(_failed) > 1 else ""

@@ -18,7 +18,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Sequence
+from heapq import heappop, heappush
 
 from dpsim.contract.schedule import EAGER, RENDEZVOUS, actor, failing_rank
 from dpsim.contract.words import counted, times
@@ -37,19 +39,31 @@ def normal_form(steps: Sequence[Step], causes: int | None = None) -> list[Step]:
     """Returns the steps in the mask `causes` (default: all), ordered so that actors change rarely. The order continues
     with the present actor while this one has a step whose causes are all there. Otherwise it takes the least label.
     """
-    left = [step for step in steps if causes is None or causes & step.bit]
-    wanted = 0
-    for step in left:
-        wanted |= step.bit
-    done, order, now = 0, [], ""
-    while left:
-        enabled = [step for step in left if not step.causes & wanted & ~done & ~step.bit]
-        own = [step for step in enabled if actor(step.label) == now]
-        step = min(own or enabled, key=lambda one: one.label)
-        left.remove(step)
+    kept = [step for step in steps if causes is None or causes & step.bit]
+    left = 0  # the bits of the steps that are not yet in the order
+    for step in kept:
+        left |= step.bit
+    enabled = defaultdict[str, list[tuple[str, int]]](list)  # a heap for each actor
+    waiting = defaultdict[int, list[int]](list)  # steps by the highest bit of their causes that are left
+
+    def look(number: int) -> None:
+        step = kept[number]
+        missing = step.causes & left & ~step.bit
+        if missing:
+            waiting[missing.bit_length()].append(number)
+        else:
+            heappush(enabled[actor(step.label)], (step.label, number))
+
+    for number in range(len(kept)):
+        look(number)
+    order, now = list[Step](), ""
+    while len(order) < len(kept):
+        step = kept[heappop(enabled[now] or min(filter(None, enabled.values())))[1]]
         order.append(step)
-        done |= step.bit
+        left &= ~step.bit
         now = actor(step.label)
+        for number in waiting.pop(step.bit.bit_length(), ()):
+            look(number)
     return order
 
 

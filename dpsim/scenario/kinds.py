@@ -72,17 +72,14 @@ def short_for(mapping: Mapping[str, Any]) -> str | None:
     if "protocol" in mapping:
         return None
     for key in mapping:
-        if key not in default_type().model_fields:
-            with suppress(registry.UnknownName):
-                if registry.protocol(key).program.Params is not None:
-                    return key
+        if key in default_type().model_fields or not registry.has_protocol(key):
+            continue
+        if registry.protocol(key).program.Params is not None:
+            return key
     return None
 
 
 def is_registered(mapping: Mapping[str, Any]) -> bool:
     """Returns whether the protocol of a scenario is registered, or missing, which means the default."""
     name = protocol_of(mapping)
-    try:
-        return name is None or bool(registry.protocol(name))
-    except registry.UnknownName:
-        return False
+    return name is None or registry.has_protocol(name)

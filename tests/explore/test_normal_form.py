@@ -12,7 +12,7 @@ from collections import defaultdict
 
 import pytest
 
-from dpsim.contract.schedule import Strategy
+from dpsim.contract.schedule import Strategy, actor
 from dpsim.explore import Budget, Problem, explore
 from dpsim.explore.normal_form import fingerprint, folded, normal_form, switches
 from dpsim.explore.order import Step
@@ -55,6 +55,30 @@ def test_each_class_has_one_normal_form_which_is_one_of_its_schedules(seed: int)
         assert (replay.skipped, replay.added) == ([], [])
         assert switches(form) <= switches([word for word in walk.schedule if "draw" not in word]) + 1
     assert all(len(form) == 1 for form in forms.values())
+
+
+def by_definition(steps: list[Step]) -> list[str]:
+    """Returns the labels of the normal form, and looks at all steps for each one."""
+    left, wanted, done, order = [*steps], sum(step.bit for step in steps), 0, list[str]()
+    while left:
+        enabled = [step for step in left if not step.causes & wanted & ~done & ~step.bit]
+        own = [step for step in enabled if order and actor(step.label) == actor(order[-1])]
+        step = min(own or enabled, key=lambda one: one.label)
+        left.remove(step)
+        order.append(step.label)
+        done |= step.bit
+    return order
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_normal_form_is_that_of_its_definition(seed: int) -> None:
+    """Compares normal forms of whole runs, and of the causes of each of their steps."""
+    for walk, _ in runs(at_random(seed), 10):
+        steps = walk.order.steps
+        assert labels(normal_form(steps)) == by_definition(steps)
+        for last in steps:
+            past = [step for step in steps if step.bit & last.causes]
+            assert labels(normal_form(steps, last.causes)) == by_definition(past)
 
 
 def test_a_normal_form_switches_actors_as_rarely_as_possible() -> None:

@@ -16,7 +16,7 @@ from tests.properties import nightly_but
 
 FEW = 40
 MANY = 2_500
-BLOCK = 250
+BLOCK = 100
 
 
 def check(tally: Tally, known: float) -> None:

@@ -6,6 +6,8 @@ If a script differs, the test prints the smallest script that shows the differen
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.interpreter.language import Script
@@ -16,6 +18,9 @@ from tests.interpreter.verdicts import judged
 
 QUICK, SLOW, NIGHTLY = 6, 60, 250
 """The ends of the ranges of scripts of each row, in the quick, the slow and the nightly suite."""
+
+BLOCK = 48
+"""The scripts of a nightly test of a large row, of which the slow test has half as many."""
 
 EACH = [pytest.param(row, marks=pytest.mark.runs_once) if row == "modules" else row for row in ROWS]
 """The rows, of which `modules` runs only once: a script leaves values in a module, so the suite's repeated run would
@@ -45,16 +50,32 @@ def test_the_two_agree_on_few_scripts_of_each_row(row: str) -> None:
     check(row, range(QUICK))
 
 
+def slow_end(row: str) -> int:
+    return QUICK + BLOCK // 2 if row in LARGE else SLOW
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("row", EACH)
 def test_the_two_agree_on_some_scripts_of_each_row(row: str) -> None:
-    check(row, range(QUICK, SLOW))
+    check(row, range(QUICK, slow_end(row)))
+
+
+def nightly_blocks() -> list[Any]:
+    """Returns each row with the ranges of its nightly tests: one range, or several blocks of a large row."""
+    blocks = [
+        (row, range(slow_end(row), NIGHTLY)[at : at + size])
+        for row in ROWS
+        for size in (BLOCK if row in LARGE else NIGHTLY,)
+        for at in range(0, NIGHTLY - slow_end(row), size)
+    ]
+    once = {"modules": [pytest.mark.runs_once]}
+    return [pytest.param(row, seeds, marks=once.get(row, []), id=f"{row}-{seeds.start}") for row, seeds in blocks]
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("row", EACH)
-def test_the_two_agree_on_many_scripts_of_each_row(row: str) -> None:
-    check(row, range(SLOW, NIGHTLY))
+@pytest.mark.parametrize(("row", "seeds"), nightly_blocks())
+def test_the_two_agree_on_many_scripts_of_each_row(row: str, seeds: range) -> None:
+    check(row, seeds)
 
 
 @pytest.mark.runs_once

@@ -1,8 +1,8 @@
 """Disturbs healthy scenarios from outside, with nine signals and garbage on sockets. No disturbance may change a
 verdict.
 
-    python -m pytest -m slow -s tests/real/test_hits.py         # 30 hits, and a row of a table for each kind
-    python -m pytest -m nightly -s tests/real/test_hits.py      # 200
+    python -m pytest -m slow -s tests/real/test_hits.py         # 14 hits, and a row of a table for each kind
+    python -m pytest -m nightly -s tests/real/test_hits.py      # 33, and 200 in a night of size 10
 
 The tests hit a worker, the fork server, a listening socket, an exploring process, or the command itself, at a random
 moment. The outcome is that of a run without the hit, or a loss. Afterwards no process and no file is left.
@@ -122,15 +122,16 @@ def send(process: int, number: int) -> None:
         os.kill(process, number)
 
 
-def many(slow: int, nightly: int) -> pytest.MarkDecorator:
+def many(slow: int, least: int, nightly: int) -> pytest.MarkDecorator:
+    """Parametrizes a test by the number of hits, in the slow and in the nightly suite (`of_night`)."""
     marked = [
         pytest.param(slow, marks=pytest.mark.slow),
-        pytest.param(of_night(nightly, slow), marks=pytest.mark.nightly),
+        pytest.param(of_night(nightly, least), marks=pytest.mark.nightly),
     ]
     return pytest.mark.parametrize("times", marked)
 
 
-@many(9, 60)
+@many(5, 9, 60)
 def test_runs_hold_or_are_lost_after_a_signal_to_a_worker(gloo: GlooBackend, times: int) -> None:
     numbers = iter(SIGNALS * (times // len(SIGNALS) + 1))
 
@@ -155,7 +156,7 @@ def test_a_signal_that_is_a_verdict_is_found(gloo: GlooBackend, monkeypatch: pyt
         struck(gloo, 20, "signals as verdicts", strike)
 
 
-@many(4, 30)
+@many(2, 5, 30)
 def test_runs_hold_or_are_lost_after_a_signal_to_the_fork_server(gloo: GlooBackend, times: int) -> None:
     def strike(draw: random.Random) -> None:
         if gloo.pool.crew.server is not None:
@@ -164,7 +165,7 @@ def test_runs_hold_or_are_lost_after_a_signal_to_the_fork_server(gloo: GlooBacke
     struck(gloo, times, "signals to the forker", strike)
 
 
-@many(9, 60)
+@many(4, 9, 60)
 def test_runs_hold_or_are_lost_after_garbage_on_each_socket(gloo: GlooBackend, times: int) -> None:
     """Sends garbage to all sockets: those of stores, of gloo and of torch's store. Only the connection of the garbage
     is closed, so the run holds.
@@ -286,12 +287,12 @@ def descendants(process: int) -> list[int]:
         return []
 
 
-@many(5, 27)
+@many(2, 6, 27)
 def test_the_command_ends_cleanly_after_a_signal(times: int, tmp_path: Path) -> None:
     commands(tmp_path, times, "signals to the command", ("run", "x.yaml", "--backend", "gloo"), of_itself=True)
 
 
-@many(3, 23)
+@many(1, 4, 23)
 def test_an_exploration_ends_cleanly_after_a_signal_to_its_process(times: int, tmp_path: Path) -> None:
     words = ("explore", "x.yaml", "--jobs", "2", "--schedules", "60", "--strategy", "random")
     commands(tmp_path, times, "signals to explorers", words, of_itself=False)

@@ -17,7 +17,7 @@ from dpsim.contract.world import World
 from real import pool
 from real.backend import TorchBackend
 from real.watch import JobWatch
-from tests.properties import nightly_but
+from tests.properties import of_night
 from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.trouble import later
 
@@ -33,7 +33,10 @@ def sums(journal: list[RawRecord], kind: str) -> set[tuple[str, int]]:
     return {(site, ordinal) for site, ordinal in places if site in ("host", "end")}
 
 
-@pytest.mark.parametrize("times", nightly_but([60, 200], lambda times: times == 60))
+KILLS = [pytest.param(20, marks=pytest.mark.slow), pytest.param(of_night(300), marks=pytest.mark.nightly)]
+
+
+@pytest.mark.parametrize("times", KILLS)
 @pytest.mark.parametrize("backend", ["gloo"], indirect=True)
 def test_every_journal_reads_back_to_its_last_whole_record(
     backend: TorchBackend, world: World, times: int, monkeypatch: pytest.MonkeyPatch

@@ -112,14 +112,14 @@ def gloo(monkeypatch: pytest.MonkeyPatch) -> GlooBackend:
     return backend
 
 
-def many(*rows: tuple[signal.Signals, int, int]) -> pytest.MarkDecorator:
-    """Parametrizes a test by signal and number of kills, in the slow and in the nightly suite."""
-    slow = [pytest.param(number, times, marks=pytest.mark.slow) for number, times, _ in rows]
-    nightly = [pytest.param(number, of_night(times, few), marks=pytest.mark.nightly) for number, few, times in rows]
+def many(*rows: tuple[signal.Signals, int, int, int]) -> pytest.MarkDecorator:
+    """Parametrizes a test by signal and number of kills: in the slow suite, in a small night, and in a real one."""
+    slow = [pytest.param(number, times, marks=pytest.mark.slow) for number, times, _, _ in rows]
+    nightly = [pytest.param(number, of_night(most, few), marks=pytest.mark.nightly) for number, _, few, most in rows]
     return pytest.mark.parametrize(("number", "times"), [*slow, *nightly])
 
 
-@many((signal.SIGKILL, 12, 40), (signal.SIGTERM, 4, 10), (signal.SIGSTOP, 4, 10))
+@many((signal.SIGKILL, 6, 12, 40), (signal.SIGTERM, 3, 4, 10), (signal.SIGSTOP, 3, 4, 10))
 def test_a_run_whose_worker_is_killed_is_lost_or_hangs(gloo: GlooBackend, number: signal.Signals, times: int) -> None:
     """Kills workers of a run that hangs without the kill. The exit code is 1 if the kill came too late, and else 3."""
     file = write(Path("x.yaml"), STEPS + HANG)
@@ -132,7 +132,7 @@ def test_a_run_whose_worker_is_killed_is_lost_or_hangs(gloo: GlooBackend, number
         gloo.close()
 
 
-@many((signal.SIGKILL, 6, 20), (signal.SIGSTOP, 2, 5))
+@many((signal.SIGKILL, 3, 6, 20), (signal.SIGSTOP, 1, 2, 5))
 def test_a_run_holds_or_is_lost_after_kills_of_the_fork_server(
     gloo: GlooBackend, number: signal.Signals, times: int
 ) -> None:
@@ -152,7 +152,7 @@ def test_a_run_holds_or_is_lost_after_kills_of_the_fork_server(
         gloo.close()
 
 
-@many((signal.SIGKILL, 20, 50), (signal.SIGSTOP, 4, 10))
+@many((signal.SIGKILL, 8, 20, 50), (signal.SIGSTOP, 2, 4, 10))
 def test_an_exploration_continues_after_kills_of_its_processes(
     number: signal.Signals, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,8 +1,8 @@
 """Runs many scenarios on gloo, one after the other, on two pools at the same time. Each verdict is right, and no
 resource grows.
 
-    python -m pytest -m slow -s tests/real/test_soak.py         # 100 runs
-    python -m pytest -m nightly -s tests/real/test_soak.py      # 1,000
+    python -m pytest -m slow -s tests/real/test_soak.py         # 30 runs
+    python -m pytest -m nightly -s tests/real/test_soak.py      # 60, and 600 in a night of size 10
 
 A third of the scenarios fail on purpose, in a random order. A verdict is right if it equals the simulation's. In a
 tenth of the runs a rank lacks memory, disk space or descriptors, so these runs are lost.
@@ -83,7 +83,7 @@ def turn(backend: str, number: int, right: dict[int, str]) -> str:
 
 
 @pytest.mark.parametrize(
-    "times", [pytest.param(100, marks=pytest.mark.slow), pytest.param(of_night(1_000), marks=pytest.mark.nightly)]
+    "times", [pytest.param(30, marks=pytest.mark.slow), pytest.param(of_night(600), marks=pytest.mark.nightly)]
 )
 def test_verdicts_stay_right_in_a_long_sequence_of_runs(
     times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -24,6 +24,7 @@ from dpsim.sim.collectives.any_source import AnySource
 from dpsim.sim.collectives.membership import Membership
 from dpsim.sim.graph.alarms import Alarms
 from tests.programs import Script, Scripted, world_of
+from tests.properties import nightly_but
 from tests.sim.test_aborts import Aborting, Threaded
 from tests.worlds.case import Case, execute
 from tests.worlds.explored import missed
@@ -336,8 +337,9 @@ def test_exploring_misses_nothing(script: Script) -> None:
     assert missed(case(script, kind=kind))[:2] == (0, 0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("script", [takes_any, third(CALLS["receive"][0])])
+@pytest.mark.parametrize(
+    "script", nightly_but([takes_any, third(CALLS["receive"][0])], lambda script: script is takes_any)
+)
 def test_exploring_misses_nothing_of_three_ranks(script: Script) -> None:
     assert missed(case(script, 3))[:2] == (0, 0)
 

@@ -7,6 +7,10 @@ calls a world proven.
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tests.worlds import (
     agreement,
     cross_pg,
@@ -174,3 +178,17 @@ DRAWN = [name for name in CASES if "pipeline" in name or "recv" in name]
 """Cases with draws. A draw decides that an op waits though it need not. DPOR runs only few of the classes in which an
 op waits.
 """
+
+LARGE = 10_000
+"""The largest number of schedules of a case of the slow suite."""
+
+
+def by_schedules(fast: int) -> list[Any]:
+    """Returns the names of COUNTED for a test, which is quick up to `fast` schedules, slow up to LARGE, and else
+    nightly.
+    """
+
+    def marks(schedules: int) -> list[pytest.MarkDecorator]:
+        return [] if schedules <= fast else [pytest.mark.slow if schedules <= LARGE else pytest.mark.nightly]
+
+    return [pytest.param(name, marks=marks(row[0]), id=name) for name, row in COUNTED.items()]

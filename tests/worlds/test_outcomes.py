@@ -16,23 +16,26 @@ from dpsim.explore.strategies.dpor import Dpor
 from tests.properties import nightly_but
 from tests.worlds.brute import enumerate_schedules
 from tests.worlds.case import Case
-from tests.worlds.cases import CASES, COUNTED
+from tests.worlds.cases import CASES, by_schedules
 from tests.worlds.explored import missed
 from tests.worlds.random_threads import threaded_case
 from tests.worlds.random_world import any_source_case, asking_case, losing_case, random_case
 
 FAST = 150  # the largest number of schedules of a quick case
+BLOCK = 25  # the random worlds of a test
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (row[0] > FAST), id=name) for name, row in COUNTED.items()],
-)
+@pytest.mark.parametrize("name", by_schedules(FAST))
 def test_dpor_sees_every_outcome_and_no_class_twice(name: str) -> None:
     """Compares DPOR with brute force on one case. With slots to spare, DPOR learns only after a run that no op waited
     for a slot, but it misses no class.
     """
     assert missed(CASES[name]) == (0, 0, 0)
+
+
+def blocks(first: int, last: int) -> list[Any]:
+    """Returns the first seeds of blocks of random worlds. The first block is slow, and all others are nightly."""
+    return nightly_but(range(first, last, BLOCK), lambda block: block == first)
 
 
 @cache
@@ -76,9 +79,9 @@ def test_late_offers_without_a_race_miss_outcomes(monkeypatch: pytest.MonkeyPatc
     assert any(missed(case)[0] for case in small_any_source_worlds(0, 12, limit=40))
 
 
-@pytest.mark.parametrize("first", nightly_but(range(0, 600, 100), lambda first: first < 100))
+@pytest.mark.parametrize("first", blocks(0, 600))
 def test_dpor_sees_every_outcome_of_many_worlds_that_receive_from_any_source(first: int) -> None:
-    cases = small_any_source_worlds(first, first + 100, limit=300)
+    cases = small_any_source_worlds(first, first + BLOCK, limit=300)
     assert cases
     for case in cases:
         assert missed(case) == (0, 0, 0), case.name
@@ -107,9 +110,9 @@ def test_ends_of_calls_without_a_race_miss_outcomes(monkeypatch: pytest.MonkeyPa
     assert any(missed(case)[0] for case in small_asking_worlds(0, 20, limit=40))
 
 
-@pytest.mark.parametrize("first", nightly_but(range(0, 600, 100), lambda first: first < 100))
+@pytest.mark.parametrize("first", blocks(0, 600))
 def test_dpor_sees_every_outcome_of_many_worlds_that_ask_for_their_calls(first: int) -> None:
-    cases = small_asking_worlds(first, first + 100, limit=300)
+    cases = small_asking_worlds(first, first + BLOCK, limit=300)
     assert cases
     for case in cases:
         assert missed(case) == (0, 0, 0), case.name
@@ -129,9 +132,9 @@ def test_dpor_sees_every_outcome_where_devices_stop() -> None:
         assert missed(case) == (0, 0, 0), case.name
 
 
-@pytest.mark.parametrize("first", nightly_but(range(1_000, 1_500, 100), lambda first: first < 1_100))
+@pytest.mark.parametrize("first", blocks(1_000, 1_500))
 def test_dpor_sees_every_outcome_of_many_worlds_where_devices_stop(first: int) -> None:
-    cases = small_losing_worlds(first, first + 100, limit=400)
+    cases = small_losing_worlds(first, first + BLOCK, limit=400)
     assert cases
     for case in cases:
         assert missed(case) == (0, 0, 0), case.name
@@ -164,9 +167,9 @@ def test_turns_without_a_choice_miss_outcomes(monkeypatch: pytest.MonkeyPatch) -
     assert any(missed(case)[0] for case in small_threaded_worlds(0, 50, limit=25))
 
 
-@pytest.mark.parametrize("first", nightly_but(range(1_000, 1_400, 100), lambda first: first < 1_100))
+@pytest.mark.parametrize("first", blocks(1_000, 1_400))
 def test_dpor_sees_every_outcome_of_many_worlds_with_threads(first: int) -> None:
-    cases = small_threaded_worlds(first, first + 100, limit=150)
+    cases = small_threaded_worlds(first, first + BLOCK, limit=150)
     assert cases
     for case in cases:
         outcomes, _, twice = missed(case)
@@ -182,17 +185,17 @@ def test_a_search_without_waits_misses_outcomes(monkeypatch: pytest.MonkeyPatch)
     assert any(missed(case)[0] for case in small_random_worlds(0, 70, limit=50, waits=True))
 
 
-@pytest.mark.parametrize("first", nightly_but(range(5_000, 5_600, 100), lambda first: first < 5_100))
+@pytest.mark.parametrize("first", blocks(5_000, 5_600))
 def test_dpor_sees_every_outcome_of_many_worlds_with_waits(first: int) -> None:
-    cases = small_random_worlds(first, first + 100, limit=300, waits=True)
+    cases = small_random_worlds(first, first + BLOCK, limit=300, waits=True)
     assert cases
     for case in cases:
         assert missed(case) == (0, 0, 0), case.name
 
 
-@pytest.mark.parametrize("first", nightly_but(range(1_000, 1_300, 100), lambda first: first < 1_100))
+@pytest.mark.parametrize("first", blocks(1_000, 1_300))
 def test_dpor_sees_every_outcome_of_many_random_worlds(first: int) -> None:
-    cases = small_random_worlds(first, first + 100, limit=150)
+    cases = small_random_worlds(first, first + BLOCK, limit=150)
     assert cases
     for case in cases:
         outcomes, _, twice = missed(case)

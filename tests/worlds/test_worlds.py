@@ -7,7 +7,6 @@ offers other choices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -17,17 +16,13 @@ from tests.answers import Answers
 from tests.worlds import last_class, pipeline, wake_pause
 from tests.worlds.brute import Answering, enumerate_schedules, outcome_of, schedules
 from tests.worlds.case import execute, faults, unrelated
-from tests.worlds.cases import CASES, COUNTED
+from tests.worlds.cases import CASES, COUNTED, by_schedules
 from tests.worlds.commute import Walk
 
 FAST = 500  # the largest number of schedules of a quick case
 
 
-def counted() -> Sequence[object]:
-    return [pytest.param(name, id=name, marks=[pytest.mark.slow] * (row[0] > FAST)) for name, row in COUNTED.items()]
-
-
-@pytest.mark.parametrize("name", counted())
+@pytest.mark.parametrize("name", by_schedules(FAST))
 def test_brute_force_counts_the_schedules_and_outcomes_of_each_world(name: str) -> None:
     case = CASES[name]
     found = enumerate_schedules(case)

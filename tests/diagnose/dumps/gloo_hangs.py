@@ -1,5 +1,7 @@
 """Four gloo processes, one of which makes a mistake in step 3: python gloo_hangs.py KIND RANK FOLDER
 
+For dumps, one process forks the ranks, because imports of torch and first stacks take most of the time: python
+gloo_hangs.py KIND all FOLDER. It ends when all of them have ended.
 If no rank has moved for a while, a thread of each rank writes the recorder's dump. It ends the process when all others
 have written theirs.
 """
@@ -13,10 +15,28 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d
+from torch._C._profiler import gather_traceback, symbolize_tracebacks
 
-KIND, RANK, FOLDER = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+KIND, FOLDER = sys.argv[1], sys.argv[3]
 ODD, STEPS, QUIET_S = 2, 6, float(os.environ.get("HANGS_QUIET", "1.5"))
 recorder: Any = _distributed_c10d
+
+
+def forked() -> int:
+    """Returns the rank in each of four children. The parent waits for them, and never returns.
+
+    The first stack that a process writes costs seven seconds of CPU time, so the parent writes one for its children.
+    """
+    symbolize_tracebacks([gather_traceback(python=True, script=False, cpp=False)])
+    for rank in range(4):
+        if not os.fork():
+            return rank
+    for _ in range(4):
+        os.wait()
+    sys.exit(0)
+
+
+RANK = forked() if sys.argv[2] == "all" else int(sys.argv[2])
 
 
 def beat() -> None:

@@ -6,9 +6,11 @@ Gloo's recorder lists no send and no receive. So for a wrong peer dpsim names no
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -41,15 +43,14 @@ def hang(kind: str, folder: Path) -> Explanation:
         port = free.getsockname()[1]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_FR_BUFFER_SIZE": "2000"}
     environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    words = [[sys.executable, str(PROGRAM), kind, str(rank), str(folder)] for rank in range(4)]
-    ranks = [subprocess.Popen(one, env=environment, stderr=subprocess.DEVNULL) for one in words]
+    words = [sys.executable, str(PROGRAM), kind, "all", str(folder)]
+    ranks = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
-        for one in ranks:
-            one.wait(timeout=120)
+        ranks.wait(timeout=120)
     finally:
-        for one in ranks:
-            one.kill()
-            one.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(ranks.pid, signal.SIGKILL)
+        ranks.wait()
     for beat in folder.glob("beat.*"):
         beat.unlink()
     return judge_dumps(read_dumps(folder))

@@ -17,6 +17,7 @@ from dpsim.contract.recording import CALL
 from dpsim.diagnose.recordings.job import of_newest_job, read_every
 from dpsim.diagnose.recordings.judging import explain_recordings
 from tests import ROOT
+from tests.properties import nightly_but
 from tests.real.record.recorded import environment, finished, started
 
 pytest.importorskip("torch")
@@ -152,12 +153,12 @@ dist.all_reduce(torch.ones(4))
 """
 
 
-@pytest.mark.slow
-def test_a_process_that_ends_is_not_aborted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", nightly_but([2, 8], lambda times: times == 2))
+def test_a_process_that_ends_is_not_aborted(times: int, tmp_path: Path) -> None:
     """Runs a process that ends while a recorder's thread runs. Python ends such threads by an exception, which C++ code
     must not see. Otherwise the process would abort.
     """
-    for number in range(8):
+    for number in range(times):
         told = {**environment(tmp_path / "recording"), "RANK": "0"}
         script = ENDS_AT_ONCE.format(store=str(tmp_path / f"store{number}"))
         done = subprocess.run([sys.executable, "-c", script], env=told, capture_output=True, text=True, timeout=120)

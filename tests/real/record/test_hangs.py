@@ -15,7 +15,7 @@ from dpsim.diagnose.recordings.judging import explain_recordings
 from tests import ROOT
 from tests.diagnose.dumps.test_gloo import LINES as OF_DUMPS
 from tests.diagnose.dumps.test_gloo import PROGRAM, line_of
-from tests.properties import nightly_but
+from tests.properties import nightly_but, of_night
 from tests.real.record.recorded import environment, finished, started
 
 pytest.importorskip("torch")
@@ -47,7 +47,7 @@ def hang(kind: str, folder: Path) -> Explanation:
     return explain_recordings(folder / "recording")
 
 
-@pytest.mark.parametrize("kind", nightly_but(LINES, lambda kind: kind in ("wrong_peer", "stuck_host", "dead")))
+@pytest.mark.parametrize("kind", nightly_but(LINES, lambda kind: kind == "wrong_peer"))
 def test_a_real_hang(kind: str, tmp_path: Path) -> None:
     found = hang(kind, tmp_path)
     assert (found.outcome, found.culprit and found.culprit.ranks) == ("hang", (2,)), found
@@ -77,9 +77,11 @@ for step in range(int(sys.argv[1])):
 
 @pytest.mark.nightly
 def test_healthy_and_moving_jobs_accuse_no_rank(tmp_path: Path) -> None:
-    """Explains recordings during a running job, and at its end, in 25 jobs. dpsim names no culprit in any of them."""
-    outcomes = Counter[str]()
-    for number in range(25):
+    """Explains recordings during a running job, and at its end, in 5 jobs, and in 50 in a night of size 10. dpsim names
+    no culprit in any of them.
+    """
+    outcomes, jobs = Counter[str](), of_night(50)
+    for number in range(jobs):
         folder = tmp_path / str(number)
         processes = started(["-c", MOVING, str(20 + 20 * number)], 3, environment(folder))
         looked = 0
@@ -94,7 +96,7 @@ def test_healthy_and_moving_jobs_accuse_no_rank(tmp_path: Path) -> None:
         assert (found.outcome, found.culprit) == ("finished", None)
         outcomes[found.outcome] += 1
     print(f"\n{sum(outcomes.values())} explanations of healthy jobs: {dict(outcomes)}")
-    assert outcomes["moving"] >= 25
+    assert outcomes["moving"] >= jobs
 
 
 @pytest.mark.nightly

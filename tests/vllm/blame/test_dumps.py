@@ -109,7 +109,7 @@ def reached(family: str, seeds: range) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("family", REACHES)
 def test_the_culprit_of_dumps(family: str) -> None:
-    reached(family, range(2000, 2200))
+    reached(family, range(2000, 2100))
 
 
 @pytest.mark.nightly

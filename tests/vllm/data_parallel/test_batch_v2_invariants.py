@@ -187,7 +187,7 @@ def reuse(group: Group, kind: Kind) -> None:
 ALWAYS: list[Property] = [one_plan, equal_counts, own_counts, order_of_ranks, reuse]
 
 
-@examples(33, 750, 3_000)
+@examples(33, 300, 3_000)
 def test_the_invariants_of_the_v2_agreement_hold_for_random_groups(examples: int) -> None:
     """Invariants I-DP-1, 4, 5, 6, 10 and 14 hold for random groups; I-DP-3 holds for steps that are not split."""
 
@@ -219,7 +219,7 @@ def test_a_wrong_agreement_is_found(property_: Property, wrong: Kind, says: str)
     breaks(lambda group: property_(group, wrong), groups(), says)
 
 
-@examples(33, 500, 2_000)
+@examples(33, 250, 2_000)
 @pytest.mark.parametrize(
     ("property_", "repaired", "says"),
     [(full_last_microbatches, NoneEmpty, "I-DP-7"), (smallest_mode, EagerStays, "I-DP-3")],

@@ -38,7 +38,7 @@ def nothing_found(drawn: Drawn, **wrong: Any) -> None:
 # ---- steps with graphs equal eager steps
 
 
-@examples(25, 300)
+@examples(25, 100, 1_000)
 def test_steps_are_what_they_are_without_graphs(examples: int) -> None:
     """Steps with captured graphs have the same plans, modes and sums as eager steps, and no check reports a finding."""
 

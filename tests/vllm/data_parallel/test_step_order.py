@@ -37,7 +37,7 @@ def test_random_worlds_find_the_mistake(name: str) -> None:
     breaks(not_found, drawn_worlds(more=True), "found", examples=500)
 
 
-@examples(8, 500)
+@examples(8, 150, 1_000)
 @pytest.mark.parametrize("name", [name for name in DRAWN if ALL[name].expected is None])
 def test_is_harmless_everywhere(name: str, examples: int) -> None:
     def nothing_found(drawn: Drawn) -> None:

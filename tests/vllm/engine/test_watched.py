@@ -22,6 +22,7 @@ from dpsim.vllm.engine.loop import EngineLoop
 from dpsim.vllm.engine.monitor import Monitor
 from dpsim.vllm.engine.watched import ANSWERED, FAILED, WatchedCoordinator, WatchedFrontEnd, WatchedLoop
 from dpsim.vllm.museum.deaths import Orphan, ToldByMessage
+from tests.properties import nightly_but
 from tests.vllm.engine import group_worlds
 from tests.vllm.engine.watched_worlds import Seen, addresses, explored, run, watched
 
@@ -221,8 +222,9 @@ def killed(dp: int, actor: int, limit: int, by: str = "dpor", **kill: Any) -> tu
     return result.verdict, result.runs, max(most)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("loses_mail", "schedules"), [(False, 1_249), (True, 1_842)])
+@pytest.mark.parametrize(
+    ("loses_mail", "schedules"), nightly_but([(False, 1_249), (True, 1_842)], lambda one: one == (False, 1_249))
+)
 def test_an_engine_alone_is_killed_at_every_point(loses_mail: bool, schedules: int) -> None:
     """The death of a single engine has no finding in any schedule."""
     assert killed(1, 0, 3_000, loses_mail=loses_mail) == ("proven", schedules, 1)

@@ -13,6 +13,7 @@ import pytest
 from dpsim.vllm.engine.client import ClientView, ClientView033
 from dpsim.vllm.engine.coordination import Coordination, Coordination033, Published, StartDpWave
 from dpsim.vllm.engine.waves import EngineWaves, Out, PauseMode, PauseState, Release014, Release024, Release033
+from tests.properties import nightly_but
 from tests.vllm.engine import twins
 from tests.vllm.engine.lockstep import Group, World, first_trouble
 
@@ -117,13 +118,13 @@ def test_random_histories_of_healthy_groups_break_no_rule(release: str) -> None:
     assert first_trouble(larger, 40) is None
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("histories", nightly_but([100, 500], lambda histories: histories == 100))
 @pytest.mark.parametrize("release", RELEASES)
-def test_many_drawn_histories(release: str) -> None:
+def test_many_drawn_histories(release: str, histories: int) -> None:
     world = RELEASES[release]._replace(requests=6)
     for size, clients, interval in [(2, 1, 2), (2, 2, 3), (3, 2, 4), (6, 1, 16)]:
         world = world._replace(size=size, clients=clients, interval=interval, pauses=3 * RELEASES[release].pauses)
-        assert first_trouble(world, 500) is None
+        assert first_trouble(world, histories) is None
 
 
 def test_024_loses_a_wake_across_a_pause() -> None:

@@ -144,7 +144,7 @@ class Keeps(RankDispatch):
 
 
 @pytest.mark.parametrize("kind", GRAPHS.values(), ids=list(GRAPHS))
-@examples(30, 1000)
+@examples(30, 300, 2_000)
 def test_all_ranks_dispatch_to_one_graph(kind: type[Dispatcher], examples: int) -> None:
     holds(lambda group: one_graph(group, kind), groups(), examples)
 

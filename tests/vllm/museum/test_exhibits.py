@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,8 +161,22 @@ def test_dpor_shows_it_and_its_twin_is_proven(entry: VariantEntry) -> None:
     assert all(matches(klass, entry.expected) for klass in found)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("entry", VARIANTS, ids=lambda entry: entry.name)
+LONG = {
+    *("dbo-offload-unsynced", "dbo-offload", "M-BT-1", "M-BT-8", "ubatch-graph-key", "swapped-counts"),
+    *("startup-no-death-pipe", "dead-rank-all2all", "dead-columns"),
+}
+"""Exhibits that take 16 s to more than a minute, most of it for their twins. `dpsim campaign nightly` has all of them,
+too.
+"""
+
+
+def marked_variants() -> list[Any]:
+    """Returns the variants. Those of LONG are nightly, and all others slow."""
+    marks = {True: pytest.mark.nightly, False: pytest.mark.slow}
+    return [pytest.param(entry, marks=marks[entry.name in LONG], id=entry.name) for entry in VARIANTS]
+
+
+@pytest.mark.parametrize("entry", marked_variants())
 def test_each_exhibit_finds_what_its_variant_registers(entry: VariantEntry) -> None:
     shown = row(entry, FOLDER / f"{entry.name.lower()}.yaml")
     assert shown.wrong == []

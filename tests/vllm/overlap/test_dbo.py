@@ -36,7 +36,7 @@ def test_two_ranks_of_two_microbatches(requests: list[tuple[int, int]]) -> None:
     assert (found.verdict, found.exploration.runs) == ("proven", 4)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_with_the_literal_barrier() -> None:
     """With source page 001's barrier, each rank has 6 orders in which three parties arrive, times 2 orders of exits.
 

@@ -28,6 +28,7 @@ from dpsim.vllm.overlap.barrier import ReadyBarrier
 from dpsim.vllm.overlap.forms import Forward033, OverlapStep
 from dpsim.vllm.overlap.forward import OverlapForward
 from dpsim.vllm.programs.dbo import DualBatchOverlap, OverlapSetup
+from tests.properties import nightly_but
 from tests.vllm.overlap.dbo_worlds import GRAPHS, scenario
 from tests.vllm.released import FORWARDS
 
@@ -97,8 +98,7 @@ def explored(
     return explore_subject(subject, strategy, schedules=schedules)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("one", "form", "strategy", "schedules"), SAMPLES)
+@pytest.mark.parametrize(("one", "form", "strategy", "schedules"), nightly_but(SAMPLES, lambda one: one[-1] <= 500))
 def test_nothing_is_found_without_the_promise(one: Scenario, form: str, strategy: str, schedules: int) -> None:
     assert explored(one, DualBatchOverlap, FORMS[form], "dpor", 1000).verdict == "proven"
     found = explored(one, Unpromised, FORMS[form], strategy, schedules)

@@ -63,7 +63,7 @@ def served(played: Played, rank: int) -> list[tuple[Any, ...]]:
     ]
 
 
-@examples(2, 75, 300)
+@examples(2, 25, 300)
 def test_tokens_are_what_they_are_without_graphs(examples: int) -> None:
     def same(drawn: Drawn) -> None:
         nothing_found(drawn)

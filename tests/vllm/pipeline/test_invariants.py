@@ -245,7 +245,7 @@ INVARIANTS: list[tuple[str, Callable[[Drawn, Played], None], dict[str, Any], str
 ]
 
 
-@examples(5, 100, 400)
+@examples(5, 40, 400)
 def test_the_invariants_of_a_pipeline_hold_in_random_worlds(examples: int) -> None:
     """All properties hold in random worlds. One run is enough for all, because the watchers change nothing."""
     properties = list(dict.fromkeys(property_ for _, property_, _, _ in INVARIANTS))

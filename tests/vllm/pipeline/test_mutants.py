@@ -65,11 +65,17 @@ RARE = ["M-PP-15", "M-PS-8-deep", *SESSIONS]
 RARE += ["M-ES-16-behind", "pp-admits-preempting", "pp-late-results", "pp-mapping-unfiltered", "pp-warmup-bcast"]
 RARE += ["drafts-in-every-step", "pp-width-of-all"]
 """Checks find these mutants in few random worlds, so their tests are slow. Their exhibits run in every test run."""
+RAREST = ["M-PS-8-deep", "pp-session-seat", "drafts-in-every-step"]
+"""Those of which the tests run at night."""
+
+
+def mark_of(name: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.nightly] if name in RAREST else [pytest.mark.slow] if name in RARE else []
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name in RARE), id=name) for name in KNOWN if name not in HARMLESS],
+    [pytest.param(name, marks=mark_of(name), id=name) for name in KNOWN if name not in HARMLESS],
 )
 def test_random_worlds_find_the_mutant(name: str) -> None:
     expected = KNOWN[name]

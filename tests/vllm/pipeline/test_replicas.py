@@ -65,7 +65,7 @@ def dummies_leave_no_trace(drawn: Drawn, played: Played) -> None:
         assert sites <= {"pp.dummy_step", "experts.load", "experts.combine"}, sites
 
 
-@examples(12, 75, 300)
+@examples(12, 40, 300)
 def test_the_invariants_of_pipeline_replicas_hold_in_random_worlds(examples: int) -> None:
     def all_hold(drawn: Drawn) -> None:
         for eager in EXTREMES:

@@ -145,7 +145,7 @@ class GathersAtOnce(Transfer):
         pass
 
 
-@examples(12, 100, 400)
+@examples(12, 50, 400)
 def test_the_invariants_of_tensor_parallel_pipelines_hold(examples: int) -> None:
     holds(lambda drawn: all_holds(*drawn), st.tuples(SEVERAL, st.sampled_from(EXTREMES)), examples)
 

@@ -70,7 +70,7 @@ def no_rank_polls(played: Played) -> None:
     assert not [record for record in records if record[KIND] == "ask" and record[ASK_HOW] == "query"]
 
 
-@examples(30, 100, 400)
+@examples(30, 40, 400)
 def test_tokens_are_the_oracles(examples: int) -> None:
     """Tokens are the oracle's in random worlds. The test also counts what happens, so worlds are not trivial."""
     seen: Counter[str] = Counter()

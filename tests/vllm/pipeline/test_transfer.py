@@ -178,7 +178,7 @@ HISTORIES: list[tuple[str, Callable[[Drawn, History], None], dict[str, Any], str
 ]
 
 
-@examples(4, 100, 400)
+@examples(4, 40, 400)
 def test_the_invariants_of_transfers_hold_in_both_extreme_runs(examples: int) -> None:
     """All properties hold in both extreme runs: with only eager sends, and with none."""
     of_runs = list(dict.fromkeys(property_ for _, property_, _, _ in RUNS))

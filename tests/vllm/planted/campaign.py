@@ -94,14 +94,17 @@ def copied() -> Iterator[Copy]:
         yield Copy(root)
 
 
+def parts(mistake: Mistake) -> list[tuple[By, Sequence[str]]]:
+    """Returns the tests that may notice a mistake, in three parts."""
+    return [*(("shipped", arguments) for arguments in SHIPPED), ("quick", [f"tests/vllm/{mistake.room}"])]
+
+
 def asked(copy: Copy, mistake: Mistake) -> Answer:
     """Plants a mistake and returns what notices it."""
     with copy.with_one(mistake):
-        for arguments in SHIPPED:
+        for by, arguments in parts(mistake):
             if failed := copy.failed(arguments):
-                return Answer("shipped", failed)
-        if failed := copy.failed([f"tests/vllm/{mistake.room}"]):
-            return Answer("quick", failed)
+                return Answer(by, failed)
     return Answer("nothing", "")
 
 

@@ -17,7 +17,7 @@ from dpsim.vllm.museum.overlap_graphs import LeavesModeFull
 from dpsim.vllm.pipeline.layers import Layers
 from dpsim.vllm.whole.split_stage import SPLIT, SplitLayers, SplitWorker
 from dpsim.vllm.whole.stage_worker import AgreedGraphs, StageWorker
-from tests.properties import slow_but
+from tests.properties import nightly_but, slow_but
 from tests.vllm.released import FORWARDS
 from tests.vllm.whole.whole_worlds import EAGER, Seen, explored, request, run, whole
 
@@ -91,8 +91,7 @@ def test_a_split_step_of_two_stages_has_no_failure_in_20_schedules() -> None:
     assert (found.failures, found.runs) == ({}, 20)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("by", ["dpor", "portfolio"])
+@pytest.mark.parametrize("by", nightly_but(["dpor", "portfolio"], lambda by: by == "dpor"))
 def test_explored_with_graphs_and_tokens(by: str) -> None:
     """Explores the five source pages together with asynchronous scheduling (spec chapter 10.0).
 
