@@ -139,6 +139,10 @@ def _unjoined(members: dict[int, list[Entry]]) -> Iterator[tuple[int, dict[int, 
         yield seq, {rank: entries[seq] for rank, entries in members.items() if len(entries) > seq}
 
 
+_AT_ONCE = frozenset({"learned", "injected", "post", "probe", "decision", "abort", "free"})
+"""Kinds of record of what never waits."""
+
+
 def _is_blocked_in(run_index: RunIndex, own: Entry) -> bool:
     """Returns whether a rank may be blocked in its call.
 
@@ -155,7 +159,7 @@ def _is_blocked_in(run_index: RunIndex, own: Entry) -> bool:
         later = [raw for raw in journal[own.at + 1 :] if raw[THREAD] == thread]
         if any(raw[KIND] == "learned" and raw[ADDRESS] == own.raw[ADDRESS] for raw in later):
             return False
-        did = [raw for raw in later if raw[KIND] not in ("learned", "injected")]
+        did = [raw for raw in later if raw[KIND] not in _AT_ONCE]
         return all(_continues(raw) for raw in did)
     if own.at < passed_on_streams(journal).get(own.raw[STREAM], 0):
         return False
