@@ -18,7 +18,7 @@ from greenlet import getcurrent, greenlet
 
 from dpsim.alone.machine import AloneRank, AloneThread
 from dpsim.alone.messages import Differs
-from dpsim.alone.past import Given, Past, comparable, ending
+from dpsim.alone.past import Given, Past, alike, comparable, ending
 from dpsim.backend.hosts.threads import ThreadProgram, front_of
 from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.journal.injection import RankDied, RankHung
@@ -194,7 +194,7 @@ class AloneRun:
                 self.difference = Differs(self._past.rank, at, None, raw)
             raise RunOver
         among = theirs[at]
-        if among != raw and repr(among) != repr(raw):  # nan is not equal to itself
+        if not alike(among, raw):
             self.difference = Differs(self._past.rank, at, among, raw)
             raise RunOver
 

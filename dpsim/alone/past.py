@@ -66,6 +66,18 @@ def comparable(records: Iterable[RawRecord]) -> Iterable[RawRecord]:
             yield raw
 
 
+def alike(among: RawRecord, alone: RawRecord) -> bool:
+    """Returns whether a rank did the same. An exception counts by its class and step. Its text may differ: pytest
+    rewrites assertions in its own process alone. So may its place: a pickled error lost the kernel that caused it.
+    """
+    return among == alone or repr(_by_class(among)) == repr(_by_class(alone))  # nan is not equal to itself
+
+
+def _by_class(raw: RawRecord) -> RawRecord:
+    kind = raw[KIND]
+    return (*raw[:-2], raw[-1].partition(":")[0] * (kind == "ended")) if kind in ("raised", "ended") else raw
+
+
 def is_kill(raw: RawRecord) -> bool:
     """Returns whether the record says that the scenario killed the rank."""
     return bool(raw[KIND] == "injected" and raw[INJECTED_WHAT] == "kill")

@@ -53,6 +53,7 @@ def _of_result(extras: Extras, result: Result, primary: Finding, base: Path | No
 
 def of_shown(extras: Extras, subject: Subject, shown: Shown, scenario: Scenario) -> Extras:
     """Returns the extras for a failure that a schedule shows. Only the first call for a failure makes runs."""
+    extras = extras._replace(shared=shown.shared)
     if shown.run is None or not shown.findings or not shown.confirmed:
         return extras
     if shown.events is None:

@@ -22,7 +22,7 @@ from dpsim.campaign.assumptions import Facts, assumed, unsaid
 from dpsim.campaign.calls import with_calls_along
 from dpsim.campaign.elsewhere import add_failure, look_elsewhere
 from dpsim.campaign.how_far import HowFar
-from dpsim.campaign.lone_ranks import Looked, looked_at
+from dpsim.campaign.lone_ranks import Looked, looked_at, shared_in
 from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.campaign.to_prove import Known, to_prove
@@ -57,7 +57,8 @@ class Shown:
     """A failure, and the run that shows it: along its normal form, or else along the schedule that failed first.
 
     In the second case it is not `confirmed`. `run` is None if neither shows it. `schedule` is that of the run.
-    `by_default`: the default order shows it, too. `events`: what further runs found, once a report needs it.
+    `by_default`: the default order shows it, too. `events`: what further runs found, once a report needs it. `shared`:
+    that a rank acts differently alone, so that real processes may not fail; only of the first failure.
     """
 
     failure: Failure
@@ -67,10 +68,11 @@ class Shown:
     confirmed: bool
     by_default: bool = False
     events: Extras | None = None
+    shared: str = ""
 
     def report(self, extras: Extras = NOTHING, full: bool = False) -> str:
         """Returns the report of the failure, with its schedule. `extras`: further facts from the caller."""
-        extras = extras._replace(schedule=self._schedule())
+        extras = extras._replace(schedule=self._schedule(), shared=self.shared)
         if self.run is None:
             lines = [f"VIOLATED  {self.failure.problem.klass}", *self._schedule(), *extras.next]
         else:
@@ -207,6 +209,9 @@ def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
     looked = _look(subject, found, seconds)
     look_elsewhere(subject, found)
     shown = [_shown(subject, found, failure) for failure in found.failures.values()]
+    for one in shown[:1]:
+        if one.run is not None and one.failure.problem.evidence is None:
+            one.shared = shared_in(subject, one.run, one.schedule, seconds)
     return Explored(subject, found, shown, looked)
 
 

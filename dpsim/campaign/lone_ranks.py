@@ -14,6 +14,8 @@ alone once for each past that the search saw (`dpsim.campaign.pasts`), and not o
 explores one scenario, EACH pasts run in any case, unless they are long. More run while this takes less than a tenth of
 the exploring time. If a process explores many scenarios, at least one schedule of the first scenario
 runs, and further ones follow only within this tenth (`Account`).
+
+A search that fails keeps its failure. `shared_in` runs the ranks of the failing run alone, for a line of the report.
 """
 
 from __future__ import annotations
@@ -30,12 +32,13 @@ from dpsim.alone import client
 from dpsim.alone.digest import changed, contents
 from dpsim.alone.messages import AloneJob, Differs
 from dpsim.alone.past import Past
-from dpsim.campaign.pasts import COUNTED, NOT_KEPT, Recording, past_key
+from dpsim.campaign.pasts import COUNTED, NOT_KEPT, Recording, note, past_key
 from dpsim.campaign.repeats import Repeats, Unlike
 from dpsim.campaign.subject import Origin, Subject, kept
 from dpsim.checks import nondeterminism
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import switch_off
+from dpsim.checks.nondeterminism import LISTED, SHARED_STATE
 from dpsim.contract import registry
 from dpsim.contract.schedule import CutOff
 from dpsim.contract.world import Lost, Run
@@ -108,6 +111,20 @@ def looked_at(subject: Subject, pasts: Pasts, seconds: float) -> Looked:
         return Looked(why="no run of it holds to its end")
     ACCOUNT.looked += 1
     return Looking(subject, subject.origin, pasts, seconds).all()
+
+
+def shared_in(subject: Subject, run: Run, schedule: Sequence[str], seconds: float) -> str:
+    """Returns that a rank of a failing run acts differently alone, in words; empty if none does. Real processes may not
+    fail then, because they share nothing.
+    """
+    pasts = dict[bytes, Sequence[str]]()
+    note(pasts, run.journals, schedule)
+    found = looked_at(subject, pasts, seconds).finding
+    if found is None or found.culprit is None or found.klass != SHARED_STATE:
+        return ""
+    names = "".join(f" ({line.removeprefix(LISTED)})" for line in found.details if line.startswith(LISTED))
+    who, where = found.culprit.who, found.culprit.where
+    return f"{who} acts differently when it runs alone, so ranks share state outside of the contract{names}: {where}"
 
 
 class Looking:

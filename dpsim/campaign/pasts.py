@@ -22,6 +22,7 @@ from numpy import ndarray
 
 from dpsim.alone.past import Given, Past, ending, is_kill
 from dpsim.backend.hosts.threads import ThreadProgram
+from dpsim.backend.journal.call_site import own_code
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.journal.own_raise import breaks_off_rank
 from dpsim.campaign.repeats import OneEach
@@ -29,6 +30,8 @@ from dpsim.contract.interface import Rank, Received
 from dpsim.contract.program import Program
 from dpsim.sim.calls.rank import SimRank
 from dpsim.sim.hosts.threads import SimThread
+
+own_code(__name__)
 
 KEPT, COUNTED = 2_000, 100_000
 """The largest number of pasts of one search whose schedules are kept, and the largest number that count."""

@@ -30,6 +30,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
+from dpsim.backend.journal.call_site import own_code
 from dpsim.campaign.draws import SHARED, SITE, Tracing, generators
 from dpsim.campaign.subject import Subject, kept
 from dpsim.checks import nondeterminism
@@ -41,6 +42,8 @@ from dpsim.contract.schedule import OutOfTime, RunStopped, Unrepeatable
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.backend import SimRun
 from dpsim.sim.hosts.outside import Touch
+
+own_code(__name__)
 
 READS = {
     "clock": "reads a clock",

@@ -20,7 +20,7 @@ explained_death.py   sorts the death of a process behind the mismatch that kille
 mail.py              finds ranks that wait at a mailbox without end; a part of deadlock
 stores.py            finds ranks that wait at a port or for a key without end; a part of deadlock
 deadlock.py          explains a hang by the chain of waits
-given_up.py          peers that wait for a member that has aborted; a part of deadlock
+given_up.py          calls that an abort broke off; a part of ledger and deadlock
 thread_hangs.py      finds host threads of one rank that wait for each other; a part of deadlock
 alike_hangs.py       merges the findings of ranks whose threads hang alike
 stream_flags.py      finds streams that wait for a flag which no host sets; a part of deadlock

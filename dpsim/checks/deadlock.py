@@ -103,7 +103,7 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
     left = next((rank for rank in gone if any(rank in ranks for ranks in groups)), None)
     if left is not None:
         return [_left_by_the_dead(run_index, left, blocked)]
-    other = given_up.left_waiting(run_index, blocked) or _in_slots(run_index)
+    other = _in_slots(run_index)
     if not other and limits.no_slots(run_index) and run_index.transfers:
         other = _lasting(run_index)
     if other:
@@ -127,9 +127,11 @@ def _with_details(finding: Finding, details: tuple[str, ...]) -> Finding:
 
 def _roots(run_index: RunIndex, stuck: list[Stuck], waits: Mapping[int, Stuck]) -> list[int]:
     """Returns the ranks that others wait for, and that wait for no rank. Sleeping ranks only count if none died or
-    raised.
+    raised. Without such a rank, returns those that aborted what others wait in, because they never join it.
     """
-    roots = sorted({rank for one in stuck for rank in one.missing if rank not in waits})
+    missing = [(rank, one) for one in stuck for rank in one.missing]
+    aborted = {rank for rank, one in missing if run_index.gave_up(rank, one.communicator)}
+    roots = sorted({rank for rank, _ in missing if rank not in waits} or aborted)
     gone = any(run_index.end(rank) in GONE for rank in roots)
     return [rank for rank in roots if not (gone and run_index.asleep(rank))]
 
@@ -237,21 +239,25 @@ NEVER = {"collective": "joins", "recv": "sends", "send": "receives"}
 
 
 def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[str, ...]) -> Finding:
-    one = next(one for one in stuck if rank in one.missing)
+    one = min(
+        (one for one in stuck if rank in one.missing), key=lambda one: not run_index.gave_up(rank, one.communicator)
+    )
     entry = min((one.joined[waiting] for waiting in one.waits), key=run_index.position)
     record = wanted(entry)
+    culprit = reached(run_index, rank) if run_index.end(rank) in GONE else run_index.culprit(entry, rank)
     gave_up = run_index.gave_up(rank, one.communicator)
+    if gave_up:
+        culprit = run_index.culprit(given_up.abort_of(run_index, rank, one.communicator))
     klass = given_up.ABORTED if gave_up else "HANG:COLLECTIVE:MISSING_RANK"
     klass = "HANG:COLLECTIVE:DEAD_RANK" if run_index.end(rank) in GONE else klass
-    ended = _ended(run_index, rank) + (f", has aborted {one.communicator}" if gave_up else "")
+    how = f"has aborted {one.communicator}" if gave_up else f"never {NEVER[one.kind]}"
     return Finding(
         check="deadlock",
         klass=CLASSES.get(one.kind, klass),
         message=f"{ranks_text(one.waits)} wait{'s' if len(one.waits) == 1 else ''} in {record.site} "
         f"({record.op} on {one.communicator} #{one.seq}, "
-        f"step {record.step}{_in(run_index, entry)}) for rank {rank}, which never {NEVER[one.kind]} "
-        f"({ended})",
-        culprit=reached(run_index, rank) if run_index.end(rank) in GONE else run_index.culprit(entry, rank),
+        f"step {record.step}{_in(run_index, entry)}) for rank {rank}, which {how} ({_ended(run_index, rank)})",
+        culprit=culprit,
         position=run_index.position(entry),
         details=details,
     )

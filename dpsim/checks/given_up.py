@@ -10,32 +10,18 @@ abort.
 
 from __future__ import annotations
 
-from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import passed_on_streams
 from dpsim.contract.ops import ABORT_COMMUNICATOR, ADDRESS, BROKEN_OFF, KIND, LEARNED_OUTCOME, STREAM, RawRecord
-from dpsim.contract.words import ranks_text
 
 ABORTED = "HANG:COLLECTIVE:ABORTED"
 
 
-def left_waiting(run_index: RunIndex, blocked: list[int]) -> Finding | None:
-    """Returns a finding if all members had joined a collective, one of them aborted, and a peer in it did not abort."""
-    for communicator, members in run_index.aborted.items():
-        stuck = [rank for rank in blocked if rank in run_index.collectives[communicator] and rank not in members]
-        if stuck:
-            rank = min(members)
-            at = next(at for at, raw in enumerate(run_index.run.journals[rank]) if _aborts(raw, communicator))
-            entry = Entry(rank, at, run_index.run.journals[rank][at])
-            return Finding(
-                check="deadlock",
-                klass=ABORTED,
-                message=f"{ranks_text(stuck)} did not end, nor abort {communicator}, which rank {rank} aborted in step "
-                f"{entry.step}",
-                culprit=run_index.culprit(entry),
-                position=run_index.position(entry),
-            )
-    return None
+def abort_of(run_index: RunIndex, rank: int, communicator: str) -> Entry:
+    """Returns the call by which a rank aborted a communicator."""
+    journal = run_index.run.journals[rank]
+    at = next(at for at, raw in enumerate(journal) if _aborts(raw, communicator))
+    return Entry(rank, at, journal[at])
 
 
 def without_broken_off(

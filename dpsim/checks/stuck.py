@@ -5,7 +5,7 @@ rank 1   recv from rank 0 on pp #0                is missing there; rank 0 is mi
 
 A member certainly waits for the members whose data it needs. It may also wait for the others, as
 `dpsim.contract.rules.wait_set` describes, and a sender may wait for its receiver. Such an optional wait counts only if
-the rank has no certain wait and did not end.
+the rank has no certain wait and did not end. A member that aborted a collective is missing there, although it joined.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from dpsim.contract.ops import (
     KIND,
     LEARNED_OUTCOME,
     OP,
+    SEQ,
     STREAM,
     THREAD,
     RawRecord,
@@ -98,7 +99,7 @@ def _from_any(run_index: RunIndex) -> list[Stuck]:
 
 def _perhaps(run_index: RunIndex, waiting: set[int]) -> list[Stuck]:
     """Returns the optional waits of ranks that have no certain wait."""
-    stuck = []
+    stuck = _broken_off(run_index, waiting)
     for communicator, members in run_index.collectives.items():
         for seq, joined in _unjoined(members):
             waits = tuple(rank for rank in joined if rank not in waiting and _is_blocked_in(run_index, joined[rank]))
@@ -115,6 +116,20 @@ def _perhaps(run_index: RunIndex, waiting: set[int]) -> list[Stuck]:
     return stuck
 
 
+def _broken_off(run_index: RunIndex, waiting: set[int]) -> list[Stuck]:
+    """Returns the collectives that all members joined, and that one of them aborted while others are blocked there."""
+    stuck = []
+    for communicator, gone in run_index.aborted.items():
+        members = run_index.collectives.get(communicator, {})
+        for entries in zip(*members.values(), strict=False):
+            joined = {entry.rank: entry for entry in entries if entry.rank not in gone}
+            waits = tuple(rank for rank in joined if rank not in waiting and _is_blocked_in(run_index, joined[rank]))
+            if waits:
+                stuck.append(Stuck(communicator, entries[0].raw[SEQ], joined, waits, tuple(sorted(gone))))
+                break
+    return stuck
+
+
 def _unjoined(members: dict[int, list[Entry]]) -> Iterator[tuple[int, dict[int, Entry]]]:
     """Yields the collectives that not all members joined: the sequence number, and the calls of the members
     that did.
@@ -122,6 +137,10 @@ def _unjoined(members: dict[int, list[Entry]]) -> Iterator[tuple[int, dict[int, 
     lengths = [len(entries) for entries in members.values()]
     for seq in range(min(lengths), max(lengths)):
         yield seq, {rank: entries[seq] for rank, entries in members.items() if len(entries) > seq}
+
+
+_AT_ONCE = frozenset({"learned", "injected", "post", "probe", "decision", "abort", "free"})
+"""Kinds of record of what never waits."""
 
 
 def _is_blocked_in(run_index: RunIndex, own: Entry) -> bool:
@@ -140,7 +159,7 @@ def _is_blocked_in(run_index: RunIndex, own: Entry) -> bool:
         later = [raw for raw in journal[own.at + 1 :] if raw[THREAD] == thread]
         if any(raw[KIND] == "learned" and raw[ADDRESS] == own.raw[ADDRESS] for raw in later):
             return False
-        did = [raw for raw in later if raw[KIND] not in ("learned", "injected")]
+        did = [raw for raw in later if raw[KIND] not in _AT_ONCE]
         return all(_continues(raw) for raw in did)
     if own.at < passed_on_streams(journal).get(own.raw[STREAM], 0):
         return False

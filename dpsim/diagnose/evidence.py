@@ -31,7 +31,8 @@ class Extras(NamedTuple):
     the simulated release leaves unprotected, one sentence each; `shows`: the classes of findings that may follow, by
     sentence. `schedule`: how the search found the failing schedule, and its steps. `next`: commands to type. `swaps`:
     the labels of the events of `swap`, in the order of the failing run, for the marks of a picture. `compare`: the file
-    of the variant, and the advice to compare it with its base class.
+    of the variant, and the advice to compare it with its base class. `shared`: that a rank of the run acts differently
+    alone.
     """
 
     no_return: str = ""
@@ -44,6 +45,7 @@ class Extras(NamedTuple):
     next: tuple[str, ...] = ()
     swaps: tuple[tuple[str, ...], ...] = ()
     compare: tuple[str, str] | None = None
+    shared: str = ""
 
 
 NOTHING = Extras()
@@ -68,6 +70,7 @@ def evidence(run: Run | None, findings: Sequence[Finding], extras: Extras = NOTH
         "waits": waits(findings),
         "ground": [] if primary is None else list(primary.grounds),
         **{key: (named(text) or None) for key, text in events.items()},
+        "shared": extras.shared or None,
         "variant": extras.variant or None,
         "unprotected": list(shown_unprotected(findings, extras)),
         "next": list(extras.next) if findings else [],

@@ -85,6 +85,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
         Passage(4, labelled("", [line for side in beside(primary)[:3] for line in folded(side, 2, but_place)])),
         Passage(7, block("to mend", [remedy] if (remedy := remedy_of(primary)) else []), 1),
         Passage(5, block("variant", [extras.variant] * bool(extras.variant), 1), 1),
+        Passage(8, labelled("alone", folded(extras.shared, 2, but_place)), 1),
         Passage(2, block("form", shown_unprotected(findings, extras), one="gap")),
         Passage(3, block("timed out", [in_words(run, line) for line in passed_timeouts(run)], 1, "time-out")),
         Passage(4, block("then", [in_words(run, one) for one in later(findings)], one="finding")),

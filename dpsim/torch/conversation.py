@@ -62,7 +62,6 @@ class RankProcess:
         """
         self.seat = nursery().seat(self.job, rank)
         self.seat.pipe.end.settimeout(self.silence)
-        self.times = RankTimes(rank, self.seat.times)
 
     def leave(self) -> None:
         self.over = True
@@ -84,6 +83,7 @@ class Conversation(ThreadMessages, StoreMessages):
         """Runs until the user's program has ended. Raises the error that ended the program or its process."""
         self.rank.step = 0
         self.process.begin(self.rank.rank)
+        self.times = RankTimes(self.rank.rank, self.process.seat.times)
         try:
             await self.go_on()
         finally:
@@ -132,7 +132,7 @@ class Conversation(ThreadMessages, StoreMessages):
             return
         try:
             pipe = self.process.seat.pipe
-            ns = self.process.times.unsaid()
+            ns = self.times.unsaid()
             if ns is not None:
                 pipe.send(["clock", ns])
             pipe.send(message, blocks)
@@ -160,16 +160,16 @@ class Conversation(ThreadMessages, StoreMessages):
 
     async def on_start(self, number: int, group: str, name: str, about: dict[str, Any], blocks: list[bytes]) -> None:
         call = _call(name, about)
-        self.process.times.starts(number, group, call)
+        self.times.starts(number, group, call)
         self.calls.start(number, group, call, blocks[0])
 
     async def on_wait(self, number: int, site: str) -> None:
         value, blocks = await self.calls.wait(number, site)
-        self.process.times.ends(number, value)
+        self.times.ends(number, value)
         self._answer(value, blocks)
 
     async def on_clock(self, ns: int) -> None:
-        self.process.times.told(ns)
+        self.times.told(ns)
 
     async def on_outside(self, kind: str, place: str) -> None:
         job = self.process.job
@@ -187,28 +187,28 @@ class Conversation(ThreadMessages, StoreMessages):
         except Aborted:
             over = True  # the wait raises the error
         if over:
-            self.process.times.ends(number)
+            self.times.ends(number)
         self._answer(over)
 
     async def on_within(self, number: int, ns: int, site: str) -> None:
         over = await self.calls.within(number, ns, site)
         if over:
-            self.process.times.ends(number)
+            self.times.ends(number)
         self._answer(over)
 
     async def on_batch(self, group: str) -> None:
         self.calls.batch(group)
 
     async def on_group(self, kind: str, ranks: list[int], site: str) -> None:
-        self.process.times.comes(kind)
+        self.times.comes(kind)
         await self.calls.make(kind, tuple(ranks), site)
-        self.process.times.meets(kind)
+        self.times.meets(kind)
         self._answer(True)
 
     async def on_monitored(self, group: str, ranks: list[int], ns: int, every: bool, site: str) -> None:
-        self.process.times.comes("monitored", group)
+        self.times.comes("monitored", group)
         error = await self.process.monitored.meet(group, ranks, ns, every, site)
-        self.process.times.meets("monitored", group)
+        self.times.meets("monitored", group)
         if error:
             self._answer_error(error)
         else:
@@ -246,6 +246,7 @@ class Conversation(ThreadMessages, StoreMessages):
     async def beside(self, name: str) -> None:
         """Runs the conversation with the new thread `name`. Its first answer lets the thread begin."""
         other = Conversation(self.rank, self.process, self.loops, name)
+        other.times = self.times.beside()
         other._answer(True)
         await other.go_on()
 

@@ -13,6 +13,7 @@ from dpsim.torch.ports import AGENT, PORT
 
 if TYPE_CHECKING:
     from dpsim.torch.conversation import RankProcess
+    from dpsim.torch.times import RankTimes
 
 LEFT = ["left"]
 """The answer to a get with a time-out, if the rank that listened has left."""
@@ -25,6 +26,7 @@ class StoreMessages:
 
     rank: Rank
     process: RankProcess
+    times: RankTimes
     stores: dict[int, Store]
 
     def _answer(self, value: Any, blocks: list[bytes] | None = None) -> None:
@@ -47,11 +49,11 @@ class StoreMessages:
         self._answer((await self._store(port, site)).port)
 
     async def on_set(self, port: int, key: str, value: str, site: str) -> None:
-        self.process.times.comes("store", port, key)
+        self.times.comes("store", port, key)
         (await self._store(port, site)).set(key, value, site)
 
     async def on_store(self, port: int, how: str, key: str, value: Any, more: Any, site: str) -> None:
-        times = self.process.times
+        times = self.times
         store = await self._store(port, site)
         if how != "get":
             times.comes("store", port, key)

@@ -23,13 +23,21 @@ Key: TypeAlias = tuple[Any, ...]
 
 
 class RankTimes:
-    """The clock of one rank as dpsim knows it, in nanoseconds since the start of the rank."""
+    """The clock of one thread of a rank as dpsim knows it, in nanoseconds since the start of the rank. The threads of a
+    rank share its calls.
+    """
 
     def __init__(self, rank: int, shared: dict[Key, int]) -> None:
         self._rank, self._shared = rank, shared
         self._now = self._known = 0
         self._made: Counter[str] = Counter()
         self._keys: dict[int, Key] = {}
+
+    def beside(self) -> RankTimes:
+        """Returns the clock of another thread of the rank."""
+        other = RankTimes(self._rank, self._shared)
+        other._made, other._keys = self._made, self._keys
+        return other
 
     def told(self, ns: int) -> None:
         """The process says what its clock shows."""

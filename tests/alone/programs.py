@@ -128,6 +128,24 @@ class Through(Ways):
         assert get() == 7, f"rank {rank.rank} has {get()}"
 
 
+@register_protocol("alone_writes")
+class Writes(Ways):
+    """Each rank writes its number into a shared object, and takes it for its own. With `no` object it decides on its
+    number, so that real processes disagree, too. With `raises`, rank 1 raises in any process.
+    """
+
+    async def run(self, rank: Rank, args: Arguments[Way]) -> None:
+        rank.step = 0
+        way = args.params.way
+        put, get = SHARED.get(way, (lambda value: None, lambda: rank.rank))
+        put(rank.rank)
+        await rank.host("world").barrier(site="meet")
+        if way == "raises" and rank.rank == 1:
+            raise ValueError
+        rank.decide("number", get() == rank.rank if way in SHARED else get(), "world")
+        await rank.host("world").barrier(site="end")
+
+
 @register_protocol("alone_uses_up")
 class UsesUp(Ways):
     """The ranks of the first run of a process communicate, and those of later ones do not (`module`). With `own`,

@@ -10,6 +10,8 @@ from dataclasses import replace
 
 import pytest
 
+from dpsim import Arguments, Rank, register_protocol
+from dpsim.alone import past
 from dpsim.campaign import explored as explored_module
 from dpsim.campaign import lone_ranks
 from dpsim.campaign.explored import Explored, explore_subject
@@ -59,6 +61,43 @@ def test_a_value_that_one_rank_leaves_for_another_is_found(way: str) -> None:
     assert NAMES.get(way, "SHARED of programs.py") in told
     assert "with the others: the program ends" in told
     assert "alone:           the program raises AssertionError: rank 1 has None, tests/alone/programs.py:" in told
+
+
+@pytest.mark.parametrize("way", ["list", "environ", "thread"])
+def test_a_failure_of_ranks_that_share_a_variable_says_so(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real processes hold, because each has its own variable. The failure stays. In the faulty twin, ranks of a failing
+    run do not run alone.
+    """
+    found = explored("alone_writes", way)
+    assert [one.klass for one in found.findings] == ["DISAGREEMENT:NUMBER"]
+    assert "programs.py:" in found.shown[0].shared
+    assert NAMES[way] in found.shown[0].shared
+    assert found.shown[0].shared.split()[-1] in found.report()
+    monkeypatch.setattr(explored_module, "shared_in", lambda *_: "")
+    assert "alone" not in [line.partition(" ")[0] for line in explored("alone_writes", way).report().splitlines()]
+
+
+@pytest.mark.parametrize("way", ["no", "raises", "asserts"])
+def test_a_failure_of_ranks_that_share_nothing_says_nothing(way: str) -> None:
+    found = explored("alone_asserts" if way == "asserts" else "alone_writes", way)
+    assert (found.verdict, found.shown[0].shared) == ("violated", "")
+
+
+@register_protocol("alone_asserts")
+class Asserts(programs.Ways):
+    """Its assertion has another text alone, because only pytest's own process rewrites the assertions of this file."""
+
+    async def run(self, rank: Rank, args: Arguments[programs.Way]) -> None:
+        rank.step = 0
+        await rank.host("world").barrier(site="meet")
+        assert args.params.way == "another"
+
+
+def test_an_exception_counts_by_its_class_and_step() -> None:
+    for one in (("raised", 0, "main", "Error", 0, "a.py:1"), ("ended", 0, "u1", "end", 0, "a.py:1")):
+        assert past.alike((*one, "Error: a"), (*one, "Error: b"))
+    assert not past.alike((*one, "Error: a"), (*one, "Other: a"))
+    assert not past.alike((*one, "Error: a"), ("ended", 1, *one[2:], "Error: a"))
 
 
 def test_state_that_the_first_run_used_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpsim.checks import stuck
 from dpsim.checks.judge import judge
 from dpsim.contract.interface import Aborted, Rank
 from dpsim.contract.ops import BROKEN_OFF, DECISION_VALUE
@@ -116,6 +117,38 @@ def test_a_peer_is_blocked_where_no_rank_arrived() -> None:
     [finding] = judge(TWO, done)
     assert finding.klass == "HANG:COLLECTIVE:ABORTED"
     assert "has aborted h" in finding.message
+
+
+def leaves_the_rest(group: str, joins: bool) -> Script:
+    """Rank 1 aborts a group, and then meets all ranks. Rank 0 still waits in the group, so all ranks hang."""
+
+    async def script(rank: Rank) -> None:
+        if rank.rank < 2:
+            comm = rank.host("h") if group == "h" else await rank.group("g", (0, 1), site="make")
+            work = comm.all_reduce(np.ones(1, np.int32), site="agree") if rank.rank == 0 or joins else None
+            if rank.rank == 1:
+                comm.abort(site="give_up")
+            elif work is not None:
+                await work
+        await rank.host("own").barrier(site="meet")
+
+    return script
+
+
+@pytest.mark.parametrize("group", ["g", "h"])
+@pytest.mark.parametrize("joins", [True, False])
+def test_a_hang_behind_an_abort_blames_the_abort(group: str, joins: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks wait in a circle, or others wait for the innocent rank 0. In the faulty twin, a rank that aborted a
+    collective which it had joined counts as a member.
+    """
+    world = world_of(2 if group == "h" else 3, ["h", "own"])
+    done = run(world, leaves_the_rest(group, joins))
+    finding = judge(world, done)[0]
+    assert finding.klass == "HANG:COLLECTIVE:ABORTED"
+    assert finding.culprit is not None
+    assert (finding.culprit.rank, "rank 1, which has aborted" in finding.message) == (1, True)
+    monkeypatch.setattr(stuck, "_broken_off", lambda *_: [])
+    assert (judge(world, done)[0].klass == "HANG:COLLECTIVE:ABORTED") is not joins
 
 
 async def from_a_thread(rank: Rank) -> Any:

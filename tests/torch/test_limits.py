@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 TWINS = {
     "monitored": ("CRASH:RUNTIMEERROR", "[Rank 0]: Rank 1 failed to pass monitoredBarrier in 2000 ms"),
     "key_in_time": ("CRASH:DISTSTOREERROR", "wait timeout after 2000ms, keys: /ready"),
-    "aborted": ("HANG:COLLECTIVE:ABORTED", "which rank 0 aborted"),
+    "aborted": ("HANG:COLLECTIVE:ABORTED", "rank 0, which has aborted"),
     "aborted_for_a_thread": ("HANG:", "all_reduce"),
     "destroyed": ("LEFTOVER:NEVER_AWAITED", "all_reduce"),
 }

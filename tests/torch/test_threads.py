@@ -95,6 +95,7 @@ def test_a_rank_makes_no_call_for_a_message_that_has_no_answer() -> None:
     for name in {*AHEAD} - {*ENDS, "done", "imported"}:
         rank = mock.Mock(spec_set=["step", "rank"])  # it has no calls
         conversation = Conversation(rank, mock.Mock(), loops=True)
+        conversation.times = mock.Mock()
         values = [mock.MagicMock() for _ in FORMS[name]]
         with suppress(StopIteration):
             getattr(conversation, f"on_{name}")(*values).send(None)

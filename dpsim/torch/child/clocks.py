@@ -4,6 +4,9 @@ The clock starts at a fixed time. It advances by a microsecond when the rank rea
 sleeps. If the rank reads it repeatedly without a call between, each read advances it more than the last. So a loop that
 waits for a deadline ends. `time.sleep` sleeps in the simulation. `datetime` reads this clock too.
 
+Two threads that each sleep for a second take one second together. So each thread that dpsim schedules has a clock. Who
+joins a thread, or takes a lock that it released, or an item that it put, learns its time.
+
 The clocks of ranks are connected, as on one machine. Before each message the rank tells dpsim its time, and an answer
 brings the largest time of the ranks that the call depends on (`dpsim.torch.times`):
 
@@ -21,6 +24,8 @@ from __future__ import annotations
 import copyreg
 import datetime as dates
 import os
+import selectors
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -33,15 +38,19 @@ LOOK = 1_000
 MOST = 1_000_000_000
 OF_1970 = ("time", "CLOCK_REALTIME")
 """The function and the constant of `time` that count from 1970. All others count from the start of the rank."""
+OF_WORK = ("process_time", "thread_time", "CLOCK_PROCESS_CPUTIME_ID", "CLOCK_THREAD_CPUTIME_ID")
+"""The functions and constants of `time` that count the work of the processor. It does none while a rank waits."""
 
 
 class RankClock:
-    """The clock of this rank, in nanoseconds since its start. `begun`: this process has become a rank. `told`: the time
-    that dpsim knows.
+    """The clock of a thread of this rank, in nanoseconds since the rank's start. `begun`: this process has become a
+    rank. `told`: the time that dpsim knows. `worked`: the time of all threads without sleeps and waits; only of the
+    main thread.
     """
 
-    def __init__(self) -> None:
-        self.passed = self.told = 0
+    def __init__(self, passed: int = 0) -> None:
+        self.passed = passed
+        self.told = self.worked = 0
         self.by = LOOK
         self.begun = False
 
@@ -50,6 +59,7 @@ class RankClock:
 
         touched("clock")
         self.passed += self.by
+        CLOCK.worked += self.by
         self.by = min(self.by + self.by // 16 + 1, MOST)
         return self.passed
 
@@ -60,10 +70,24 @@ class RankClock:
     def meets(self, passed: int) -> None:
         """Sets the clock to the time of a rank that this one has waited for, unless its own time is later."""
         self.told = passed
+        self.after(passed)
+
+    def after(self, passed: int) -> None:
+        """Sets the clock to the time of a thread of this rank that this one has waited for, unless its own is later."""
         self.passed = max(self.passed, passed)
 
 
 CLOCK = RankClock()
+"""The clock of the main thread, and of threads that dpsim does not schedule."""
+
+of_name: dict[str, RankClock] = {}
+of_thread: dict[int, RankClock] = {}
+"""The clocks of all other threads, by the name that dpsim knows and by Python's identifier."""
+
+
+def clock() -> RankClock:
+    """Returns the clock of the calling thread."""
+    return of_thread.get(threading.get_ident(), CLOCK)
 
 
 def install() -> None:
@@ -82,6 +106,7 @@ def install() -> None:
         _replace(time, name, _at_moment(getattr(time, name), before))
     _replace(os, "times", lambda: os.times_result((time.process_time(), 0.0, 0.0, 0.0, time.monotonic())))
     _replace(time, "sleep", _sleep)
+    selectors.DefaultSelector = Selector  # type: ignore[misc]  # asyncio takes it
     dates.datetime = Datetime  # type: ignore[misc]
     copyreg.pickle(_datetime, lambda moment: (Datetime, moment.__reduce__()[1]))  # type: ignore[arg-type,return-value]
 
@@ -102,7 +127,8 @@ def _replace(module: Any, name: str, function: Callable[..., Any]) -> None:
 
 
 def _now(name: str, unit: float) -> Any:
-    ns = (BEGIN if name in OF_1970 else 0) + CLOCK.look()
+    passed = clock().look()
+    ns = CLOCK.worked if name in OF_WORK else passed + BEGIN * (name in OF_1970)
     return ns if unit == 1 else ns / unit
 
 
@@ -115,12 +141,31 @@ def _at_moment(original: Any, before: int) -> Any:
     return lambda *args: original(*args, *[time.localtime()] * (len(args) == before))
 
 
+class Selector(selectors.DefaultSelector):
+    """The selector of an event loop of asyncio. If nothing can come before its time-out, the rank sleeps until then."""
+
+    def select(self, timeout: float | None = None) -> Any:
+        if not CLOCK.begun or timeout is None or timeout <= 0:
+            return super().select(timeout)
+        from dpsim.torch.child.pipe import held  # not at the top, because it imports this module
+
+        others = threading.active_count() > 1 and not held  # dpsim lets a thread that it holds run in the sleep
+        alone = len(self.get_map()) <= 1 and not others  # the loop has a socket to wake itself
+        if found := super().select(0 if alone else timeout):
+            return found
+        if alone:
+            time.sleep(timeout)
+        else:
+            clock().passed += int(timeout * 1e9)
+        return found
+
+
 def _sleep(seconds: float, /) -> None:
     from dpsim.torch.child.frames import site
     from dpsim.torch.child.pipe import ask
 
     ns = max(int(seconds * 1e9), 0)
-    CLOCK.passed += ns
+    clock().passed += ns
     ask(["sleep", ns, site("sleep")])
 
 

@@ -98,7 +98,7 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
         number = next(_numbers)
         if not self.coalesced:  # the calls of a batch are in one round
             LOOPS.come()
-        clocks.CLOCK.works()
+        clocks.clock().works()
         drawn.look(self.ranks[self.index])
         if self.coalesced is not None and call in ("send", "recv") and not self.batched:
             self.batched = True
@@ -242,7 +242,7 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
         nothing else can happen. Raises RuntimeError then.
         """
         LOOPS.come()
-        clocks.CLOCK.works()
+        clocks.clock().works()
         ns = int((timeout or datetime.timedelta(minutes=30)).total_seconds() * 1e9)
         ask(["monitored", self.kind, self.ranks, ns, bool(wait_all_ranks), site("monitored_barrier")])
 

@@ -14,6 +14,7 @@ import itertools
 import sys
 from typing import Any
 
+from dpsim.torch.child.clocks import clock
 from dpsim.torch.child.frames import is_users
 from dpsim.torch.child.threads import Speaker, choose, let, me, stand
 
@@ -27,10 +28,11 @@ def by_user(depth: int = 2) -> bool:
 
 
 class Lock:
-    """Replaces `threading.Lock`."""
+    """Replaces `threading.Lock`. `released`: the time of the last release."""
 
     def __init__(self) -> None:
         self._held = False
+        self.released = 0
         self._holder: Speaker | None = None
         self._stand: list[Speaker] = []
         self._name = f"lock.{next(numbers)}"
@@ -45,6 +47,7 @@ class Lock:
             if not blocking or timeout == 0 or not stand(self._held_by(), self._stand, timeout):
                 return False
         self._held, self._holder = True, me()
+        clock().after(self.released)
         return True
 
     def _held_by(self) -> str:
@@ -53,7 +56,7 @@ class Lock:
     def release(self) -> None:
         if not self._held:
             raise RuntimeError("release unlocked lock")
-        self._held = False
+        self._held, self.released = False, clock().passed
         if self._stand:
             let(self._stand.pop(0))
 

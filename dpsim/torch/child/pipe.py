@@ -20,7 +20,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from dpsim.torch import wire
 from dpsim.torch.child import imports
-from dpsim.torch.child.clocks import CLOCK
+from dpsim.torch.child.clocks import CLOCK, clock, of_name
 from dpsim.torch.child.unbound import Unbound
 from dpsim.torch.child.uncovered import NotCovered
 
@@ -97,6 +97,14 @@ def open_pipe(pipe: wire.Pipe) -> None:
     os._exit = Unbound(leave, end)
     _pipe[:] = [pipe]
     _home[:] = [threading.get_ident()]
+    os.register_at_fork(after_in_child=_leave)
+
+
+def _leave() -> None:
+    """Lets a process that the rank forks be none: it sends nothing, and reads the real clock."""
+    _pipe.clear()
+    _home[:] = [0]
+    CLOCK.begun = False
 
 
 def tell(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
@@ -116,9 +124,10 @@ def say(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
         tell(owed.pop(0))
     _did[0] += message[0] not in QUIET
     try:
-        if CLOCK.passed != CLOCK.told:
-            CLOCK.told = CLOCK.passed
-            _pipe[0].send(["clock", CLOCK.passed])
+        own = clock()
+        if own.passed != own.told:
+            own.told = own.passed
+            _pipe[0].send(["clock", own.passed])
         if modules := imports.new():
             _pipe[0].send(["imported", modules])
         _pipe[0].send(message, blocks)
@@ -143,12 +152,14 @@ def foreign() -> NotCovered:
     If dpsim schedules no threads in this process yet, it runs the program again and schedules them. Until dpsim ends
     this process, the thread waits here.
     """
-    if not held:
+    if _pipe and not held:
         with suppress(wire.Closed):
             _pipe[0].urge(["second"])
         end = true_lock()
         end.acquire()
         end.acquire()
+    if not _pipe:
+        return NotCovered("a call of torch.distributed in a process that a rank forked")
     error = NotCovered("a call of torch.distributed from a thread that Python did not start")
     refused_in_threads.append(error)
     return error
@@ -156,8 +167,9 @@ def foreign() -> NotCovered:
 
 def flush() -> None:
     """Writes the collected messages to the socket."""
-    with suppress(wire.Closed):
-        _pipe[0].flush()
+    for pipe in _pipe:
+        with suppress(wire.Closed):
+            pipe.flush()
 
 
 def ask(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> tuple[Any, list[bytes]]:
@@ -183,9 +195,10 @@ def read() -> Frame:
     try:
         _pipe[0].flush()
         message, more = _pipe[0].receive()
-        while wire.checked(message, ANSWERS)[0] == "clock":
-            CLOCK.meets(message[1])
+        if wire.checked(message, ANSWERS)[0] == "clock":
+            passed = message[1]
             message, more = _pipe[0].receive()
+            of_name.get(wire.checked(message, ANSWERS)[1], CLOCK).meets(passed)
     except wire.Closed:
         os._exit(0)
     return message, more

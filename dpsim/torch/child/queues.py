@@ -16,6 +16,7 @@ from collections import deque
 from typing import Any
 
 from dpsim.torch.child import futures
+from dpsim.torch.child.clocks import clock
 from dpsim.torch.child.locks import Lock, RLock, by_user, numbers
 from dpsim.torch.child.threads import Speaker, choose, let, stand
 
@@ -27,14 +28,14 @@ class SimpleQueue:
     """Replaces `queue.SimpleQueue`."""
 
     def __init__(self) -> None:
-        self._items: deque[Any] = deque()
+        self._items: deque[tuple[Any, int]] = deque()
         self._stand: list[Speaker] = []
         self._name = next(numbers)
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         if item is not None or by_user():  # libraries put None to end their threads
             choose(f"puts.{self._name}")
-        self._items.append(item)
+        self._items.append((item, clock().passed))
         if self._stand:
             let(self._stand.pop(0))
 
@@ -46,7 +47,9 @@ class SimpleQueue:
         while not self._items:
             if not block or timeout == 0 or not stand(f"queue.{self._name}", self._stand, timeout):
                 raise queue.Empty
-        return self._items.popleft()
+        item, put = self._items.popleft()
+        clock().after(put)
+        return item
 
     def get_nowait(self) -> Any:
         return self.get(False)
@@ -95,6 +98,7 @@ class HeldEvent(threading.Event):
     def is_set(self) -> bool:
         if by_user():
             choose(self._name)
+        clock().after(self._cond._lock.released)  # type: ignore[attr-defined]
         return super().is_set()
 
     def set(self) -> None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import _thread
 import itertools
+import os
 import re
 import sys
 import threading
@@ -29,6 +30,7 @@ from types import CodeType, TracebackType
 from typing import Any
 
 from dpsim.torch.child import outside, pipe
+from dpsim.torch.child.clocks import CLOCK, RankClock, clock, of_name, of_thread
 from dpsim.torch.child.frames import begin, here, is_users, raised_at, site
 from dpsim.torch.child.unbound import Unbound
 from dpsim.torch.child.uncovered import NotCovered, refused
@@ -38,10 +40,13 @@ _STARTERS = ("_start_new_thread", "_start_joinable_thread")
 
 
 class Speaker:
-    """A thread that may send messages to dpsim. `stands`: how often it has waited for another thread."""
+    """A thread that may send messages to dpsim. `stands`: how often it has waited for another thread. `clock`: its
+    clock, which begins with the time of the thread that starts it.
+    """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, its: RankClock) -> None:
         self.name = name
+        self.clock = of_name[name] = its
         self.ended = False
         self.stands = 0
         self.joiners: list[Speaker] = []
@@ -106,12 +111,14 @@ def stand(what: str, among: list[Speaker], timeout: float | None) -> bool:
     let_go = bool(pipe.ask(["stand", f"{what}.{own.name}.{own.stands}", ns, site("waits")])[0])
     if own in among:
         among.remove(own)
+        own.clock.passed += 0 if let_go else ns
         return let_go
     return True
 
 
 def let(other: Speaker) -> None:
     """Wakes a waiting thread."""
+    other.clock.after(clock().passed)
     pipe.ask(["let", other.name, site("lets")])
 
 
@@ -126,7 +133,7 @@ def hold() -> None:
     """Lets dpsim schedule the threads of this process from now on. Only the main thread may exist."""
     from dpsim.torch.child import queues
 
-    main = Speaker("main")
+    main = Speaker("main", CLOCK)
     _named["main"] = _speaks[threading.get_ident()] = main
     pipe.held.append(_Held())
     _wrap_starters(_starting)
@@ -137,6 +144,7 @@ def hold() -> None:
     base_events.BaseEventLoop.run_in_executor = refused(  # type: ignore[method-assign,assignment]
         "asyncio.to_thread or run_in_executor in a program whose threads make calls"
     )
+    os.fork = Unbound(refused("a fork in a program whose threads make calls"), os.fork)
 
 
 def watch() -> None:
@@ -177,7 +185,7 @@ def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
         thread = getattr(function, "__self__", None)
         if not isinstance(thread, threading.Thread):
             thread = None
-        speaker = Speaker(_word(thread.name if thread is not None else "thread"))
+        speaker = Speaker(_word(thread.name if thread is not None else "thread"), RankClock(clock().passed))
         _named[speaker.name] = speaker
         if thread is not None:
             vars(thread)["_speaker"] = speaker
@@ -190,6 +198,7 @@ def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
 
         def run(*its: Any, **their: Any) -> None:
             _speaks[threading.get_ident()] = speaker
+            of_thread[threading.get_ident()] = speaker.clock
             speaker.begin()
             begin(begun)
             try:
@@ -197,7 +206,7 @@ def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
             finally:
                 choose(f"end.{speaker.name}")
                 speaker.end()
-                del _speaks[threading.get_ident()]
+                del _speaks[threading.get_ident()], of_thread[threading.get_ident()]
 
         return original(run, *args, **more)
 
@@ -245,13 +254,17 @@ def _join_by_asking() -> None:
                 pipe.ask(["joins", other.name, site("join")])
             elif not stand(f"end_of_{other.name}", other.joiners, max(timeout, 0)):
                 return
+            clock().after(other.clock.passed)
         join(self)
 
     def is_alive(self: threading.Thread) -> bool:
         other: Speaker | None = getattr(self, "_speaker", None)
         if other is not None and is_users(sys._getframe(1).f_code):
             choose(f"end.{other.name}", changes=False)
-        return False if other is not None and other.ended else alive(self)
+        if other is None or not other.ended:
+            return alive(self)
+        clock().after(other.clock.passed)
+        return False
 
     def by_number(self: threading.Thread) -> int:
         """Returns a number as hash, so that a set of threads has the same order in each run. Executors have

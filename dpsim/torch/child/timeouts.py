@@ -60,7 +60,7 @@ def stand(call: StartedCall, timeout: Any, where: str) -> None:
     least = min([ns for ns in (own, limit) if ns is not None], default=None)
     if least is None or pipe.ask(["within", call.number, least, where])[0]:
         return
-    clocks.CLOCK.passed += least
+    clocks.clock().passed += least
     transfer = call.word in ("send", "recv", "recv_any")
     if least == own and not transfer:
         raise RuntimeError("Operation timed out!")

@@ -77,7 +77,7 @@ class Started(Work):
                 call.tensors.check()
                 then(blocks)
                 call.tensors.filled()
-            clocks.CLOCK.works()
+            clocks.clock().works()
         return True
 
     def synchronize(self) -> None:
