@@ -170,9 +170,9 @@ def _child(
 def _watched(folder: Path) -> list[str]:
     """Returns a list that from now on collects actions of this process that no reader may do."""
     touched: list[str] = []
-    roots = tuple(
-        {str(ROOT), str(folder), sys.prefix, sys.base_prefix, "/proc/self", "/dev/null", "/usr/share/zoneinfo"}
-    )
+    system = "/proc/self", "/dev/null", "/usr/share/zoneinfo"
+    # Packages may lie outside of the environment: a user's own, or those of another one that it builds on.
+    roots = tuple({str(ROOT), str(folder), sys.prefix, sys.base_prefix, *filter(None, sys.path), *system})
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(arguments[0], str | bytes):

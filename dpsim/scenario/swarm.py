@@ -34,6 +34,7 @@ timeout, one time-out of a run passes early, whatever it waits for.
 NOT_DRAWN = ("raise", "hang", "alter")
 """Kinds of faults that a scenario can plant, but no swarm draws."""
 
+DEATHS = KINDS[:2]
 STANDS = KINDS[:3]
 MOST_WORLDS = 100_000
 MOST_FAULTS = 2
@@ -61,10 +62,12 @@ class Place(NamedTuple):
 
 
 class Swarm(NamedTuple):
-    """The number of worlds, and the kinds of faults from which they draw."""
+    """The number of worlds, the kinds of faults from which they draw, the most deaths in a world, and the delays."""
 
     worlds: int
     kinds: tuple[str, ...] = STANDS
+    deaths: int = MOST_FAULTS
+    delays: tuple[str, ...] = DELAYS
 
     def summary(self) -> str:
         """Returns the swarm in words."""
@@ -81,8 +84,8 @@ class Drawn(NamedTuple):
 def swarm(text: str) -> Swarm:
     """Parses "100" or "100:die,delay". Raises ScenarioError.
 
-    >>> swarm("100:die,delay")
-    Swarm(worlds=100, kinds=('die', 'delay'))
+    >>> swarm("100:die,delay").kinds
+    ('die', 'delay')
     """
     number, colon, words = text.partition(":")
     if not number.isdecimal() or not 1 <= int(number) <= MOST_WORLDS:
@@ -107,29 +110,30 @@ def swarm_scenarios(base: Scenario, places: Sequence[Place], drawn: Swarm, seed:
     """
     if base.faults or base.delays:
         raise ScenarioError(f"{base.name}: --swarm draws the faults and delays, and there are some; leave them out")
-    kinds = [kind for kind in drawn.kinds if _where(places, kind)]
+    kinds = [kind for kind in drawn.kinds if _where(places, kind) and (drawn.delays or kind != "delay")]
     if not kinds:
         raise ScenarioError(f"--swarm: {base.name} has no op at which {' or '.join(drawn.kinds)} does anything")
     for number in range(drawn.worlds):
-        yield _one(base, places, kinds, random.Random(f"{seed}/{number}"), number)
+        yield _one(base, places, drawn._replace(kinds=tuple(kinds)), random.Random(f"{seed}/{number}"), number)
 
 
-def _one(base: Scenario, places: Sequence[Place], kinds: Sequence[str], rng: random.Random, number: int) -> Drawn:
-    possible = [kind for kind in kinds if rng.random() < 0.5] or [rng.choice(kinds)]
+def _one(base: Scenario, places: Sequence[Place], drawn: Swarm, rng: random.Random, number: int) -> Drawn:
+    possible = [kind for kind in drawn.kinds if rng.random() < 0.5] or [rng.choice(drawn.kinds)]
     planted: dict[str, list[dict[str, Any]]] = {"faults": [], "delays": []}
-    limits = base.limits
+    limits, deaths = base.limits, 0
     free = list(places)
     for _ in range(rng.randint(1, MOST_FAULTS)):
         kind = rng.choice(possible)
         where = _where(free, kind)
-        if not where:
+        if not where or (kind in DEATHS and deaths == drawn.deaths):
             continue
+        deaths += kind in DEATHS
         place = rng.choice(where)
         free = [one for one in free if one.who != place.who]
         if kind == "timeout":  # the explorer tries each time-out
             limits = limits.model_copy(update={"early_timeouts": 1})
         elif kind == "delay":
-            planted["delays"].append({"rank": place.who, "by": rng.choice(DELAYS), **place.at})
+            planted["delays"].append({"rank": place.who, "by": rng.choice(drawn.delays), **place.at})
         else:
             planted["faults"].append({"kind": kind, "rank": place.who, **place.at})
     made = scenario_from(

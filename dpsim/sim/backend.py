@@ -53,7 +53,7 @@ class SimRun(Run):
       `keep_order`.
     * `learned`: per rank, a list of (step, causes), one entry each time its host learned of more ops. Untimed runs
       only.
-    * `timeouts`: whether any rank or service waited with a time-out.
+    * `timeouts`: the time-outs in ns with which ranks and services waited.
     * `unordered`: for each watched rank, the first pair of unordered uses of a shared Python variable.
     * `order_of_sums`: whether a floating-point sum depends on the order of its terms.
     * `touched`, `drawn`: what ranks touched besides the contract, and numbers that they drew without a seed
@@ -66,7 +66,7 @@ class SimRun(Run):
 
     order: list[str] = field(default_factory=list)
     learned: list[list[tuple[int, int]]] = field(default_factory=list)
-    timeouts: bool = False
+    timeouts: frozenset[int] = frozenset()
     unordered: list[Unordered] = field(default_factory=list)
     order_of_sums: bool = False
     variables: tuple[str, ...] = ()
@@ -165,7 +165,7 @@ class SimBackend:
             stopped.run, stopped.fair = run, not wiring.held_back.any
             raise
         finally:
-            run.timeouts, run.order_of_sums = machine.alarms.awaited, machine.order_of_sums
+            run.timeouts, run.order_of_sums = frozenset(machine.alarms.awaited), machine.order_of_sums
             run.unordered = [one.found for one in wiring.watches if one is not None and one.found is not None]
             run.undefined, run.steps_set = wiring.undefined, wiring.steps_set
             wiring.take_down()

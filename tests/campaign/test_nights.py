@@ -158,19 +158,20 @@ def test_without_sizes_there_are_no_small_worlds(tmp_path: Path) -> None:
     assert row.left_out.startswith("--all-up-to: 'no_such' is no parameter")
 
 
-def test_planted_deaths_are_drawn_where_a_protocol_survives_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[tuple[Scenario, tuple[str, ...]]] = []
+def test_a_swarm_draws_only_what_its_scenario_survives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scenario survives as many deaths as it plants, and time-outs that pass early only if it lets some."""
+    drawn: list[tuple[tuple[str, ...], int, bool]] = []
 
-    def note(base: Scenario, folder: Path, swarm: Swarm, seed: int) -> list[Any]:
-        drawn.append((base, swarm.kinds))
+    def note(base: Scenario, folder: Path, swarm: Swarm, seed: int, in_time: bool) -> list[Any]:
+        assert not base.faults
+        drawn.append((swarm.kinds, swarm.deaths, in_time))
         return []
 
     monkeypatch.setattr(worlds, "swarm_of", note)
-    dies = agreed({"tokens": [1, 1]}, faults=[{"kind": "die", "rank": 0, "at": {"site": "agree", "ordinal": 0}}])
-    bases = [(agreed({"tokens": [1, 1]}), Path()), (dies, Path())]
-    [*worlds.swarms(bases, SMALL, Options)]
-    assert [kinds for _, kinds in drawn] == [worlds.LATE, worlds.DEATHS]
-    assert not any(base.faults for base, _ in drawn)
+    one = {"kind": "die", "rank": 0, "at": {"site": "agree", "ordinal": 0}}
+    more: list[dict[str, Any]] = [{}, {"faults": [one]}, {"limits": {"early_timeouts": 1}}]
+    [*worlds.swarms([(agreed({"tokens": [1, 1]}, **keys), Path()) for keys in more], SMALL, Options)]
+    assert drawn == [(("delay",), 0, True), (("die", "kill", "delay"), 1, True), (("delay",), 0, False)]
 
 
 EXHIBIT = """

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from dpsim.campaign.files import Options
-from dpsim.campaign.swarm import swarm_of
+from dpsim.campaign.swarm import shorter, swarm_of
 from dpsim.campaign.whole import Whole, explore_whole
 from dpsim.checks.expected import Expected
 from dpsim.cli.explore_worlds_text import whole_verdict
 from dpsim.scenario import Scenario, ScenarioError, scenario_from
-from dpsim.scenario.swarm import Place, Swarm
+from dpsim.scenario.swarm import DELAYS, Place, Swarm
 from tests.campaign import swarm_programs  # noqa: F401  # registers t_asks
 from tests.cli.commands import dpsim_, write
 from tests.protocols import agreed, served
@@ -124,3 +124,21 @@ def test_a_wrong_option_swarm_is_bad_input(words: tuple[str, ...], said: str, tm
     answer = dpsim_("explore", write(tmp_path / "asks.yaml", TEXT.replace(", variant: VARIANT", "")), *words)
     assert answer.code == 2
     assert said in answer.err
+
+
+def test_delays_in_time_are_shorter_than_each_timeout() -> None:
+    """Two delays of a world may add up. A time-out of 0 is a poll."""
+    assert shorter(DELAYS, {0, 2_000_000_001, 100_000_000_000}) == ("1us", "1ms", "1s")
+    assert shorter(DELAYS, {2_000_000_000}) == ("1us", "1ms")
+    assert shorter(DELAYS, ()) == DELAYS
+
+
+def test_a_swarm_in_time_draws_no_long_delay() -> None:
+    """The program has a time-out of 1 s. The twin draws delays of all lengths."""
+
+    def longest(in_time: bool) -> int:
+        drawn = swarm_of(asks(), None, Swarm(60, ("delay",)), in_time=in_time)
+        return max(delay.by for one in drawn for delay in one.scenario.delays)
+
+    assert longest(in_time=True) == 1_000_000
+    assert longest(in_time=False) == 1_000_000_000_000

@@ -58,6 +58,22 @@ def test_faults_lie_where_they_do_something() -> None:
         assert all(delay.at is not None and delay.at.site != "plan" for delay in one.scenario.delays)
 
 
+def test_a_swarm_has_at_most_its_number_of_deaths() -> None:
+    asked = Swarm(200, ("die", "kill", "skip"))
+    numbers = [
+        {sum(fault.kind != "skip" for fault in one.scenario.faults) for one in swarm_scenarios(base(), PLACES, some)}
+        for some in (asked, asked._replace(deaths=1))
+    ]
+    assert numbers == [{0, 1, 2}, {0, 1}]
+
+
+def test_a_swarm_without_delays_draws_no_delay() -> None:
+    asked = Swarm(50, ("delay", "die"), delays=())
+    assert not any(one.scenario.delays for one in swarm_scenarios(base(), PLACES, asked))
+    with pytest.raises(ScenarioError, match="has no op at which delay does anything"):
+        list(swarm_scenarios(base(), PLACES, asked._replace(kinds=("delay",))))
+
+
 def test_one_seed_gives_one_swarm() -> None:
     assert drawn(worlds=20) == drawn(worlds=20)
     assert drawn(worlds=20) == drawn(worlds=40)[:20], "a larger swarm begins with the worlds of the smaller one"

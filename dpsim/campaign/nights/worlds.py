@@ -4,10 +4,15 @@
     swarm       worlds like a scenario that holds, with drawn faults
     small       every world like it with parameters up to sizes, as far as its seconds suffice
 
-A swarm is a set of copies of a scenario, each with random faults. If a scenario plants a death and expects that the run
-holds, its protocol survives deaths. Its swarm then draws deaths and delays in place of the planted death. All other
-swarms draw delays and early timeouts only: waits whose timeout passes before an answer comes. No copy keeps the faults
-that the scenario plants. If one world of a swarm fails, the others run all the same.
+A swarm is a set of copies of a scenario, each with random faults. A copy has to hold, too, so it draws only what the
+scenario itself survives:
+
+    delays      always. They are shorter than each time-out, unless the scenario lets time-outs pass early
+    deaths      if the scenario plants some and expects that the run holds; in a copy at most as many
+    time-outs   a copy has the limit `early_timeouts` of the scenario
+
+If a protocol ends with an error because a peer came after the time-out, or because a second rank died, it does what it
+should. No copy keeps the faults that the scenario plants. If one world of a swarm fails, the others run all the same.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ from dpsim.campaign.nights.sizes import Size
 from dpsim.campaign.swarm import swarm_of
 from dpsim.scenario import Scenario, ScenarioError, scenario_from
 from dpsim.scenario.small.worlds import all_up_to
-from dpsim.scenario.swarm import Swarm
+from dpsim.scenario.swarm import DEATHS, STANDS, Swarm
 
 Base: TypeAlias = tuple[Scenario, Path]
 """A scenario, and the folder of its files."""
@@ -38,9 +43,6 @@ Limits: TypeAlias = Callable[[], Options]
 
 AT_ONCE = 16
 """The number of worlds that are explored together."""
-
-DEATHS, LATE = ("die", "kill", "delay"), ("delay", "timeout")
-"""The kinds of fault that swarms draw: the first for protocols that survive deaths."""
 
 
 def as_written(bases: Sequence[Base], size: Size, options: Limits) -> Iterator[NightRow]:
@@ -57,10 +59,12 @@ def swarms(bases: Sequence[Base], size: Size, options: Limits) -> Iterator[Night
         if not worlds:
             continue
         seed = options().seed
-        kinds = DEATHS if any(fault.kind in DEATHS for fault in scenario.faults) else LATE
+        deaths = sum(fault.kind in DEATHS for fault in scenario.faults)
+        asked = Swarm(worlds, STANDS if deaths else ("delay",), deaths)
         try:
             base = without_faults(scenario).in_folder(folder)
-            drawn = [one.scenario for one in swarm_of(base, folder, Swarm(worlds, kinds), seed)]
+            in_time = not scenario.limits.early_timeouts
+            drawn = [one.scenario for one in swarm_of(base, folder, asked, seed, in_time)]
         except ScenarioError as error:
             yield NightRow(part="swarm", name=scenario.name, left_out=str(error))
             continue

@@ -141,7 +141,7 @@ class QueriedCall:
         def outcome() -> Generator[Any, Any, bool]:
             if host.gate is not None:
                 yield from host.get_through()
-            host.machine.alarms.awaited = True  # also if the call is over: a draw before may have decided that
+            host.machine.alarms.awaited.add(timeout_ns)  # also if the call is over: a draw before may have decided that
             if not self._known:
                 end = self._drawn_in_time(host, at, timeout_ns)
                 part = breakable(self._communicator, end)

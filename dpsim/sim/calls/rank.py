@@ -198,7 +198,7 @@ class SimRank(JournaledRank):
             alarm = None
             if timeout_ns is not None:
                 alarm = Op(vain, timeout_ns, life=~self.rank)
-                host.machine.alarms.awaited = True
+                host.machine.alarms.awaited.add(timeout_ns)
             self._boxes.take(op, here, mailbox, how, alarm, gate)
             if how == "poll" and op.value is None and host.machine.timed:
                 return host.in_vain(op)

@@ -63,8 +63,8 @@ class Alarms:
 
     def __init__(self, machine: Clockwork) -> None:
         self._machine = machine
-        self.awaited = False
-        """Whether any rank or service waited with a time-out, even for something that was there already."""
+        self.awaited: set[int] = set()
+        """The time-outs in ns with which ranks and services waited, even for something that was there already."""
         self.most = 0
         self.sleeps = Sleeps()
         self.quiet: set[Op] = set()

@@ -45,7 +45,7 @@ class Waiting:
             self.alarm = Op(label, timeout_ns, self._passes, None, ~host.rank)
             self.ends = ((("waits", label), "w"),) if machine.alarms.most else ()
             machine.alarms.set(self.alarm, timeout_ns, self.op.causes, host.mortal, self.ends)
-            machine.alarms.awaited = True
+            machine.alarms.awaited.add(timeout_ns)
 
     def look(self, see: Callable[[], Any], touches: Footprint, after: Op | None) -> None:
         """Reads by `see` after the op `after` (None: from the start)."""

@@ -59,6 +59,19 @@ class Groups:
         self.stream.launch("survivors.fill", fill, writes=[self.own], args=(rank.rank,))
 
 
+class Outcome:
+    """Why a monitor aborts the communicators of one set. `dead`: the rank that died meanwhile. `over`: all ranks have
+    completed all steps. `lost`: two ranks are dead.
+
+    Each set has its own, because a later notice may arrive while the main thread still reads the first. The monitor
+    writes it before the abort, and the main thread reads it after the abort.
+    """
+
+    def __init__(self) -> None:
+        self.dead: int | None = None
+        self.over = self.lost = False
+
+
 class Breaking:
     """How a monitor frees the main thread: it aborts the communicators that the main thread uses."""
 
@@ -123,15 +136,12 @@ class Survivors(Program[SurvivorsSetup]):
 
 
 class Survivor:
-    """One rank. `dead`: the dead rank, set by the monitor. `over`: all ranks have completed all steps. `lost`: two
-    ranks are dead.
-    """
+    """One rank. `outcomes`: by the dead rank, why the monitor aborts the set of communicators without it."""
 
     def __init__(self, rank: Rank, setup: SurvivorsSetup) -> None:
         self.rank = rank
         self.setup = setup
-        self.dead: int | None = None
-        self.over = self.lost = False
+        self.outcomes: dict[int | None, Outcome] = {dead: Outcome() for dead in (None, *range(setup.size))}
         self.using = Groups(rank, None)
         self.agreement = setup.pieces[Agreement]()
         self.made = 0
@@ -142,16 +152,16 @@ class Survivor:
             self.rank.watch(other, DEATHS, "survivors.watch")
         monitor = self.rank.start("monitor", self.monitor)
         while not await self.continues():
-            self.using = Groups(self.rank, self.dead)
+            outcome = self.outcomes[self.using.dead]
+            self.using = Groups(self.rank, outcome.dead)
         for one in (*others, self.rank.rank):
             self.rank.send(one, DEATHS, ("LEFT", self.rank.rank), "survivors.left")
         await monitor.join("survivors.join")
 
     async def continues(self) -> bool:
         """Run steps. Returns True at the end of all steps, and False if a rank died."""
-        before = self.using.dead  # read once, as the monitor may change it at any time
         try:
-            if before is not None:
+            if self.using.dead is not None:
                 self.made = await self.least(self.made)
             while self.made < self.setup.steps:
                 self.rank.step = self.made
@@ -159,10 +169,11 @@ class Survivor:
                 self.made += 1
             await self.using.host.barrier(site="survivors.end")
         except Aborted:
-            if self.lost:
+            outcome = self.outcomes[self.using.dead]
+            if outcome.lost:
                 raise EngineDeadError("two ranks are gone") from None
-            assert self.over or self.dead != before, "no other rank died"
-            return self.over
+            assert outcome.over or outcome.dead is not None, "no other rank died"
+            return outcome.over
         return True
 
     async def least(self, made: int) -> int:
@@ -188,17 +199,19 @@ class Survivor:
     async def monitor(self, rank: Rank) -> None:
         """The program of the monitor thread: it receives the notices of deaths."""
         notices, breaking = rank.mailbox(DEATHS), self.setup.pieces[Breaking]()
+        dead: int | None = None
         while True:
+            outcome = self.outcomes[dead]
             match await notices.get("survivors.notice", idle=True):
                 case "LEFT", int(other):
-                    self.over = True
+                    outcome.over = True
                     if other != rank.rank:
-                        breaking.abort(rank, self.dead)
+                        breaking.abort(rank, dead)
                     return
                 case "gone", int(other):
-                    before, self.dead = self.dead, other
-                    self.lost = before is not None
-                    breaking.abort(rank, before)
+                    outcome.dead, outcome.lost = other, dead is not None
+                    breaking.abort(rank, dead)
+                    dead = other
 
 
 def kind(name: str, dead: int | None) -> str:

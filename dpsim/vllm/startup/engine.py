@@ -31,7 +31,7 @@ from dpsim.vllm.startup.layout import (
     worker_name,
 )
 from dpsim.vllm.startup.participant import Participant
-from dpsim.vllm.startup.ports import GroupPorts
+from dpsim.vllm.startup.ports import GroupPorts, still_there
 from dpsim.vllm.startup.rendezvous import Meeting, come
 
 
@@ -201,8 +201,11 @@ class EngineCore(Participant):
         return store
 
     async def all_subscribed(self, store: Store) -> None:
-        """Wait for the coordinator's READY (invariant I-ST-9). Raises NobodyCame."""
+        """Wait for the coordinator's READY (invariant I-ST-9). Raises NobodyCame, and OneFailed if the coordinator has
+        left.
+        """
         if await store.get("ready", "coordinator.ready", timeout_ns=WORKERS_NS) is None:
+            await still_there(self.rank, store, COORDINATOR, "the start", "coordinator.listens")
             raise NobodyCame(self.name, await self.unsubscribed(store), "to subscribe", WORKERS_NS, LATE)
 
     async def unsubscribed(self, store: Store) -> str:

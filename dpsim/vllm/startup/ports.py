@@ -20,10 +20,18 @@ from abc import ABC, abstractmethod
 
 from dpsim.contract.interface import Rank, Store
 from dpsim.vllm.config import InitPorts
-from dpsim.vllm.startup.errors import LATE, NobodyCame, PortTaken
-from dpsim.vllm.startup.layout import GROUP_NS
+from dpsim.vllm.startup.errors import LATE, LEFT, NobodyCame, OneFailed, PortTaken
+from dpsim.vllm.startup.layout import FRONTEND, GROUP_NS
 
 TRIES = 5
+
+
+async def still_there(rank: Rank, store: Store, who: str, what: str, site: str) -> None:
+    """After a wait at a store without an answer: raises OneFailed if the listener `who` has left. So no participant
+    reports its absence as a time-out.
+    """
+    if await rank.join_store(store.node, store.port, site, timeout_ns=0) is None:
+        raise OneFailed(who, LEFT, f"it left {what}")
 
 
 class GroupPorts(ABC):
@@ -105,6 +113,7 @@ class PublishedPorts(GroupPorts):
         assert self.store is not None
         port = await self.store.get(f"port of {group}", f"{group}.port", timeout_ns=GROUP_NS)
         if port is None:
+            await still_there(self.rank, self.store, FRONTEND, "the coordination store", "coordination.listens")
             where = f"in the coordination store, for the port of {group}"
             raise NobodyCame(self.name, first, where, GROUP_NS, "it is late, has died, or failed")
         assert isinstance(port, int)

@@ -20,9 +20,9 @@ from typing import Any
 
 from dpsim.contract.interface import Frozen, Rank, Store
 from dpsim.vllm.startup.conversation import FAILED, OK, Child, Parent
-from dpsim.vllm.startup.errors import LATE, LEFT, NobodyCame, OneFailed, StartupError
+from dpsim.vllm.startup.errors import LATE, NobodyCame, OneFailed, StartupError
 from dpsim.vllm.startup.layout import GROUP_NS
-from dpsim.vllm.startup.ports import GroupPorts
+from dpsim.vllm.startup.ports import GroupPorts, still_there
 
 
 class Meeting:
@@ -64,12 +64,6 @@ class Meeting:
         self._first.call(f"met/{number}", (OK, result))
         return result
 
-    async def _still_there(self) -> None:
-        """Raises OneFailed if the first member has left, so that its absence is not reported as a time-out."""
-        place = self.store.node, self.store.port
-        if await self.rank.join_store(*place, "first_member.listens", timeout_ns=0) is None:
-            raise OneFailed(self.members[0], LEFT, f"it left {self.group}")
-
     def fail(self, error: Exception) -> None:
         """Report to the waiting members that this one cannot continue."""
         if self.index:
@@ -88,7 +82,7 @@ class Meeting:
         """
         answer = await self.store.get(f"met/{number}", f"met.{doing}", timeout_ns=2 * GROUP_NS)
         if answer is None:
-            await self._still_there()
+            await still_there(self.rank, self.store, self.members[0], self.group, "first_member.listens")
             where = f"at port {self.store.port} of node {self.store.node}, in {self.group} ({doing})"
             cure = "it has left, or another program listens there"
             raise NobodyCame(self.members[self.index], self.members[0], where, 2 * GROUP_NS, cure)

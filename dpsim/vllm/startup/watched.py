@@ -17,7 +17,10 @@ other nodes, and has the time-outs of the program `startup`.
 Answers and notices of deaths arrive in one mailbox, so a parent waits for all of them at once. vLLM polls the handshake
 socket together with the sentinels of its processes in the same way.
 
-Simplified: if a member of a group dies while the members meet at a port, the others wait there until their time-out.
+Simplified: no notice ends a wait at a port. If a member of a group dies while the members meet there, the others wait
+until their time-out. Then they look for a notice, and report the death instead of the time-out. In vLLM the engine core
+ends its workers at once.
+
 Sources: specification 9.2 and 9.3.
 """
 
@@ -30,7 +33,7 @@ from dpsim.contract.interface import Aborted, Frozen, Rank, Store
 from dpsim.vllm.startup.conversation import Child, Parent, content
 from dpsim.vllm.startup.coordinator import Coordinator
 from dpsim.vllm.startup.engine import EngineCore
-from dpsim.vllm.startup.errors import OneFailed, Stopped
+from dpsim.vllm.startup.errors import NobodyCame, OneFailed, Stopped
 from dpsim.vllm.startup.frontend import FrontEnd, NodeFrontEnd
 from dpsim.vllm.startup.layout import COORDINATOR, FRONTEND, Layout, engine_name, frontend_name, worker_name
 from dpsim.vllm.startup.participant import Participant
@@ -96,6 +99,18 @@ class Watching(Participant):
             self.rank.watch(self.layout.number(name), ANSWERS, "sentinel.watch")
         await super().run()
 
+    async def come_up(self) -> None:
+        """Do everything before serving. Raises OneFailed instead of NobodyCame if a watched participant is gone."""
+        try:
+            await super().come_up()  # type: ignore[safe-super]
+        except NobodyCame:
+            answers = self.rank.mailbox(ANSWERS)
+            while (answer := await answers.poll("sentinel.look")) is not None:
+                match answer:
+                    case "gone", int(number):
+                        raise died(self.layout, number) from None
+            raise
+
     def line_to(self, who: str, store: Store) -> Child:
         return Teller(self.rank, self.layout.number(who), store, self.name)
 
@@ -117,6 +132,9 @@ class WatchingNodeFrontEnd(Watching, NodeFrontEnd):
 
 
 class WatchedCoordinator(Watching, Coordinator):
+    def watched(self) -> tuple[str, ...]:
+        return (FRONTEND,)
+
     async def run(self) -> None:
         self.rank.watch(self.layout.number(FRONTEND), "events", "sentinel.watch")
         await super().run()
@@ -149,13 +167,15 @@ class WatchedWorker(Watching, StartupWorker):
     A worker without peers has no collective, and no second thread.
     """
 
+    def watched(self) -> tuple[str, ...]:
+        return (engine_name(self.layout.engine_of(self.rank.rank)),)
+
     async def run(self) -> None:
         if self.layout.topology.world_size == 1:
             await super().run()
             return
-        self.rank.watch(
-            self.layout.number(engine_name(self.layout.engine_of(self.rank.rank))), DEATH_PIPE, "death_pipe"
-        )
+        [engine] = self.watched()
+        self.rank.watch(self.layout.number(engine), DEATH_PIPE, "death_pipe")
         thread = self.rank.start("death_pipe", self.death_pipe)
         await super().run()
         await thread.join("death_pipe.join")

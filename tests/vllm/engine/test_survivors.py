@@ -100,7 +100,7 @@ def test_survivors_of_different_steps_meet(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.slow
 def test_a_death_before_the_first_agreement(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The main thread reads the monitor's list of dead ranks only after an abort, which orders the two threads.
+    """The main thread reads the monitor's outcome only after an abort, which orders the two threads.
 
     The faulty twin reads it in every step, so the two threads race.
     """
@@ -108,11 +108,29 @@ def test_a_death_before_the_first_agreement(monkeypatch: pytest.MonkeyPatch) -> 
     continues = Survivor.continues
 
     async def looks(self: Survivor) -> bool:
-        self.using.dead = self.dead
+        outcome = self.outcomes[None]
+        self.using.dead = outcome.dead
         return await continues(self)
 
     monkeypatch.setattr(Survivor, "continues", looks)
     assert "RACE:THREADS" in found_in("survivors.agree", 0)
+
+
+def test_a_second_notice_does_not_change_what_the_main_thread_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 0 dies between its two notices that all steps are done. So rank 2 gets notice of its death and of the end.
+
+    In the faulty twin, all sets of communicators share one outcome, so the second notice races with its reader.
+    """
+    subject = ranks(3, 1, faults=(Fault("die", 0, At("survivors.left", 1)),))
+    assert explore_subject(subject, "pct", schedules=60).findings == ()
+    make = Survivor.__init__
+
+    def shares(self: Survivor, *given: Any) -> None:
+        make(self, *given)
+        self.outcomes = dict.fromkeys(self.outcomes, self.outcomes[None])
+
+    monkeypatch.setattr(Survivor, "__init__", shares)
+    assert {one.klass for one in explore_subject(subject, "pct", schedules=60).findings} == {"RACE:THREADS"}
 
 
 def raised() -> bool:

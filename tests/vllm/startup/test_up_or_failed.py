@@ -132,6 +132,20 @@ def test_an_engine_does_not_wait_endlessly_for_a_stranger(form: str) -> None:
 # ---- twins
 
 
+@pytest.mark.parametrize(
+    ("program", "sizes"),
+    [
+        ("startup", {"dp": 1, "tp": 2}),
+        pytest.param("startup", {"dp": 2}, marks=pytest.mark.nightly),
+        pytest.param("startup_watched", {"dp": 1, "tp": 2}, marks=pytest.mark.nightly),
+        pytest.param("startup_watched", {"dp": 2}, marks=pytest.mark.nightly),
+    ],
+)
+def test_if_a_time_out_passes_early_all_serve_or_all_end(program: str, sizes: dict[str, Any]) -> None:
+    result, seen = explored(start(program=program, limits={"early_timeouts": 1}, **sizes), 60, "random")
+    assert (list(result.failures), {one.up for one in seen}) == ([], {True, False})
+
+
 def test_a_front_end_that_does_not_wait_for_ready_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     receive_all = Parent.receive_all
 
@@ -149,4 +163,6 @@ def test_a_participant_that_does_not_leave_is_caught(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Participant, "leave", lambda self: None)
     monkeypatch.setattr("dpsim.sim.services.ports.Ports.left", lambda self, host, after: None)
     result, _ = explored(start(config_by_rank={1: {"enable_dbo": True}}), 200)
+    assert result.verdict == "violated"
+    result, _ = explored(start(dp=1, tp=2, limits={"early_timeouts": 1}), 60, "random")
     assert result.verdict == "violated"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.vllm.startup.watched import DIED
+from dpsim.vllm.startup.watched import DIED, Watching
 from tests.vllm.startup.worlds import Seen, addresses, explored, run, start
 
 
@@ -35,12 +35,14 @@ def words_of_the_error(seen: Seen) -> set[str]:
 
 
 def wrong(who: str | int, seen: Seen) -> list[str]:
-    """Returns what is wrong with a run in which a participant fails.
+    """Returns what is wrong with a run in which a participant fails. No participant reports only a
+    time-out.
 
     A front end that already serves need not report it. Else it reports the exception, or that the process is gone if
     the process failed before it had a connection to its parent.
     """
     found = [f"{name} is blocked at the end" for name in seen.ended("blocked")]
+    found += [f"{name} reports only a time-out" for name, said in seen.errors.items() if said.startswith("NobodyCame")]
     if who != "frontend" and "frontend" not in seen.serving and not TOLD & words_of_the_error(seen):
         found.append(f"the front end does not report it: {seen.errors.get('frontend')}")
     return found
@@ -80,6 +82,14 @@ def test_a_death_on_two_nodes_ends_all_participants(kind: str) -> None:
     seen = list(faults(kind, config={"nnodes": 2}))
     assert [one.ended("blocked") for _, one in seen if one.ended("blocked")] == []
     assert max(one.run.elapsed_ns for _, one in seen) <= 3_700_000_000_000
+
+
+def test_after_a_death_a_worker_reports_no_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 1 dies before it meets rank 0 at a port, which waits there for 100 s. The twin looks for no notice then."""
+    fault = {"kind": "die", "rank": 1, "at": {"site": "world.join", "ordinal": 0}}
+    assert wrong(1, run(watched(dp=1, tp=2, faults=[fault]))) == []
+    monkeypatch.delattr(Watching, "come_up")
+    assert wrong(1, run(watched(dp=1, tp=2, faults=[fault]))) == ["rank 0 reports only a time-out"]
 
 
 def test_a_death_of_a_worker_is_known_at_once() -> None:
