@@ -17,6 +17,7 @@ import pytest
 from dpsim.contract.interface import Rank, Store
 from dpsim.contract.program import Program
 from dpsim.contract.world import Kill, Stranger, World
+from dpsim.sim.services.waiting import Waiting
 from tests.programs import world_of
 from tests.properties import nightly_but
 from tests.sim.programs import Twins, everywhere, see, usual_world
@@ -128,6 +129,24 @@ def test_a_store_of_a_stranger_is_joined_and_has_no_keys() -> None:
 
     for seen in everywhere(script, usual_world(1, strangers=(Stranger(5),))):
         assert seen.learned == [(True, None)]
+
+
+def test_a_rank_that_left_its_port_joins_it_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The faulty twin reads the port before the close, which is an op of its own, has happened."""
+
+    async def script(rank: Rank) -> Any:
+        store = await rank.open_store(5, "open")
+        assert store is not None
+        store.close("close")
+        return await joined(rank, timeout_ns=SECOND) is None
+
+    def seen() -> list[Any]:
+        return [one.learned for one in everywhere(script, usual_world(1))]
+
+    assert all(learned == [True] for learned in seen())
+    look = Waiting.look
+    monkeypatch.setattr(Waiting, "look", lambda self, see, touches, *after: look(self, see, touches, *after[:1]))
+    assert [False] in seen()
 
 
 def test_a_time_out_passes_only_when_nothing_else_can_happen() -> None:

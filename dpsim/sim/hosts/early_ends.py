@@ -70,7 +70,7 @@ class MayWait:
 
     @property
     def counts(self) -> bool:
-        return not self._behind or self._alarms.awaited
+        return not self._behind or bool(self._alarms.awaited)
 
     @property
     def ended(self) -> bool:

@@ -60,6 +60,7 @@ class Ports:
         self._opened: dict[Place, Op | None] = {}  # the op that first opened each port; None: open from the start
         self._joining: dict[Place, list[Waiting]] = {}
         self._chains: dict[tuple[int, int, int], Op] = {}
+        self._closes: dict[tuple[int, int, int], Op] = {}  # a rank joins a port behind its own close
         self._given: dict[int, int] = {}
         self._strangers = {(one.node, one.port) for one in world.strangers}
         for stranger in world.strangers:
@@ -121,7 +122,7 @@ class Ports:
                 waiting.op.causes |= opened.causes
             return LATER if table is None else table
 
-        waiting.look(see, _port(place, "r"), after)
+        waiting.look(see, _port(place, "r"), after, self._closes.get((waiting.host.rank, *place)))
 
     def put(self, host: Host, table: Table, key: str, value: Frozen, cost: int) -> None:
         """Sends a value. It arrives after the values that this rank sent before."""
@@ -210,7 +211,7 @@ class Ports:
             op.footprint = (*op.touches(), *_port((table.node, table.port), "w"))
         line = host.rank, table.node, table.port
         self._machine.edge(self._chains.get(line), op)
-        self._chains[line] = op
+        self._chains[line] = self._closes[line] = op
         self._machine.submit(op)
 
     def _close(self, table: Table, op: Op) -> None:
@@ -246,6 +247,7 @@ class Ports:
         self._joining.clear()
         self._opened.clear()
         self._chains.clear()
+        self._closes.clear()
 
 
 def _port(place: Place, how: str) -> Footprint:

@@ -47,14 +47,13 @@ class Waiting:
             machine.alarms.set(self.alarm, timeout_ns, self.op.causes, host.mortal, self.ends)
             machine.alarms.awaited.add(timeout_ns)
 
-    def look(self, see: Callable[[], Any], touches: Footprint, after: Op | None) -> None:
-        """Reads by `see` after the op `after` (None: from the start)."""
+    def look(self, see: Callable[[], Any], touches: Footprint, *after: Op | None) -> None:
+        """Reads by `see` after the ops of `after`. Without any, reads from the start."""
         if self.over:
             return
         op = self._look(see, touches)
-        if after is not None:
-            op.causes |= after.causes
-            op.seen_marks |= after.seen_marks
+        for one in after:
+            self.machine.edge(one, op)
         self.machine.submit(op)
 
     def look_behind(self, ends: Sequence[Op]) -> None:
