@@ -132,7 +132,7 @@ def test_a_store_of_a_stranger_is_joined_and_has_no_keys() -> None:
 
 
 def test_a_rank_that_left_its_port_joins_it_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twin reads the port before the close, which is an op of its own, has happened."""
+    """The faulty twin reads the port before the close, which is another op, has happened."""
 
     async def script(rank: Rank) -> Any:
         store = await rank.open_store(5, "open")

@@ -31,6 +31,7 @@ from tests.worlds.case import Case, unrelated
 
 _SMALL_PIPELINE = pipeline.Scope((pipeline.Request(0, 3, 2), pipeline.Request(0, 11, 2)), stages=2, slots=1, steps=4)
 _TALL_PIPELINE = pipeline.Scope((pipeline.Request(0, 3, 3), pipeline.Request(1, 11, 2)), stages=3, slots=2, steps=8)
+_THREE_STAGES = pipeline.Scope((pipeline.Request(0, 3, 2), pipeline.Request(1, 11, 2)), stages=3, slots=2, steps=4)
 
 _SHAPED = [make(bug=bug) for make in (pp_slot.case, dbo_event.case, cross_pg.case) for bug in (False, True)]
 _SHAPED += [make(bug=bug) for make in (dp_wave.case, deep_bracket.case) for bug in (False, True)]
@@ -67,6 +68,7 @@ _CASES = [
     agreement.case(2, 2, memory=True),
     *[pipeline.case(bug=bug) for bug in pipeline.BUGS],
     pipeline.case(_TALL_PIPELINE),
+    pipeline.case(_THREE_STAGES),
     *[event_query.case(bug=bug) for bug in (False, True)],
     *[graphs.turns(bug=bug, memory=memory) for memory in (False, True) for bug in (False, True)],
     graphs.turns(2, 1),
@@ -142,7 +144,7 @@ COUNTED: dict[str, tuple[int, int, int, int]] = {
     "pipeline 2x6": (128, 128, 1, 0),
     "pipeline 2x6 bug generation": (128, 128, 1, 128),
     "pipeline 2x6 bug record_stream": (128, 128, 1, 128),
-    "pipeline 3x8": (2304, 2304, 1, 0),
+    "pipeline 3x4": (4096, 4096, 1, 0),
     "event_query 3": (10, 4, 4, 0),
     "event_query 3 bug": (10, 4, 4, 5),
     "graph turns 1x2": (3, 3, 3, 0),

@@ -28,8 +28,9 @@ Why this is complete: let S be the ops that wait without end in a run R. If they
 a run T in which no op waits. The search explores T like any other run. In T all ops of S may last, because R ended only
 when nothing could happen any more. If the last peer of an op could have arrived without any of S, it would have arrived
 in R. So the search tries the wait at the first place of T at which an op of S was drawn. From there it reaches a run in
-which this op waits and the rest of S ends eagerly. In that run all of S may last as well, and so on up to R. A run that
-was cut off proves nothing about its draws. Its class occurs in another run, or the verdict does not cover it.
+which this op waits and the rest of S ends eagerly. In that run all of S may last as well, and so on up to R. A
+redundant run ends where only sleeping steps are left. The other answer of a draw may lead to a step that wakes one. So
+its waits count like those of a whole run.
 
 If waits may last in the very first run, the second run tries all of them at once, and the search begins again with it.
 If several waits last only together, as in a ring, the search would otherwise find this only at its end.
@@ -52,7 +53,7 @@ from math import log2
 from dpsim.contract.schedule import TIME, Candidate, CutOff, Footprint, OptionalWait, Unrepeatable
 from dpsim.explore.order import Labels, Step, lasting, overlap
 from dpsim.explore.strategies.base import LONGEST, Picker
-from dpsim.explore.strategies.places import ChoicePoint, DporState, PlaceState, ToTurn
+from dpsim.explore.strategies.places import ChoicePoint, DporState, ToTurn
 from dpsim.explore.strategies.walks import ordinary
 
 WHY = "Something in the run is no function of the schedule: a clock, an unseeded random number, state of an earlier run"
@@ -119,21 +120,8 @@ class Dpor(Picker):
             self._first, self._incomplete = True, False
             self.left_out = self._whole
             return
-        drawn = [(at, place, place.wait) for at, place in enumerate(places) if place.wait is not None]
-        if whole and drawn:
-            left = lasting([wait for *_, wait in drawn if wait.counts])
-            if left and self._first:
-                self._at_once = {wait.label for wait in left}
-                self.left_out = self._whole
-                self._begin_anew()
-            for at, place, wait in drawn:
-                place.wait = None
-                if wait not in left and (place.chosen == place.options[0] or not wait.counts):
-                    continue
-                if at < self.own:
-                    self.asked[ToTurn(at, None)] = None
-                else:
-                    place.todo = place.options
+        if whole or self.redundant:
+            self._look_at_waits(whole)
         if self._first:
             self._first = False
             if self._at_once:
@@ -152,12 +140,7 @@ class Dpor(Picker):
 
     def state(self) -> DporState:
         """Returns the state between two runs as plain data."""
-        places = [
-            PlaceState(
-                one.options, one.sleep, one.chosen, one.todo, one.tried, one.step.footprint if one.step else None
-            )
-            for one in self.places
-        ]
+        places = [one.state() for one in self.places]
         fail, anew = self.known_to_fail | self.failure_known, self._anew
         flags = self._begun, self._incomplete, self._first
         return DporState(places, self._fresh, *flags, sorted(self._at_once), sorted(fail), self.own, anew)
@@ -166,11 +149,7 @@ class Dpor(Picker):
         """Continues from a state. It does not change `state`."""
         self._fresh, self._begun, self._incomplete, self._first = state[1:5]
         self._at_once, self.known_to_fail, self.own = {*state.at_once}, frozenset(state.known_to_fail), state.own
-        self.places = []
-        for one in state.places:
-            place = ChoicePoint(one.options, one.sleep, one.chosen)
-            place.todo, place.tried = [*one.todo], {**one.tried}
-            self.places.append(place)
+        self.places = [ChoicePoint.of(one) for one in state.places]
 
     # ---- what the machine asks
 
@@ -241,6 +220,27 @@ class Dpor(Picker):
             self._turn_round(one.label, races, causes, self._at, footprint)
 
     # ---- inside
+
+    def _look_at_waits(self, whole: bool) -> None:
+        """Finds the draws of the run that have to be tried with their other answer, too."""
+        drawn, waits = [], []
+        for at, place in enumerate(self.places):
+            wait, place.wait = place.wait, None
+            if wait is not None and (wait.counts or not whole):
+                drawn.append((at, place, wait))
+                waits.append(wait)
+        left = lasting(waits)
+        if left and self._first:
+            self._at_once = {wait.label for wait in left}
+            self.left_out = self._whole
+            self._begin_anew()
+        for at, place, wait in drawn:
+            if wait not in left and place.chosen == place.options[0]:
+                continue
+            if at < self.own:
+                self.asked[ToTurn(at, None)] = None
+            else:
+                place.todo = place.options
 
     def _begin_anew(self) -> None:
         """Forgets all places, so the next run is a first one."""

@@ -69,3 +69,15 @@ class ChoicePoint:
     def next(self) -> str | None:
         """Returns an option that is still to be tried, or None."""
         return next((one for one in self.todo if one not in self.tried and one not in self.sleep), None)
+
+    def state(self) -> PlaceState:
+        """Returns the place as plain data, which shares the lists of the place."""
+        footprint = self.step.footprint if self.step is not None else None
+        return PlaceState(self.options, self.sleep, self.chosen, self.todo, self.tried, footprint)
+
+    @classmethod
+    def of(cls, state: PlaceState) -> ChoicePoint:
+        """Returns a place with this state, which it does not change."""
+        place = cls(state.options, state.sleep, state.chosen)
+        place.todo, place.tried = [*state.todo], {**state.tried}
+        return place
