@@ -27,7 +27,7 @@ FURTHER = {
 """The programs of `further.py`, with the class of each twin's finding."""
 FOUR = ("hsdp",)
 IMPORTS = "saved_by_a_thread"
-"""The program whose first run imports libraries that make locks and queues. So their numbers in a repeated run differ."""
+"""The program whose first run imports libraries, which make locks. So the numbers of a repeated run differ."""
 EACH = [pytest.param(name, marks=pytest.mark.runs_once) if name == IMPORTS else name for name in FURTHER]
 
 
