@@ -78,18 +78,24 @@ class Repeats:
             before, asked = captured((program, prepared)), len(taken(backend.strategy))
             first = run_program(backend, world, program, prepared, progress)
             self.runs += 1
-            again = another(backend, asked)
             written = captured((program, prepared)) != before
-            if again is None or written or sum(map(len, first.journals)) > MANY_RECORDS:
+            if another(backend, asked) is None or written or sum(map(len, first.journals)) > MANY_RECORDS:
                 self.left_alone.append(name(program))
                 return first
-            try:
-                second = run_program(again, world, program, prepared)
-                if isinstance(again.strategy, ScheduleReplay):
-                    again.strategy.end(whole=True)
-                found = None if second.lost else difference(first, second)  # trouble of the machine is no verdict
-            except Mismatch as mismatch:
-                found = f"  {mismatch}"
+
+            def compared(before: Run) -> tuple[str | None, Run | None]:
+                repeating = another(backend, asked)
+                try:
+                    after = run_program(repeating, world, program, prepared)
+                    if isinstance(repeating.strategy, ScheduleReplay):
+                        repeating.strategy.end(whole=True)
+                except Mismatch as mismatch:
+                    return f"  {mismatch}", None
+                return None if after.lost else difference(before, after), after  # trouble of the machine is no verdict
+
+            found, second = compared(first)
+            if found is not None and second is not None and program.apart:  # the first run made imports
+                found, _ = compared(second)
             self.repeated += 1
             if found is not None:
                 what = f'program "{name(program)}" on {world.size} ranks ({self.percent:g} % of runs are repeated)'

@@ -89,6 +89,32 @@ def test_a_program_that_is_not_deterministic_is_caught(faulty: type[Program[Any]
     assert first.removeprefix("  first:  ") != second.removeprefix("  second: ")
 
 
+IMPORTED = set[str]()
+
+
+class Imports(Random):
+    """Acts otherwise only in its first run, as a rank in a process that finds imports of an earlier one."""
+
+    apart = True
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        rank.decide("what", f"{rank.rank}" in IMPORTED, "dp_cpu")
+        IMPORTED.add(f"{rank.rank}")
+
+
+def test_only_a_program_with_processes_may_differ_from_its_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    IMPORTED.clear()
+    run(Imports())
+    monkeypatch.setattr(Random, "apart", True, raising=False)
+    with pytest.raises(NotDeterministic):
+        run(Random())
+    monkeypatch.setattr(Imports, "apart", False)
+    IMPORTED.clear()
+    with pytest.raises(NotDeterministic):
+        run(Imports())
+
+
 def test_a_journal_that_ends_earlier_is_caught() -> None:
     with pytest.raises(NotDeterministic, match=r"rank 0, record 3\n  first:  \('decision'.*\n  second: \('finished'"):
         run(Late())

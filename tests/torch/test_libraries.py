@@ -26,12 +26,9 @@ FURTHER = {
 }
 """The programs of `further.py`, with the class of each twin's finding."""
 FOUR = ("hsdp",)
-IMPORTS = "saved_by_a_thread"
-"""The program whose first run imports libraries, which make locks. So the numbers of a repeated run differ."""
-EACH = [pytest.param(name, marks=pytest.mark.runs_once) if name == IMPORTS else name for name in FURTHER]
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", FURTHER)
 def test_a_further_library_holds_and_its_twin_does_not(name: str) -> None:
     ranks = 4 if name in FOUR else 2
     assert explored(f"further.py:{name}", ranks).verdict == "proven"
