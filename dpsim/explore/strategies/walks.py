@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from dpsim.contract.schedule import Candidate
+from dpsim.contract.schedule import Candidate, OptionalWait
 from dpsim.explore.order import Labels
 from dpsim.explore.strategies.base import LONGEST, Picker
 
@@ -42,14 +42,23 @@ class Sampling(Picker):
         super().__init__(labels, longest, seed)
         self.random = random.Random(0)
         self.runs = 0
+        self._strict = False
 
     def begin(self) -> bool:
         self.random = random.Random(f"{self.name}/{self.seed}/{self.runs}")
         self.runs += 1
         return super().begin()
 
+    def waits(self, wait: OptionalWait) -> bool:
+        """Answers for an op behind a rendezvous that it waits, too, if its answer cannot show something new."""
+        self._strict = not wait.counts
+        try:
+            return super().waits(wait)
+        finally:
+            self._strict = False
+
     def drawn(self, label: str, options: Sequence[str]) -> int:
-        return self.random.randrange(len(options))
+        return len(options) - 1 if self._strict else self.random.randrange(len(options))
 
 
 class RandomWalk(Sampling):
