@@ -38,7 +38,7 @@ from dpsim.campaign.subject import Origin, Subject, kept
 from dpsim.checks import nondeterminism
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import switch_off
-from dpsim.checks.nondeterminism import LISTED, SHARED_STATE
+from dpsim.checks.nondeterminism import NAMED, SHARED_STATE
 from dpsim.contract import registry
 from dpsim.contract.schedule import CutOff
 from dpsim.contract.world import Lost, Run
@@ -75,7 +75,7 @@ ACCOUNT = Account()
 
 class Looked(NamedTuple):
     """The result of running ranks alone. `runs`: the number of pasts that ran; 0 if there is no time for it. `known`:
-    the number of pasts that the search saw.
+    the number of pasts that the search saw. `shared`: the names of the objects that the ranks of the finding share.
     """
 
     runs: int = 0
@@ -83,6 +83,7 @@ class Looked(NamedTuple):
     finding: Finding | None = None
     run: Run | None = None
     why: str = ""
+    shared: tuple[str, ...] = ()
 
     @property
     def few(self) -> str:
@@ -119,10 +120,11 @@ def shared_in(subject: Subject, run: Run, schedule: Sequence[str], seconds: floa
     """
     pasts = dict[bytes, Sequence[str]]()
     note(pasts, run.journals, schedule)
-    found = looked_at(subject, pasts, seconds).finding
+    looked = looked_at(subject, pasts, seconds)
+    found = looked.finding
     if found is None or found.culprit is None or found.klass != SHARED_STATE:
         return ""
-    names = "".join(f" ({line.removeprefix(LISTED)})" for line in found.details if line.startswith(LISTED))
+    names = f" ({', '.join(looked.shared[:NAMED])})" * bool(looked.shared)
     who, where = found.culprit.who, found.culprit.where
     return f"{who} acts differently when it runs alone, so ranks share state outside of the contract{names}: {where}"
 
@@ -212,7 +214,9 @@ class Looking:
         if not differ:
             return None
         run, first = min(differ, key=lambda each: (each[0] is not differ[0][0], each[1].step, each[1].at, each[1].rank))
-        return self._so_far()._replace(finding=_finding(first, self._origin, run), run=run)
+        shared = _shared(self._origin, run)
+        finding = nondeterminism.shared_state(first.rank, first.at, first.among, first.alone, shared)
+        return self._so_far()._replace(finding=finding, run=run, shared=shared)
 
 
 def _alone(subject: Subject, origin: Origin, pasts: list[Past]) -> list[Differs | None] | str:
@@ -230,9 +234,8 @@ def _alone(subject: Subject, origin: Origin, pasts: list[Past]) -> list[Differs 
     return client.ask(job)
 
 
-def _finding(first: Differs, origin: Origin, run: SimRun) -> Finding:
+def _shared(origin: Origin, run: SimRun) -> tuple[str, ...]:
+    """Returns the names of the objects that differ between this process and the one in which ranks ran alone."""
     modules = origin.modules()
     here = contents([module.name for module in modules])
-    there = client.held(modules)
-    shared = changed(here, there) + [f"os.environ[{name!r}]" for name in run.variables]
-    return nondeterminism.shared_state(first.rank, first.at, first.among, first.alone, shared)
+    return (*changed(here, client.held(modules)), *[f"os.environ[{name!r}]" for name in run.variables])

@@ -38,9 +38,6 @@ SHARED = (
 
 SHARED_STATE = "NONDETERMINISM:SHARED_STATE"
 
-LISTED = "shared: "
-"""A detail of a finding that begins so lists shared objects."""
-
 NAMED = 12
 """The largest number of shared objects that a finding lists."""
 
@@ -109,7 +106,7 @@ def shared_state(
         details=(
             f"with the others: {_text(among)}",
             f"alone:           {_text(alone)}",
-            *[LISTED + ", ".join(shared[:NAMED])] * bool(shared),
+            *[f"shared: {', '.join(shared[:NAMED])}"] * bool(shared),
             *SHARED,
         ),
     )

@@ -149,9 +149,7 @@ def protocol(name: str) -> ProtocolEntry:
 
 def has_protocol(name: str) -> bool:
     """Returns whether a protocol has that name. The error of `protocol` names the nearest ones, which take time."""
-    if name not in _protocols and not _loaded:
-        _load(point for point in entry_points(group=ENTRY_POINTS) if point.name == name)
-    return name in _protocols or (load_all() and name in _protocols)
+    return _has(_protocols, name)
 
 
 def variant(name: str) -> VariantEntry:
@@ -245,9 +243,7 @@ def load_all() -> bool:
 
 
 def _load(points: Iterable[EntryPoint]) -> None:
-    """Imports the modules of these entry points. If one fails, it imports the others all the same; an error about an
-    unknown name then names the failure.
-    """
+    """Imports the modules of these entry points. One that fails stops no other: `UnknownName` names the failure."""
     before = _owners()
     for point in points:
         _found.add(point.module)
@@ -280,8 +276,14 @@ def _owner(entry: ProtocolEntry | VariantEntry) -> type[Any]:
     return entry.program if isinstance(entry, ProtocolEntry) else entry.make
 
 
+def _has(table: dict[str, Any], name: str) -> bool:
+    if name not in table and not _loaded:
+        _load(point for point in entry_points(group=ENTRY_POINTS) if point.name == name)
+    return name in table or (load_all() and name in table)
+
+
 def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]) -> Any:
-    if has_protocol(name) if what == "protocol" else name in table or (load_all() and name in table):
+    if _has(table, name):
         return table[name]
     hint = did_you_mean(name, table)
     others = f" and {len(_failed) - 1} others" if len(_failed) > 1 else ""
@@ -293,8 +295,6 @@ def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]
 
 
 def _summary(owner: type[Any]) -> str:
-    """Returns the first sentence of the docstring as one line. It ends at a full stop before a blank, or at an empty
-    line.
-    """
+    """Returns the first sentence of the docstring as one line, up to a full stop before a blank, or an empty line."""
     paragraph = " ".join((owner.__doc__ or "").strip().partition("\n\n")[0].split())
     return re.split(r"(?<=[.!?]) +(?=[A-Z`\"'(])", paragraph, maxsplit=1)[0]

@@ -223,13 +223,12 @@ class Dpor(Picker):
 
     def _look_at_waits(self, whole: bool) -> None:
         """Finds the draws of the run that have to be tried with their other answer, too."""
-        drawn, waits = [], []
+        drawn = []
         for at, place in enumerate(self.places):
             wait, place.wait = place.wait, None
             if wait is not None and (wait.counts or not whole):
                 drawn.append((at, place, wait))
-                waits.append(wait)
-        left = lasting(waits)
+        left = lasting([wait for *_, wait in drawn])
         if left and self._first:
             self._at_once = {wait.label for wait in left}
             self.left_out = self._whole

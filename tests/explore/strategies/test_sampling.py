@@ -31,6 +31,26 @@ def hits(toy: Toy, kind: Sampling, bug: set[str], runs: int) -> int:
     return count
 
 
+class Wait:
+    """An optional wait. `counts`: its answer may show something new."""
+
+    label, bit, ended, met = "send", 0, True, None
+
+    def __init__(self, counts: bool) -> None:
+        self.counts = counts
+
+
+@pytest.mark.parametrize("kind", [RandomWalk, Pct, Pos])
+def test_only_a_wait_that_counts_is_drawn(kind: type[Sampling]) -> None:
+    """A wait behind a rendezvous is one, too, and takes no random number. One that counts has both answers."""
+    strategy = kind()
+    strategy.begin()
+    before = strategy.random.getstate()
+    assert all(strategy.waits(Wait(counts=False)) for _ in range(20))
+    assert strategy.random.getstate() == before
+    assert {strategy.waits(Wait(counts=True)) for _ in range(20)} == {True, False}
+
+
 CHAIN = Toy("wx wx wx wx wx", "ry")
 """Rank 0 makes five writes, and rank 1 one read. A bug of depth 1 needs the read first. A bug of depth 2 needs the read
 between two given writes.
