@@ -184,7 +184,7 @@ def as_plain_data(asked: AskedWorlds, whole: Whole, options: Options, next: str 
     first = whole.first
     return {
         "scenario": asked.scenario.name,
-        "swarm" if isinstance(asked.sizes, Swarm) else "sizes": asked.sizes._asdict(),
+        **({"swarm": asked.sizes.asked()} if isinstance(asked.sizes, Swarm) else {"sizes": asked.sizes._asdict()}),
         **({"possible": dict(asked.possible)} if asked.possible else {}),
         "not_varied": list(asked.fixed),
         "outside": asked.outside or None,

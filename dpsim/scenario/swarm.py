@@ -69,6 +69,10 @@ class Swarm(NamedTuple):
     deaths: int = MOST_FAULTS
     delays: tuple[str, ...] = DELAYS
 
+    def asked(self) -> dict[str, Any]:
+        """Returns what the option `--swarm` says. Only a night asks for fewer deaths, or for shorter delays."""
+        return {"worlds": self.worlds, "kinds": self.kinds}
+
     def summary(self) -> str:
         """Returns the swarm in words."""
         return f"{self.worlds:,} drawn, with at most {MOST_FAULTS} faults of {', '.join(self.kinds)}"
