@@ -17,6 +17,9 @@ from tests.vllm.overlap.busy_program import FORWARDS, Busy, busy
 
 pytest.importorskip("torch")
 
+PROFILER_NS = 60_000_000_000
+"""A stall that is longer than the start of torch's profiler: 4 s in a fresh process, and over 5 s in an old one."""
+
 
 def test_busy_counts_the_time_of_overlapping_kernels() -> None:
     kernels = {7: [(0, 4_000), (6_000, 9_000)], 8: [(2_000, 6_500)], 9: [(0, 1_000)]}
@@ -27,7 +30,7 @@ def test_busy_counts_the_time_of_overlapping_kernels() -> None:
 @pytest.mark.xdist_group("gpu")
 @pytest.mark.parametrize("name", FORWARDS)
 def test_microbatches_on_two_gpus_overlap_in_time(name: str) -> None:
-    world = World(2, communicators(Topology(data_parallel_size=2)))
+    world = World(2, communicators(Topology(data_parallel_size=2)), stall_ns=PROFILER_NS)
     run = find_backend("nccl").run(world, "dbo_profiled", name)
     assert run.finished, run.lost or [journal[-1] for journal in run.journals]
     for journal in run.journals:
