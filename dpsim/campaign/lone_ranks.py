@@ -20,9 +20,7 @@ A search that fails keeps its failure. `shared_in` runs the ranks of the failing
 
 from __future__ import annotations
 
-import os
 import pickle
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
@@ -34,7 +32,7 @@ from dpsim.alone.messages import AloneJob, Differs
 from dpsim.alone.past import Past
 from dpsim.campaign.pasts import COUNTED, NOT_KEPT, Recording, note, past_key
 from dpsim.campaign.repeats import Repeats, Unlike
-from dpsim.campaign.subject import Origin, Subject, kept
+from dpsim.campaign.subject import Origin, Subject, kept, search_path
 from dpsim.checks import nondeterminism
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import switch_off
@@ -223,10 +221,9 @@ def _alone(subject: Subject, origin: Origin, pasts: list[Past]) -> list[Differs 
     """Returns where ranks behave differently, or the reason why that is unknown."""
     try:
         args = pickle.dumps(origin.args)
-        path = [entry or os.getcwd() for entry in sys.path]
         packages = frozenset(registry.packages())
         job = AloneJob(
-            subject.world, origin.protocol, args, pasts, origin.modules(), path, origin.environment, packages
+            subject.world, origin.protocol, args, pasts, origin.modules(), [*origin.path], origin.environment, packages
         )
         pickle.dumps(job)
     except Exception as error:
@@ -238,4 +235,5 @@ def _shared(origin: Origin, run: SimRun) -> tuple[str, ...]:
     """Returns the names of the objects that differ between this process and the one in which ranks ran alone."""
     modules = origin.modules()
     here = contents([module.name for module in modules])
-    return (*changed(here, client.held(modules)), *[f"os.environ[{name!r}]" for name in run.variables])
+    process = [f"os.environ[{name!r}]" for name in run.variables] + ["sys.path"] * (search_path() != origin.path)
+    return (*changed(here, client.held(modules)), *process)

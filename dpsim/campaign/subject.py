@@ -40,16 +40,22 @@ DELAY = "delay"
 AnyRun = TypeVar("AnyRun", bound=Run)
 
 
+def search_path() -> tuple[str, ...]:
+    """Returns `sys.path` without the empty entry, which stands for the working directory."""
+    return tuple(entry or os.getcwd() for entry in sys.path)
+
+
 @dataclass(frozen=True)
 class Origin:
-    """The data from which another process makes the program: protocol, arguments, and the environment and working
-    directory before any run.
+    """The data from which another process makes the program: protocol, arguments, and the environment, the working
+    directory and `sys.path` before any run.
     """
 
     protocol: str
     args: Any
     environment: dict[str, str] = field(repr=False)  # it may contain secrets, which must not get into logs
     folder: str = "."
+    path: tuple[str, ...] = field(default_factory=search_path)
 
     def modules(self) -> list[Module]:
         """Returns the modules that register the protocol, its variant and its forms."""

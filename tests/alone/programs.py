@@ -10,6 +10,7 @@ import contextvars
 import functools
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Generator
 from typing import Any
@@ -70,6 +71,10 @@ def environ() -> int | None:
     return None if word is None else int(word)
 
 
+def path() -> int | None:
+    return next((int(entry) for entry in sys.path if entry.isdigit()), None)
+
+
 @functools.cache
 def square(number: int) -> int:
     return number * number
@@ -82,6 +87,7 @@ SHARED: dict[str, tuple[Callable[[int], Any], Callable[[], int | None]]] = {
     "context": (VAR.set, VAR.get),
     "array": (ARRAY.fill, lambda: int(ARRAY[0]) or None),
     "environ": (lambda value: os.environ.update(DPSIM_TEST_PLAN=str(value)), environ),
+    "path": (lambda value: sys.path.append(str(value)), path),
     "thread": (lambda value: setattr(LOCAL, "value", value), lambda: getattr(LOCAL, "value", None)),
     "attribute": (lambda value: setattr(Noted, "value", value), lambda: Noted.value),
     "closure": closed(),

@@ -6,6 +6,7 @@ The tests also check that dpsim reports no finding about objects that ranks may 
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import replace
 
 import pytest
@@ -42,6 +43,7 @@ NAMES = {
     "context": "VAR of programs.py",
     "array": "ARRAY of programs.py",
     "environ": f"os.environ[{PLAN!r}]",
+    "path": "sys.path",
     "thread": "LOCAL of programs.py",
     "attribute": "Noted.value of programs.py",
     "default": "default of programs.py",
@@ -51,7 +53,8 @@ NAMES = {
 
 
 @pytest.mark.parametrize("way", programs.SHARED)
-def test_a_value_that_one_rank_leaves_for_another_is_found(way: str) -> None:
+def test_a_value_that_one_rank_leaves_for_another_is_found(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
     found = explored("alone_through", way)
     (finding,) = found.findings
     assert finding.klass == "NONDETERMINISM:SHARED_STATE"

@@ -25,6 +25,7 @@ import select
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import threading
@@ -153,6 +154,7 @@ SOURCES: dict[str, tuple[str, Callable[[], Any]]] = {
     "os.urandom": ("entropy", lambda: os.urandom(4)),
     "urandom imported": ("entropy", lambda: imported_entropy(4)),
     "os.getrandom": ("entropy", lambda: os.getrandom(4)),
+    "ssl": ("entropy", lambda: ssl.RAND_bytes(4)),
     "secrets": ("entropy", lambda: secrets.token_hex(4)),
     "SystemRandom": ("entropy", lambda: random.SystemRandom().random()),
     "uuid4": ("entropy", lambda: uuid.uuid4()),
@@ -183,8 +185,10 @@ SOURCES: dict[str, tuple[str, Callable[[], Any]]] = {
     "a name of a host": ("network", lambda: socket.getaddrinfo("127.0.0.1", 1)),
     "a pipe": ("harmless", opens_a_pipe),
     "a handler of a signal": ("setting", sets_an_alarm),
+    "a mask of signals": ("setting", lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [])),
+    "the processors": ("setting", lambda: os.sched_setaffinity(0, os.sched_getaffinity(0))),
     "the locale": ("setting", lambda: locale.setlocale(locale.LC_NUMERIC, "C")),
-    "the process id": ("harmless", lambda: os.getpid()),
+    "the process id": ("entropy", lambda: os.getpid()),
     "the number of processors": ("harmless", lambda: os.cpu_count()),
     "the environment": ("harmless", lambda: os.environ.get("HOME")),
     "an import": ("harmless", lambda: __import__("colorsys")),

@@ -28,7 +28,8 @@ TABLE = (
     ),
     (
         "entropy",
-        "give each process other random numbers of the system (`os.urandom`, `secrets`, `uuid4`)",
+        "give each process other random numbers of the system (`os.urandom`, `secrets`, `uuid4`), and its own number "
+        "(`os.getpid`)",
         "always other ones in each run; a rank that makes other calls in a repeated run is a finding",
         "no random number of the system decides what a rank does",
         "drawn",

@@ -42,7 +42,7 @@ NAMES: dict[str, str] = {
     "time.clock_gettime_ns time.localtime time.gmtime time.ctime time.asctime time.strftime os.times "
     "os.getloadavg resource.getrusage",
     SLEEP: "time.sleep",
-    ENTROPY: "os.urandom os.getrandom _uuid.generate_time_safe",
+    ENTROPY: "os.urandom os.getrandom _ssl.RAND_bytes os.getpid _uuid.generate_time_safe",
     FILE: "_io.open os.open os.stat os.lstat os.access os.listdir os.scandir os.mkdir "
     "os.remove os.unlink os.rename os.replace os.rmdir os.readlink os.symlink os.link "
     "os.utime os.truncate os.statvfs os.chmod os.chown os.mkfifo _sqlite3.connect builtins.input",
@@ -50,8 +50,9 @@ NAMES: dict[str, str] = {
     THREAD: "_thread.start_new_thread _thread.start_joinable_thread threading.active_count threading.enumerate",
     NETWORK: "socket.getaddrinfo _socket.getaddrinfo _socket.gethostbyname _socket.gethostbyname_ex "
     "_socket.gethostbyaddr",
-    SETTING: "signal.signal _signal.setitimer _signal.alarm locale.setlocale _locale.setlocale resource.setrlimit "
-    "os.nice os.setpriority gc.disable gc.enable gc.freeze _socket.setdefaulttimeout sys.setswitchinterval",
+    SETTING: "signal.signal signal.pthread_sigmask os.sched_setaffinity _signal.setitimer _signal.alarm "
+    "locale.setlocale _locale.setlocale resource.setrlimit os.nice os.setpriority gc.disable gc.enable gc.freeze "
+    "_socket.setdefaulttimeout sys.setswitchinterval",
     STATE: "os.chdir os.fchdir os.umask sys.setrecursionlimit decimal.getcontext decimal.setcontext "
     "decimal.localcontext numpy.seterr numpy.set_printoptions numpy.random.seed numpy.random.set_state",
 }

@@ -24,6 +24,8 @@ from __future__ import annotations
 import copyreg
 import datetime as dates
 import os
+import queue
+import select
 import selectors
 import threading
 import time
@@ -80,6 +82,8 @@ class RankClock:
 CLOCK = RankClock()
 """The clock of the main thread, and of threads that dpsim does not schedule."""
 
+_true_select, _true_wait = select.select, threading.Condition.wait
+
 of_name: dict[str, RankClock] = {}
 of_thread: dict[int, RankClock] = {}
 """The clocks of all other threads, by the name that dpsim knows and by Python's identifier."""
@@ -107,6 +111,9 @@ def install() -> None:
     _replace(os, "times", lambda: os.times_result((time.process_time(), 0.0, 0.0, 0.0, time.monotonic())))
     _replace(time, "sleep", _sleep)
     selectors.DefaultSelector = Selector  # type: ignore[misc]  # asyncio takes it
+    _replace(select, "select", _select)
+    threading._time = queue.time = time.monotonic  # type: ignore[attr-defined]  # they imported it before
+    threading.Condition.wait = _waits  # type: ignore[method-assign]  # also of events and queues
     dates.datetime = Datetime  # type: ignore[misc]
     copyreg.pickle(_datetime, lambda moment: (Datetime, moment.__reduce__()[1]))  # type: ignore[arg-type,return-value]
 
@@ -141,23 +148,46 @@ def _at_moment(original: Any, before: int) -> Any:
     return lambda *args: original(*args, *[time.localtime()] * (len(args) == before))
 
 
+def _waited(timeout: float | None, alone: bool, wait: Callable[[float | None], Any]) -> Any:
+    """Returns what `wait` does within `timeout` seconds. If it waits in vain, the clock of the rank passes them.
+    `alone`: only a thread of this process could end the wait, so a process of one thread sleeps in the simulation.
+    """
+    from dpsim.torch.child.pipe import at_home, held  # not at the top, because it imports this module
+
+    if not CLOCK.begun or timeout is None or timeout <= 0 or not (held or at_home()):
+        return wait(timeout)
+    sleeps = alone and (threading.active_count() == 1 or bool(held))  # dpsim runs a thread that it holds in the sleep
+    if found := wait(0 if sleeps else timeout):
+        return found
+    if sleeps:
+        time.sleep(timeout)
+    else:
+        clock().passed += int(timeout * 1e9)
+    return found
+
+
 class Selector(selectors.DefaultSelector):
     """The selector of an event loop of asyncio. If nothing can come before its time-out, the rank sleeps until then."""
 
     def select(self, timeout: float | None = None) -> Any:
-        if not CLOCK.begun or timeout is None or timeout <= 0:
-            return super().select(timeout)
-        from dpsim.torch.child.pipe import held  # not at the top, because it imports this module
+        alone = len(self.get_map()) <= 1  # the loop has a socket to wake itself
+        return _waited(timeout, alone, super().select)
 
-        others = threading.active_count() > 1 and not held  # dpsim lets a thread that it holds run in the sleep
-        alone = len(self.get_map()) <= 1 and not others  # the loop has a socket to wake itself
-        if found := super().select(0 if alone else timeout):
-            return found
-        if alone:
-            time.sleep(timeout)
-        else:
-            clock().passed += int(timeout * 1e9)
-        return found
+
+def _select(rlist: Any, wlist: Any, xlist: Any, timeout: float | None = None, /) -> Any:
+    def wait(seconds: float | None) -> Any:
+        found = _true_select(rlist, wlist, xlist, seconds)
+        return found if any(found) else None
+
+    return _waited(timeout, not (rlist or wlist or xlist), wait) or ([], [], [])
+
+
+def _waits(self: threading.Condition, timeout: float | None = None) -> bool:
+    from dpsim.torch.child.pipe import held  # not at the top, because it imports this module
+
+    if held:  # its lock is one of the simulation
+        return _true_wait(self, timeout)
+    return bool(_waited(timeout, True, lambda seconds: _true_wait(self, seconds)))
 
 
 def _sleep(seconds: float, /) -> None:

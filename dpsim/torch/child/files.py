@@ -1,21 +1,38 @@
 """Finds the files that a rank writes, makes or renames. Ranks share a disk, and no schedule orders their accesses to
-files.
+files. The same is true of shared memory with a name, and of the processes that a rank starts.
 
 Code in C++ opens files without an audit event. `torch.save` is such code, so a call of it with a name counts as one.
 """
 
 from __future__ import annotations
 
+import _posixshmem  # type: ignore[import-not-found]
 import os
 import sys
-from functools import wraps
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
 
+from dpsim.torch.child.outside import touched_through
+from dpsim.torch.child.unbound import Unbound
+
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 MADE = {"os.rename": 1, "os.link": 1, "os.symlink": 1, "os.mkdir": 0, "sqlite3.connect": 0}
 """The audit events that make a file, and which of their arguments names it."""
+STARTED = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system")
+"""The audit events that start a process."""
+IN_CPP: dict[tuple[Any, str], Callable[..., Any]] = {
+    (torch, "save"): lambda _, f, **more: f,
+    (torch.jit, "save"): lambda _, f, **more: f,
+    (torch, "from_file"): lambda filename, shared=False, *_, **more: shared and filename,
+    (torch.UntypedStorage, "from_file"): lambda filename, shared, *_, **more: shared and filename,
+    (_posixshmem, "shm_open"): lambda path, *_, **more: f"/dev/shm{path}",
+}
+"""The functions that write a file without an audit event. Each has a function that returns the name of the file from
+the same arguments.
+"""
 MOST = 20
 _written: dict[str, None] = {}
 
@@ -23,15 +40,20 @@ _written: dict[str, None] = {}
 def watch() -> None:
     """Starts an audit hook that notes the name of each file that the process writes, makes or renames."""
     sys.addaudithook(_hook)
-    save = torch.save
+    for (owner, name), named in IN_CPP.items():
+        original = getattr(owner, name)
+        setattr(owner, name, Unbound(_noting(original, named), original))
 
-    @wraps(save)
-    def noted(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(f, str | os.PathLike):
-            _note(os.fspath(f))
-        return save(obj, f, *args, **kwargs)
 
-    torch.save = noted
+def _noting(function: Any, named: Callable[..., Any]) -> Any:
+    def noted(*args: Any, **more: Any) -> Any:
+        with suppress(TypeError):  # the function itself refuses the arguments
+            path = named(*args, **more)
+            if isinstance(path, str | os.PathLike):
+                _written.setdefault(os.fspath(path))
+        return function(*args, **more)
+
+    return noted
 
 
 def written() -> list[str]:
@@ -40,7 +62,9 @@ def written() -> list[str]:
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
-    if event in MADE:
+    if event in STARTED:
+        touched_through("process")
+    elif event in MADE:
         _note(args[MADE[event]])
     elif event == "open" and len(args) >= 3:
         path, mode, flags = args[:3]

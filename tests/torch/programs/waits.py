@@ -4,8 +4,10 @@ beside(rank, size)      # two threads sleep at once. The argument is the longest
 """
 
 import asyncio
+import datetime
 import multiprocessing
 import queue
+import select
 import sys
 import threading
 import time
@@ -22,6 +24,21 @@ def works(rank, size):
     dist.barrier()
     worked = time.process_time() + time.thread_time() + time.clock_gettime(time.CLOCK_PROCESS_CPUTIME_ID) - begun
     assert 0 < worked < float(sys.argv[1])
+
+
+def in_vain(rank, size):
+    """Rank 0 waits four seconds in vain. The argument is the time-out of the group that it joins later."""
+    group = dist.new_group([0, 1], timeout=datetime.timedelta(seconds=float(sys.argv[1])))
+    if rank == 0:
+        assert not threading.Event().wait(1)
+        try:
+            queue.Queue().get(timeout=1)
+        except queue.Empty:
+            select.select([], [], [], 1)
+        condition = threading.Condition()
+        with condition:
+            assert not condition.wait_for(lambda: False, 1)
+    dist.all_reduce(torch.ones(1), group=group)
 
 
 def beside(rank, size):
