@@ -9,18 +9,17 @@ shows the order at stores.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
+from dpsim.contract.events import ASKS, CHANGES, CLOSES, GOES_ON, LISTENS, REACHES, SETS, STARTS, Event
 from dpsim.contract.gates import Address, Turn
 from dpsim.contract.ops import (
     ADDRESS,
     KIND,
     LEARNED_OUTCOME,
-    MAIN,
     STORE_HOW,
     STORE_NODE,
     STORE_PORT,
@@ -31,15 +30,13 @@ from dpsim.contract.world import Run
 
 Port: TypeAlias = tuple[int, int]
 
-_LABEL = re.compile(r"rank (\d+)(?:/(\S+))? (.+?)(?: (\S+)\[(\d+)\]| #(\d+))")
-_SERVED = frozenset({"sets", "asks at", "changes", "closes"})
+_SERVED = frozenset({SETS, ASKS, CHANGES, CLOSES})
 _NO_TURN = frozenset({"finished", "raised", "injected", "free", "kept"})
 
 
-def _order(run: Run) -> list[str]:
-    """Returns the labels of a run, if it has them."""
-    order: list[str] = getattr(run, "order", [])
-    return order
+def _order(run: Run) -> list[Event]:
+    """Returns the events of a run, if it has their labels."""
+    return [event for event in map(Event.read, getattr(run, "order", ())) if event is not None]
 
 
 class Point(NamedTuple):
@@ -88,19 +85,23 @@ def _chained(points: list[Point], waits: set[Point]) -> list[Turn]:
     return turns
 
 
-def _in_labels(rank: int, threads: dict[str, list[RawRecord]], order: list[str]) -> list[Point]:
-    """Returns the points of a rank in the order of labels. A label "goes on" is the end of a call."""
+def _in_labels(rank: int, threads: dict[str, list[RawRecord]], order: list[Event]) -> list[Point]:
+    """Returns the points of a rank in the order of its events. GOES_ON is the end of a call."""
     points: list[Point | None] = []
     visits: defaultdict[str, list[int | Point]] = defaultdict(list)
-    for found in map(_LABEL.fullmatch, order):
-        if found is None or int(found[1]) != rank:
+    for event in order:
+        if event.rank != rank:
             continue
-        thread, what = found[2] or MAIN, found[3]
-        if what == "goes on":
+        thread = event.thread
+        if event.verb == GOES_ON:
             visits[thread].append(len(points))
             points.append(None)
-        elif what in ("reaches", "starts"):
-            point = Point((rank, thread, found[4] or "", int(found[5] or found[6])))
+        elif event.verb == REACHES and event.ordinal is not None:
+            point = Point((rank, thread, event.site, event.ordinal))
+            visits[thread].append(point)
+            points.append(point)
+        elif event.verb == STARTS and event.number is not None and not event.site:
+            point = Point((rank, thread, "", event.number))
             visits[thread].append(point)
             points.append(point)
     for thread, its in visits.items():
@@ -143,16 +144,16 @@ def turns_at_stores(run: Run) -> list[Turn]:
             elif raw[KIND] == "learned":
                 learned[rank, *raw[ADDRESS]] = raw[LEARNED_OUTCOME]
     served: list[tuple[Port, Address]] = []
-    for found in map(_LABEL.fullmatch, _order(run)):
-        if found is None or found[4] is None:
+    for event in _order(run):
+        if event.rank is None or event.ordinal is None:
             continue
-        at = int(found[1]), found[2] or MAIN, found[4], int(found[5])
+        at = event.rank, event.thread, event.site, event.ordinal
         call = calls.get(at)
         if call is None:
             continue
-        if found[3] == "listens at" and learned.get(at) is not None:
+        if event.verb == LISTENS and learned.get(at) is not None:
             served.append(((call[STORE_NODE], int(str(learned[at]))), at))
-        elif found[3] in _SERVED and (call[STORE_HOW] in ("set", "close") or learned.get(at) is not None):
+        elif event.verb in _SERVED and (call[STORE_HOW] in ("set", "close") or learned.get(at) is not None):
             served = [one for one in served if one[1] != at]  # a get that came too early repeats
             served.append(((call[STORE_NODE], call[STORE_PORT]), at))
     last: dict[Port, Address] = {}

@@ -257,7 +257,7 @@ def _note_in_hypothesis(explored: Explored) -> tuple[bool, bool]:
     from hypothesis.errors import InvalidArgument
 
     from dpsim.campaign.drawn import count, running_test  # the plugin looks for the module in `sys.modules`
-    from dpsim.contract.schedule import act
+    from dpsim.contract.events import act
 
     if not currently_in_test_context():
         return False, True

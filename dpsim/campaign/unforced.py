@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dpsim.checks.finding import Finding, can_match
+from dpsim.contract.events import failing_rank
 from dpsim.contract.ops import KIND, STREAM
-from dpsim.contract.schedule import failing_rank
 from dpsim.contract.words import BadInput
 from dpsim.contract.world import Run
 from dpsim.scenario import Scenario

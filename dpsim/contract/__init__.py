@@ -16,6 +16,7 @@ program_parts.py   whether a user's program has its parts in the right form
 registry.py        protocols and variants by name
 keys.py            keys that messages name, with their meanings
 pieces.py          the parts of a program, one of which a variant may replace
+events.py          the events of a schedule, and their text
 schedule.py        the interface between the simulated machine and a search over schedules
 installed.py       entry points of installed packages
 words.py           helpers for messages: the nearest name, counts, durations

@@ -9,19 +9,7 @@ In untimed mode, without a clock, the machine asks a `Strategy` wherever real ha
 
 A run has no choices besides `pick` and `draw`, so the same answers give the same run. An op has the same label in every
 run, and no other op of a run has it. So a list of labels *is* a schedule, and a strategy recognizes an op in the next
-run. Only this module has their grammar: `visit_label`, `numbered_label`, ... write labels; `actor`, `site` and `act`
-read them. In a label, `rank 3` means the host thread "main"; for other threads it is `rank 3/NAME` (`host_word`).
-
-    rank 3 engine.poll[2]         a call at a site; with a verb (rank 3 delivers box[2]), an op that follows from it
-    rank 3 goes on #4             a repeated act of a rank, counted from 0
-    rank 3 event 5 passes         an act that happens once
-    dp #4                         a collective, when all members have arrived
-    dp_cpu 0>1 #2                 a transfer, when both ranks have arrived
-    rank 3 gives dp #4            in either, the read of rank 3's memory
-    rank 3 dp #4                  rank 3's part, if it ends before all have arrived
-    kill rank 3
-    rank 3 dp #4: eager           a draw and its result
-    rank 3 has kernels that raise the strategy knows this when the run begins: the first entry
+run. A label is the text of an event (`dpsim.contract.events`).
 
 A footprint lists the resources of an op, as (resource, mode). The modes are
 
@@ -40,6 +28,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, TypeAlias
+
+from dpsim.contract.events import EAGER, RENDEZVOUS
 
 Footprint: TypeAlias = tuple[tuple[Any, str], ...]
 """(resource, mode) pairs. Modes are r, w, a, l (read, write, acquire, release). A resource is any hashable value."""
@@ -88,12 +78,6 @@ class OptionalWait(Protocol):
     @property
     def met(self) -> int | None:
         """Returns the causes of the last peer's arrival; None if not all arrived."""
-
-
-EAGER, RENDEZVOUS = "eager", "rendezvous"
-"""The answers to `waits`: the op does not wait, or waits."""
-
-FAILING = "has kernels that raise"
 
 
 class Strategy(ABC):
@@ -176,125 +160,3 @@ def conflict(one: str, other: str) -> bool:
     (True, False, True, False)
     """
     return one != other or one in "wa"
-
-
-# ---- labels, written
-
-
-def host_word(rank: int, thread: str = "main") -> str:
-    """Returns the name of a host thread in labels.
-
-    >>> host_word(3), host_word(3, "ubatch.1"), visit_label(host_word(3, "ubatch.1"), "poll", 0)
-    ('3', '3/ubatch.1', 'rank 3/ubatch.1 poll[0]')
-    """
-    return str(rank) if thread == "main" else f"{rank}/{thread}"
-
-
-def visit_label(rank: int | str, site: str, ordinal: int, verb: str = "") -> str:
-    """Returns the label of a rank's call at a site, or, with a verb, of an op that follows from this call.
-
-    >>> visit_label(3, "engine.poll", 2), visit_label(3, "box", 2, "delivers")
-    ('rank 3 engine.poll[2]', 'rank 3 delivers box[2]')
-    """
-    return f"rank {rank} {verb} {site}[{ordinal}]" if verb else f"rank {rank} {site}[{ordinal}]"
-
-
-def own_label(rank: int | str, what: str) -> str:
-    """Returns the label of an op that a rank does once.
-
-    >>> own_label(3, "starts")
-    'rank 3 starts'
-    """
-    return f"rank {rank} {what}"
-
-
-def numbered_label(what: str, number: int, rank: int | str | None = None) -> str:
-    """Returns a label with a number, for an op of a communicator or of a rank.
-
-    >>> numbered_label("dp", 4), numbered_label("goes on", 4, rank=3)
-    ('dp #4', 'rank 3 goes on #4')
-    """
-    return f"{what} #{number}" if rank is None else f"rank {rank} {what} #{number}"
-
-
-def transfer_label(communicator: str, sender: int, receiver: int) -> str:
-    """Returns sender and receiver: with a number (`numbered_label`) the label of an op, with a size the label of a
-    draw.
-
-    >>> numbered_label(transfer_label("dp_cpu", 0, 1), 2)
-    'dp_cpu 0>1 #2'
-    """
-    return f"{communicator} {sender}>{receiver}"
-
-
-def kill_label(rank: int) -> str:
-    """Returns the label of a rank's death."""
-    return f"kill rank {rank}"
-
-
-def draw_word(label: str, option: str) -> str:
-    """Returns a draw and its result, as an entry of a schedule.
-
-    >>> draw_word("dp_cpu 0>1 of 8 bytes", "eager")
-    'dp_cpu 0>1 of 8 bytes: eager'
-    """
-    return f"{label}: {option}"
-
-
-def failing_word(rank: int) -> str:
-    """Returns the entry of a schedule for a rank whose kernels raise.
-
-    >>> failing_word(3)
-    'rank 3 has kernels that raise'
-    """
-    return own_label(rank, FAILING)
-
-
-# ---- labels, read
-
-
-def actor(label: str) -> str:
-    """Returns the actor of an op, by its label: "rank 3", or the communicator.
-
-    >>> actor("rank 3 engine.poll[2]"), actor("dp #4")
-    ('rank 3', 'dp')
-    """
-    first, _, rest = label.partition(" ")
-    return f"{first} {rest.partition(' ')[0]}" if first == "rank" else first
-
-
-def failing_rank(word: str) -> int | None:
-    """Returns the rank of a `failing_word`; None for other entries.
-
-    >>> failing_rank("rank 3 has kernels that raise"), failing_rank("rank 3 poll[0]")
-    (3, None)
-    """
-    return int(word.split(" ")[1]) if word.endswith(f" {FAILING}") else None
-
-
-def continuing_actor(label: str) -> str:
-    """Returns the independent actor of this op. It is `actor`, except for messages, which do not wait for their sender.
-
-    >>> [continuing_actor(label) for label in ("rank 3 engine.poll[2]", "rank 3 delivers wake[2]", "dp #4")]
-    ['rank 3', 'rank 3 delivers wake', 'dp']
-    """
-    return site(label) if label.split(" ")[2:3] == ["delivers"] else actor(label)
-
-
-def site(label: str) -> str:
-    """Returns a label without its ordinal, the same for all calls at one site.
-
-    >>> site("rank 3 engine.poll[2]"), site("dp #4")
-    ('rank 3 engine.poll', 'dp')
-    """
-    return actor(label) if " #" in label else label.partition("[")[0]
-
-
-def act(label: str) -> str:
-    """Returns a label without its rank, the same for all ranks.
-
-    >>> act("rank 3 engine.poll"), act("rank 3"), act("dp")
-    ('engine.poll', 'rank 3', 'dp')
-    """
-    rank, _, rest = label.partition(" ")
-    return (rest.partition(" ")[2] if rank == "rank" else "") or label

@@ -28,7 +28,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dpsim.contract.schedule import CutOff, Outgrown, OutOfTime, Strategy, Unrepeatable, site
+from dpsim.contract.events import site
+from dpsim.contract.schedule import CutOff, Outgrown, OutOfTime, Strategy, Unrepeatable
 from dpsim.contract.words import counted
 from dpsim.explore.normal_form import fingerprint, normal_form
 from dpsim.explore.outcomes import Outcomes

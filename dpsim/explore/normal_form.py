@@ -22,14 +22,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from dpsim.contract.schedule import EAGER, RENDEZVOUS, actor, failing_rank
+from dpsim.contract.events import OPTIONS, actor, failing_rank
 from dpsim.contract.words import counted, times
 from dpsim.explore.order import Step
 
 NUMBERS = re.compile(r"(?<=[\[#])\d+")
 """The numbers of a label: the visit of a site, the op of a communicator. Steps that differ only in these are alike."""
-DRAWN = {EAGER, RENDEZVOUS, "in time", "early", "yes", "no"}
-"""The options of all draws of the machine. No label of an op ends with one of them."""
 PERIOD = 64
 SAVED = 4
 """`folded` leaves a repetition of fewer lines as it is."""
@@ -79,7 +77,7 @@ def many(words: Sequence[str]) -> str:
 
 def is_draw(word: str) -> bool:
     """Whether a word of a schedule is a value that dpsim picked beside the order of events, and so no choice."""
-    return word.rpartition(": ")[2] in DRAWN or failing_rank(word) is not None
+    return word.rpartition(": ")[2] in OPTIONS or failing_rank(word) is not None
 
 
 def switches(labels: Sequence[str]) -> int:

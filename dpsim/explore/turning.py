@@ -28,7 +28,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from dpsim.contract.schedule import Candidate, CutOff, Strategy, Unrepeatable, draw_word
+from dpsim.contract.events import draw_word
+from dpsim.contract.schedule import Candidate, CutOff, Strategy, Unrepeatable
 from dpsim.explore.order import Step
 from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.replay import ScheduleReplay

@@ -15,16 +15,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from typing import Any, NamedTuple
 
+from dpsim.contract.events import Event
 from dpsim.trace.strict_json import loads_once
-
-RENAMED = {" comes to ": " reaches ", " is told by ": " is notified by "}
-"""Verbs of labels in schedules that older versions wrote, each with its present verb."""
-
-_OLD = re.compile(rf"(?<=^rank )(\S+)({'|'.join(RENAMED)})")
-"""An old verb directly after the host thread. The name of a communicator may contain spaces, and so such words."""
 
 
 def present(step: str) -> str:
@@ -35,7 +29,8 @@ def present(step: str) -> str:
     >>> present("rank 0 gives who comes to dinner #4")
     'rank 0 gives who comes to dinner #4'
     """
-    return _OLD.sub(lambda found: found[1] + RENAMED[found[2]], step)
+    event = Event.read(step)
+    return step if event is None else str(event)
 
 
 class Schedule(NamedTuple):

@@ -9,8 +9,8 @@ import pytest
 from dpsim.backend.journal.injection import RankDied
 from dpsim.backend.journal.issue import plan
 from dpsim.backend.journal.journal import Journal, RankJournal
+from dpsim.contract.events import host_word, visit_label
 from dpsim.contract.ops import ADDRESS, INJECTED_WHAT, KIND, SEQ, STEP, WHERE, RawRecord
-from dpsim.contract.schedule import host_word, visit_label
 from dpsim.contract.world import At, Delay, Fault, World
 
 

@@ -12,13 +12,16 @@ import pytest
 
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.token import PREFIX, Token, read_token
+from dpsim.contract.events import OLD
 from dpsim.contract.interface import Rank
 from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
 from dpsim.explore.strategies.walks import RandomWalk
 from dpsim.trace import Schedule
-from dpsim.trace.schedule import RENAMED, present
+from dpsim.trace.schedule import present
 from tests.campaign.test_token import TOKEN
 from tests.programs import Scripted, world_of
+
+WORDS = {f" {old} ": f" {new} " for old, new in OLD.items()}
 
 
 async def notified(rank: Rank) -> None:
@@ -49,7 +52,7 @@ def of_an_older_version() -> list[str]:
     walk.begin()
     SUBJECT.run(walk)
     steps = walk.schedule
-    for old, new in RENAMED.items():
+    for old, new in WORDS.items():
         assert any(new in step for step in steps)
         steps = [step.replace(new, old) for step in steps]
     return steps
@@ -82,7 +85,7 @@ def test_with_its_old_verbs_it_does_not() -> None:
         follow(tuple(of_an_older_version()))
 
 
-NAMES = tuple(f"one{old}two" for old in RENAMED)
+NAMES = tuple(f"one{old}two" for old in WORDS)
 """Names of communicators, which may contain spaces."""
 
 
@@ -97,13 +100,13 @@ def test_a_name_that_contains_an_old_verb_stays() -> None:
     """The twin replaces the words wherever they are."""
 
     def everywhere(step: str) -> str:
-        for old, new in RENAMED.items():
+        for old, new in WORDS.items():
             step = step.replace(old, new, 1)
         return step
 
     assert rewritten(present) == []
     assert len(rewritten(everywhere)) == 12
     for name in NAMES:
-        assert [present(f"rank 3{old}{name} #4") for old in RENAMED] == [
-            f"rank 3{new}{name} #4" for new in RENAMED.values()
+        assert [present(f"rank 3{old}{name} #4") for old in WORDS] == [
+            f"rank 3{new}{name} #4" for new in WORDS.values()
         ]

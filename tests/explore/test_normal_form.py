@@ -12,7 +12,8 @@ from collections import defaultdict
 
 import pytest
 
-from dpsim.contract.schedule import Strategy, actor
+from dpsim.contract.events import actor
+from dpsim.contract.schedule import Strategy
 from dpsim.explore import Budget, Problem, explore
 from dpsim.explore.normal_form import fingerprint, folded, normal_form, switches
 from dpsim.explore.order import Step

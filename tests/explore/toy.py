@@ -25,7 +25,8 @@ import random
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
-from dpsim.contract.schedule import Candidate, Footprint, Strategy, kill_label, visit_label
+from dpsim.contract.events import kill_label, visit_label
+from dpsim.contract.schedule import Candidate, Footprint, Strategy
 from tests.answers import Answers
 
 

@@ -9,8 +9,9 @@ import pytest
 from dpsim.backend.graphs.kernel_call import KernelError
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
+from dpsim.contract.events import failing_word
 from dpsim.contract.interface import Buffer, Rank, Stream
-from dpsim.contract.schedule import Footprint, failing_word
+from dpsim.contract.schedule import Footprint
 from dpsim.contract.world import At, CommunicatorSpec, Fault, Kill, World
 from dpsim.explore.order import Step
 from dpsim.explore.strategies.base import Picker

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsim.contract.schedule import CutOff, failing_rank
+from dpsim.contract.events import failing_rank
+from dpsim.contract.schedule import CutOff
 from dpsim.explore.strategies.dpor import Dpor
 from tests.worlds.brute import Order, Outcome, Recorder, enumerate_schedules, outcome_of
 from tests.worlds.case import Case, execute

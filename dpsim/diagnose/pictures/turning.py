@@ -11,22 +11,16 @@ collective has the words at its first part. Events without an op, such as the en
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from dpsim.contract.events import CALLS, GIVES, KILL, REACHES, Event
 from dpsim.contract.ops import ADDRESS
-from dpsim.contract.schedule import kill_label
 from dpsim.contract.world import Run
 from dpsim.diagnose.evidence import in_words
 from dpsim.diagnose.pictures.journal_ops import RankOps
 from dpsim.diagnose.pictures.meetings import LINE
 from dpsim.diagnose.pictures.op import DrawnOp, Picture
-from dpsim.diagnose.turning_text import sent_message, step_text, visited
-
-_MEETING = re.compile(
-    r"(?:rank (?P<rank>\d+) (?:gives )?)?(?P<name>\S+)(?: (?P<ends>\d+>\d+))? #(?P<number>\d+)(?:: .*)?"
-)
-"""Matches the label of a collective or transfer, of one rank's part of it, or of a choice about it."""
+from dpsim.diagnose.turning_text import sent_message, step_text
 
 _SIDES = "too early", "too late"
 
@@ -47,7 +41,8 @@ def mark_turning(picture: Picture, run: Run, ranks: Sequence[RankOps], swaps: Se
 
 def _words(run: Run, side: str, label: str) -> str:
     """Returns the words of an event. Those of a message that arrives stand at its post, on the rank that sent it."""
-    message = sent_message(run, label) if side in _SIDES else None
+    event = Event.read(label)
+    message = sent_message(run, event) if side in _SIDES and event is not None else None
     if message is None:
         return f"{side}: {step_text(run, label)}"
     to, content, site = message
@@ -66,15 +61,17 @@ def _mark(ops: list[DrawnOp], words: str) -> DrawnOp | None:
 
 def _ops_of(label: str, ranks: Sequence[RankOps]) -> list[DrawnOp]:
     """Returns the ops that a label of a schedule names; of a message its post."""
-    op = visited(label)
-    if op is not None:
-        address = op.thread, op.site, op.ordinal
-        own = ranks[op.rank : op.rank + 1]
+    event = Event.read(label)
+    if event is None:
+        return []
+    own = ranks if event.rank is None else ranks[event.rank : event.rank + 1]
+    if event.ordinal is not None:
+        address = event.thread, event.site, event.ordinal
         return [one for rank in own for at, one in rank.by_at.items() if rank.journal[at][ADDRESS] == address]
-    killed = [one for rank in ranks for one in rank.ops if one.kind == "died" and label == kill_label(rank.rank)]
-    found = _MEETING.fullmatch(label)
-    if killed or found is None:
-        return killed
-    name = LINE.format(found["name"], *found["ends"].split(">")) if found["ends"] else found["name"]
-    key, only = (name, int(found["number"])), found["rank"]
-    return [one for rank in ranks for one in rank.ops if one.key == key and only in (None, str(rank.rank))]
+    if event.actor == KILL:
+        return [one for rank in own for one in rank.ops if one.kind == "died"]
+    if event.verb not in (CALLS, GIVES, REACHES):
+        return []
+    name, _, ends = f"{event.actor if event.rank is None else ''} {event.site}".strip().partition(" ")
+    key = LINE.format(name, *ends.split(">")) if ends else name, event.number
+    return [one for rank in own for one in rank.ops if one.key == key]

@@ -22,7 +22,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
-from dpsim.contract.schedule import Candidate, CutOff, OptionalWait, Strategy, draw_word, failing_word
+from dpsim.contract.events import draw_word, failing_word
+from dpsim.contract.schedule import Candidate, CutOff, OptionalWait, Strategy
 from dpsim.contract.words import counted
 from dpsim.explore.order import Labels, Order
 

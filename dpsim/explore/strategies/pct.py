@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsim.contract.schedule import Candidate, continuing_actor
+from dpsim.contract.events import continuing_actor
+from dpsim.contract.schedule import Candidate
 from dpsim.explore.order import Labels
 from dpsim.explore.strategies.base import LONGEST
 from dpsim.explore.strategies.walks import Sampling

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from dpsim.contract.schedule import Candidate, Unrepeatable, draw_word, failing_rank
+from dpsim.contract.events import draw_word, failing_rank
+from dpsim.contract.schedule import Candidate, Unrepeatable
 from dpsim.explore.normal_form import is_draw
 from dpsim.explore.order import Labels
 from dpsim.explore.strategies.base import LONGEST, Picker

@@ -29,7 +29,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from dpsim.contract.schedule import Candidate, CutOff, actor
+from dpsim.contract.events import actor, is_delivery
+from dpsim.contract.schedule import Candidate, CutOff
 from dpsim.explore.order import Labels
 from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.dpor import WHY, Diverged
@@ -46,15 +47,6 @@ from dpsim.explore.strategies.frontier import (
 )
 
 NAME = "within"
-
-
-def is_delivery(label: str) -> bool:
-    """Returns whether a step delivers a message to a mailbox.
-
-    >>> is_delivery("rank 3 delivers box[2]"), is_delivery("rank 3 box[2]")
-    (True, False)
-    """
-    return label.split(" ")[2:3] == ["delivers"]
 
 
 def of_no_actor(candidate: Candidate) -> bool:

@@ -16,11 +16,11 @@ from dpsim.backend.hosts.works import CallUnderway
 from dpsim.backend.journal.issue import Issue, plan
 from dpsim.backend.memory.buffers import of_this_backend
 from dpsim.contract.collectives import role
+from dpsim.contract.events import ENDS_A_GROUP, IS_LATE_FOR, LEAVES, STARTS, numbered_label
 from dpsim.contract.interface import Buffer, HostArray, Stream
 from dpsim.contract.ops import DType
 from dpsim.contract.rules.floats import COMPARES, FLOATS
 from dpsim.contract.rules.wait_set import is_idle
-from dpsim.contract.schedule import numbered_label
 from dpsim.sim.calls.streams import SimStream
 from dpsim.sim.calls.underway import Skipped, Underway, UnderwayFromAny
 from dpsim.sim.collectives.contribution import Contribution
@@ -54,7 +54,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
             host.issue()
             late = host.issued
             if issue.delay_ns:
-                late = host.op(host.address("is late for"), issue.delay_ns, host=True)
+                late = host.op(host.address(IS_LATE_FOR), issue.delay_ns, host=True)
                 machine.alarms.sleep(late, issue.delay_ns)
                 machine.submit(late)
             if last is not None:  # a call that a fault repeats has separate memory: both calls are under way at once
@@ -87,7 +87,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
         host.issue()
         late: tuple[Op, ...] = ()
         if delay_ns:
-            late = (host.op(host.address("is late for"), delay_ns, host=True),)
+            late = (host.op(host.address(IS_LATE_FOR), delay_ns, host=True),)
             host.machine.alarms.sleep(late[0], delay_ns)
             host.machine.submit(late[0])
         flat = array.reshape(-1)
@@ -220,7 +220,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
     def _close(self, stream: Stream) -> None:
         on, moves, host = of_this_backend(stream, SimStream), self._moves or [], self.host
         self._moves = None
-        end = host.op(host.address("ends a group after"))
+        end = host.op(host.address(ENDS_A_GROUP))
         host.machine.edges(moves, end)
         self.group.last[host.rank] = end
         host.machine.mark(end)
@@ -251,7 +251,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             return heads
         host = self.host
         last = self.group.last.get(host.rank)
-        self._started = self.slots.start(host, self._label("starts"), heads, last, self.places)
+        self._started = self.slots.start(host, self._label(STARTS), heads, last, self.places)
         return (self._started,)
 
     def _end(self, end: Op) -> Op:
@@ -260,7 +260,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         """
         if self.slots is None or self._started is None:
             return end
-        end = self.group.last[self.host.rank] = self.slots.leave(self.host, self._label("leaves"), self._started, end)
+        end = self.group.last[self.host.rank] = self.slots.leave(self.host, self._label(LEAVES), self._started, end)
         self._parts += 1
         return end
 

@@ -25,6 +25,7 @@ from typing import Any
 
 from dpsim.backend.hosts.threads import JournaledFlag
 from dpsim.backend.hosts.work import Outcome
+from dpsim.contract.events import IS_LATE_FOR, PASSES, SHOWS
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.chain import Chain
 from dpsim.sim.hosts.host import Host
@@ -72,10 +73,10 @@ class SimFlag(JournaledFlag):
 
     def _wait(self, late_ns: int) -> Outcome:
         host = self._host
-        late = host.address("is late for") if late_ns else ""
+        late = host.address(IS_LATE_FOR) if late_ns else ""
         op = None
         if not self._set_now or self._by is not None:
-            op = Op(host.address("passes"), life=~host.rank)
+            op = Op(host.address(PASSES), life=~host.rank)
             if host.chained:
                 host.before(op)
             if self._set_now:
@@ -94,7 +95,7 @@ class SimFlag(JournaledFlag):
 
     def _query(self, late_ns: int) -> Outcome:
         host, yes, by = self._host, self._set_now, self._by
-        late = host.address("is late for") if late_ns else ""
+        late = host.address(IS_LATE_FOR) if late_ns else ""
 
         def outcome() -> Generator[Any, Any, bool]:
             if late_ns:
@@ -124,7 +125,7 @@ class FlagWord:
     def write(self, value: bool) -> None:
         """Lets the device see a set or a clear some time after the host's call, in the order of these calls."""
         host, machine = self._host, self._host.machine
-        op = host.op(host.address("shows"), 0, host=True)
+        op = host.op(host.address(SHOWS), 0, host=True)
         op.effect, op.args = self._written, (op, value)
         if not value:
             op.footprint = (*op.touches(), (self.resource, "w"))

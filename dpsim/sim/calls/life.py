@@ -15,9 +15,9 @@ from dpsim.backend.hosts.threads import ThreadProgram
 from dpsim.backend.journal.injection import RankDied, RankHung
 from dpsim.backend.journal.own_raise import breaks_off_rank, left_debugger
 from dpsim.backend.journal.trouble import trouble
+from dpsim.contract.events import IS_LATE, STARTS, kill_label, own_label
 from dpsim.contract.program import Program
 from dpsim.contract.registry import packages
-from dpsim.contract.schedule import kill_label, own_label
 from dpsim.contract.world import End, Kill, Lost
 from dpsim.sim.calls.rank import SimRank
 from dpsim.sim.graph.machine import Machine
@@ -33,7 +33,7 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
         return
     late_ns = journal.start_delay()
     if late_ns:
-        await _Await(host.pause(late_ns, own_label(rank.rank, "starts")))
+        await _Await(host.pause(late_ns, own_label(rank.rank, STARTS)))
     try:
         await (program.serve(rank, prepared) if rank.name else program.run(rank, prepared))
         if rank.threads is not None:
@@ -94,7 +94,7 @@ async def live_beside(rank: SimRank, thread: SimThread, program: ThreadProgram, 
     host.starts()
     late_ns = journal.start_delay()
     if late_ns:
-        await _Await(host.pause(late_ns, own_label(host.word, "is late")))
+        await _Await(host.pause(late_ns, own_label(host.word, IS_LATE)))
     try:
         await program(rank)
     except RankDied:

@@ -24,8 +24,8 @@ from collections.abc import Generator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from dpsim.backend.hosts.work import Outcome
+from dpsim.contract.events import SEES_THE_END, WAITS_FOR_ALL, visit_label
 from dpsim.contract.interface import Aborted
-from dpsim.contract.schedule import visit_label
 from dpsim.sim.collectives.groups import Group
 from dpsim.sim.collectives.membership import Membership, Part
 from dpsim.sim.collectives.parts import EarlyEnd
@@ -122,7 +122,7 @@ class QueriedCall:
         """
         if self._seen is None:
             machine = host.machine
-            seen = self._seen = host.op(visit_label(*self._visit, "sees the end of"))  # the schedule decides when
+            seen = self._seen = host.op(visit_label(*self._visit, SEES_THE_END))  # the schedule decides when
             seen.footprint = (*seen.touches(), (("over", *self._visit), "w"))
             machine.edge(end, seen)
             machine.submit(seen)
@@ -165,7 +165,7 @@ class QueriedCall:
         end: Op = self._call[2]
         if isinstance(last, EarlyEnd) and not machine.timed:
             up = machine.alarms.sleeps.clock(host.causes) + timeout_ns
-            label = host.label(at, "waits for all at")
+            label = host.label(at, WAITS_FOR_ALL)
             wait = MayWait(label, last, last.all_arrived, ~host.rank, machine, host.causes, up)
             waits = machine.waits(wait)
             host.causes |= wait.bit

@@ -18,9 +18,9 @@ from dpsim.backend.hosts.threads import JournaledFlag, JournaledThread, ThreadPr
 from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.memory.pools import GraphPool
+from dpsim.contract.events import DELIVERS, DELIVERS_FROM_OUTSIDE, IS_LATE_FOR, LETS_IN, WAITS_IN_VAIN, visit_label
 from dpsim.contract.interface import Frozen, Stream
 from dpsim.contract.rules.made_groups import GroupSpecs
-from dpsim.contract.schedule import visit_label
 from dpsim.contract.world import CommunicatorSpec, Message, outside
 from dpsim.sim.calls.flags import SimFlag
 from dpsim.sim.calls.streams import SimGraph, SimStream
@@ -157,7 +157,7 @@ class SimRank(JournaledRank):
         host = self.host_thread
         host.issue()
         life = ~self.rank if self.rank in host.machine.lossy else None
-        delivery = Op(host.address("delivers"), self.own_device.costs.message + delay_ns, life=life)
+        delivery = Op(host.address(DELIVERS), self.own_device.costs.message + delay_ns, life=life)
         if host.chained:
             host.before(delivery)
         if delay_ns and not host.machine.timed:
@@ -167,7 +167,7 @@ class SimRank(JournaledRank):
     def _late_for(self, delivery: Op, ns: int) -> None:
         """Untimed: delays a message by a planted delay of `ns`."""
         host = self.host_thread
-        late = Op(host.address("is late for"), ns, life=delivery.life)
+        late = Op(host.address(IS_LATE_FOR), ns, life=delivery.life)
         host.before(late)
         host.machine.alarms.sleep(late, ns)
         host.machine.edge(late, delivery)
@@ -179,8 +179,8 @@ class SimRank(JournaledRank):
     def from_outside(self, number: int, message: Message) -> None:
         """Sends message `number` of the world (`World.messages`) at the point that this rank has reached."""
         host, at = self.host_thread, (message.mailbox, number)
-        host.issue(visit_label(host.word, *at, "lets in"))
-        label = visit_label(message.to, *at, "delivers from outside") if host.machine.visible else ""
+        host.issue(visit_label(host.word, *at, LETS_IN))
+        label = visit_label(message.to, *at, DELIVERS_FROM_OUTSIDE) if host.machine.visible else ""
         delivery = Op(label, self.own_device.costs.message)
         if host.chained:
             host.before(delivery)
@@ -189,8 +189,8 @@ class SimRank(JournaledRank):
 
     def _take(self, mailbox: str, how: str, delay_ns: int, timeout_ns: int | None) -> Outcome:
         host = self.host_thread
-        label, late = host.address(), host.address("is late for") if delay_ns else ""
-        vain = "" if timeout_ns is None else host.address("waits in vain at")
+        label, late = host.address(), host.address(IS_LATE_FOR) if delay_ns else ""
+        vain = "" if timeout_ns is None else host.address(WAITS_IN_VAIN)
         here, gate = self.journal.here(), self.journal.gate() if self.world.gates else None
 
         def look() -> Generator[Any, Any, Any]:

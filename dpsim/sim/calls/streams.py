@@ -16,8 +16,8 @@ from dpsim.backend.graphs.kernel_call import KernelCall
 from dpsim.backend.hosts.threads import JournaledFlag
 from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.memory.buffers import JournaledBuffer, of_this_backend
+from dpsim.contract.events import EVENT, IS_LATE_FOR, numbered_label, own_label, visit_label
 from dpsim.contract.ops import DType
-from dpsim.contract.schedule import numbered_label, own_label, visit_label
 from dpsim.sim.calls.flags import SimFlag
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
@@ -98,7 +98,7 @@ class SimStream(JournaledStream, DeviceStream):
         of_this_backend(flag, SimFlag).hold(self.chain)
 
     def _spin(self, ns: int) -> None:
-        op = self.host.op(self.host.address("is late for"), ns)
+        op = self.host.op(self.host.address(IS_LATE_FOR), ns)
         self.host.machine.alarms.sleep(op, ns)
         self.chain.append(op)
 
@@ -162,7 +162,7 @@ class SimEvent(JournaledEvent):
         """Untimed: creates, once for each record of the event, the op by which hosts may see it pass."""
         if self._seen is None:
             host, machine = self.host, self.host.machine
-            label = own_label(host.rank, f"event {self.number} passes")
+            label = own_label(host.rank, f"{EVENT} {self.number} passes")
             seen = self._seen = host.op(label if self._records == 1 else numbered_label(label, self._records))
             seen.footprint = (*seen.touches(), (("event", host.rank, self.number, self._records), "w"))
             machine.edge(self.op, seen)

@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Protocol
 
-from dpsim.contract.schedule import Footprint, numbered_label
+from dpsim.contract.events import TAKES_FROM, numbered_label
+from dpsim.contract.schedule import Footprint
 from dpsim.contract.world import CommunicatorSpec
 from dpsim.sim.collectives.contribution import Contribution
 from dpsim.sim.graph.machine import Machine
@@ -176,7 +177,7 @@ class AnySource:
 
     def _label(self, one: AnyReceive, sender: int) -> str:
         name = self._group.spec.name
-        return numbered_label(f"takes from {sender} in {name}", one.number, one.rank) if self._machine.visible else ""
+        return numbered_label(f"{TAKES_FROM} {sender} in {name}", one.number, one.rank) if self._machine.visible else ""
 
     def _touches(self, one: AnyReceive) -> Footprint | None:
         """Returns the resource on which offers conflict; None if only one other member can send."""

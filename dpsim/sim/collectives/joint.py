@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from dpsim.backend.journal.issue import Issue
+from dpsim.contract.events import numbered_label
 from dpsim.contract.ops import DTYPES
-from dpsim.contract.schedule import numbered_label
 from dpsim.contract.world import CommunicatorSpec
 from dpsim.sim.collectives.contribution import Contribution
 from dpsim.sim.collectives.results import Results

@@ -10,7 +10,7 @@ rendezvous of two.
 
 from __future__ import annotations
 
-from dpsim.contract.schedule import numbered_label
+from dpsim.contract.events import MAKES, numbered_label
 from dpsim.contract.world import CommunicatorSpec
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
@@ -40,7 +40,7 @@ class Made:
         if formed is None:
             formed = self._formed[members] = Op("")
         arrived.add(host.rank)
-        label = numbered_label(f"makes {self._name}", members[-1] if len(members) == 2 else 0, host.word)
+        label = numbered_label(f"{MAKES} {self._name}", members[-1] if len(members) == 2 else 0, host.word)
         arrival = host.op(label if machine.visible else "", host=True)
         machine.edge(arrival, formed)
         machine.submit(arrival)

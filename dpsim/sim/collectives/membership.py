@@ -21,8 +21,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from dpsim.backend.journal.issue import Issue
+from dpsim.contract.events import BREAKS_OFF, IS_OVER, LEAVES_BY, numbered_label
 from dpsim.contract.rules.wait_set import awaited
-from dpsim.contract.schedule import Footprint, numbered_label
+from dpsim.contract.schedule import Footprint
 from dpsim.sim.collectives.broken import AbortingMachine
 from dpsim.sim.collectives.contribution import Contribution
 from dpsim.sim.collectives.groups import Group
@@ -128,8 +129,8 @@ class Membership:
         which it leaves.
         """
         machine, name = self._machine, self._group.spec.name
-        breaks = Op(host.address("breaks off"), 0, self._break_off, life=~self._rank)
-        leaves = Op(host.address("leaves by"), 0, self._leave)
+        breaks = Op(host.address(BREAKS_OFF), 0, self._break_off, life=~self._rank)
+        leaves = Op(host.address(LEAVES_BY), 0, self._leave)
         breaks.args = (breaks,)
         self.broken_off = breaks
         if machine.visible:
@@ -147,7 +148,7 @@ class Membership:
         number = host.part_number
         host.part_number += 1
         name = self._group.spec.name
-        return numbered_label(f"is over in {name}", number, host.word) if self._machine.visible else ""
+        return numbered_label(f"{IS_OVER} {name}", number, host.word) if self._machine.visible else ""
 
     def _over(self, part: Part) -> None:
         del self._unfinished[part]

@@ -32,8 +32,9 @@ import numpy as np
 from dpsim.backend.journal.issue import Issue
 from dpsim.contract.collectives import role
 from dpsim.contract.dtypes import NUMPY
+from dpsim.contract.events import GIVES, REACHES, numbered_label, own_label, transfer_label
 from dpsim.contract.rules.wait_set import awaited
-from dpsim.contract.schedule import Footprint, numbered_label, own_label, transfer_label
+from dpsim.contract.schedule import Footprint
 from dpsim.contract.world import CommunicatorSpec
 from dpsim.sim.collectives.any_source import Comes
 from dpsim.sim.collectives.contribution import Contribution
@@ -160,7 +161,7 @@ class PartedGroup(Group):
         last = len(meeting.brought) == len(meeting.members)  # a receive may arrive while this arrival fires
         end = self._with_all(rank, meeting) if wanted is None else self._early(rank, own, meeting, wanted)
         if machine.aborting and self.device:
-            arrival.label = arrival.label or own_label(rank, f"reaches {meeting.label}")
+            arrival.label = arrival.label or own_label(rank, f"{REACHES} {meeting.label}")
             arrival.footprint = (*arrival.touches(), (("aborts", self.spec.name, rank), "r"), *self._lives_of([rank]))
         if arrival.pending > 1 or arrival.effect or arrival.footprint or arrival.after or arrival.life in machine.dead:
             machine.submit(arrival)
@@ -180,7 +181,7 @@ class PartedGroup(Group):
             arrival.effect = own.keep
             reads = tuple([use for use in own.touches if use[1] == "r"]) if own.touches else ()
             if reads:
-                arrival.label = own_label(rank, f"gives {meeting.label}")
+                arrival.label = own_label(rank, f"{GIVES} {meeting.label}")
                 arrival.footprint = reads + self._lives_of([rank])
                 own.touches = tuple([use for use in own.touches if use[1] != "r"])
             waits, end.causes = self._lines[rank].next(end.label, end, meeting.all_arrived, arrival.causes)

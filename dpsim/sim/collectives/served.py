@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from dpsim.contract.schedule import numbered_label
+from dpsim.contract.events import IS_SERVED_BY, numbered_label
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
 
@@ -20,7 +20,7 @@ def served(host: Host, name: str, members: Collection[int], end: Op, on_device: 
     for victim in machine.partial:
         if victim == host.rank or victim not in members:
             continue
-        label = numbered_label(f"is served by {victim} in {name}", number, host.word) if machine.visible else ""
+        label = numbered_label(f"{IS_SERVED_BY} {victim} in {name}", number, host.word) if machine.visible else ""
         lives = ((("life", victim), "r"),)
         part = Op(label, 0, None, lives, victim if on_device else ~victim)
         machine.mark(part)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Sequence
 
+from dpsim.contract.events import numbered_label, transfer_label
 from dpsim.contract.ops import DTYPES
-from dpsim.contract.schedule import numbered_label, transfer_label
 from dpsim.contract.world import CommunicatorSpec
 from dpsim.sim.collectives.any_source import Comes
 from dpsim.sim.collectives.contribution import Contribution

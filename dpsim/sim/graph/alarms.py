@@ -30,13 +30,13 @@ from collections.abc import Callable
 from heapq import heapify
 from typing import Any, Protocol
 
+from dpsim.contract.events import EARLY, IN_TIME
 from dpsim.contract.schedule import TIME, Footprint, Strategy
 from dpsim.sim.graph.environment import Environment, Halt
 from dpsim.sim.graph.op import Op
 from dpsim.sim.graph.sleeps import Sleeps
 
 PASSING: Footprint = ((TIME, "w"),)
-IN_TIME, EARLY = "in time", "early"
 
 
 class Clockwork(Protocol):

@@ -9,7 +9,8 @@ import simpy
 
 from dpsim.backend.graphs.kernel_call import KernelError
 from dpsim.backend.journal.own_raise import breaks_off_rank
-from dpsim.contract.schedule import Footprint, Strategy, visit_label
+from dpsim.contract.events import IN_THE_END, NO, YES, visit_label
+from dpsim.contract.schedule import Footprint, Strategy
 
 
 class Guard(Protocol):
@@ -148,5 +149,5 @@ def in_the_end(deaths: Sequence[Op], strategy: Strategy) -> list[Op]:
     return [
         op
         for op in ordered
-        if not (isinstance(op, Death) and op.strikes() and strategy.draw(f"in the end, {op.label}", ("yes", "no")))
+        if not (isinstance(op, Death) and op.strikes() and strategy.draw(f"{IN_THE_END}{op.label}", (YES, NO)))
     ]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from dpsim.contract.schedule import numbered_label
+from dpsim.contract.events import JOINS, numbered_label
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
@@ -84,7 +84,7 @@ class Chain:
         """
         if self.waits:
             self._joins += 1
-            label = numbered_label(f"{self.name} joins", self._joins, host.rank) if host.device_lives else ""
+            label = numbered_label(f"{JOINS} {self.name}", self._joins, host.rank) if host.device_lives else ""
             self.append(host.op(label))
         return self.tail
 

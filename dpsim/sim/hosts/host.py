@@ -28,9 +28,19 @@ from typing import Any
 
 from dpsim.backend.graphs.kernel_call import KernelError
 from dpsim.backend.journal.journal import Journal
+from dpsim.contract.events import (
+    GETS_THROUGH,
+    GOES_ON,
+    HEARS_OF_ITS_DEVICE,
+    IS_LATE_FOR,
+    ISSUES,
+    host_word,
+    numbered_label,
+    visit_label,
+)
 from dpsim.contract.interface import Aborted
 from dpsim.contract.ops import RawRecord
-from dpsim.contract.schedule import Footprint, host_word, numbered_label, visit_label
+from dpsim.contract.schedule import Footprint
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.early_ends import EarlyEnds
@@ -109,7 +119,7 @@ class Host:
         """
         if self.lives is None or self.machine.timed:
             return
-        op = self.op(self.address("issues") if label is None else label, host=True)
+        op = self.op(self.address(ISSUES) if label is None else label, host=True)
         self._unsure.append((op, len(self.records) - 1))
         self.issued = self._told = op
         self.machine.submit(op)
@@ -131,7 +141,7 @@ class Host:
         machine = self.machine
         if machine.timed and all(op.at >= 0 for op in ends):
             return
-        label = numbered_label("gets through", self._gates, self.word) if machine.visible else ""
+        label = numbered_label(GETS_THROUGH, self._gates, self.word) if machine.visible else ""
         self._gates += 1
         gate = self.op(label, host=True)
         for end in ends:
@@ -145,7 +155,7 @@ class Host:
 
     def held_up(self, ns: int) -> None:
         """A planted delay of `ns`: the present plain call blocks the host that long."""
-        late = Op(self.address("is late for"), ns, life=~self.rank)
+        late = Op(self.address(IS_LATE_FOR), ns, life=~self.rank)
         if self.chained:
             self.before(late)
         self.machine.alarms.sleep(late, ns)
@@ -199,7 +209,7 @@ class Host:
             return result if result is not None else op.value
         if self.lives is not None:
             self._told = None
-            after = self.op(numbered_label("goes on", self._resumed, self.word), host=True)
+            after = self.op(numbered_label(GOES_ON, self._resumed, self.word), host=True)
             self._resumed += 1
             machine.edge(op, after)
             machine.submit(after)
@@ -257,7 +267,7 @@ class Host:
 
     def _after_failure(self, op: Op) -> Op:
         """Returns an op by which the host learns that `op` ended before the device stopped. It has the same value."""
-        after = self.op(numbered_label("hears of its device", self._failures_seen, self.word))
+        after = self.op(numbered_label(HEARS_OF_ITS_DEVICE, self._failures_seen, self.word))
         after.effect = lambda: op.value
         self._failures_seen += 1
         self.machine.edge(op, after)

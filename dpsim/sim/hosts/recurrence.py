@@ -26,9 +26,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from dpsim.contract.events import site
 from dpsim.contract.ops import KIND, ORDINAL, POST_MAILBOX, POST_TO, SEQ, STREAM, RawRecord
 from dpsim.contract.program import Program
-from dpsim.contract.schedule import site
 from dpsim.contract.world import World
 from dpsim.sim.graph.environment import TICK
 from dpsim.sim.graph.machine import Machine

@@ -24,8 +24,9 @@ import simpy
 from greenlet import getcurrent
 
 from dpsim.backend.journal.journal import Journal
+from dpsim.contract.events import BREAKS, GETS_THROUGH, GOES_ON, REACHES, STARTS, numbered_label, visit_label
 from dpsim.contract.ops import RawRecord
-from dpsim.contract.schedule import Footprint, numbered_label, visit_label
+from dpsim.contract.schedule import Footprint
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
@@ -96,7 +97,7 @@ class TurningHost(Host):
 
     def starts(self) -> None:
         """Waits for the turn in which this thread begins."""
-        label = numbered_label("starts", self._starts, self.word) if self.machine.visible else ""
+        label = numbered_label(STARTS, self._starts, self.word) if self.machine.visible else ""
         self._pass(self.alone(self.op(label, host=True)))
         self._starts += 1
         if self.seen is not None:
@@ -104,7 +105,7 @@ class TurningHost(Host):
 
     def turn(self, site: str, ordinal: int) -> None:
         """Waits for this thread's turn to make a call at a site."""
-        label = visit_label(self.word, site, ordinal, "reaches")
+        label = visit_label(self.word, site, ordinal, REACHES)
         op = self.op(label if self.machine.visible else "", host=True)
         kind, name, what = self.own_journal.about
         touched: Footprint = ()
@@ -121,7 +122,7 @@ class TurningHost(Host):
     def breaks(self) -> None:
         """Main has raised: waits for the turn in which it ends the rank."""
         if not self.killed:
-            op = self.op(numbered_label("breaks", 0, self.word) if self.machine.visible else "", host=True)
+            op = self.op(numbered_label(BREAKS, 0, self.word) if self.machine.visible else "", host=True)
             self._pass(self._for_all(op))
 
     def _for_all(self, op: Op) -> Op:
@@ -135,7 +136,7 @@ class TurningHost(Host):
         thread. But if the thread has `joined` one, it conflicts with a start that uses the same name again.
         """
         if self.by_object:
-            op.footprint = ((("thread", self.rank, self.journal.thread, "goes on"), "w"), *self.mortal)
+            op.footprint = ((("thread", self.rank, self.journal.thread, GOES_ON), "w"), *self.mortal)
             if joined:
                 op.footprint = ((("thread", self.rank, joined, "name"), "r"), *op.footprint)
         return op
@@ -191,7 +192,7 @@ class TurningHost(Host):
         machine, ends, self._held_up = self.machine, self._held_up, ()
         if machine.timed and all(op.at >= 0 for op in ends):
             return
-        gate = self.op(numbered_label("gets through", self._gates, self.word) if machine.visible else "", host=True)
+        gate = self.op(numbered_label(GETS_THROUGH, self._gates, self.word) if machine.visible else "", host=True)
         self._gates += 1
         machine.edges(ends, gate)
         machine.submit(gate)
@@ -207,7 +208,7 @@ class TurningHost(Host):
         machine = self.machine
         if self._held_up:
             self._stand()
-        label = numbered_label("goes on", self._gone_on, self.word) if machine.visible else ""
+        label = numbered_label(GOES_ON, self._gone_on, self.word) if machine.visible else ""
         after = self.alone(self.op(label, host=True), joined)
         self._gone_on += 1
         machine.edge(op, after)

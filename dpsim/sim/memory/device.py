@@ -9,7 +9,7 @@ reads that life. So a search tries the stop before and after each piece of work.
 from __future__ import annotations
 
 from dpsim.backend.graphs.kernel_call import KernelError
-from dpsim.contract.schedule import act, own_label
+from dpsim.contract.events import FAILS_AT, LOSES_ITS_DEVICE, act, own_label
 from dpsim.contract.world import World
 from dpsim.sim.collectives.groups import Group
 from dpsim.sim.graph.costs import Costs
@@ -61,14 +61,16 @@ class Device:
                 machine.strategy.raised(rank)
             self._stop(error, by)
             return
-        failure = DeviceFailure(own_label(rank, f"fails at {act(by.label)}"), 0, self._stop, machine.end_of(rank), rank)
+        failure = DeviceFailure(
+            own_label(rank, f"{FAILS_AT} {act(by.label)}"), 0, self._stop, machine.end_of(rank), rank
+        )
         failure.args = error, failure
         failure.causes, failure.seen_marks = by.causes, by.seen_marks
         machine.submit(failure)
 
     def die(self, host: Host) -> None:
         """A fault let a host die at an op: the device stops some time later."""
-        loss = Death(own_label(self.rank, "loses its device"), 0, self.lose, self.machine.end_of(self.rank))
+        loss = Death(own_label(self.rank, LOSES_ITS_DEVICE), 0, self.lose, self.machine.end_of(self.rank))
         loss.strikes = lambda: False
         if host.chained:
             host.before(loss)

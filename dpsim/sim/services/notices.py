@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dpsim.contract.events import IS_NOTIFIED
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
@@ -31,7 +32,7 @@ class Notices:
 
     def watch(self, host: Host, actor: int, mailbox: str, took: int) -> None:
         """A host asks for a notice by its last call. The delivery takes `took` ns."""
-        notice = Op(host.address("is notified by"), took)
+        notice = Op(host.address(IS_NOTIFIED), took)
         if host.chained:
             host.before(notice)
         self._boxes.announce(notice, host.journal.here(), mailbox, ("gone", actor))

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from dpsim.contract.events import ASKS, CLOSES, GIVES_BACK, SETS, own_label
 from dpsim.contract.interface import Frozen
 from dpsim.contract.rules.store_changes import changed
-from dpsim.contract.schedule import Footprint, own_label
+from dpsim.contract.schedule import Footprint
 from dpsim.contract.world import Stranger, World
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
@@ -128,7 +129,7 @@ class Ports:
         """Sends a value. It arrives after the values that this rank sent before."""
         machine = self._machine
         host.issue()
-        delivery = Op(host.address("sets"), cost)
+        delivery = Op(host.address(SETS), cost)
         if host.chained:
             host.before(delivery)
         delivery.effect, delivery.args = self._arrive, (table, key, value, delivery)
@@ -175,7 +176,7 @@ class Ports:
 
     def get(self, host: Host, table: Table, key: str, timeout_ns: int | None) -> Waiting:
         """Returns the wait of a host that gets a key."""
-        waiting = Waiting(self._machine, host, timeout_ns, "asks at")
+        waiting = Waiting(self._machine, host, timeout_ns, ASKS)
         enabled = table.first.get(key) or table.closed
         if waiting.polls:
             self._look_at(waiting, table, key, None)
@@ -205,7 +206,7 @@ class Ports:
         if table.by != host.rank or table.closed is not None:
             return
         host.issue()
-        op = host.op(host.address("closes"), host=True)
+        op = host.op(host.address(CLOSES), host=True)
         op.effect, op.args = self._close, (table, op)
         if self._machine.visible:
             op.footprint = (*op.touches(), *_port((table.node, table.port), "w"))
@@ -230,7 +231,7 @@ class Ports:
         the op that ended it, if that was not its host.
         """
         for table in [one for one in self._tables.values() if one.by == host.rank]:
-            label = own_label(host.rank, f"gives back port {table.port} of node {table.node}")
+            label = own_label(host.rank, f"{GIVES_BACK} port {table.port} of node {table.node}")
             op = Op(label, 0, None, _port((table.node, table.port), "w"))
             if host.chained:
                 op.causes |= host.causes

@@ -10,6 +10,7 @@ from typing import Any
 
 from dpsim.backend.hosts.stores import JournaledStore
 from dpsim.backend.hosts.work import Outcome
+from dpsim.contract.events import CHANGES, LISTENS
 from dpsim.contract.interface import Frozen
 from dpsim.sim.hosts.host import Host
 from dpsim.sim.services.ports import Ports, Table
@@ -44,7 +45,7 @@ class SimStore(JournaledStore):
 
     def _change(self, key: str, how: str, operands: tuple[Any, ...]) -> Outcome:
         host = self._host
-        op = host.op(host.address("changes"), self._took, host=True)
+        op = host.op(host.address(CHANGES), self._took, host=True)
         self._ports.change(op, host, self._table, key, how, operands)
 
         def outcome() -> Generator[Any, Any, Frozen]:
@@ -69,7 +70,7 @@ def waited(host: Host, waiting: Waiting) -> Generator[Any, Any, None]:
 
 def open_store(host: Host, ports: Ports, node: int, port: int, took: int) -> Outcome:
     """Returns an outcome that opens a port. Its value is the store, or None."""
-    label = host.address("listens at")
+    label = host.address(LISTENS)
 
     def outcome() -> Generator[Any, Any, SimStore | None]:
         op = host.op(label, host=True)

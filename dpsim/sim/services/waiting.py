@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dpsim.contract.events import WAITS_IN_VAIN
 from dpsim.contract.schedule import Footprint
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
@@ -41,7 +42,7 @@ class Waiting:
         self.ends: Footprint = ()  # the resource of its time-out and its reads, if either may be first
         self.polls = timeout_ns == 0
         if timeout_ns:
-            label = host.label(self.site, "waits in vain at")
+            label = host.label(self.site, WAITS_IN_VAIN)
             self.alarm = Op(label, timeout_ns, self._passes, None, ~host.rank)
             self.ends = ((("waits", label), "w"),) if machine.alarms.most else ()
             machine.alarms.set(self.alarm, timeout_ns, self.op.causes, host.mortal, self.ends)

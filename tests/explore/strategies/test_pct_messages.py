@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+from dpsim.contract.events import actor
 from dpsim.contract.interface import Rank
-from dpsim.contract.schedule import actor
 from dpsim.explore.strategies import pct
 from tests.programs import explored, world_of
 
