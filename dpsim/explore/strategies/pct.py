@@ -6,7 +6,7 @@ probability of at least `1 / (n k^(d-1))`. In practice PCT finds shallow bugs fa
 is weak if an actor of low priority has to run at one certain step. It then has to change priorities at exactly this
 step.
 
-An actor continues independently of others (`dpsim.contract.schedule.continuing_actor`). It is a rank ("rank 3"), a
+An actor continues independently of others (`dpsim.contract.events.continuing_actor`). It is a rank ("rank 3"), a
 communicator, or the messages that a rank posts at one site ("rank 3 delivers wake"). So a late message delays neither
 its sender nor the sender's other messages. If messages had the priority of their sender, no message would ever be late.
 k is the length of the longest run so far; for the first run it is a guess.
