@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from dpsim.contract.events import ASKS, CHANGES, CLOSES, GOES_ON, LISTENS, REACHES, SETS, STARTS, Event
+from dpsim.contract.events import ASKS, CHANGES, CLOSES, GOES_ON, LISTENS, REACHES, SETS, STARTS, ScheduleEvent
 from dpsim.contract.gates import Address, Turn
 from dpsim.contract.ops import (
     ADDRESS,
@@ -34,9 +34,9 @@ _SERVED = frozenset({SETS, ASKS, CHANGES, CLOSES})
 _NO_TURN = frozenset({"finished", "raised", "injected", "free", "kept"})
 
 
-def _order(run: Run) -> list[Event]:
+def _order(run: Run) -> list[ScheduleEvent]:
     """Returns the events of a run, if it has their labels."""
-    return [event for event in map(Event.read, getattr(run, "order", ())) if event is not None]
+    return [event for event in map(ScheduleEvent.read, getattr(run, "order", ())) if event is not None]
 
 
 class Point(NamedTuple):
@@ -85,7 +85,7 @@ def _chained(points: list[Point], waits: set[Point]) -> list[Turn]:
     return turns
 
 
-def _in_labels(rank: int, threads: dict[str, list[RawRecord]], order: list[Event]) -> list[Point]:
+def _in_labels(rank: int, threads: dict[str, list[RawRecord]], order: list[ScheduleEvent]) -> list[Point]:
     """Returns the points of a rank in the order of its events. GOES_ON is the end of a call."""
     points: list[Point | None] = []
     visits: defaultdict[str, list[int | Point]] = defaultdict(list)

@@ -1,7 +1,7 @@
 """Events: what happens in a schedule, as a value. The label of an op is the text of an event.
 
-    Event.read("rank 3 delivers box[2]")            # Event("rank 3", DELIVERS, "box", 2)
-    str(Event("rank 3", GOES_ON, number=4))         # "rank 3 goes on #4"
+    ScheduleEvent.read("rank 3 delivers box[2]")            # ScheduleEvent("rank 3", DELIVERS, "box", 2)
+    str(ScheduleEvent("rank 3", GOES_ON, number=4))         # "rank 3 goes on #4"
 
 An event has an actor and a verb. The actor is a host thread ("rank 3", or "rank 3/NAME" for another thread than the
 main one), a communicator, or `KILL`. Then follow the parts that the event has:
@@ -17,11 +17,11 @@ main one), a communicator, or `KILL`. Then follow the parts that the event has:
     rank 3 dp #4: eager               a draw, with the option that was drawn
     rank 3 has kernels that raise     the strategy knows this when the run begins: the first entry
 
-Whoever writes a label uses the words and functions of this module, and whoever reads one asks `Event.read`. So a verb
-has another text if its line in this file changes, and `OLD` lets dpsim read the labels of older versions.
+A writer of labels uses the words and functions of this module, and a reader asks `ScheduleEvent.read`. So a verb has
+another text if its line in this file changes, and `OLD` lets dpsim read the labels of older versions.
 
 A search compares millions of labels. So machine and strategies pass them as texts, and `label`, `actor`, `site`, `act`
-and `is_delivery` make and read them without an `Event`. A test compares both.
+and `is_delivery` make and read them without a `ScheduleEvent`. A test compares both.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _OF_ALL = re.compile(r"(.+?)(?: (\d+>\d+))? #(\d+)")
 _KILL = re.compile(rf"({KILL}) (rank \d+)")
 
 
-class Event(NamedTuple):
+class ScheduleEvent(NamedTuple):
     """An event. `site`: a site, a communicator, or another word; empty without one. `ordinal`: of a call at the site.
     `number`: of an op of a communicator, or of a repeated act. `look`: how often a wait has looked, 1 for all else.
     `option`: what was drawn, empty if the event is no draw.
@@ -102,13 +102,13 @@ class Event(NamedTuple):
 
     @staticmethod
     @lru_cache(10_000)
-    def read(label: str) -> Event | None:
+    def read(label: str) -> ScheduleEvent | None:
         """Returns the event of a label, with present verbs; None for a text that is none.
 
-        >>> Event.read("rank 1/ubatch.1 comes to start[2]")
-        Event(actor='rank 1/ubatch.1', verb='reaches', site='start', ordinal=2, number=None, look=1, option='')
-        >>> Event.read("dp_cpu 0>1 #2: eager")
-        Event(actor='dp_cpu', verb='', site='0>1', ordinal=None, number=2, look=1, option='eager')
+        >>> ScheduleEvent.read("rank 1/ubatch.1 comes to start[2]")
+        ScheduleEvent(actor='rank 1/ubatch.1', verb='reaches', site='start', ordinal=2, number=None, look=1, option='')
+        >>> ScheduleEvent.read("dp_cpu 0>1 #2: eager")
+        ScheduleEvent(actor='dp_cpu', verb='', site='0>1', ordinal=None, number=2, look=1, option='eager')
         """
         text, _, option = label.rpartition(": ")
         if option not in OPTIONS:
@@ -116,7 +116,7 @@ class Event(NamedTuple):
         elif option in (YES, NO):
             text = text.removeprefix(IN_THE_END)
         if killed := _KILL.fullmatch(text):
-            return Event(killed[1], site=killed[2], option=option)
+            return ScheduleEvent(killed[1], site=killed[2], option=option)
         if own := _OF_RANK.fullmatch(text):
             verb = OLD.get(own[2], own[2]) or CALLS
             known = bool(verb) or own[5] or own[7]
@@ -127,9 +127,9 @@ class Event(NamedTuple):
 
 def _event(
     actor: str, verb: str, site: str | None, ordinal: str | None, number: str | None, look: str | None, option: str
-) -> Event:
+) -> ScheduleEvent:
     at, count = (int(one) if one else None for one in (ordinal, number))
-    return Event(actor, verb, site or "", at, count, int(look or 1), option)
+    return ScheduleEvent(actor, verb, site or "", at, count, int(look or 1), option)
 
 
 # ---- labels, written without an event

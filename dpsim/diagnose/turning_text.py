@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dpsim.contract.events import CALLS, DELIVERS, DELIVERS_FROM_OUTSIDE, RENDEZVOUS, Event
+from dpsim.contract.events import CALLS, DELIVERS, DELIVERS_FROM_OUTSIDE, RENDEZVOUS, ScheduleEvent
 from dpsim.contract.ops import (
     KIND,
     MAIN,
@@ -45,7 +45,7 @@ def step_text(run: Run, label: str) -> str:
     >>> step_text(run, "dp #4"), step_text(run, "rank 0 pp 0>1 #0: rendezvous")
     ('dp #4', 'rank 0 pp 0>1 #0 waits for its receive')
     """
-    event = Event.read(label)
+    event = ScheduleEvent.read(label)
     if event is None or event.ordinal is None:
         waits = event is not None and event.option == RENDEZVOUS
         return f"{event._replace(option='')} waits for its receive" if event is not None and waits else label
@@ -72,7 +72,7 @@ class SentMessage(NamedTuple):
     site: str
 
 
-def sent_message(run: Run, event: Event) -> SentMessage | None:
+def sent_message(run: Run, event: ScheduleEvent) -> SentMessage | None:
     """Returns the message that arrives; None for another event, or without a record of the post."""
     raw = _record(run, event) if event.verb == DELIVERS else None
     if raw is None or raw[KIND] != "post":
@@ -80,7 +80,7 @@ def sent_message(run: Run, event: Event) -> SentMessage | None:
     return SentMessage(raw[POST_TO], short(repr(raw[POST_CONTENT]), LONGEST), f"{event.site}[{event.ordinal}]")
 
 
-def _record(run: Run, event: Event) -> RawRecord | None:
+def _record(run: Run, event: ScheduleEvent) -> RawRecord | None:
     """Returns the record of the call of an event, or None."""
     if event.rank is None or event.rank >= len(run.journals):
         return None

@@ -17,7 +17,7 @@ import hashlib
 import json
 from typing import Any, NamedTuple
 
-from dpsim.contract.events import Event
+from dpsim.contract.events import ScheduleEvent
 from dpsim.trace.strict_json import loads_once
 
 
@@ -29,7 +29,7 @@ def present(step: str) -> str:
     >>> present("rank 0 gives who comes to dinner #4")
     'rank 0 gives who comes to dinner #4'
     """
-    event = Event.read(step)
+    event = ScheduleEvent.read(step)
     return step if event is None else str(event)
 
 

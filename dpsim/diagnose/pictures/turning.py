@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsim.contract.events import CALLS, GIVES, KILL, REACHES, Event
+from dpsim.contract.events import CALLS, GIVES, KILL, REACHES, ScheduleEvent
 from dpsim.contract.ops import ADDRESS
 from dpsim.contract.world import Run
 from dpsim.diagnose.evidence import in_words
@@ -41,7 +41,7 @@ def mark_turning(picture: Picture, run: Run, ranks: Sequence[RankOps], swaps: Se
 
 def _words(run: Run, side: str, label: str) -> str:
     """Returns the words of an event. Those of a message that arrives stand at its post, on the rank that sent it."""
-    event = Event.read(label)
+    event = ScheduleEvent.read(label)
     message = sent_message(run, event) if side in _SIDES and event is not None else None
     if message is None:
         return f"{side}: {step_text(run, label)}"
@@ -61,7 +61,7 @@ def _mark(ops: list[DrawnOp], words: str) -> DrawnOp | None:
 
 def _ops_of(label: str, ranks: Sequence[RankOps]) -> list[DrawnOp]:
     """Returns the ops that a label of a schedule names; of a message its post."""
-    event = Event.read(label)
+    event = ScheduleEvent.read(label)
     if event is None:
         return []
     own = ranks if event.rank is None else ranks[event.rank : event.rank + 1]

@@ -28,16 +28,7 @@ from typing import Any
 
 from dpsim.backend.graphs.kernel_call import KernelError
 from dpsim.backend.journal.journal import Journal
-from dpsim.contract.events import (
-    GETS_THROUGH,
-    GOES_ON,
-    HEARS_OF_ITS_DEVICE,
-    IS_LATE_FOR,
-    ISSUES,
-    host_word,
-    numbered_label,
-    visit_label,
-)
+from dpsim.contract import events
 from dpsim.contract.interface import Aborted
 from dpsim.contract.ops import RawRecord
 from dpsim.contract.schedule import Footprint
@@ -60,7 +51,7 @@ class Host:
         self.records = records
         self.machine = machine
         self.rank = journal.rank
-        self.word = host_word(journal.rank, journal.thread)
+        self.word = events.host_word(journal.rank, journal.thread)
         life: Footprint = ((("life", self.rank), "r"),)
         self.lives = life if self.rank in machine.mortal else None
         """What all that it does reads, if its rank may be killed; `mortal` is the same for ops that are no turn."""
@@ -119,20 +110,19 @@ class Host:
         """
         if self.lives is None or self.machine.timed:
             return
-        op = self.op(self.address(ISSUES) if label is None else label, host=True)
+        op = self.op(self.address(events.ISSUES) if label is None else label, host=True)
         self._unsure.append((op, len(self.records) - 1))
         self.issued = self._told = op
         self.machine.submit(op)
 
     def address(self, verb: str = "") -> str:
         """Returns the label of the host's last call; empty if no strategy or trace uses labels."""
-        if not self.machine.visible:
-            return ""
-        return visit_label(self.word, self.journal.site, self.journal.ordinal, verb)
+        own = self.journal
+        return events.visit_label(self.word, own.site, own.ordinal, verb) if self.machine.visible else ""
 
     def label(self, at: tuple[str, int], verb: str) -> str:
         """Returns the label of an op that follows from the call `at` (site, ordinal)."""
-        return visit_label(self.word, *at, verb) if self.machine.visible else ""
+        return events.visit_label(self.word, *at, verb) if self.machine.visible else ""
 
     def stand(self, ends: Sequence[Op], records: int) -> None:
         """Makes the present plain call block the host until `ends` have fired. `records`: the number of records in the
@@ -141,7 +131,7 @@ class Host:
         machine = self.machine
         if machine.timed and all(op.at >= 0 for op in ends):
             return
-        label = numbered_label(GETS_THROUGH, self._gates, self.word) if machine.visible else ""
+        label = events.numbered_label(events.GETS_THROUGH, self._gates, self.word) if machine.visible else ""
         self._gates += 1
         gate = self.op(label, host=True)
         for end in ends:
@@ -155,7 +145,7 @@ class Host:
 
     def held_up(self, ns: int) -> None:
         """A planted delay of `ns`: the present plain call blocks the host that long."""
-        late = Op(self.address(IS_LATE_FOR), ns, life=~self.rank)
+        late = Op(self.address(events.IS_LATE_FOR), ns, life=~self.rank)
         if self.chained:
             self.before(late)
         self.machine.alarms.sleep(late, ns)
@@ -209,7 +199,7 @@ class Host:
             return result if result is not None else op.value
         if self.lives is not None:
             self._told = None
-            after = self.op(numbered_label(GOES_ON, self._resumed, self.word), host=True)
+            after = self.op(events.numbered_label(events.GOES_ON, self._resumed, self.word), host=True)
             self._resumed += 1
             machine.edge(op, after)
             machine.submit(after)
@@ -267,7 +257,7 @@ class Host:
 
     def _after_failure(self, op: Op) -> Op:
         """Returns an op by which the host learns that `op` ended before the device stopped. It has the same value."""
-        after = self.op(numbered_label(HEARS_OF_ITS_DEVICE, self._failures_seen, self.word))
+        after = self.op(events.numbered_label(events.HEARS_OF_ITS_DEVICE, self._failures_seen, self.word))
         after.effect = lambda: op.value
         self._failures_seen += 1
         self.machine.edge(op, after)

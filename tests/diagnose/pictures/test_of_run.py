@@ -9,7 +9,7 @@ import pytest
 
 from dpsim.checks.judge import judge
 from dpsim.cli.export import picture_of
-from dpsim.contract.events import VERBS, Event
+from dpsim.contract.events import VERBS, ScheduleEvent
 from dpsim.diagnose.evidence import Extras
 from dpsim.diagnose.pictures.of_run import picture_of_run
 from dpsim.diagnose.pictures.op import Picture
@@ -119,7 +119,7 @@ MOVED = [
     (("rank 1 dp #0", "rank 0 poll[0]"), ["rank 1 agree", "rank 0 poll"]),
     (("rank 0 event 5 passes", "rank 0/helper poll[0]"), []),
     *[
-        ((str(Event("rank 0", verb, "poll", 0)), "rank 1 delivers post[0]"), ["rank 0 poll", "rank 1 post"])
+        ((str(ScheduleEvent("rank 0", verb, "poll", 0)), "rank 1 delivers post[0]"), ["rank 0 poll", "rank 1 post"])
         for verb in sorted(VERBS)
     ],
 ]

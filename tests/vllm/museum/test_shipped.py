@@ -17,7 +17,7 @@ from dpsim.scenario.to_world import prepare, world
 from dpsim.sim.backend import SimBackend
 from tests.checks.held import ALL, found, held_against
 from tests.properties import every, slow_but
-from tests.sim.test_labels import is_label, words
+from tests.sim.test_labels import walked
 
 LARGE = ("whole_engine", "whole_engine_split")
 SAMPLE = (every(4, bundled_scenarios()) | {"museum/dead-columns", "museum/dead-rank-all2all"}) - {*LARGE}
@@ -49,9 +49,9 @@ def test_shipped_scenarios_are_functions_of_their_schedules(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["museum/m-pp-10", "museum/m-ps-3", "museum/m-ps-8-deep"])
 def test_of_scenarios_with_transfers(name: str) -> None:
-    found_words = words(Subject.of(load_scenario(scenario_path(name))))
-    assert any(": eager" in word or ": rendezvous" in word for word in found_words)
-    assert [word for word in found_words if not is_label(word)] == []
+    labels, wrong = walked(Subject.of(load_scenario(scenario_path(name))))
+    assert any(": eager" in label or ": rendezvous" in label for label in labels)
+    assert wrong == []
 
 
 @pytest.mark.runs_once
