@@ -44,10 +44,11 @@ _known: dict[Any, tuple[Found, bool]] = {}
 THREADS, ORDERED, ABORTS = "threads", "ordered", "aborts"
 """Entries of `Found`: a rank starts a thread; its threads run in one order; a rank aborts a process group."""
 _NEEDS = {THREADS: "calls of a second thread", ABORTS: "an abort of a group"}
-SAYS, CALLS, CHOICES = "says", "calls", "choices"
+HOLDS, CALLS, CHOICES = "holds", "calls", "choices"
 started: list[str] = []
-"""What the threads of a run did. SAYS: a rank started a thread. CALLS: a thread other than the main thread made a call.
-CHOICES: a thread used a lock, a queue or the like, whose order is a choice.
+"""What the threads of a run did. CALLS: a thread other than the main thread made a call. CHOICES: a thread used a lock,
+a queue or the like, whose order is a choice. HOLDS, before the run: it ends where a rank starts a thread, and the next
+one schedules threads.
 """
 
 MOST_CHOICES = 24
@@ -89,28 +90,29 @@ def found_by_running(program: TorchProgram, prepared: TorchPrepared) -> tuple[Fo
 def _found(program: TorchProgram, prepared: TorchPrepared, groups: Found) -> tuple[Found, bool]:
     from dpsim.sim.backend import SimBackend
 
-    before: Found = ()
+    free = False  # what the threads of this program do needs threads that dpsim does not schedule
     for _ in range(MOST_RUNS):
         missing.clear()
         uncovered.clear()
-        started.clear()
+        held = (THREADS, ()) in groups
+        started[:] = [] if held or free else [HOLDS]
         tried = program.heeding(prepared, groups)
         run = SimBackend().run_program(_world(program, tried), program, tried)
-        if uncovered and before:
-            return before, False
-        if uncovered:
+        did = started[:]
+        started.clear()
+        if uncovered and not held:
             raise Unsuitable(uncovered[0])
-        if not missing:
-            if run.lost:
-                raise Lost(run.lost)
-            if (THREADS, ()) not in groups and SAYS in started:
-                before, groups = groups, (*groups, (THREADS, ()))
-            else:
-                quiet = CALLS not in started  # the step of another thread's call depends on the schedule
-                if quiet and started.count(CHOICES) > MOST_CHOICES * prepared.job.size:
-                    groups = (*groups, (ORDERED, ()))
-                return groups, quiet and alike(run)
-        groups = _enlarged(groups)
+        if uncovered:
+            free, groups = True, tuple(one for one in groups if one != (THREADS, ()))
+        elif missing:
+            groups = _enlarged(groups)
+        elif run.lost:
+            raise Lost(run.lost)
+        else:
+            quiet = CALLS not in did  # the step of another thread's call depends on the schedule
+            if quiet and did.count(CHOICES) > MOST_CHOICES * prepared.job.size:
+                groups = (*groups, (ORDERED, ()))
+            return groups, quiet and not free and alike(run)
     raise Unsuitable(f"{prepared.job.file}: a new group in each of {MOST_RUNS} runs; expected a fixed set of groups")
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.backend.journal.elsewhere import raised_elsewhere
 from dpsim.contract.interface import Rank, Thread
-from dpsim.torch.found import ABORTS, CALLS, CHOICES, SAYS, THREADS, NewGroup, started
+from dpsim.torch.found import ABORTS, CALLS, CHOICES, HOLDS, THREADS, NewGroup, started
 
 if TYPE_CHECKING:
     from dpsim.torch.conversation import RankProcess
@@ -88,7 +88,8 @@ class ThreadMessages:
         """The conversation implements this method: it runs the conversation with thread `name`."""
 
     async def on_threads(self) -> None:
-        started.append(SAYS)
+        if HOLDS in started:
+            raise NewGroup(THREADS, ())
 
     async def on_second(self) -> None:
         raise NewGroup(THREADS, ())
