@@ -22,7 +22,7 @@ def test_a_page_is_fresh_and_plain(name: str) -> None:
     assert [str(one) for one in findings(name, text)] == []
 
 
-@pytest.mark.parametrize("name", ["HANG:STORE:NEW", "STEP:BACKWARDS"])
+@pytest.mark.parametrize("name", ["HANG:STORE:ZZ_NEW", "ZZ_STEP:BACKWARDS"])
 def test_a_class_more_is_in_the_page(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A row more of the table of classes is a line of the page, in the section of its family."""
     old = finding_classes.page()
